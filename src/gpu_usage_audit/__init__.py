@@ -1,0 +1,1 @@
+"""gpu-usage-audit: where a lab's GPU hours go."""

@@ -1,0 +1,1 @@
+"""Sampling, sending and landing."""

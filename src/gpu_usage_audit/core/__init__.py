@@ -1,0 +1,1 @@
+"""Pure domain: ticks, the metric catalogue, rules, attribution, ports. Does no IO."""

@@ -1,0 +1,1 @@
+"""From a process's facts to who owns it, one resolver a file."""

@@ -1,0 +1,1 @@
+"""Ticks as OTLP requests and back; the only importer of opentelemetry."""

@@ -1,0 +1,1 @@
+"""Rows of the shipped views to text and JSON."""

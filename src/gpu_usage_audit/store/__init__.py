@@ -1,0 +1,1 @@
+"""ClickHouse, embedded or a server, through clickhouse-connect; its only importer."""
