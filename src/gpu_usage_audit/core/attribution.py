@@ -1,0 +1,67 @@
+"""Whose a card's GPU time is: equal parts for its holders, within a holder equal parts for its processes.
+
+Applied once, when a tick is built; what stores and reports show are sums of these parts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from gpu_usage_audit.core.tick import CardReading, ProcessReading, ProcessType
+
+Holder = tuple[str, str | int | None]
+
+
+def holder(process: ProcessReading) -> Holder:
+    """Return who holds the card through this process: (kind, identity).
+
+    The first that is known of Slurm job, pod, container, user id and user name. User id 0 is
+    root, a known user. Every process of unknown user belongs to the one holder ``("user", None)``:
+    nothing tells them apart, and counting each as its own would let one unknown user outweigh the rest.
+    """
+    known: tuple[Holder, ...] = (
+        ("slurm_job", process.slurm_job_id),
+        ("pod", process.pod_uid),
+        ("container", process.container_id),
+        ("uid", process.uid),
+        ("owner", process.owner),
+    )
+    return next((identity for identity in known if identity[1] is not None), ("user", None))
+
+
+def attribute(card: CardReading) -> CardReading:
+    """Return the card with ``gpu_time_ms`` set on each of its processes.
+
+    The counted processes' parts sum to ``card.gpu_time_ms`` exactly; ignored processes get ``None``.
+    Holders differ by at most 1 ms, as do the processes of one holder: a division's remainder goes, 1 ms
+    each, to those with the smallest (pid, start), so that the same reading always gives the same parts
+    whatever the order of the driver's list. Without a counted process nobody gets anything. Never raises.
+    """
+    by_holder: defaultdict[Holder, list[int]] = defaultdict(list)
+    for position in sorted(range(len(card.processes)), key=lambda at: _order(card.processes[at])):
+        process = card.processes[position]
+        if process.type is not ProcessType.IGNORED:
+            by_holder[holder(process)].append(position)
+
+    parts: dict[int, int] = {}
+    for held_ms, positions in zip(_split(card.gpu_time_ms, len(by_holder)), by_holder.values(), strict=True):
+        parts.update(zip(positions, _split(held_ms, len(positions)), strict=True))
+    return replace(
+        card,
+        processes=tuple(
+            replace(process, gpu_time_ms=parts.get(position)) for position, process in enumerate(card.processes)
+        ),
+    )
+
+
+def _order(process: ProcessReading) -> tuple[int, int]:
+    return process.pid, -1 if process.created_ms is None else process.created_ms
+
+
+def _split(total: int, shares: int) -> list[int]:
+    """Return ``shares`` whole numbers that sum to ``total``, the larger ones first."""
+    if shares == 0:
+        return []
+    whole, left = divmod(total, shares)
+    return [whole + (share < left) for share in range(shares)]
