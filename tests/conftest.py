@@ -1,0 +1,45 @@
+"""What every test run does: say which tests it left out, and fail for it where all are required."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+# Markers whose tests need more than Python and a package index, with what they need.
+NEEDS = {
+    "pipeline": "a Collector and a ClickHouse server, made with Go and npm; .ci/run runs them",
+    "gpu": "a real card",
+}
+
+
+def all_tests_required() -> bool:
+    """Return whether a test that cannot run here counts as failed (.ci/run, and CI services)."""
+    return bool(os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"))
+
+
+class LeftOut:
+    """Counts the tests that this run does not run."""
+
+    def __init__(self) -> None:
+        self.deselected: Counter[str] = Counter()
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        self.deselected.update(marker for item in items for marker in NEEDS if item.get_closest_marker(marker))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        if config.option.keyword:
+            return
+        for marker, count in self.deselected.items():
+            terminalreporter.write_line(f"left out: {count} {marker} tests, which need {NEEDS[marker]}")
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        skipped = len(reporter.stats.get("skipped", ())) if reporter else 0
+        if all_tests_required() and skipped and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(LeftOut())

@@ -1,0 +1,49 @@
+"""The real servers, fresh for every test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servers.clickhouse import ClickHouseServer
+from servers.collector import Collector
+from servers.tools import MissingToolError, clickhouse_library, collector_binary
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.pipeline)
+
+
+@pytest.fixture(scope="session")
+def _built() -> None:
+    """Make both servers once; where that is impossible, leave the tests out, or fail if none may be."""
+    try:
+        collector_binary()
+        clickhouse_library()
+    except MissingToolError as missing:
+        reason = f"left out: the pipeline tests make their servers with Go and npm, and {missing}"
+        if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def clickhouse(_built: None, tmp_path: Path) -> Iterator[ClickHouseServer]:
+    server = ClickHouseServer(tmp_path / "clickhouse")
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def collector(clickhouse: ClickHouseServer, tmp_path: Path) -> Iterator[Collector]:
+    process = Collector(tmp_path / "collector", clickhouse)
+    process.start()
+    yield process
+    process.kill()

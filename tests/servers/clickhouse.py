@@ -1,0 +1,78 @@
+"""A real ClickHouse server with the project's own users, listening on free ports of 127.0.0.1."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import string
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from servers.process import ServerProcess, free_ports, http_answers
+from servers.tools import ROOT, clickhouse_library
+
+HERE = Path(__file__).resolve().parent
+# Passwords that a careless config reader would take for a number, or for syntax.
+PASSWORDS = {"gua_owner": "owner'\"$1", "gua_writer": "00042", "gua_reader": "reader"}
+
+
+class ClickHouseServer:
+    """One server with its data below ``folder``; it survives ``stop``/``kill`` and ``start``."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.http_port, self.tcp_port = free_ports(2)
+        users = folder / "users.xml"
+        shutil.copy(HERE / "users.xml", users)
+        (folder / "users.d").mkdir(exist_ok=True)
+        shutil.copy(ROOT / "deploy" / "clickhouse" / "users.xml", folder / "users.d" / "gua.xml")
+        template = string.Template((HERE / "clickhouse.xml").read_text())
+        config = folder / "config.xml"
+        config.write_text(
+            template.substitute(
+                http_port=self.http_port,
+                tcp_port=self.tcp_port,
+                path=folder / "data",
+                users=users,
+            )
+        )
+        self._process = ServerProcess(
+            "clickhouse",
+            [sys.executable, str(HERE / "serve_clickhouse.py"), str(clickhouse_library()), str(config)],
+            {**os.environ, **{f"{user.upper()}_PASSWORD": password for user, password in PASSWORDS.items()}},
+            folder,
+        )
+
+    @property
+    def endpoint(self) -> str:
+        """Where the Collector's native client connects."""
+        return f"tcp://127.0.0.1:{self.tcp_port}"
+
+    def dsn(self, user: str = "gua_owner", *, password: str | None = None) -> str:
+        """Return the DSN that gua takes, over HTTP."""
+        secret = urllib.request.quote(PASSWORDS[user] if password is None else password, safe="")
+        return f"clickhouse://{user}:{secret}@127.0.0.1:{self.http_port}"
+
+    def start(self) -> None:
+        self._process.start(lambda: http_answers(f"http://127.0.0.1:{self.http_port}/ping"))
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def query(self, sql: str, *, user: str = "gua_owner") -> str:
+        """Run one statement over HTTP and return its answer, tab separated, without the closing newline."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.http_port}/",
+            data=sql.encode(),
+            headers={"X-ClickHouse-User": user, "X-ClickHouse-Key": PASSWORDS[user]},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - see above
+                return str(answer.read().decode()).removesuffix("\n")
+        except urllib.error.HTTPError as error:
+            raise AssertionError(error.read().decode()) from None

@@ -1,0 +1,99 @@
+"""A server as a process of the test run: start, wait by asking, stop, kill, start again."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of 127.0.0.1 that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def poll(ask: Callable[[], T], what: str, *, seconds: float = 60) -> T:
+    """Ask until the answer is true, and return it; fail with ``what`` when the time is over."""
+    deadline = time.monotonic() + seconds
+    while not (answer := ask()):
+        assert time.monotonic() < deadline, f"gave up after {seconds:g} s waiting for {what}"
+        time.sleep(0.05)
+    return answer
+
+
+def http_answers(url: str) -> bool:
+    """Return whether the URL answers with success."""
+    try:
+        with urllib.request.urlopen(url, timeout=2):  # noqa: S310 - the tests' own loopback URLs
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+class ServerProcess:
+    """One server that can be stopped and started again on the same ports and folders."""
+
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
+        self.name = name
+        self.log = folder / f"{name}.log"
+        self._command = list(command)
+        self._environment = dict(environment)
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, ready: Callable[[], bool]) -> None:
+        """Start and return once ``ready`` says so."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+        def answers_or_died() -> bool:
+            assert self._process is not None
+            code = self._process.poll()
+            assert code is None, f"{self.name} exited with {code}:\n{self.tail()}"
+            return ready()
+
+        poll(answers_or_died, f"{self.name} to answer; its log is {self.log}")
+
+    def stop(self) -> None:
+        """Ask it to end and wait for that; after 20 s kill it."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+    def tail(self) -> str:
+        """Return the end of its log."""
+        return self.log.read_text(errors="replace")[-4000:]

@@ -1,0 +1,102 @@
+"""The Collector and ClickHouse's library, made once into .tools and kept under a name that tells their version."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = ROOT / ".tools"
+MANIFEST = ROOT / "otel-collector" / "builder.yaml"
+CLICKHOUSE_VERSION = "26.7.3-stable.1"
+_NPM_PLATFORMS = {"x86_64": "x64", "aarch64": "arm64"}
+
+
+class MissingToolError(Exception):
+    """A program that makes one of the servers is not on this machine."""
+
+
+def collector_binary() -> Path:
+    """Return the Collector that the project's manifest describes; compiles it if the manifest changed (2 minutes)."""
+    manifest = MANIFEST.read_bytes()
+    return _made_once(TOOLS / "otelcol" / hashlib.sha256(manifest).hexdigest()[:16], "gua-otelcol", _build_collector)
+
+
+def clickhouse_library() -> Path:
+    """Return libchdb.so, which holds a whole ClickHouse server; fetches it once (570 MB unpacked)."""
+    return _made_once(TOOLS / "libchdb" / CLICKHOUSE_VERSION, "libchdb.so", _fetch_library)
+
+
+def _made_once(folder: Path, name: str, make: Callable[[Path], Path]) -> Path:
+    """Return ``folder/name``, made by ``make(scratch)`` if absent: whole or not there, also when two runs meet."""
+    made = folder / name
+    if made.exists():
+        return made
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+                product = make(Path(scratch))
+                folder.mkdir(exist_ok=True)
+                product.rename(made)
+    return made
+
+
+def _build_collector(scratch: Path) -> Path:
+    go = _program("go")
+    version = re.search(r"/otlpreceiver (v\S+)", MANIFEST.read_text())
+    assert version is not None, f"{MANIFEST} names no otlpreceiver"
+    environment = {
+        **os.environ,
+        "GOBIN": str(scratch),
+        "GOPATH": str(TOOLS / "go"),
+        "GOFLAGS": "-modcacherw -buildvcs=false",
+        "CGO_ENABLED": "0",
+    }
+    _run([go, "install", f"go.opentelemetry.io/collector/cmd/builder@{version.group(1)}"], scratch, environment)
+    _run([str(scratch / "builder"), "--config", str(MANIFEST)], scratch, environment)
+    return scratch / "otelcol" / "gua-otelcol"
+
+
+def _fetch_library(scratch: Path) -> Path:
+    machine = _NPM_PLATFORMS.get(platform.machine())
+    if machine is None:
+        msg = f"there is no ClickHouse library for {platform.machine()}"
+        raise MissingToolError(msg)
+    package = f"@chdb/lib-linux-{machine}-gnu@{CLICKHOUSE_VERSION}"
+    _run([_program("npm"), "pack", "--silent", package], scratch, dict(os.environ))
+    (archive,) = scratch.glob("*.tgz")
+    with tarfile.open(archive) as packed:
+        packed.extract("package/libchdb.so", scratch, filter="data")
+    return scratch / "package" / "libchdb.so"
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        msg = f"{name} is not on PATH"
+        raise MissingToolError(msg)
+    return found
+
+
+def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(command)} failed:\n{done.stdout[-4000:]}"
