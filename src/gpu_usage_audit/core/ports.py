@@ -45,16 +45,27 @@ class RawProcess:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UtilizationSample:
+    """A card's mean utilization, a ratio, over (start_ms, end_ms] in Unix time."""
+
+    start_ms: int
+    end_ms: int
+    utilization: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RawCard:
     """A card as the driver answers: the reading with no process in it, its share, and the raw processes.
 
     ``share`` is the card's part of a whole GPU, as (slices, all slices). The reading's spans are
-    placeholders; the sampler sets them.
+    placeholders; the sampler sets them. Its utilization is the instant value; ``samples`` are what the
+    driver kept since the last reading, oldest first and without overlap.
     """
 
     reading: CardReading
     share: tuple[int, int]
     processes: tuple[RawProcess, ...]
+    samples: tuple[UtilizationSample, ...] = ()
 
 
 class CardReader(Protocol):

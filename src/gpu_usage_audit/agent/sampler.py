@@ -1,0 +1,127 @@
+"""One tick of the real host: cards and processes read, spans set, GPU time attributed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from gpu_usage_audit.agent.spans import Outcome, Span, span
+from gpu_usage_audit.agent.utilization import cover
+from gpu_usage_audit.core.attribution import attribute
+from gpu_usage_audit.core.ports import CardReader, Clock, Mark, ProcessFacts, RawCard
+from gpu_usage_audit.core.tick import (
+    AgentReading,
+    CardReading,
+    ErrorCount,
+    Origin,
+    ProcessList,
+    ReadError,
+    Tick,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sample:
+    """A tick and the mark to store with it; without a tick, the outcome says why there is none."""
+
+    tick: Tick | None
+    mark: Mark
+    outcome: Outcome
+
+
+class Sampler:
+    """Makes ticks for as long as the agent lives.
+
+    ``initial_pid_namespace`` is whether the agent sees the host's processes as the driver does; where it
+    does not, or that is not known, no list of processes is believed.
+    """
+
+    def __init__(
+        self, *, cards: CardReader, processes: ProcessFacts, clock: Clock, origin: Origin, initial_pid_namespace: bool
+    ) -> None:
+        self._cards = cards
+        self._processes = processes
+        self._clock = clock
+        self._origin = origin
+        self._initial_pid_namespace = initial_pid_namespace
+        self._started = self._now()
+        self._errors: Counter[tuple[str, str]] = Counter()
+        self._energy: dict[str, int] = {}
+        self._energy_mark: Mark | None = None
+
+    def sample(self, mark: Mark | None) -> Sample:
+        """Read every card and return the tick that follows ``mark``, the last one that was spooled.
+
+        The tick's time is the wall clock just after the cards were read. Raises UnavailableError if no
+        card can be read.
+        """
+        before_ms = self._clock.monotonic_ms()
+        raw_cards, errors = self._cards.read()
+        now = self._now()
+        for error in errors:
+            self._errors[error.call, error.code] += 1
+        covered = span(
+            now,
+            mark,
+            interval_ms=self._origin.interval_ms,
+            uptime_ms=now.monotonic_ms - self._started.monotonic_ms,
+        )
+        if covered.duration_ms == 0:
+            return Sample(tick=None, mark=now, outcome=covered.outcome)
+        energy_known = covered.outcome is Outcome.CONTINUED and mark == self._energy_mark
+        cards = tuple(self._card(raw, now, covered, energy_known=energy_known) for raw in raw_cards)
+        self._energy = {card.uuid: card.energy_total_mj for card in cards if card.energy_total_mj is not None}
+        self._energy_mark = now
+        return Sample(
+            tick=Tick(
+                ts_ms=now.ts_ms,
+                origin=self._origin,
+                cards=cards,
+                agent=self._agent(self._clock.monotonic_ms() - before_ms),
+                errors=tuple[ReadError, ...](errors),
+            ),
+            mark=now,
+            outcome=covered.outcome,
+        )
+
+    def _now(self) -> Mark:
+        return Mark(ts_ms=self._clock.wall_ms(), monotonic_ms=self._clock.monotonic_ms(), boot_id=self._clock.boot_id())
+
+    def _card(self, raw: RawCard, now: Mark, covered: Span, *, energy_known: bool) -> CardReading:
+        slices, all_slices = raw.share
+        reading = raw.reading
+        used = cover(raw.samples, reading.utilization, start_ms=now.ts_ms - covered.duration_ms, end_ms=now.ts_ms)
+        return attribute(
+            replace(
+                reading,
+                duration_ms=covered.duration_ms,
+                gpu_time_ms=covered.duration_ms * slices // all_slices,
+                process_list=self._believed(reading.process_list),
+                utilization=used.mean,
+                utilization_max=used.largest,
+                utilization_coverage_ms=used.coverage_ms,
+                energy_mj=self._energy_spent(reading) if energy_known else None,
+                processes=tuple(self._processes.identify(process) for process in raw.processes),
+            )
+        )
+
+    def _believed(self, listed: ProcessList) -> ProcessList:
+        if self._initial_pid_namespace or listed is ProcessList.ABSENT:
+            return listed
+        return ProcessList.PID_NAMESPACE
+
+    def _energy_spent(self, reading: CardReading) -> int | None:
+        """Return what the counter gained since the last tick, ``None`` across a reset of it."""
+        before = self._energy.get(reading.uuid)
+        if before is None or reading.energy_total_mj is None or reading.energy_total_mj < before:
+            return None
+        return reading.energy_total_mj - before
+
+    def _agent(self, took_ms: int) -> AgentReading:
+        return AgentReading(
+            started_ms=self._started.ts_ms,
+            tick_duration_seconds=took_ms / 1000,
+            errors=tuple(
+                ErrorCount(call=call, code=code, count=count) for (call, code), count in sorted(self._errors.items())
+            ),
+        )

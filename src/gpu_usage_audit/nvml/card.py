@@ -1,0 +1,175 @@
+"""One card, asked everything that one tick tells about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from gpu_usage_audit.core.ports import RawCard
+from gpu_usage_audit.core.tick import CardReading, Mig, ProcessList
+from gpu_usage_audit.nvml.calls import Calls
+from gpu_usage_audit.nvml.driver import (
+    ADDRESSING_MODE_ATS,
+    FUNCTION_NOT_FOUND,
+    NOT_SUPPORTED,
+    TEMPERATURE_GPU,
+    Driver,
+    Handle,
+)
+from gpu_usage_audit.nvml.memory import DeviceMemory, read_memory
+from gpu_usage_audit.nvml.mig import Instance, read_mode, read_partition
+from gpu_usage_audit.nvml.processes import Listing, list_processes, raw_processes, read_process_use
+from gpu_usage_audit.nvml.utilization import Instant, read_instant, read_samples
+
+VENDOR = "NVIDIA"
+
+
+@dataclass(slots=True)
+class Seen:
+    """How far one card's rings were read (Unix microseconds); the sample ring starts at 0: all of it."""
+
+    process_use_us: int
+    samples_us: int = 0
+
+
+def read_identity(driver: Driver, calls: Calls, handle: Handle, uuid: str, index: int) -> CardReading:
+    """Return what the card is; what it does is still unknown."""
+    name = calls.ask(driver.nvmlDeviceGetName, handle)
+    pci = calls.ask(driver.nvmlDeviceGetPciInfo, handle)
+    return CardReading(
+        uuid=uuid,
+        duration_ms=1,  # a placeholder: the sampler knows the span
+        gpu_time_ms=0,
+        process_list=ProcessList.FAILED,
+        index=index,
+        name=name,
+        model=name,
+        vendor=VENDOR,
+        driver_version=calls.ask(driver.nvmlSystemGetDriverVersion),
+        pci=None if pci is None else pci.busId.lower(),
+    )
+
+
+def read_card(driver: Driver, calls: Calls, handle: Handle, identity: CardReading, seen: Seen) -> Iterator[RawCard]:
+    """Yield the card, and after a partitioned one its instances. Raises CardLostError before it yields anything."""
+    mode = read_mode(driver, calls, handle)
+    memory = read_memory(driver, calls, handle)
+    listing = list_processes(driver, calls, handle, limit_bytes=memory.limit)
+    power_mw = calls.ask(driver.nvmlDeviceGetPowerUsage, handle)
+    card = replace(
+        identity,
+        mig=mode,
+        memory_shared=read_memory_shared(driver, calls, handle, identity.name),
+        power_watts=None if power_mw is None else power_mw / 1000,
+        temperature_celsius=calls.ask(driver.nvmlDeviceGetTemperature, handle, TEMPERATURE_GPU),
+        energy_total_mj=calls.ask(driver.nvmlDeviceGetTotalEnergyConsumption, handle),
+        failed=False,
+    )
+    if mode is Mig.PARENT:
+        partition = read_partition(driver, calls, handle)
+        instances = [read_instance(driver, calls, card, instance, partition.slices) for instance in partition.instances]
+        present = [instance for instance in instances if instance is not None]
+        own = [raw for raw, _ in present]
+        yield RawCard(
+            reading=_with(card, left_over(memory, (raw.reading for raw in own)), listing),
+            share=(partition.unallocated, partition.slices),
+            processes=raw_processes(_outside(listing, [listed for _, listed in present]), None),
+        )
+        yield from own
+        return
+    # None of these answers in MIG mode, so only whole cards are asked.
+    instant = read_instant(driver, calls, handle)
+    use = read_process_use(driver, calls, handle, seen.process_use_us)
+    samples, samples_us = read_samples(driver, calls, handle, seen.samples_us)
+    seen.process_use_us = use.newest_us
+    seen.samples_us = samples_us
+    yield RawCard(
+        reading=_with(card, memory, listing, instant),
+        share=(1, 1),
+        processes=raw_processes(listing, use),
+        samples=samples,
+    )
+
+
+def read_instance(
+    driver: Driver, calls: Calls, parent: CardReading, instance: Instance, slices: int
+) -> tuple[RawCard, Listing] | None:
+    """Return a MIG instance as a card of its own, ``None`` if not even its UUID can be read.
+
+    Its utilization stays unknown: neither rates nor samples nor process utilization work in MIG mode.
+    Power, temperature and energy are the whole card's and stay with the parent.
+    """
+    uuid = calls.ask(driver.nvmlDeviceGetUUID, instance.handle)
+    if uuid is None:
+        return None
+    calls.uuid = uuid
+    memory = read_memory(driver, calls, instance.handle)
+    listing = list_processes(driver, calls, instance.handle, limit_bytes=memory.limit)
+    identity = replace(
+        parent,
+        uuid=uuid,
+        mig=Mig.INSTANCE,
+        parent=parent.uuid,
+        name=calls.ask(driver.nvmlDeviceGetName, instance.handle) or parent.name,
+        power_watts=None,
+        temperature_celsius=None,
+        energy_total_mj=None,
+    )
+    calls.uuid = parent.uuid
+    raw = RawCard(
+        reading=_with(identity, memory, listing),
+        share=(instance.slices, slices),
+        processes=raw_processes(listing, None),
+    )
+    return raw, listing
+
+
+def left_over(parent: DeviceMemory, instances: Iterable[CardReading]) -> DeviceMemory:
+    """Return the memory of a parent that stands for its unallocated slices: what no instance has or uses.
+
+    The driver counts the instances' memory into the parent's. Unknown if any instance's is.
+    """
+    used, limit = parent.used, parent.limit
+    for instance in instances:
+        if used is None or limit is None or instance.memory_used_bytes is None or instance.memory_limit_bytes is None:
+            return DeviceMemory()
+        used = max(0, used - instance.memory_used_bytes)
+        limit = max(0, limit - instance.memory_limit_bytes)
+    return DeviceMemory(used=used, limit=limit, reserved=parent.reserved)
+
+
+def read_memory_shared(driver: Driver, calls: Calls, handle: Handle, name: str | None) -> bool | None:
+    """Return whether the host allocates from the card's memory too (GH200, GB200, GB10), ``None`` if not known.
+
+    Such cards translate addresses through the host's tables (ATS). Drivers that cannot tell are judged
+    by the product's name, which for these parts starts with a G and the second chip's letter.
+    """
+    by_name = None if name is None else any(chip in name for chip in ("GH200", "GB200", "GB300", "GB10"))
+    ask = getattr(driver, "nvmlDeviceGetAddressingMode", None)  # nvidia-ml-py has it since 13
+    if ask is None:
+        return by_name
+    mode = calls.ask_with({NOT_SUPPORTED: None, FUNCTION_NOT_FOUND: None}, driver.nvmlDeviceGetAddressingMode, handle)
+    return by_name if mode is None else mode == ADDRESSING_MODE_ATS or bool(by_name)
+
+
+def _with(card: CardReading, memory: DeviceMemory, listing: Listing, instant: Instant | None = None) -> CardReading:
+    now = Instant() if instant is None else instant
+    return replace(
+        card,
+        process_list=ProcessList.KNOWN if listing.known else ProcessList.FAILED,
+        memory_used_bytes=memory.used,
+        memory_limit_bytes=memory.limit,
+        memory_reserved_bytes=memory.reserved,
+        utilization=now.general,
+        utilization_encoder=now.encoder,
+        utilization_decoder=now.decoder,
+    )
+
+
+def _outside(listing: Listing, instances: Iterable[Listing]) -> Listing:
+    """Return those of a parent's processes that run on none of its instances."""
+    inside = {process.pid for instance in instances for process in instance.processes}
+    return replace(
+        listing,
+        processes=tuple(one for one in listing.processes if one.instance is None and one.pid not in inside),
+    )
