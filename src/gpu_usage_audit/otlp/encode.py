@@ -1,0 +1,164 @@
+"""A tick to the bytes of one OTLP ``ExportMetricsServiceRequest``."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from gpu_usage_audit.core import metrics
+from gpu_usage_audit.core.durations import to_rfc3339
+from gpu_usage_audit.core.facts import busiest, totals_by_type
+from gpu_usage_audit.core.metrics import Kind, Metric
+from gpu_usage_audit.core.tick import AgentReading, CardReading, Origin, ProcessList, ProcessReading, Tick
+from gpu_usage_audit.otlp import fields, wire
+from gpu_usage_audit.otlp.fields import Form
+
+_NS_PER_MS = 1_000_000
+_YEAR_10000_MS = 253_402_300_800_000
+_RESOURCE_TEXT = 4096
+_SUM_ENDINGS = {
+    Kind.DELTA: b"\x10\x01\x18\x01",  # aggregation_temporality = DELTA, is_monotonic = true
+    Kind.COUNTER: b"\x10\x02\x18\x01",
+    Kind.AMOUNT: b"\x10\x02",
+}
+
+
+class _Points:
+    """The points of one tick by metric. Gauges have no start; sums start with their span or the agent."""
+
+    def __init__(self, ts_ms: int, agent: AgentReading | None) -> None:
+        self._ts_ms = ts_ms
+        self._time_ns = ts_ms * _NS_PER_MS
+        self._agent_start_ns = None if agent is None else min(max(agent.started_ms, 0), ts_ms) * _NS_PER_MS
+        self._of_metric: dict[str, list[bytes]] = {metric.name: [] for metric in metrics.CATALOGUE}
+
+    def of_span(self, duration_ms: int) -> dict[Kind, int | None]:
+        """Return the start of each kind of metric for a reading that covers ``duration_ms``."""
+        start_ns = max(self._ts_ms - duration_ms, 0) * _NS_PER_MS
+        running_ns = start_ns if self._agent_start_ns is None else self._agent_start_ns
+        return {Kind.GAUGE: None, Kind.DELTA: start_ns, Kind.COUNTER: running_ns, Kind.AMOUNT: running_ns}
+
+    def of_agent(self) -> dict[Kind, int | None]:
+        """Return the agent's start for all kinds: it is told even if the agent has no sum to report."""
+        return dict.fromkeys(Kind, self._agent_start_ns)
+
+    def add(self, metric: Metric, value: float | None, starts: dict[Kind, int | None], attributes: bytes) -> None:
+        if value is not None:
+            self._of_metric[metric.name].append(
+                wire.point(value, self._time_ns, starts[metric.kind], attributes),
+            )
+
+    def to_metrics(self) -> bytes:
+        """Return ``ScopeMetrics.metrics`` in the order of the catalogue."""
+        return b"".join(
+            wire.field(
+                0x12, _metric_head(metric) + wire.field(tag, b"".join(points) + _SUM_ENDINGS.get(metric.kind, b""))
+            )
+            for metric in metrics.CATALOGUE
+            for points in [self._of_metric[metric.name]]
+            for tag in [0x2A if metric.kind is Kind.GAUGE else 0x3A]
+            if points
+        )
+
+
+@lru_cache(maxsize=64)
+def _metric_head(metric: Metric) -> bytes:
+    # The description stays in docs/metrics.md: it would be a third of a small tick.
+    return wire.field(0x0A, metric.name.encode()) + wire.field(0x1A, metric.unit.encode())
+
+
+_SCOPE = wire.field(0x0A, wire.field(0x0A, metrics.SCOPE.encode()))
+
+
+def encode(tick: Tick) -> bytes:
+    """Return the request of one tick: one resource, one scope, every point at the tick's time.
+
+    A value that is unknown, not finite or beyond an int64 has no point. ``tick.errors`` are not sent as
+    such; the agent counts them in its reading. Attributes stand in the order of the catalogue.
+    """
+    points = _Points(tick.ts_ms, tick.agent)
+    for card in tick.cards:
+        _add_card(points, card)
+    if tick.agent is not None:
+        _add_agent(points, tick.agent)
+    scope_metrics = wire.field(0x12, _SCOPE + points.to_metrics())
+    return wire.field(0x0A, _resource(tick.origin) + scope_metrics)
+
+
+@lru_cache(maxsize=256)
+def _resource(origin: Origin) -> bytes:
+    own = {
+        "service.name": origin.service_name,
+        "service.version": origin.service_version,
+        "service.instance.id": origin.instance_id,
+        "host.name": origin.host,
+        "host.id": origin.host_id,
+        "gua.sample.interval": origin.interval_ms / 1000,
+        "gua.source": str(origin.source),
+    }
+    further = {key: value for key, value in origin.attributes if key not in own}
+    pairs: dict[str, str | float | None] = {**own, **further}
+    return wire.field(
+        0x0A,
+        b"".join(
+            wire.key_value(
+                wire.RESOURCE_ATTRIBUTES,
+                wire.clean(key),
+                wire.clean(value, _RESOURCE_TEXT) if isinstance(value, str) else value,
+            )
+            for key, value in pairs.items()
+            if value is not None
+        ),
+    )
+
+
+def _add_card(points: _Points, card: CardReading) -> None:
+    starts = points.of_span(card.duration_ms)
+    identity = wire.attributes(("hw.id", card.uuid))
+    for field in fields.CARD_FIELDS:
+        value = field.form.to_wire(getattr(card, field.name))
+        points.add(field.metric, value, starts, identity + wire.attributes(*field.attributes))
+    if card.failed is not None:
+        points.add(metrics.STATUS, int(not card.failed), starts, identity + wire.attributes(*fields.STATUS_OK))
+    info = wire.attributes(*((key, getattr(card, name)) for key, name in fields.CARD_INFO.items()))
+    points.add(metrics.INFO, 1, starts, identity + info)
+    points.add(metrics.PROCESS_UTILIZATION_MAX, Form.DOUBLE.to_wire(busiest(card.processes)), starts, identity)
+    if card.process_list is ProcessList.KNOWN:
+        for kind, totals in totals_by_type(card.processes).items():
+            of_type = identity + wire.attributes(("gua.process.type", kind.value))
+            points.add(metrics.PROCESS_COUNT, totals.count, starts, of_type)
+            points.add(metrics.PROCESS_MEMORY, Form.INTEGER.to_wire(totals.memory_bytes), starts, of_type)
+            points.add(metrics.PROCESS_MEMORY_UNKNOWN, totals.unknown, starts, of_type)
+    for process in card.processes:
+        _add_process(points, card, process, starts)
+
+
+def _add_process(points: _Points, card: CardReading, process: ProcessReading, starts: dict[Kind, int | None]) -> None:
+    identity = wire.attributes(
+        ("hw.id", card.uuid),
+        ("process.pid", process.pid),
+        ("process.creation.time", _creation_time(process.created_ms)),
+        ("process.owner", process.owner),
+        ("gua.process.comm", process.comm),
+    )
+    points.add(metrics.PROCESS_SAMPLE_DURATION, Form.MILLI.to_wire(card.duration_ms), starts, identity)
+    for field in fields.PROCESS_FIELDS:
+        points.add(field.metric, field.form.to_wire(getattr(process, field.name)), starts, identity)
+    info = wire.attributes(*((key, getattr(process, name)) for key, name in fields.PROCESS_INFO.items()))
+    points.add(metrics.PROCESS_INFO, 1, starts, identity + info)
+
+
+@lru_cache(maxsize=4096)
+def _creation_time(created_ms: int | None) -> str | None:
+    if created_ms is None or not 0 <= created_ms < _YEAR_10000_MS:
+        return None
+    return to_rfc3339(created_ms) if created_ms % 1000 else to_rfc3339(created_ms).replace("Z", ".000Z")
+
+
+def _add_agent(points: _Points, agent: AgentReading) -> None:
+    starts = points.of_agent()
+    for field in fields.AGENT_FIELDS:
+        points.add(field.metric, field.form.to_wire(getattr(agent, field.name)), starts, b"")
+    for error in agent.errors:
+        points.add(
+            metrics.AGENT_ERRORS, error.count, starts, wire.attributes(("call", error.call), ("code", error.code))
+        )
