@@ -24,7 +24,14 @@ class UnavailableError(GuaError):
 
 
 class TransientError(UnavailableError):
-    """The same call may work later: a server that is down or busy."""
+    """The same call may work later: a server that is down or busy.
+
+    ``retry_after_seconds`` is how long the server asked to be left alone, ``None`` if it did not.
+    """
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class DataError(GuaError):

@@ -43,9 +43,8 @@ class _Points:
 
     def add(self, metric: Metric, value: float | None, starts: dict[Kind, int | None], attributes: bytes) -> None:
         if value is not None:
-            self._of_metric[metric.name].append(
-                wire.point(value, self._time_ns, starts[metric.kind], attributes),
-            )
+            start_ns = starts[metric.kind] or None  # protobuf does not write a zero
+            self._of_metric[metric.name].append(wire.point(value, self._time_ns, start_ns, attributes))
 
     def to_metrics(self) -> bytes:
         """Return ``ScopeMetrics.metrics`` in the order of the catalogue."""

@@ -1,0 +1,72 @@
+"""Write docs/metrics.md from the metric catalogue, or with --check say whether it is current.
+
+Run: .venv/bin/python docs/generate_metrics.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from gpu_usage_audit.core.metrics import CARD_ATTRIBUTES, CATALOGUE, PROCESS_ATTRIBUTES, SCOPE, Metric, Subject
+
+PAGE = Path(__file__).parent / "metrics.md"
+TABLES = {Subject.CARD: "gua.card_ticks", Subject.PROCESS: "gua.process_ticks"}
+BASE = {Subject.CARD: CARD_ATTRIBUTES, Subject.PROCESS: PROCESS_ATTRIBUTES, Subject.AGENT: ()}
+HEADINGS = {Subject.CARD: "Cards", Subject.PROCESS: "Processes on cards", Subject.AGENT: "The agent"}
+INTRODUCTION = f"""<!-- Written by docs/generate_metrics.py from src/gpu_usage_audit/core/metrics.py: edit that. -->
+
+# Metrics
+
+What gua sends over OTLP, scope `{SCOPE}`. One tick is one `ExportMetricsServiceRequest`; all its points have the tick's
+time. A value that is unknown has no point; zero is a value. Sums with delta temporality are the amounts of one tick:
+their start and time are the span that the tick covers. `stored in` names the columns that a point lands in and the
+scale: the column holds round(value x scale).
+
+Prometheus' own OTLP endpoint refuses delta sums: put the Collector's `deltatocumulative` processor before it.
+
+The resource carries `service.name` (`gua` unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES say otherwise),
+`service.version`, `service.instance.id`, `host.name`, `host.id`, `gua.sample.interval` (seconds), `gua.source`
+(`agent`, `import` or `simulator`), `k8s.*` in Kubernetes, and whatever OTEL_RESOURCE_ATTRIBUTES adds.
+"""
+
+
+def main() -> None:
+    """Write the page, or exit with 1 and a line saying that it is not current."""
+    parser = argparse.ArgumentParser(description="Write docs/metrics.md from the metric catalogue.")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if the page is not current")
+    if not parser.parse_args().check:
+        PAGE.write_text(render(), encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != render():
+        sys.exit("docs/metrics.md is not current: run .venv/bin/python docs/generate_metrics.py")
+
+
+def render() -> str:
+    """Return the whole page."""
+    return INTRODUCTION + "".join(_section(subject) for subject in Subject)
+
+
+def _section(subject: Subject) -> str:
+    metrics = [metric for metric in CATALOGUE if metric.subject is subject]
+    common = ", ".join(f"`{name}`" for name in BASE[subject])
+    lines = [
+        f"\n## {HEADINGS[subject]}\n",
+        f"Attributes of every point: {common}.\n" if common else "",
+        "| metric | kind | unit | meaning | further attributes | stored in |",
+        "|---|---|---|---|---|---|",
+        *(_row(metric) for metric in metrics),
+    ]
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+def _row(metric: Metric) -> str:
+    attributes = ", ".join(f"`{name}`" for name in metric.attributes)
+    columns = ", ".join(f"`{TABLES[metric.subject]}.{column.name}` x {column.scale:,}" for column in metric.columns)
+    return (
+        f"| `{metric.name}` | {metric.kind.value} | `{metric.unit}` | {metric.description} | {attributes} | {columns} |"
+    )
+
+
+if __name__ == "__main__":
+    main()
