@@ -89,11 +89,11 @@ class HttpEndpoint:
     def _send(self, ticks: Sequence[tuple[SpooledTick, bytes]]) -> list[SpooledTick]:
         if not ticks:
             return []
-        # Messages of one type joined are their merge: the resources of all ticks in one request.
-        body = gzip.compress(b"".join(raw for _, raw in ticks), compresslevel=5, mtime=0)
         try:
-            send_with_retry(lambda: self._attempt(body), patience_seconds=self._patience_seconds, sleep=self._sleep)
+            # Messages of one type joined are their merge: the resources of all ticks in one request.
+            self._deliver(b"".join(raw for _, raw in ticks))
         except DataError as error:
+            self._probe()
             self.rejected_reason = str(error)
             if len(ticks) == 1:
                 return [ticks[0][0]]

@@ -54,24 +54,25 @@ def open_database(path: Path, now: datetime | None = None) -> tuple[sqlite3.Conn
     ``<name>.corrupt-<UTC time>`` and a new one begun. Raises :class:`UnavailableError` if the file cannot be
     opened, is in use, is of a later version, or belongs to another program (it is left as it is).
     """
-    with translated(path):
-        try:
-            return _open(path), None
-        except _DamagedError:
-            aside = _set_aside(path, now or datetime.now(UTC))
-        return _open(path), aside
+    try:
+        with translated(path):
+            try:
+                return _open(path), None
+            except _DamagedError:
+                aside = _set_aside(path, now or datetime.now(UTC))
+            return _open(path), aside
+    except OSError as error:
+        msg = f"the spool {path} cannot be used: {error.strerror or error}; check the path and its permissions"
+        raise UnavailableError(msg) from error
 
 
 @contextlib.contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Raise SQLite's and the system's errors as one-line :class:`UnavailableError`."""
+    """Raise SQLite's errors as one-line :class:`UnavailableError`."""
     try:
         yield
     except sqlite3.Error as error:
         raise UnavailableError(_message(path, error)) from error
-    except OSError as error:
-        msg = f"the spool {path} cannot be used: {error.strerror or error}; check the path and its permissions"
-        raise UnavailableError(msg) from error
 
 
 def _message(path: Path, error: sqlite3.Error) -> str:
