@@ -77,7 +77,7 @@ def test_compute_processes_are_those_of_nvidia_smi(cards: dict[str, RawCard]) ->
 
 def test_one_tick_lands_in_the_store(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "gpu_usage_audit.cli.main", "daemon", "--once", "--store", f"chdb://{tmp_path}/store"],
+        [Path(sys.executable).with_name("gua"), "daemon", "--once", "--store", f"chdb://{tmp_path}/store"],
         check=False,
         capture_output=True,
         text=True,
