@@ -10,6 +10,7 @@ import pytest
 
 from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
+from servers.gua import Gua
 from servers.tools import MissingToolError, clickhouse_library, collector_binary
 
 
@@ -47,3 +48,16 @@ def collector(clickhouse: ClickHouseServer, tmp_path: Path) -> Iterator[Collecto
     process.start()
     yield process
     process.kill()
+
+
+@pytest.fixture
+def gua(tmp_path: Path) -> Gua:
+    return Gua(tmp_path / "home")
+
+
+@pytest.fixture(scope="session")
+def recordings() -> list[Path]:
+    """Return the recordings of an A100, an H100 and an L40S card, oldest name first."""
+    found = sorted((Path(__file__).parents[1] / "fixtures").rglob("*_dose_response.jsonl"))
+    assert len(found) == 3
+    return found

@@ -1,0 +1,45 @@
+"""The command as users run it, in an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+COMMAND = Path(sys.executable).with_name("gua")
+
+
+class Gua:
+    """`gua` with its home below ``home`` and none of the caller's settings."""
+
+    def __init__(self, home: Path) -> None:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GUA_", "OTEL_"))}
+        self._environment = {**inherited, "HOME": str(home), "GUA_HOME": str(home / "gua"), "NO_COLOR": "1"}
+
+    def run(self, *arguments: str | Path, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run it and return what happened."""
+        return subprocess.run(
+            [str(COMMAND), *map(str, arguments)],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+
+    def must(self, *arguments: str | Path) -> str:
+        """Run it, insist on success and return its standard output."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, (
+            f"gua {' '.join(map(str, arguments))} exited with {done.returncode}:\n{done.stderr}"
+        )
+        return done.stdout
+
+    def report(self, store: str, *options: str) -> dict[str, Any]:
+        """Return the report of a store as the object that `gua report --json` prints."""
+        report = json.loads(self.must("report", "--json", "--store", store, *options))
+        assert isinstance(report, dict)
+        return report
