@@ -36,9 +36,7 @@ def group() -> None:
 
 @app.command("nvidia-smi")
 def nvidia_smi(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Recordings of one host's cards, in any order.")
-    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Recordings of one host's cards, in any order.")],
     *,
     host: Annotated[
         str | None,
@@ -86,8 +84,9 @@ def nvidia_smi(
 ) -> None:
     """Import what nvidia-smi --query-gpu=timestamp,uuid,memory.used,... --format=csv wrote, or JSON Lines.
 
-    All files together are one recording. It is checked as a whole before anything of it is delivered, and
-    importing it again changes nothing.
+    All files together are one recording, checked as a whole before anything of it is delivered.
+
+    Importing it again changes nothing.
 
     Example:
         gua import nvidia-smi gpu.csv --timezone Europe/Berlin
@@ -124,23 +123,27 @@ def summary(
     recording: Recording, found: Survey, *, timezone: str, reserve: str | None, process_files: int
 ) -> Iterator[str]:
     """Return what was imported, what was left out and what had to be assumed, a line each."""
-    hosts = found.hosts[0] if len(found.hosts) == 1 else f"{len(found.hosts)} hosts"
-    yield f"imported  {found.card_ticks:,} card ticks of {found.cards} cards of {hosts} ({found.ticks:,} moments)"
+    hosts = f"host {found.hosts[0]}" if len(found.hosts) == 1 else f"{len(found.hosts)} hosts"
+    yield f"imported  {_count(found.card_ticks, 'card tick')} of {_count(found.cards, 'card')} on {hosts} ({_count(found.ticks, 'moment')})"
     yield f"time      {to_rfc3339(found.first_ms)} to {to_rfc3339(found.last_ms)}"
     why = "the median distance of a card's rows; --interval sets another" if found.inferred else "as given"
     yield f"interval  {format_duration(found.interval_ms)} ({why})"
     if process_files:
         yield f"processes known for {recording.joined:,} of {found.card_ticks:,} card ticks"
     if found.duplicates:
-        yield f"repeated  {found.duplicates:,} rows stood more than once and count once"
+        yield f"repeated  {_count(found.duplicates, 'row')} stood there before and count once"
     if recording.left_out_lines:
-        yield f"left out  {recording.left_out_lines:,} lines: {'; '.join(recording.left_out)}"
+        yield f"left out  {_count(recording.left_out_lines, 'line')}: {'; '.join(recording.left_out)}"
     if recording.zone_assumed:
         yield f"assumed   times without an offset are in {timezone} (--timezone)"
     if recording.reserve_assumed:
         yield "assumed   memory.used leaves the driver's reserve out, as nvidia-smi does since driver 510 (--reserve)"
     if reserve is not None:
         yield f"assumed   memory.used contains a reserve of {reserve}, which was subtracted from every row"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _interval_ms(text: str) -> int:

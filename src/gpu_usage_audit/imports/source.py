@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -56,6 +57,9 @@ class Source:
         left = self.size
         try:
             with self.path.open("rb") as file:
+                if os.fstat(file.fileno()).st_size < self.size:
+                    msg = f"{self.path} became shorter while it was read: import a copy that nobody writes to"
+                    raise DataError(msg)
                 while left > 0 and (raw := file.readline(_LINE_BYTES)):
                     raw = raw[:left]
                     left -= len(raw)
