@@ -124,7 +124,8 @@ def summary(
 ) -> Iterator[str]:
     """Return what was imported, what was left out and what had to be assumed, a line each."""
     hosts = f"host {found.hosts[0]}" if len(found.hosts) == 1 else f"{len(found.hosts)} hosts"
-    yield f"imported  {_count(found.card_ticks, 'card tick')} of {_count(found.cards, 'card')} on {hosts} ({_count(found.ticks, 'moment')})"
+    cards, moments = _count(found.cards, "card"), _count(found.ticks, "moment")
+    yield f"imported  {_count(found.card_ticks, 'card tick')} of {cards} on {hosts} ({moments})"
     yield f"time      {to_rfc3339(found.first_ms)} to {to_rfc3339(found.last_ms)}"
     why = "the median distance of a card's rows; --interval sets another" if found.inferred else "as given"
     yield f"interval  {format_duration(found.interval_ms)} ({why})"
