@@ -1,0 +1,77 @@
+"""Text of unknown origin (process and user names, hosts, file contents) made harmless for a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+# Control, format (all BiDi controls, zero-width characters), surrogate, private, unassigned, line and paragraph ends.
+_REMOVED = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+_NO_WIDTH = frozenset(("Mn", "Me"))
+_MARKS_PER_LETTER = 2
+UNPRINTABLE = "(unprintable)"
+
+
+def cells(text: str) -> int:
+    """Return how many columns ``text`` (already cleaned) takes on a terminal."""
+    return len(text) if text.isascii() else sum(map(_cells_of, text))
+
+
+def safe(text: str, width: int | None = None, *, ellipsis: str = "…") -> str:
+    """Return ``text`` on one line without control and BiDi characters, at most ``width`` columns wide.
+
+    White space becomes single spaces. Text that is too wide loses its middle, as names often differ only at
+    their end. Text of which nothing is left becomes ``(unprintable)``, so that it never looks like nothing.
+    """
+    clean = _clean(text)
+    if text and not clean:
+        clean = UNPRINTABLE
+    if width is None or cells(clean) <= width:
+        return clean
+    room = width - len(ellipsis)
+    if room < 1:
+        return _head(clean, width)
+    tail_room = room // 3
+    tail = _head(clean[::-1], tail_room)[::-1] if tail_room else ""
+    while tail and unicodedata.category(tail[0]) in _NO_WIDTH:
+        tail = tail[1:]
+    return _head(clean, room - cells(tail)) + ellipsis + tail
+
+
+def pad(text: str, width: int) -> str:
+    """Return ``text`` filled with spaces at its end to ``width`` columns."""
+    return text + " " * (width - cells(text))
+
+
+def ascii_only(text: str) -> str:
+    r"""Return ``text`` with everything outside ASCII written as ``\xe9`` or ``\u4e2d``, so that names stay distinct."""
+    return text.encode("ascii", "backslashreplace").decode("ascii")
+
+
+def _clean(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return " ".join(text.split())
+    kept: list[str] = []
+    marks = 0
+    for character in " ".join(text.split()):
+        category = unicodedata.category(character)
+        if category in _REMOVED:
+            continue
+        marks = marks + 1 if category in _NO_WIDTH else 0
+        if marks <= _MARKS_PER_LETTER:  # stacked marks paint over the lines above and below
+            kept.append(character)
+    return " ".join("".join(kept).split())
+
+
+def _cells_of(character: str) -> int:
+    if unicodedata.category(character) in _NO_WIDTH:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
+
+
+def _head(text: str, width: int) -> str:
+    taken = 0
+    for position, character in enumerate(text):
+        taken += _cells_of(character)
+        if taken > width:
+            return text[:position]
+    return text
