@@ -1,7 +1,7 @@
 """A full host for benchmarks and load tests: every point of the contract in every tick, made quickly.
 
-It draws everything at random where real cards repeat themselves, so it is harder to compress than
-real data. All figures are invented.
+What varies is drawn anew in each tick where real cards repeat themselves, so it is harder to compress
+than real data. All figures are invented.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LEVELS = 256  # one random byte picks a process's reading
 _LIFE_MS = 8 * HOUR_MS
 
 
-def full_host(
+def full_host(  # noqa: PLR0913 - by keyword only, each with a default
     *,
     cards: int = 8,
     processes: int = 10,
@@ -60,23 +60,65 @@ def full_host(
         instance_id="load",
         service_version="0",
     )
-    places = [place_of(seed, index) for index in range(cards)]
+    loaded = [_LoadedCard(place_of(seed, index), processes, interval_ms, seed) for index in range(cards)]
     begin_ms = end_ms - round(days * DAY_MS)
-    energies_mj = [rng.randrange(10**11, 10**12) for _ in places]
-    rosters: list[list[Sequence[ProcessReading]]] = []
-    life = -1
     for ts_ms in range(begin_ms + interval_ms, end_ms + 1, interval_ms):
-        if ts_ms // _LIFE_MS != life:
-            life = ts_ms // _LIFE_MS
-            rosters = [_roster(place, processes, interval_ms, life * _LIFE_MS, seed) for place in places]
-        readings = []
-        for at, place in enumerate(places):
-            energy_mj = round(rng.uniform(100, 650) * interval_ms)
-            energies_mj[at] += energy_mj
-            levels = zip(rosters[at], rng.randbytes(processes), strict=True)
-            running = tuple(variants[level] for variants, level in levels)
-            readings.append(_card(place, interval_ms, energy_mj, energies_mj[at], running, rng))
-        yield Tick(ts_ms=ts_ms, origin=origin, cards=tuple(readings), agent=_agent(begin_ms, rng))
+        readings = tuple([card.read(ts_ms) for card in loaded])
+        yield Tick(ts_ms=ts_ms, origin=origin, cards=readings, agent=_agent(begin_ms, rng))
+
+
+class _LoadedCard:
+    """A card with all its processes, prepared so that one reading is only picked together."""
+
+    def __init__(self, place: Place, processes: int, interval_ms: int, seed: int) -> None:
+        self._place = place
+        self._processes = processes
+        self._interval_ms = interval_ms
+        self._seed = seed
+        self._rng = Random(f"{seed}:load:{place.uuid}")  # noqa: S311 - a simulation, no secret
+        self._energy_mj = self._rng.randrange(10**11, 10**12)
+        self._life = -1
+        self._roster: list[Sequence[ProcessReading]] = []
+
+    def read(self, ts_ms: int) -> CardReading:
+        """Return the card's reading of the tick that ends at ``ts_ms``."""
+        if ts_ms // _LIFE_MS != self._life:
+            self._life = ts_ms // _LIFE_MS
+            begun_ms = self._life * _LIFE_MS
+            self._roster = _roster(self._place, self._processes, self._interval_ms, begun_ms, self._seed)
+        rng = self._rng
+        utilization = round(rng.random(), 4)
+        energy_mj = round(rng.uniform(100, 650) * self._interval_ms)
+        self._energy_mj += energy_mj
+        levels = zip(self._roster, rng.randbytes(self._processes), strict=True)
+        return CardReading(
+            uuid=self._place.uuid,
+            duration_ms=self._interval_ms,
+            gpu_time_ms=self._interval_ms,
+            process_list=ProcessList.KNOWN,
+            index=self._place.index,
+            name=NAME,
+            model=NAME,
+            vendor="NVIDIA",
+            driver_version=DRIVER,
+            pci=self._place.pci,
+            mig=Mig.NONE,
+            memory_shared=False,
+            utilization=utilization,
+            utilization_encoder=0.0,
+            utilization_decoder=0.0,
+            utilization_max=min(1.0, round(1.2 * utilization, 2)),
+            utilization_coverage_ms=self._interval_ms - 200,
+            memory_used_bytes=62 * GIB,
+            memory_limit_bytes=MEMORY_BYTES,
+            memory_reserved_bytes=RESERVED_BYTES,
+            power_watts=round(energy_mj / self._interval_ms, 3),
+            temperature_celsius=float(40 + energy_mj // self._interval_ms // 20),
+            energy_total_mj=self._energy_mj,
+            energy_mj=energy_mj,
+            failed=False,
+            processes=tuple([variants[level] for variants, level in levels]),
+        )
 
 
 def _roster(place: Place, processes: int, interval_ms: int, begun_ms: int, seed: int) -> list[Sequence[ProcessReading]]:
@@ -96,54 +138,18 @@ def _roster(place: Place, processes: int, interval_ms: int, begun_ms: int, seed:
             slurm=number % 2 == 0,
             pod=True,
         )
-        memory_bytes = (60 * GIB) // processes + number * 7 * MIB
+        memory_bytes = (60 * GIB) // processes + number * 7 * MIB if number else 120 * MIB
         started.append(host.process(program, begun_ms, memory_bytes=memory_bytes, utilization=0.0))
     whole = attribute(
         CardReading(uuid=place.uuid, duration_ms=interval_ms, gpu_time_ms=interval_ms, processes=tuple(started))
     )
-    return [
-        [replace(process, utilization=level * 100 // _LEVELS / 100 if number % 2 else 0.0) for level in range(_LEVELS)]
-        for number, process in enumerate(whole.processes)
-    ]
+    return [_levels(process) if number % 2 else [process] * _LEVELS for number, process in enumerate(whole.processes)]
 
 
-def _card(
-    place: Place,
-    interval_ms: int,
-    energy_mj: int,
-    energy_total_mj: int,
-    processes: tuple[ProcessReading, ...],
-    rng: Random,
-) -> CardReading:
-    utilization = round(rng.random(), 4)
-    return CardReading(
-        uuid=place.uuid,
-        duration_ms=interval_ms,
-        gpu_time_ms=interval_ms,
-        process_list=ProcessList.KNOWN,
-        index=place.index,
-        name=NAME,
-        model=NAME,
-        vendor="NVIDIA",
-        driver_version=DRIVER,
-        pci=place.pci,
-        mig=Mig.NONE,
-        memory_shared=False,
-        utilization=utilization,
-        utilization_encoder=0.0,
-        utilization_decoder=0.0,
-        utilization_max=min(1.0, round(1.2 * utilization, 2)),
-        utilization_coverage_ms=interval_ms - 200,
-        memory_used_bytes=62 * GIB,
-        memory_limit_bytes=MEMORY_BYTES,
-        memory_reserved_bytes=RESERVED_BYTES,
-        power_watts=round(energy_mj / interval_ms, 3),
-        temperature_celsius=float(40 + energy_mj // interval_ms // 20),
-        energy_total_mj=energy_total_mj,
-        energy_mj=energy_mj,
-        failed=False,
-        processes=processes,
-    )
+def _levels(process: ProcessReading) -> Sequence[ProcessReading]:
+    """Return a process at each level: the whole percents from 0 to 99, each about equally often."""
+    at_percent = [replace(process, utilization=percent / 100) for percent in range(100)]
+    return [at_percent[level * 100 // _LEVELS] for level in range(_LEVELS)]
 
 
 def _agent(begin_ms: int, rng: Random) -> AgentReading:
