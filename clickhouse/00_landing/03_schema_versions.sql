@@ -1,0 +1,10 @@
+-- One row is one time that gua schema apply ran to its end.
+CREATE TABLE IF NOT EXISTS gua.schema_versions $ON_CLUSTER
+(
+    version UInt32 COMMENT 'Version of the schema',
+    digest String COMMENT 'Fingerprint of the statements',
+    applied DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When'
+)
+ENGINE = ${REPLICATED}MergeTree
+ORDER BY applied
+COMMENT 'Versions of this schema, the newest counts'

@@ -1,0 +1,30 @@
+-- One row is one gauge point as the OpenTelemetry Collector's clickhouseexporter writes it.
+-- On one host nothing is kept here ($LANDING_ENGINE is Null): the materialized views of 10_ticks read what passes.
+CREATE TABLE IF NOT EXISTS gua.otel_metrics_gauge $ON_CLUSTER
+(
+    ResourceAttributes Map(LowCardinality(String), String) CODEC(ZSTD(1)) COMMENT 'Who sent the point: host.name, gua.source, ...',
+    ResourceSchemaUrl String CODEC(ZSTD(1)),
+    ScopeName String CODEC(ZSTD(1)) COMMENT 'gpu_usage_audit for points of this project',
+    ScopeVersion String CODEC(ZSTD(1)),
+    ScopeAttributes Map(LowCardinality(String), String) CODEC(ZSTD(1)),
+    ScopeDroppedAttrCount UInt32 CODEC(ZSTD(1)),
+    ScopeSchemaUrl String CODEC(ZSTD(1)),
+    ServiceName LowCardinality(String) CODEC(ZSTD(1)),
+    MetricName LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'Name in the metric catalogue (docs/metrics.md)',
+    MetricDescription String CODEC(ZSTD(1)),
+    MetricUnit String CODEC(ZSTD(1)),
+    Attributes Map(LowCardinality(String), String) CODEC(ZSTD(1)) COMMENT 'What the point is about: hw.id, process.pid, ...',
+    StartTimeUnix DateTime64(9, 'UTC') CODEC(Delta, ZSTD(1)) COMMENT 'Start of the span of a sum',
+    TimeUnix DateTime64(9, 'UTC') CODEC(Delta, ZSTD(1)) COMMENT 'Time of the tick',
+    Value Float64 CODEC(ZSTD(1)),
+    Flags UInt32 CODEC(ZSTD(1)),
+    Exemplars Nested (
+        FilteredAttributes Map(LowCardinality(String), String),
+        TimeUnix DateTime64(9, 'UTC'),
+        Value Float64,
+        SpanId String,
+        TraceId String
+    ) CODEC(ZSTD(1))
+)
+$LANDING_ENGINE
+COMMENT 'Landing of OTLP gauge points, in the columns of the Collector''s clickhouseexporter'

@@ -1,0 +1,36 @@
+-- One row is one ResourceMetrics message of an OTLP request, its columns named like the fields of otlp.proto.
+-- Nothing is kept: the two views beside this file unfold what passes into the landing tables.
+CREATE TABLE IF NOT EXISTS gua.otlp_requests $ON_CLUSTER
+(
+    resource Tuple(
+        attributes Array(Tuple(key String, value Tuple(string_value String, bool_value Bool, int_value Int64, double_value Float64)))
+    ),
+    scope_metrics Array(Tuple(
+        scope Tuple(name String, version String),
+        metrics Array(Tuple(
+            name String,
+            unit String,
+            gauge Tuple(data_points Array(Tuple(
+                attributes Array(Tuple(key String, value Tuple(string_value String, bool_value Bool, int_value Int64, double_value Float64))),
+                start_time_unix_nano UInt64,
+                time_unix_nano UInt64,
+                as_double Float64,
+                as_int Int64,
+                flags UInt32
+            ))),
+            sum Tuple(data_points Array(Tuple(
+                attributes Array(Tuple(key String, value Tuple(string_value String, bool_value Bool, int_value Int64, double_value Float64))),
+                start_time_unix_nano UInt64,
+                time_unix_nano UInt64,
+                as_double Float64,
+                as_int Int64,
+                flags UInt32
+            )),
+                aggregation_temporality Int32,
+                is_monotonic Bool
+            )
+        ))
+    ))
+)
+ENGINE = Null
+COMMENT 'Entry for spooled OTLP requests (ProtobufList)'

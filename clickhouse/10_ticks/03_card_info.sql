@@ -1,0 +1,22 @@
+-- One row is one card as its newest tick described it.
+CREATE TABLE IF NOT EXISTS gua.card_info $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'host.name of the sender',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
+    ts DateTime64(3, 'UTC') COMMENT 'Newest tick that described the card',
+    gpu_index Nullable(UInt16) COMMENT 'Index NVML gave the card; it may change with a boot',
+    name Nullable(String) COMMENT 'Device name',
+    model Nullable(String) COMMENT 'Model of the whole GPU',
+    vendor Nullable(String) COMMENT 'Vendor',
+    driver_version Nullable(String) COMMENT 'Version of the driver',
+    pci Nullable(String) COMMENT 'PCI bus id',
+    mig Nullable(String) COMMENT 'none, parent (partitioned) or instance',
+    parent Nullable(String) COMMENT 'UUID of the GPU a MIG instance is part of',
+    memory_shared Nullable(Bool) COMMENT 'Whether the card uses the host''s memory',
+    source Nullable(String) COMMENT 'Who made the tick: agent, import, simulator',
+    interval_ms Nullable(UInt32) COMMENT 'Nominal sampling interval [ms]',
+    labels Map(LowCardinality(String), String) COMMENT 'All resource attributes of the sender'
+)
+ENGINE = ${REPLICATED}ReplacingMergeTree(ts)
+ORDER BY (host, gpu)
+COMMENT 'What each card is, as last seen; read with FINAL'

@@ -1,0 +1,12 @@
+-- One row is one card: when it was first and last seen.
+CREATE TABLE IF NOT EXISTS gua.card_seen $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'host.name of the sender',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
+    first_seen SimpleAggregateFunction(min, DateTime64(3, 'UTC')) COMMENT 'Start of the first span in which it was seen',
+    last_seen SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'Newest tick',
+    longest_ms SimpleAggregateFunction(max, UInt64) COMMENT 'Longest span of one tick [ms]'
+)
+ENGINE = ${REPLICATED}AggregatingMergeTree
+ORDER BY (host, gpu)
+COMMENT 'First and last sight of each card; read with FINAL'

@@ -1,0 +1,54 @@
+-- One row is one card: what it is, and when it was first and last seen.
+CREATE OR REPLACE VIEW gua.cards $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'Host the card is in',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
+    gpu_index Nullable(UInt16) COMMENT 'Index NVML gave the card; it may change with a boot',
+    name Nullable(String) COMMENT 'Device name',
+    model Nullable(String) COMMENT 'Model of the whole GPU',
+    driver_version Nullable(String) COMMENT 'Version of the driver',
+    pci Nullable(String) COMMENT 'PCI bus id',
+    mig Nullable(String) COMMENT 'none, parent (partitioned) or instance',
+    parent Nullable(String) COMMENT 'UUID of the GPU a MIG instance is part of',
+    source Nullable(String) COMMENT 'Who made its ticks: agent, import, simulator',
+    interval_ms Nullable(UInt32) COMMENT 'Nominal sampling interval [ms]',
+    first_seen DateTime64(3, 'UTC') COMMENT 'Start of the first span in which it was seen',
+    last_seen DateTime64(3, 'UTC') COMMENT 'Newest tick',
+    longest_ms UInt64 COMMENT 'Longest span of one tick [ms]'
+)
+AS
+SELECT
+    seen.host AS host,
+    seen.gpu AS gpu,
+    info.gpu_index AS gpu_index,
+    info.name AS name,
+    info.model AS model,
+    info.driver_version AS driver_version,
+    info.pci AS pci,
+    info.mig AS mig,
+    info.parent AS parent,
+    info.source AS source,
+    info.interval_ms AS interval_ms,
+    seen.first_seen AS first_seen,
+    seen.last_seen AS last_seen,
+    seen.longest_ms AS longest_ms
+FROM
+(
+    SELECT
+        host,
+        gpu,
+        min(first_seen) AS first_seen,
+        max(last_seen) AS last_seen,
+        max(longest_ms) AS longest_ms
+    FROM gua.card_seen
+    GROUP BY
+        host,
+        gpu
+) AS seen
+LEFT JOIN
+(
+    SELECT *
+    FROM gua.card_info FINAL
+) AS info
+    ON info.host = seen.host AND info.gpu = seen.gpu
+COMMENT 'Every card ever seen'

@@ -1,0 +1,25 @@
+-- One row is one setting of the rules as it is in force: the stored value, or the shipped default.
+CREATE OR REPLACE VIEW gua.rules $ON_CLUSTER
+(
+    key String COMMENT 'Name of the setting',
+    value Float64 COMMENT 'Value in force: a ratio, or bytes',
+    is_default Bool COMMENT 'Whether nobody changed it'
+)
+AS
+SELECT
+    shipped.1 AS key,
+    if(has(stored.keys, key), stored.values[indexOf(stored.keys, key)], shipped.2) AS value,
+    NOT has(stored.keys, key) AS is_default
+FROM
+(
+    SELECT
+        groupArray(toString(key)) AS keys,
+        groupArray(value) AS values
+    FROM gua.settings FINAL
+) AS stored
+ARRAY JOIN [
+    ('active_utilization', 0.10),
+    ('held_memory_bytes', 104857600.),
+    ('held_memory_ratio', 0.)
+] AS shipped
+COMMENT 'The rules in force'

@@ -1,0 +1,48 @@
+-- One row is one process on one card in one tick with its own state: a process can idle on an active card.
+CREATE OR REPLACE VIEW gua.process_states $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'Host the card is in',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
+    ts DateTime64(3, 'UTC') COMMENT 'When the card was read',
+    pid UInt32 COMMENT 'Process id on the host',
+    created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown',
+    owner Nullable(String) COMMENT 'User the process runs as',
+    program Nullable(String) COMMENT 'Process name',
+    type Nullable(String) COMMENT 'compute, graphics, mps, or ignored by the rules',
+    duration_ms UInt32 COMMENT 'Milliseconds that the tick covers',
+    gpu_time_ms Nullable(UInt32) COMMENT 'Part of the card''s GPU time attributed to the process [ms]',
+    memory_bytes Nullable(UInt64) COMMENT 'Device memory of the process',
+    utilization Nullable(UInt16) COMMENT 'Utilization by the process [1/10,000]',
+    container_id Nullable(String) COMMENT 'Container',
+    pod_uid Nullable(String) COMMENT 'Kubernetes pod',
+    slurm_job_id Nullable(String) COMMENT 'Slurm job',
+    systemd_unit Nullable(String) COMMENT 'systemd unit',
+    state String COMMENT 'active, idle or unknown'
+)
+AS
+WITH (SELECT value FROM gua.rules WHERE key = 'active_utilization') AS active_ratio
+SELECT
+    host,
+    gpu,
+    ts,
+    pid,
+    created,
+    owner,
+    program,
+    type,
+    assumeNotNull(duration_ms) AS duration_ms,
+    gpu_time_ms,
+    memory_bytes,
+    utilization,
+    container_id,
+    pod_uid,
+    slurm_job_id,
+    systemd_unit,
+    multiIf(
+        utilization IS NULL, 'unknown',
+        utilization >= toUInt16(round(active_ratio * 10000)), 'active',
+        'idle'
+    ) AS state
+FROM gua.process_ticks FINAL
+WHERE duration_ms IS NOT NULL
+COMMENT 'Every process tick with its state'

@@ -1,0 +1,163 @@
+"""Everything is put together here, once: producers, encoder, spool, stores and endpoints."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu_usage_audit.agent.lander import BATCH_TICKS, DrainResult, drain
+from gpu_usage_audit.core.errors import TransientError, UnavailableError, UsageError
+from gpu_usage_audit.core.ports import Landing, Mark
+from gpu_usage_audit.core.tick import Tick
+from gpu_usage_audit.otlp.encode import encode
+from gpu_usage_audit.spool.queue import Spool
+from gpu_usage_audit.store.database import Store, open_store
+from gpu_usage_audit.store.directory import StoreDirectory
+from gpu_usage_audit.store.dsn import EmbeddedDsn, parse_dsn
+
+STORE = "store"
+ENDPOINT = "endpoint"
+_BATCH_BYTES = 32 * 2**20
+_MERGE_TICKS = 1_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Delivery:
+    """What became of the ticks: ``where`` they went, how many arrived, how many were refused for good."""
+
+    where: str
+    delivered: int
+    refused: int
+
+
+def _nobody(_ticks: int) -> None:
+    """Tell nobody."""
+
+
+def home_directory() -> Path:
+    """Return where the agent and the default store live: ``GUA_HOME``, else ``~/.gua``."""
+    return Path(os.environ.get("GUA_HOME") or Path.home() / ".gua")
+
+
+def store_address(store: str | None) -> str:
+    """Return the store's address: as given, else ``GUA_STORE``, else the directory ``store`` below the home."""
+    return store or os.environ.get("GUA_STORE") or f"chdb://{home_directory().absolute() / STORE}"
+
+
+def open_writer(store: str | None) -> Store:
+    """Open a store to land in; an embedded one is made, a server must have the schema."""
+    opened = open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"))
+    try:
+        opened.require_schema()
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+@contextmanager
+def open_reader(store: str | None) -> Iterator[Store]:
+    """Open a store to report from, and land first what the agent of this host has spooled for it.
+
+    Raises UnavailableError where there is no store.
+    """
+    address = store_address(store)
+    parsed = parse_dsn(address, password=os.environ.get("GUA_STORE_PASSWORD"))
+    spool = home_directory() / "spool.db"
+    waiting = isinstance(parsed, EmbeddedDsn) and parsed.path == home_directory().absolute() / STORE and spool.exists()
+    if isinstance(parsed, EmbeddedDsn) and not waiting and not StoreDirectory(parsed.path).exists():
+        msg = (
+            f"there is no store at {parsed.path}: record with gua daemon --once, import with gua import nvidia-smi, "
+            "see gua demo, or name another with --store"
+        )
+        raise UnavailableError(msg)
+    with open_writer(store) as reader:
+        if waiting:
+            with Spool(spool, destinations=(STORE,)) as queue:
+                drain(queue, STORE, reader)
+        yield reader
+
+
+def deliver(
+    ticks: Iterable[Tick],
+    *,
+    store: str | None = None,
+    endpoint: str | None = None,
+    on_tick: Callable[[int], None] = _nobody,
+) -> Delivery:
+    """Encode, spool and deliver recorded or simulated ticks through a temporary spool; nothing of it stays behind.
+
+    ``on_tick`` is called with the number of ticks done since the last call. Raises UnavailableError and its kind;
+    what was delivered before stays, and delivering it again changes nothing.
+    """
+    with _landing(store, endpoint) as (landing, where), tempfile.TemporaryDirectory(prefix="gua-spool-") as folder:
+        delivered = refused = 0
+        with Spool(Path(folder) / "spool.db", destinations=(STORE,), max_bytes=None) as spool:
+            for batch in _batches(ticks):
+                spool.extend(batch)
+                result = drain(spool, STORE, landing, on_landed=on_tick)
+                delivered += result.landed
+                refused += result.refused
+        if isinstance(landing, Store) and delivered >= _MERGE_TICKS:
+            landing.merge()
+    return Delivery(where=where, delivered=delivered, refused=refused)
+
+
+def deliver_agent_tick(
+    sample: Callable[[Mark | None], tuple[Tick, Mark]], *, store: str | None, endpoint: str | None, home: Path
+) -> DrainResult:
+    """Sample one tick of this host, spool it with its mark, and deliver what the spool holds.
+
+    Where delivery fails the tick stays in the spool, and the error says so.
+    """
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"cannot make {home} ({error.strerror}): name a directory with GUA_HOME or --state-dir"
+        raise UnavailableError(msg) from None
+    destination = ENDPOINT if endpoint else STORE
+    with Spool(home / "spool.db", destinations=(destination,)) as spool:
+        if spool.set_aside is not None:
+            os.write(2, f"note: the spool was damaged and is kept as {spool.set_aside}\n".encode())
+        tick, mark = sample(spool.mark())
+        spool.append(tick.ts_ms, encode(tick), mark)
+        address = store or os.environ.get("GUA_STORE") or f"chdb://{home.absolute() / STORE}"
+        try:
+            with _landing(address, endpoint) as (landing, _):
+                return drain(spool, destination, landing)
+        except UnavailableError as error:
+            kind = TransientError if isinstance(error, TransientError) else UnavailableError
+            msg = f"{error} (the tick is kept in {home / 'spool.db'} and goes with the next)"
+            raise kind(msg) from None
+
+
+@contextmanager
+def _landing(store: str | None, endpoint: str | None) -> Iterator[tuple[Landing, str]]:
+    if store and endpoint:
+        msg = "ticks go to one place: give --store or --endpoint, not both"
+        raise UsageError(msg)
+    if endpoint:
+        from gpu_usage_audit.otlp.send import HttpEndpoint  # noqa: PLC0415 - protobuf, only for those who send
+
+        yield HttpEndpoint(endpoint, environ=os.environ), endpoint
+        return
+    with open_writer(store) as opened:
+        yield opened, str(opened.dsn)
+
+
+def _batches(ticks: Iterable[Tick]) -> Iterator[list[tuple[int, bytes]]]:
+    batch: list[tuple[int, bytes]] = []
+    size = 0
+    for tick in ticks:
+        raw = encode(tick)
+        batch.append((tick.ts_ms, raw))
+        size += len(raw)
+        if len(batch) == BATCH_TICKS or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

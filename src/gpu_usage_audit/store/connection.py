@@ -1,0 +1,122 @@
+"""One clickhouse-connect client, embedded or to a server; every failure of it as one of our errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from gpu_usage_audit.core.errors import TransientError, UnavailableError
+from gpu_usage_audit.store.dsn import EmbeddedDsn, ServerDsn
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+    from clickhouse_connect.driver.query import QueryResult
+
+INSTALL = 'pip install "gpu-usage-audit[local]"'
+_CODE = re.compile(r"Code: (\d+)|error code (\d+)", re.IGNORECASE)
+_UNKNOWN_OBJECT = {60, 81}
+_REFUSED = {192, 193, 194, 516}
+_NO_RIGHT = {164, 497}
+_BUSY = {159, 202, 209, 210, 241, 243, 319, 425}
+
+
+class QueryError(UnavailableError):
+    """The engine refused a statement; ``code`` is ClickHouse's error number, 0 if it gave none."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @property
+    def unknown_object(self) -> bool:
+        """Whether a table or database is not there."""
+        return self.code in _UNKNOWN_OBJECT
+
+    @property
+    def about_data(self) -> bool:
+        """Whether the fault may lie in the rows: neither the right, the schema nor the connection was it."""
+        return self.code not in {0, *_UNKNOWN_OBJECT, *_REFUSED, *_NO_RIGHT}
+
+
+def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
+    """Return a client; ``data`` is the embedded engine's own directory. Raises UnavailableError, TransientError."""
+    import clickhouse_connect  # noqa: PLC0415 - 0.2 s that commands without a store do not spend
+
+    with translated(dsn):
+        if isinstance(dsn, EmbeddedDsn):
+            client: Client = clickhouse_connect.get_client(dsn=f"chdb://{data}")
+        else:
+            client = clickhouse_connect.get_client(
+                host=dsn.host,
+                port=dsn.port,
+                secure=dsn.secure,
+                username=dsn.user,
+                password=dsn.password,
+                autogenerate_session_id=False,
+                connect_timeout=10,
+                send_receive_timeout=300,
+            )
+        return client
+
+
+def engine_version() -> str:
+    """Return the version of the embedded engine. Raises UnavailableError, naming the remedy, if it is not installed."""
+    try:
+        import chdb  # noqa: PLC0415 - an extra, and 0.5 s
+    except ImportError as error:
+        msg = f"the embedded store needs an engine that is not installed ({error.name}): run {INSTALL}"
+        raise UnavailableError(msg) from None
+    return str(chdb.engine_version)
+
+
+@contextmanager
+def translated(dsn: EmbeddedDsn | ServerDsn) -> Iterator[None]:
+    """Turn what clickhouse-connect raises into one line that says what to do."""
+    from clickhouse_connect.driver.exceptions import Error  # noqa: PLC0415 - as above
+
+    try:
+        yield
+    except (Error, OSError) as error:
+        raise _told(dsn, error) from None
+
+
+def _told(dsn: EmbeddedDsn | ServerDsn, error: Exception) -> UnavailableError:
+    text = " ".join(str(error).split())
+    found = _CODE.search(text)
+    code = int(found.group(1) or found.group(2)) if found else 0
+    if code in _BUSY:
+        return TransientError(f"{dsn} cannot do it now ({_short(text)}): try again later")
+    if code:
+        return QueryError(_about(dsn, code, text), code)
+    if isinstance(dsn, ServerDsn):
+        return TransientError(f"cannot reach {dsn} ({_reason(text)}): start the server or correct --store")
+    return UnavailableError(f"{dsn} cannot be used ({_short(text)})")
+
+
+def _about(dsn: EmbeddedDsn | ServerDsn, code: int, text: str) -> str:
+    if code in _UNKNOWN_OBJECT:
+        return f"{dsn} lacks the schema of this version: run gua schema apply --store {dsn}"
+    if code in _REFUSED:
+        return f"{dsn} refuses the user or the password: correct --store, or set GUA_STORE_PASSWORD"
+    if code in _NO_RIGHT:
+        return f"{dsn}: the user may not do this ({_short(text)}): use another user or grant it"
+    return f"{dsn} refused a statement ({_short(text)})"
+
+
+def _reason(text: str) -> str:
+    for phrase in ("Connection refused", "Name or service not known", "timed out", "CERTIFICATE_VERIFY_FAILED"):
+        if phrase.lower() in text.lower():
+            return phrase
+    return _short(text)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 300 else f"{text[:297]}..."
+
+
+def rows_of(result: "QueryResult") -> list[Mapping[str, Any]]:
+    """Return a result's rows by column name."""
+    names = result.column_names
+    return [dict(zip(names, row, strict=True)) for row in result.result_rows]

@@ -1,0 +1,184 @@
+"""The one store: the same statements, views and landing on an embedded engine and on a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from gpu_usage_audit.core.errors import UnavailableError
+from gpu_usage_audit.core.ports import SpooledTick
+from gpu_usage_audit.store import landing, statements
+from gpu_usage_audit.store.connection import QueryError, connect, engine_version, rows_of, translated
+from gpu_usage_audit.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine
+from gpu_usage_audit.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+QUERY_MEMORY_BYTES = 300_000_000
+_PARAMETER_TYPES = {
+    "since_ms": "Int64",
+    "until_ms": "Int64",
+    "day_ms": "Int64",
+    "hosts": "Array(String)",
+    "timezone": "String",
+}
+_READ_SETTINGS = {
+    "max_memory_usage": QUERY_MEMORY_BYTES,
+    "do_not_merge_across_partitions_select_final": 1,
+    "session_timezone": "UTC",
+}
+
+
+class Store:
+    """An open store. Made by :func:`open_store`."""
+
+    def __init__(self, dsn: EmbeddedDsn | ServerDsn, client: Client, directory: StoreDirectory | None) -> None:
+        self.dsn = dsn
+        self._client = client
+        self._directory = directory
+        tokens = statements.EMBEDDED_TOKENS if directory else statements.SERVER_TOKENS
+        self._statements = statements.load(tokens)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the engine and let the next process in."""
+        self._client.close()
+        if self._directory is not None:
+            self._directory.release()
+
+    def engine(self) -> str:
+        """Return the engine's version, as in ``26.9.2.1``."""
+        with translated(self.dsn):
+            return str(self._client.command("SELECT version()"))
+
+    def apply_schema(self) -> list[str]:
+        """Apply every statement, all idempotent, note the version, and return the statements' names."""
+        with translated(self.dsn):
+            for statement in self._statements:
+                self._client.command(statement.sql)
+            self._client.insert(
+                "gua.schema_versions",
+                [[statements.SCHEMA_VERSION, statements.digest(self._statements)]],
+                column_names=["version", "digest"],
+            )
+        return [statement.name for statement in self._statements]
+
+    def check_schema(self) -> list[str]:
+        """Return what differs from this version's schema, a line each; nothing if all is as it should be."""
+        found = {
+            (row["database"], row["name"])
+            for row in self._select("SELECT database, name FROM system.tables WHERE database IN ('gua', 'gua_report')")
+        }
+        missing = [
+            f"{'.'.join(one.creates)} is missing ({one.name})"
+            for one in self._statements
+            if one.creates and one.creates not in found
+        ]
+        if missing:
+            return missing
+        version, digest = self._applied()
+        if version > statements.SCHEMA_VERSION:
+            return [f"the schema is version {version}, this gua knows {statements.SCHEMA_VERSION}: install a newer gua"]
+        if digest != statements.digest(self._statements):
+            return ["the statements differ from this version's: run gua schema apply"]
+        return []
+
+    def complete_schema(self) -> None:
+        """Apply the schema where it is not this version's. Raises UnavailableError if it is a later one's."""
+        version, digest = self._applied()
+        if version > statements.SCHEMA_VERSION:
+            self.require_schema()
+        if digest != statements.digest(self._statements):
+            self.apply_schema()
+
+    def require_schema(self) -> None:
+        """Raise UnavailableError unless the schema of this version is there."""
+        version, _ = self._applied()
+        if version < statements.SCHEMA_VERSION:
+            msg = f"{self.dsn} lacks the schema of this version: run gua schema apply --store {self.dsn}"
+            raise UnavailableError(msg)
+        if version > statements.SCHEMA_VERSION:
+            msg = f"{self.dsn} has schema version {version}, this gua knows {statements.SCHEMA_VERSION}: upgrade gua"
+            raise UnavailableError(msg)
+
+    def land(self, batch: Sequence[SpooledTick]) -> list[SpooledTick]:
+        """Insert spooled ticks; return those that the engine refuses for good. Landing a tick again changes nothing."""
+
+        def insert(part: Sequence[SpooledTick]) -> None:
+            with translated(self.dsn):
+                if self._directory is None:
+                    landing.insert_server(self._client, part)
+                else:
+                    landing.insert_embedded(self._client, part, self._directory.path)
+
+        return landing.land_bisecting(batch, insert)
+
+    def merge(self) -> None:
+        """Merge what was landed in bulk, so that the next reads are fast."""
+        with translated(self.dsn):
+            for table in ("gua.card_ticks", "gua.process_ticks"):
+                self._client.command(f"OPTIMIZE TABLE {table} FINAL")
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
+        """Return the rows of ``gua_report.<view>`` with its parameters bound."""
+        bound = ", ".join(f"{name} = {{{name}:{_PARAMETER_TYPES[name]}}}" for name in parameters)
+        call = f"({bound})" if parameters else ""
+        sql = f"SELECT * FROM gua_report.{view}{call}"  # noqa: S608 - view and names are ours, values are bound
+        return self._select(sql, parameters)
+
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Insert rows into a table of ``gua``, as ``gua settings`` and the SQL tests do."""
+        with translated(self.dsn):
+            self._client.insert(f"gua.{table}", rows, column_names=list(columns))
+
+    def _select(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Mapping[str, Any]]:
+        settings = _READ_SETTINGS if self._directory else {}
+        with translated(self.dsn):
+            return rows_of(self._client.query(sql, parameters=dict(parameters or {}), settings=settings))
+
+    def _applied(self) -> tuple[int, str]:
+        try:
+            rows = self._select("SELECT version, digest FROM gua.schema_versions ORDER BY applied DESC LIMIT 1")
+        except QueryError as error:
+            if error.unknown_object:
+                return 0, ""
+            raise
+        return (int(rows[0]["version"]), str(rows[0]["digest"])) if rows else (0, "")
+
+
+def open_store(dsn: str, *, password: str | None = None, patience_seconds: float = PATIENCE_SECONDS) -> Store:
+    """Open the store that ``dsn`` names. An embedded one is made, or brought to this version's schema, as needed.
+
+    Raises UsageError (the address), UnavailableError (cannot be used), TransientError (in use, or a
+    server that is down).
+    """
+    parsed = parse_dsn(dsn, password=password)
+    if isinstance(parsed, ServerDsn):
+        return Store(parsed, connect(parsed), None)
+    running = engine_version()
+    directory = StoreDirectory(parsed.path)
+    directory.hold(patience_seconds=patience_seconds)
+    try:
+        stamped = directory.stamped_engine()
+        check_engine(parsed.path, stamped=stamped, running=running)
+        if stamped != running:
+            directory.stamp(running)
+        store = Store(parsed, connect(parsed, data=str(directory.data)), directory)
+    except BaseException:
+        directory.release()
+        raise
+    try:
+        store.complete_schema()
+    except BaseException:
+        store.close()
+        raise
+    return store
