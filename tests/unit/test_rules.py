@@ -181,6 +181,23 @@ def test_unattributed_is_what_no_listed_process_owns(facts: CardFacts, lower: in
     assert (held.unattributed_lower_bytes, held.unattributed_upper_bytes) == (lower, upper)
 
 
+@pytest.mark.parametrize(
+    ("facts", "lower", "upper"),
+    [
+        (card(5 * GIB), 5 * GIB, 5 * GIB),
+        (card(5 * GIB, memory_reserved_bytes=None), 4 * GIB, 5 * GIB),
+        (card(600 * MIB, memory_reserved_bytes=None), 0, 600 * MIB),
+        (card(100 * MIB, TypeTotals(), TypeTotals(count=1, memory_bytes=120 * MIB)), 0, 0),
+        (card(5 * GIB, TypeTotals(count=1, memory_bytes=6 * GIB)), 5 * GIB, 5 * GIB),
+        (card(5 * GIB, process_list=ProcessList.PID_NAMESPACE, processes=None), 0, 5 * GIB),
+        (card(None), 0, None),
+    ],
+)
+def test_device_bounds_are_never_below_0(facts: CardFacts, lower: int, upper: int | None) -> None:
+    held = bounds(facts)
+    assert (held.device_lower_bytes, held.device_upper_bytes) == (lower, upper)
+
+
 # Values around what decides, so that chance meets the boundaries.
 UTILIZATIONS = st.none() | st.sampled_from([0, 1, 999, 1000, 10_000]) | st.integers(0, 10_000)
 MEMORIES = st.sampled_from([0, 1, 100 * MIB, 100 * MIB + 1, GIB, GIB + 100 * MIB, GIB + 100 * MIB + 1]) | st.integers(
