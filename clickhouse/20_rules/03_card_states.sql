@@ -34,7 +34,10 @@ WITH
     if(upper_known AND list_known AND ignored_unknown = 0 AND device_upper > reserve_doubt, device_upper - reserve_doubt, 0) AS device_lower,
     greatest(counted_bytes, device_lower) AS held_lower,
     greatest(counted_bytes, device_upper) AS held_upper,
-    greatest(toUInt64(held_bytes), toUInt64(floor(held_ratio * ifNull(memory_limit_bytes, 0)))) AS threshold,
+    greatest(
+        toUInt64(held_bytes),
+        intDiv(ifNull(memory_limit_bytes, 0) * toUInt64(round(held_ratio * 10000)), 10000)
+    ) AS threshold,
     greatest(
         ifNull(utilization, 0),
         ifNull(utilization_encoder, 0),
@@ -79,7 +82,7 @@ SELECT
     held_lower AS held_lower_bytes,
     if(upper_known, held_upper, NULL) AS held_upper_bytes,
     counted_bytes AS counted_memory_bytes,
-    held_lower - counted_bytes AS unattributed_lower_bytes
+    if(counted_unknown > 0, 0, held_lower - counted_bytes) AS unattributed_lower_bytes
 FROM gua.card_ticks FINAL
 WHERE duration_ms IS NOT NULL
 COMMENT 'Every card tick with its state'

@@ -116,7 +116,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 300 else f"{text[:297]}..."
 
 
-def rows_of(result: "QueryResult") -> list[Mapping[str, Any]]:
+def rows_of(result: QueryResult) -> list[Mapping[str, Any]]:
     """Return a result's rows by column name."""
     names = result.column_names
     return [dict(zip(names, row, strict=True)) for row in result.result_rows]

@@ -60,7 +60,7 @@ class StoreDirectory:
                 if monotonic() >= deadline:
                     holder = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "another process"
                     os.close(lock)
-                    msg = f"the store {self.path} is still in use by {holder} after {patience_seconds:g} s: try again later"
+                    msg = f"the store {self.path} is in use by {holder}, after {patience_seconds:g} s still: try later"
                     raise TransientError(msg) from None
                 sleep(0.05)
             else:
