@@ -2,20 +2,20 @@
 -- On one host nothing is kept here ($LANDING_ENGINE is Null): the materialized views of 10_ticks read what passes.
 CREATE TABLE IF NOT EXISTS gua.otel_metrics_sum $ON_CLUSTER
 (
-    ResourceAttributes Map(LowCardinality(String), String) CODEC(ZSTD(1)) COMMENT 'Who sent the point: host.name, gua.source, ...',
+    ResourceAttributes Map(LowCardinality(String), String) COMMENT 'Who sent the point: host.name, gua.source, ...' CODEC(ZSTD(1)),
     ResourceSchemaUrl String CODEC(ZSTD(1)),
-    ScopeName String CODEC(ZSTD(1)) COMMENT 'gpu_usage_audit for points of this project',
+    ScopeName String COMMENT 'gpu_usage_audit for points of this project' CODEC(ZSTD(1)),
     ScopeVersion String CODEC(ZSTD(1)),
     ScopeAttributes Map(LowCardinality(String), String) CODEC(ZSTD(1)),
     ScopeDroppedAttrCount UInt32 CODEC(ZSTD(1)),
     ScopeSchemaUrl String CODEC(ZSTD(1)),
     ServiceName LowCardinality(String) CODEC(ZSTD(1)),
-    MetricName LowCardinality(String) CODEC(ZSTD(1)) COMMENT 'Name in the metric catalogue (docs/metrics.md)',
+    MetricName LowCardinality(String) COMMENT 'Name in the metric catalogue (docs/metrics.md)' CODEC(ZSTD(1)),
     MetricDescription String CODEC(ZSTD(1)),
     MetricUnit String CODEC(ZSTD(1)),
-    Attributes Map(LowCardinality(String), String) CODEC(ZSTD(1)) COMMENT 'What the point is about: hw.id, process.pid, ...',
-    StartTimeUnix DateTime64(9, 'UTC') CODEC(Delta, ZSTD(1)) COMMENT 'Start of the span of a sum',
-    TimeUnix DateTime64(9, 'UTC') CODEC(Delta, ZSTD(1)) COMMENT 'Time of the tick',
+    Attributes Map(LowCardinality(String), String) COMMENT 'What the point is about: hw.id, process.pid, ...' CODEC(ZSTD(1)),
+    StartTimeUnix DateTime64(9, 'UTC') COMMENT 'Start of the span of a sum' CODEC(Delta, ZSTD(1)),
+    TimeUnix DateTime64(9, 'UTC') COMMENT 'Time of the tick' CODEC(Delta, ZSTD(1)),
     Value Float64 CODEC(ZSTD(1)),
     Flags UInt32 CODEC(ZSTD(1)),
     Exemplars Nested (
@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS gua.otel_metrics_sum $ON_CLUSTER
         SpanId String,
         TraceId String
     ) CODEC(ZSTD(1)),
-    AggregationTemporality Int32 CODEC(ZSTD(1)) COMMENT '1 delta, 2 cumulative',
+    AggregationTemporality Int32 COMMENT '1 delta, 2 cumulative' CODEC(ZSTD(1)),
     IsMonotonic Boolean CODEC(ZSTD(1))
 )
 $LANDING_ENGINE

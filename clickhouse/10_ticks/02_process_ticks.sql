@@ -3,21 +3,21 @@ CREATE TABLE IF NOT EXISTS gua.process_ticks $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name of the sender',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
-    ts DateTime64(3, 'UTC') CODEC(Delta, ZSTD(1)) COMMENT 'When the card was read',
-    pid UInt32 CODEC(ZSTD(1)) COMMENT 'Process id on the host',
-    created DateTime64(3, 'UTC') CODEC(ZSTD(1)) COMMENT 'When the process started; 1970-01-01 if unknown',
-    duration_ms SimpleAggregateFunction(anyLast, Nullable(UInt32)) CODEC(ZSTD(1)) COMMENT 'Seconds of the tick in which this process was on the card [ms]',
-    gpu_time_ms SimpleAggregateFunction(anyLast, Nullable(UInt32)) CODEC(ZSTD(1)) COMMENT 'The part of the card''s GPU time attributed to this process; absent for ignored processes [ms]',
-    memory_bytes SimpleAggregateFunction(anyLast, Nullable(UInt64)) CODEC(ZSTD(1)) COMMENT 'Device memory of the process on this card [By]',
-    utilization SimpleAggregateFunction(anyLast, Nullable(UInt16)) CODEC(ZSTD(1)) COMMENT 'Mean over the tick of the share of time in which kernels of this process ran on the card, 0 to 1 [1/10,000]',
-    owner SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'User the process runs as',
-    program SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'Process name (comm)',
-    uid SimpleAggregateFunction(anyLast, Nullable(UInt32)) CODEC(ZSTD(1)) COMMENT 'Numeric user id',
-    type SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'compute, graphics, mps, or ignored by the rules',
-    container_id SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'Container, from the cgroup',
-    pod_uid SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'Kubernetes pod, from the cgroup',
-    slurm_job_id SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'Slurm job, from the cgroup',
-    systemd_unit SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) CODEC(ZSTD(1)) COMMENT 'systemd unit, from the cgroup'
+    ts DateTime64(3, 'UTC') COMMENT 'When the card was read' CODEC(Delta, ZSTD(1)),
+    pid UInt32 COMMENT 'Process id on the host' CODEC(ZSTD(1)),
+    created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown' CODEC(ZSTD(1)),
+    duration_ms SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Seconds of the tick in which this process was on the card [ms]' CODEC(ZSTD(1)),
+    gpu_time_ms SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'The part of the card''s GPU time attributed to this process; absent for ignored processes [ms]' CODEC(ZSTD(1)),
+    memory_bytes SimpleAggregateFunction(anyLast, Nullable(UInt64)) COMMENT 'Device memory of the process on this card [By]' CODEC(ZSTD(1)),
+    utilization SimpleAggregateFunction(anyLast, Nullable(UInt16)) COMMENT 'Mean over the tick of the share of time in which kernels of this process ran on the card, 0 to 1 [1/10,000]' CODEC(ZSTD(1)),
+    owner SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'User the process runs as' CODEC(ZSTD(1)),
+    program SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Process name (comm)' CODEC(ZSTD(1)),
+    uid SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Numeric user id' CODEC(ZSTD(1)),
+    type SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'compute, graphics, mps, or ignored by the rules' CODEC(ZSTD(1)),
+    container_id SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Container, from the cgroup' CODEC(ZSTD(1)),
+    pod_uid SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Kubernetes pod, from the cgroup' CODEC(ZSTD(1)),
+    slurm_job_id SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Slurm job, from the cgroup' CODEC(ZSTD(1)),
+    systemd_unit SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'systemd unit, from the cgroup' CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toDate(ts)
