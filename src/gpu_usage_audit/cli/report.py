@@ -1,0 +1,142 @@
+"""``gua report``: where the GPU hours went, from any store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Annotated, TextIO
+
+import typer
+
+from gpu_usage_audit.core.errors import UsageError
+from gpu_usage_audit.core.ports import ViewReader
+from gpu_usage_audit.report.collect import collect
+from gpu_usage_audit.report.json_ import render_json
+from gpu_usage_audit.report.style import NARROWEST, WIDEST, Style
+from gpu_usage_audit.report.text import render_text
+from gpu_usage_audit.report.window import ReportRequest
+
+_PIPE_WIDTH = 80
+
+
+def command(
+    *,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            envvar="GUA_SINCE",
+            help="Start: a duration before the newest moment (7d, 12h) or an ISO 8601 time. 7 days before the end "
+            "if not given.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            envvar="GUA_UNTIL",
+            help="End, written like --since. Now if not given; the newest tick where no agent samples the hosts.",
+        ),
+    ] = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", envvar="GUA_HOST", help="Only this host; repeatable."),
+    ] = None,
+    width: Annotated[
+        int | None,
+        typer.Option(
+            metavar="COLUMNS",
+            envvar="GUA_WIDTH",
+            help=f"Columns of text, {NARROWEST} or more; the terminal's if not given.",
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DSN",
+            envvar="GUA_STORE",
+            help="chdb:///path or clickhouse://user@host:8123; ~/.gua/store if not given.",
+        ),
+    ] = None,
+    timezone: Annotated[
+        str,
+        typer.Option(
+            metavar="ZONE", envvar="GUA_TIMEZONE", help="Zone of the hours of the day, and of times without an offset."
+        ),
+    ] = "UTC",
+    as_json: Annotated[
+        bool, typer.Option("--json", envvar="GUA_JSON", help='One JSON object, schema "gua.report/1".')
+    ] = False,
+) -> None:
+    """Show where the GPU hours went, and who held idle cards.
+
+    Says on what the numbers rest: the rule and its thresholds, what was observed, what is unknown and why.
+
+    Example:
+        gua report --since 30d --timezone Europe/Berlin
+        gua report --host node-1 --json
+    """
+    from gpu_usage_audit.cli import wiring  # noqa: PLC0415 - render_report needs no store of its own
+
+    _check_width(width)
+    with wiring.open_reader(store) as reader:
+        render_report(
+            reader,
+            since=since,
+            until=until,
+            hosts=tuple(host or ()),
+            timezone=timezone,
+            width=width,
+            as_json=as_json,
+        )
+
+
+def render_report(
+    reader: ViewReader,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    hosts: Sequence[str] = (),
+    timezone: str = "UTC",
+    width: int | None = None,
+    as_json: bool = False,
+    now_ms: int | None = None,
+    out: TextIO | None = None,
+) -> None:
+    """Write the report of a store to ``out`` (stdout), as text or JSON; nothing is written where it fails.
+
+    Raises UsageError for what cannot be understood, UnavailableError where there is no data.
+    """
+    _check_width(width)
+    report = collect(
+        reader,
+        ReportRequest(
+            since=since,
+            until=until,
+            hosts=tuple(hosts),
+            timezone=timezone,
+            now_ms=time.time_ns() // 1_000_000 if now_ms is None else now_ms,
+        ),
+    )
+    stream = sys.stdout if out is None else out
+    stream.write(render_json(report) if as_json else render_text(report, style_for(stream, width, os.environ)))
+
+
+def style_for(stream: TextIO, width: int | None, environ: Mapping[str, str]) -> Style:
+    """Return how to draw on a stream: colour on terminals only (https://no-color.org), blocks where UTF-8 is spoken."""
+    terminal = stream.isatty()
+    if width is None:
+        columns = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns if terminal else _PIPE_WIDTH
+        width = min(max(columns, NARROWEST), WIDEST)
+    encoding = (stream.encoding or "").lower().replace("-", "").replace("_", "")
+    plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
+    return Style(width=width, unicode=encoding == "utf8", colour=terminal and not plain)
+
+
+def _check_width(width: int | None) -> None:
+    if width is not None and width < NARROWEST:
+        msg = f"--width {width} is too narrow for the report: give {NARROWEST} or more"
+        raise UsageError(msg)

@@ -1,0 +1,173 @@
+"""Asks a store's report views and makes one typed report of their rows; counts nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from gpu_usage_audit.core.ports import Row, ViewReader
+from gpu_usage_audit.report.model import (
+    ACTIVE,
+    IDLE_HELD,
+    STATES,
+    TRULY_IDLE,
+    UNKNOWN,
+    Card,
+    Coverage,
+    Extent,
+    Headline,
+    Identity,
+    Overlap,
+    Report,
+    Setting,
+    States,
+    StateTime,
+    UnknownReason,
+)
+from gpu_usage_audit.report.window import ReportRequest, choose_extents, choose_window, no_data
+
+HOURS: Final = 24
+_RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
+_REASONS: Final = ("lost", "utilization", "pid_namespace", "processes", "memory")
+
+
+def collect(reader: ViewReader, request: ReportRequest) -> Report:
+    """Return the report of the window and hosts asked for.
+
+    Raises UsageError for a host, moment or zone that means nothing, UnavailableError where there is no data.
+    """
+    hosts = list(request.hosts)
+    known = [_extent(row) for row in reader.rows("extent", {"hosts": []})]
+    extents = choose_extents(known, hosts)
+    window = choose_window(extents, request)
+    bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
+    headline = _headline(reader.rows("headline", bounds))
+    if not headline.card_ticks:
+        raise no_data(window, extents)
+    cards = sorted((_card(row) for row in reader.rows("cards", bounds)), key=_card_order)
+    reported = {card.host for card in cards}
+    return Report(
+        window=window,
+        hosts=tuple(sorted(reported)),
+        extents=tuple(extent for extent in extents if extent.host in reported),
+        rules=tuple(sorted((_setting(row) for row in reader.rows("rules", {})), key=lambda s: _place(s.key, _RULES))),
+        coverage=_coverage(next(iter(reader.rows("coverage", bounds)))),
+        unknown=tuple(
+            sorted((_reason(row) for row in reader.rows("unknown", bounds)), key=lambda r: _place(r.reason, _REASONS))
+        ),
+        headline=headline,
+        cards=tuple(cards),
+        identities=_identities(reader, bounds),
+        time_of_day=_time_of_day(reader.rows("time_of_day", {**bounds, "timezone": window.timezone})),
+        overlaps=tuple(
+            sorted(
+                (
+                    Overlap(host=row["host"], observed_ms=row["observed_ms"], elapsed_ms=row["elapsed_ms"])
+                    for row in reader.rows("overlaps", bounds)
+                ),
+                key=lambda overlap: overlap.host,
+            )
+        ),
+    )
+
+
+def _place(key: str, order: tuple[str, ...]) -> tuple[int, str]:
+    return (order.index(key) if key in order else len(order), key)
+
+
+def _extent(row: Row) -> Extent:
+    return Extent(**{field: row[field] for field in ("host", "source", "cards", "first_ms", "last_ms", "interval_ms")})
+
+
+def _setting(row: Row) -> Setting:
+    return Setting(key=row["key"], value=float(row["value"]), is_default=bool(row["is_default"]))
+
+
+def _reason(row: Row) -> UnknownReason:
+    return UnknownReason(reason=row["reason"], gpu_ms=row["gpu_ms"], card_ticks=row["card_ticks"])
+
+
+def _coverage(row: Row) -> Coverage:
+    return Coverage(
+        expected_gpu_ms=row["expected_gpu_ms"],
+        observed_gpu_ms=row["observed_gpu_ms"],
+        unobserved_gpu_ms=row["unobserved_gpu_ms"],
+        ratio=row["ratio"],
+        gaps=row["gaps"],
+        effective_since_ms=row["effective_since_ms"],
+        effective_until_ms=row["effective_until_ms"],
+    )
+
+
+def _headline(rows: Iterable[Row]) -> Headline:
+    by_state = {row["state"]: row for row in rows}
+    return Headline(
+        states={state: _state_time(by_state[state]) for state in STATES},
+        shares={state: by_state[state]["share"] for state in STATES},
+        equivalent_gpus={state: by_state[state]["equivalent_gpus"] for state in STATES},
+    )
+
+
+def _state_time(row: Row) -> StateTime:
+    return StateTime(gpu_ms=row["gpu_ms"], card_ticks=row["card_ticks"])
+
+
+def _card(row: Row) -> Card:
+    return Card(
+        host=row["host"],
+        gpu=row["gpu"],
+        index=row["gpu_index"],
+        name=row["name"],
+        model=row["model"],
+        mig=row["mig"],
+        parent=row["parent"],
+        expected_gpu_ms=row["expected_gpu_ms"],
+        observed_gpu_ms=row["observed_gpu_ms"],
+        unobserved_gpu_ms=row["unobserved_gpu_ms"],
+        gaps=row["gaps"],
+        states={state: _state_of_card(row, state.replace("-", "_")) for state in STATES},
+    )
+
+
+def _state_of_card(row: Row, column: str) -> StateTime:
+    return StateTime(gpu_ms=row[f"{column}_gpu_ms"], card_ticks=row[f"{column}_card_ticks"])
+
+
+def _card_order(card: Card) -> tuple[str, bool, int, bool, str]:
+    """Order cards as a person walks along them: by host and index, a partitioned card before its instances."""
+    return (card.host, card.index is None, card.index or 0, bool(card.parent), card.gpu)
+
+
+def _identities(reader: ViewReader, bounds: Mapping[str, object]) -> tuple[Identity, ...]:
+    """Add up the disjoint day partitions; one at a time, so that memory does not grow with the window."""
+    sums: dict[tuple[str, str | None, str | None], list[float]] = {}
+    fields = ("gpu_ms", "unsplit_ms", "active_ms", "idle_held_ms", "unknown_ms")
+    for day in reader.rows("days", bounds):
+        for row in reader.rows("identities", {**bounds, "day_ms": day["day_ms"]}):
+            total = sums.setdefault((row["kind"], row["owner"], row["program"]), [0] * len(fields))
+            for position, field in enumerate(fields):
+                total[position] += row[field]
+    identities = (
+        Identity(
+            kind=kind,
+            owner=owner,
+            program=program,
+            gpu_ms=gpu_ms,
+            unsplit_ms=unsplit_ms,
+            states={
+                ACTIVE: StateTime(gpu_ms=active_ms),
+                IDLE_HELD: StateTime(gpu_ms=idle_held_ms),
+                TRULY_IDLE: StateTime(gpu_ms=0),  # the ticks of cards that nothing holds belong to nobody
+                UNKNOWN: StateTime(gpu_ms=unknown_ms),
+            },
+        )
+        for (kind, owner, program), (gpu_ms, unsplit_ms, active_ms, idle_held_ms, unknown_ms) in sums.items()
+    )
+    return tuple(sorted(identities, key=lambda i: (-i.gpu_ms, i.kind, i.owner or "", i.program or "")))
+
+
+def _time_of_day(rows: Iterable[Row]) -> tuple[States, ...]:
+    hours = [dict.fromkeys(STATES, StateTime(card_ticks=0)) for _ in range(HOURS)]
+    for row in rows:
+        hours[row["hour"]][row["state"]] = _state_time(row)
+    return tuple(hours)

@@ -1,0 +1,92 @@
+"""Numbers as people read them: they add up to the totals beside them, and what is not zero never prints as zero."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpu_usage_audit.report.model import MS_PER_HOUR
+
+NONE = "-"
+_SHARE_PARTS = 1000
+
+
+def apportion(values: Sequence[float], parts: int) -> list[int]:
+    """Split ``parts`` in proportion to ``values`` by largest remainder, so that the whole parts add up to it.
+
+    All zero if the values are. Source: the Hamilton method; ties go to the earlier value.
+    """
+    total = sum(values)
+    if total <= 0:
+        return [0] * len(values)
+    exact = [value * parts / total for value in values]
+    whole = [math.floor(part) for part in exact]
+    by_remainder = sorted(range(len(values)), key=lambda place: whole[place] - exact[place])
+    for place in by_remainder[: parts - sum(whole)]:
+        whole[place] += 1
+    return whole
+
+
+def percents(values: Sequence[float]) -> list[str]:
+    """Return each value's part of their sum in percent with one decimal; together 100.0, ``-`` if the sum is 0."""
+    if sum(values) <= 0:
+        return [NONE] * len(values)
+    return [_percent(value, tenths) for value, tenths in zip(values, apportion(values, _SHARE_PARTS), strict=True)]
+
+
+def percent(ratio: float | None) -> str:
+    """Return a ratio in percent with one decimal, ``-`` if it is not known."""
+    if ratio is None:
+        return NONE
+    if 1 < ratio < 1.0005:
+        ratio = 1
+    tenths = round(ratio * _SHARE_PARTS)
+    if tenths == _SHARE_PARTS and ratio < 1:
+        return ">99.9"
+    return _percent(ratio, tenths)
+
+
+def _percent(value: float, tenths: int) -> str:
+    if tenths == 0 and value > 0:
+        return "<0.1"
+    return f"{tenths / 10:.1f}"
+
+
+@dataclass(frozen=True, slots=True)
+class HourFormat:
+    """How all GPU-hours of one report are written: with the same decimals, fitting its size."""
+
+    decimals: int
+
+    @classmethod
+    def fitting(cls, total_ms: float) -> HourFormat:
+        """Return the format for a report of ``total_ms``: three decimals below ten hours, one from 100 on."""
+        hours = total_ms / MS_PER_HOUR
+        return cls(3 if hours < 10 else 2 if hours < 100 else 1)
+
+    def of(self, milliseconds: float) -> str:
+        """Return hours with thousands separators; ``<0.1`` instead of a zero that is none."""
+        return self._written(milliseconds, round(milliseconds * 10**self.decimals / MS_PER_HOUR))
+
+    def parts(self, values: Sequence[float]) -> list[str]:
+        """Return the hours of parts such that they add up to the hours of their sum as :meth:`of` writes it."""
+        units = apportion(values, round(sum(values) * 10**self.decimals / MS_PER_HOUR))
+        return [self._written(value, unit) for value, unit in zip(values, units, strict=True)]
+
+    def _written(self, milliseconds: float, units: int) -> str:
+        if units == 0 and milliseconds > 0:
+            return f"<{10**-self.decimals:.{self.decimals}f}"
+        return f"{units / 10**self.decimals:,.{self.decimals}f}"
+
+
+def gpus(value: float | None) -> str:
+    """Return a number of GPUs with two decimals; ``<0.01`` instead of a zero that is none."""
+    if value is None:
+        return NONE
+    return "<0.01" if 0 < value < 0.005 else f"{value:,.2f}"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """Return ``1 card``, ``2,000 cards``."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

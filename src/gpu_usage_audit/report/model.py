@@ -1,0 +1,163 @@
+"""What a report says, before anybody draws it: typed, in milliseconds of GPU time, unknown as ``None``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+ACTIVE: Final = "active"
+IDLE_HELD: Final = "idle-held"
+TRULY_IDLE: Final = "truly-idle"
+UNKNOWN: Final = "unknown"
+STATES: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN)
+
+MS_PER_HOUR: Final = 3_600_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Window:
+    """The time reported on, (since, until], as Unix ms, and the zone of hours of the day and printed times."""
+
+    since_ms: int
+    until_ms: int
+    timezone: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Extent:
+    """What a store has of one host from one source: its cards, first and newest moment (Unix ms), nominal interval."""
+
+    host: str
+    source: str
+    cards: int
+    first_ms: int
+    last_ms: int
+    interval_ms: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """One setting of the rules as it was in force."""
+
+    key: str
+    value: float
+    is_default: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StateTime:
+    """One state's part: GPU time in ms, and in how many ticks of a card (``None`` where ticks are shared)."""
+
+    gpu_ms: float = 0
+    card_ticks: int | None = None
+
+
+States = Mapping[str, StateTime]
+
+
+def observed_ms(states: States) -> float:
+    """Return the GPU time in ms of all states together."""
+    return sum(states[state].gpu_ms for state in STATES)
+
+
+def share(states: States, state: str) -> float | None:
+    """Return a state's part of the observed time, 0 to 1; ``None`` if nothing was observed."""
+    total = observed_ms(states)
+    return states[state].gpu_ms / total if total else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Headline:
+    """The split of everything observed, with each state's share and the whole GPUs it is worth."""
+
+    states: States
+    shares: Mapping[str, float | None]
+    equivalent_gpus: Mapping[str, float | None]
+
+    @property
+    def card_ticks(self) -> int:
+        """Return the ticks of all cards."""
+        return sum(time.card_ticks or 0 for time in self.states.values())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coverage:
+    """How much of the expected GPU time (ms) was observed; ``ratio`` is ``None`` if none was expected."""
+
+    expected_gpu_ms: float
+    observed_gpu_ms: float
+    unobserved_gpu_ms: float
+    ratio: float | None
+    gaps: int
+    effective_since_ms: int | None
+    effective_until_ms: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnknownReason:
+    """Why cards were unknown for that GPU time (ms)."""
+
+    reason: str
+    gpu_ms: float
+    card_ticks: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Card:
+    """One card in the window; times in ms of GPU time."""
+
+    host: str
+    gpu: str
+    index: int | None
+    name: str | None
+    model: str | None
+    mig: str | None
+    parent: str | None
+    expected_gpu_ms: float
+    observed_gpu_ms: float
+    unobserved_gpu_ms: float
+    gaps: int
+    states: States
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identity:
+    """A user's program, or (kind ``unlisted``) the time in which no process was listed on a card that was not idle.
+
+    ``gpu_ms`` is the part of the cards' GPU time attributed to it, ``unsplit_ms`` how long its processes
+    were on cards. ``states`` are those of the cards.
+    """
+
+    kind: str
+    owner: str | None
+    program: str | None
+    gpu_ms: float
+    unsplit_ms: float
+    states: States
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overlap:
+    """A host that claims to have observed more time than has passed: two agents, or a clock set back."""
+
+    host: str
+    observed_ms: float
+    elapsed_ms: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """Everything that the five sections and the basis lines say."""
+
+    window: Window
+    hosts: tuple[str, ...]
+    extents: tuple[Extent, ...]
+    rules: tuple[Setting, ...]
+    coverage: Coverage
+    unknown: tuple[UnknownReason, ...]
+    headline: Headline
+    cards: tuple[Card, ...]
+    identities: tuple[Identity, ...]
+    time_of_day: tuple[States, ...]
+    overlaps: tuple[Overlap, ...]
