@@ -127,7 +127,8 @@ def _report(dsn: str, scenario: Scenario, whence: Origin, *, as_json: bool, widt
     if not as_json:
         every = format_duration(scenario.interval_ms)
         typer.echo(
-            f"Simulated numbers of an invented lab: {scenario.gpus} cards, a tick every {every}, seed {scenario.seed}.\n"
+            f"Simulated numbers of an invented lab: {scenario.gpus} cards, a tick every {every}, "
+            f"seed {scenario.seed}.\n"
         )
     with wiring.open_reader(dsn) as reader:
         render_report(
