@@ -54,8 +54,7 @@ WITH
     utilization IS NOT NULL AND (
         held_lower > threshold
         OR counted_unknown > 0
-        OR NOT list_known
-        OR (memory_reserved_bytes IS NOT NULL AND upper_known AND held_upper > threshold)
+        OR (NOT list_known AND memory_reserved_bytes IS NOT NULL AND upper_known AND held_upper > threshold)
     ) AS is_held
 SELECT
     host,
