@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +41,24 @@ class LeftOut:
         skipped = len(reporter.stats.get("skipped", ())) if reporter else 0
         if all_tests_required() and skipped and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the outputs in tests/golden anew")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Return a check that a whole output is the one kept in ``tests/golden``."""
+
+    def check(name: str, output: str) -> None:
+        kept = Path(__file__).parent / "golden" / name
+        if request.config.getoption("--update-golden"):
+            kept.parent.mkdir(exist_ok=True)
+            kept.write_text(output, encoding="utf-8")
+        assert output == kept.read_text(encoding="utf-8"), f"{kept} differs: look, then run pytest --update-golden"
+
+    return check
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -15,7 +15,6 @@ SELECT
                     kv.value.string_value != '', kv.value.string_value,
                     kv.key IN ('gua.gpu.index', 'process.pid', 'process.user.id') OR kv.value.int_value != 0, toString(kv.value.int_value),
                     kv.key IN ('gua.gpu.memory.shared') OR kv.value.bool_value, toString(kv.value.bool_value),
-                    kv.value.double_value != 0, toString(kv.value.double_value),
                     ''
                 ),
                 resource.attributes
@@ -24,10 +23,8 @@ SELECT
         'Map(LowCardinality(String), String)'
     ) AS ResourceAttributes,
     scoped.scope.name AS ScopeName,
-    scoped.scope.version AS ScopeVersion,
     ResourceAttributes['service.name'] AS ServiceName,
     metric.name AS MetricName,
-    metric.unit AS MetricUnit,
     CAST(
         (
             point.attributes.key,
@@ -36,7 +33,6 @@ SELECT
                     kv.value.string_value != '', kv.value.string_value,
                     kv.key IN ('gua.gpu.index', 'process.pid', 'process.user.id') OR kv.value.int_value != 0, toString(kv.value.int_value),
                     kv.key IN ('gua.gpu.memory.shared') OR kv.value.bool_value, toString(kv.value.bool_value),
-                    kv.value.double_value != 0, toString(kv.value.double_value),
                     ''
                 ),
                 point.attributes

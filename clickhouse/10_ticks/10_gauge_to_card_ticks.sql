@@ -25,12 +25,7 @@ SELECT
     if(MetricName = 'gua.gpu.info', multiIf(Attributes['gua.gpu.memory.shared'] = 'true', true, Attributes['gua.gpu.memory.shared'] = 'false', false, NULL), NULL) AS memory_shared,
     if(MetricName = 'gua.gpu.info', nullIf(Attributes['gua.gpu.mig'], ''), NULL) AS mig
 FROM gua.otel_metrics_gauge
-WHERE ScopeName = 'gpu_usage_audit'
-    AND ResourceAttributes['host.name'] != ''
-    AND Attributes['hw.id'] != ''
-    AND isFinite(Value)
-    AND bitAnd(Flags, 1) = 0
-    AND MetricName IN (
+WHERE MetricName IN (
         'hw.gpu.utilization',
         'gua.gpu.utilization.max',
         'gua.gpu.utilization.coverage',
@@ -41,3 +36,8 @@ WHERE ScopeName = 'gpu_usage_audit'
         'hw.temperature',
         'gua.gpu.info'
     )
+    AND ScopeName = 'gpu_usage_audit'
+    AND ResourceAttributes['host.name'] != ''
+    AND Attributes['hw.id'] != ''
+    AND isFinite(Value)
+    AND bitAnd(Flags, 1) = 0

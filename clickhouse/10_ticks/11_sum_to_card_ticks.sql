@@ -20,12 +20,7 @@ SELECT
     if(MetricName = 'gua.gpu.sample.duration', nullIf(ResourceAttributes['gua.source'], ''), NULL) AS source,
     if(MetricName = 'gua.gpu.sample.duration', accurateCastOrNull(round(toFloat64OrNull(ResourceAttributes['gua.sample.interval']) * 1000), 'UInt32'), NULL) AS interval_ms
 FROM gua.otel_metrics_sum
-WHERE ScopeName = 'gpu_usage_audit'
-    AND ResourceAttributes['host.name'] != ''
-    AND Attributes['hw.id'] != ''
-    AND isFinite(Value)
-    AND bitAnd(Flags, 1) = 0
-    AND MetricName IN (
+WHERE MetricName IN (
         'gua.gpu.sample.duration',
         'gua.gpu.time',
         'hw.gpu.memory.usage',
@@ -36,3 +31,8 @@ WHERE ScopeName = 'gpu_usage_audit'
         'gua.gpu.energy',
         'hw.status'
     )
+    AND ScopeName = 'gpu_usage_audit'
+    AND ResourceAttributes['host.name'] != ''
+    AND Attributes['hw.id'] != ''
+    AND isFinite(Value)
+    AND bitAnd(Flags, 1) = 0

@@ -15,13 +15,13 @@ SELECT
     if(MetricName = 'gua.process.info', nullIf(Attributes['slurm.job.id'], ''), NULL) AS slurm_job_id,
     if(MetricName = 'gua.process.info', nullIf(Attributes['systemd.unit'], ''), NULL) AS systemd_unit
 FROM gua.otel_metrics_gauge
-WHERE ScopeName = 'gpu_usage_audit'
+WHERE MetricName IN (
+        'gua.process.gpu.utilization',
+        'gua.process.info'
+    )
+    AND ScopeName = 'gpu_usage_audit'
     AND ResourceAttributes['host.name'] != ''
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
     AND accurateCastOrNull(Attributes['process.pid'], 'UInt32') IS NOT NULL
-    AND MetricName IN (
-        'gua.process.gpu.utilization',
-        'gua.process.info'
-    )

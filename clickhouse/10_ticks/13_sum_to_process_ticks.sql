@@ -13,14 +13,14 @@ SELECT
     nullIf(Attributes['process.owner'], '') AS owner,
     nullIf(Attributes['gua.process.comm'], '') AS program
 FROM gua.otel_metrics_sum
-WHERE ScopeName = 'gpu_usage_audit'
+WHERE MetricName IN (
+        'gua.process.sample.duration',
+        'gua.process.gpu.time',
+        'gua.process.gpu.memory.usage'
+    )
+    AND ScopeName = 'gpu_usage_audit'
     AND ResourceAttributes['host.name'] != ''
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
     AND accurateCastOrNull(Attributes['process.pid'], 'UInt32') IS NOT NULL
-    AND MetricName IN (
-        'gua.process.sample.duration',
-        'gua.process.gpu.time',
-        'gua.process.gpu.memory.usage'
-    )

@@ -18,9 +18,9 @@ SELECT
     accurateCastOrNull(round(toFloat64OrNull(ResourceAttributes['gua.sample.interval']) * 1000), 'UInt32') AS interval_ms,
     ResourceAttributes AS labels
 FROM gua.otel_metrics_gauge
-WHERE ScopeName = 'gpu_usage_audit'
+WHERE MetricName = 'gua.gpu.info'
+    AND ScopeName = 'gpu_usage_audit'
     AND ResourceAttributes['host.name'] != ''
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
-    AND MetricName = 'gua.gpu.info'

@@ -8,12 +8,12 @@ SELECT
     toDateTime64(TimeUnix, 3, 'UTC') AS last_seen,
     toUInt64(round(Value * 1000)) AS longest_ms
 FROM gua.otel_metrics_sum
-WHERE ScopeName = 'gpu_usage_audit'
+WHERE MetricName = 'gua.gpu.sample.duration'
+    AND ScopeName = 'gpu_usage_audit'
     AND ResourceAttributes['host.name'] != ''
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
-    AND MetricName = 'gua.gpu.sample.duration'
     AND AggregationTemporality = 1
     AND Value > 0
     AND Value < 4294967

@@ -13,6 +13,8 @@ from servers.gua import Gua
 from servers.tap import send, split, tapped
 
 DEMO = ("demo", "--seed", "7", "--ticks", "60", "--gpus", "4")
+# Long enough for every state, holders that share a card, a restart and an hour without data.
+TWO_DAYS = ("demo", "--seed", "7", "--days", "2", "--gpus", "8")
 
 
 @pytest.fixture
@@ -51,11 +53,14 @@ def test_recordings_give_the_same_report(
 
 
 def test_a_simulated_host_gives_the_same_report(gua: Gua, embedded: str, served: str, collector: Collector) -> None:
-    gua.must(*DEMO, "--store", embedded)
-    gua.must(*DEMO, "--endpoint", collector.endpoint)
+    gua.must(*TWO_DAYS, "--store", embedded)
+    gua.must(*TWO_DAYS, "--endpoint", collector.endpoint)
     collector.wait_until_delivered()
 
-    assert gua.report(served) == gua.report(embedded)
+    report = gua.report(served)
+
+    assert report == gua.report(embedded)
+    assert all(state["card_ticks"] > 0 for state in report["headline"]["states"].values()), report["headline"]
 
 
 def test_ticks_sent_three_times_out_of_order_and_in_pieces_give_the_same_report(

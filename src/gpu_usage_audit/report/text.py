@@ -54,7 +54,8 @@ def _warnings(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     if coverage.ratio is not None and coverage.ratio < _LOW_COVERAGE:
         yield (
             f"Only {percent(coverage.ratio)} % of the expected time was observed: "
-            f"{hours.of(coverage.unobserved_gpu_ms)} GPU-hours are unobserved, and nothing below says what happened in them."
+            f"{hours.of(coverage.unobserved_gpu_ms)} GPU-hours are unobserved, and nothing below says what happened "
+            "in them."
         )
     for overlap in report.overlaps:
         observed, elapsed = hours.of(overlap.observed_ms), hours.of(overlap.elapsed_ms)
@@ -67,10 +68,11 @@ def _warnings(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
 def headline(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     """Yield the split of all observed time."""
     split = report.headline
-    values = [split.states[state].gpu_ms for state in STATES]
+    written = _state_hours(report, hours)
+    parts = percents([split.states[state].gpu_ms for state in STATES])
     rows = [("", "GPU-hours", "share %", "card ticks")] + [
-        (state, hour, part, f"{split.states[state].card_ticks:,}")
-        for state, hour, part in zip(STATES, hours.parts(values), percents(values), strict=True)
+        (state, written[state], part, f"{split.states[state].card_ticks:,}")
+        for state, part in zip(STATES, parts, strict=True)
     ]
     lines = table(rows, left=1)
     width = style.width - max(map(len, lines)) - 2
@@ -86,6 +88,11 @@ def headline(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     )
 
 
+def _state_hours(report: Report, hours: HourFormat) -> dict[str, str]:
+    """Return each state's hours, written so that they add up to the observed hours, the same in every section."""
+    return dict(zip(STATES, hours.parts([report.headline.states[state].gpu_ms for state in STATES]), strict=True))
+
+
 def idle_capacity(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     """Yield what stood idle, in hours and in whole GPUs over the whole window."""
     split = report.headline
@@ -94,9 +101,10 @@ def idle_capacity(report: Report, style: Style, hours: HourFormat) -> Iterator[s
         IDLE_HELD: f"memory held, utilization below {threshold * 100:.4g} %",
         TRULY_IDLE: "nothing holds them; allocation is not looked at",
     }
+    written = _state_hours(report, hours)
     yield style.title("2. Idle capacity")
     rows = [("", "GPU-hours", "GPUs")] + [
-        (state, hours.of(split.states[state].gpu_ms), gpus(split.equivalent_gpus[state])) for state in meanings
+        (state, written[state], gpus(split.equivalent_gpus[state])) for state in meanings
     ]
     lines = table(rows, left=1)
     yield lines[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
     """Return a client; ``data`` is the embedded engine's own directory. Raises UnavailableError, TransientError."""
     import clickhouse_connect  # noqa: PLC0415 - 0.2 s that commands without a store do not spend
 
+    # It logs what it raises, too; without a handler Python would print that beside our one line.
+    logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())
     with translated(dsn):
         if isinstance(dsn, EmbeddedDsn):
             client: Client = clickhouse_connect.get_client(dsn=f"chdb://{data}")
