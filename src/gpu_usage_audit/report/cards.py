@@ -41,7 +41,9 @@ def cards(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
             "--json has every card."
         )
     if any(card.mig for card in shown if card.mig not in {None, "none"}):
-        yield from style.wrap("MIG: an instance counts with its part of a GPU, its parent with the slices left over.")
+        yield from style.wrap(
+            "MIG: an instance counts with its part of a GPU, the rest of the GPU with the slices left over."
+        )
 
 
 def _most_idle(every: Sequence[Card]) -> list[Card]:
@@ -61,9 +63,10 @@ def _twins(every: Sequence[Card]) -> set[tuple[str, int | None, str]]:
 def _name(card: Card) -> str:
     name = (card.name or card.model or "").removeprefix("NVIDIA ").removeprefix("GeForce ")
     if card.mig == "parent":
-        return f"{name} (left over)".strip()
-    if card.mig == "instance" and not name.startswith("MIG"):
-        return f"MIG of {name}" if name else "MIG"
+        return f"rest of {name}" if name else "rest"
+    if card.mig == "instance":
+        _, profile, slices = name.partition("MIG ")
+        return profile + slices if slices else f"MIG of {name}" if name else "MIG"
     return name
 
 

@@ -37,7 +37,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     Raises UsageError for a host, moment or zone that means nothing, UnavailableError where there is no data.
     """
     hosts = list(request.hosts)
-    known = [_extent(row) for row in reader.rows("extent", {"hosts": []})]
+    known = sorted((_extent(row) for row in reader.rows("extent", {"hosts": []})), key=lambda e: (e.host, e.source))
     extents = choose_extents(known, hosts)
     window = choose_window(extents, request)
     bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}

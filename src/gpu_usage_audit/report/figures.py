@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from gpu_usage_audit.report.model import MS_PER_HOUR
 
 NONE = "-"
+NOT_ZERO = "<0.1"
 _SHARE_PARTS = 1000
+_FLOAT_NOISE = 1e-9
 
 
 def apportion(values: Sequence[float], parts: int) -> list[int]:
@@ -29,27 +31,32 @@ def apportion(values: Sequence[float], parts: int) -> list[int]:
 
 
 def percents(values: Sequence[float]) -> list[str]:
-    """Return each value's part of their sum in percent with one decimal; together 100.0, ``-`` if the sum is 0."""
-    if sum(values) <= 0:
+    """Return each value's part of their sum in percent with one decimal; together 100.0; ``-`` if the sum is 0.
+
+    What is not 0 is at least ``<0.1``, what is not everything at most ``>99.9``.
+    """
+    total = sum(values)
+    if total <= 0:
         return [NONE] * len(values)
-    return [_percent(value, tenths) for value, tenths in zip(values, apportion(values, _SHARE_PARTS), strict=True)]
+    tenths = apportion(values, _SHARE_PARTS)
+    return [
+        NOT_ZERO if value > 0 and part == 0 else _percent(value / total, part)
+        for value, part in zip(values, tenths, strict=True)
+    ]
 
 
 def percent(ratio: float | None) -> str:
     """Return a ratio in percent with one decimal, ``-`` if it is not known."""
     if ratio is None:
         return NONE
-    if 1 < ratio < 1.0005:
-        ratio = 1
-    tenths = round(ratio * _SHARE_PARTS)
-    if tenths == _SHARE_PARTS and ratio < 1:
+    return _percent(ratio, round(ratio * _SHARE_PARTS))
+
+
+def _percent(ratio: float, tenths: int) -> str:
+    if tenths == 0 and ratio > 0:
+        return NOT_ZERO
+    if tenths == _SHARE_PARTS and ratio < 1 - _FLOAT_NOISE:
         return ">99.9"
-    return _percent(ratio, tenths)
-
-
-def _percent(value: float, tenths: int) -> str:
-    if tenths == 0 and value > 0:
-        return "<0.1"
     return f"{tenths / 10:.1f}"
 
 

@@ -12,11 +12,11 @@ from gpu_usage_audit.report.style import Style, table
 
 MOST_IDENTITIES: Final = 10
 NOT_LISTED: Final = "(no listed process)"
-NOT_KNOWN: Final = "(not known)"
+NOT_KNOWN: Final = "(unknown)"
 _STATES: Final = (ACTIVE, IDLE_HELD, UNKNOWN)
 _UNSPLIT_FROM: Final = 80
 _NAME_WIDTH: Final = 32
-_SHORTEST_NAME: Final = 8
+_SHORTEST_NAME: Final = 9
 
 
 def identities(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:

@@ -1,0 +1,200 @@
+"""A store that answers with the rows it was given, and remembers what it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import Any
+
+HOUR_MS = 3_600_000
+SINCE_MS = 1_774_396_800_000  # 2026-03-25T00:00:00Z
+UNTIL_MS = SINCE_MS + 48 * HOUR_MS
+DAY_MS = 24 * HOUR_MS
+STATES = ("active", "idle-held", "truly-idle", "unknown")
+
+
+class FakeStore:
+    """Rows by view; ``identities`` by day."""
+
+    def __init__(self, views: Mapping[str, Any]) -> None:
+        self.views: dict[str, Any] = deepcopy(dict(views))
+        self.asked: list[tuple[str, dict[str, object]]] = []
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[dict[str, Any]]:
+        self.asked.append((view, dict(parameters)))
+        found = self.views[view]
+        return iter(found[parameters["day_ms"]] if view == "identities" else found)
+
+
+def extent(host: str, source: str = "agent", **values: object) -> dict[str, Any]:
+    return {
+        "host": host,
+        "source": source,
+        "cards": 1,
+        "first_ms": SINCE_MS,
+        "last_ms": UNTIL_MS,
+        "interval_ms": 300_000,
+        **values,
+    }
+
+
+def rules(**changed: float) -> list[dict[str, Any]]:
+    shipped = {"active_utilization": 0.1, "held_memory_bytes": 104_857_600.0, "held_memory_ratio": 0.0}
+    return [
+        {"key": key, "value": changed.get(key, value), "is_default": int(key not in changed)}
+        for key, value in shipped.items()
+    ]
+
+
+def card(host: str, gpu: str, hours: tuple[float, float, float, float], **values: object) -> dict[str, Any]:
+    """Return a row of ``cards``: GPU-hours of the four states, a tick every five minutes."""
+    observed = sum(hours)
+    row: dict[str, Any] = {
+        "host": host,
+        "gpu": gpu,
+        "gpu_index": 0,
+        "name": "NVIDIA H100 80GB HBM3",
+        "model": None,
+        "mig": "none",
+        "parent": None,
+        "expected_gpu_ms": observed * HOUR_MS,
+        "observed_gpu_ms": observed * HOUR_MS,
+        "unobserved_gpu_ms": 0.0,
+        "gaps": 0,
+    }
+    for state, state_hours in zip(STATES, hours, strict=True):
+        column = state.replace("-", "_")
+        row[f"{column}_gpu_ms"] = state_hours * HOUR_MS
+        row[f"{column}_card_ticks"] = round(state_hours * 12)
+    return {**row, **values}
+
+
+def identity(
+    kind: str, owner: str | None, program: str | None, hours: tuple[float, float, float], unsplit: float | None = None
+) -> dict[str, Any]:
+    """Return a row of ``identities``: GPU-hours on cards that were active, idle-held and unknown."""
+    active, idle_held, unknown = (value * HOUR_MS for value in hours)
+    total = active + idle_held + unknown
+    return {
+        "kind": kind,
+        "owner": owner,
+        "program": program,
+        "gpu_ms": total,
+        "unsplit_ms": total if unsplit is None else unsplit * HOUR_MS,
+        "active_ms": active,
+        "idle_held_ms": idle_held,
+        "unknown_ms": unknown,
+    }
+
+
+def store_of(
+    cards: list[dict[str, Any]],
+    *,
+    extents: list[dict[str, Any]] | None = None,
+    identities: Mapping[int, list[dict[str, Any]]] | None = None,
+    **views: object,
+) -> FakeStore:
+    """Return a store of these cards whose other views agree with them."""
+    columns = {state: state.replace("-", "_") for state in STATES}
+    observed = sum(row["observed_gpu_ms"] for row in cards)
+    expected = sum(row["expected_gpu_ms"] for row in cards)
+    by_state = {state: sum(row[f"{column}_gpu_ms"] for row in cards) for state, column in columns.items()}
+    ticks = {state: sum(row[f"{column}_card_ticks"] for row in cards) for state, column in columns.items()}
+    by_day = identities or {}
+    return FakeStore(
+        {
+            "extent": extents or [extent(host) for host in sorted({row["host"] for row in cards})],
+            "rules": rules(),
+            "headline": [
+                {
+                    "state": state,
+                    "card_ticks": ticks[state],
+                    "gpu_ms": by_state[state],
+                    "share": by_state[state] / observed if observed else None,
+                    "equivalent_gpus": by_state[state] / observed * expected / (UNTIL_MS - SINCE_MS)
+                    if observed
+                    else None,
+                }
+                for state in STATES
+            ],
+            "unknown": [],
+            "coverage": [
+                {
+                    "expected_gpu_ms": expected,
+                    "observed_gpu_ms": observed,
+                    "unobserved_gpu_ms": sum(row["unobserved_gpu_ms"] for row in cards),
+                    "ratio": observed / expected if expected else None,
+                    "gaps": sum(row["gaps"] for row in cards),
+                    "effective_since_ms": SINCE_MS,
+                    "effective_until_ms": UNTIL_MS,
+                }
+            ],
+            "cards": cards,
+            "days": [{"day_ms": day_ms} for day_ms in by_day],
+            "identities": by_day,
+            "time_of_day": [],
+            "overlaps": [],
+            **views,
+        }
+    )
+
+
+def lab() -> FakeStore:
+    """Return two hosts over two days with everything a report has to be careful about."""
+    cards = [
+        card("gpu-1", "GPU-aaaaaaaa-0000-4000-8000-000000000001", (30.25, 10.0, 6.75, 0.0), gaps=1)
+        | {"expected_gpu_ms": 48 * HOUR_MS, "unobserved_gpu_ms": HOUR_MS},
+        card("gpu-1", "GPU-aaaaaaaa-0000-4000-8000-000000000002", (0.0, 47.99, 0.0, 0.01), gpu_index=1),
+        card("gpu-1", "GPU-aaaaaaaa-0000-4000-8000-000000000003", (0.0, 0.0, 20.571, 0.0), gpu_index=2, mig="parent"),
+        card(
+            "gpu-1",
+            "MIG-bbbbbbbb-0000-4000-8000-000000000001",
+            (0.0, 0.0, 0.0, 20.571),
+            gpu_index=2,
+            name="NVIDIA H100 80GB HBM3 MIG 3g.40gb",
+            mig="instance",
+            parent="GPU-aaaaaaaa-0000-4000-8000-000000000003",
+        ),
+        card(
+            "lab-2\u202e.example\x1b[31m",
+            "GPU-cccccccc-0000-4000-8000-000000000001",
+            (0.0, 0.0, 12.0, 0.0),
+            gpu_index=None,
+            name=None,
+            gaps=2,
+        )
+        | {"expected_gpu_ms": 24 * HOUR_MS, "unobserved_gpu_ms": 12 * HOUR_MS},
+        card("lab-2\u202e.example\x1b[31m", "GPU-cccccccc-0000-4000-8000-000000000002", (0.0, 0.0, 0.0, 0.0), name="L4")
+        | {"expected_gpu_ms": 24 * HOUR_MS, "unobserved_gpu_ms": 24 * HOUR_MS, "gaps": 1},
+    ]
+    first = [
+        identity("listed", "ana", "python3", (15.0, 30.0, 0.0), unsplit=48.0),
+        identity("listed", "ana", "python3\x1b]0;owned\x07", (0.25, 0.0, 0.0)),
+        identity("listed", None, None, (0.0, 0.0, 10.0), unsplit=20.0),
+        identity("unlisted", None, None, (0.0, 7.99, 10.0)),
+    ]
+    second = [
+        identity("listed", "ana", "python3", (10.0, 20.0, 0.0), unsplit=30.0),
+        identity("listed", "chen", "训练任务的一个很长的名字而已", (5.0, 0.0, 0.0)),
+        identity("unlisted", None, None, (0.0, 0.0, 0.571)),
+        identity("listed", "root", "tiny", (0.0, 0.0, 0.01)),
+    ]
+    return store_of(
+        cards,
+        extents=[
+            extent("gpu-1", cards=4),
+            extent("lab-2\u202e.example\x1b[31m", "import", cards=2, interval_ms=30_000, last_ms=SINCE_MS + DAY_MS),
+        ],
+        identities={SINCE_MS: first, SINCE_MS + DAY_MS: second},
+        rules=rules(held_memory_bytes=536_870_912.0),
+        unknown=[
+            {"reason": "pid_namespace", "gpu_ms": 0.01 * HOUR_MS, "card_ticks": 1},
+            {"reason": "utilization", "gpu_ms": 20.571 * HOUR_MS, "card_ticks": 247},
+        ],
+        time_of_day=[
+            {"hour": hour, "state": state, "gpu_ms": part * HOUR_MS, "card_ticks": round(part * 12)}
+            for hour in range(23)
+            for state, part in zip(STATES, (hour % 5 * 0.7, 2.1, 0.001 if hour == 4 else 1.7, 0.9), strict=True)
+        ],
+        overlaps=[{"host": "gpu-1", "observed_ms": 50 * HOUR_MS, "elapsed_ms": 48 * HOUR_MS}],
+    )
