@@ -18,70 +18,124 @@ CREATE OR REPLACE VIEW gua.card_states $ON_CLUSTER
     unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least'
 )
 AS
-WITH
-    (SELECT value FROM gua.rules WHERE key = 'active_utilization') AS active_ratio,
-    (SELECT value FROM gua.rules WHERE key = 'held_memory_bytes') AS held_bytes,
-    (SELECT value FROM gua.rules WHERE key = 'held_memory_ratio') AS held_ratio,
-    toUInt64(1073741824) AS largest_unknown_reserve,
-    ifNull(process_list = 'known', false) AS list_known,
-    if(list_known, ifNull(process_memory_compute_bytes, 0) + ifNull(process_memory_graphics_bytes, 0) + ifNull(process_memory_mps_bytes, 0), 0) AS counted_bytes,
-    if(list_known, ifNull(process_unknown_compute, 0) + ifNull(process_unknown_graphics, 0) + ifNull(process_unknown_mps, 0), 0) AS counted_unknown,
-    if(list_known, ifNull(process_memory_ignored_bytes, 0), 0) AS ignored_bytes,
-    if(list_known, ifNull(process_unknown_ignored, 0), 0) AS ignored_unknown,
-    memory_used_bytes IS NOT NULL AND NOT ifNull(memory_shared, false) AS upper_known,
-    if(ifNull(memory_used_bytes, 0) > ignored_bytes, ifNull(memory_used_bytes, 0) - ignored_bytes, 0) AS device_upper,
-    if(memory_reserved_bytes IS NULL, largest_unknown_reserve, 0) AS reserve_doubt,
-    if(upper_known AND list_known AND ignored_unknown = 0 AND device_upper > reserve_doubt, device_upper - reserve_doubt, 0) AS device_lower,
-    greatest(counted_bytes, device_lower) AS held_lower,
-    greatest(counted_bytes, device_upper) AS held_upper,
-    greatest(
-        toUInt64(held_bytes),
-        intDiv(ifNull(memory_limit_bytes, 0) * toUInt64(round(held_ratio * 10000)), 10000)
-    ) AS threshold,
-    greatest(
-        ifNull(utilization, 0),
-        ifNull(utilization_encoder, 0),
-        ifNull(utilization_decoder, 0),
-        ifNull(process_utilization_max, 0)
-    ) AS busiest,
-    ifNull(failed, 0) > 0 AS is_lost,
-    busiest >= toUInt16(round(active_ratio * 10000)) AS is_active,
-    counted_unknown = 0 AND multiIf(
-        upper_known AND held_upper <= threshold, true,
-        upper_known, memory_reserved_bytes IS NULL AND list_known AND ignored_unknown = 0 AND held_lower <= threshold,
-        list_known AND counted_bytes <= threshold AND utilization IS NOT NULL
-    ) AS is_free,
-    utilization IS NOT NULL AND (
-        held_lower > threshold
-        OR counted_unknown > 0
-        OR (NOT list_known AND memory_reserved_bytes IS NOT NULL AND upper_known AND held_upper > threshold)
-    ) AS is_held
+-- Stage by stage, so that the planner does not write every expression out again wherever it is used.
 SELECT
     host,
     gpu,
     ts,
-    assumeNotNull(duration_ms) AS duration_ms,
-    ifNull(gpu_time_ms, 0) AS gpu_time_ms,
+    duration_ms,
+    gpu_time_ms,
     interval_ms,
     multiIf(is_lost, 'unknown', is_active, 'active', is_free, 'truly-idle', is_held, 'idle-held', 'unknown') AS state,
     multiIf(
         is_lost, 'lost',
         is_active OR is_free OR is_held, NULL,
-        utilization IS NULL, 'utilization',
-        ifNull(process_list = 'pid_namespace', false), 'pid_namespace',
+        NOT general_known, 'utilization',
+        in_pid_namespace, 'pid_namespace',
         NOT list_known, 'processes',
         'memory'
     ) AS reason,
-    if(
-        utilization IS NULL AND utilization_encoder IS NULL AND utilization_decoder IS NULL AND process_utilization_max IS NULL,
-        NULL,
-        busiest
-    ) AS busiest_utilization,
+    busiest_utilization,
     threshold AS threshold_bytes,
     held_lower AS held_lower_bytes,
     if(upper_known, held_upper, NULL) AS held_upper_bytes,
     counted_bytes AS counted_memory_bytes,
     if(counted_unknown > 0, 0, held_lower - counted_bytes) AS unattributed_lower_bytes
-FROM gua.card_ticks FINAL
-WHERE duration_ms IS NOT NULL
+FROM
+(
+    SELECT
+        *,
+        counted_unknown = 0 AND multiIf(
+            upper_known AND held_upper <= threshold, true,
+            upper_known, NOT reserve_known AND list_known AND ignored_unknown = 0 AND held_lower <= threshold,
+            list_known AND counted_bytes <= threshold AND general_known
+        ) AS is_free,
+        general_known AND (
+            held_lower > threshold
+            OR counted_unknown > 0
+            OR (NOT list_known AND reserve_known AND upper_known AND held_upper > threshold)
+        ) AS is_held
+    FROM
+    (
+        SELECT
+            *,
+            greatest(
+                counted_bytes,
+                if(
+                    upper_known AND list_known AND ignored_unknown = 0 AND device_upper > reserve_doubt,
+                    device_upper - reserve_doubt,
+                    0
+                )
+            ) AS held_lower,
+            greatest(counted_bytes, device_upper) AS held_upper
+        FROM
+        (
+            SELECT
+                *,
+                if(used_bytes > ignored_bytes, used_bytes - ignored_bytes, 0) AS device_upper,
+                if(reserve_known, 0, toUInt64(1073741824)) AS reserve_doubt
+            FROM
+            (
+                WITH
+                    (
+                        SELECT (
+                            anyIf(value, key = 'active_utilization'),
+                            anyIf(value, key = 'held_memory_bytes'),
+                            anyIf(value, key = 'held_memory_ratio')
+                        )
+                        FROM gua.rules
+                    ) AS rules,
+                    ifNull(process_list = 'known', false) AS known
+                SELECT
+                    host,
+                    gpu,
+                    ts,
+                    assumeNotNull(duration_ms) AS duration_ms,
+                    ifNull(gpu_time_ms, 0) AS gpu_time_ms,
+                    interval_ms,
+                    known AS list_known,
+                    ifNull(process_list = 'pid_namespace', false) AS in_pid_namespace,
+                    if(
+                        known,
+                        ifNull(process_memory_compute_bytes, 0)
+                        + ifNull(process_memory_graphics_bytes, 0)
+                        + ifNull(process_memory_mps_bytes, 0),
+                        0
+                    ) AS counted_bytes,
+                    if(
+                        known,
+                        ifNull(process_unknown_compute, 0)
+                        + ifNull(process_unknown_graphics, 0)
+                        + ifNull(process_unknown_mps, 0),
+                        0
+                    ) AS counted_unknown,
+                    if(known, ifNull(process_memory_ignored_bytes, 0), 0) AS ignored_bytes,
+                    if(known, ifNull(process_unknown_ignored, 0), 0) AS ignored_unknown,
+                    ifNull(memory_used_bytes, 0) AS used_bytes,
+                    memory_used_bytes IS NOT NULL AND NOT ifNull(memory_shared, false) AS upper_known,
+                    memory_reserved_bytes IS NOT NULL AS reserve_known,
+                    utilization IS NOT NULL AS general_known,
+                    ifNull(failed, 0) > 0 AS is_lost,
+                    greatest(
+                        ifNull(utilization, 0),
+                        ifNull(utilization_encoder, 0),
+                        ifNull(utilization_decoder, 0),
+                        ifNull(process_utilization_max, 0)
+                    ) AS busiest,
+                    busiest >= toUInt16(round(rules.1 * 10000)) AS is_active,
+                    if(
+                        coalesce(utilization, utilization_encoder, utilization_decoder, process_utilization_max) IS NULL,
+                        NULL,
+                        busiest
+                    ) AS busiest_utilization,
+                    greatest(
+                        toUInt64(rules.2),
+                        intDiv(ifNull(memory_limit_bytes, 0) * toUInt64(round(rules.3 * 10000)), 10000)
+                    ) AS threshold
+                FROM gua.card_ticks FINAL
+                WHERE card_ticks.duration_ms IS NOT NULL
+            )
+        )
+    )
+)
 COMMENT 'Every card tick with its state'
