@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,3 +44,15 @@ class Gua:
         report = json.loads(self.must("report", "--json", "--store", store, *options))
         assert isinstance(report, dict)
         return report
+
+
+def differences(found: object, expected: object, path: str = "") -> Iterator[str]:
+    """Yield a line for every place in which two JSON values differ, in value or in kind of number."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        for key in {**found, **expected}:
+            yield from differences(found.get(key, "absent"), expected.get(key, "absent"), f"{path}/{key}")
+    elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        for position, pair in enumerate(zip(found, expected, strict=True)):
+            yield from differences(*pair, f"{path}/{position}")
+    elif type(found) is not type(expected) or found != expected:
+        yield f"{path}: {found!r}, not {expected!r}"
