@@ -4,7 +4,7 @@
 CREATE TABLE IF NOT EXISTS gua.otlp_requests $ON_CLUSTER
 (
     resource Tuple(
-        attributes Array(Tuple(key String, value Tuple(string_value String, bool_value Bool, int_value Int64)))
+        attributes Array(Tuple(key String, value Tuple(string_value String, bool_value Bool, int_value Int64, double_value Float64)))
     ),
     scope_metrics Array(Tuple(
         scope Tuple(name String),

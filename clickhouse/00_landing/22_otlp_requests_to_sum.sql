@@ -15,6 +15,7 @@ SELECT
                     kv.value.string_value != '', kv.value.string_value,
                     kv.key IN ('gua.gpu.index', 'process.pid', 'process.user.id') OR kv.value.int_value != 0, toString(kv.value.int_value),
                     kv.key IN ('gua.gpu.memory.shared') OR kv.value.bool_value, toString(kv.value.bool_value),
+                    kv.value.double_value != 0, toString(kv.value.double_value),
                     ''
                 ),
                 resource.attributes
