@@ -29,8 +29,8 @@ def command(
         typer.Option(
             metavar="WHEN",
             envvar="GUA_SINCE",
-            help="Start: a duration before the newest moment (7d, 12h) or an ISO 8601 time. 7 days before the end "
-            "if not given.",
+            help="Start: an ISO 8601 time, or a duration (7d, 12h) before now, or the newest tick where no agent "
+            "samples the hosts. 7 days before the end if not given.",
         ),
     ] = None,
     until: Annotated[
@@ -38,7 +38,7 @@ def command(
         typer.Option(
             metavar="WHEN",
             envvar="GUA_UNTIL",
-            help="End, written like --since. Now if not given; the newest tick where no agent samples the hosts.",
+            help="End, written like --since. Now, or the newest tick where no agent samples the hosts, if not given.",
         ),
     ] = None,
     host: Annotated[
