@@ -9,7 +9,7 @@ AS
 SELECT
     shipped.1 AS key,
     if(has(stored.keys, key), stored.values[indexOf(stored.keys, key)], shipped.2) AS value,
-    NOT has(stored.keys, key) AS is_default
+    CAST(NOT has(stored.keys, key), 'Bool') AS is_default
 FROM
 (
     SELECT

@@ -44,5 +44,5 @@ SELECT
         'idle'
     ) AS state
 FROM gua.process_ticks FINAL
-WHERE duration_ms IS NOT NULL
+WHERE process_ticks.duration_ms IS NOT NULL
 COMMENT 'Every process tick with its state'
