@@ -46,3 +46,4 @@ SELECT
     point.as_double + point.as_int AS Value,
     point.flags AS Flags
 FROM gua.otlp_requests
+COMMENT 'Gauge points of spooled requests into their landing table'

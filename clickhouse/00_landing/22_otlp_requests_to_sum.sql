@@ -48,3 +48,4 @@ SELECT
     metric.sum.aggregation_temporality AS AggregationTemporality,
     metric.sum.is_monotonic AS IsMonotonic
 FROM gua.otlp_requests
+COMMENT 'Sum points of spooled requests into their landing table'

@@ -41,3 +41,4 @@ WHERE MetricName IN (
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
+COMMENT 'Gauge points into card_ticks'

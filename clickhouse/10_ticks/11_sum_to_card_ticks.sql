@@ -36,3 +36,4 @@ WHERE MetricName IN (
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
+COMMENT 'Sum points into card_ticks'

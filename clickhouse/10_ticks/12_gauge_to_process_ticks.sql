@@ -25,3 +25,4 @@ WHERE MetricName IN (
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
     AND accurateCastOrNull(Attributes['process.pid'], 'UInt32') IS NOT NULL
+COMMENT 'Gauge points into process_ticks'

@@ -24,3 +24,4 @@ WHERE MetricName = 'gua.gpu.info'
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
+COMMENT 'gua.gpu.info points into card_info'

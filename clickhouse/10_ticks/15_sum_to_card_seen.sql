@@ -17,3 +17,4 @@ WHERE MetricName = 'gua.gpu.sample.duration'
     AND AggregationTemporality = 1
     AND Value > 0
     AND Value < 4294967
+COMMENT 'Sample durations into card_seen'
