@@ -1,0 +1,69 @@
+"""Both engines with the shipped schema, each made once, and empty for every test.
+
+A process can hold one embedded store at a time, so it is closed after each file of tests; opening it again
+takes a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from gpu_usage_audit.store.database import open_store
+from servers.clickhouse import ClickHouseServer
+from servers.tools import MissingToolError, clickhouse_library
+from sql.engine import Engine
+
+ENGINES = [
+    pytest.param("embedded", marks=pytest.mark.engine),
+    pytest.param("served", marks=pytest.mark.pipeline),
+]
+
+
+@pytest.fixture(scope="session")
+def embedded_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("embedded") / "store"
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseServer]:
+    """Start a server and give it the schema; where it cannot be made, leave its tests out or fail if none may be."""
+    try:
+        clickhouse_library()
+    except MissingToolError as missing:
+        reason = f"left out: the server's library comes with npm, and {missing}"
+        if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    process = ClickHouseServer(tmp_path_factory.mktemp("clickhouse"))
+    process.start()
+    try:
+        with open_store(process.dsn()) as store:
+            store.apply_schema()
+        yield process
+    finally:
+        process.kill()
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def opened(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    with ExitStack() as stores:
+        if request.param == "embedded":
+            folder = request.getfixturevalue("embedded_folder")
+            store = stores.enter_context(open_store(f"chdb://{folder}"))
+            yield Engine("embedded", store, store)
+        else:
+            process = request.getfixturevalue("server")
+            writer = stores.enter_context(open_store(process.dsn()))
+            reader = stores.enter_context(open_store(process.dsn("gua_reader")))
+            yield Engine("served", writer, reader)
+
+
+@pytest.fixture
+def engine(opened: Engine) -> Engine:
+    opened.clear()
+    return opened

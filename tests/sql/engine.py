@@ -1,0 +1,85 @@
+"""A store under test: rows in and out as JSON lines, and empty again between cases."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gpu_usage_audit.store.database import Store
+
+TABLES = ("card_ticks", "process_ticks", "card_info", "card_seen", "settings")
+LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
+Row = Mapping[str, Any]
+
+
+class Engine:
+    """One engine with the shipped schema; ``writer`` may do everything, ``reader`` is who reports read as."""
+
+    def __init__(self, name: str, writer: Store, reader: Store) -> None:
+        self.name = name
+        self.writer = writer
+        self.reader = reader
+        self._client = writer._client  # noqa: SLF001 - the tests look below the store's own interface
+
+    def clear(self) -> None:
+        """Empty every table that holds data; the embedded engine keeps nothing in the landing tables."""
+        for table in TABLES if self.name == "embedded" else (*TABLES, *LANDING):
+            self.command(f"TRUNCATE TABLE gua.{table}")
+
+    def command(self, sql: str) -> None:
+        """Run one statement."""
+        self._client.command(sql)
+
+    def insert(self, table: str, lines: str) -> None:
+        """Insert JSON lines into ``gua.<table>``, in one insert."""
+        self.command(
+            f"INSERT INTO gua.{table} SETTINGS date_time_input_format = 'best_effort' FORMAT JSONEachRow {lines}"
+        )
+
+    def insert_rows(self, table: str, rows: Iterable[Row]) -> None:
+        """Insert rows into ``gua.<table>``."""
+        self.insert(table, "\n".join(json.dumps(row) for row in rows))
+
+    def select(self, sql: str) -> list[dict[str, Any]]:
+        """Return the rows of a query as JSON values; times are RFC 3339 with milliseconds."""
+        text = self._client.raw_query(
+            sql,
+            fmt="JSONEachRow",
+            settings={
+                "output_format_json_quote_64bit_integers": 0,
+                "output_format_json_quote_denormals": 1,
+                "date_time_output_format": "iso",
+            },
+        )
+        return [json.loads(line) for line in text.decode().splitlines()]
+
+    def rows(self, view: str, parameters: Mapping[str, object] | None) -> list[dict[str, Any]]:
+        """Return the rows of ``gua.<view>`` or, with parameters, of ``gua_report.<view>`` as the report reads them."""
+        if parameters is None:
+            final = " FINAL" if view in TABLES else ""
+            return self.select(f"SELECT * FROM gua.{view}{final}")  # noqa: S608 - a folder's name
+        return [{key: _json(value) for key, value in row.items()} for row in self.reader.rows(view, parameters)]
+
+
+def _json(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=value.tzinfo or UTC).astimezone(UTC).isoformat(timespec="milliseconds")
+    return value
+
+
+def same(found: object, expected: object) -> bool:
+    """Return whether a value is what is expected: numbers to 1e-9 of their size, the rest exactly."""
+    if isinstance(expected, bool) or isinstance(found, bool) or expected is None or found is None:
+        return found is expected
+    if isinstance(expected, int | float) and isinstance(found, int | float):
+        return math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9)
+    return found == expected
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a JSON lines file."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]

@@ -1,0 +1,138 @@
+"""The metric catalogue and the shipped SQL say the same, and everything in the database explains itself."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gpu_usage_audit.core import metrics
+from gpu_usage_audit.core.metrics import CATALOGUE, Column, Kind, Metric, Subject
+from gpu_usage_audit.store import statements
+from sql.engine import Engine
+
+COLUMNS = [(metric, column) for metric in CATALOGUE for column in metric.columns]
+TABLES = {Subject.CARD: "card_ticks", Subject.PROCESS: "process_ticks"}
+TEMPORALITY = {Kind.DELTA: 1, Kind.COUNTER: 2, Kind.AMOUNT: 2}
+ADMITTED = {
+    one.creates[1]: one.sql
+    for one in statements.load(statements.SERVER_TOKENS)
+    if one.creates and "\nCREATE MATERIALIZED VIEW" in f"\n{one.sql}"
+}
+
+
+def view_of(metric: Metric) -> str:
+    kind = "gauge" if metric.kind is Kind.GAUGE else "sum"
+    return ADMITTED[f"{kind}_to_{TABLES[metric.subject]}"]
+
+
+def names_admitted(sql: str) -> set[str]:
+    """Return the metric names in the view's filter."""
+    found = re.search(r"MetricName IN \(([^)]*)\)", sql)
+    assert found
+    return set(re.findall(r"'([^']*)'", found[1]))
+
+
+def filled(metric: Metric, column: Column) -> str:
+    """Return the expression of the catalogue's column, as it stands in the view."""
+    conditions = [
+        f"MetricName = '{metric.name}'",
+        *(f"Attributes['{key}'] = '{value}'" for key, value in column.attributes),
+        *([f"AggregationTemporality = {TEMPORALITY[metric.kind]}"] if metric.kind in TEMPORALITY else []),
+    ]
+    value = "Value" if column.scale == 1 else f"Value * {column.scale}"
+    return f"if({' AND '.join(conditions)}, accurateCastOrNull(round({value}), '{column.type}'), NULL) AS {column.name}"
+
+
+def title(pair: tuple[Metric, Column]) -> str:
+    return f"{pair[0].subject.value}.{pair[1].name}"
+
+
+@pytest.mark.parametrize("pair", COLUMNS, ids=title)
+def test_a_column_is_filled_from_its_metric_with_its_scale_and_temporality(pair: tuple[Metric, Column]) -> None:
+    metric, column = pair
+    sql = view_of(metric)
+    lines = [line.strip().rstrip(",") for line in sql.splitlines()]
+    assert [line for line in lines if line.endswith(f" AS {column.name}")] == [filled(metric, column)]
+    assert metric.name in names_admitted(sql)
+
+
+def test_a_view_admits_what_the_catalogue_sends_there_and_nothing_else() -> None:
+    for subject, table in TABLES.items():
+        for kind in ("gauge", "sum"):
+            declared = {
+                metric.name
+                for metric in CATALOGUE
+                if metric.subject is subject and (metric.kind is Kind.GAUGE) == (kind == "gauge")
+            }
+            assert names_admitted(ADMITTED[f"{kind}_to_{table}"]) == declared
+
+
+def test_every_view_over_the_landing_tables_filters_alike() -> None:
+    for name, sql in ADMITTED.items():
+        if "_requests_" in name:
+            continue
+        for condition in (
+            f"ScopeName = '{metrics.SCOPE}'",
+            "ResourceAttributes['host.name'] != ''",
+            "Attributes['hw.id'] != ''",
+            "isFinite(Value)",
+            "bitAnd(Flags, 1) = 0",
+        ):
+            assert condition in sql, name
+
+
+def test_a_views_owner_runs_it_so_that_a_writer_needs_no_right_on_the_ticks() -> None:
+    for name, sql in ADMITTED.items():
+        assert "SQL SECURITY DEFINER" in sql, name
+
+
+def test_integer_and_boolean_attributes_keep_their_zero() -> None:
+    for name in ("otlp_requests_to_gauge", "otlp_requests_to_sum"):
+        for group in (metrics.INTEGER_ATTRIBUTES, metrics.BOOLEAN_ATTRIBUTES):
+            listed = ", ".join(f"'{key}'" for key in group)
+            assert f"kv.key IN ({listed})" in ADMITTED[name], name
+
+
+def test_the_ticks_have_every_column_of_the_catalogue_in_its_type(engine: Engine) -> None:
+    found = {
+        (row["table"], row["name"]): row["type"]
+        for row in engine.select("SELECT table, name, type FROM system.columns WHERE database = 'gua'")
+    }
+    for metric, column in COLUMNS:
+        expected = f"SimpleAggregateFunction(anyLast, Nullable({column.type}))"
+        assert found[TABLES[metric.subject], column.name] == expected, metric.name
+
+
+def test_no_column_of_the_ticks_is_outside_key_and_aggregate(engine: Engine) -> None:
+    # An engine from 26.7 on refuses such a table.
+    plain = engine.select(
+        "SELECT table, name FROM system.columns WHERE database = 'gua' AND table IN ('card_ticks', 'process_ticks') "
+        "AND NOT is_in_sorting_key AND NOT startsWith(type, 'SimpleAggregateFunction(anyLast, ')"
+    )
+    assert plain == []
+
+
+def test_every_table_and_view_says_what_one_row_is(engine: Engine) -> None:
+    silent = engine.select("SELECT name FROM system.tables WHERE database = 'gua' AND comment = ''")
+    assert silent == []
+    assert engine.select("SELECT name FROM system.databases WHERE name LIKE 'gua%' AND comment = ''") == []
+
+
+def test_every_column_of_what_people_read_says_what_it_is(engine: Engine) -> None:
+    # The columns of a materialized view are its target's; those of otlp_requests are otlp.proto's.
+    silent = engine.select(
+        "SELECT c.table AS table, c.name AS name FROM system.columns AS c "
+        "JOIN system.tables AS t ON t.database = c.database AND t.name = c.table "
+        "WHERE c.database = 'gua' AND c.comment = '' AND t.engine != 'MaterializedView' AND t.name != 'otlp_requests'"
+    )
+    assert silent == []
+
+
+def test_no_view_shows_a_type_that_other_tools_do_not_know(engine: Engine) -> None:
+    strange = engine.select(
+        "SELECT c.table AS table, c.name AS name, c.type AS type FROM system.columns AS c "
+        "JOIN system.tables AS t ON t.database = c.database AND t.name = c.table "
+        "WHERE c.database = 'gua' AND t.engine = 'View' AND (type LIKE '%Aggregate%' OR type LIKE '%Enum%')"
+    )
+    assert strange == []

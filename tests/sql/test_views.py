@@ -1,0 +1,87 @@
+"""Every view by folders of data: ``<view>/<case>/`` holds the rows that go in and the rows that must come out.
+
+``<table>.jsonl``    rows for gua.<table>; ``<table>.1.jsonl``, ``<table>.2.jsonl`` are inserts of their own
+``parameters.json``  the view is one of gua_report, called with these; without it, of gua
+``expect.jsonl``     all its rows in any order, and of them the columns named here
+``about.md``         why these rows are right
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_usage_audit.store import statements
+from sql.engine import LANDING, TABLES, Engine, lines_of, same
+
+HERE = Path(__file__).resolve().parent
+CASES = sorted(about.parent for about in HERE.glob("*/*/about.md"))
+FILES = {"about.md", "expect.jsonl", "parameters.json"}
+
+
+def name_of(case: Path) -> str:
+    return str(case.relative_to(HERE))
+
+
+def sortable(row: dict[str, Any]) -> str:
+    """Return what puts equal rows in the same place, whether a number came as 1 or 1.0."""
+    return repr([round(value, 6) if isinstance(value, float) else value for _, value in sorted(row.items())])
+
+
+def test_every_folder_is_a_case() -> None:
+    folders = {path.parent for path in HERE.glob("*/*/*")}
+    assert folders - set(CASES) == set()
+    for case in CASES:
+        inputs = {path.name for path in case.iterdir()} - FILES
+        assert {name.split(".")[0] for name in inputs} <= {*TABLES, *LANDING}, case
+        assert (case / "about.md").read_text("utf-8").strip(), case
+
+
+def test_every_view_and_ticks_table_has_a_case() -> None:
+    views = {
+        (database, name)
+        for one in statements.load(statements.EMBEDDED_TOKENS)
+        if one.creates and "\nCREATE OR REPLACE VIEW" in f"\n{one.sql}"
+        for database, name in [one.creates]
+    } | {("gua", table) for table in TABLES if table != "settings"}
+    covered = {("gua_report" if (case / "parameters.json").exists() else "gua", case.parent.name) for case in CASES}
+    assert views - covered == set()
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_case(engine: Engine, case: Path) -> None:
+    for file in sorted(case.glob("*.jsonl")):
+        if file.name != "expect.jsonl":
+            engine.insert(file.name.split(".")[0], file.read_text("utf-8"))
+    parameters = case / "parameters.json"
+    found = engine.rows(case.parent.name, json.loads(parameters.read_text("utf-8")) if parameters.exists() else None)
+
+    expected = lines_of(case / "expect.jsonl")
+    columns = expected[0].keys() if expected else ()
+    compared = sorted(({column: row[column] for column in columns} for row in found), key=sortable)
+    expected = sorted(expected, key=lambda row: sortable({column: row[column] for column in columns}))
+    equal = len(found) == len(expected) and all(
+        want.keys() == columns and all(same(row[column], want[column]) for column in columns)
+        for row, want in zip(compared, expected, strict=True)
+    )
+    assert equal, f"{(case / 'about.md').read_text('utf-8')}\n{differences(compared if expected else found, expected)}"
+
+
+def differences(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> str:
+    """Return both sides as JSON lines, only what differs."""
+    lines = [f"found {len(found)} rows, expected {len(expected)}"]
+    for number in range(max(len(found), len(expected))):
+        row = found[number] if number < len(found) else {}
+        want = expected[number] if number < len(expected) else {}
+        keys = [key for key in {**row, **want} if key not in row or key not in want or not same(row[key], want[key])]
+        if keys:
+            at = {key: want.get(key, row.get(key)) for key in ("host", "gpu", "ts", "pid", "state", "owner", "hour")}
+            lines += [
+                f"row {number} { {key: value for key, value in at.items() if value is not None} }",
+                f"   found    { {key: row[key] for key in keys if key in row} }",
+                f"   expected { {key: want[key] for key in keys if key in want} }",
+            ]
+    return "\n".join(lines)
