@@ -1,59 +1,75 @@
--- One row is one owner and program on cards that were not truly idle, in one UTC day (one partition: memory stays
--- bounded; the days add up). gpu_ms is attributed time; unsplit_ms counts each card tick once, however many processes of
--- the identity were on the card. Card ticks on which no process was listed are one row of kind unlisted.
+-- One row is one owner and program on cards that were not truly idle. gpu_ms is attributed time; unsplit_ms the plain sum
+-- of the processes' durations. What no listed process has a part in is one row of kind unlisted; with it the rows sum
+-- to the hours of those cards. A long window is asked for in parts, which add up: memory is that of one part's card ticks.
 CREATE OR REPLACE VIEW gua_report.identities $ON_CLUSTER
 AS
-WITH
-    fromUnixTimestamp64Milli({day_ms:Int64}, 'UTC') AS day_start,
-    holders AS
-    (
-        SELECT
-            host,
-            gpu,
-            ts,
-            owner,
-            program,
-            sum(gpu_time_ms) AS attributed_ms,
-            true AS is_listed
-        FROM gua.process_ticks FINAL
-        WHERE ts >= day_start
-            AND ts < day_start + toIntervalDay(1)
-            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
-            AND gpu_time_ms IS NOT NULL
-        GROUP BY
-            host,
-            gpu,
-            ts,
-            owner,
-            program
-    )
 SELECT
-    if(holders.is_listed, 'listed', 'unlisted') AS kind,
-    holders.owner AS owner,
-    holders.program AS program,
-    round(sum(if(holders.is_listed, ifNull(holders.attributed_ms, 0) * card.inside_part, card.gpu_ms)), 3) AS gpu_ms,
-    sum(card.inside_ms) AS unsplit_ms,
-    round(sumIf(if(holders.is_listed, ifNull(holders.attributed_ms, 0) * card.inside_part, card.gpu_ms), card.state = 'active'), 3) AS active_ms,
-    round(sumIf(if(holders.is_listed, ifNull(holders.attributed_ms, 0) * card.inside_part, card.gpu_ms), card.state = 'idle-held'), 3) AS idle_held_ms,
-    round(sumIf(if(holders.is_listed, ifNull(holders.attributed_ms, 0) * card.inside_part, card.gpu_ms), card.state = 'unknown'), 3) AS unknown_ms
+    if(is_total, 'unlisted', 'listed') AS kind,
+    owner,
+    program,
+    greatest(round(if(is_total, total_active - sum(listed_active) OVER (), listed_active), 3), 0.) AS active_ms,
+    greatest(round(if(is_total, total_idle_held - sum(listed_idle_held) OVER (), listed_idle_held), 3), 0.) AS idle_held_ms,
+    greatest(round(if(is_total, total_unknown - sum(listed_unknown) OVER (), listed_unknown), 3), 0.) AS unknown_ms,
+    active_ms + idle_held_ms + unknown_ms AS gpu_ms,
+    if(is_total, gpu_ms, toFloat64(durations_ms)) AS unsplit_ms
 FROM
 (
     SELECT
-        host,
-        gpu,
-        ts,
-        inside_ms,
-        inside_part,
-        gpu_ms,
-        state
+        false AS is_total,
+        process.owner AS owner,
+        process.program AS program,
+        sumIf(process.attributed_ms * card.part, card.state_is = 1) AS listed_active,
+        sumIf(process.attributed_ms * card.part, card.state_is = 2) AS listed_idle_held,
+        sumIf(process.attributed_ms * card.part, card.state_is = 3) AS listed_unknown,
+        0. AS total_active,
+        0. AS total_idle_held,
+        0. AS total_unknown,
+        sum(card.covered_ms) AS durations_ms
+    FROM
+    (
+        -- Two numbers make a key that is joined several times as fast as the two names.
+        SELECT
+            cityHash64(host) AS host_key,
+            cityHash64(gpu) AS gpu_key,
+            toUnixTimestamp64Milli(ts) AS end_ms,
+            owner,
+            program,
+            assumeNotNull(gpu_time_ms) AS attributed_ms
+        FROM gua.process_ticks FINAL
+        WHERE ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+            AND ts <= fromUnixTimestamp64Milli({until_ms:Int64} + (SELECT toInt64(max(longest_ms)) FROM gua.card_seen), 'UTC')
+            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+            AND gpu_time_ms IS NOT NULL
+    ) AS process
+    INNER JOIN
+    (
+        SELECT
+            cityHash64(host) AS host_key,
+            cityHash64(gpu) AS gpu_key,
+            end_ms,
+            inside_part AS part,
+            toUInt32(inside_ms) AS covered_ms,
+            toUInt8(multiIf(state = 'active', 1, state = 'idle-held', 2, 3)) AS state_is
+        FROM gua_report.spans(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)})
+        WHERE state != 'truly-idle'
+    ) AS card
+        ON card.host_key = process.host_key AND card.gpu_key = process.gpu_key AND card.end_ms = process.end_ms
+    GROUP BY
+        owner,
+        program
+    UNION ALL
+    SELECT
+        true AS is_total,
+        CAST(NULL, 'LowCardinality(Nullable(String))') AS owner,
+        CAST(NULL, 'LowCardinality(Nullable(String))') AS program,
+        0. AS listed_active,
+        0. AS listed_idle_held,
+        0. AS listed_unknown,
+        sumIf(gpu_ms, state = 'active') AS total_active,
+        sumIf(gpu_ms, state = 'idle-held') AS total_idle_held,
+        sumIf(gpu_ms, state = 'unknown') AS total_unknown,
+        0 AS durations_ms
     FROM gua_report.spans(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)})
-    WHERE ts >= day_start
-        AND ts < day_start + toIntervalDay(1)
-        AND state != 'truly-idle'
-) AS card
-LEFT JOIN holders
-    ON holders.host = card.host AND holders.gpu = card.gpu AND holders.ts = card.ts
-GROUP BY
-    kind,
-    owner,
-    program
+)
+
+QUALIFY gpu_ms > 0

@@ -10,11 +10,12 @@ HOUR_MS = 3_600_000
 SINCE_MS = 1_774_396_800_000  # 2026-03-25T00:00:00Z
 UNTIL_MS = SINCE_MS + 48 * HOUR_MS
 DAY_MS = 24 * HOUR_MS
+A_FULL_PART = 1_000_000
 STATES = ("active", "idle-held", "truly-idle", "unknown")
 
 
 class FakeStore:
-    """Rows by view; ``identities`` by day."""
+    """Rows by view; ``identities`` by the day in which they begin."""
 
     def __init__(self, views: Mapping[str, Any]) -> None:
         self.views: dict[str, Any] = deepcopy(dict(views))
@@ -23,7 +24,10 @@ class FakeStore:
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[dict[str, Any]]:
         self.asked.append((view, dict(parameters)))
         found = self.views[view]
-        return iter(found[parameters["day_ms"]] if view == "identities" else found)
+        if view == "identities":
+            within = range(int(str(parameters["since_ms"])), int(str(parameters["until_ms"])))
+            found = [row for day_ms in found if day_ms in within for row in found[day_ms]]
+        return iter(found)
 
 
 def extent(host: str, source: str = "agent", **values: object) -> dict[str, Any]:
@@ -130,7 +134,7 @@ def store_of(
                 }
             ],
             "cards": cards,
-            "days": [{"day_ms": day_ms} for day_ms in by_day],
+            "days": [{"day_ms": day_ms, "card_ticks": A_FULL_PART} for day_ms in by_day],
             "identities": by_day,
             "time_of_day": [],
             "overlaps": [],

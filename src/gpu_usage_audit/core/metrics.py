@@ -95,8 +95,8 @@ GPU_TIME: Final = Metric(
     subject=Subject.CARD,
     kind=Kind.DELTA,
     unit="s",
-    description="GPU time of the tick: its seconds times the card's share of a whole GPU (slices / all slices for a MIG "
-    "instance; a partitioned parent stands for its unallocated slices only).",
+    description="GPU time of the tick: its seconds times the card's share of a whole GPU (slices / all slices for MIG "
+    "instances; a partitioned parent stands for its unallocated slices only).",
     columns=(Column(name="gpu_time_ms", scale=1000, type="UInt32"),),
 )
 UTILIZATION: Final = Metric(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from gpu_usage_audit.core.ports import Row, ViewReader
@@ -25,6 +25,8 @@ from gpu_usage_audit.report.model import (
     UnknownReason,
 )
 from gpu_usage_audit.report.window import ReportRequest, choose_extents, choose_window, no_data
+
+PART_CARD_TICKS: Final = 300_000
 
 HOURS: Final = 24
 _RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
@@ -139,11 +141,11 @@ def _card_order(card: Card) -> tuple[str, bool, int, bool, str]:
 
 
 def _identities(reader: ViewReader, bounds: Mapping[str, object]) -> tuple[Identity, ...]:
-    """Add up the disjoint day partitions; one at a time, so that memory does not grow with the window."""
+    """Add up the disjoint parts of the window; one at a time, so that memory does not grow with it."""
     sums: dict[tuple[str, str | None, str | None], list[float]] = {}
     fields = ("gpu_ms", "unsplit_ms", "active_ms", "idle_held_ms", "unknown_ms")
-    for day in reader.rows("days", bounds):
-        for row in reader.rows("identities", {**bounds, "day_ms": day["day_ms"]}):
+    for since_ms, until_ms in _parts(reader, bounds):
+        for row in reader.rows("identities", {**bounds, "since_ms": since_ms, "until_ms": until_ms}):
             total = sums.setdefault((row["kind"], row["owner"], row["program"]), [0] * len(fields))
             for position, field in enumerate(fields):
                 total[position] += row[field]
@@ -164,6 +166,17 @@ def _identities(reader: ViewReader, bounds: Mapping[str, object]) -> tuple[Ident
         for (kind, owner, program), (gpu_ms, unsplit_ms, active_ms, idle_held_ms, unknown_ms) in sums.items()
     )
     return tuple(sorted(identities, key=lambda i: (-i.gpu_ms, i.kind, i.owner or "", i.program or "")))
+
+
+def _parts(reader: ViewReader, bounds: Mapping[str, object]) -> Iterator[tuple[object, object]]:
+    """Yield (since_ms, until_ms] of consecutive parts of the window, cut at UTC midnights, by the ticks in them."""
+    since_ms, card_ticks = bounds["since_ms"], 0
+    for day in sorted(reader.rows("days", bounds), key=lambda row: int(row["day_ms"])):
+        if card_ticks >= PART_CARD_TICKS:
+            yield since_ms, day["day_ms"]
+            since_ms, card_ticks = day["day_ms"], 0
+        card_ticks += day["card_ticks"]
+    yield since_ms, bounds["until_ms"]
 
 
 def _time_of_day(rows: Iterable[Row]) -> tuple[States, ...]:
