@@ -1,0 +1,352 @@
+"""Spooled ticks into the store, by the same call on both engines: complete, idempotent, and sound beside damage."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+
+from gpu_usage_audit.core.compression import compress
+from gpu_usage_audit.core.errors import UnavailableError
+from gpu_usage_audit.core.ports import SpooledTick
+from gpu_usage_audit.core.tick import CardReading, Mig, Origin, ProcessList, ProcessReading, ProcessType, Source, Tick
+from gpu_usage_audit.otlp.encode import encode
+from gpu_usage_audit.sim.host import Scenario, simulate
+from gpu_usage_audit.store import statements
+from servers.tap import split
+from sql.engine import Engine, same
+
+NOON_MS = 1_774_440_000_000  # 2026-03-25T12:00:00Z
+MIDNIGHT_MS = NOON_MS + 12 * 3_600_000
+ORIGIN = Origin(host="node-1", source=Source.AGENT, interval_ms=30_000)
+
+
+def spooled(requests: Iterable[bytes]) -> list[SpooledTick]:
+    return [
+        SpooledTick(id=number, ts_ms=number, raw_length=len(raw), blob=compress(raw))
+        for number, raw in enumerate(requests, start=1)
+    ]
+
+
+def one_card(ts_ms: int, **fields: Any) -> bytes:  # noqa: ANN401 - any field of a card
+    card = CardReading(**{"uuid": "GPU-1", "duration_ms": 30_000, "gpu_time_ms": 30_000, **fields})
+    return encode(Tick(ts_ms=ts_ms, origin=ORIGIN, cards=(card,)))
+
+
+# What lands
+
+
+WHOLE = CardReading(
+    uuid="GPU-1",
+    duration_ms=30_000,
+    gpu_time_ms=12_857,
+    process_list=ProcessList.KNOWN,
+    index=3,
+    name="NVIDIA H100",
+    model="H100",
+    vendor="NVIDIA",
+    driver_version="570.1",
+    pci="0000:01:00.0",
+    mig=Mig.INSTANCE,
+    parent="GPU-0",
+    memory_shared=True,
+    utilization=0.1,
+    utilization_encoder=0.2,
+    utilization_decoder=0.3,
+    utilization_max=0.4,
+    utilization_coverage_ms=29_950,
+    memory_used_bytes=8 * 2**30 + 1,
+    memory_limit_bytes=80 * 2**30,
+    memory_reserved_bytes=500 * 2**20,
+    power_watts=71.8,
+    temperature_celsius=61,
+    energy_total_mj=123_456_789_012,
+    energy_mj=2_154_321,
+    failed=True,
+    processes=(
+        ProcessReading(
+            pid=4711,
+            type=ProcessType.MPS,
+            created_ms=NOON_MS - 3_600_123,
+            owner="alice",
+            uid=1000,
+            comm="python3",
+            memory_bytes=5,
+            utilization=0.5,
+            gpu_time_ms=12_857,
+            container_id="c0ffee",
+            pod_uid="pod-1",
+            slurm_job_id="77",
+            systemd_unit="user@1000.service",
+        ),
+    ),
+)
+ZERO = CardReading(
+    uuid="GPU-1",
+    duration_ms=1,
+    gpu_time_ms=0,
+    process_list=ProcessList.KNOWN,
+    index=0,
+    mig=Mig.NONE,
+    memory_shared=False,
+    utilization=0.0,
+    utilization_encoder=0.0,
+    utilization_decoder=0.0,
+    utilization_max=0.0,
+    utilization_coverage_ms=0,
+    memory_used_bytes=0,
+    memory_limit_bytes=0,
+    memory_reserved_bytes=0,
+    power_watts=0.0,
+    temperature_celsius=0,
+    energy_total_mj=0,
+    energy_mj=0,
+    failed=False,
+    processes=(ProcessReading(pid=0, created_ms=0, uid=0, memory_bytes=0, utilization=0.0, gpu_time_ms=0),),
+)
+NOTHING = CardReading(uuid="GPU-1", duration_ms=1, gpu_time_ms=1, processes=(ProcessReading(pid=9),))
+SCALED = {"utilization", "utilization_encoder", "utilization_decoder", "utilization_max"}
+
+
+def stored_card(card: CardReading) -> dict[str, object]:
+    """Return the columns in which the reading must lie, in their units."""
+    row: dict[str, object] = {
+        name: getattr(card, name)
+        for name in (
+            "duration_ms",
+            "gpu_time_ms",
+            "utilization_coverage_ms",
+            "memory_used_bytes",
+            "memory_limit_bytes",
+            "memory_reserved_bytes",
+            "temperature_celsius",
+            "energy_total_mj",
+            "energy_mj",
+            "process_list",
+            "memory_shared",
+            "mig",
+        )
+    }
+    row |= {name: None if getattr(card, name) is None else round(getattr(card, name) * 10_000) for name in SCALED}
+    row["power_mw"] = None if card.power_watts is None else round(card.power_watts * 1000)
+    row["failed"] = None if card.failed is None else int(card.failed)
+    known = card.process_list is ProcessList.KNOWN
+    for kind in ProcessType:
+        of_type = [process for process in card.processes if process.type is kind]
+        row[f"process_count_{kind}"] = len(of_type) if known else None
+        row[f"process_memory_{kind}_bytes"] = sum(each.memory_bytes or 0 for each in of_type) if known else None
+        row[f"process_unknown_{kind}"] = sum(each.memory_bytes is None for each in of_type) if known else None
+    utilization = card.processes[0].utilization
+    row["process_utilization_max"] = None if utilization is None else round(utilization * 10_000)
+    return row | {"host": "node-1", "gpu": "GPU-1", "source": "agent", "interval_ms": 30_000}
+
+
+def stored_process(card: CardReading) -> dict[str, object]:
+    process = card.processes[0]
+    created = datetime.fromtimestamp((process.created_ms or 0) / 1000, UTC)
+    return {
+        "host": "node-1",
+        "gpu": "GPU-1",
+        "pid": process.pid,
+        "created": created.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "duration_ms": card.duration_ms,
+        "gpu_time_ms": process.gpu_time_ms,
+        "memory_bytes": process.memory_bytes,
+        "utilization": None if process.utilization is None else round(process.utilization * 10_000),
+        "owner": process.owner,
+        "program": process.comm,
+        "uid": process.uid,
+        "type": process.type,
+        "container_id": process.container_id,
+        "pod_uid": process.pod_uid,
+        "slurm_job_id": process.slurm_job_id,
+        "systemd_unit": process.systemd_unit,
+    }
+
+
+@pytest.mark.parametrize("card", [WHOLE, ZERO, NOTHING], ids=["whole", "zero", "nothing"])
+def test_every_field_of_a_reading_lands_as_it_is_known_zero_or_unknown(engine: Engine, card: CardReading) -> None:
+    assert engine.writer.land(spooled([encode(Tick(ts_ms=NOON_MS + 43, origin=ORIGIN, cards=(card,)))])) == []
+    (row,) = engine.rows("card_ticks", None)
+    assert row == {**stored_card(card), "ts": "2026-03-25T12:00:00.043Z"}
+    (process,) = engine.rows("process_ticks", None)
+    assert process == {**stored_process(card), "ts": "2026-03-25T12:00:00.043Z"}
+    (known,) = engine.rows("cards", None)
+    assert {name: known[name] for name in ("gpu_index", "name", "model", "driver_version", "pci", "mig", "parent")} == {
+        "gpu_index": card.index,
+        **{name: getattr(card, name) for name in ("name", "model", "driver_version", "pci", "mig", "parent")},
+    }
+    (info,) = engine.rows("card_info", None)
+    assert info["memory_shared"] is card.memory_shared
+
+
+HOSTILE = ["'; DROP TABLE gua.card_ticks; --", 'a\\b"c\n\t{x:String}', "\u202eexe.txt", "名前 🙂", "\x1b[31m", " "]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_lands_letter_for_letter_whatever_it_is(engine: Engine, name: str) -> None:
+    process = ProcessReading(pid=1, comm=name, owner=name, gpu_time_ms=30_000)
+    request = one_card(
+        NOON_MS, name=name, utilization=0.5, memory_used_bytes=2**33, memory_reserved_bytes=0, processes=(process,)
+    )
+    assert engine.writer.land(spooled([request])) == []
+    (row,) = engine.rows("process_states", None)
+    assert (row["program"], row["owner"]) == (name, name)
+    (found,) = engine.rows("cards", {"since_ms": NOON_MS - 60_000, "until_ms": NOON_MS, "hosts": []})
+    assert found["name"] == name
+    assert engine.rows("cards", {"since_ms": NOON_MS - 60_000, "until_ms": NOON_MS, "hosts": [name]}) == []
+
+
+def test_years_of_imported_days_land_in_one_batch(engine: Engine) -> None:
+    day_ms = 24 * 3_600_000
+    requests = [one_card(NOON_MS + day * day_ms) for day in range(130)]
+    assert engine.writer.land(spooled(requests)) == []
+    assert engine.select("SELECT count() AS ticks FROM gua.card_states") == [{"ticks": 130}]
+
+
+# Idempotence
+
+
+def by_points(body: bytes) -> Iterator[bytes]:
+    """Yield one request for every point of a request."""
+    for of_metric in split(body):
+        whole = ExportMetricsServiceRequest.FromString(of_metric)
+        metric = whole.resource_metrics[0].scope_metrics[0].metrics[0]
+        data = metric.gauge if metric.HasField("gauge") else metric.sum
+        points = list(data.data_points)
+        for point in points:
+            del data.data_points[:]
+            data.data_points.append(point)
+            yield whole.SerializeToString()
+
+
+def parameters_of(sql: str, values: dict[str, object]) -> dict[str, object]:
+    return {name: values[name] for name in re.findall(r"\{(\w+):", sql)}
+
+
+def everything(engine: Engine) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of every view and every tick, in an order that does not depend on how they came."""
+    values: dict[str, object] = {
+        "since_ms": MIDNIGHT_MS - 3_600_000,
+        "until_ms": MIDNIGHT_MS + 1_234_567,
+        "hosts": [],
+        "timezone": "Asia/Kolkata",
+    }
+    reads: list[tuple[str, dict[str, object] | None]] = [
+        (table, None) for table in ("card_ticks", "process_ticks", "card_info", "card_seen")
+    ]
+    for one in statements.load(statements.EMBEDDED_TOKENS):
+        if one.creates and "CREATE OR REPLACE VIEW" in one.sql:
+            database, view = one.creates
+            reads.append((view, parameters_of(one.sql, values) if database == "gua_report" else None))
+    return {
+        f"{view}{'' if bound is None else '()'}": sorted(engine.rows(view, bound), key=lambda row: repr([*row.items()]))
+        for view, bound in reads
+    }
+
+
+def assert_same(found: dict[str, list[dict[str, Any]]], expected: dict[str, list[dict[str, Any]]]) -> None:
+    for view, rows in expected.items():
+        assert rows or view == "overlaps()", f"{view} has no row, which would compare nothing"
+        assert len(found[view]) == len(rows), view
+        for row, want in zip(found[view], rows, strict=True):
+            # How days divide a window counts parts that have not merged yet; it changes no sum.
+            columns = [column for column in want if (view, column) != ("days()", "card_ticks")]
+            assert all(same(row[column], want[column]) for column in columns), (view, row, want)
+
+
+def land_in_batches(engine: Engine, requests: Sequence[bytes], sizes: random.Random, largest: int) -> None:
+    waiting = spooled(requests)
+    while waiting:
+        size = sizes.randint(1, largest)
+        assert engine.writer.land(waiting[:size]) == []
+        waiting = waiting[size:]
+
+
+@pytest.fixture
+def requests() -> list[bytes]:
+    """Return the requests of 12 ticks of three cards, over midnight, people on them, and of a card that is lost."""
+    ticks = simulate(
+        Scenario(seed=3, gpus=3, ticks=12, interval_ms=600_000),
+        end_ms=MIDNIGHT_MS + 3_600_000,
+        origin=replace(ORIGIN, interval_ms=600_000),
+    )
+    return [*(encode(tick) for tick in ticks), one_card(MIDNIGHT_MS - 1_000, failed=True)]
+
+
+def test_ticks_land_alike_however_often_and_in_whatever_order_and_pieces(engine: Engine, requests: list[bytes]) -> None:
+    assert engine.writer.land(spooled(requests)) == []
+    once = everything(engine)
+
+    engine.clear()
+    chance = random.Random(7)  # noqa: S311 - a fixed order, not a secret
+    arrivals = [
+        *requests * 3,
+        *(piece for request in requests for piece in split(request)),
+        *(piece for request in requests for piece in by_points(request)),
+    ]
+    chance.shuffle(arrivals)
+    half = len(arrivals) // 2
+    land_in_batches(engine, arrivals[:half], chance, 300)
+    engine.writer.merge()
+    land_in_batches(engine, arrivals[half:], chance, 300)
+    assert_same(everything(engine), once)
+
+
+def test_ticks_land_alike_in_pieces_alone(engine: Engine, requests: list[bytes]) -> None:
+    assert engine.writer.land(spooled(requests)) == []
+    once = everything(engine)
+
+    engine.clear()
+    pieces = [piece for request in requests for piece in by_points(request)]
+    random.Random(8).shuffle(pieces)  # noqa: S311 - as above
+    land_in_batches(engine, pieces, random.Random(9), 400)  # noqa: S311 - as above
+    assert_same(everything(engine), once)
+    engine.writer.merge()
+    assert_same(everything(engine), once)
+
+
+# Damage
+
+
+def damaged(tick: SpooledTick, how: str) -> SpooledTick:
+    if how == "no zstd":
+        return replace(tick, blob=b"\x00" * len(tick.blob))
+    if how == "cut":
+        return replace(tick, blob=tick.blob[:-20])
+    if how == "another length":
+        return replace(tick, raw_length=tick.raw_length + 5)
+    garbage = b"\xff" * tick.raw_length
+    return replace(tick, blob=compress(garbage))
+
+
+@pytest.mark.parametrize("how", ["no zstd", "cut", "another length", "no protobuf"])
+def test_damaged_ticks_are_found_among_good_ones_and_handed_back(engine: Engine, how: str) -> None:
+    batch = spooled(one_card(NOON_MS + second * 30_000) for second in range(9))
+    bad = {2, 7}
+    batch = [damaged(tick, how) if tick.id in bad else tick for tick in batch]
+    assert engine.writer.land(batch) == [tick for tick in batch if tick.id in bad]
+    landed = engine.select("SELECT toUnixTimestamp64Milli(ts) AS at FROM gua.card_states ORDER BY ts")
+    assert [row["at"] for row in landed] == [NOON_MS + n * 30_000 for n in range(9) if n + 1 not in bad]
+
+
+def test_a_single_damaged_tick_is_handed_back(engine: Engine) -> None:
+    (tick,) = (damaged(tick, "no protobuf") for tick in spooled([one_card(NOON_MS)]))
+    assert engine.writer.land([tick]) == [tick]
+
+
+def test_a_batch_of_which_nothing_can_land_is_an_error_not_many_bad_ticks(engine: Engine) -> None:
+    batch = [damaged(tick, "no zstd") for tick in spooled(one_card(NOON_MS + n) for n in range(3))]
+    with pytest.raises(UnavailableError, match="refused"):
+        engine.writer.land(batch)
+
+
+def test_nothing_lands_from_an_empty_batch(engine: Engine) -> None:
+    assert engine.writer.land([]) == []
+    assert engine.rows("card_ticks", None) == []
