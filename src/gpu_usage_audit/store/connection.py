@@ -66,7 +66,7 @@ def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
     logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())
     with translated(dsn):
         if isinstance(dsn, EmbeddedDsn):
-            client: Client = clickhouse_connect.get_client(dsn=f"chdb://{data}")
+            client: Client = clickhouse_connect.get_client(interface="chdb", path=data)
         else:
             client = clickhouse_connect.get_client(
                 host=dsn.host,

@@ -18,7 +18,7 @@ from gpu_usage_audit.core.errors import TransientError, UnavailableError
 
 PATIENCE_SECONDS = 60.0
 _STAMP = "gua-store.json"
-_OURS = {_STAMP, "lock", "data"}
+_BEFORE_THE_STAMP = {"lock", f"{_STAMP}.new"}
 
 
 class StoreDirectory:
@@ -30,8 +30,8 @@ class StoreDirectory:
         self._lock: int | None = None
 
     def exists(self) -> bool:
-        """Return whether a store was made here; half a store counts, it is completed when opened."""
-        return (self.path / _STAMP).exists() or self.data.exists()
+        """Return whether a store was made here; what is missing of it is completed when it is opened."""
+        return (self.path / _STAMP).exists()
 
     def hold(
         self,
@@ -78,13 +78,15 @@ class StoreDirectory:
     def stamped_engine(self) -> str | None:
         """Return the version of the newest engine that wrote here. Raises UnavailableError on a damaged stamp."""
         try:
-            stamp = json.loads((self.path / _STAMP).read_text("utf-8"))
-            return str(stamp["engine"])
+            engine = str(json.loads((self.path / _STAMP).read_text("utf-8"))["engine"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError):
+            engine = ""
+        if len(_number(engine)) < 2:
             msg = f"{self.path / _STAMP} is damaged: put it back from a copy, or move {self.path} away to begin anew"
-            raise UnavailableError(msg) from None
+            raise UnavailableError(msg)
+        return engine
 
     def stamp(self, engine: str) -> None:
         """Note the engine's version, durably, before it writes anything."""
@@ -96,10 +98,11 @@ class StoreDirectory:
         new.replace(self.path / _STAMP)
 
     def _make(self) -> None:
-        if self.path.exists():
-            found = {entry.name for entry in self.path.iterdir()}
-            if found and not found & _OURS:
-                msg = f"{self.path} holds other files ({min(found)}): give an empty or new directory, with --store"
+        # The stamp is written before anything but these, so whatever else is here without one is somebody else's.
+        if self.path.exists() and not self.exists():
+            foreign = {entry.name for entry in self.path.iterdir()} - _BEFORE_THE_STAMP
+            if foreign:
+                msg = f"{self.path} holds other files ({min(foreign)}): give an empty or new directory, with --store"
                 raise UnavailableError(msg)
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from gpu_usage_audit.core.errors import UsageError
 
@@ -18,7 +18,7 @@ class EmbeddedDsn:
     path: Path
 
     def __str__(self) -> str:
-        return f"chdb://{self.path}"
+        return f"chdb://{quote(str(self.path))}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +34,7 @@ class ServerDsn:
     def __str__(self) -> str:
         scheme = "clickhouses" if self.secure else "clickhouse"
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{scheme}://{self.user}@{host}:{self.port}"
+        return f"{scheme}://{quote(self.user, safe='')}@{host}:{self.port}"
 
 
 def parse_dsn(text: str, *, password: str | None = None) -> EmbeddedDsn | ServerDsn:
@@ -45,8 +45,9 @@ def parse_dsn(text: str, *, password: str | None = None) -> EmbeddedDsn | Server
     try:
         parts = urlsplit(text)
         port = parts.port
-    except ValueError as error:
-        msg = f"the store's address cannot be read ({error}): write {FORMS}"
+    except ValueError:
+        # Its text may quote the password, where that holds a slash or the like that is not written as %2F.
+        msg = f"the store's address cannot be read: write {FORMS}, and special characters of a password as in %2F"
         raise UsageError(msg) from None
     if parts.scheme == "chdb":
         return _embedded(parts)
@@ -71,7 +72,8 @@ def parse_dsn(text: str, *, password: str | None = None) -> EmbeddedDsn | Server
 
 def _embedded(parts: SplitResult) -> EmbeddedDsn:
     path = unquote(parts.path)
-    if parts.netloc or not path.startswith("/") or path == "/" or parts.query or parts.fragment or "\0" in path:
-        msg = "an embedded store is named by an absolute path and three slashes: write chdb:///absolute/path"
+    if parts.netloc or not path.startswith("/") or path == "/" or parts.query or parts.fragment or {*path} & {*"\0?"}:
+        # The engine takes what follows a question mark for its own options.
+        msg = "an embedded store is named by three slashes and an absolute path without ?: write chdb:///absolute/path"
         raise UsageError(msg)
     return EmbeddedDsn(path=Path(path))
