@@ -3,24 +3,42 @@ UV_VERSION := 0.13.8
 PYTHON ?= python3
 UV := .tools/uv/bin/uv
 BIN := .venv/bin
+TESTS ?= not pipeline and not gpu
+BENCH_DAYS ?= 3
 
 .PHONY: setup demo test check bench clean
 
 setup: .venv/.ready
 
 $(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gua needs Python 3.11 or newer: make PYTHON=python3.12")'
 	$(PYTHON) -m venv .tools/uv
 	.tools/uv/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
 .venv/.ready: pyproject.toml uv.lock | $(UV)
-	$(UV) sync --quiet --frozen --extra local
-	touch $@
+	$(UV) sync --quiet --frozen --extra local --python $(PYTHON)
+	@touch $@
 
 demo: setup
 	$(BIN)/gua demo
 
+# The tests that need Go and npm are left out, and said to be; .ci/run leaves out none.
 test: setup
-	$(BIN)/pytest -m "not pipeline and not gpu"
+	$(BIN)/pytest -q -m "$(TESTS)"
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python docs/generate_metrics.py --check
+	$(BIN)/python docs/check.py
+
+bench: setup
+	$(BIN)/python bench/bench_tick.py
+	$(BIN)/python bench/bench_demo.py
+	$(BIN)/python bench/bench_import.py
+	$(BIN)/python bench/bench_store.py --days $(BENCH_DAYS)
 
 clean:
 	rm -rf .venv .tools dist build

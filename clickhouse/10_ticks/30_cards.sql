@@ -14,7 +14,8 @@ CREATE OR REPLACE VIEW gua.cards $ON_CLUSTER
     interval_ms Nullable(UInt32) COMMENT 'Nominal sampling interval [ms]',
     first_seen DateTime64(3, 'UTC') COMMENT 'Start of the first span in which it was seen',
     last_seen DateTime64(3, 'UTC') COMMENT 'Newest tick',
-    longest_ms UInt64 COMMENT 'Longest span of one tick [ms]'
+    longest_ms UInt64 COMMENT 'Longest span of one tick [ms]',
+    share Float64 COMMENT 'Share of a whole GPU at the newest tick: 1, or slices / all slices'
 )
 AS
 SELECT
@@ -31,7 +32,8 @@ SELECT
     info.interval_ms AS interval_ms,
     seen.first_seen AS first_seen,
     seen.last_seen AS last_seen,
-    seen.longest_ms AS longest_ms
+    seen.longest_ms AS longest_ms,
+    if(seen.newest_share.1 > toDateTime64(0, 3, 'UTC'), seen.newest_share.2, 1.) AS share
 FROM
 (
     SELECT
@@ -39,7 +41,8 @@ FROM
         gpu,
         min(first_seen) AS first_seen,
         max(last_seen) AS last_seen,
-        max(longest_ms) AS longest_ms
+        max(longest_ms) AS longest_ms,
+        max(newest_share) AS newest_share
     FROM gua.card_seen
     GROUP BY
         host,

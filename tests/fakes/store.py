@@ -23,11 +23,22 @@ class FakeStore:
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[dict[str, Any]]:
         self.asked.append((view, dict(parameters)))
-        found = self.views[view]
+        found = self._overview() if view == "overview" else self.views[view]
         if view == "identities":
             within = range(int(str(parameters["since_ms"])), int(str(parameters["until_ms"])))
             found = [row for day_ms in found if day_ms in within for row in found[day_ms]]
         return iter(found)
+
+    def _overview(self) -> list[dict[str, Any]]:
+        """Return the cards and their total, as the one view gives them of which the others are parts."""
+        states = ("state", "card_ticks", "gpu_ms", "share", "equivalent_gpus")
+        total = {
+            **self.views["coverage"][0],
+            "is_total": True,
+            "states": [tuple(row[name] for name in states) for row in self.views["headline"]],
+            "reasons": [(row["reason"], row["card_ticks"], row["gpu_ms"]) for row in self.views["unknown"]],
+        }
+        return [*({**row, "is_total": False} for row in self.views["cards"]), total]
 
 
 def extent(host: str, source: str = "agent", **values: object) -> dict[str, Any]:

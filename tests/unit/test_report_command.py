@@ -92,7 +92,7 @@ def test_options_reach_the_report(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_hosts_can_be_several(store: FakeStore) -> None:
     assert main.main(["report", "--host", "gpu-1", "--host", "gpu-1", "--width", "60"]) == 0
-    assert dict(store.asked)["cards"]["hosts"] == ["gpu-1", "gpu-1"]
+    assert dict(store.asked)["overview"]["hosts"] == ["gpu-1", "gpu-1"]
 
 
 @pytest.mark.usefixtures("store")

@@ -14,6 +14,7 @@ from gpu_usage_audit.core.errors import TransientError, UnavailableError, UsageE
 from gpu_usage_audit.core.ports import Landing, Mark
 from gpu_usage_audit.core.tick import Tick
 from gpu_usage_audit.otlp.encode import encode
+from gpu_usage_audit.spool.database import destinations_of
 from gpu_usage_audit.spool.queue import Spool
 from gpu_usage_audit.store.database import Store, open_store
 from gpu_usage_audit.store.directory import StoreDirectory
@@ -43,9 +44,13 @@ def home_directory() -> Path:
     return Path(os.environ.get("GUA_HOME") or Path.home() / ".gua")
 
 
-def store_address(store: str | None) -> str:
+def store_address(store: str | None, home: Path | None = None) -> str:
     """Return the store's address: as given, else ``GUA_STORE``, else the directory ``store`` below the home."""
-    return store or os.environ.get("GUA_STORE") or f"chdb://{home_directory().absolute() / STORE}"
+    return store or os.environ.get("GUA_STORE") or str(_default_store(home or home_directory()))
+
+
+def _default_store(home: Path) -> EmbeddedDsn:
+    return EmbeddedDsn(path=home.absolute() / STORE)
 
 
 def open_writer(store: str | None) -> Store:
@@ -68,7 +73,8 @@ def open_reader(store: str | None) -> Iterator[Store]:
     address = store_address(store)
     parsed = parse_dsn(address, password=os.environ.get("GUA_STORE_PASSWORD"))
     spool = home_directory() / "spool.db"
-    waiting = isinstance(parsed, EmbeddedDsn) and parsed.path == home_directory().absolute() / STORE and spool.exists()
+    # What waits for an endpoint is not taken: the spool would take it for delivered.
+    waiting = parsed == _default_store(home_directory()) and STORE in destinations_of(spool)
     if isinstance(parsed, EmbeddedDsn) and not waiting and not StoreDirectory(parsed.path).exists():
         msg = (
             f"there is no store at {parsed.path}: record with gua daemon --once, import with gua import nvidia-smi, "
@@ -114,6 +120,10 @@ def deliver_agent_tick(
 
     Where delivery fails the tick stays in the spool, and the error says so.
     """
+    _one_of(store, endpoint)
+    address = None if endpoint else store_address(store, home)
+    if address:
+        parse_dsn(address)  # an address that means nothing is refused before anything is read
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -125,7 +135,6 @@ def deliver_agent_tick(
             os.write(2, f"note: the spool was damaged and is kept as {spool.set_aside}\n".encode())
         tick, mark = sample(spool.mark())
         spool.append(tick.ts_ms, encode(tick), mark)
-        address = store or os.environ.get("GUA_STORE") or f"chdb://{home.absolute() / STORE}"
         try:
             with _landing(address, endpoint) as (landing, _):
                 return drain(spool, destination, landing)
@@ -135,11 +144,15 @@ def deliver_agent_tick(
             raise kind(msg) from None
 
 
-@contextmanager
-def _landing(store: str | None, endpoint: str | None) -> Iterator[tuple[Landing, str]]:
+def _one_of(store: str | None, endpoint: str | None) -> None:
     if store and endpoint:
         msg = "ticks go to one place: give --store or --endpoint, not both"
         raise UsageError(msg)
+
+
+@contextmanager
+def _landing(store: str | None, endpoint: str | None) -> Iterator[tuple[Landing, str]]:
+    _one_of(store, endpoint)
     if endpoint:
         from gpu_usage_audit.otlp.send import HttpEndpoint  # noqa: PLC0415 - protobuf, only for those who send
 

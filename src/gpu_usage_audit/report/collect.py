@@ -26,6 +26,8 @@ from gpu_usage_audit.report.model import (
 )
 from gpu_usage_audit.report.window import ReportRequest, choose_extents, choose_window, no_data
 
+# A state's total: its name, card ticks, GPU time in ms, share of observed time, equivalent GPUs.
+_StateTotal = tuple[str, int, float, float | None, float | None]
 PART_CARD_TICKS: Final = 300_000
 
 HOURS: Final = 24
@@ -43,20 +45,20 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     extents = choose_extents(known, hosts)
     window = choose_window(extents, request)
     bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
-    headline = _headline(reader.rows("headline", bounds))
+    overview = list(reader.rows("overview", bounds))
+    total = next(row for row in overview if row["is_total"])
+    headline = _headline(total["states"])
     if not headline.card_ticks:
         raise no_data(window, extents)
-    cards = sorted((_card(row) for row in reader.rows("cards", bounds)), key=_card_order)
+    cards = sorted((_card(row) for row in overview if not row["is_total"]), key=_card_order)
     reported = {card.host for card in cards}
     return Report(
         window=window,
         hosts=tuple(sorted(reported)),
         extents=tuple(extent for extent in extents if extent.host in reported),
         rules=tuple(sorted((_setting(row) for row in reader.rows("rules", {})), key=lambda s: _place(s.key, _RULES))),
-        coverage=_coverage(next(iter(reader.rows("coverage", bounds)))),
-        unknown=tuple(
-            sorted((_reason(row) for row in reader.rows("unknown", bounds)), key=lambda r: _place(r.reason, _REASONS))
-        ),
+        coverage=_coverage(total),
+        unknown=tuple(sorted((_reason(*one) for one in total["reasons"]), key=lambda r: _place(r.reason, _REASONS))),
         headline=headline,
         cards=tuple(cards),
         identities=_identities(reader, bounds),
@@ -85,8 +87,8 @@ def _setting(row: Row) -> Setting:
     return Setting(key=row["key"], value=float(row["value"]), is_default=bool(row["is_default"]))
 
 
-def _reason(row: Row) -> UnknownReason:
-    return UnknownReason(reason=row["reason"], gpu_ms=row["gpu_ms"], card_ticks=row["card_ticks"])
+def _reason(reason: str, card_ticks: int, gpu_ms: float) -> UnknownReason:
+    return UnknownReason(reason=reason, gpu_ms=gpu_ms, card_ticks=card_ticks)
 
 
 def _coverage(row: Row) -> Coverage:
@@ -101,17 +103,13 @@ def _coverage(row: Row) -> Coverage:
     )
 
 
-def _headline(rows: Iterable[Row]) -> Headline:
-    by_state = {row["state"]: row for row in rows}
+def _headline(states: Iterable[_StateTotal]) -> Headline:
+    by_state = {total[0]: total for total in states}
     return Headline(
-        states={state: _state_time(by_state[state]) for state in STATES},
-        shares={state: by_state[state]["share"] for state in STATES},
-        equivalent_gpus={state: by_state[state]["equivalent_gpus"] for state in STATES},
+        states={state: StateTime(card_ticks=by_state[state][1], gpu_ms=by_state[state][2]) for state in STATES},
+        shares={state: by_state[state][3] for state in STATES},
+        equivalent_gpus={state: by_state[state][4] for state in STATES},
     )
-
-
-def _state_time(row: Row) -> StateTime:
-    return StateTime(gpu_ms=row["gpu_ms"], card_ticks=row["card_ticks"])
 
 
 def _card(row: Row) -> Card:
@@ -182,5 +180,5 @@ def _parts(reader: ViewReader, bounds: Mapping[str, object]) -> Iterator[tuple[o
 def _time_of_day(rows: Iterable[Row]) -> tuple[States, ...]:
     hours = [dict.fromkeys(STATES, StateTime(card_ticks=0)) for _ in range(HOURS)]
     for row in rows:
-        hours[row["hour"]][row["state"]] = _state_time(row)
+        hours[row["hour"]][row["state"]] = StateTime(gpu_ms=row["gpu_ms"], card_ticks=row["card_ticks"])
     return tuple(hours)

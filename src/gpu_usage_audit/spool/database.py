@@ -66,6 +66,17 @@ def open_database(path: Path, now: datetime | None = None) -> tuple[sqlite3.Conn
         raise UnavailableError(msg) from error
 
 
+def destinations_of(path: Path) -> frozenset[str]:
+    """Return where the ticks of the spool at ``path`` are to go; nothing if there is no sound spool. Changes nothing."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            if _pragma(connection, "application_id") != _APPLICATION_ID:
+                return frozenset()
+            return frozenset(name for (name,) in connection.execute("SELECT name FROM destinations"))
+    except sqlite3.Error:
+        return frozenset()
+
+
 @contextlib.contextmanager
 def translated(path: Path) -> Iterator[None]:
     """Raise SQLite's errors as one-line :class:`UnavailableError`."""

@@ -1,0 +1,111 @@
+"""Landing and reporting of 8 cards x 10 processes at 30 s: speed, memory, size.
+
+Run: make bench, or python bench/bench_store.py --days 30
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from gpu_usage_audit.otlp.encode import encode
+from gpu_usage_audit.sim.load import full_host
+from gpu_usage_audit.spool.queue import Spool
+
+INTERVAL_MS = 30_000
+TICKS_A_DAY = 86_400_000 // INTERVAL_MS
+END_MS = 1_774_915_200_000
+GUA = Path(sys.executable).with_name("gua")
+
+LAND = """
+import sys, json, time
+from pathlib import Path
+from gpu_usage_audit.agent.lander import drain
+from gpu_usage_audit.spool.queue import Spool
+from gpu_usage_audit.store import open_store
+begun = time.perf_counter()
+with open_store(sys.argv[2]) as store, Spool(Path(sys.argv[1]), max_bytes=None) as spool:
+    opened = time.perf_counter()
+    result = drain(spool, "store", store)
+    landed = time.perf_counter()
+    if len(sys.argv) > 3:
+        store.merge()
+    merged = time.perf_counter()
+print(json.dumps({"open": opened - begun, "land": landed - opened, "merge": merged - landed, "ticks": result.landed}))
+"""
+
+
+def child(*command: str | Path) -> tuple[str, float, float]:
+    """Return a command's output, its wall seconds and its peak memory in MB."""
+    begun = time.perf_counter()
+    process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, text=True)
+    output = process.stdout.read() if process.stdout else ""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{command[0]} ended with {process.returncode}")
+    return output, time.perf_counter() - begun, usage.ru_maxrss / 1024
+
+
+def spool_days(path: Path, begin_ms: int, ticks: int) -> float:
+    """Fill a spool and return the seconds it took."""
+    begun = time.perf_counter()
+    host = full_host(days=ticks / TICKS_A_DAY, interval_ms=INTERVAL_MS, end_ms=begin_ms + ticks * INTERVAL_MS)
+    batch: list[tuple[int, bytes]] = []
+    with Spool(path, max_bytes=None) as spool:
+        for tick in host:
+            batch.append((tick.ts_ms, encode(tick)))
+            if len(batch) == 480:
+                spool.extend(batch)
+                batch = []
+        spool.extend(batch)
+    return time.perf_counter() - begun
+
+
+def stored_bytes(directory: Path) -> int:
+    return sum(file.stat().st_size for file in (directory / "data").rglob("*") if file.is_file())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--days", type=int, default=30)
+    days = parser.parse_args().days
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder)
+        dsn = f"chdb://{base / 'store'}"
+        begin = END_MS - days * 86_400_000
+        made = spool_days(base / "hour.db", begin - 3_600_000, 120)
+        child(GUA, "schema", "apply", "--store", dsn)
+        out, wall, peak = child(sys.executable, "-c", LAND, base / "hour.db", dsn)
+        print(f"one hour, fresh process: {wall:.2f} s wall (limit 0.6), {peak:.0f} MB, {out.strip()}")
+        for name, first, count in (("one day", 0, 1), (f"{days} days", 1, days - 1)):
+            if count < 1:
+                continue
+            made = spool_days(base / f"{first}.db", begin + first * 86_400_000, count * TICKS_A_DAY)
+            out, wall, peak = child(sys.executable, "-c", LAND, base / f"{first}.db", dsn, "merge")
+            figures = json.loads(out)
+            rate = figures["ticks"] / figures["land"]
+            print(
+                f"{name}{'' if first == 0 else ' less one'}: {figures['ticks']} ticks made in {made:.1f} s, landed in "
+                f"{figures['land']:.2f} s ({rate:.0f} ticks/s), merged in {figures['merge']:.2f} s, {peak:.0f} MB"
+            )
+            (base / f"{first}.db").unlink()
+        size = stored_bytes(base / "store")
+        print(f"stored after merges: {size / 1e6:.1f} MB, {size / 1e6 / days:.2f} MB a host and day (limit 1)")
+        for attempt in ("first", "second"):
+            out, wall, peak = child(
+                GUA, "report", "--json", "--store", dsn, "--since", f"{days + 1}d", "--until", "now"
+            )
+            print(f"report of {days} days, {attempt}: {wall:.2f} s (limit 2), {peak:.0f} MB (limit 450)")
+    print(f"bench itself: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
