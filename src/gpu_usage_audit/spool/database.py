@@ -67,7 +67,7 @@ def open_database(path: Path, now: datetime | None = None) -> tuple[sqlite3.Conn
 
 
 def destinations_of(path: Path) -> frozenset[str]:
-    """Return where the ticks of the spool at ``path`` are to go; nothing if there is no sound spool. Changes nothing."""
+    """Return where the ticks of the spool at ``path`` are to go, nothing if there is no sound one. Changes nothing."""
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             if _pragma(connection, "application_id") != _APPLICATION_ID:
