@@ -22,3 +22,4 @@ WHERE MetricName IN ('gua.gpu.sample.duration', 'gua.gpu.time')
     AND AggregationTemporality = 1
     AND StartTimeUnix < TimeUnix
     AND dateDiff('second', StartTimeUnix, TimeUnix) < 4294967
+COMMENT 'Spans of cards into card_seen'
