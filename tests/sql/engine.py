@@ -68,6 +68,8 @@ class Engine:
 def _json(value: object) -> object:
     if isinstance(value, datetime):
         return value.replace(tzinfo=value.tzinfo or UTC).astimezone(UTC).isoformat(timespec="milliseconds")
+    if isinstance(value, list | tuple):
+        return [_json(one) for one in value]
     return value
 
 
@@ -75,6 +77,8 @@ def same(found: object, expected: object) -> bool:
     """Return whether a value is what is expected: numbers to 1e-9 of their size, the rest exactly."""
     if isinstance(expected, bool) or isinstance(found, bool) or expected is None or found is None:
         return found is expected
+    if isinstance(expected, list) and isinstance(found, list):
+        return len(found) == len(expected) and all(map(same, found, expected))
     if isinstance(expected, int | float) and isinstance(found, int | float):
         return math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9)
     return found == expected
