@@ -27,8 +27,7 @@ WITH
         SELECT
             host,
             gpu,
-            state,
-            ifNull(reason, '') AS why,
+            state_code,
             count() AS card_ticks,
             sum(gpu_ms) AS state_gpu_ms,
             sum(inside_ms) AS state_ms,
@@ -39,8 +38,7 @@ WITH
         GROUP BY
             host,
             gpu,
-            state,
-            why
+            state_code
     ),
     observed AS
     (
@@ -53,15 +51,18 @@ WITH
             max(longest_interval_ms) AS interval_ms,
             arraySort(groupArrayArray(starts_ms)) AS starts_ms,
             arraySort(groupArrayArray(ends_ms)) AS ends_ms,
-            sumIf(card_ticks, state = 'active') AS active_card_ticks,
-            sumIf(card_ticks, state = 'idle-held') AS idle_held_card_ticks,
-            sumIf(card_ticks, state = 'truly-idle') AS truly_idle_card_ticks,
-            sumIf(card_ticks, state = 'unknown') AS unknown_card_ticks,
-            sumIf(state_gpu_ms, state = 'active') AS active_gpu_ms,
-            sumIf(state_gpu_ms, state = 'idle-held') AS idle_held_gpu_ms,
-            sumIf(state_gpu_ms, state = 'truly-idle') AS truly_idle_gpu_ms,
-            sumIf(state_gpu_ms, state = 'unknown') AS unknown_gpu_ms,
-            groupArrayIf((why, card_ticks, state_gpu_ms), state = 'unknown') AS reasons
+            sumIf(card_ticks, state_code = 1) AS active_card_ticks,
+            sumIf(card_ticks, state_code = 2) AS idle_held_card_ticks,
+            sumIf(card_ticks, state_code = 3) AS truly_idle_card_ticks,
+            sumIf(card_ticks, state_code >= 4) AS unknown_card_ticks,
+            sumIf(state_gpu_ms, state_code = 1) AS active_gpu_ms,
+            sumIf(state_gpu_ms, state_code = 2) AS idle_held_gpu_ms,
+            sumIf(state_gpu_ms, state_code = 3) AS truly_idle_gpu_ms,
+            sumIf(state_gpu_ms, state_code >= 4) AS unknown_gpu_ms,
+            groupArrayIf(
+                (['lost', 'utilization', 'pid_namespace', 'processes', 'memory'][state_code - 3], card_ticks, state_gpu_ms),
+                state_code >= 4
+            ) AS reasons
         FROM by_state
         GROUP BY
             host,

@@ -20,7 +20,7 @@ FROM
         program,
         sumIf(part_ms, state_is = 1) AS listed_active,
         sumIf(part_ms, state_is = 2) AS listed_idle_held,
-        sumIf(part_ms, state_is = 3) AS listed_unknown,
+        sumIf(part_ms, state_is = 4) AS listed_unknown,
         0. AS total_active,
         0. AS total_idle_held,
         0. AS total_unknown,
@@ -54,9 +54,9 @@ FROM
                 cityHash64(cityHash64(host), cityHash64(gpu), end_ms) AS card_tick,
                 inside_part AS part,
                 toUInt32(inside_ms) AS covered_ms,
-                toUInt8(multiIf(state = 'active', 1, state = 'idle-held', 2, 3)) AS state_is
+                least(state_code, 4) AS state_is
             FROM gua_report.spans(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)})
-            WHERE state != 'truly-idle'
+            WHERE state_code != 3
         ) AS card
             ON card.card_tick = process.card_tick
         GROUP BY
@@ -75,9 +75,9 @@ FROM
         0. AS listed_active,
         0. AS listed_idle_held,
         0. AS listed_unknown,
-        sumIf(gpu_ms, state = 'active') AS total_active,
-        sumIf(gpu_ms, state = 'idle-held') AS total_idle_held,
-        sumIf(gpu_ms, state = 'unknown') AS total_unknown,
+        sumIf(gpu_ms, state_code = 1) AS total_active,
+        sumIf(gpu_ms, state_code = 2) AS total_idle_held,
+        sumIf(gpu_ms, state_code >= 4) AS total_unknown,
         0 AS durations_ms
     FROM gua_report.spans(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)})
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from gpu_usage_audit.agent.lander import BATCH_TICKS, DrainResult, drain
@@ -22,7 +24,7 @@ from gpu_usage_audit.store.dsn import EmbeddedDsn, parse_dsn
 
 STORE = "store"
 ENDPOINT = "endpoint"
-_BATCH_BYTES = 32 * 2**20
+_BATCH_BYTES = 12 * 2**20
 _MERGE_TICKS = 1_000
 
 
@@ -100,14 +102,26 @@ def deliver(
     ``on_tick`` is called with the number of ticks done since the last call. Raises UnavailableError and its kind;
     what was delivered before stays, and delivering it again changes nothing.
     """
-    with _landing(store, endpoint) as (landing, where), tempfile.TemporaryDirectory(prefix="gua-spool-") as folder:
-        delivered = refused = 0
-        with Spool(Path(folder) / "spool.db", destinations=(STORE,), max_bytes=None) as spool:
-            for batch in _batches(ticks):
-                spool.extend(batch)
-                result = drain(spool, STORE, landing, on_landed=on_tick)
+    _one_place(store, endpoint)
+    delivered = refused = 0
+    with (
+        ExitStack() as opened,
+        tempfile.TemporaryDirectory(prefix="gua-spool-") as folder,
+        Spool(Path(folder) / "spool.db", destinations=(STORE,), max_bytes=None) as spool,
+        ThreadPoolExecutor(max_workers=1) as worker,
+    ):
+        # The engine opens and lands without holding up Python: meanwhile the next ticks are made and encoded.
+        opening = worker.submit(lambda: opened.enter_context(_landing(store, endpoint)))
+        draining: Future[DrainResult] | None = None
+        for batch in chain(_batches(ticks), [None]):
+            landing, where = opening.result()
+            if draining is not None:
+                result = draining.result()
                 delivered += result.landed
                 refused += result.refused
+            if batch is not None:
+                spool.extend(batch)
+                draining = worker.submit(drain, spool, STORE, landing, on_landed=on_tick)
         if isinstance(landing, Store) and delivered >= _MERGE_TICKS:
             landing.merge()
     return Delivery(where=where, delivered=delivered, refused=refused)
@@ -145,6 +159,12 @@ def deliver_agent_tick(
 
 
 def _one_of(store: str | None, endpoint: str | None) -> None:
+    if store and endpoint:
+        msg = "ticks go to one place: give --store or --endpoint, not both"
+        raise UsageError(msg)
+
+
+def _one_place(store: str | None, endpoint: str | None) -> None:
     if store and endpoint:
         msg = "ticks go to one place: give --store or --endpoint, not both"
         raise UsageError(msg)

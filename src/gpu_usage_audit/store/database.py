@@ -72,10 +72,10 @@ class Store:
                         self._client.command(f"DROP TABLE IF EXISTS {'.'.join(statement.creates)}")
             for statement in self._statements:
                 self._client.command(statement.sql)
-            self._client.insert(
-                "gua.schema_versions",
-                [[statements.SCHEMA_VERSION, statements.digest(self._statements)]],
-                column_names=["version", "digest"],
+            # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed.
+            self._client.command(
+                "INSERT INTO gua.schema_versions (version, digest) SELECT {version:UInt32}, {digest:String}",
+                parameters={"version": statements.SCHEMA_VERSION, "digest": statements.digest(self._statements)},
             )
         return [statement.name for statement in self._statements]
 
