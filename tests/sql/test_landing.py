@@ -271,10 +271,10 @@ def land_in_batches(engine: Engine, requests: Sequence[bytes], sizes: random.Ran
 
 @pytest.fixture
 def requests() -> list[bytes]:
-    """Return the requests of 12 ticks of three cards, over midnight, people on them, and of a card that is lost."""
+    """Return the requests of 8 ticks of two cards, over midnight, people on them, and of a card that is lost."""
     ticks = simulate(
-        Scenario(seed=3, gpus=3, ticks=12, interval_ms=600_000),
-        end_ms=MIDNIGHT_MS + 3_600_000,
+        Scenario(seed=3, gpus=2, ticks=8, interval_ms=600_000),
+        end_ms=MIDNIGHT_MS + 2_400_000,
         origin=replace(ORIGIN, interval_ms=600_000),
     )
     return [*(encode(tick) for tick in ticks), one_card(MIDNIGHT_MS - 1_000, failed=True)]
