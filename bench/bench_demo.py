@@ -18,7 +18,8 @@ def main() -> None:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         print(
-            f"gua demo: {time.perf_counter() - begun:.2f} s wall (limit 6), {usage.ru_utime + usage.ru_stime:.2f} s CPU, "
+            f"gua demo: {time.perf_counter() - begun:.2f} s wall (limit 6), "
+            f"{usage.ru_utime + usage.ru_stime:.2f} s CPU, "
             f"{usage.ru_maxrss / 1024:.0f} MB (limit 600), exit code {process.returncode}"
         )
 
