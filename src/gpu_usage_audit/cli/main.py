@@ -89,7 +89,7 @@ def dispatch(arguments: Sequence[str]) -> int:
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
-        msg = f"no such {'option' if name.startswith('-') else 'command'}: {name}; {hint} See gua --help"
+        msg = f"no such {'option' if name.startswith('-') else 'command'}: {name}; {hint}: see gua --help"
         raise UsageError(msg)
     if COMMANDS[name].group and not rest:
         msg = f"gua {name} needs to know what: see gua {name} --help"

@@ -126,7 +126,7 @@ class HttpEndpoint:
             return
         says = f"{self._shown} answered {answer.status} {_phrase(answer)}"
         if answer.status in _RETRYABLE:
-            msg = f"{says}: it is overloaded or down; the ticks are kept, try again later"
+            msg = f"{says}: it is overloaded or down, try again later"
             raise TransientError(msg, retry_after_seconds=_retry_after_seconds(answer.retry_after))
         if answer.status in _REFUSED:
             raise DataError(says)
@@ -146,7 +146,7 @@ class HttpEndpoint:
                 return UnavailableError(msg)
             msg = f"{self._shown}: TLS failed ({text}): does it speak https?"
             return UnavailableError(msg)
-        return TransientError(f"cannot reach {self._shown} ({text}): check that it runs; the ticks are kept")
+        return TransientError(f"cannot reach {self._shown} ({text}): check that it runs")
 
     def _note_partial_success(self, body: bytes) -> None:
         try:
