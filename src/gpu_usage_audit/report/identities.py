@@ -54,7 +54,7 @@ def identities(report: Report, style: Style, hours: HourFormat) -> Iterator[str]
                 shown = style.state(shown, state)
         yield shown
     if with_unsplit:
-        yield from style.wrap("unsplit: hours on cards, however many shared them")
+        yield from style.wrap("unsplit: the hours of each process on its cards, whoever shared them")
 
 
 def _figures(group: Sequence[Identity], hours: HourFormat, *, with_unsplit: bool) -> list[str]:
