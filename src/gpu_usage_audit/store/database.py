@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.core.ports import SpooledTick
-from gpu_usage_audit.store import landing, statements
+from gpu_usage_audit.store import landing, statements, upkeep
 from gpu_usage_audit.store.connection import QueryError, connect, engine_version, rows_of, translated
 from gpu_usage_audit.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine
 from gpu_usage_audit.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
@@ -37,6 +38,7 @@ class Store:
         self.dsn = dsn
         self._client = client
         self._directory = directory
+        self._landed = False
         tokens = statements.EMBEDDED_TOKENS if directory else statements.SERVER_TOKENS
         self._statements = statements.load(tokens)
 
@@ -49,9 +51,19 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the engine and let the next process in."""
-        self._client.close()
-        if self._directory is not None:
+        """Close the engine and let the next process in; an embedded one that landed something is tidied up first."""
+        if self._directory is None:
+            self._client.close()
+            return
+        replaced: list[Path] = []
+        try:
+            if self._landed:
+                with translated(self.dsn):
+                    upkeep.merge_crowded(self._client)
+                    replaced = upkeep.replaced_parts(self._client, self._directory.data)
+        finally:
+            self._client.close()
+            upkeep.remove_parts(replaced)
             self._directory.release()
 
     def engine(self) -> str:
@@ -125,15 +137,16 @@ class Store:
                 if self._directory is None:
                     landing.insert_server(self._client, part)
                 else:
+                    self._landed = True
                     landing.insert_embedded(self._client, part, self._directory.path)
 
         return landing.land_bisecting(batch, insert)
 
     def merge(self) -> None:
-        """Merge what was landed in bulk, so that the next reads are fast."""
-        with translated(self.dsn):
-            for table in ("gua.card_ticks", "gua.process_ticks"):
-                self._client.command(f"OPTIMIZE TABLE {table} FINAL")
+        """Merge what was landed in bulk, so that the next reads are fast; a server does it by itself."""
+        if self._directory is not None:
+            with translated(self.dsn):
+                upkeep.merge_crowded(self._client, most_parts=1)
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
         """Return the rows of ``gua_report.<view>`` with its parameters bound."""
