@@ -7,6 +7,7 @@ next one keeps them too. Their directories are removed here, once the engine is 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +30,8 @@ ORDER BY
     table,
     partition_id
 """
-_REPLACED = "SELECT path FROM system.parts WHERE NOT active AND database = 'gua'"
+_ACTIVE = "SELECT path FROM system.parts WHERE active AND database = 'gua'"
+_PART = re.compile(r"(?P<partition>[^_]+)_(?P<first>\d+)_(?P<last>\d+)_(?P<level>\d+)(?:_\d+)?")
 
 
 def merge_crowded(client: Client, *, most_parts: int = MOST_PARTS) -> int:
@@ -41,9 +43,33 @@ def merge_crowded(client: Client, *, most_parts: int = MOST_PARTS) -> int:
 
 
 def replaced_parts(client: Client, data: Path) -> list[Path]:
-    """Return the directories, all below ``data``, of the parts that merges have replaced."""
-    paths = [Path(row[0]) for row in client.query(_REPLACED).result_rows]
-    return [path for path in paths if data.resolve() in path.resolve().parents]
+    """Return the directories, all below ``data``, of parts that an active part covers: it has all their blocks.
+
+    They are looked for on the disk, as the engine loads its list of them only bit by bit.
+    """
+    active = [Path(row[0]) for row in client.query(_ACTIVE).result_rows]
+    tables: dict[Path, list[tuple[str, int, int]]] = {}
+    for path in active:
+        if (blocks := _blocks(path.name)) and data.resolve() in path.resolve().parents:
+            tables.setdefault(path.parent, []).append(blocks)
+    kept = {path.name for path in active}
+    return [
+        directory
+        for table, covering in tables.items()
+        for directory in sorted(table.iterdir())
+        if directory.name not in kept and (blocks := _blocks(directory.name)) and _covered(blocks, covering)
+    ]
+
+
+def _blocks(name: str) -> tuple[str, int, int] | None:
+    """Return a part's partition and its first and last block, ``None`` where the name is not a part's."""
+    found = _PART.fullmatch(name)
+    return (found["partition"], int(found["first"]), int(found["last"])) if found else None
+
+
+def _covered(blocks: tuple[str, int, int], covering: list[tuple[str, int, int]]) -> bool:
+    partition, first, last = blocks
+    return any(other == partition and low <= first and last <= high for other, low, high in covering)
 
 
 def remove_parts(directories: list[Path]) -> None:
