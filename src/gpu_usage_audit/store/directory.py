@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 from gpu_usage_audit.core.errors import TransientError, UnavailableError
 
 PATIENCE_SECONDS = 60.0
+BATCH_PREFIX = "batch-"
 _STAMP = "gua-store.json"
 _BEFORE_THE_STAMP = {"lock", f"{_STAMP}.new"}
 
@@ -65,6 +67,8 @@ class StoreDirectory:
                 sleep(0.05)
             else:
                 break
+        for left in self.path.glob(f"{BATCH_PREFIX}*"):  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"pid {os.getpid()}".encode(), 0)
         self._lock = lock
