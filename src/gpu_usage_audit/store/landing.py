@@ -39,6 +39,8 @@ def land_bisecting(batch: Sequence[SpooledTick], insert: Callable[[Sequence[Spoo
 
     Raises UnavailableError if it refuses every one of several ticks: then it is not the ticks.
     """
+    if not batch:
+        return []
     refused = _refused(batch, insert)
     if len(refused) == len(batch) > 1:
         insert(batch)
