@@ -90,13 +90,17 @@ class TestDeliver:
             wiring.deliver((tick(n) for n in range(5)), store=address)
         assert card_ticks(address) == 5
 
+    @pytest.mark.parametrize("name", ["my home #1 100% 'x' %20", "[1] \\ {a,b} *"])
     def test_to_the_default_store_whatever_the_homes_name(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
-        odd = tmp_path / "my home #1 100% 'x' %20"
+        odd = tmp_path / name
         monkeypatch.setenv("GUA_HOME", str(odd))
-        assert wiring.deliver([tick(1)]).delivered == 1
+        assert wiring.deliver(map(tick, range(3))) == wiring.Delivery(
+            where=wiring.store_address(None), delivered=3, refused=0
+        )
         assert sorted(path.name for path in odd.iterdir()) == ["store"]
+        assert sorted(path.name for path in (odd / "store").iterdir()) == ["data", "gua-store.json", "lock"]
         with wiring.open_reader(None) as store:
             assert len(store.rows("extent", {"hosts": []})) == 1
 
