@@ -15,6 +15,7 @@ import typer
 from gpu_usage_audit.agent.sampler import Sampler
 from gpu_usage_audit.agent.spans import Outcome
 from gpu_usage_audit.cli import wiring
+from gpu_usage_audit.cli.options import EndpointOption, StoreOption
 from gpu_usage_audit.core.durations import parse_duration_ms
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.core.ports import Mark
@@ -41,12 +42,8 @@ def command(
     interval: Annotated[
         str, typer.Option(metavar="DURATION", envvar="GUA_INTERVAL", help="Time between ticks, 1s to 10m.")
     ] = "30s",
-    store: Annotated[
-        str | None, typer.Option(metavar="DSN", envvar="GUA_STORE", help="Where ticks land: chdb:// or clickhouse://.")
-    ] = None,
-    endpoint: Annotated[
-        str | None, typer.Option(metavar="URL", envvar="GUA_ENDPOINT", help="Send to an OTLP/HTTP endpoint instead.")
-    ] = None,
+    store: StoreOption = None,
+    endpoint: EndpointOption = None,
     procfs: Annotated[
         Path, typer.Option(metavar="DIR", envvar="GUA_PROCFS", help="The host's /proc, as mounted in a container.")
     ] = Path("/proc"),

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from gpu_usage_audit.cli import wiring
+from gpu_usage_audit.cli.options import EndpointOption, StoreOption
 from gpu_usage_audit.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gpu_usage_audit.core.errors import UsageError
 from gpu_usage_audit.core.tick import Source
@@ -75,12 +76,8 @@ def nvidia_smi(
             help="Subtract the driver's reserve from memory.used: for drivers before 510, which counted it as used.",
         ),
     ] = None,
-    store: Annotated[
-        str | None, typer.Option(metavar="DSN", envvar="GUA_STORE", help="Where ticks land: chdb:// or clickhouse://.")
-    ] = None,
-    endpoint: Annotated[
-        str | None, typer.Option(metavar="URL", envvar="GUA_ENDPOINT", help="Send to an OTLP/HTTP endpoint instead.")
-    ] = None,
+    store: StoreOption = None,
+    endpoint: EndpointOption = None,
 ) -> None:
     """Import what nvidia-smi --query-gpu=timestamp,uuid,memory.used,... --format=csv wrote, or JSON Lines.
 

@@ -11,6 +11,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from gpu_usage_audit.cli.options import StoreOption
 from gpu_usage_audit.core.errors import UsageError
 from gpu_usage_audit.core.ports import ViewReader
 from gpu_usage_audit.report.collect import collect
@@ -53,14 +54,7 @@ def command(
             help=f"Columns of text, {NARROWEST} or more; the terminal's if not given.",
         ),
     ] = None,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DSN",
-            envvar="GUA_STORE",
-            help="chdb:///path or clickhouse://user@host:8123; ~/.gua/store if not given.",
-        ),
-    ] = None,
+    store: StoreOption = None,
     timezone: Annotated[
         str,
         typer.Option(

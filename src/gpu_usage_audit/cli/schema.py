@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
 
 import typer
 
 from gpu_usage_audit.cli import wiring
+from gpu_usage_audit.cli.options import StoreOption
 from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.store import statements
 from gpu_usage_audit.store.database import open_store
 from gpu_usage_audit.store.dsn import ServerDsn, parse_dsn
 
 app = typer.Typer(no_args_is_help=True, help="Apply, show or check the tables and views that ship with gua.")
-
-StoreOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DSN",
-        envvar="GUA_STORE",
-        help="chdb:///path or clickhouse://user@host:8123; ~/.gua/store if not given.",
-    ),
-]
 
 
 @app.command()

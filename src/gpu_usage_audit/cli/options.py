@@ -1,0 +1,20 @@
+"""Options that several commands share: one name, one meaning, one environment variable."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DSN",
+        envvar="GUA_STORE",
+        help="chdb:///path or clickhouse://user@host:8123; ~/.gua/store if not given.",
+    ),
+]
+EndpointOption = Annotated[
+    str | None,
+    typer.Option(metavar="URL", envvar="GUA_ENDPOINT", help="Send to an OTLP/HTTP endpoint instead of a store."),
+]
