@@ -265,3 +265,26 @@ def test_a_home_that_gpu_usage_audit_1_uses_keeps_its_files(home: Path) -> None:
         assert (home / name).stat().st_mtime_ns == stamps[name].st_mtime_ns
         assert (home / name).stat().st_mode == stamps[name].st_mode
     assert {path.name for path in home.iterdir()} >= {*theirs, "spool.db", "store"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "store", "endpoint", "meant"),
+    [
+        ({"GUA_STORE": "chdb:///a"}, "chdb:///a", "http://b", (None, "http://b")),
+        ({"GUA_ENDPOINT": "http://b"}, "chdb:///a", "http://b", ("chdb:///a", None)),
+        ({}, "chdb:///a", None, ("chdb:///a", None)),
+        ({}, None, None, (None, None)),
+    ],
+)
+def test_an_option_as_given_beats_one_of_the_environment(
+    environment: dict[str, str],
+    store: str | None,
+    endpoint: str | None,
+    meant: tuple[str | None, str | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("GUA_STORE", "GUA_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert wiring.destination_of(store, endpoint) == meant

@@ -102,7 +102,7 @@ def deliver(
     ``on_tick`` is called with the number of ticks done since the last call. Raises UnavailableError and its kind;
     what was delivered before stays, and delivering it again changes nothing.
     """
-    _one_place(store, endpoint)
+    store, endpoint = destination_of(store, endpoint)
     delivered = refused = 0
     with (
         ExitStack() as opened,
@@ -134,7 +134,7 @@ def deliver_agent_tick(
 
     Where delivery fails the tick stays in the spool, and the error says so.
     """
-    _one_of(store, endpoint)
+    store, endpoint = destination_of(store, endpoint)
     address = None if endpoint else store_address(store, home)
     if address:
         parse_dsn(address)  # an address that means nothing is refused before anything is read
@@ -158,21 +158,23 @@ def deliver_agent_tick(
             raise kind(msg) from None
 
 
-def _one_of(store: str | None, endpoint: str | None) -> None:
-    if store and endpoint:
-        msg = "ticks go to one place: give --store or --endpoint, not both"
-        raise UsageError(msg)
+def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:
+    """Return the one of both that is meant: an option as given beats one that the environment gave.
 
-
-def _one_place(store: str | None, endpoint: str | None) -> None:
+    Raises UsageError where both were given alike.
+    """
     if store and endpoint:
-        msg = "ticks go to one place: give --store or --endpoint, not both"
-        raise UsageError(msg)
+        store_by_environment = store == os.environ.get("GUA_STORE")
+        endpoint_by_environment = endpoint == os.environ.get("GUA_ENDPOINT")
+        if store_by_environment == endpoint_by_environment:
+            msg = "ticks go to one place: give --store or --endpoint, not both"
+            raise UsageError(msg)
+        return (None, endpoint) if store_by_environment else (store, None)
+    return store, endpoint
 
 
 @contextmanager
 def _landing(store: str | None, endpoint: str | None) -> Iterator[tuple[Landing, str]]:
-    _one_of(store, endpoint)
     if endpoint:
         from gpu_usage_audit.otlp.send import HttpEndpoint  # noqa: PLC0415 - protobuf, only for those who send
 
