@@ -2,21 +2,17 @@
 CREATE OR REPLACE VIEW gua_report.overlaps $ON_CLUSTER
 AS
 SELECT
-    toString(host) AS host,
+    host,
     max(card_observed_ms) AS observed_ms,
     max(card_elapsed_ms) AS elapsed_ms
 FROM
 (
     SELECT
         host,
-        gpu,
-        sum(inside_ms) AS card_observed_ms,
-        max(inside_until_ms) - min(inside_since_ms) AS card_elapsed_ms
-    FROM gua_report.spans(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)})
-    GROUP BY
-        host,
-        gpu
+        observed_ms AS card_observed_ms,
+        elapsed_ms AS card_elapsed_ms
+    FROM gua_report.overview(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)})
+    WHERE NOT is_total AND card_observed_ms > card_elapsed_ms
 )
-WHERE card_observed_ms > card_elapsed_ms
 GROUP BY host
 ORDER BY host

@@ -38,7 +38,9 @@ class FakeStore:
             "states": [tuple(row[name] for name in states) for row in self.views["headline"]],
             "reasons": [(row["reason"], row["card_ticks"], row["gpu_ms"]) for row in self.views["unknown"]],
         }
-        return [*({**row, "is_total": False} for row in self.views["cards"]), total]
+        plain = {"is_total": False, "observed_ms": 0, "elapsed_ms": 0}
+        doubled = {row["host"]: row for row in self.views["overlaps"]}
+        return [*({**plain, **doubled.get(row["host"], {}), **row} for row in self.views["cards"]), total]
 
 
 def extent(host: str, source: str = "agent", **values: object) -> dict[str, Any]:

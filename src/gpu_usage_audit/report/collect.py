@@ -28,7 +28,7 @@ from gpu_usage_audit.report.window import ReportRequest, choose_extents, choose_
 
 # A state's total: its name, card ticks, GPU time in ms, share of observed time, equivalent GPUs.
 _StateTotal = tuple[str, int, float, float | None, float | None]
-PART_CARD_TICKS: Final = 300_000
+PART_CARD_TICKS: Final = 450_000
 
 HOURS: Final = 24
 _RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
@@ -63,15 +63,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         cards=tuple(cards),
         identities=_identities(reader, bounds),
         time_of_day=_time_of_day(reader.rows("time_of_day", {**bounds, "timezone": window.timezone})),
-        overlaps=tuple(
-            sorted(
-                (
-                    Overlap(host=row["host"], observed_ms=row["observed_ms"], elapsed_ms=row["elapsed_ms"])
-                    for row in reader.rows("overlaps", bounds)
-                ),
-                key=lambda overlap: overlap.host,
-            )
-        ),
+        overlaps=_overlaps(row for row in overview if not row["is_total"]),
     )
 
 
@@ -136,6 +128,19 @@ def _state_of_card(row: Row, column: str) -> StateTime:
 def _card_order(card: Card) -> tuple[str, bool, int, bool, str]:
     """Order cards as a person walks along them: by host and index, a partitioned card before its instances."""
     return (card.host, card.index is None, card.index or 0, bool(card.parent), card.gpu)
+
+
+def _overlaps(cards: Iterable[Row]) -> tuple[Overlap, ...]:
+    """Return the hosts with a card that was observed for longer than time went by."""
+    hosts: dict[str, tuple[int, int]] = {}
+    for row in cards:
+        if row["observed_ms"] > row["elapsed_ms"]:
+            observed_ms, elapsed_ms = hosts.get(row["host"], (0, 0))
+            hosts[row["host"]] = (max(observed_ms, row["observed_ms"]), max(elapsed_ms, row["elapsed_ms"]))
+    return tuple(
+        Overlap(host=host, observed_ms=observed_ms, elapsed_ms=elapsed_ms)
+        for host, (observed_ms, elapsed_ms) in sorted(hosts.items())
+    )
 
 
 def _identities(reader: ViewReader, bounds: Mapping[str, object]) -> tuple[Identity, ...]:
