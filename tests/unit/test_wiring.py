@@ -12,7 +12,7 @@ import pytest
 
 from gpu_usage_audit.agent.lander import DrainResult
 from gpu_usage_audit.cli import wiring
-from gpu_usage_audit.core.errors import TransientError, UnavailableError, UsageError
+from gpu_usage_audit.core.errors import DataError, TransientError, UnavailableError, UsageError
 from gpu_usage_audit.core.ports import Mark
 from gpu_usage_audit.core.tick import CardReading, Origin, Source, Tick
 from gpu_usage_audit.otlp.decode import decode
@@ -78,7 +78,7 @@ class TestDeliver:
         address = f"chdb://{tmp_path / 'store'}"
         seen: list[int] = []
         done = wiring.deliver((tick(n) for n in range(5)), store=address, on_tick=seen.append)
-        assert done == wiring.Delivery(where=address, delivered=5, refused=0)
+        assert done == wiring.Delivery(where=address, delivered=5)
         assert sum(seen) == 5
         assert card_ticks(address) == 5
         assert list(temporary.iterdir()) == []
@@ -96,9 +96,7 @@ class TestDeliver:
     ) -> None:
         odd = tmp_path / name
         monkeypatch.setenv("GUA_HOME", str(odd))
-        assert wiring.deliver(map(tick, range(3))) == wiring.Delivery(
-            where=wiring.store_address(None), delivered=3, refused=0
-        )
+        assert wiring.deliver(map(tick, range(3))) == wiring.Delivery(where=wiring.store_address(None), delivered=3)
         assert sorted(path.name for path in odd.iterdir()) == ["store"]
         assert sorted(path.name for path in (odd / "store").iterdir()) == ["data", "gua-store.json", "lock"]
         with wiring.open_reader(None) as store:
@@ -118,6 +116,16 @@ class TestDeliver:
         assert card_ticks(address) == wiring.BATCH_TICKS
         assert list(temporary.iterdir()) == []
 
+    def test_that_refuses_a_tick_says_so_and_keeps_the_others(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        damaged = tick(1)
+        monkeypatch.setattr(wiring, "encode", lambda one: b"abcde" if one == damaged else encode(one))
+        address = f"chdb://{tmp_path / 'store'}"
+        with pytest.raises(DataError, match="refused 1 of 3 ticks"):
+            wiring.deliver((tick(n) for n in range(3)), store=address)
+        assert card_ticks(address) == 2
+
     def test_of_no_tick_delivers_nothing(self, tmp_path: Path) -> None:
         assert wiring.deliver([], store=f"chdb://{tmp_path / 'store'}").delivered == 0
 
@@ -125,7 +133,7 @@ class TestDeliver:
 def test_ticks_go_to_an_endpoint_and_no_store_is_made(home: Path) -> None:
     with tapped() as (endpoint, requests):
         done = wiring.deliver((tick(n) for n in range(3)), endpoint=endpoint)
-    assert done == wiring.Delivery(where=endpoint, delivered=3, refused=0)
+    assert done == wiring.Delivery(where=endpoint, delivered=3)
     assert b"".join(requests) == b"".join(encode(tick(n)) for n in range(3))
     assert not home.exists()
 

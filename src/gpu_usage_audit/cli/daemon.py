@@ -99,9 +99,11 @@ def command(
         return tick, now
 
     try:
-        wiring.deliver_agent_tick(sample, store=store, endpoint=endpoint, home=home)
+        drained = wiring.deliver_agent_tick(sample, store=store, endpoint=endpoint, home=home)
     finally:
         cards.close()
+    if drained.refused:
+        typer.echo(f"note: {drained.refused} ticks were refused for good and are kept in {home / 'spool.db'}", err=True)
     for tick in ticks:
         typer.echo(summary(tick))
         for line in notes(tick, seen_by_host=seen_by_host):

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from gpu_usage_audit.agent.lander import BATCH_TICKS, DrainResult, drain
-from gpu_usage_audit.core.errors import TransientError, UnavailableError, UsageError
+from gpu_usage_audit.core.errors import DataError, TransientError, UnavailableError, UsageError
 from gpu_usage_audit.core.ports import Landing, Mark
 from gpu_usage_audit.core.tick import Tick
 from gpu_usage_audit.otlp.encode import encode
@@ -30,11 +30,10 @@ _MERGE_TICKS = 1_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Delivery:
-    """What became of the ticks: ``where`` they went, how many arrived, how many were refused for good."""
+    """What became of the ticks: ``where`` they went and how many they were."""
 
     where: str
     delivered: int
-    refused: int
 
 
 def _nobody(_ticks: int) -> None:
@@ -100,7 +99,7 @@ def deliver(
     """Encode, spool and deliver recorded or simulated ticks through a temporary spool; nothing of it stays behind.
 
     ``on_tick`` is called with the number of ticks done since the last call. Raises UnavailableError and its kind;
-    what was delivered before stays, and delivering it again changes nothing.
+    what was delivered before stays, and delivering it again changes nothing. Raises DataError if any was refused.
     """
     store, endpoint = destination_of(store, endpoint)
     delivered = refused = 0
@@ -124,7 +123,10 @@ def deliver(
                 draining = worker.submit(drain, spool, STORE, landing, on_landed=on_tick)
         if isinstance(landing, Store) and delivered >= _MERGE_TICKS:
             landing.merge()
-    return Delivery(where=where, delivered=delivered, refused=refused)
+    if refused:
+        msg = f"{where} refused {refused} of {delivered + refused} ticks for good, the others are there: see its log"
+        raise DataError(msg)
+    return Delivery(where=where, delivered=delivered)
 
 
 def deliver_agent_tick(
