@@ -143,7 +143,7 @@ def load(name: str) -> typer.Typer:
 def _invoke(name: str, rest: Sequence[str]) -> int:
     app = load(name)
     import typer.main  # noqa: PLC0415 - takes longer than all of gua --help
-    from typer.exceptions import Abort, TyperException  # noqa: PLC0415
+    from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - as above
 
     group = COMMANDS[name].group
     try:

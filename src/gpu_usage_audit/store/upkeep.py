@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -43,33 +43,49 @@ def merge_crowded(client: Client, *, most_parts: int = MOST_PARTS) -> int:
 
 
 def replaced_parts(client: Client, data: Path) -> list[Path]:
-    """Return the directories, all below ``data``, of parts that an active part covers: it has all their blocks.
+    """Return the directories, all below ``data``, of parts that an active part replaces: it has all their blocks.
 
-    They are looked for on the disk, as the engine loads its list of them only bit by bit.
+    They are looked for on the disk, as the engine loads its list of them only bit by bit. A part that a merge in the
+    background made meanwhile replaces an active one, and is not replaced by it: its level is higher.
     """
-    active = [Path(row[0]) for row in client.query(_ACTIVE).result_rows]
-    tables: dict[Path, list[tuple[str, int, int]]] = {}
+    active = {Path(row[0]) for row in client.query(_ACTIVE).result_rows}
+    tables: dict[Path, list[_Part]] = {}
     for path in active:
-        if (blocks := _blocks(path.name)) and data.resolve() in path.resolve().parents:
-            tables.setdefault(path.parent, []).append(blocks)
-    kept = {path.name for path in active}
+        if (part := _part(path.name)) and data.resolve() in path.resolve().parents:
+            tables.setdefault(path.parent, []).append(part)
     return [
         directory
-        for table, covering in tables.items()
+        for table, replacing in tables.items()
         for directory in sorted(table.iterdir())
-        if directory.name not in kept and (blocks := _blocks(directory.name)) and _covered(blocks, covering)
+        if directory not in active
+        and (part := _part(directory.name))
+        and any(each.replaces(part) for each in replacing)
     ]
 
 
-def _blocks(name: str) -> tuple[str, int, int] | None:
-    """Return a part's partition and its first and last block, ``None`` where the name is not a part's."""
+class _Part(NamedTuple):
+    """What the name of a part tells: its partition, its first and last block, how often it was merged."""
+
+    partition: str
+    first: int
+    last: int
+    level: int
+
+    def replaces(self, other: _Part) -> bool:
+        return (
+            self.partition == other.partition
+            and self.first <= other.first
+            and other.last <= self.last
+            and other.level < self.level
+        )
+
+
+def _part(name: str) -> _Part | None:
+    """Return what a part's name tells, ``None`` where it is not a part's."""
     found = _PART.fullmatch(name)
-    return (found["partition"], int(found["first"]), int(found["last"])) if found else None
-
-
-def _covered(blocks: tuple[str, int, int], covering: list[tuple[str, int, int]]) -> bool:
-    partition, first, last = blocks
-    return any(other == partition and low <= first and last <= high for other, low, high in covering)
+    if not found:
+        return None
+    return _Part(found["partition"], int(found["first"]), int(found["last"]), int(found["level"]))
 
 
 def remove_parts(directories: list[Path]) -> None:
