@@ -75,6 +75,13 @@ class CardReader(Protocol):
         """Return each card once. Raises UnavailableError only if no card can be read at all."""
         ...
 
+    def drain(self) -> None:
+        """Take what the driver's rings hold before they overflow: at least every 5 s between reads.
+
+        Never raises; what failed comes with the next read.
+        """
+        ...
+
     def close(self) -> None:
         """Release the driver."""
         ...
