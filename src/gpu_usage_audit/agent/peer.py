@@ -1,0 +1,126 @@
+"""Unix sockets: who is at the other end, paths longer than an address holds, and one JSON line at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+_LONGEST_ADDRESS: Final = 107  # sun_path has 108 bytes, unix(7)
+_CREDENTIALS: Final = struct.Struct("iII")
+_CHUNK_BYTES: Final = 65_536
+
+
+class LineError(Exception):
+    """No whole line of JSON came: what was wrong, in words for the other end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Peer:
+    """The process at the other end as the kernel vouches for it (SO_PEERCRED, unix(7)).
+
+    A client sees the process that listened; a server the one that connected.
+    """
+
+    pid: int
+    uid: int
+    gid: int
+
+
+def peer_of(connection: socket.socket) -> Peer:
+    """Return who is at the other end of a connected unix socket."""
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, gid = _CREDENTIALS.unpack(raw)
+    return Peer(pid=pid, uid=uid, gid=gid)
+
+
+@contextmanager
+def address_of(path: Path) -> Iterator[str]:
+    """Yield an address for ``path``: the path, or a short one by way of its open folder where it is too long."""
+    if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+class Lines:
+    """Lines read from a socket, each at most ``longest_bytes``, and never waiting past a deadline."""
+
+    def __init__(
+        self, connection: socket.socket, *, longest_bytes: int, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._connection = connection
+        self._longest_bytes = longest_bytes
+        self._monotonic = monotonic
+        self._buffer = bytearray()
+
+    @property
+    def unread(self) -> bool:
+        """Whether more has come than the lines taken."""
+        return bool(self._buffer)
+
+    def line(self, *, deadline: float) -> bytes | None:
+        """Return the next line without its end, ``None`` if the other end closed before it began one.
+
+        ``deadline`` is on the monotonic clock. Raises LineError for half a line or one that is too long,
+        TimeoutError at the deadline, OSError where the connection broke.
+        """
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > self._longest_bytes:
+                msg = f"a line of more than {self._longest_bytes} bytes"
+                raise LineError(msg)
+            left = deadline - self._monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._connection.settimeout(left)
+            received = self._connection.recv(_CHUNK_BYTES)
+            if not received and self._buffer:
+                msg = "half a line"
+                raise LineError(msg)
+            if not received:
+                return None
+            self._buffer += received
+        if end > self._longest_bytes:
+            msg = f"a line of more than {self._longest_bytes} bytes"
+            raise LineError(msg)
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        return line
+
+    def object(self, *, deadline: float) -> dict[str, Any] | None:
+        """Return the next line's JSON object; raises as :meth:`line`, LineError also for anything else than one."""
+        line = self.line(deadline=deadline)
+        if line is None:
+            return None
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            msg = "a line that is no JSON object"
+            raise LineError(msg)
+        return found
+
+
+def send_line(connection: socket.socket, message: object, *, seconds: float) -> None:
+    """Send one line of JSON within so many seconds. Raises OSError (TimeoutError) where it does not get out."""
+    connection.settimeout(seconds)
+    connection.sendall(encoded(message))
+
+
+def encoded(message: object) -> bytes:
+    """Return a message as one line of ASCII; text that is no valid Unicode survives it."""
+    return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
