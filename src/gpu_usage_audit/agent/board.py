@@ -20,6 +20,7 @@ SCHEMA: Final = "gua.status/1"
 STALLED_INTERVALS: Final = 2
 """An agent whose last tick is older than this many intervals is stalled."""
 
+_SHIPPED: Final = Rules()
 _MOST_ERRORS: Final = 100
 _LONGEST_TEXT: Final = 500
 
@@ -98,7 +99,7 @@ class Board:
         destinations: Sequence[tuple[str, str]],
         clock: Clock,
         spool: Callable[[], SpoolFigures],
-        rules: Rules = Rules(),
+        rules: Rules = _SHIPPED,
     ) -> None:
         self._agent = {
             "pid": pid,
@@ -131,8 +132,8 @@ class Board:
         with self._lock:
             self._state.skipped[reason] += times
 
-    def delivered(self, destination: str, *, ticks: int, newest_ts_ms: int | None, refused: int = 0) -> None:
-        """Count ticks that a destination took, the newest at ``newest_ts_ms``, and those it refused for good."""
+    def delivered(self, destination: str, *, ticks: int, newest_ts_ms: int | None = None, refused: int = 0) -> None:
+        """Count ticks that a destination took (the newest at ``newest_ts_ms``), and those it refused for good."""
         now = self._now()
         with self._lock:
             one = self._destinations[destination]
