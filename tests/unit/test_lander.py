@@ -40,7 +40,9 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 
 def test_everything_lands_once_oldest_first_and_leaves_the_spool(spool: Spool) -> None:
     ground, steps = Ground(spool), []
-    assert drain(spool, "store", ground, batch_ticks=4, on_landed=steps.append) == DrainResult(landed=10)
+    assert drain(spool, "store", ground, batch_ticks=4, on_batch=lambda landed, _: steps.append(landed)) == DrainResult(
+        landed=10
+    )
     assert ground.landed == list(range(10))
     assert steps == [4, 4, 2]
     assert spool.depth("store") == 0

@@ -39,7 +39,7 @@ def _nothing() -> None:
     """Make nothing durable: the landing's answer already is the promise."""
 
 
-def _nobody(_ticks: int) -> None:
+def _nobody(_ticks: int, _refused: int) -> None:
     """Tell nobody."""
 
 
@@ -49,7 +49,7 @@ def drain(  # noqa: PLR0913 - the three ends of the way, and what a caller may w
     landing: Landing,
     *,
     batch_ticks: int = BATCH_TICKS,
-    on_landed: Callable[[int], None] = _nobody,
+    on_batch: Callable[[int, int], None] = _nobody,
     flush: Callable[[], None] = _nothing,
 ) -> DrainResult:
     """Deliver everything that waits for ``destination``, oldest first, and return the counts.
@@ -57,7 +57,7 @@ def drain(  # noqa: PLR0913 - the three ends of the way, and what a caller may w
     A batch is acknowledged only when the next one has landed, the last one after ``flush``: a store that has
     accepted an insert has not necessarily written it to the disk, so the ticks stay in the spool a batch longer.
     What is delivered twice after a crash changes nothing, storage is idempotent. ``flush`` makes durable what has
-    landed; ``on_landed`` is called with the ticks of each batch as it is done, refused ones included.
+    landed; ``on_batch`` is called after each batch with how many of its ticks arrived and how many were refused.
 
     Whatever the landing raises ends the drain and is raised again, after ``flush`` and the acknowledgement of
     what had landed before; the batch that failed stays in the spool.
@@ -73,7 +73,7 @@ def drain(  # noqa: PLR0913 - the three ends of the way, and what a caller may w
             last = batch[-1].id
             refused += len(rejected)
             landed += len(batch) - len(rejected)
-            on_landed(len(batch))
+            on_batch(len(batch) - len(rejected), len(rejected))
     finally:
         if last:
             flush()

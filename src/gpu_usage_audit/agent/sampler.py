@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from gpu_usage_audit.agent.spans import Outcome, Span, span
 from gpu_usage_audit.agent.utilization import cover
@@ -29,6 +31,21 @@ class Sample:
     outcome: Outcome
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Health:
+    """What the agent knows of its own queue; ``None`` is unknown. Dropped ticks are counted since the agent started."""
+
+    spool_ticks: int | None = None
+    spool_bytes: int | None = None
+    dropped_ticks: int | None = None
+
+
+_CLOCK_FAULTS: Final = frozenset({Outcome.WAITING, Outcome.RESTARTED})
+_UNKNOWN_HEALTH: Final = Health()
+# Calls and codes are NVML's, so they are few; a driver that invents codes must not fill the memory.
+_MOST_ERRORS: Final = 200
+
+
 class Sampler:
     """Makes ticks for as long as the agent lives.
 
@@ -49,23 +66,24 @@ class Sampler:
         self._energy: dict[str, int] = {}
         self._energy_mark: Mark | None = None
 
-    def sample(self, mark: Mark | None) -> Sample:
+    def sample(self, mark: Mark | None, *, lateness_ms: int | None = None, health: Health = _UNKNOWN_HEALTH) -> Sample:
         """Read every card and return the tick that follows ``mark``, the last one that was spooled.
 
-        The tick's time is the wall clock just after the cards were read. Raises UnavailableError if no
-        card can be read.
+        ``lateness_ms`` is how long after its time the tick was begun. The tick's time is the wall clock just
+        after the cards were read. Raises UnavailableError if no card can be read.
         """
         before_ms = self._clock.monotonic_ms()
         raw_cards, errors = self._cards.read()
         now = self._now()
-        for error in errors:
-            self._errors[error.call, error.code] += 1
+        self._count(errors)
         covered = span(
             now,
             mark,
             interval_ms=self._origin.interval_ms,
             uptime_ms=now.monotonic_ms - self._started.monotonic_ms,
         )
+        if covered.outcome in _CLOCK_FAULTS:
+            self._count([ReadError(call="clock", code=covered.outcome.value)])
         if covered.duration_ms == 0:
             return Sample(tick=None, mark=now, outcome=covered.outcome)
         energy_known = covered.outcome is Outcome.CONTINUED and mark == self._energy_mark
@@ -77,7 +95,7 @@ class Sampler:
                 ts_ms=now.ts_ms,
                 origin=self._origin,
                 cards=cards,
-                agent=self._agent(self._clock.monotonic_ms() - before_ms),
+                agent=self._agent(self._clock.monotonic_ms() - before_ms, lateness_ms, health),
                 errors=tuple[ReadError, ...](errors),
             ),
             mark=now,
@@ -117,10 +135,19 @@ class Sampler:
             return None
         return reading.energy_total_mj - before
 
-    def _agent(self, took_ms: int) -> AgentReading:
+    def _count(self, errors: Sequence[ReadError]) -> None:
+        for error in errors:
+            key = (error.call, error.code)
+            self._errors[key if key in self._errors or len(self._errors) < _MOST_ERRORS else ("other", "other")] += 1
+
+    def _agent(self, took_ms: int, lateness_ms: int | None, health: Health) -> AgentReading:
         return AgentReading(
             started_ms=self._started.ts_ms,
             tick_duration_seconds=took_ms / 1000,
+            tick_lateness_seconds=None if lateness_ms is None else lateness_ms / 1000,
+            spool_ticks=health.spool_ticks,
+            spool_bytes=health.spool_bytes,
+            dropped_ticks=health.dropped_ticks,
             errors=tuple(
                 ErrorCount(call=call, code=code, count=count) for (call, code), count in sorted(self._errors.items())
             ),

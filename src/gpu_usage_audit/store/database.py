@@ -13,6 +13,7 @@ from gpu_usage_audit.store import landing, statements, upkeep
 from gpu_usage_audit.store.connection import QueryError, connect, engine_version, rows_of, translated
 from gpu_usage_audit.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine
 from gpu_usage_audit.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
+from gpu_usage_audit.store.durable import sync_filesystem
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -144,6 +145,15 @@ class Store:
                     landing.insert_embedded(self._client, part, self._directory.path)
 
         return landing.land_bisecting(batch, insert)
+
+    def flush(self) -> None:
+        """Return when what was landed has reached the disk; a server's own care. Raises UnavailableError."""
+        if self._directory is not None and self._landed:
+            try:
+                sync_filesystem(self._directory.data)
+            except OSError as error:
+                msg = f"the disk of the store {self._directory.path} fails ({error.strerror}): check it"
+                raise UnavailableError(msg) from None
 
     def merge(self) -> None:
         """Merge what was landed in bulk, so that the next reads are fast; a server does it by itself."""

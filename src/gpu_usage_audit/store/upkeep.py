@@ -6,11 +6,12 @@ next one keeps them too. Their directories are removed here, once the engine is 
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_usage_audit.store.durable import sync_filesystem
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -92,6 +93,6 @@ def remove_parts(directories: list[Path]) -> None:
     """Remove the directories, after the parts that replace them have reached the disk. Only with the engine closed."""
     if not directories:
         return
-    os.sync()
+    sync_filesystem(directories[0].parent)
     for directory in directories:
         shutil.rmtree(directory, ignore_errors=True)
