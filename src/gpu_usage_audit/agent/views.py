@@ -1,0 +1,188 @@
+"""The report views that may be asked for over the local socket, and what a question and an answer may hold.
+
+Both ends check with it: the answering one every parameter, the asking one every row, as neither knows the other.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+Check = Callable[[object], bool]
+
+_LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999, where calendars stop
+_MOST_HOSTS: Final = 1_000
+_LONGEST_NAME: Final = 1_024
+_ZONE: Final = re.compile(r"[A-Za-z0-9_+\-/]{1,64}")
+_STATES: Final = ("active", "idle-held", "truly-idle", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view of ``gua_report``: the parameters that must be given, and the columns that its readers use."""
+
+    parameters: frozenset[str]
+    columns: Mapping[str, Check]
+
+
+def is_number(value: object) -> bool:
+    """Return whether this is a number and not infinite, nor a truth value."""
+    return type(value) is int or (type(value) is float and math.isfinite(value))
+
+
+def is_moment(value: object) -> bool:
+    """Return whether this is a Unix time in ms that a calendar can tell."""
+    return type(value) is int and 0 <= value <= _LAST_MS
+
+
+def is_count(value: object) -> bool:
+    """Return whether this is a whole number, 0 or more, of 64 bits."""
+    return type(value) is int and 0 <= value < 2**64
+
+
+def is_text(value: object) -> bool:
+    """Return whether this is text."""
+    return isinstance(value, str)
+
+
+def _or_unknown(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def _is_flag(value: object) -> bool:
+    return value in (0, 1)
+
+
+def _is_hour(value: object) -> bool:
+    return type(value) is int and 0 <= value < 24
+
+
+def _is_state(value: object) -> bool:
+    return value in _STATES
+
+
+def _is_row_of(*checks: Check) -> Check:
+    return lambda row: (
+        isinstance(row, (list, tuple))
+        and len(row) == len(checks)
+        and all(check(value) for check, value in zip(checks, row, strict=True))
+    )
+
+
+def _is_list_of(check: Check) -> Check:
+    return lambda rows: isinstance(rows, (list, tuple)) and all(map(check, rows))
+
+
+_ratio = _or_unknown(is_number)
+_name = _or_unknown(is_text)
+_moment = _or_unknown(is_moment)
+_bounds: Final = frozenset(("since_ms", "until_ms", "hosts"))
+
+VIEWS: Final[Mapping[str, View]] = MappingProxyType(
+    {
+        "extent": View(
+            frozenset(("hosts",)),
+            {
+                "host": is_text,
+                "source": is_text,
+                "cards": is_count,
+                "first_ms": is_moment,
+                "last_ms": is_moment,
+                "interval_ms": _or_unknown(is_count),
+            },
+        ),
+        "rules": View(frozenset(), {"key": is_text, "value": is_number, "is_default": _is_flag}),
+        "overview": View(
+            _bounds,
+            {
+                "is_total": _is_flag,
+                "host": _name,
+                "gpu": _name,
+                "gpu_index": _or_unknown(is_count),
+                "name": _name,
+                "model": _name,
+                "mig": _name,
+                "parent": _name,
+                "observed_ms": is_number,
+                "elapsed_ms": is_number,
+                "expected_gpu_ms": is_number,
+                "observed_gpu_ms": is_number,
+                "unobserved_gpu_ms": is_number,
+                "ratio": _ratio,
+                "gaps": is_count,
+                "effective_since_ms": _moment,
+                "effective_until_ms": _moment,
+                **{f"{state.replace('-', '_')}_gpu_ms": is_number for state in _STATES},
+                **{f"{state.replace('-', '_')}_card_ticks": is_count for state in _STATES},
+                "states": _is_list_of(_is_row_of(_is_state, is_count, is_number, _ratio, _ratio)),
+                "reasons": _is_list_of(_is_row_of(is_text, is_count, is_number)),
+            },
+        ),
+        "days": View(_bounds, {"day_ms": is_moment, "card_ticks": is_count}),
+        "identities": View(
+            _bounds,
+            {
+                "kind": is_text,
+                "owner": _name,
+                "program": _name,
+                "gpu_ms": is_number,
+                "unsplit_ms": is_number,
+                "active_ms": is_number,
+                "idle_held_ms": is_number,
+                "unknown_ms": is_number,
+            },
+        ),
+        "time_of_day": View(
+            _bounds | {"timezone"}, {"hour": _is_hour, "state": _is_state, "gpu_ms": is_number, "card_ticks": is_count}
+        ),
+    }
+)
+"""What :func:`gpu_usage_audit.report.collect.collect` asks, column by column."""
+
+
+_PARAMETERS: Final[Mapping[str, Check]] = MappingProxyType(
+    {
+        "since_ms": is_moment,
+        "until_ms": is_moment,
+        "hosts": lambda value: isinstance(value, list) and len(value) <= _MOST_HOSTS and all(map(_is_host, value)),
+        "timezone": lambda value: isinstance(value, str) and _ZONE.fullmatch(value) is not None,
+    }
+)
+
+
+def _is_host(value: object) -> bool:
+    """Return whether this can be a host's name: text that UTF-8 can hold, and not endless."""
+    if not isinstance(value, str) or len(value) > _LONGEST_NAME:
+        return False
+    return not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
+
+
+def checked_question(view: object, parameters: object) -> tuple[str, dict[str, object]]:
+    """Return a question's view and parameters. Raises ValueError, with the fault in words, for any other."""
+    if not isinstance(view, str) or view not in VIEWS:
+        msg = "no such view for reports"
+        raise ValueError(msg)
+    if not isinstance(parameters, dict) or set(parameters) != VIEWS[view].parameters:
+        msg = f"the view {view} has the parameters {', '.join(sorted(VIEWS[view].parameters)) or 'none'}"
+        raise ValueError(msg)
+    for name, value in parameters.items():
+        if not _PARAMETERS[name](value):
+            msg = f"the parameter {name} of {view} cannot be used"
+            raise ValueError(msg)
+    return view, parameters
+
+
+def checked_row(view: str, row: object) -> dict[str, Any]:
+    """Return the known columns of a row. Raises ValueError where one is missing or is not what it should be."""
+    if not isinstance(row, dict):
+        msg = f"a row of {view} is no object"
+        raise ValueError(msg)  # noqa: TRY004 - one error for whatever is wrong in an answer
+    for column, check in VIEWS[view].columns.items():
+        if column not in row or not check(row[column]):
+            msg = f"the column {column} of {view} is not what it should be"
+            raise ValueError(msg)
+    return {column: row[column] for column in VIEWS[view].columns}
