@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,26 +8,43 @@ import pytest
 from gpu_usage_audit.core.ports import RawProcess
 from gpu_usage_audit.core.tick import ProcessReading, ProcessType
 from gpu_usage_audit.identity.facts import NoProcesses
-from gpu_usage_audit.identity.owner import Owners, passwd_name
+from gpu_usage_audit.identity.owner import Owners
 from gpu_usage_audit.identity.process import DEFAULT_IGNORED, ProcessIdentity, process_type
-from gpu_usage_audit.procfs.reader import ProcessRecord, ProcFs
+from gpu_usage_audit.procfs.reader import ProcFs
 
 BOOT_MS = 1_700_000_000_000
 HOST = ProcFs(Path(__file__).parents[1] / "fixtures" / "proc" / "host")
+TAIL = "1 1 1 0 -1 4194304 1 0 0 0 10 20 0 0 20 0 1 0 {start} 1 1 1"
 
 
-class Table:
-    ticks_per_second = 100
+class Tree:
+    """A procfs of our own making, and a clock that ticks on demand."""
 
-    def __init__(self, *records: ProcessRecord) -> None:
-        self._records = {record.pid: record for record in records}
+    def __init__(self, root: Path, *, uids: bool = True) -> None:
+        self.root = root
+        self.now = 0.0
+        self._uids = uids
 
-    def process(self, pid: int) -> ProcessRecord | None:
-        return self._records.get(pid)
+    def put(self, pid: int, comm: str = "python3", *, start: int = 100, state: str = "S", uid: int = 1000) -> None:
+        folder = self.root / str(pid)
+        folder.mkdir(exist_ok=True)
+        (folder / "stat").write_text(f"{pid} ({comm}) {state} {TAIL.format(start=start)}\n")
+        if self._uids:
+            (folder / "status").write_text(f"Name:\t{comm}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
+            (folder / "cgroup").write_text(f"0::/system.slice/job-{uid}.service\n")
+
+    def end(self, pid: int) -> None:
+        for file in (self.root / str(pid)).iterdir():
+            file.unlink()
+        (self.root / str(pid)).rmdir()
+
+    def identity(self, **names: int) -> ProcessIdentity:
+        return ProcessIdentity(ProcFs(self.root), owners(**names), boot_time_ms=BOOT_MS, monotonic=lambda: self.now)
 
 
-def record(comm: str) -> ProcessRecord:
-    return ProcessRecord(pid=7, comm=comm, start_ticks=12_345, uid=1000, cgroup=None)
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
 
 
 def raw(pid: int = 7, lists: tuple[str, ...] = ("compute",)) -> RawProcess:
@@ -34,7 +52,7 @@ def raw(pid: int = 7, lists: tuple[str, ...] = ("compute",)) -> RawProcess:
 
 
 def owners(**names: int) -> Owners:
-    return Owners({uid: name for name, uid in names.items()}.get)
+    return Owners(local={uid: name for name, uid in names.items()}.get, look_up=lambda _: None)
 
 
 def test_a_process_is_told_by_everything_that_is_known_of_it() -> None:
@@ -72,44 +90,22 @@ def test_in_another_pid_namespace_nobody_is_taken_for_somebody_else() -> None:
     assert (found.owner, found.comm, found.created_ms) == (None, None, None)
 
 
-def test_a_user_without_a_name_is_its_number() -> None:
-    assert owners(alice=1000).name(1000) == "alice"
-    assert owners(alice=1000).name(1234) == "1234"
-    assert owners(alice=1000).name(None) is None
-    assert passwd_name(0) == "root"
-    assert passwd_name(2**40) is None
-
-
-def test_a_name_is_looked_up_once_and_a_missing_one_again() -> None:
-    asked: list[int] = []
-    names: dict[int, str] = {}
-
-    def look_up(uid: int) -> str | None:
-        asked.append(uid)
-        return names.get(uid)
-
-    slow = Owners(look_up)
-    assert slow.name(1000) == "1000"
-    names[1000] = "alice"
-    assert [slow.name(1000), slow.name(1000)] == ["alice", "alice"]
-    assert asked == [1000, 1000]
-
-
 @pytest.mark.parametrize("name", DEFAULT_IGNORED)
-def test_display_servers_and_monitors_do_not_count(name: str) -> None:
-    table = Table(record(name[:15]))
-    found = ProcessIdentity(table, owners(), boot_time_ms=BOOT_MS).identify(raw(lists=("graphics",)))
+def test_display_servers_and_monitors_do_not_count(tree: Tree, name: str) -> None:
+    tree.put(7, name[:15])
+    found = tree.identity().identify(raw(lists=("graphics",)))
     assert found.type is ProcessType.IGNORED
     assert found.memory_bytes == 5
 
 
-def test_only_the_names_that_were_set_do_not_count() -> None:
-    identity = ProcessIdentity(Table(record("gpu-burn-monito")), owners(), boot_time_ms=0, ignored=["gpu-burn-monitor"])
-    assert identity.identify(raw()).type is ProcessType.IGNORED
-    assert ProcessIdentity(Table(record("Xorg")), owners(), boot_time_ms=0, ignored=[]).identify(raw()).type is (
-        ProcessType.COMPUTE
-    )
-    assert ProcessIdentity(Table(record("xorg")), owners(), boot_time_ms=0).identify(raw()).type is ProcessType.COMPUTE
+def test_only_the_names_that_were_set_do_not_count(tree: Tree) -> None:
+    def kind(comm: str, ignored: tuple[str, ...]) -> ProcessType:
+        tree.put(7, comm)
+        return ProcessIdentity(ProcFs(tree.root), owners(), boot_time_ms=0, ignored=ignored).identify(raw()).type
+
+    assert kind("gpu-burn-monito", ("gpu-burn-monitor",)) is ProcessType.IGNORED
+    assert kind("Xorg", ()) is ProcessType.COMPUTE
+    assert kind("xorg", DEFAULT_IGNORED) is ProcessType.COMPUTE
 
 
 @pytest.mark.parametrize(
@@ -123,3 +119,136 @@ def test_only_the_names_that_were_set_do_not_count() -> None:
 )
 def test_a_process_on_several_lists_has_one_type(lists: set[str], kind: ProcessType) -> None:
     assert process_type(frozenset(lists)) is kind
+
+
+@pytest.mark.parametrize("comm", ["a (b) c", ")) S 1", "\x1b[31mred", "two\nlines", "\u202eevil"])
+def test_a_hostile_name_is_kept_as_it_is(tree: Tree, comm: str) -> None:
+    tree.put(7, comm)
+    assert tree.identity().identify(raw()).comm == comm
+
+
+def test_a_reused_pid_is_another_process(tree: Tree) -> None:
+    identity = tree.identity(alice=1000, bob=1001)
+    tree.put(7, "train", start=100, uid=1000)
+    first = identity.identify(raw())
+    tree.now += 30
+    tree.put(7, "train", start=101, uid=1001)
+    second = identity.identify(raw())
+    assert (first.owner, second.owner) == ("alice", "bob")
+    assert first.created_ms != second.created_ms
+
+
+def test_a_process_that_ended_since_it_was_listed_is_who_it_was_for_one_tick(tree: Tree) -> None:
+    identity = tree.identity(alice=1000)
+    tree.put(7)
+    before = identity.identify(raw())
+    tree.end(7)
+    tree.now += 30
+    assert identity.identify(raw()) == before
+    assert identity.identify(raw()) == before  # on another card, in the same tick
+    tree.now += 30
+    assert identity.identify(raw()).owner is None
+
+
+def test_a_new_name_is_seen_at_once_and_a_new_user_with_it(tree: Tree) -> None:
+    identity = tree.identity(root=0, alice=1000)
+    tree.put(7, "sudo", uid=0)
+    assert identity.identify(raw()).owner == "root"
+    tree.now += 30
+    tree.put(7, "train", uid=1000)
+    found = identity.identify(raw())
+    assert (found.comm, found.owner) == ("train", "alice")
+
+
+def test_a_new_user_or_cgroup_is_seen_within_five_minutes(tree: Tree) -> None:
+    identity = tree.identity(root=0, alice=1000)
+    tree.put(7, uid=0)
+    identity.identify(raw())
+    tree.put(7, uid=1000)
+    seen = {}
+    for _ in range(10):
+        tree.now += 30
+        found = identity.identify(raw())
+        seen[tree.now] = (found.owner, found.systemd_unit)
+    assert seen[30] == ("root", "job-0.service")
+    assert seen[300] == ("alice", "job-1000.service")
+
+
+def test_full_looks_are_spread_over_the_ticks(tree: Tree) -> None:
+    class Counting(ProcFs):
+        asked = 0
+
+        def process(self, pid: int):  # noqa: ANN202 - as the method it counts
+            self.asked += 1
+            return super().process(pid)
+
+    table = Counting(tree.root)
+    identity = ProcessIdentity(table, owners(), boot_time_ms=0, monotonic=lambda: tree.now)
+    for pid in range(1, 81):
+        tree.put(pid)
+    looks = []
+    for _ in range(41):
+        table.asked = 0
+        for pid in range(1, 81):
+            identity.identify(raw(pid))
+        looks.append(table.asked)
+        tree.now += 30
+    assert looks[0] == 80
+    assert max(looks[1:]) <= 20
+    assert sum(looks[1:]) == pytest.approx(80 * 40 * 30 / 300, rel=0.2)
+
+
+def test_a_dead_process_keeps_the_place_it_had(tree: Tree) -> None:
+    identity = tree.identity(alice=1000)
+    tree.put(7)
+    identity.identify(raw())
+    tree.put(7, state="Z")
+    (tree.root / "7" / "cgroup").write_text("0::/\n")
+    tree.now += 600
+    found = identity.identify(raw())
+    assert (found.owner, found.systemd_unit) == ("alice", "job-1000.service")
+
+
+def test_what_could_not_be_read_is_asked_again_and_what_was_known_stays(tree: Tree) -> None:
+    identity = tree.identity(alice=1000)
+    tree.put(7)
+    (tree.root / "7" / "status").rename(tree.root / "7" / "hidden")
+    assert identity.identify(raw()).owner is None
+    (tree.root / "7" / "hidden").rename(tree.root / "7" / "status")
+    tree.now += 30
+    assert identity.identify(raw()).owner == "alice"
+    (tree.root / "7" / "status").unlink()
+    (tree.root / "7" / "cgroup").unlink()
+    tree.now += 600
+    found = identity.identify(raw())
+    assert (found.owner, found.systemd_unit) == ("alice", "job-1000.service")
+
+
+def test_a_hundred_thousand_processes_leave_nothing_behind(tmp_path: Path) -> None:
+    class Endless(ProcFs):
+        def _text(self, path: str) -> str | None:
+            pid = path.partition("/")[0]
+            return f"{pid} (p{pid}) S {TAIL.format(start=pid)}\nUid:\t{pid}\n" if path[0].isdigit() else None
+
+        def stat(self, pid: int):  # noqa: ANN202 - as the method it stands for
+            from gpu_usage_audit.procfs.parse import Stat  # noqa: PLC0415 - only here
+
+            return Stat(f"p{pid}", pid)
+
+    now = [0.0]
+    names = Owners(local=lambda uid: f"user{uid}")
+    identity = ProcessIdentity(Endless(tmp_path), names, boot_time_ms=0, monotonic=lambda: now[0])
+    for tick in range(1_000):
+        now[0] += 1
+        for pid in range(tick * 100 + 1, tick * 100 + 101):
+            identity.identify(raw(pid))
+    assert len(identity) == 200
+    assert len(names) <= 1_024
+
+
+def test_nothing_but_four_files_of_a_process_is_opened(tree: Tree) -> None:
+    tree.put(7)
+    for secret in ("cmdline", "environ", "maps", "auxv"):
+        os.mkfifo(tree.root / "7" / secret)  # whoever opens it waits for ever
+    assert tree.identity(alice=1000).identify(raw()).owner == "alice"
+    assert sorted(file.name for file in (tree.root / "7").iterdir() if file.is_file()) == ["cgroup", "stat", "status"]

@@ -88,10 +88,10 @@ def test_a_place_without_a_procfs_says_so(tmp_path: Path) -> None:
 
 def test_a_pid_that_passed_to_another_process_meanwhile_is_nobody(tmp_path: Path) -> None:
     class Reused(ProcFs):
-        starts = iter(("100", "200"))
+        starts = iter((100, 200))
 
-        def _text(self, path: str) -> str | None:
-            return f"7 (a) {TAIL.replace('987654', next(self.starts))}" if path.endswith("/stat") else None
+        def stat(self, pid: int) -> Stat | None:
+            return Stat(f"p{pid}", next(self.starts))
 
     assert Reused(tmp_path).process(7) is None
 
@@ -102,17 +102,84 @@ def test_this_process_is_found_under_the_real_root() -> None:
     assert mine.uid == os.getuid()
 
 
-def test_command_lines_and_environments_are_never_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    read_text = Path.read_text
+def test_command_lines_and_environments_are_never_opened(tmp_path: Path) -> None:
+    for name in ("stat", "status", "cgroup"):
+        (tmp_path / "7").mkdir(exist_ok=True)
+        (tmp_path / "7" / name).write_text(f"7 (a) {TAIL}")
+    for name in ("cmdline", "environ"):
+        os.mkfifo(tmp_path / "7" / name)  # whoever opens it waits for ever
+    assert ProcFs(tmp_path).process(7) is not None
 
-    def spy(path: Path, *args: str, **kwargs: str) -> str:
-        opened.append(path.name)
-        return read_text(path, *args, **kwargs)
 
-    monkeypatch.setattr(Path, "read_text", spy)
-    ProcFs().process(os.getpid())
-    assert set(opened) == {"stat", "status", "cgroup"}
+@pytest.mark.parametrize(("state", "dead"), [("S", False), ("R", False), ("D", False), ("Z", True), ("X", True)])
+def test_a_process_that_only_waits_to_be_reaped_is_dead(state: str, dead: bool) -> None:  # noqa: FBT001 - a case
+    found = parse_stat(f"7 (a) {TAIL.replace('S', state, 1)}")
+    assert found is not None
+    assert found.is_dead is dead
+
+
+def mountinfo(*roots: tuple[str, str], proc: str = "rw") -> str:
+    lines = [f"27 1 {device} {folder} / rw,relatime - ext4 /dev/vda rw" for device, folder in roots]
+    return "\n".join(["22 27 0:21 / /proc rw,relatime shared:5 - proc proc " + proc, *lines, "28 27 0:30 / /tmp rw -"])
+
+
+@pytest.mark.parametrize(
+    ("mine", "first", "shared"),
+    [
+        (mountinfo(("254:0", "/")), mountinfo(("254:0", "/")), True),
+        (mountinfo(("0:99", "/")), mountinfo(("254:0", "/")), False),
+        (mountinfo(("254:0", "/containers/a")), mountinfo(("254:0", "/")), False),
+        (mountinfo(("0:1", "/"), ("254:0", "/")), mountinfo(("254:0", "/")), True),
+        (mountinfo(), mountinfo(), False),
+        ("garbage\n\n", None, False),
+    ],
+)
+def test_only_the_first_process_s_root_makes_users_the_hosts(
+    tmp_path: Path,
+    mine: str,
+    first: str | None,
+    shared: bool,  # noqa: FBT001 - a case
+) -> None:
+    for name, text in (("self", mine), ("1", first)):
+        (tmp_path / name).mkdir()
+        if text is not None:
+            (tmp_path / name / "mountinfo").write_text(text)
+    assert ProcFs(tmp_path).shares_host_root() is shared
+
+
+@pytest.mark.parametrize(
+    ("proc", "hidden"),
+    [("rw", None), ("rw,hidepid=2", "2"), ("rw,hidepid=invisible,gid=5", "invisible"), ("rw,hidepid=0", None)],
+)
+def test_a_procfs_tells_whether_it_hides_processes(tmp_path: Path, proc: str, hidden: str | None) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "mountinfo").write_text(mountinfo(proc=proc))
+    assert ProcFs(tmp_path).hidepid() == hidden
+
+
+@pytest.mark.parametrize(
+    ("uid_map", "inside", "outside"),
+    [
+        ("         0          0 4294967295\n", 65534, 65534),
+        ("", 1000, 1000),
+        ("0 1000 1\n1 100000 65536\n", 0, 1000),
+        ("0 1000 1\n1 100000 65536\n", 34, 100033),
+        ("0 1000 1\n1 100000 65536\n", 65534, None),
+        ("0 1000 1\n1 100000 65536\n", 99999, None),
+        ("garbage\n", 7, 7),
+    ],
+)
+def test_a_user_is_told_by_the_id_it_has_on_the_host(
+    tmp_path: Path, uid_map: str, inside: int, outside: int | None
+) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "uid_map").write_text(uid_map)
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "stat").write_text(f"7 (a) {TAIL}")
+    (tmp_path / "7" / "status").write_text(f"Uid:\t{inside}\t0\t0\t0\n")
+    found = ProcFs(tmp_path).process(7)
+    assert found is not None
+    assert found.uid == outside
 
 
 class MovingBoot:

@@ -5,25 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 _DELETED = " (deleted)"
+_UNIFIED = ""
+_SYSTEMD = "name=systemd"
 
 
 def paths(text: str) -> list[list[str]]:
-    """Return the path of each hierarchy as its segments, those that systemd manages first.
+    """Return the path of each hierarchy as its segments; the root of a hierarchy has none and is left out.
 
-    A line is ``hierarchy:controllers:path``, and the path may contain colons. Version 2 is hierarchy 0
-    without controllers; on a version 1 host systemd has a named hierarchy of its own.
+    A line is ``hierarchy:controllers:path``, and the path may contain colons.
     """
-    return [segments for _, segments in sorted(_lines(text), key=lambda line: line[0])]
+    return [segments for _, segments in _lines(text) if segments]
 
 
-def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
+def systemd_path(text: str) -> list[str]:
+    """Return the segments in the hierarchy that systemd manages.
+
+    On a version 1 host that is a named one: the unified hierarchy beside it does not follow a container, whose
+    processes stay there in the service that started them. On a version 2 host there is only the unified one.
+    """
+    known = dict(_lines(text))
+    return known[_SYSTEMD] if _SYSTEMD in known else known.get(_UNIFIED, [])
+
+
+def _lines(text: str) -> Iterator[tuple[str, list[str]]]:
     for line in text.splitlines():
         hierarchy, _, rest = line.partition(":")
         controllers, colon, path = rest.partition(":")
-        if not colon:
+        if not colon or (hierarchy != "0" and controllers == _UNIFIED):
             continue
-        segments = [segment for segment in path.removesuffix(_DELETED).split("/") if segment not in {"", "..", "."}]
-        if not segments:
-            continue
-        unified = hierarchy == "0" and not controllers
-        yield 0 if unified else 1 if controllers == "name=systemd" else 2, segments
+        segments = path.removesuffix(_DELETED).split("/")
+        yield controllers, [segment for segment in segments if segment not in {"", "..", "."}]

@@ -5,6 +5,25 @@ from __future__ import annotations
 from typing import Protocol
 
 
+class Life(Protocol):
+    """What tells one process from the next with the same pid, and its name."""
+
+    @property
+    def comm(self) -> str:
+        """Return its name, at most 15 bytes of it."""
+        ...
+
+    @property
+    def start_ticks(self) -> int:
+        """Return its start in clock ticks since boot."""
+        ...
+
+    @property
+    def is_dead(self) -> bool:
+        """Return whether it has ended and only waits to be reaped."""
+        ...
+
+
 class Facts(Protocol):
     """One process as the kernel tells it."""
 
@@ -37,6 +56,10 @@ class ProcessTable(Protocol):
         """Return the kernel's clock ticks per second (USER_HZ)."""
         ...
 
+    def stat(self, pid: int) -> Life | None:
+        """Return the cheap part, asked for in every tick; ``None`` if nothing can be told about the process."""
+        ...
+
     def process(self, pid: int) -> Facts | None:
         """Return a process, ``None`` if nothing can be told about it."""
         ...
@@ -47,6 +70,10 @@ class NoProcesses:
 
     ticks_per_second = 100
 
-    def process(self, pid: int) -> None:  # noqa: ARG002 - whoever is asked for is not known
+    def stat(self, pid: int) -> None:  # noqa: ARG002 - whoever is asked for is not known
+        """Return ``None``."""
+        return
+
+    def process(self, pid: int) -> None:  # noqa: ARG002 - as above
         """Return ``None``."""
         return

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from gpu_usage_audit.core.ports import RawProcess
 from gpu_usage_audit.core.tick import ProcessReading, ProcessType
-from gpu_usage_audit.identity.container import container_id
-from gpu_usage_audit.identity.facts import Facts, ProcessTable
+from gpu_usage_audit.identity.facts import ProcessTable
+from gpu_usage_audit.identity.known import KnownProcesses
 from gpu_usage_audit.identity.owner import Owners
-from gpu_usage_audit.identity.pod import pod_uid
-from gpu_usage_audit.identity.slurm import slurm_job_id
-from gpu_usage_audit.identity.systemd import systemd_unit
 
 DEFAULT_IGNORED: Final = (
     "Xorg",
@@ -44,8 +42,10 @@ class ProcessIdentity:
         *,
         boot_time_ms: int | None,
         ignored: Iterable[str] = DEFAULT_IGNORED,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._table = table
+        self._known = KnownProcesses(table, monotonic=monotonic)
+        self._ticks_per_second = table.ticks_per_second
         self._owners = owners
         self._boot_time_ms = boot_time_ms
         self._ignored = frozenset(_comm(name) for name in ignored)
@@ -53,31 +53,35 @@ class ProcessIdentity:
     def identify(self, process: RawProcess) -> ProcessReading:
         """Return the process with what is known of it; a process that died or is hidden still has a row."""
         kind = process_type(process.lists)
-        facts = self._table.process(process.pid)
-        if facts is None:
+        known = self._known.look(process.pid)
+        if known is None:
             return ProcessReading(
                 pid=process.pid, type=kind, memory_bytes=process.memory_bytes, utilization=process.utilization
             )
-        cgroup = facts.cgroup or ""
+        place = known.place
         return ProcessReading(
             pid=process.pid,
-            type=ProcessType.IGNORED if facts.comm in self._ignored else kind,
-            created_ms=self._created_ms(facts),
-            owner=self._owners.name(facts.uid),
-            uid=facts.uid,
-            comm=facts.comm,
+            type=ProcessType.IGNORED if known.comm in self._ignored else kind,
+            created_ms=self._created_ms(known.start_ticks),
+            owner=self._owners.name(known.uid),
+            uid=known.uid,
+            comm=known.comm,
             memory_bytes=process.memory_bytes,
             utilization=process.utilization,
-            container_id=container_id(cgroup),
-            pod_uid=pod_uid(cgroup),
-            slurm_job_id=slurm_job_id(cgroup),
-            systemd_unit=systemd_unit(cgroup),
+            container_id=place.container_id,
+            pod_uid=place.pod_uid,
+            slurm_job_id=place.slurm_job_id,
+            systemd_unit=place.systemd_unit,
         )
 
-    def _created_ms(self, facts: Facts) -> int | None:
+    def __len__(self) -> int:
+        """Return how many processes are remembered."""
+        return len(self._known)
+
+    def _created_ms(self, start_ticks: int) -> int | None:
         if self._boot_time_ms is None:
             return None
-        return self._boot_time_ms + facts.start_ticks * 1000 // self._table.ticks_per_second
+        return self._boot_time_ms + start_ticks * 1000 // self._ticks_per_second
 
 
 def process_type(lists: frozenset[str]) -> ProcessType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_usage_audit.identity.cgroup import paths
+from gpu_usage_audit.identity.cgroup import systemd_path
 from gpu_usage_audit.identity.container import segment_container_id
 
 
@@ -12,8 +12,7 @@ def systemd_unit(text: str) -> str | None:
     In a user's own systemd that is the user's service, not ``user@1000.service`` around it. A scope that
     only wraps a container is left out: it would say the container's id a second time.
     """
-    for segments in paths(text):
-        for segment in reversed(segments):
-            if segment.endswith((".service", ".scope")) and segment_container_id(segment) is None:
-                return segment
+    for segment in reversed(systemd_path(text)):
+        if segment.endswith((".service", ".scope")) and segment_container_id(segment) is None:
+            return segment
     return None
