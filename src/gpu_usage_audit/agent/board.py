@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final
 
 from gpu_usage_audit.agent.current import Standing, card_status, follow, in_order
@@ -37,8 +36,8 @@ class SpoolFigures:
     bytes: int
     in_memory_ticks: int = 0
     dropped_ticks: int = 0
-    waiting: Mapping[str, int] = MappingProxyType({})
-    oldest_ms: Mapping[str, int] = MappingProxyType({})
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    oldest_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
