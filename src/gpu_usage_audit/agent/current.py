@@ -197,3 +197,38 @@ def _flag(value: object) -> bool | None:
         return value
     msg = "not true or false"
     raise ValueError(msg)
+
+
+def rules_of(status: Mapping[str, Any]) -> Rules:
+    """Return the rules that a status tells. Raises ValueError or UsageError for anything else."""
+    active, held, ratio_ = (
+        status.get(name) for name in ("active_utilization", "held_memory_bytes", "held_memory_ratio")
+    )
+    if not isinstance(active, (int, float)) or type(held) is not int or not isinstance(ratio_, (int, float)):
+        msg = "not the rules"
+        raise ValueError(msg)
+    return Rules(active_utilization=active, held_memory_bytes=held, held_memory_ratio=ratio_)
+
+
+def judged_again(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+    """Return an element of ``cards`` as other rules judge its last reading.
+
+    Since when it has been in its state is kept where the state is the same, and unknown where it is another.
+    Raises ValueError if the card lacks what the rules look at.
+    """
+    facts = card.get("facts")
+    if not isinstance(facts, dict):
+        msg = "a card without facts"
+        raise ValueError(msg)  # noqa: TRY004 - one error for whatever is wrong in an answer
+    verdict = classify(facts_of(facts), rules)
+    judged = {
+        **card,
+        "state": verdict.state,
+        "reason": verdict.reason,
+        "held_lower_bytes": verdict.held_lower_bytes,
+        "held_upper_bytes": verdict.held_upper_bytes,
+        "threshold_bytes": verdict.threshold_bytes,
+    }
+    if verdict.state != card.get("state"):
+        judged |= {"since": None, "state_seconds": None, "state_is_at_least": None}
+    return judged

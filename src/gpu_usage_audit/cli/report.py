@@ -6,13 +6,17 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
 
+from gpu_usage_audit.agent.client import NobodyError
 from gpu_usage_audit.cli.options import StoreOption
-from gpu_usage_audit.core.errors import UsageError
+from gpu_usage_audit.cli.sockets import SocketOption, places, remote_reader
+from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.core.ports import ViewReader
 from gpu_usage_audit.report.collect import collect
 from gpu_usage_audit.report.json_ import render_json
@@ -55,6 +59,7 @@ def command(
         ),
     ] = None,
     store: StoreOption = None,
+    socket: SocketOption = None,
     timezone: Annotated[
         str,
         typer.Option(
@@ -69,14 +74,14 @@ def command(
 
     Says on what the numbers rest: the rule and its thresholds, what was observed, what is unknown and why.
 
+    Reads the store of --store, else this user's own, else what the agent of this host tells everybody.
+
     Example:
         gua report --since 30d --timezone Europe/Berlin
         gua report --host node-1 --json
     """
-    from gpu_usage_audit.cli import wiring  # noqa: PLC0415 - render_report needs no store of its own
-
-    _check_width(width)
-    with wiring.open_reader(store) as reader:
+    check_width(width)
+    with open_reader(store, socket) as reader:
         render_report(
             reader,
             since=since,
@@ -86,6 +91,45 @@ def command(
             width=width,
             as_json=as_json,
         )
+
+
+@contextmanager
+def open_reader(store: str | None, socket: Path | None) -> Iterator[ViewReader]:
+    """Open what to report from: the store or socket named, else this user's own store, else the host's agent.
+
+    Raises UsageError where both are named alike, UnavailableError where there is none of them.
+    """
+    from gpu_usage_audit.cli import wiring  # noqa: PLC0415 - render_report needs no store of its own
+    from gpu_usage_audit.spool.database import destinations_of  # noqa: PLC0415 - as above
+    from gpu_usage_audit.store.directory import StoreDirectory  # noqa: PLC0415 - as above
+
+    named = socket is not None and str(socket) != os.environ.get("GUA_SOCKET")
+    if store and named and store != os.environ.get("GUA_STORE"):
+        msg = "a report is made from one place: give --store or --socket, not both"
+        raise UsageError(msg)
+    home = wiring.home_directory()
+    own = StoreDirectory(home / wiring.STORE).exists() or wiring.STORE in destinations_of(home / "spool.db")
+    if (store or own) and not named:
+        with wiring.open_reader(store) as reader:
+            yield reader
+        return
+    with ExitStack() as opened:
+        try:
+            remote = opened.enter_context(remote_reader(places(socket, home)))
+        except NobodyError as error:
+            if named:
+                raise
+            nobody = str(error)
+        else:
+            yield remote
+            return
+    with ExitStack() as opened:
+        try:
+            local = opened.enter_context(wiring.open_reader(None))
+        except UnavailableError as error:
+            msg = f"{error}; {nobody} either, where one for the whole host would answer"
+            raise UnavailableError(msg) from None
+        yield local
 
 
 def render_report(
@@ -104,7 +148,7 @@ def render_report(
 
     Raises UsageError for what cannot be understood, UnavailableError where there is no data.
     """
-    _check_width(width)
+    check_width(width)
     report = collect(
         reader,
         ReportRequest(
@@ -130,7 +174,8 @@ def style_for(stream: TextIO, width: int | None, environ: Mapping[str, str]) -> 
     return Style(width=width, unicode=encoding == "utf8", colour=terminal and not plain)
 
 
-def _check_width(width: int | None) -> None:
+def check_width(width: int | None) -> None:
+    """Raise UsageError for a width in which nothing can be drawn."""
     if width is not None and width < NARROWEST:
-        msg = f"--width {width} is too narrow for the report: give {NARROWEST} or more"
+        msg = f"--width {width} is too narrow: give {NARROWEST} or more"
         raise UsageError(msg)

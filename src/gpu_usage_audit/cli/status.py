@@ -1,0 +1,192 @@
+"""``gua status``: whether the agent runs, and the cards as they are now."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+
+from gpu_usage_audit.agent.board import SCHEMA
+from gpu_usage_audit.agent.client import NoAnswerError, NobodyError, ask_status
+from gpu_usage_audit.agent.current import judged_again, rules_of
+from gpu_usage_audit.agent.home import Home, home_path
+from gpu_usage_audit.agent.hostlock import HostLock
+from gpu_usage_audit.cli.sockets import SocketOption, places
+from gpu_usage_audit.cli.status_text import render_status
+from gpu_usage_audit.cli.stop import running
+from gpu_usage_audit.core.errors import DataError, GuaError, UnavailableError, UsageError
+from gpu_usage_audit.procfs.reader import ProcFs
+
+STALLED: Final = 1
+_UNITS: Final = {
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "": 2**20,
+}
+_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]?i?b?|%)", re.ASCII | re.IGNORECASE)
+_LARGEST_BYTES: Final = 10 * 2**40
+
+
+class StatusUnknownError(GuaError):
+    """Something is there, and whether it works cannot be told (as the Linux Standard Base has it: 4)."""
+
+    exit_code = 4
+
+
+def command(
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", envvar="GUA_JSON", help='One JSON object, schema "gua.status/1".')
+    ] = False,
+    memory_threshold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            envvar="GUA_MEMORY_THRESHOLD",
+            help="Judge the cards by this much held memory (512MiB, 1.5GB, or 5% of the card; a number alone is MiB) "
+            "instead of the agent's own threshold.",
+        ),
+    ] = None,
+    socket: SocketOption = None,
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", envvar="GUA_HOME", help="The agent's state; ~/.gua if not given.")
+    ] = None,
+    pid_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", envvar="GUA_PID_FILE", help="The agent's PID file, if not in its state."),
+    ] = None,
+    width: Annotated[
+        int | None,
+        typer.Option(metavar="COLUMNS", envvar="GUA_WIDTH", help="Columns of text; the terminal's if not given."),
+    ] = None,
+) -> int:
+    """Show whether the agent of this host runs, and the cards as they are now.
+
+    FOR is how long a card has been in its state as far as the agent saw it: with a >= it may be longer.
+
+    Exit codes, as systemctl has them: 0 the agent runs; 1 it runs and makes no ticks; 3 none runs; 4 whether it
+    works cannot be told, as it does not answer or may not be asked. 2 is wrong usage.
+
+    Example:
+        gua status
+        gua status --json --memory-threshold 1024MiB
+    """
+    from gpu_usage_audit.cli.report import check_width, style_for  # noqa: PLC0415 - draws only
+
+    check_width(width)
+    threshold = None if memory_threshold is None else parse_threshold(memory_threshold)
+    home = home_path(state_dir, os.environ)
+    tried = places(socket, home)
+    try:
+        status = _ask(tried)
+    except GuaError as error:
+        _give_up(error, tried, pid_file or Home(home).pid_file, as_json=as_json)
+    try:
+        status = status if threshold is None else with_threshold(status, threshold)
+        text = (
+            json.dumps(status, indent=2) + "\n"
+            if as_json
+            else render_status(status, style_for(sys.stdout, width, os.environ))
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, UsageError):
+        msg = "the agent's answer is not what this gua understands: use the same version for both"
+        raise DataError(msg) from None
+    sys.stdout.write(text)
+    return STALLED if status.get("stalled") else 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Threshold:
+    """How much memory makes a card held: so many bytes, or that part (0 to 1) of the card's memory."""
+
+    bytes: int | None = None
+    ratio: float | None = None
+
+
+def parse_threshold(text: str) -> Threshold:
+    """Return the threshold that is written; a number alone is MiB, as in canhazgpu. Raises UsageError."""
+    found = _SIZE.fullmatch(text.strip())
+    number, unit = (found.group(1), found.group(2).lower()) if found else ("", "?")
+    if unit == "%" and float(number) <= 100:
+        return Threshold(ratio=float(number) / 100)
+    factor = _UNITS.get(unit, _UNITS.get(f"{unit}ib"))
+    if factor is None or float(number) * factor > _LARGEST_BYTES:
+        msg = f"--memory-threshold {text!r} is no size of memory: write it as in 512MiB, 1.5GB or 5%"
+        raise UsageError(msg)
+    return Threshold(bytes=round(float(number) * factor))
+
+
+def with_threshold(status: dict[str, Any], threshold: Threshold) -> dict[str, Any]:
+    """Return a status whose cards are judged by another threshold.
+
+    Where a card's memory is not known a part of it is not either, and the agent's own threshold stays.
+    """
+    own = rules_of(status["rules"])
+    judged = replace(own, held_memory_bytes=threshold.bytes or 0, held_memory_ratio=threshold.ratio or 0.0)
+    return {
+        **status,
+        "rules": {
+            **status["rules"],
+            "held_memory_bytes": judged.held_memory_bytes,
+            "held_memory_ratio": judged.held_memory_ratio,
+        },
+        "cards": [
+            judged_again(card, own if threshold.bytes is None and card["memory_limit_bytes"] is None else judged)
+            for card in status["cards"]
+        ],
+    }
+
+
+def _ask(tried: Sequence[Path]) -> dict[str, Any]:
+    for path in tried[:-1]:
+        try:
+            return ask_status(path)
+        except NobodyError:
+            continue
+    return ask_status(tried[-1])
+
+
+def _give_up(error: GuaError, tried: Sequence[Path], pid_file: Path, *, as_json: bool) -> NoReturn:
+    """Tell an agent that does not answer from none. Raises UnavailableError (none), StatusUnknownError."""
+    if isinstance(error, NobodyError):
+        told = _agent_that_is_silent(tried, pid_file)
+    elif isinstance(error, NoAnswerError):
+        told = StatusUnknownError(str(error))
+    else:
+        told = StatusUnknownError(str(error)) if isinstance(error, UnavailableError) else error
+    if as_json:
+        runs = False if isinstance(told, UnavailableError) else None
+        sys.stdout.write(json.dumps({"schema": SCHEMA, "running": runs, "problem": str(told)}, indent=2) + "\n")
+    raise told from None
+
+
+def _agent_that_is_silent(tried: Sequence[Path], pid_file: Path) -> GuaError:
+    try:
+        agent = running(pid_file, ProcFs())
+    except UnavailableError as error:
+        return StatusUnknownError(str(error))
+    if agent is not None:
+        return StatusUnknownError(
+            f"the agent (pid {agent.pid}) runs and does not listen at {tried[0]}: it is starting or stopping, or its "
+            "socket was removed; see its log, or gua stop and gua start"
+        )
+    where = " or ".join(map(str, tried))
+    holder = HostLock.of(os.environ).holder()
+    if holder is not None:
+        return StatusUnknownError(
+            f"no agent listens at {where}, but another one ({holder}) samples this host: name its socket with "
+            "--socket, or ask it as its user"
+        )
+    return UnavailableError(f"no agent runs here: none listens at {where}; start one with gua daemon")
