@@ -84,7 +84,7 @@ class HostLock:
     def holder(self) -> Holder | None:
         """Return who holds the name, ``None`` if nobody does or it cannot be told."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-            asking.setblocking(False)  # noqa: FBT003 - the name of the standard library's argument
+            asking.settimeout(0)
             try:
                 asking.connect(self._address)
                 pid, uid, _ = _CREDENTIALS.unpack(
@@ -110,7 +110,7 @@ class HostLock:
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             listening.bind(self._address)
-            listening.setblocking(False)  # noqa: FBT003 - the name of the standard library's argument
+            listening.settimeout(0)
             listening.listen(128)
         except OSError as error:
             listening.close()

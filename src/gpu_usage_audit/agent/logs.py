@@ -185,7 +185,7 @@ class _PrivateFile(RotatingFileHandler):
         for number in streams:
             os.dup2(self.stream.fileno(), number)
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - the standard library's
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - as above
         """Leave the line out, as on a full disk, and open the file anew for the next."""
         stream, self.stream = self.stream, None
         if stream is not None:

@@ -47,7 +47,7 @@ class Notifier:
         if self._address is None or not message:
             return
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
-            sending.setblocking(False)  # noqa: FBT003 - a manager that does not read must not stop the agent
+            sending.settimeout(0)  # a manager that does not read must not stop the agent
             sending.sendto(message.encode("utf-8", "replace"), self._address)
 
 
