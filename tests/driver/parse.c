@@ -97,7 +97,7 @@ static void load(Parser *p, Load *into)
         into->on_us = (int64_t)(number(p, 3) * 1000 + 0.5);
         into->percent = number(p, 4);
         into->phase_us = p->count == 6 ? (int64_t)(number(p, 5) * 1000) : 0;
-        if (into->period_us <= 0 || into->on_us < 0 || into->on_us > into->period_us)
+        if (p->problem == NULL && (into->period_us <= 0 || into->on_us < 0 || into->on_us > into->period_us))
             p->problem = "a burst is on for at least 0 and at most its period";
     } else {
         p->problem = "a load is 'constant PERCENT' or 'burst PERIOD_MS ON_MS PERCENT [PHASE_MS]'";
@@ -288,14 +288,14 @@ static void card_energy(Parser *p)
 static void card_sample_period(Parser *p)
 {
     p->card->sample_period_us = (int64_t)(number(p, 1) * 1000 + 0.5);
-    if (p->card->sample_period_us <= 0)
+    if (p->problem == NULL && p->card->sample_period_us <= 0)
         p->problem = "not a period";
 }
 
 static void card_ring(Parser *p)
 {
     p->card->ring = (int)whole(p, 1);
-    if (p->card->ring < 1 || p->card->ring > 10000)
+    if (p->problem == NULL && (p->card->ring < 1 || p->card->ring > 10000))
         p->problem = "a ring holds 1 to 10000 samples";
 }
 
@@ -465,6 +465,7 @@ World *world_read(const char *path)
     strcpy(parser.world->driver, "575.57.08");
     strcpy(parser.world->nvml, "12.575.57.08");
     parser.world->cuda = 12090;
+    parser.world->loads = 1;
     for (int at = 1; parser.problem == NULL && fgets(line, sizeof line, file) != NULL; at++) {
         read_line(&parser, line);
         if (parser.problem != NULL)

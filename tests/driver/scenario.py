@@ -5,10 +5,10 @@ The format and the meaning of every key are in README.md. Times are Unix seconds
 
 from __future__ import annotations
 
-import itertools
 import os
+import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -269,7 +269,8 @@ class Card:
         yield f"slices {self.slices}"
         yield from (wrong.text() for wrong in self.wrong)
         # Before the instances: a process takes the instance above it.
-        for part in itertools.chain(self.processes, self.instances):
+        parts: list[Process | Instance] = [*self.processes, *self.instances]
+        for part in parts:
             yield from part.lines()
 
 
@@ -316,11 +317,40 @@ class Scenario:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a whole file, so that a reader sees the old or the new one and nothing between."""
+    """Write a whole file, so that a reader sees the old or the new one and nothing between.
+
+    Every user may read it; characters that surrogates stand for become the bytes that no UTF-8 has.
+    """
     handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
+    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)
+        os.fchmod(handle, 0o644)
     Path(scratch).replace(path)
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """A process that a ready scenario wants: ``${pid:NAME}`` or ``${pid:NAME@USER}``; one for each text."""
+
+    text: str
+    name: str
+    user: str | None
+
+
+def placeholders(text: str) -> list[Placeholder]:
+    """Return the processes that a scenario's text wants, each once, in their order."""
+    found = {match.group(): match for match in re.finditer(r"\$\{pid:([\w.-]+)(?:@([\w-]+))?\}", text)}
+    return [Placeholder(whole, match.group(1), match.group(2)) for whole, match in found.items()]
+
+
+def fill(text: str, pids: Mapping[str, int], *, now: float) -> str:
+    """Return a scenario's text with pids for its placeholders and the time for ``${now}``.
+
+    Raises KeyError for a placeholder without a pid.
+    """
+    for wanted in placeholders(text):
+        text = text.replace(wanted.text, str(pids[wanted.text]))
+    return text.replace("${now}", f"{now:.6f}")
 
 
 def uuid(number: int) -> str:

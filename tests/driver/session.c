@@ -201,8 +201,9 @@ static int look(About about, int opening, Subject *subject)
         return UNKNOWN;
     subject->world = world;
     subject->now_us = world_now_us(world);
+    code = unloaded(subject); /* first, as it tells whether handles are still good */
     found = find(subject, about);
-    if ((code = unloaded(subject)) != SUCCESS || opening)
+    if (code != SUCCESS || opening)
         return code;
     if (references == 0 || (stale && about.kind != ABOUT_HANDLE))
         return UNINITIALIZED;
