@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -16,15 +15,16 @@ import typer
 from gpu_usage_audit.agent.client import NobodyError
 from gpu_usage_audit.cli.options import StoreOption
 from gpu_usage_audit.cli.sockets import SocketOption, places, remote_reader
+from gpu_usage_audit.cli.terminal import check_width, style_for
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.core.ports import ViewReader
 from gpu_usage_audit.report.collect import collect
 from gpu_usage_audit.report.json_ import render_json
-from gpu_usage_audit.report.style import NARROWEST, WIDEST, Style
+from gpu_usage_audit.report.style import NARROWEST
 from gpu_usage_audit.report.text import render_text
 from gpu_usage_audit.report.window import ReportRequest
 
-_PIPE_WIDTH = 80
+__all__ = ["command", "open_reader", "render_report", "style_for"]
 
 
 def command(
@@ -161,21 +161,3 @@ def render_report(
     )
     stream = sys.stdout if out is None else out
     stream.write(render_json(report) if as_json else render_text(report, style_for(stream, width, os.environ)))
-
-
-def style_for(stream: TextIO, width: int | None, environ: Mapping[str, str]) -> Style:
-    """Return how to draw on a stream: colour on terminals only (https://no-color.org), blocks where UTF-8 is spoken."""
-    terminal = stream.isatty()
-    if width is None:
-        columns = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns if terminal else _PIPE_WIDTH
-        width = min(max(columns, NARROWEST), WIDEST)
-    encoding = (stream.encoding or "").lower().replace("-", "").replace("_", "")
-    plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
-    return Style(width=width, unicode=encoding == "utf8", colour=terminal and not plain)
-
-
-def check_width(width: int | None) -> None:
-    """Raise UsageError for a width in which nothing can be drawn."""
-    if width is not None and width < NARROWEST:
-        msg = f"--width {width} is too narrow: give {NARROWEST} or more"
-        raise UsageError(msg)

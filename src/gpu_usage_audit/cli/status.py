@@ -13,16 +13,11 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-from gpu_usage_audit.agent.board import SCHEMA
 from gpu_usage_audit.agent.client import NoAnswerError, NobodyError, ask_status
-from gpu_usage_audit.agent.current import judged_again, rules_of
 from gpu_usage_audit.agent.home import Home, home_path
-from gpu_usage_audit.agent.hostlock import HostLock
 from gpu_usage_audit.cli.sockets import SocketOption, places
-from gpu_usage_audit.cli.status_text import render_status
-from gpu_usage_audit.cli.stop import running
+from gpu_usage_audit.cli.terminal import check_width, style_for
 from gpu_usage_audit.core.errors import DataError, GuaError, UnavailableError, UsageError
-from gpu_usage_audit.procfs.reader import ProcFs
 
 STALLED: Final = 1
 _UNITS: Final = {
@@ -83,8 +78,6 @@ def command(
         gua status
         gua status --json --memory-threshold 1024MiB
     """
-    from gpu_usage_audit.cli.report import check_width, style_for  # noqa: PLC0415 - draws only
-
     check_width(width)
     threshold = None if memory_threshold is None else parse_threshold(memory_threshold)
     home = home_path(state_dir, os.environ)
@@ -95,11 +88,7 @@ def command(
         _give_up(error, tried, pid_file or Home(home).pid_file, as_json=as_json)
     try:
         status = status if threshold is None else with_threshold(status, threshold)
-        text = (
-            json.dumps(status, indent=2) + "\n"
-            if as_json
-            else render_status(status, style_for(sys.stdout, width, os.environ))
-        )
+        text = json.dumps(status, indent=2) + "\n" if as_json else _drawn(status, width)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, UsageError):
         msg = "the agent's answer is not what this gua understands: use the same version for both"
         raise DataError(msg) from None
@@ -113,6 +102,12 @@ class Threshold:
 
     bytes: int | None = None
     ratio: float | None = None
+
+
+def _drawn(status: dict[str, Any], width: int | None) -> str:
+    from gpu_usage_audit.cli.status_text import render_status  # noqa: PLC0415 - only for those who want text
+
+    return render_status(status, style_for(sys.stdout, width, os.environ))
 
 
 def parse_threshold(text: str) -> Threshold:
@@ -133,6 +128,8 @@ def with_threshold(status: dict[str, Any], threshold: Threshold) -> dict[str, An
 
     Where a card's memory is not known a part of it is not either, and the agent's own threshold stays.
     """
+    from gpu_usage_audit.agent.current import judged_again, rules_of  # noqa: PLC0415 - only for those who ask
+
     own = rules_of(status["rules"])
     judged = replace(own, held_memory_bytes=threshold.bytes or 0, held_memory_ratio=threshold.ratio or 0.0)
     return {
@@ -168,11 +165,15 @@ def _give_up(error: GuaError, tried: Sequence[Path], pid_file: Path, *, as_json:
         told = StatusUnknownError(str(error)) if isinstance(error, UnavailableError) else error
     if as_json:
         runs = False if isinstance(told, UnavailableError) else None
-        sys.stdout.write(json.dumps({"schema": SCHEMA, "running": runs, "problem": str(told)}, indent=2) + "\n")
+        sys.stdout.write(json.dumps({"schema": "gua.status/1", "running": runs, "problem": str(told)}, indent=2) + "\n")
     raise told from None
 
 
 def _agent_that_is_silent(tried: Sequence[Path], pid_file: Path) -> GuaError:
+    from gpu_usage_audit.agent.hostlock import HostLock  # noqa: PLC0415 - only where nobody answers
+    from gpu_usage_audit.cli.stop import running  # noqa: PLC0415 - as above
+    from gpu_usage_audit.procfs.reader import ProcFs  # noqa: PLC0415 - as above
+
     try:
         agent = running(pid_file, ProcFs())
     except UnavailableError as error:
