@@ -1,295 +1,414 @@
+"""What a landing does with what a receiver answers: the same over HTTP and gRPC."""
+
 from __future__ import annotations
 
-import gzip
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from ssl import SSLCertVerificationError
-from urllib.error import URLError
 
 import pytest
-from google.rpc.status_pb2 import Status
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-    ExportMetricsServiceResponse,
-)
 
-from gpu_usage_audit.core.compression import compress
-from gpu_usage_audit.core.errors import TransientError, UnavailableError, UsageError
+from fakes.otlp import Answer, GrpcReceiver, HttpReceiver, Receiver
+from fakes.spooled import spooled
+from gpu_usage_audit.core.errors import TransientError, UnavailableError
 from gpu_usage_audit.core.ports import SpooledTick
-from gpu_usage_audit.core.tick import CardReading, Origin, Source, Tick
-from gpu_usage_audit.otlp import endpoint
-from gpu_usage_audit.otlp.encode import encode
-from gpu_usage_audit.otlp.post import Answer, Request
 from gpu_usage_audit.otlp.retry import send_with_retry
-from gpu_usage_audit.otlp.send import HttpEndpoint
+from gpu_usage_audit.otlp.send import Endpoint, open_endpoint
 
-URL = "http://localhost:4318"
-OK = Answer(status=200, retry_after=None, body=b"")
-
-
-def spooled(number: int, length: int | None = None) -> SpooledTick:
-    card = CardReading(uuid="GPU-1", duration_ms=1, gpu_time_ms=1)
-    raw = encode(
-        Tick(
-            ts_ms=1_774_413_000_000 + number,
-            origin=Origin(host=f"host-{number}", source=Source.IMPORT, interval_ms=1000),
-            cards=(card,),
-        )
-    )
-    return SpooledTick(id=number, ts_ms=number, raw_length=length or len(raw), blob=compress(raw))
+PROTOCOL = {HttpReceiver: "http/protobuf", GrpcReceiver: "grpc"}
+BUSY = {HttpReceiver: 503, GrpcReceiver: "UNAVAILABLE"}
 
 
-def hosts_in(request: Request) -> list[int]:
-    message = ExportMetricsServiceRequest.FromString(gzip.decompress(request.body))
-    return [
-        int(pair.value.string_value.removeprefix("host-"))
-        for resource_metrics in message.resource_metrics
-        for pair in resource_metrics.resource.attributes
-        if pair.key == "host.name"
-    ]
+@pytest.fixture(params=PROTOCOL, ids=PROTOCOL.values())
+def receiver(request: pytest.FixtureRequest) -> Iterator[Receiver]:
+    with request.param() as serving:
+        yield serving
 
 
-@dataclass
-class Receiver:
-    """Takes requests unless they hold a tick in ``bad``; answers from ``script`` first."""
-
-    bad: tuple[int, ...] = ()
-    script: list[Answer | Exception] = field(default_factory=list)
-    requests: list[list[int]] = field(default_factory=list)
-    waits: list[float] = field(default_factory=list)
-
-    def post(self, request: Request) -> Answer:
-        self.requests.append(hosts_in(request))
-        if self.script:
-            answer = self.script.pop(0)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-        if set(self.requests[-1]) & set(self.bad):
-            return Answer(status=400, retry_after=None, body=Status(message="broken").SerializeToString())
-        return OK
-
-    def endpoint(self, **environ: str) -> HttpEndpoint:
-        return HttpEndpoint(URL, environ=environ, patience_seconds=60, post=self.post, sleep=self.waits.append)
+def opened(receiver: Receiver, *, waits: list[float] | None = None, **environ: str) -> Endpoint:
+    """Return an endpoint with 60 s of patience if ``waits`` are to be kept, else with none."""
+    settings = {"OTEL_EXPORTER_OTLP_PROTOCOL": PROTOCOL[type(receiver)], **environ}
+    if waits is None:
+        return open_endpoint(receiver.url, environ=settings, patience_seconds=0)
+    return open_endpoint(receiver.url, environ=settings, sleep=waits.append)
 
 
-def answer(status: int, retry_after: str | None = None, body: bytes = b"") -> Answer:
-    return Answer(status=status, retry_after=retry_after, body=body)
+def hosts(receiver: Receiver) -> list[list[int]]:
+    return [[int(host.removeprefix("host-")) for host in request.hosts] for request in receiver.requests]
 
 
-def test_a_batch_is_one_request_of_all_its_ticks() -> None:
-    receiver = Receiver()
-    assert receiver.endpoint().land([spooled(1), spooled(2), spooled(3)]) == []
-    assert receiver.requests == [[1, 2, 3]]
+def test_a_batch_is_one_request_of_all_its_ticks(receiver: Receiver) -> None:
+    landing = opened(receiver)
+    assert landing.land([spooled(1), spooled(2), spooled(3)]) == []
+    assert hosts(receiver) == [[1, 2, 3]]
+    landing.close()
 
 
-def test_a_request_holds_at_most_4_mib_unless_one_tick_is_larger() -> None:
-    receiver = Receiver()
-    lengths = (3 * 2**20, 2**20, 1, 5 * 2**20)
-    receiver.endpoint().land([spooled(number, length) for number, length in enumerate(lengths)])
-    assert receiver.requests == [[0, 1], [2], [3]]
+def test_a_request_is_limited_unless_one_tick_is_larger(receiver: Receiver) -> None:
+    mib = {HttpReceiver: 2**20, GrpcReceiver: 2**19}[type(receiver)]
+    landing = opened(receiver)
+    landing.land([spooled(number, length) for number, length in enumerate((3 * mib, mib, 1, 5 * mib))])
+    assert hosts(receiver) == [[0, 1], [2], [3]]
+    landing.close()
 
 
-def test_only_the_ticks_at_fault_are_refused() -> None:
-    receiver = Receiver(bad=(2, 7))
-    landing = receiver.endpoint()
+def test_only_the_ticks_at_fault_are_refused(receiver: Receiver) -> None:
+    receiver.bad = {"host-2", "host-7"}
+    landing = opened(receiver)
     refused = landing.land([spooled(number) for number in range(8)])
     assert [tick.id for tick in refused] == [2, 7]
-    assert landing.rejected_reason == "http://localhost:4318/v1/metrics answered 400 (broken)"
-    taken = [number for request in receiver.requests if not set(request) & {2, 7} for number in request]
+    assert str(landing.rejected_reason).startswith(f"{landing.shown} answered ")
+    assert "broken" in str(landing.rejected_reason)
+    taken = [number for request in hosts(receiver) if not {2, 7} & {*request} for number in request]
     assert taken == [0, 1, 3, 4, 5, 6]
+    landing.close()
 
 
-def test_a_damaged_blob_is_refused_without_asking() -> None:
-    receiver = Receiver()
+def test_a_damaged_blob_is_refused_without_asking(receiver: Receiver) -> None:
     damaged = SpooledTick(id=2, ts_ms=2, raw_length=10, blob=b"damaged")
-    assert receiver.endpoint().land([spooled(1), damaged, spooled(3)]) == [damaged]
-    assert receiver.requests == [[1, 3]]
+    landing = opened(receiver)
+    assert landing.land([spooled(1), damaged, spooled(3)]) == [damaged]
+    assert hosts(receiver) == [[1, 3]]
+    landing.close()
 
 
-def test_an_endpoint_that_refuses_even_an_empty_request_is_the_wrong_one_and_no_tick_is_given_up() -> None:
-    receiver = Receiver(script=[answer(400)] * 3)
+def test_an_endpoint_that_refuses_even_an_empty_request_is_the_wrong_one_and_no_tick_is_given_up(
+    receiver: Receiver,
+) -> None:
+    receiver.script = [receiver.refusal] * 2
+    landing = opened(receiver)
     with pytest.raises(UnavailableError, match="even to an empty request"):
-        receiver.endpoint().land([spooled(1)])
+        landing.land([spooled(1), spooled(2)])
+    assert hosts(receiver) == [[1, 2], []]
+    landing.close()
 
 
-@pytest.mark.parametrize("failure", [answer(code) for code in (429, 500, 502, 503, 504)] + [ConnectionRefusedError()])
-def test_what_may_pass_is_tried_again(failure: Answer | Exception) -> None:
-    receiver = Receiver(script=[failure, failure])
-    assert receiver.endpoint().land([spooled(1)]) == []
-    assert receiver.requests == [[1]] * 3
-    assert len(receiver.waits) == 2
-
-
-def test_the_wait_is_what_the_server_asks_for() -> None:
-    receiver = Receiver(script=[answer(429, "7")])
-    receiver.endpoint().land([spooled(1)])
-    assert receiver.waits == [7.0]
-
-
-def test_a_server_that_asks_for_more_than_the_patience_is_given_up_at_once() -> None:
-    receiver = Receiver(script=[answer(503, "3600")])
-    with pytest.raises(TransientError, match="503") as raised:
-        receiver.endpoint().land([spooled(1)])
-    assert raised.value.retry_after_seconds == 3600
-    assert receiver.waits == []
-
-
-def test_a_retry_after_may_be_a_past_date_or_nonsense() -> None:
-    receiver = Receiver(script=[answer(429, "Wed, 21 Oct 2015 07:28:00 GMT"), answer(429, "soon")])
-    receiver.endpoint().land([spooled(1)])
-    assert all(wait <= 1 for wait in receiver.waits)
+@pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
+def test_a_status_that_may_pass_is_tried_again(code: int) -> None:
+    with HttpReceiver() as receiver:
+        receiver.script = [Answer(status=code)] * 2
+        waits: list[float] = []
+        landing = opened(receiver, waits=waits)
+        assert landing.land([spooled(1)]) == []
+        assert hosts(receiver) == [[1]] * 3
+        assert len(waits) == 2
+        landing.close()
 
 
 @pytest.mark.parametrize(
-    ("failure", "says"),
+    "code",
     [
-        (answer(404, body=b"<html>nginx</html>"), r"404 Not Found: check the URL"),
-        (answer(307), r"307 Temporary Redirect: check the URL"),
-        (answer(401), r"401 Unauthorized: set OTEL_EXPORTER_OTLP_HEADERS"),
-        (URLError(SSLCertVerificationError("self-signed")), r"certificate is not trusted"),
+        "UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED", "CANCELLED", "OUT_OF_RANGE", "DATA_LOSS",
+        "INTERNAL", "UNKNOWN",
+    ],
+)  # fmt: skip
+def test_a_code_that_may_pass_is_tried_again(code: str) -> None:
+    with GrpcReceiver() as receiver:
+        receiver.script = [Answer(status=code)] * 2
+        waits: list[float] = []
+        landing = opened(receiver, waits=waits)
+        assert landing.land([spooled(1)]) == []
+        assert hosts(receiver) == [[1]] * 3
+        assert len(waits) == 2
+        landing.close()
+
+
+@pytest.mark.parametrize("code", [400, 413, 422])
+def test_a_status_that_is_about_the_content_refuses_the_tick(code: int) -> None:
+    with HttpReceiver(refusal_status=code) as receiver:
+        receiver.bad = {"host-1"}
+        landing = opened(receiver)
+        assert [tick.id for tick in landing.land([spooled(1), spooled(2)])] == [1]
+        landing.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("INVALID_ARGUMENT", ""),
+        ("RESOURCE_EXHAUSTED", "grpc: received message larger than max (5000000 vs. 4194304)"),
+        ("INTERNAL", "grpc: error unmarshalling request: proto: cannot parse invalid wire-format data"),
     ],
 )
-def test_a_wrong_endpoint_is_said_in_one_line_and_not_tried_again(failure: Answer | Exception, says: str) -> None:
-    receiver = Receiver(script=[failure])
-    with pytest.raises(UnavailableError, match=says) as raised:
-        receiver.endpoint().land([spooled(1)])
-    assert not isinstance(raised.value, TransientError)
-    assert "\n" not in str(raised.value)
-    assert receiver.requests == [[1]]
+def test_a_code_that_is_about_the_content_refuses_the_tick(code: str, message: str) -> None:
+    with GrpcReceiver() as receiver:
+        receiver.bad, receiver.refusal = {"host-1"}, Answer(status=code, message=message)
+        landing = opened(receiver)
+        assert [tick.id for tick in landing.land([spooled(1), spooled(2)])] == [1]
+        landing.close()
 
 
-def test_points_that_were_left_out_of_a_taken_request_are_told() -> None:
-    body = ExportMetricsServiceResponse()
-    body.partial_success.rejected_data_points = 3
-    body.partial_success.error_message = "too old"
-    landing = Receiver(script=[answer(200, body=body.SerializeToString())]).endpoint()
+def test_a_request_that_a_real_grpc_server_finds_too_large_is_halved() -> None:
+    with GrpcReceiver(max_message_bytes=1000) as receiver:
+        landing = opened(receiver, OTEL_EXPORTER_OTLP_COMPRESSION="none")
+        assert landing.land([spooled(number) for number in range(4)]) == []
+        assert sorted(number for request in hosts(receiver) for number in request) == [*range(4)]
+        assert "larger than max" in str(landing.rejected_reason)
+        landing.close()
+
+
+def test_the_wait_is_what_the_server_asks_for(receiver: Receiver) -> None:
+    receiver.script = [Answer(status=BUSY[type(receiver)], retry_after=7)]
+    waits: list[float] = []
+    landing = opened(receiver, waits=waits)
+    landing.land([spooled(1)])
+    assert waits == [7.0]
+    landing.close()
+
+
+def test_a_server_that_asks_for_more_than_the_patience_is_given_up_at_once(receiver: Receiver) -> None:
+    receiver.script = [Answer(status=BUSY[type(receiver)], retry_after=3600)]
+    waits: list[float] = []
+    landing = opened(receiver, waits=waits)
+    with pytest.raises(TransientError) as raised:
+        landing.land([spooled(1)])
+    assert raised.value.retry_after_seconds == 3600
+    assert waits == []
+    landing.close()
+
+
+@pytest.mark.parametrize("retry_after", ["Wed, 21 Oct 2015 07:28:00 GMT", "soon", "-1", "1e400", ""])
+def test_a_retry_after_may_be_a_past_date_or_nonsense(retry_after: str) -> None:
+    with HttpReceiver() as receiver:
+        receiver.script = [Answer(status=429, retry_after=retry_after)]
+        waits: list[float] = []
+        landing = opened(receiver, waits=waits)
+        landing.land([spooled(1)])
+        assert all(wait <= 1 for wait in waits)
+        landing.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (Answer(status=404, body=b"<html>nginx</html>"), r"404 Not Found: check the URL"),
+        (Answer(status=401), r"401 Unauthorized: set OTEL_EXPORTER_OTLP_HEADERS"),
+        (Answer(status=403, message="no\nright"), r"403 \(no right\): set OTEL_EXPORTER_OTLP_HEADERS"),
+        (Answer(status=307, headers={"Location": "/elsewhere"}), r"307 Temporary Redirect: check the URL"),
+        (Answer(status=302, headers={"Location": "/elsewhere"}), r"302 Found: check the URL"),
+        (Answer(status=799), r"799 \(unknown\): check the URL"),
+    ],
+)
+def test_a_wrong_url_is_said_in_one_line_and_not_tried_again(answer: Answer, says: str) -> None:
+    with HttpReceiver() as receiver:
+        receiver.script = [answer]
+        landing = opened(receiver, waits=[])
+        with pytest.raises(UnavailableError, match=says) as raised:
+            landing.land([spooled(1)])
+        assert not isinstance(raised.value, TransientError)
+        assert "\n" not in str(raised.value)
+        assert hosts(receiver) == [[1]]
+        landing.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("UNAUTHENTICATED", "set OTEL_EXPORTER_OTLP_HEADERS"),
+        ("PERMISSION_DENIED", "set OTEL_EXPORTER_OTLP_HEADERS"),
+        ("UNIMPLEMENTED", "an OTLP/gRPC receiver listens on port 4317"),
+        ("NOT_FOUND", "check the address"),
+    ],
+)
+def test_a_wrong_address_is_said_in_one_line_and_not_tried_again(code: str, says: str) -> None:
+    with GrpcReceiver() as receiver:
+        receiver.script = [Answer(status=code, message="a\nb")]
+        landing = opened(receiver, waits=[])
+        with pytest.raises(UnavailableError, match=says) as raised:
+            landing.land([spooled(1)])
+        assert not isinstance(raised.value, TransientError)
+        assert "\n" not in str(raised.value)
+        assert hosts(receiver) == [[1]]
+        landing.close()
+
+
+def test_points_that_were_left_out_of_a_taken_request_are_told(receiver: Receiver) -> None:
+    receiver.script = [Answer(rejected_points=3, message="too old"), Answer(rejected_points=2, message="too new")]
+    landing = opened(receiver)
     assert landing.land([spooled(1)]) == []
     assert (landing.rejected_points, landing.rejected_reason) == (3, "too old")
+    landing.land([spooled(1)])
+    assert (landing.rejected_points, landing.rejected_reason) == (5, "too new")
+    landing.close()
 
 
-@pytest.mark.parametrize(
-    ("url", "posted"),
-    [
-        ("http://localhost:4318", "http://localhost:4318/v1/metrics"),
-        ("https://otel.example/", "https://otel.example/v1/metrics"),
-        ("https://otel.example/otlp/v1/metrics", "https://otel.example/otlp/v1/metrics"),
-        ("http://[::1]:4318", "http://[::1]:4318/v1/metrics"),
-    ],
-)
-def test_the_path_of_metrics_is_appended_to_a_bare_url(url: str, posted: str) -> None:
-    assert endpoint.metrics_url(url) == posted
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["", "localhost:4318", "grpc://localhost", "http://", "http://a:b", "http://a:99999", "http://a b", "http://[x"],
-)
-def test_what_is_no_http_url_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="http://localhost:4318"):
-        endpoint.metrics_url(url)
-
-
-def test_a_password_in_the_url_is_refused_and_not_repeated() -> None:
-    with pytest.raises(UsageError) as raised:
-        endpoint.metrics_url("https://ada:secret@otel.example")
-    assert "secret" not in str(raised.value)
-
-
-def test_headers_and_timeout_come_from_the_environment() -> None:
-    environ = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20abc", "OTEL_EXPORTER_OTLP_TIMEOUT": "2500"}
-    assert endpoint.headers(environ) == {"authorization": "Bearer abc"}
-    assert endpoint.timeout_seconds(environ) == 2.5
-    assert endpoint.timeout_seconds({}) == 10
-
-
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("OTEL_EXPORTER_OTLP_HEADERS", "a=b%0d%0ac"),
-        ("OTEL_EXPORTER_OTLP_HEADERS", "nothing"),
-        ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
-        ("OTEL_EXPORTER_OTLP_TIMEOUT", "0"),
-    ],
-)
-def test_a_variable_that_cannot_be_used_is_named(variable: str, value: str) -> None:
-    with pytest.raises(UsageError, match=variable):
-        HttpEndpoint(URL, environ={variable: value})
-
-
-def test_waits_grow_are_jittered_and_end_with_the_patience() -> None:
-    clock = [0.0]
-    waits: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        waits.append(seconds)
-        clock[0] += seconds
-
-    def down() -> None:
-        msg = "down"
-        raise TransientError(msg)
-
-    with pytest.raises(TransientError):
-        send_with_retry(down, patience_seconds=10, sleep=sleep, monotonic=lambda: clock[0], jitter=lambda: 1.0)
-    assert waits == [0.5, 1.0, 2.0, 4.0]
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.seen.append((self.path, dict(self.headers)))
-        status, headers = self.server.script.pop(0)
-        self.send_response(status)
-        for key, value in headers.items():
-            self.send_header(key, value)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def server() -> Iterator[HTTPServer]:
-    with HTTPServer(("127.0.0.1", 0), _Handler) as serving:
-        serving.seen, serving.script = [], []
-        thread = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield serving
-        serving.shutdown()
-        thread.join()
-
-
-def test_the_request_reaches_a_real_server_and_its_answers_are_understood(server: HTTPServer) -> None:
-    server.script += [(503, {"Retry-After": "3"}), (200, {})]
-    waits: list[float] = []
-    url = f"http://127.0.0.1:{server.server_port}"
-    landing = HttpEndpoint(url, environ={"OTEL_EXPORTER_OTLP_HEADERS": "x-team=lab"}, sleep=waits.append)
-    assert landing.land([spooled(1)]) == []
-    assert waits == [3.0]
-    (path, headers) = server.seen[-1]
-    assert path == "/v1/metrics"
-    assert headers["Content-Type"] == "application/x-protobuf"
-    assert headers["Content-Encoding"] == "gzip"
-    assert {key.lower(): value for key, value in headers.items()}["x-team"] == "lab"
-
-
-def test_a_redirect_is_not_followed(server: HTTPServer) -> None:
-    url = f"http://127.0.0.1:{server.server_port}"
-    server.script += [(302, {"Location": url + "/elsewhere"})]
-    with pytest.raises(UnavailableError, match="302"):
-        HttpEndpoint(url, environ={}).land([spooled(1)])
-    assert len(server.seen) == 1
-
-
-def test_a_closed_port_is_transient_and_named() -> None:
+def test_a_closed_port_is_transient_and_named(receiver: Receiver) -> None:
     with socket.socket() as bound:  # bound and not listening: nobody else can take the port, nobody answers
         bound.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        environ = {"OTEL_EXPORTER_OTLP_PROTOCOL": PROTOCOL[type(receiver)]}
+        landing = open_endpoint(url, environ=environ, patience_seconds=0)
+        with pytest.raises(TransientError, match=rf"cannot reach {url}.* \(.*Connection refused"):
+            landing.land([spooled(1)])
+        landing.close()
+
+
+def test_a_host_that_nobody_knows_is_transient_and_named(receiver: Receiver) -> None:
+    environ = {"OTEL_EXPORTER_OTLP_PROTOCOL": PROTOCOL[type(receiver)]}
+    landing = open_endpoint("http://nobody.invalid:4000", environ=environ, patience_seconds=0)
+    with pytest.raises(TransientError, match=r"(cannot reach|did not answer)") as raised:
+        landing.land([spooled(1)])
+    assert "nobody.invalid" in str(raised.value)
+    landing.close()
+
+
+def test_a_receiver_that_comes_back_is_found_at_the_next_attempt(receiver: Receiver) -> None:
+    landing = opened(receiver)
+    landing.land([spooled(1)])
+    receiver.close()
+    with pytest.raises(TransientError):
+        landing.land([spooled(2)])
+    with type(receiver)(port=receiver.port) as again:
+        assert landing.land([spooled(2)]) == []
+        assert hosts(again) == [[2]]
+    landing.close()
+
+
+class TestTime:
+    def test_a_slow_receiver_is_given_up_after_the_timeout(self, receiver: Receiver) -> None:
+        receiver.script = [Answer(delay_seconds=20)]
+        landing = opened(receiver, OTEL_EXPORTER_OTLP_TIMEOUT="300")
+        began = time.monotonic()
+        with pytest.raises(TransientError, match=r"did not answer within 0\.3 s"):
+            landing.land([spooled(1)])
+        assert time.monotonic() - began < 3
+        landing.close()
+
+    def test_a_receiver_that_trickles_its_answer_is_given_up_after_the_timeout(self) -> None:
+        with HttpReceiver() as receiver:
+            receiver.script = [Answer(body=b"x" * 1000, dribble_seconds=0.1)]
+            landing = opened(receiver, OTEL_EXPORTER_OTLP_TIMEOUT="300")
+            began = time.monotonic()
+            with pytest.raises(TransientError, match=r"did not answer within 0\.3 s"):
+                landing.land([spooled(1)])
+            assert time.monotonic() - began < 3
+            landing.close()
+
+    def test_closing_ends_the_request_in_progress(self, receiver: Receiver) -> None:
+        receiver.script = [Answer(delay_seconds=20)]
+        landing = opened(receiver)
+        raised: list[UnavailableError] = []
+
+        def land() -> None:
+            try:
+                landing.land([spooled(1)])
+            except UnavailableError as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=land)
+        thread.start()
+        while not receiver.requests:
+            time.sleep(0.01)
+        landing.close()
+        thread.join(3)
+        assert not thread.is_alive()
+        assert len(raised) == 1
+
+    def test_closing_ends_the_waiting(self, receiver: Receiver) -> None:
+        receiver.script = [Answer(status=BUSY[type(receiver)], retry_after=50)]
+        environ = {"OTEL_EXPORTER_OTLP_PROTOCOL": PROTOCOL[type(receiver)]}
+        landing = open_endpoint(receiver.url, environ=environ)
+        closer = threading.Timer(0.2, landing.close)
+        closer.start()
+        began = time.monotonic()
+        with pytest.raises(UnavailableError, match="delivery was stopped"):
+            landing.land([spooled(1)])
+        assert time.monotonic() - began < 3
+        closer.join()
+
+    def test_what_is_closed_sends_nothing(self, receiver: Receiver) -> None:
+        landing = opened(receiver)
+        landing.close()
+        landing.close()
+        with pytest.raises(UnavailableError, match="delivery was stopped"):
+            landing.land([spooled(1)])
+        assert receiver.requests == []
+
+    def test_waits_grow_are_jittered_and_end_with_the_patience(self) -> None:
+        clock = [0.0]
+        waits: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            clock[0] += seconds
+
+        def down() -> None:
+            msg = "down"
+            raise TransientError(msg)
+
+        with pytest.raises(TransientError):
+            send_with_retry(down, patience_seconds=10, sleep=sleep, monotonic=lambda: clock[0], jitter=lambda: 1.0)
+        assert waits == [0.5, 1.0, 2.0, 4.0]
+
+
+class TestWire:
+    def test_headers_path_and_compression_are_those_of_otlp(self) -> None:
+        with HttpReceiver() as receiver:
+            landing = opened(receiver, OTEL_EXPORTER_OTLP_HEADERS="X-Team=lab,authorization=Bearer%20abc")
+            landing.land([spooled(1)])
+            (request,) = receiver.requests
+            assert request.path == "/v1/metrics"
+            sent = {name: request.headers.get(name) for name in ("x-team", "authorization", "user-agent")}
+            assert sent == {"x-team": "lab", "authorization": "Bearer abc", "user-agent": "gpu-usage-audit"}
+            assert request.headers["content-type"] == "application/x-protobuf"
+            assert request.headers["content-encoding"] == "gzip"
+            landing.close()
+
+    def test_metadata_are_the_headers_over_grpc(self) -> None:
+        with GrpcReceiver() as receiver:
+            landing = opened(receiver, OTEL_EXPORTER_OTLP_HEADERS="X-Team=lab,authorization=Bearer%20abc")
+            landing.land([spooled(1)])
+            (request,) = receiver.requests
+            assert (request.headers["x-team"], request.headers["authorization"]) == ("lab", "Bearer abc")
+            assert request.headers["user-agent"].startswith("gpu-usage-audit ")
+            landing.close()
+
+    @pytest.mark.parametrize(("compression", "encoding"), [("none", None), ("deflate", "deflate"), ("gzip", "gzip")])
+    def test_the_compression_is_the_one_that_was_set(self, compression: str, encoding: str | None) -> None:
+        with HttpReceiver() as receiver:
+            landing = opened(receiver, OTEL_EXPORTER_OTLP_COMPRESSION=compression)
+            landing.land([spooled(1)])
+            assert receiver.requests[0].headers.get("content-encoding") == encoding
+            assert hosts(receiver) == [[1]]
+            landing.close()
+
+    def test_one_connection_serves_many_requests(self) -> None:
+        with HttpReceiver() as receiver:
+            landing = opened(receiver)
+            for number in range(5):
+                landing.land([spooled(number)])
+            assert len(receiver.requests) == 5
+            assert receiver.connections == 1
+            landing.close()
+
+    def test_a_password_of_netrc_is_not_sent(
+        self, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        netrc = tmp_path_factory.mktemp("home") / "netrc"
+        netrc.write_text("machine 127.0.0.1 login ada password secret\n")
+        monkeypatch.setenv("NETRC", str(netrc))
+        with HttpReceiver() as receiver:
+            landing = opened(receiver)
+            landing.land([spooled(1)])
+            assert "authorization" not in receiver.requests[0].headers
+            landing.close()
+
+    def test_the_proxy_of_the_environment_is_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with HttpReceiver() as proxy:
+            monkeypatch.setenv("http_proxy", proxy.url)
+            monkeypatch.setenv("no_proxy", "")
+            landing = open_endpoint("http://collector.example:4318", environ={}, patience_seconds=0)
+            assert landing.land([spooled(1)]) == []
+            assert proxy.requests[0].path == "http://collector.example:4318/v1/metrics"
+            landing.close()
+
+    def test_a_receiver_of_the_other_protocol_ends_in_one_line(self, receiver: Receiver) -> None:
+        other = {"http/protobuf": "grpc", "grpc": "http/protobuf"}[PROTOCOL[type(receiver)]]
+        landing = opened(receiver, OTEL_EXPORTER_OTLP_PROTOCOL=other)
         with pytest.raises(
-            TransientError, match=r"cannot reach http://127\.0\.0\.1:\d+/v1/metrics \(Connection refused"
-        ):
-            HttpEndpoint(url, environ={}, patience_seconds=0).land([spooled(1)])
+            UnavailableError, match=rf"is not .*OTEL_EXPORTER_OTLP_PROTOCOL={PROTOCOL[type(receiver)]}"
+        ) as raised:
+            landing.land([spooled(1)])
+        assert "\n" not in str(raised.value)
+        landing.close()

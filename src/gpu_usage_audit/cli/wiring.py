@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -178,9 +178,10 @@ def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None,
 @contextmanager
 def _landing(store: str | None, endpoint: str | None) -> Iterator[tuple[Landing, str]]:
     if endpoint:
-        from gpu_usage_audit.otlp.send import HttpEndpoint  # noqa: PLC0415 - protobuf, only for those who send
+        from gpu_usage_audit.otlp.send import open_endpoint  # noqa: PLC0415 - an exporter, only for those who send
 
-        yield HttpEndpoint(endpoint, environ=os.environ), endpoint
+        with closing(open_endpoint(endpoint, environ=os.environ)) as opened:
+            yield opened, endpoint
         return
     with open_writer(store) as opened:
         yield opened, str(opened.dsn)

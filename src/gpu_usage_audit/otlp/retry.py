@@ -19,7 +19,7 @@ def send_with_retry(
     attempt: Callable[[], T],
     *,
     patience_seconds: float,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], object] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
     jitter: Callable[[], float] = random.random,
 ) -> T:
