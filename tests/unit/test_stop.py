@@ -174,20 +174,21 @@ def test_a_symbolic_link_ends_nobody(home: Path) -> None:
     agent.process.wait()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-def test_a_user_cannot_make_root_end_somebody_elses_process(home: Path) -> None:
-    victim = subprocess.Popen(["sleep", "60"])
-    path = home / "agent.pid"
-    path.write_text(json.dumps(record(victim.pid)))
-    os.chown(path, SOMEBODY, -1)
-    with path.open() as holder:
-        fcntl.flock(holder, fcntl.LOCK_EX)
-        believed = read_agent(path, start_ticks_of=lambda _pid: ticks(victim.pid), boot_id=ProcFs().boot_id())
-        assert believed is not None, "root looks at everybody's files"
-        assert main(["stop"]) == 0
-    assert victim.poll() is None
-    victim.kill()
-    victim.wait()
+if os.geteuid() == 0:  # nobody else can be, or own things of, another user
+
+    def test_a_user_cannot_make_root_end_somebody_elses_process(home: Path) -> None:
+        victim = subprocess.Popen(["sleep", "60"])
+        path = home / "agent.pid"
+        path.write_text(json.dumps(record(victim.pid)))
+        os.chown(path, SOMEBODY, -1)
+        with path.open() as holder:
+            fcntl.flock(holder, fcntl.LOCK_EX)
+            believed = read_agent(path, start_ticks_of=lambda _pid: ticks(victim.pid), boot_id=ProcFs().boot_id())
+            assert believed is not None, "root looks at everybody's files"
+            assert main(["stop"]) == 0
+        assert victim.poll() is None
+        victim.kill()
+        victim.wait()
 
 
 def ticks(pid: int) -> int | None:
@@ -195,38 +196,41 @@ def ticks(pid: int) -> int | None:
     return None if process is None else process.start_ticks
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-def test_root_stops_the_agent_of_a_user_and_a_user_not_that_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GUA_HOST_LOCK", f"gua-test-{uuid.uuid4()}")
-    with tempfile.TemporaryDirectory() as above:
-        place = Path(above) / "gua"
-        place.mkdir(mode=0o700)
-        Path(above).chmod(0o711)
-        os.chown(place, SOMEBODY, SOMEBODY)
-        theirs = Agent(place, "another user's")
-        assert main(["stop", "--state-dir", str(place)]) == 0
-        assert theirs.process.wait(timeout=5) == 0
+if os.geteuid() == 0:  # nobody else can be, or own things of, another user
 
-        Path(above).chmod(0o755)
-        place.chmod(0o755)
-        roots = Agent(place)
-        (place / "agent.pid").chmod(0o644)
-        script = (
-            "import os, sys\nfrom pathlib import Path\nfrom gpu_usage_audit.cli import stop\n"
-            "from gpu_usage_audit.core.errors import UnavailableError\n"
-            "os.setuid(65534)\n"  # only now: this Python may lie where the user cannot read
-            "try:\n    stop.command(state_dir=Path(sys.argv[1]))\n"
-            "except UnavailableError as error:\n    print(error)\n"
-        )
-        command = [sys.executable, "-c", script, str(place)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-        assert done.stdout.startswith(f"the agent (pid {roots.pid}) belongs to root: sudo gua stop --pid-file {place}")
-        (place / "agent.pid").chmod(0o600)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-        assert done.stdout.startswith(f"may not read {place}/agent.pid: it belongs to another user")
-        assert roots.process.poll() is None
-        roots.process.kill()
-        roots.process.wait()
+    def test_root_stops_the_agent_of_a_user_and_a_user_not_that_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("GUA_HOST_LOCK", f"gua-test-{uuid.uuid4()}")
+        with tempfile.TemporaryDirectory() as above:
+            place = Path(above) / "gua"
+            place.mkdir(mode=0o700)
+            Path(above).chmod(0o711)
+            os.chown(place, SOMEBODY, SOMEBODY)
+            theirs = Agent(place, "another user's")
+            assert main(["stop", "--state-dir", str(place)]) == 0
+            assert theirs.process.wait(timeout=5) == 0
+
+            Path(above).chmod(0o755)
+            place.chmod(0o755)
+            roots = Agent(place)
+            (place / "agent.pid").chmod(0o644)
+            script = (
+                "import os, sys\nfrom pathlib import Path\nfrom gpu_usage_audit.cli import stop\n"
+                "from gpu_usage_audit.core.errors import UnavailableError\n"
+                "os.setuid(65534)\n"  # only now: this Python may lie where the user cannot read
+                "try:\n    stop.command(state_dir=Path(sys.argv[1]))\n"
+                "except UnavailableError as error:\n    print(error)\n"
+            )
+            command = [sys.executable, "-c", script, str(place)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+            assert done.stdout.startswith(
+                f"the agent (pid {roots.pid}) belongs to root: sudo gua stop --pid-file {place}"
+            )
+            (place / "agent.pid").chmod(0o600)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+            assert done.stdout.startswith(f"may not read {place}/agent.pid: it belongs to another user")
+            assert roots.process.poll() is None
+            roots.process.kill()
+            roots.process.wait()
 
 
 def test_a_kernel_without_process_descriptors_is_served_too(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
