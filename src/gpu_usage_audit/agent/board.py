@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gpu_usage_audit.agent.current import Standing, card_status, follow, in_order
@@ -70,7 +70,7 @@ class _LastTick:
 
 @dataclass(kw_only=True, slots=True)
 class _State:
-    """Everything that changes; only touched with the lock held."""
+    """What the loop tells; only touched with the lock held. ``cards`` and ``seen`` are made anew by each tick."""
 
     made: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
@@ -123,8 +123,8 @@ class Board:
             state.made += 1
             state.last = _LastTick(tick=tick, lateness_ms=lateness_ms, seen=now)
             state.cards = follow(state.cards, tick, self._rules)
-            state.seen.update((card.uuid, now) for card in tick.cards)
-            state.seen = {uuid: state.seen[uuid] for uuid in state.cards}
+            seen = state.seen | {card.uuid: now for card in tick.cards}
+            state.seen = {uuid: seen[uuid] for uuid in state.cards}
 
     def skipped(self, reason: str, times: int = 1) -> None:
         """Count grid points without a tick; the reasons are a few fixed words (waiting, too_soon, driver, missed)."""
@@ -164,42 +164,42 @@ class Board:
     def status(self) -> dict[str, Any]:
         """Return the status object "gua.status/1": times RFC 3339 UTC, ages in seconds, unknown as None."""
         figures, trouble = self._spool_figures()
-        now = self._now()
-        with self._lock:
-            state = self._state
-            uptime = self._age(self._born, now)
-            age = None if state.last is None else self._age(state.last.seen, now)
-            longest = STALLED_INTERVALS * self._interval_ms / 1000
-            return {
-                "schema": SCHEMA,
-                "running": True,
-                "stalled": (uptime if age is None else age) > longest,
-                "agent": {
-                    **self._agent,
-                    "uptime_seconds": uptime,
-                    "interval_seconds": self._interval_ms / 1000,
-                },
-                "last_tick": None if state.last is None else self._last_tick(state.last, now),
-                "ticks": {"made": state.made, "skipped": dict(sorted(state.skipped.items()))},
-                "spool": {
-                    "ticks": figures and figures.ticks,
-                    "bytes": figures and figures.bytes,
-                    "in_memory_ticks": figures and figures.in_memory_ticks,
-                    "dropped_ticks": figures and figures.dropped_ticks,
-                },
-                "destinations": [self._delivery(one, figures, now) for one in self._destinations.values()],
-                "errors": self._errors(),
-                "conditions": [*state.conditions.values(), *trouble],
-                "rules": {
-                    "active_utilization": self._rules.active_utilization,
-                    "held_memory_bytes": self._rules.held_memory_bytes,
-                    "held_memory_ratio": self._rules.held_memory_ratio,
-                },
-                "cards": [
-                    card_status(one, self._rules, age_seconds=self._age(state.seen[one.card.uuid], now))
-                    for one in in_order(state.cards)
-                ],
-            }
+        with self._lock:  # what is shown is put together after it: the loop must not wait for that
+            now = self._now()
+            state = replace(self._state, skipped=self._state.skipped.copy(), conditions=dict(self._state.conditions))
+            destinations = [replace(one) for one in self._destinations.values()]
+        uptime = self._age(self._born, now)
+        age = None if state.last is None else self._age(state.last.seen, now)
+        return {
+            "schema": SCHEMA,
+            "running": True,
+            "stalled": (uptime if age is None else age) > STALLED_INTERVALS * self._interval_ms / 1000,
+            "agent": {
+                **self._agent,
+                "uptime_seconds": uptime,
+                "interval_seconds": self._interval_ms / 1000,
+            },
+            "last_tick": None if state.last is None else self._last_tick(state.last, now),
+            "ticks": {"made": state.made, "skipped": dict(sorted(state.skipped.items()))},
+            "spool": {
+                "ticks": figures and figures.ticks,
+                "bytes": figures and figures.bytes,
+                "in_memory_ticks": figures and figures.in_memory_ticks,
+                "dropped_ticks": figures and figures.dropped_ticks,
+            },
+            "destinations": [self._delivery(one, figures, now) for one in destinations],
+            "errors": _errors(state.last),
+            "conditions": [*state.conditions.values(), *trouble],
+            "rules": {
+                "active_utilization": self._rules.active_utilization,
+                "held_memory_bytes": self._rules.held_memory_bytes,
+                "held_memory_ratio": self._rules.held_memory_ratio,
+            },
+            "cards": [
+                card_status(one, self._rules, age_seconds=self._age(state.seen[one.card.uuid], now))
+                for one in in_order(state.cards)
+            ],
+        }
 
     def _now(self) -> _Moment:
         return _Moment(wall_ms=self._clock.wall_ms(), monotonic_ms=self._clock.monotonic_ms())
@@ -248,8 +248,8 @@ class Board:
             oldest_ms = one.newest_ts_ms
         return None if waiting is None or oldest_ms is None else max(0, now.wall_ms - oldest_ms) / 1000
 
-    def _errors(self) -> list[dict[str, Any]]:
-        last = self._state.last
-        counts = () if last is None or last.tick.agent is None else last.tick.agent.errors
-        most = sorted(counts, key=lambda one: (-one.count, one.call, one.code))[:_MOST_ERRORS]
-        return [{"call": one.call, "code": one.code, "count": one.count} for one in most]
+
+def _errors(last: _LastTick | None) -> list[dict[str, Any]]:
+    counts = () if last is None or last.tick.agent is None else last.tick.agent.errors
+    most = sorted(counts, key=lambda one: (-one.count, one.call, one.code))[:_MOST_ERRORS]
+    return [{"call": one.call, "code": one.code, "count": one.count} for one in most]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -60,7 +61,7 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
     runs = "runs and is stalled" if status.get("stalled") is True else "runs"
     interval = _number(agent.get("interval_seconds"))
     yield from style.wrap(
-        f"The agent of {_text(agent.get('host'), style, 40)} {runs} since {_text(agent.get('started'), style)} "
+        f"The agent of {_text(agent.get('host'), style, 40)} {runs} since {_time(agent.get('started'), style)} "
         f"({span(_number(agent.get('uptime_seconds')))}): gua {_text(agent.get('version'), style)}, "
         f"pid {_text(agent.get('pid'), style)}, a tick every {NONE if interval is None else f'{interval:g}s'}",
         indent=0,
@@ -117,7 +118,7 @@ def _delivery(one: Mapping[str, Any], style: Style) -> str:
         text += f"; {_count(one.get('refused_ticks'))} refused for good"
     if one.get("last_error") is not None:
         now = "failing now" if one.get("failing") is True else "last failure"
-        text += f"; {now} ({_text(one.get('last_error_time'), style)}): {_text(one.get('last_error'), style, 200)}"
+        text += f"; {now} ({_time(one.get('last_error_time'), style)}): {_text(one.get('last_error'), style, 200)}"
     return text
 
 
@@ -180,7 +181,7 @@ def _figures(card: Mapping[str, Any], style: Style) -> tuple[str, ...]:
     name = card.get("name") if isinstance(card.get("name"), str) else card.get("uuid")
     return (
         _text(index, style, 6),
-        _text(name, style).removeprefix("NVIDIA ")[:_NAME_WIDTH],
+        style.name(_text(name, style).removeprefix("NVIDIA "), _NAME_WIDTH),
         _text(card.get("state"), style, 10),
         at_least + span(seconds),
         percent(_number(card.get("utilization"))),
@@ -252,6 +253,11 @@ def _number(value: object) -> float | None:
 def _count(value: object) -> str:
     number = _number(value)
     return NONE if number is None else f"{number:,.0f}"
+
+
+def _time(value: object, style: Style) -> str:
+    """Return an RFC 3339 time to the second."""
+    return re.sub(r"\.[0-9]+", "", _text(value, style, 32))
 
 
 def _text(value: object, style: Style, width: int | None = None) -> str:
