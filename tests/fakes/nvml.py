@@ -1,8 +1,9 @@
-# ruff: noqa: N802, N815 - the names are NVML's own
-"""A driver with cards of one's choice; every call can be made to fail with a code of NVML."""
+# ruff: noqa: N801, N802, N815 - the names are NVML's own
+"""A driver with cards of one's choice; every call can be made to fail with a code of NVML, or to hang."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -11,12 +12,16 @@ MIB = 2**20
 GIB = 2**30
 ALL_ONES_32 = 2**32 - 1
 ALL_ONES_64 = 2**64 - 1
+UNINITIALIZED = 1
+INVALID_ARGUMENT = 2
 NOT_SUPPORTED = 3
 NO_PERMISSION = 4
 NOT_FOUND = 6
+DRIVER_NOT_LOADED = 9
 FUNCTION_NOT_FOUND = 13
 GPU_IS_LOST = 15
 RESET_REQUIRED = 16
+RING = 100
 
 
 class FakeNvmlError(Exception):
@@ -41,6 +46,8 @@ class Use:
 
 @dataclass
 class Card:
+    """``hangs`` names calls that do not come back before their event is set; ``gpm`` is a counter in ms busy."""
+
     uuid: str
     name: str = "NVIDIA H100 80GB HBM3"
     total: int = 80 * GIB
@@ -60,48 +67,90 @@ class Card:
     mig: bool = False
     instances: list[Card | None] = field(default_factory=list)
     slices: int = 7
+    gpu_instance: int = 0
+    gpm_supported: bool = False
+    gpm_percent: float = 0.0
     faults: dict[str, int] = field(default_factory=dict)
+    hangs: dict[str, threading.Event] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A card at an index, while the driver stays open; or a MIG instance."""
+
+    opened: int
+    index: int
+    instance: int | None = None
 
 
 class FakeDriver:
     NVMLError: type[Exception] = FakeNvmlError
     nvmlMemory_v2 = 33554472
 
-    def __init__(self, *cards: Card, faults: dict[str, int] | None = None) -> None:
+    class c_nvmlGpmMetricsGet_t:
+        def __init__(self) -> None:
+            self.version = self.numMetrics = 0
+            self.sample1: object = None
+            self.sample2: object = None
+            self.metrics = [SimpleNamespace(metricId=0, nvmlReturn=0, value=0.0)]
+
+    def __init__(self, *cards: Card, faults: dict[str, int] | None = None, version: str = "570.86.15") -> None:
         self.cards = list(cards)
         self.faults = faults or {}
+        self.hangs: dict[str, threading.Event] = {}
+        self.version = version
         self.open = 0
+        self.opened = 0
         self.asked: list[tuple[str, int]] = []
+        self.samples: list[SimpleNamespace] = []
 
     def _card(self, call: str, handle: object) -> Card:
-        assert self.open == 1, f"{call} on a driver that is not open"
-        assert isinstance(handle, Card)
-        if call in handle.faults:
-            raise FakeNvmlError(handle.faults[call])
-        return handle
+        assert isinstance(handle, Handle)
+        if self.open != 1:
+            raise FakeNvmlError(UNINITIALIZED)
+        if handle.opened != self.opened or handle.index >= len(self.cards):
+            raise FakeNvmlError(INVALID_ARGUMENT)
+        card = self.cards[handle.index]
+        if handle.instance is not None:
+            instance = card.instances[handle.instance]
+            assert instance is not None
+            card = instance
+        return self._faulty(call, card)
+
+    def _faulty(self, call: str, card: Card) -> Card:
+        if call in card.hangs:
+            card.hangs[call].wait(30)
+        if call in card.faults:
+            raise FakeNvmlError(card.faults[call])
+        return card
 
     def _host(self, call: str) -> None:
+        if call in self.hangs:
+            self.hangs[call].wait(30)
         if call in self.faults:
             raise FakeNvmlError(self.faults[call])
 
     def nvmlInit(self) -> None:
         self._host("nvmlInit")
         self.open += 1
+        self.opened += 1
 
     def nvmlShutdown(self) -> None:
         self._host("nvmlShutdown")
+        assert self.open == 1
         self.open -= 1
 
     def nvmlSystemGetDriverVersion(self) -> str:
         self._host("nvmlSystemGetDriverVersion")
-        return "570.86.15"
+        return self.version
 
     def nvmlDeviceGetCount(self) -> int:
         self._host("nvmlDeviceGetCount")
         return len(self.cards)
 
     def nvmlDeviceGetHandleByIndex(self, index: int, /) -> object:
-        return self._card("nvmlDeviceGetHandleByIndex", self.cards[index])
+        self._card("nvmlDeviceGetHandleByIndex", Handle(self.opened, index))
+        return Handle(self.opened, index)
 
     def nvmlDeviceGetUUID(self, handle: object, /) -> str:
         return self._card("nvmlDeviceGetUUID", handle).uuid
@@ -139,7 +188,7 @@ class FakeDriver:
         self.asked.append(("nvmlDeviceGetSamples", since_us))
         ring = [
             SimpleNamespace(timeStamp=time_us, sampleValue=SimpleNamespace(uiVal=percent))
-            for time_us, percent in card.ring
+            for time_us, percent in card.ring[-RING:]
             if time_us > since_us
         ]
         if not ring:
@@ -165,6 +214,15 @@ class FakeDriver:
     def nvmlDeviceGetMPSComputeRunningProcesses_v3(self, handle: object, /) -> Sequence[Process]:
         return self._card("nvmlDeviceGetMPSComputeRunningProcesses_v3", handle).mps
 
+    def nvmlDeviceGetComputeRunningProcesses_v2(self, handle: object, /) -> Sequence[Process]:
+        return self._card("nvmlDeviceGetComputeRunningProcesses_v2", handle).compute
+
+    def nvmlDeviceGetGraphicsRunningProcesses_v2(self, handle: object, /) -> Sequence[Process]:
+        return self._card("nvmlDeviceGetGraphicsRunningProcesses_v2", handle).graphics
+
+    def nvmlDeviceGetMPSComputeRunningProcesses_v2(self, handle: object, /) -> Sequence[Process]:
+        return self._card("nvmlDeviceGetMPSComputeRunningProcesses_v2", handle).mps
+
     def nvmlDeviceGetProcessUtilization(self, handle: object, since_us: int, /) -> Sequence[Use]:
         card = self._card("nvmlDeviceGetProcessUtilization", handle)
         self.asked.append(("nvmlDeviceGetProcessUtilization", since_us))
@@ -182,10 +240,10 @@ class FakeDriver:
 
     def nvmlDeviceGetMigDeviceHandleByIndex(self, device: object, index: int, /) -> object:
         instances = self._card("nvmlDeviceGetMigDeviceHandleByIndex", device).instances
-        instance = instances[index] if index < len(instances) else None
-        if instance is None:
+        assert isinstance(device, Handle)
+        if index >= len(instances) or instances[index] is None:
             raise FakeNvmlError(NOT_FOUND)
-        return instance
+        return Handle(device.opened, device.index, index)
 
     def nvmlDeviceGetAttributes_v2(self, device: object, /) -> SimpleNamespace:
         return SimpleNamespace(computeInstanceSliceCount=self._card("nvmlDeviceGetAttributes_v2", device).slices)
@@ -196,3 +254,37 @@ class FakeDriver:
         if {4: 7, 3: 4}.get(profile) != card.slices:
             raise FakeNvmlError(NOT_SUPPORTED)
         return SimpleNamespace(sliceCount=card.slices)
+
+    def nvmlDeviceGetGpuInstanceId(self, device: object, /) -> int:
+        return self._card("nvmlDeviceGetGpuInstanceId", device).gpu_instance
+
+    def nvmlGpmQueryDeviceSupport(self, device: object, /) -> SimpleNamespace:
+        return SimpleNamespace(isSupportedDevice=int(self._card("nvmlGpmQueryDeviceSupport", device).gpm_supported))
+
+    def nvmlGpmSampleAlloc(self) -> object:
+        self._host("nvmlGpmSampleAlloc")
+        self.samples.append(SimpleNamespace(percent=None))
+        return self.samples[-1]
+
+    def nvmlGpmSampleFree(self, gpmSample: object, /) -> None:  # noqa: N803 - NVML's own name
+        assert self.open == 1
+        self.samples = [sample for sample in self.samples if sample is not gpmSample]
+
+    def nvmlGpmMigSampleGet(self, device: object, instance: int, sample: SimpleNamespace, /) -> SimpleNamespace:
+        card = self._card("nvmlGpmMigSampleGet", device)
+        of_instance = [one for one in card.instances if one is not None and one.gpu_instance == instance]
+        assert of_instance
+        assert any(one is sample for one in self.samples)
+        sample.percent = self._faulty("nvmlGpmMigSampleGet", of_instance[0]).gpm_percent
+        return sample
+
+    def nvmlGpmMetricsGet(self, request: c_nvmlGpmMetricsGet_t, /) -> c_nvmlGpmMetricsGet_t:
+        self._host("nvmlGpmMetricsGet")
+        assert (request.version, request.numMetrics, request.metrics[0].metricId) == (1, 1, 1)
+        before, after = request.sample1, request.sample2
+        assert isinstance(before, SimpleNamespace)
+        assert isinstance(after, SimpleNamespace)
+        assert before is not after
+        # What was busy between two samples is what the later one says: enough to tell which was taken when.
+        request.metrics[0] = SimpleNamespace(metricId=1, nvmlReturn=0, value=after.percent)
+        return request

@@ -90,7 +90,7 @@ def test_a_card_lost_later_keeps_the_name_by_which_it_was_known() -> None:
     card = Card("GPU-a")
     reader = NvmlReader(FakeClock(), FakeDriver(card, Card("GPU-b")))
     reader.read()
-    card.faults["nvmlDeviceGetHandleByIndex"] = GPU_IS_LOST
+    card.faults["nvmlDeviceGetUUID"] = GPU_IS_LOST
     cards, errors = reader.read()
     assert [(one.reading.uuid, one.reading.failed) for one in cards] == [("GPU-a", True), ("GPU-b", False)]
     assert errors[0].uuid == "GPU-a"
@@ -135,15 +135,18 @@ def test_a_host_whose_every_card_fails_is_refused_with_the_first_error() -> None
 
 
 def test_a_driver_that_failed_as_a_whole_is_opened_anew() -> None:
+    clock = FakeClock()
     driver = FakeDriver(Card("GPU-a"))
-    reader = NvmlReader(FakeClock(), driver)
+    reader = NvmlReader(clock, driver)
     reader.read()
     driver.faults = {"nvmlDeviceGetCount": 9}
-    with pytest.raises(UnavailableError):
-        reader.read()
+    (unknown,), errors = reader.read()
+    assert (unknown.reading.uuid, unknown.reading.failed, unknown.reading.utilization) == ("GPU-a", None, None)
+    assert set(errors) == {ReadError(call="nvmlDeviceGetCount", code="DRIVER_NOT_LOADED")}
     driver.faults = {}
-    cards, _ = reader.read()
-    assert len(cards) == 1
+    clock.advance(1000)
+    (known,), errors = reader.read()
+    assert (known.reading.failed, errors) == (False, [])
     reader.close()
     reader.close()
     assert driver.open == 0

@@ -18,7 +18,7 @@ def sample(start_ms: int, end_ms: int, utilization: float) -> UtilizationSample:
 
 def test_a_sample_covers_the_time_since_the_one_before_and_a_second_at_most() -> None:
     card = Card("GPU-a", ring=[(T, 10), (T + 200_000, 50), (T + 5 * SECOND_US, 130)])
-    (raw,), errors = NvmlReader(FakeClock(), FakeDriver(card)).read()
+    (raw,), errors = NvmlReader(FakeClock(wall_ms=T // 1000 + 5000), FakeDriver(card)).read()
     start_ms = T // 1000
     assert raw.samples == (
         sample(start_ms, start_ms + 200, 0.5),
@@ -30,7 +30,7 @@ def test_a_sample_covers_the_time_since_the_one_before_and_a_second_at_most() ->
 def test_the_next_reading_goes_on_where_the_last_one_ended() -> None:
     card = Card("GPU-a", ring=[(T, 10), (T + 200_000, 50)])
     driver = FakeDriver(card)
-    reader = NvmlReader(FakeClock(), driver)
+    reader = NvmlReader(FakeClock(wall_ms=T // 1000 + 400), driver)
     reader.read()
     card.ring.append((T + 400_000, 70))
     (raw,), _ = reader.read()

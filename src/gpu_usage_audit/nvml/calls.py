@@ -6,28 +6,47 @@ from collections.abc import Callable, Mapping
 from typing import Final, ParamSpec, TypeVar
 
 from gpu_usage_audit.core.tick import ReadError
-from gpu_usage_audit.nvml.driver import GPU_IS_LOST, RESET_REQUIRED, Driver, code_name, code_of
+from gpu_usage_audit.nvml.driver import (
+    DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
+    INSUFFICIENT_SIZE,
+    LIB_RM_VERSION_MISMATCH,
+    RESET_REQUIRED,
+    UNINITIALIZED,
+    Driver,
+    code_name,
+    code_of,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 LOST: Final = frozenset({GPU_IS_LOST, RESET_REQUIRED})
+GONE: Final = frozenset({UNINITIALIZED, DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH})
 
 
 class CardLostError(Exception):
     """The card is gone or needs a reset: no further call can tell anything about it."""
 
 
-class Calls:
-    """Asks the driver about one card (or about none) and collects what failed."""
+class DriverGoneError(Exception):
+    """The driver is gone as a whole: only opening it anew can help."""
 
-    def __init__(self, driver: Driver) -> None:
+
+class Calls:
+    """Asks the driver about one card (or about none) and collects what failed.
+
+    ``running`` names the call that is under way, for whoever waits for one that does not come back.
+    """
+
+    def __init__(self, driver: Driver, uuid: str | None = None) -> None:
         self._driver = driver
-        self.uuid: str | None = None
+        self.uuid = uuid
         self.errors: list[ReadError] = []
+        self.running = ""
 
     def ask(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Return the answer, or ``None`` and remember the error. Raises CardLostError."""
+        """Return the answer, or ``None`` and remember the error. Raises CardLostError and DriverGoneError."""
         return self.ask_with({}, function, *args, **kwargs)
 
     def ask_with(
@@ -35,10 +54,17 @@ class Calls:
     ) -> T | None:
         """Return the answer, or what ``meanings`` says of the error code, which then is no error.
 
-        Any other error is remembered and gives ``None``. Raises CardLostError.
+        Any other error is remembered and gives ``None``. Raises CardLostError and DriverGoneError.
         """
+        self.running = function.__name__
         try:
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except self._driver.NVMLError as error:
+                if code_of(error) != INSUFFICIENT_SIZE:
+                    raise
+                # nvidia-ml-py asks for the size first; more came in between, which a second try has room for.
+                return function(*args, **kwargs)
         except self._driver.NVMLError as error:
             code = code_of(error)
             if code in meanings:
@@ -46,6 +72,11 @@ class Calls:
             self.note(function.__name__, code_name(code))
             if code in LOST:
                 raise CardLostError from error
+            if code in GONE:
+                raise DriverGoneError from error
+            return None
+        except UnicodeDecodeError:
+            self.note(function.__name__, "text that is not UTF-8")
             return None
 
     def note(self, call: str, code: str) -> None:

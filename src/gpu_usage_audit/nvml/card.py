@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from gpu_usage_audit.core.ports import RawCard
+from gpu_usage_audit.core.ports import RawCard, UtilizationSample
 from gpu_usage_audit.core.tick import CardReading, Mig, ProcessList
 from gpu_usage_audit.nvml.calls import Calls
 from gpu_usage_audit.nvml.driver import (
@@ -16,45 +16,29 @@ from gpu_usage_audit.nvml.driver import (
     Driver,
     Handle,
 )
+from gpu_usage_audit.nvml.gpm import Gpm
+from gpu_usage_audit.nvml.known import KnownCard
 from gpu_usage_audit.nvml.memory import DeviceMemory, read_memory
 from gpu_usage_audit.nvml.mig import Instance, read_mode, read_partition
-from gpu_usage_audit.nvml.processes import Listing, list_processes, raw_processes, read_process_use
-from gpu_usage_audit.nvml.utilization import Instant, read_instant, read_samples
-
-VENDOR = "NVIDIA"
-
-
-@dataclass(slots=True)
-class Seen:
-    """How far one card's rings were read (Unix microseconds); the sample ring starts at 0: all of it."""
-
-    process_use_us: int
-    samples_us: int = 0
+from gpu_usage_audit.nvml.processes import Listing, list_processes, raw_processes
+from gpu_usage_audit.nvml.quirks import distrusted
+from gpu_usage_audit.nvml.utilization import Instant, read_instant
 
 
-def read_identity(driver: Driver, calls: Calls, handle: Handle, uuid: str, index: int) -> CardReading:
-    """Return what the card is; what it does is still unknown."""
-    name = calls.ask(driver.nvmlDeviceGetName, handle)
-    pci = calls.ask(driver.nvmlDeviceGetPciInfo, handle)
-    return CardReading(
-        uuid=uuid,
-        duration_ms=1,  # a placeholder: the sampler knows the span
-        gpu_time_ms=0,
-        process_list=ProcessList.FAILED,
-        index=index,
-        name=name,
-        model=name,
-        vendor=VENDOR,
-        driver_version=calls.ask(driver.nvmlSystemGetDriverVersion),
-        pci=None if pci is None else pci.busId.lower(),
-    )
+def read_identity(driver: Driver, calls: Calls, handle: Handle, known: CardReading) -> CardReading:
+    """Return what the card is, as far as it was not known; what it does is still unknown."""
+    name = known.name or calls.ask(driver.nvmlDeviceGetName, handle)
+    pci = None if known.pci else calls.ask(driver.nvmlDeviceGetPciInfo, handle)
+    return replace(known, name=name, model=name, pci=known.pci if pci is None else pci.busId.lower())
 
 
-def read_card(driver: Driver, calls: Calls, handle: Handle, identity: CardReading, seen: Seen) -> Iterator[RawCard]:
-    """Yield the card, and after a partitioned one its instances. Raises CardLostError before it yields anything."""
+def read_card(driver: Driver, calls: Calls, handle: Handle, known: KnownCard) -> list[RawCard]:
+    """Return the card, and after a partitioned one its instances. Raises CardLostError and DriverGoneError."""
+    identity = known.identity
+    distrust = distrusted(identity.driver_version, identity.name)
     mode = read_mode(driver, calls, handle)
     memory = read_memory(driver, calls, handle)
-    listing = list_processes(driver, calls, handle, limit_bytes=memory.limit)
+    listing = list_processes(driver, calls, handle, limit_bytes=memory.limit, distrust=distrust)
     power_mw = calls.ask(driver.nvmlDeviceGetPowerUsage, handle)
     card = replace(
         identity,
@@ -66,45 +50,57 @@ def read_card(driver: Driver, calls: Calls, handle: Handle, identity: CardReadin
         failed=False,
     )
     if mode is Mig.PARENT:
+        known.samples.clear()
         partition = read_partition(driver, calls, handle)
-        instances = [read_instance(driver, calls, card, instance, partition.slices) for instance in partition.instances]
-        present = [instance for instance in instances if instance is not None]
-        own = [raw for raw, _ in present]
-        yield RawCard(
-            reading=_with(card, left_over(memory, (raw.reading for raw in own)), listing),
-            share=(partition.unallocated, partition.slices),
-            processes=raw_processes(_outside(listing, [listed for _, listed in present]), None),
-        )
-        yield from own
-        return
+        read = [read_instance(driver, calls, card, one, partition.slices) for one in partition.instances]
+        present = [instance for instance in read if instance is not None]
+        own = read_use(driver, calls, handle, known.gpm, present)
+        return [
+            RawCard(
+                reading=_with(card, left_over(memory, (raw.reading for raw in own)), listing),
+                share=(partition.unallocated, partition.slices),
+                processes=raw_processes(_outside(listing, [one.listing for one in present]), {}),
+            ),
+            *own,
+        ]
     # None of these answers in MIG mode, so only whole cards are asked.
     instant = read_instant(driver, calls, handle)
-    use = read_process_use(driver, calls, handle, seen.process_use_us)
-    samples, samples_us = read_samples(driver, calls, handle, seen.samples_us)
-    seen.process_use_us = use.newest_us
-    seen.samples_us = samples_us
-    yield RawCard(
-        reading=_with(card, memory, listing, instant),
-        share=(1, 1),
-        processes=raw_processes(listing, use),
-        samples=samples,
-    )
+    known.samples.drain(driver, calls, handle)
+    known.uses.drain(driver, calls, handle)
+    return [
+        RawCard(
+            reading=_with(card, memory, listing, instant),
+            share=(1, 1),
+            processes=raw_processes(listing, known.uses.take([process.pid for process in listing.processes])),
+            samples=known.samples.take(),
+        )
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadInstance:
+    """A MIG device as it was read, still without its utilization."""
+
+    handle: Handle
+    raw: RawCard
+    listing: Listing
 
 
 def read_instance(
     driver: Driver, calls: Calls, parent: CardReading, instance: Instance, slices: int
-) -> tuple[RawCard, Listing] | None:
+) -> ReadInstance | None:
     """Return a MIG instance as a card of its own, ``None`` if not even its UUID can be read.
 
-    Its utilization stays unknown: neither rates nor samples nor process utilization work in MIG mode.
+    Neither rates nor samples nor process utilization work in MIG mode; :func:`read_use` adds what does.
     Power, temperature and energy are the whole card's and stay with the parent.
     """
     uuid = calls.ask(driver.nvmlDeviceGetUUID, instance.handle)
     if uuid is None:
         return None
     calls.uuid = uuid
+    distrust = distrusted(parent.driver_version, parent.name)
     memory = read_memory(driver, calls, instance.handle)
-    listing = list_processes(driver, calls, instance.handle, limit_bytes=memory.limit)
+    listing = list_processes(driver, calls, instance.handle, limit_bytes=memory.limit, distrust=distrust)
     identity = replace(
         parent,
         uuid=uuid,
@@ -119,9 +115,42 @@ def read_instance(
     raw = RawCard(
         reading=_with(identity, memory, listing),
         share=(instance.slices, slices),
-        processes=raw_processes(listing, None),
+        processes=raw_processes(listing, {}),
     )
-    return raw, listing
+    return ReadInstance(handle=instance.handle, raw=raw, listing=listing)
+
+
+def read_use(
+    driver: Driver, calls: Calls, handle: Handle, gpm: Gpm, instances: Sequence[ReadInstance]
+) -> list[RawCard]:
+    """Return the instances of a card with the utilization that its performance counters tell since the last reading.
+
+    Compute instances that share a GPU instance share its counters: 0 is 0 for each of them, but more than
+    that may be anybody's, and stays unknown.
+    """
+    if not gpm.supported(driver, calls, handle):
+        return [instance.raw for instance in instances]
+    sharing: dict[int, list[ReadInstance]] = {}
+    for instance in instances:
+        calls.uuid = instance.raw.reading.uuid
+        number = calls.ask(driver.nvmlDeviceGetGpuInstanceId, instance.handle)
+        if number is not None:
+            sharing.setdefault(number, []).append(instance)
+    used: dict[str, UtilizationSample] = {}
+    present: set[tuple[int, frozenset[str]]] = set()
+    for number, together in sharing.items():
+        uuids = frozenset(one.raw.reading.uuid for one in together)
+        present.add((number, uuids))
+        calls.uuid = together[0].raw.reading.uuid
+        sample = gpm.read(driver, calls, handle, number, uuids)
+        if sample is not None and (len(together) == 1 or sample.utilization == 0):
+            used |= dict.fromkeys(uuids, sample)
+    calls.uuid = instances[0].raw.reading.parent if instances else calls.uuid
+    gpm.keep(driver, calls, present)
+    return [
+        replace(one.raw, samples=(used[one.raw.reading.uuid],)) if one.raw.reading.uuid in used else one.raw
+        for one in instances
+    ]
 
 
 def left_over(parent: DeviceMemory, instances: Iterable[CardReading]) -> DeviceMemory:

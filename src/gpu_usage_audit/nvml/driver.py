@@ -4,7 +4,7 @@ Function names are NVML's own, so that errors name what NVIDIA's reference docum
 https://docs.nvidia.com/deploy/nvml-api/
 """
 
-# ruff: noqa: D102, N802, N815 - names and meanings are NVML's own
+# ruff: noqa: D102, N802, N803, N815 - names and meanings are NVML's own
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ import importlib
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
+UNINITIALIZED: Final = 1
+INVALID_ARGUMENT: Final = 2
 NOT_SUPPORTED: Final = 3
 NO_PERMISSION: Final = 4
 NOT_FOUND: Final = 6
+INSUFFICIENT_SIZE: Final = 7
 DRIVER_NOT_LOADED: Final = 9
 LIBRARY_NOT_FOUND: Final = 12
 FUNCTION_NOT_FOUND: Final = 13
@@ -22,20 +25,21 @@ GPU_IS_LOST: Final = 15
 RESET_REQUIRED: Final = 16
 LIB_RM_VERSION_MISMATCH: Final = 18
 ARGUMENT_VERSION_MISMATCH: Final = 25
-INVALID_ARGUMENT: Final = 2
+GPU_NOT_FOUND: Final = 28
 
 GPU_UTILIZATION_SAMPLES: Final = 1
 TEMPERATURE_GPU: Final = 0
 ADDRESSING_MODE_ATS: Final = 2
+GPM_GRAPHICS_UTILIZATION: Final = 1
 
 _CODES: Final = {
-    1: "UNINITIALIZED",
+    UNINITIALIZED: "UNINITIALIZED",
     INVALID_ARGUMENT: "INVALID_ARGUMENT",
     NOT_SUPPORTED: "NOT_SUPPORTED",
     NO_PERMISSION: "NO_PERMISSION",
     5: "ALREADY_INITIALIZED",
     NOT_FOUND: "NOT_FOUND",
-    7: "INSUFFICIENT_SIZE",
+    INSUFFICIENT_SIZE: "INSUFFICIENT_SIZE",
     8: "INSUFFICIENT_POWER",
     DRIVER_NOT_LOADED: "DRIVER_NOT_LOADED",
     10: "TIMEOUT",
@@ -54,12 +58,13 @@ _CODES: Final = {
     ARGUMENT_VERSION_MISMATCH: "ARGUMENT_VERSION_MISMATCH",
     26: "DEPRECATED",
     27: "NOT_READY",
-    28: "GPU_NOT_FOUND",
+    GPU_NOT_FOUND: "GPU_NOT_FOUND",
     29: "INVALID_STATE",
     999: "UNKNOWN",
 }
 
 Handle = object
+GpmSample = object
 
 
 class PciInfo(Protocol):
@@ -117,11 +122,47 @@ class ProfileInfo(Protocol):
     sliceCount: int
 
 
+class GpmSupport(Protocol):
+    """``nvmlGpmSupport_t``: whether the chip has GPU performance monitoring (Hopper and newer)."""
+
+    isSupportedDevice: int
+
+
+class GpmMetric(Protocol):
+    """``nvmlGpmMetric_t``: one answer, in percent for the metrics that are asked for here."""
+
+    metricId: int
+    nvmlReturn: int
+    value: float
+
+
+class GpmMetrics(Protocol):
+    """``nvmlGpmMetricsGet_t``: two samples in, the first ``numMetrics`` of ``metrics`` filled."""
+
+    version: int
+    numMetrics: int
+    sample1: object
+    sample2: object
+
+    @property
+    def metrics(self) -> Sequence[GpmMetric]:
+        """The request and the answer in one."""
+        ...
+
+
 class Driver(Protocol):
-    """The NVML functions that gua calls; each raises ``NVMLError`` with the code in ``value``."""
+    """The NVML functions that gua calls; each raises ``NVMLError`` with the code in ``value``.
+
+    Calls from several threads are safe: NVML promises it ("thread-safe" in its reference), ctypes releases
+    the interpreter's lock for the time of a call, and nvidia-ml-py's own state is a cache of function
+    pointers (dict operations) and a lock around loading the library. That lock is held while the library
+    loads, so a load that hangs lets every function not called before hang with it.
+    """
 
     NVMLError: type[Exception]
     nvmlMemory_v2: int
+
+    def c_nvmlGpmMetricsGet_t(self) -> GpmMetrics: ...
 
     def nvmlInit(self) -> None: ...
     def nvmlShutdown(self) -> None: ...
@@ -143,12 +184,21 @@ class Driver(Protocol):
     def nvmlDeviceGetComputeRunningProcesses_v3(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
     def nvmlDeviceGetGraphicsRunningProcesses_v3(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
     def nvmlDeviceGetMPSComputeRunningProcesses_v3(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
+    def nvmlDeviceGetComputeRunningProcesses_v2(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
+    def nvmlDeviceGetGraphicsRunningProcesses_v2(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
+    def nvmlDeviceGetMPSComputeRunningProcesses_v2(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
     def nvmlDeviceGetProcessUtilization(self, handle: Handle, since_us: int, /) -> Sequence[ProcessSample]: ...
     def nvmlDeviceGetMigMode(self, device: Handle, /) -> Sequence[int]: ...
     def nvmlDeviceGetMaxMigDeviceCount(self, device: Handle, /) -> int: ...
     def nvmlDeviceGetMigDeviceHandleByIndex(self, device: Handle, index: int, /) -> Handle: ...
     def nvmlDeviceGetAttributes_v2(self, device: Handle, /) -> Attributes: ...
     def nvmlDeviceGetGpuInstanceProfileInfo(self, device: Handle, profile: int, version: int, /) -> ProfileInfo: ...
+    def nvmlDeviceGetGpuInstanceId(self, device: Handle, /) -> int: ...
+    def nvmlGpmQueryDeviceSupport(self, device: Handle, /) -> GpmSupport: ...
+    def nvmlGpmSampleAlloc(self) -> GpmSample: ...
+    def nvmlGpmSampleFree(self, gpmSample: GpmSample, /) -> None: ...
+    def nvmlGpmMigSampleGet(self, device: Handle, gpuInstanceId: int, gpmSample: GpmSample, /) -> GpmSample: ...
+    def nvmlGpmMetricsGet(self, metricsGet: GpmMetrics, /) -> GpmMetrics: ...
 
 
 def load() -> Driver:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gpu_usage_audit.core.ports import RawProcess
 from gpu_usage_audit.nvml.calls import Calls
-from gpu_usage_audit.nvml.driver import FUNCTION_NOT_FOUND, NOT_FOUND, NOT_SUPPORTED, Driver, Handle, ProcessInfo
+from gpu_usage_audit.nvml.driver import FUNCTION_NOT_FOUND, NOT_SUPPORTED, Driver, Handle, ProcessInfo
+from gpu_usage_audit.nvml.quirks import MOST_GPU_INSTANCE, Distrust
 
 _ALL_ONES_32: Final = 2**32 - 1
 _ALL_ONES_64: Final = 2**64 - 1
+
+List = Callable[[Handle], Sequence[ProcessInfo]]
+
+_ABSENT: Final[Sequence[ProcessInfo]] = []
+# Without MPS there is no such list: nobody is on it.
+_WITHOUT_MPS: Final[Mapping[int, Sequence[ProcessInfo]]] = {NOT_SUPPORTED: (), FUNCTION_NOT_FOUND: ()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,34 +39,39 @@ class Listing:
     known: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProcessUse:
-    """Utilization by pid, as a ratio: ``None`` if unknown, else whoever is missing used nothing."""
-
-    by_pid: Mapping[int, float] | None
-    newest_us: int
-
-
-def list_processes(driver: Driver, calls: Calls, handle: Handle, *, limit_bytes: int | None) -> Listing:
+def list_processes(
+    driver: Driver,
+    calls: Calls,
+    handle: Handle,
+    *,
+    limit_bytes: int | None,
+    distrust: Container[Distrust] = frozenset(),
+) -> Listing:
     """Return who is on the card; a process on two lists is one process.
 
     ``limit_bytes`` is the card's memory: a process that seems to hold more has unknown memory, as the
-    driver's structs differ in layout between versions. A pid of 0 makes the list unknown.
+    driver's structs differ in layout between versions. A pid of 0, or a GPU instance that cannot be one,
+    makes the list unknown.
     """
-    answers: dict[str, Iterable[ProcessInfo] | None] = {
-        "compute": calls.ask(driver.nvmlDeviceGetComputeRunningProcesses_v3, handle),
-        "graphics": calls.ask(driver.nvmlDeviceGetGraphicsRunningProcesses_v3, handle),
-        # Without MPS there is no such list: nobody is on it.
-        "mps": calls.ask_with(
-            {NOT_SUPPORTED: (), FUNCTION_NOT_FOUND: ()}, driver.nvmlDeviceGetMPSComputeRunningProcesses_v3, handle
-        ),
-    }
+    lists = [
+        ("compute", driver.nvmlDeviceGetComputeRunningProcesses_v2, driver.nvmlDeviceGetComputeRunningProcesses_v3),
+        ("graphics", driver.nvmlDeviceGetGraphicsRunningProcesses_v2, driver.nvmlDeviceGetGraphicsRunningProcesses_v3),
+        ("mps", driver.nvmlDeviceGetMPSComputeRunningProcesses_v2, driver.nvmlDeviceGetMPSComputeRunningProcesses_v3),
+    ]
+    answers: dict[str, Iterable[ProcessInfo] | None] = {}
+    for name, second, third in lists:
+        versions = (second,) if Distrust.PROCESS_LIST_V3 in distrust else (third, second)
+        answers[name] = _ask(calls, handle, versions, _WITHOUT_MPS if name == "mps" else {})
     known = all(answer is not None for answer in answers.values())
     found: dict[int, Listed] = {}
     for name, answer in answers.items():
         for info in answer or ():
             if info.pid <= 0:
                 calls.note(f"{name} process list", f"pid {info.pid}")
+                known = False
+                continue
+            if MOST_GPU_INSTANCE < info.gpuInstanceId < _ALL_ONES_32:
+                calls.note(f"{name} process list", "unknown layout")
                 known = False
                 continue
             found[info.pid] = _merged(found.get(info.pid), name, info, limit_bytes)
@@ -83,36 +95,25 @@ def _merged(before: Listed | None, name: str, info: ProcessInfo, limit_bytes: in
     )
 
 
-def read_process_use(driver: Driver, calls: Calls, handle: Handle, since_us: int) -> ProcessUse:
-    """Return who used the card after ``since_us`` (Unix microseconds) and how much.
-
-    NVML lists only processes with some use, and answers NOT_FOUND where there is none: all are idle.
-    """
-    # nvidia-ml-py raises code 0, success, where the driver has room for no sample.
-    samples = calls.ask_with({NOT_FOUND: (), 0: ()}, driver.nvmlDeviceGetProcessUtilization, handle, since_us)
-    if samples is None:
-        return ProcessUse(by_pid=None, newest_us=since_us)
-    ratios: dict[int, list[float]] = {}
-    for sample in samples:
-        # The driver pads the answer with rows of zeros, and repeats rows that it told before.
-        if sample.pid > 0 and sample.timeStamp > since_us:
-            # Drivers answer more than 100 % at times; nothing runs more than always.
-            ratios.setdefault(sample.pid, []).append(min(sample.smUtil, 100) / 100)
-    return ProcessUse(
-        by_pid={pid: sum(values) / len(values) for pid, values in ratios.items()},
-        newest_us=max([since_us, *(sample.timeStamp for sample in samples)]),
-    )
+def _ask(
+    calls: Calls, handle: Handle, versions: Sequence[List], meanings: Mapping[int, Sequence[ProcessInfo]]
+) -> Sequence[ProcessInfo] | None:
+    """Return the answer of the newest version that the driver has (510 brought the third)."""
+    for version in versions[:-1]:
+        answer = calls.ask_with({**meanings, FUNCTION_NOT_FOUND: _ABSENT}, version, handle)
+        if answer is not _ABSENT:
+            return answer
+    return calls.ask_with(meanings, versions[-1], handle)
 
 
-def raw_processes(listing: Listing, use: ProcessUse | None) -> tuple[RawProcess, ...]:
-    """Return the listed processes with their utilization; ``use`` is ``None`` where it cannot be asked for."""
-    by_pid = None if use is None else use.by_pid
+def raw_processes(listing: Listing, use: Mapping[int, float | None]) -> tuple[RawProcess, ...]:
+    """Return the listed processes with their utilization; ``use`` lacks those of which it is not known."""
     return tuple(
         RawProcess(
             pid=process.pid,
             lists=process.lists,
             memory_bytes=process.memory_bytes,
-            utilization=None if by_pid is None else by_pid.get(process.pid, 0.0),
+            utilization=use.get(process.pid),
         )
         for process in listing.processes
     )

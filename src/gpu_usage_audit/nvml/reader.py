@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final, NoReturn
 
 from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.core.ports import Clock, RawCard
-from gpu_usage_audit.core.tick import CardReading, ProcessList, ReadError
-from gpu_usage_audit.nvml.calls import Calls, CardLostError
-from gpu_usage_audit.nvml.card import Seen, read_card, read_identity
+from gpu_usage_audit.core.tick import ReadError
+from gpu_usage_audit.nvml.backoff import Backoff
 from gpu_usage_audit.nvml.driver import (
     DRIVER_NOT_LOADED,
     LIB_RM_VERSION_MISMATCH,
     LIBRARY_NOT_FOUND,
     NO_PERMISSION,
     Driver,
-    code_name,
-    code_of,
     load,
 )
+from gpu_usage_audit.nvml.session import Session
+from gpu_usage_audit.nvml.slots import Found, Slots
+from gpu_usage_audit.nvml.watch import Watch
 
 _REMEDIES: Final = {
     LIBRARY_NOT_FOUND: "libnvidia-ml.so.1 is not installed here: install the NVIDIA driver, or start the container "
@@ -30,104 +30,141 @@ _REMEDIES: Final = {
     LIB_RM_VERSION_MISMATCH: "the NVIDIA library and the loaded kernel module differ in version: reload the module or "
     "restart the host",
 }
-
-# A first look at process utilization goes this far back, like the instant card utilization beside it.
-_FIRST_LOOK_US: Final = 1_000_000
+# How long a drain holds up the loop for a card that is slow; what is not done by then goes on beside it.
+_DRAIN_SECONDS: Final = 1.0
+# Twice: for the calls under way, and for the release itself.
+_CLOSE_SECONDS: Final = 0.4
 
 
 class NvmlReader:
-    """Reads every card; one that fails does not hide the others.
+    """Reads every card; one that fails or hangs does not hide the others, nor hold them up.
 
-    Opens the driver at the first read, and anew after it failed as a whole.
+    Each card has a thread of its own, the driver as a whole another; a reading waits ``call_limit_seconds``
+    for all of them together, and ``start_limit_seconds`` for opening the driver the first time, which without
+    persistence mode takes seconds a card. A card that has not answered by then is told as unknown, with the
+    call that hangs as NO_ANSWER, at every reading until the call comes back; its late answer is thrown away.
+
+    Opens the driver at the first reading, and anew after it failed as a whole (at once, then with growing
+    waits) or lost a card (only that finds it again). To be used from one thread.
     """
 
-    def __init__(self, clock: Clock, driver: Driver | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        driver: Driver | None = None,
+        *,
+        call_limit_seconds: float = 5.0,
+        start_limit_seconds: float = 60.0,
+    ) -> None:
         self._clock = clock
         self._driver = load() if driver is None else driver
-        self._open = False
-        self._identities: dict[int, CardReading] = {}
-        self._seen: dict[str, Seen] = {}
+        self._call_limit_seconds = call_limit_seconds
+        self._start_limit_seconds = start_limit_seconds
+        self._backoff = Backoff(clock)
+        self._session, self._slots = self._closed()
+        self._seen = False
 
     def read(self) -> tuple[Sequence[RawCard], Sequence[ReadError]]:
         """Return each card once, MIG instances after their parent, and what failed.
 
-        Raises UnavailableError, with what to do, if there is no driver or no card could be read at all.
+        A card that was read before is there even if it cannot be read now: failed if it is lost, else unknown.
+        Raises UnavailableError, with what to do, if no card could be read since the driver was opened first.
         """
-        try:
-            self._start()
-            count = self._driver.nvmlDeviceGetCount()
-        except self._driver.NVMLError as error:
-            self.close()
-            _refuse(error)
-        if count == 0:
-            self.close()
-            msg = "the NVIDIA driver lists no card: check nvidia-smi -L, and that this process may open /dev/nvidia*"
-            raise UnavailableError(msg)
-        cards: list[RawCard] = []
+        until = time.monotonic() + self._call_limit_seconds
         errors: list[ReadError] = []
-        for index in range(count):
-            calls = Calls(self._driver)
-            cards += self._read_index(index, calls)
-            errors += calls.errors
-        if not cards:
-            self.close()
-            first = errors[0]
-            msg = f"none of {count} cards can be read ({first.call}: {first.code}): check nvidia-smi"
-            raise UnavailableError(msg)
+        found: Found = {}
+        complete = self._ready(until, errors) and self._look(until, errors, found)
+        if not complete and self._seen and not self._session.usable and self._backoff.due:
+            # A driver that was reloaded in between is there again at once, and nothing of this reading is lost.
+            complete = self._ready(until, errors) and self._look(until, errors, found)
+        cards = self._slots.cards(found, complete=complete)
+        if not cards and not self._seen:
+            self._refuse(errors)
+        self._seen = True
+        if complete and not self._slots.lost:
+            self._backoff.good()
+        elif self._slots.lost and not self._backoff.running:
+            self._backoff.failed()
         return cards, errors
 
+    def drain(self) -> None:
+        """Take what the rings of the cards hold; also open the driver anew if that is due."""
+        until = time.monotonic() + min(_DRAIN_SECONDS, self._call_limit_seconds)
+        self._session.settle(until)
+        if self._session.usable:
+            if not (self._slots.lost and self._backoff.due) or self._ready(until, []):
+                self._slots.drain(until)
+        elif self._seen and self._backoff.due:
+            self._ready(until, [])
+
     def close(self) -> None:
-        """Release the driver; a later read opens it again."""
-        if not self._open:
-            return
-        self._open = False
-        self._identities.clear()
-        try:
-            self._driver.nvmlShutdown()
-        except self._driver.NVMLError:
-            # A driver that is gone cannot be released, and needs not.
-            return
+        """Release the driver within a second, whatever hangs; a later reading opens it again."""
+        self._slots.wait(time.monotonic() + _CLOSE_SECONDS)
+        if self._slots.idle:
+            self._session.close(time.monotonic() + _CLOSE_SECONDS, self._slots.take_gpms())
+        # Else a thread is inside the driver, which may not be released under it: the end of the process does it.
+        self._slots.leave()
+        self._session.leave()
+        self._session, self._slots = self._closed()
+        self._backoff.good()
+        self._seen = False
 
-    def _start(self) -> None:
-        if not self._open:
-            self._driver.nvmlInit()
-            self._open = True
+    def _closed(self) -> tuple[Session, Slots]:
+        watch = Watch()
+        return Session(self._driver, watch), Slots(self._driver, self._clock, watch)
 
-    def _read_index(self, index: int, calls: Calls) -> list[RawCard]:
-        """Return the card at an index with its instances; a lost one as it was last known, if it was."""
-        known = self._identities.get(index)
-        calls.uuid = None if known is None else known.uuid
-        try:
-            handle = calls.ask(self._driver.nvmlDeviceGetHandleByIndex, index)
-            uuid = None if handle is None else calls.ask(self._driver.nvmlDeviceGetUUID, handle)
-            if uuid is None:
-                return []
-            self._forget_other(index, uuid)
-            calls.uuid = uuid
-            identity = self._identities.get(index)
-            if identity is None:
-                # Remembered before anything else is asked, so that a card lost right now still has its name.
-                self._identities[index] = CardReading(uuid=uuid, duration_ms=1, gpu_time_ms=0, index=index)
-                identity = read_identity(self._driver, calls, handle, uuid, index)
-                self._identities[index] = identity
-            first = Seen(process_use_us=self._clock.wall_ms() * 1000 - _FIRST_LOOK_US)
-            return list(read_card(self._driver, calls, handle, identity, self._seen.setdefault(uuid, first)))
-        except CardLostError:
-            lost = self._identities.get(index)
-            if lost is None:
-                return []
-            reading = replace(lost, failed=True, process_list=ProcessList.FAILED)
-            return [RawCard(reading=reading, share=(1, 1), processes=())]
+    def _ready(self, until: float, errors: list[ReadError]) -> bool:
+        """Return whether the driver is usable, after opening it where that is due."""
+        self._session.settle(until)
+        again = self._slots.lost and self._backoff.due and self._slots.idle
+        if self._session.usable and not again:
+            return True
+        if self._seen:
+            # The driver may not be released while a thread is inside it.
+            if not self._backoff.due or not self._slots.idle:
+                self._tell(errors)
+                return False
+            self._backoff.failed()
+        else:
+            until = time.monotonic() + self._start_limit_seconds
+        self._slots.forget_handles()
+        usable = self._session.start(until, self._slots.take_gpms())
+        self._tell(errors)
+        return usable
 
-    def _forget_other(self, index: int, uuid: str) -> None:
-        """Drop what is known of an index that another card has taken (hot plug, driver reload)."""
-        known = self._identities.get(index)
-        if known is not None and known.uuid != uuid:
-            del self._identities[index]
+    def _look(self, until: float, errors: list[ReadError], found: Found) -> bool:
+        """Read the cards into ``found``; return whether the driver said which there are, and is still there."""
+        if not self._seen:
+            until = max(until, time.monotonic() + self._call_limit_seconds)
+        count = self._session.count(time.monotonic() + self._call_limit_seconds / 2)
+        if count is not None:
+            self._slots.resize(count)
+        else:
+            self._tell(errors)
+            if not self._session.usable:
+                return False
+        if count == 0:
+            errors.append(ReadError(call="nvmlDeviceGetCount", code="no card"))
+        failed, gone = self._slots.visit(self._session.version, found, until)
+        errors += failed
+        if gone is not None:
+            self._session.gone(gone)
+        return count is not None and gone is None
 
+    def _tell(self, errors: list[ReadError]) -> None:
+        if self._session.failure is not None:
+            errors.append(self._session.failure)
 
-def _refuse(error: Exception) -> NoReturn:
-    code = code_of(error)
-    remedy = _REMEDIES.get(code, "check that nvidia-smi works here")
-    msg = f"cannot read the GPUs (NVML {code_name(code)}): {remedy}"
-    raise UnavailableError(msg) from error
+    def _refuse(self, errors: Sequence[ReadError]) -> NoReturn:
+        """Raise the one line that says why there is no card, and what to do."""
+        failure, code = self._session.failure, self._session.code
+        if errors and errors[0].code == "no card":
+            msg = "the NVIDIA driver lists no card: check nvidia-smi -L, and that this process may open /dev/nvidia*"
+        elif self._session.usable and errors:
+            msg = f"none of the cards can be read ({errors[0].call}: {errors[0].code}): check nvidia-smi"
+        else:
+            name = "UNKNOWN" if failure is None else failure.code
+            remedy = _REMEDIES.get(code or 0, "check that nvidia-smi works here")
+            msg = f"cannot read the GPUs (NVML {name}): {remedy}"
+        self.close()
+        raise UnavailableError(msg)

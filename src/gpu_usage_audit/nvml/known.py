@@ -1,0 +1,68 @@
+"""What is remembered of a card between two readings, by its UUID: who it is, what its rings told, how it was cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from gpu_usage_audit.core.ports import Clock, RawCard
+from gpu_usage_audit.core.tick import CardReading, Mig, ProcessList, ReadError
+from gpu_usage_audit.nvml.buffers import SampleBuffer
+from gpu_usage_audit.nvml.gpm import Gpm
+from gpu_usage_audit.nvml.stamps import Stamps
+from gpu_usage_audit.nvml.uses import UseBuffer
+
+VENDOR: Final = "NVIDIA"
+
+
+class KnownCard:
+    """One card. It is written by the thread that asks the card, and by others only while that one waits.
+
+    ``drained`` are the errors of the drains since the last reading, each kind once. ``lost`` is whether the
+    card was lost when it was asked last.
+    """
+
+    def __init__(self, uuid: str, clock: Clock) -> None:
+        self.uuid = uuid
+        self.identity = CardReading(uuid=uuid, duration_ms=1, gpu_time_ms=0, vendor=VENDOR)
+        stamps = Stamps(clock)
+        self.samples = SampleBuffer(stamps)
+        self.uses = UseBuffer(stamps)
+        self.gpm = Gpm(clock)
+        self.drained: dict[ReadError, None] = {}
+        self.lost = False
+        self._last: tuple[RawCard, ...] = ()
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether the card was cut into instances at the last reading; it then has no rings."""
+        return bool(self._last) and self._last[0].reading.mig is Mig.PARENT
+
+    def remember(self, cards: Sequence[RawCard]) -> None:
+        """Keep how the card is cut up, and who its instances are."""
+        self._last = tuple(RawCard(reading=_empty(raw.reading), share=raw.share, processes=()) for raw in cards)
+
+    def unread(self) -> list[RawCard]:
+        """Return the card, and its instances as they were last, with everything unknown; failed if it is lost."""
+        failed = True if self.lost else None
+        cards = self._last or (RawCard(reading=_empty(self.identity), share=(1, 1), processes=()),)
+        return [replace(raw, reading=replace(raw.reading, failed=failed)) for raw in cards]
+
+
+def _empty(reading: CardReading) -> CardReading:
+    return CardReading(
+        uuid=reading.uuid,
+        duration_ms=1,  # a placeholder: the sampler knows the span
+        gpu_time_ms=0,
+        process_list=ProcessList.FAILED,
+        index=reading.index,
+        name=reading.name,
+        model=reading.model,
+        vendor=reading.vendor,
+        driver_version=reading.driver_version,
+        pci=reading.pci,
+        mig=reading.mig,
+        parent=reading.parent,
+        memory_shared=reading.memory_shared,
+    )

@@ -1,0 +1,80 @@
+"""What some drivers answer wrong, and what is therefore not believed: by driver version, each with its source.
+
+Nothing else in this package knows a driver's version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Distrust(StrEnum):
+    """What is not believed, and what is used in its place."""
+
+    PROCESS_LIST_V3 = "the process lists of version 3; version 2 is asked"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quirk:
+    """A range of driver versions, ``first`` <= version < ``before``, on cards whose name contains ``card``."""
+
+    distrust: Distrust
+    first: tuple[int, ...]
+    before: tuple[int, ...]
+    link: str
+    card: str = ""
+
+
+QUIRKS: Final = (
+    # Here the version 3 lists fill a longer struct (with usedGpuCcProtectedMemory) than any nvidia-ml-py since
+    # reads, so that from the second process on pids and bytes stand in each other's place. 535.98 dropped the
+    # calls (their absence needs no quirk), 535.104.05 brought them back with the old struct.
+    Quirk(
+        distrust=Distrust.PROCESS_LIST_V3,
+        first=(535, 43),
+        before=(535, 98),
+        link="https://github.com/XuehaiPan/nvitop/pull/89",
+    ),
+)
+
+# Single answers of 2,619 to 808,334,905 percent, between others of 0 to 100, on cards that may well be idle
+# (H100, driver 550.118): no utilization at all. A little over 100 is rounding, and means always.
+# https://github.com/NVIDIA/dcgm-exporter/issues/418, https://github.com/NVIDIA/go-dcgm/issues/75
+MOST_PERCENT: Final = 1000
+
+# Some drivers stamp samples with the time since boot instead of Unix time (seen on a DGX Spark). As
+# microseconds, one boot would have to last 31 years to reach what Unix time passed in 2001.
+# https://github.com/polarsignals/gpu-metrics-agent/pull/36
+LEAST_UNIX_US: Final = 10**15
+
+# Outside MIG a process's GPU instance is all ones, and inside it a small number. Anything else is another
+# field of a struct that is laid out differently: version 3 was seen to fill 16 instead of 24 bytes a process
+# (driver 550.127.08, in a container). https://github.com/XuehaiPan/nvitop/pull/226
+MOST_GPU_INSTANCE: Final = 127
+
+
+def version_of(text: str | None) -> tuple[int, ...]:
+    """Return a driver version ("535.86.05") as numbers, empty where there is none."""
+    match = re.match(r"\d+(\.\d+)*", text or "")
+    return tuple(int(part) for part in match.group().split(".")) if match else ()
+
+
+def distrusted(version: str | None, card: str | None, quirks: Sequence[Quirk] = QUIRKS) -> frozenset[Distrust]:
+    """Return what is not believed of a card (its name) with this driver version; nothing where that is unknown."""
+    numbers = version_of(version)
+    if not numbers:
+        return frozenset()
+    return frozenset(
+        quirk.distrust for quirk in quirks if quirk.first <= numbers < quirk.before and quirk.card in (card or "")
+    )
+
+
+def ratio(percent: float) -> float | None:
+    """Return a percentage as a ratio, 0 to 1, or ``None`` if the driver cannot mean it."""
+    if not 0 <= percent <= MOST_PERCENT:  # NaN is in no range
+        return None
+    return min(percent, 100) / 100

@@ -1,0 +1,124 @@
+"""Which process used a card how much over an interval: several answers of the driver made one mean.
+
+Each answer of nvmlDeviceGetProcessUtilization is the mean since the time that it was asked from. The interval's
+mean is therefore the sum of value x window over the sum of windows, over those windows that were answered; a
+failed one is no window of its own, as the next answer reaches back over it.
+https://docs.nvidia.com/deploy/nvml-api/ (nvmlDeviceGetProcessUtilization)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from gpu_usage_audit.nvml.calls import Calls
+from gpu_usage_audit.nvml.driver import NOT_FOUND, Driver, Handle, ProcessSample
+from gpu_usage_audit.nvml.quirks import ratio
+from gpu_usage_audit.nvml.stamps import Stamps
+
+# A first look goes this far back, like the instant card utilization beside it. Samples are at most this apart.
+_FIRST_LOOK_US: Final = 1_000_000
+# The driver's buffer reaches back 100 samples of 1/6 s: an answer tells no more than that of a longer window.
+_LONGEST_WINDOW_MS: Final = 17_000
+# More processes than this in one interval are not told apart; those left out are unknown, not idle.
+MOST_PROCESSES: Final = 10_000
+_NOBODY: Final[Mapping[int, Sequence[ProcessSample]]] = {
+    NOT_FOUND: (),
+    0: (),  # nvidia-ml-py raises code 0, success, where the driver has room for no sample
+}
+
+
+class UseBuffer:
+    """The process utilization of one whole card, between two readings."""
+
+    def __init__(self, stamps: Stamps) -> None:
+        self._stamps = stamps
+        self._since_us: int | None = None
+        self._answered_ms: int | None = None
+        self._windows_ms = 0
+        self._weighted: dict[int, float] = {}
+        self._unseen_ms: dict[int, int] = {}
+        self._listed: frozenset[int] = frozenset()
+        self._full = False
+
+    def drain(self, driver: Driver, calls: Calls, handle: Handle) -> None:
+        """Ask who used the card since the last answer; whoever is not in the answer used nothing."""
+        before_ms = self._stamps.monotonic_ms()
+        rows = self._ask(driver, calls, handle)
+        if rows is None:
+            return
+        window_ms = _FIRST_LOOK_US // 1000 if self._answered_ms is None else before_ms - self._answered_ms
+        self._answered_ms = before_ms
+        window_ms = max(1, min(window_ms, _LONGEST_WINDOW_MS))
+        ratios: dict[int, list[float]] = {}
+        for row in rows:
+            value = ratio(row.smUtil)
+            if value is None:
+                calls.note("nvmlDeviceGetProcessUtilization", "not a percentage")
+            else:
+                ratios.setdefault(row.pid, []).append(value)
+        for pid, values in ratios.items():
+            self._add(pid, sum(values) / len(values) * window_ms)
+        self._windows_ms += window_ms
+
+    def take(self, listed: Collection[int]) -> Mapping[int, float | None]:
+        """Return the mean of each listed process as a ratio, and start the next interval.
+
+        A process that the last interval's list did not have counts from its first use on. ``None`` is unknown:
+        no window was answered.
+        """
+        means = {pid: self._mean(pid) for pid in listed}
+        self._windows_ms = 0
+        self._weighted.clear()
+        self._unseen_ms.clear()
+        self._listed = frozenset(listed)
+        self._full = False
+        return means
+
+    def _mean(self, pid: int) -> float | None:
+        if self._windows_ms == 0 or (self._full and pid not in self._weighted):
+            return None
+        windows_ms = self._windows_ms
+        if pid not in self._listed:
+            windows_ms -= self._unseen_ms.get(pid, 0)
+        return min(1.0, self._weighted.get(pid, 0.0) / windows_ms)
+
+    def _add(self, pid: int, weighted: float) -> None:
+        if pid not in self._weighted:
+            if len(self._weighted) >= MOST_PROCESSES:
+                self._full = True
+                return
+            self._unseen_ms[pid] = self._windows_ms
+        self._weighted[pid] = self._weighted.get(pid, 0.0) + weighted
+
+    def _ask(self, driver: Driver, calls: Calls, handle: Handle) -> Sequence[ProcessSample] | None:
+        """Return the rows after the last answer, ``None`` if it could not be had."""
+        rows = self._ask_since(driver, calls, handle, self._from_us())
+        if rows == [] and not self._stamps.known:
+            # On another clock than Unix time every use would lie before what was asked for: look at all.
+            everything = calls.ask_with(_NOBODY, driver.nvmlDeviceGetProcessUtilization, handle, 0)
+            self._stamps.learn(max((row.timeStamp for row in everything or ()), default=0))
+            if self._stamps.known:
+                self._since_us = None
+                rows = self._ask_since(driver, calls, handle, self._from_us())
+        if rows is None:
+            return None
+        newest_us = max((row.timeStamp for row in rows), default=self._stamps.now_us() - _FIRST_LOOK_US)
+        self._since_us = max(newest_us, self._since_us or 0)
+        return rows
+
+    def _from_us(self) -> int:
+        """Return the time to ask from: the last answer, but a second ago at first, or if the clock was set back."""
+        now_us = self._stamps.now_us()
+        if self._since_us is None or self._since_us > now_us:
+            self._since_us = max(0, now_us - _FIRST_LOOK_US)
+        return self._since_us
+
+    def _ask_since(self, driver: Driver, calls: Calls, handle: Handle, since_us: int) -> Sequence[ProcessSample] | None:
+        rows = calls.ask_with(_NOBODY, driver.nvmlDeviceGetProcessUtilization, handle, since_us)
+        if rows is None:
+            return None
+        self._stamps.learn(max((row.timeStamp for row in rows), default=0))
+        now_us = self._stamps.now_us()
+        # The driver pads the answer with rows of zeros, and repeats rows that it told before.
+        return [row for row in rows if row.pid > 0 and since_us < row.timeStamp <= now_us]
