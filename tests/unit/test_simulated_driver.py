@@ -348,7 +348,7 @@ def partitioned() -> Card:
                 40 * GIB,
                 memory_base=MIB,
                 load=Burst(period_ms=1000, on_ms=250),
-                processes=[Process(21, memory=2 * GIB)],
+                processes=[Process(21, memory=2 * GIB, load=Constant(90))],
             ),
             Instance("MIG-b", 2, 2, 20 * GIB, index=3, processes=[Process(22, memory=GIB, load=Constant(70))]),
         ],
