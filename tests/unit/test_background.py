@@ -58,6 +58,7 @@ def gua(
         text=True,
         timeout=20,
         check=False,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
         **{"capture_output": True, **options},
     )
 

@@ -117,6 +117,7 @@ def test_a_full_disk_costs_lines_and_never_the_agent(path: Path) -> None:
     assert (done.stdout, done.stderr) == ("lives\n", "")
     assert "INFO before" in path.read_text().splitlines()[0]
     assert path.read_text().endswith("INFO after\n")
+    assert path.stat().st_size < 120, "what could not be written then is not written late"
 
 
 def test_a_log_that_was_removed_or_became_a_link_does_no_harm(path: Path, tmp_path: Path) -> None:

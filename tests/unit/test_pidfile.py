@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ TICKS = 4711
 STARTED_MS = 1_774_414_039_000
 AGENT = """
 import sys
+import threading
 from pathlib import Path
 from gpu_usage_audit.agent.pidfile import PidFile
 file = PidFile(Path(sys.argv[1]))
@@ -263,6 +265,28 @@ def test_a_file_that_its_last_agent_just_removed_is_not_the_one_to_lock(path: Pa
     assert agent is not None
     assert agent.started_ms == 2
     second.release()
+
+
+def test_whoever_starts_at_the_same_time_only_one_is_the_agent(path: Path) -> None:
+    wrong: list[str] = []
+
+    def start_and_end() -> None:
+        for _ in range(60):
+            file = PidFile(path, sleep=lambda _seconds: None)
+            try:
+                file.acquire(start_ticks=TICKS, boot_id=BOOT, started_ms=STARTED_MS, version="0.1.0")
+            except UnavailableError:
+                continue
+            if seen(path) is None:
+                wrong.append("the path names a file that nobody holds")
+            file.release()
+
+    threads = [threading.Thread(target=start_and_end) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
 
 
 def test_a_system_without_a_boot_id_still_knows_its_agent(path: Path) -> None:
