@@ -52,7 +52,7 @@ def command(
         if holder is not None:
             msg = (
                 f"no agent runs by {path}, but another one ({holder}) samples this host: name its directory "
-                "with --state-dir, or systemctl stop gua"
+                "with --state-dir, or its file with --pid-file, or systemctl stop gua"
             )
             raise UnavailableError(msg)
         typer.echo(f"no gua agent was running ({safe(str(path))})")
