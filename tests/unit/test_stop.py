@@ -3,7 +3,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -11,11 +10,11 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from gpu_usage_audit.agent.pidfile import read_agent
-from gpu_usage_audit.cli import stop
 from gpu_usage_audit.cli.main import main
 from gpu_usage_audit.procfs.reader import ProcFs
 
@@ -53,7 +52,10 @@ while True:
 class Agent:
     """A process that behaves as the agent does towards ``gua stop``."""
 
+    started: ClassVar[list[Agent]] = []
+
     def __init__(self, home: Path, manner: str = "good") -> None:
+        self.started.append(self)
         self.process = subprocess.Popen([sys.executable, "-c", AGENT, str(home), manner], stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == b"up\n"
@@ -61,13 +63,19 @@ class Agent:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GUA_HOST_LOCK", f"gua-test-{uuid.uuid4()}")
     monkeypatch.setenv("GUA_HOME", str(tmp_path))
-    yield tmp_path
-    path = tmp_path / "agent.pid"
-    if path.exists() and (agent := stop.running(path, ProcFs())) is not None:
-        os.kill(agent.pid, signal.SIGKILL)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    yield
+    while Agent.started:
+        process = Agent.started.pop().process
+        process.kill()
+        process.communicate()
 
 
 def test_an_agent_is_stopped_and_everything_is_free_again(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
