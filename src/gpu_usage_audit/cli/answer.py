@@ -20,6 +20,7 @@ from typing import Annotated, Final
 
 import typer
 
+from gpu_usage_audit.agent import signals
 from gpu_usage_audit.agent.peer import LineError, Lines, Peer, encoded, send_line
 from gpu_usage_audit.agent.views import VIEWS, checked_question
 from gpu_usage_audit.core.errors import DataError, GuaError, TransientError, UnavailableError
@@ -43,6 +44,7 @@ def command(*, fd: Annotated[int, typer.Option("--fd", help="The connection, inh
     """
     from gpu_usage_audit.cli import wiring  # noqa: PLC0415 - the agent imports this module and needs no store
 
+    signals.release()
     os.nice(_POLITENESS)
     try:
         connection = socket.socket(fileno=fd)

@@ -1,4 +1,4 @@
-"""``gua daemon``: samples this host's cards."""
+"""``gua daemon``: the agent of this host, or a single tick of it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import os
 import platform
 import uuid
 from collections import Counter
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gpu_usage_audit.agent.background import Launched, Ready, detach
+from gpu_usage_audit.agent.home import Home, home_path, prepare_home
 from gpu_usage_audit.agent.sampler import Sampler
 from gpu_usage_audit.agent.spans import Outcome
-from gpu_usage_audit.cli import wiring
+from gpu_usage_audit.cli import agent, wiring
 from gpu_usage_audit.cli.options import EndpointOption, StoreOption
 from gpu_usage_audit.core.durations import parse_duration_ms
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
@@ -36,6 +39,10 @@ LONGEST_INTERVAL_MS = 10 * 60 * 1_000
 
 def command(
     *,
+    foreground: Annotated[
+        bool,
+        typer.Option("--foreground", envvar="GUA_FOREGROUND", help="Stay in the foreground, as under systemd."),
+    ] = False,
     once: Annotated[
         bool, typer.Option("--once", envvar="GUA_ONCE", help="Read one tick, deliver it and exit.")
     ] = False,
@@ -58,55 +65,108 @@ def command(
     state_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", envvar="GUA_HOME", help="Spool and state; ~/.gua if not given.")
     ] = None,
+    pid_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", envvar="GUA_PID_FILE", help="agent.pid in the state directory if not given."),
+    ] = None,
+    log_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="GUA_LOG_FILE",
+            help="agent.log in the state directory if not given; stderr in the foreground.",
+        ),
+    ] = None,
+    socket: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            envvar="GUA_SOCKET",
+            help="Answer gua status and gua report of all users of this host here, as at /run/gua/agent.sock.",
+        ),
+    ] = None,
 ) -> None:
-    """Sample this host's cards and who holds them.
+    """Sample this host's cards and who holds them, until gua stop.
 
-    Needs the NVIDIA driver. Reads no command lines and no environments.
+    Goes into the background once the first tick is made; gua start is another name for it. Ticks go to an OTLP
+    endpoint, to a store, or to both. Needs the NVIDIA driver. Reads no command lines and no environments.
 
     Example:
+        gua daemon
+        gua daemon --interval 10s --endpoint https://collector.example:4318
         gua daemon --once
     """
-    if not once:
-        msg = "only --once exists in this version, the background agent comes later: run gua daemon --once"
-        raise UsageError(msg)
     interval_ms = parse_interval_ms(interval)
-    home = Path.home() / ".gua" if state_dir is None else state_dir
-    host = ProcFs(procfs)
-    if not host.is_there():
+    home = home_path(state_dir, os.environ)
+    destinations = wiring.agent_destinations(store, endpoint, home)
+    if not ProcFs(procfs).is_there():
         msg = f"cannot read {procfs}/stat: mount the host's /proc there, or name the place with --procfs"
         raise UnavailableError(msg)
+    prepared = prepare_home(home)
+
+    def open_host() -> agent.Host:
+        return _open_host(procfs, interval_ms=interval_ms, home=prepared, ignored=ignore_process or [])
+
+    if once:
+        _tick_once(open_host, destinations, prepared)
+        return
+    log = log_file.absolute() if log_file else None if foreground else prepared.log_file
+    places = agent.Places(
+        home=prepared,
+        pid_file=pid_file.absolute() if pid_file else prepared.pid_file,
+        log_file=log,
+        public_socket=socket.absolute() if socket else None,
+    )
+    launched = Ready() if foreground or log is None else detach(log)
+    if isinstance(launched, Launched):
+        typer.echo(launched.text)
+        return
+    agent.run(open_host, places=places, destinations=destinations, ready=launched, version=version("gpu-usage-audit"))
+
+
+def _open_host(procfs: Path, *, interval_ms: int, home: Home, ignored: list[str]) -> agent.Host:
+    host = ProcFs(procfs)
     clock = SystemClock(host)
-    cards = NvmlReader(clock)
     seen_by_host = host.in_initial_pid_namespace()
+    return agent.Host(
+        cards=NvmlReader(clock),
+        processes=ProcessIdentity(
+            host if seen_by_host else NoProcesses(),
+            Owners(),
+            boot_time_ms=stored_boot_time_ms(host, home.boot_file),
+            ignored=(*DEFAULT_IGNORED, *ignored),
+        ),
+        clock=clock,
+        origin=agent_origin(interval_ms=interval_ms, home=home.path),
+        seen_by_host=seen_by_host,
+    )
+
+
+def _tick_once(open_host: Callable[[], agent.Host], destinations: list[wiring.Destination], home: Home) -> None:
+    host = open_host()
     ticks: list[Tick] = []
 
     def sample(mark: Mark | None) -> tuple[Tick, Mark]:
-        processes = ProcessIdentity(
-            host if seen_by_host else NoProcesses(),
-            Owners(),
-            boot_time_ms=stored_boot_time_ms(host, home / "boot.json"),
-            ignored=(*DEFAULT_IGNORED, *(ignore_process or ())),
-        )
         sampler = Sampler(
-            cards=cards,
-            processes=processes,
-            clock=clock,
-            origin=agent_origin(interval_ms=interval_ms, home=home),
-            initial_pid_namespace=seen_by_host,
+            cards=host.cards,
+            processes=host.processes,
+            clock=host.clock,
+            origin=host.origin,
+            initial_pid_namespace=host.seen_by_host,
         )
         tick, now = tick_after(sampler, mark)
         ticks.append(tick)
         return tick, now
 
     try:
-        drained = wiring.deliver_agent_tick(sample, store=store, endpoint=endpoint, home=home)
+        drained = wiring.deliver_agent_tick(sample, destinations=destinations, spool_path=home.spool)
     finally:
-        cards.close()
+        host.cards.close()
     if drained.refused:
-        typer.echo(f"note: {drained.refused} ticks were refused for good and are kept in {home / 'spool.db'}", err=True)
+        typer.echo(f"note: {drained.refused} ticks were refused for good and are kept in {home.spool}", err=True)
     for tick in ticks:
         typer.echo(summary(tick))
-        for line in notes(tick, seen_by_host=seen_by_host):
+        for line in notes(tick, seen_by_host=host.seen_by_host):
             typer.echo(line, err=True)
 
 

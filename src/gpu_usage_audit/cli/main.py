@@ -25,20 +25,29 @@ UNEXPECTED: Final = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One command: its module in ``cli``, whether it has commands of its own, and its line in ``gua --help``."""
+    """One command: its module in ``cli``, whether it has commands of its own, and its line in ``gua --help``.
+
+    Without a line it is left out there: another name of a command, or one that the agent itself starts.
+    """
 
     module: str
     group: bool = False
-    summary: str
+    summary: str = ""
 
 
 COMMANDS: Final = {
     "demo": Entry(module="demo", summary="Simulate a host with eight cards for a week and report on it."),
     "daemon": Entry(module="daemon", summary="Sample this host's cards and who holds them."),
+    "start": Entry(module="daemon"),
+    "stop": Entry(module="stop", summary="Stop the agent of this host and release the driver."),
+    "status": Entry(module="status", summary="Show whether the agent runs, and the cards as they are now."),
+    "doctor": Entry(module="doctor", summary="Check everything that gua needs here, and say what to do."),
     "import": Entry(module="import_", group=True, summary="Import recordings that other tools made."),
     "report": Entry(module="report", summary="Show where the GPU hours went, and who held idle cards."),
     "schema": Entry(module="schema", group=True, summary="Create, show and check the tables and views of a store."),
     "version": Entry(module="version", summary="Print the versions of gua, Python and the embedded engine."),
+    "land": Entry(module="land"),
+    "answer": Entry(module="answer"),
 }
 
 
@@ -87,8 +96,9 @@ def dispatch(arguments: Sequence[str]) -> int:
     if name == "--version":
         name = "version"
     if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
+        shown = [command for command, entry in COMMANDS.items() if entry.summary]
+        near = difflib.get_close_matches(name, shown, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(shown)}"
         msg = f"no such {'option' if name.startswith('-') else 'command'}: {name}; {hint}: see gua --help"
         raise UsageError(msg)
     if COMMANDS[name].group and not rest:
@@ -106,7 +116,7 @@ def overview() -> str:
         "Where a lab's GPU hours go: active, idle-held, truly-idle, unknown - and who holds them.",
         "",
         "Commands:",
-        *(f"  {name:<{width}}  {entry.summary}" for name, entry in COMMANDS.items()),
+        *(f"  {name:<{width}}  {entry.summary}" for name, entry in COMMANDS.items() if entry.summary),
         "",
         "gua COMMAND --help explains a command. Exit codes: 0 good, 2 wrong usage, 3 cannot, 4 data refused.",
         "",

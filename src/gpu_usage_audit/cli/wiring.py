@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -16,11 +17,12 @@ from gpu_usage_audit.core.errors import DataError, TransientError, UnavailableEr
 from gpu_usage_audit.core.ports import Landing, Mark
 from gpu_usage_audit.core.tick import Tick
 from gpu_usage_audit.otlp.encode import encode
+from gpu_usage_audit.otlp.endpoint import configured_endpoint, shown_endpoint
 from gpu_usage_audit.spool.database import destinations_of
 from gpu_usage_audit.spool.queue import Spool
 from gpu_usage_audit.store.database import Store, open_store
 from gpu_usage_audit.store.directory import StoreDirectory
-from gpu_usage_audit.store.dsn import EmbeddedDsn, parse_dsn
+from gpu_usage_audit.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 
 STORE = "store"
 ENDPOINT = "endpoint"
@@ -75,7 +77,8 @@ def open_reader(store: str | None) -> Iterator[Store]:
     parsed = parse_dsn(address, password=os.environ.get("GUA_STORE_PASSWORD"))
     spool = home_directory() / "spool.db"
     # What waits for an endpoint is not taken: the spool would take it for delivered.
-    waiting = parsed == _default_store(home_directory()) and STORE in destinations_of(spool)
+    destination = store_destination(parsed, home_directory())
+    waiting = destination in destinations_of(spool)
     if isinstance(parsed, EmbeddedDsn) and not waiting and not StoreDirectory(parsed.path).exists():
         msg = (
             f"there is no store at {parsed.path}: record with gua daemon --once, import with gua import nvidia-smi, "
@@ -84,8 +87,8 @@ def open_reader(store: str | None) -> Iterator[Store]:
         raise UnavailableError(msg)
     with open_writer(store) as reader:
         if waiting:
-            with Spool(spool, destinations=(STORE,)) as queue:
-                drain(queue, STORE, reader)
+            with Spool(spool, destinations=None) as queue:
+                drain(queue, destination, reader, flush=reader.flush)
         yield reader
 
 
@@ -120,7 +123,9 @@ def deliver(
                 refused += result.refused
             if batch is not None:
                 spool.extend(batch)
-                draining = worker.submit(drain, spool, STORE, landing, on_landed=on_tick)
+                draining = worker.submit(
+                    drain, spool, STORE, landing, on_batch=lambda landed, refused: on_tick(landed + refused)
+                )
         if isinstance(landing, Store) and delivered >= _MERGE_TICKS:
             landing.merge()
     if refused:
@@ -129,35 +134,75 @@ def deliver(
     return Delivery(where=where, delivered=delivered)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Destination:
+    """Where the agent's ticks go: ``name`` in the spool, ``where`` for people, and the one address of the two."""
+
+    name: str
+    where: str
+    store: str | None = None
+    endpoint: str | None = None
+
+
+def agent_destinations(store: str | None, endpoint: str | None, home: Path) -> list[Destination]:
+    """Return where the agent delivers: the endpoint, the store, or both if both are named alike.
+
+    Without either, OpenTelemetry's own variables may name an endpoint; else it is the store below the home.
+    Raises UsageError for an address that means nothing, UnavailableError where the embedded engine is missing.
+    """
+    store, endpoint = _more_explicit(store, endpoint)
+    if not store and not endpoint:
+        endpoint = configured_endpoint(os.environ)
+    found = []
+    if endpoint:
+        found.append(Destination(name=ENDPOINT, where=shown_endpoint(endpoint, os.environ), endpoint=endpoint))
+    if store or not endpoint:
+        parsed = parse_dsn(store_address(store, home), password=os.environ.get("GUA_STORE_PASSWORD"))
+        if isinstance(parsed, EmbeddedDsn) and importlib.util.find_spec("chdb") is None:
+            msg = (
+                'there is no place for ticks: install the embedded engine (pip install "gpu-usage-audit[local]"), '
+                "or send them to an OTLP endpoint with --endpoint URL"
+            )
+            raise UnavailableError(msg)
+        address = store_address(store, home)
+        found.append(Destination(name=store_destination(parsed, home), where=str(parsed), store=address))
+    return found
+
+
+def store_destination(parsed: EmbeddedDsn | ServerDsn, home: Path) -> str:
+    """Return the name that the spool has for a store, so that its reports know which ticks still wait for it."""
+    return STORE if parsed == _default_store(home) else f"{STORE} {parsed}"
+
+
 def deliver_agent_tick(
-    sample: Callable[[Mark | None], tuple[Tick, Mark]], *, store: str | None, endpoint: str | None, home: Path
+    sample: Callable[[Mark | None], tuple[Tick, Mark]], *, destinations: Sequence[Destination], spool_path: Path
 ) -> DrainResult:
     """Sample one tick of this host, spool it with its mark, and deliver what the spool holds.
 
     Where delivery fails the tick stays in the spool, and the error says so.
     """
-    store, endpoint = destination_of(store, endpoint)
-    address = None if endpoint else store_address(store, home)
-    if address:
-        parse_dsn(address)  # an address that means nothing is refused before anything is read
-    try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        msg = f"cannot make {home} ({error.strerror}): name a directory with GUA_HOME or --state-dir"
-        raise UnavailableError(msg) from None
-    destination = ENDPOINT if endpoint else STORE
-    with Spool(home / "spool.db", destinations=(destination,)) as spool:
+    landed = refused = 0
+    with Spool(spool_path, destinations=[destination.name for destination in destinations]) as spool:
         if spool.set_aside is not None:
             os.write(2, f"note: the spool was damaged and is kept as {spool.set_aside}\n".encode())
         tick, mark = sample(spool.mark())
         spool.append(tick.ts_ms, encode(tick), mark)
         try:
-            with _landing(address, endpoint) as (landing, _):
-                return drain(spool, destination, landing)
+            for destination in destinations:
+                with _landing(destination.store, destination.endpoint) as (landing, _):
+                    flush = landing.flush if isinstance(landing, Store) else _nothing
+                    drained = drain(spool, destination.name, landing, flush=flush)
+                    landed += drained.landed
+                    refused += drained.refused
         except UnavailableError as error:
             kind = TransientError if isinstance(error, TransientError) else UnavailableError
-            msg = f"{error} (the tick is kept in {home / 'spool.db'} and goes with the next)"
+            msg = f"{error} (the tick is kept in {spool_path} and goes with the next)"
             raise kind(msg) from None
+    return DrainResult(landed=landed, refused=refused)
+
+
+def _nothing() -> None:
+    """Make nothing durable: the endpoint's answer is its promise."""
 
 
 def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:
@@ -165,13 +210,19 @@ def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None,
 
     Raises UsageError where both were given alike.
     """
+    store, endpoint = _more_explicit(store, endpoint)
+    if store and endpoint:
+        msg = "ticks go to one place: give --store or --endpoint, not both"
+        raise UsageError(msg)
+    return store, endpoint
+
+
+def _more_explicit(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:
     if store and endpoint:
         store_by_environment = store == os.environ.get("GUA_STORE")
         endpoint_by_environment = endpoint == os.environ.get("GUA_ENDPOINT")
-        if store_by_environment == endpoint_by_environment:
-            msg = "ticks go to one place: give --store or --endpoint, not both"
-            raise UsageError(msg)
-        return (None, endpoint) if store_by_environment else (store, None)
+        if store_by_environment != endpoint_by_environment:
+            return (None, endpoint) if store_by_environment else (store, None)
     return store, endpoint
 
 

@@ -1,0 +1,30 @@
+"""The signals that ask the agent to stop, taken where the loop waits, so that no tick is cut in two.
+
+They are blocked in every thread and fetched with sigtimedwait(2): a signal in the middle of a tick is found at its
+end, and no handler runs at a moment when a lock is held. A child inherits the blocked mask: it calls
+:func:`release` before anything else.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Final
+
+STOP: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+
+
+def hold() -> None:
+    """Block the signals in this thread and those that it starts. Call it before any thread is started."""
+    for each in STOP:
+        signal.signal(each, signal.SIG_DFL)  # a signal that is ignored (nohup) could not be waited for
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP)
+
+
+def release() -> None:
+    """Take back what a process inherited from one that called :func:`hold`."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP)
+
+
+def wait(seconds: float) -> bool:
+    """Wait so long; return True at once when the process was asked to stop."""
+    return signal.sigtimedwait(STOP, max(0.0, seconds)) is not None

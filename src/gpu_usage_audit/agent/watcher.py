@@ -1,0 +1,77 @@
+"""Who is told what the agent does: the board that ``gua status`` shows, the log, and the service manager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpu_usage_audit.agent.board import Board
+from gpu_usage_audit.agent.logs import Changes
+from gpu_usage_audit.agent.notify import Notifier
+from gpu_usage_audit.core.tick import Tick
+
+_CLOCK = "clock"
+_DRIVER = "driver"
+
+
+class Watcher:
+    """Takes what the loop and the senders tell; safe for threads.
+
+    ``also_alive`` is called each time the loop goes round, some times a minute.
+    """
+
+    def __init__(self, *, board: Board, changes: Changes, notifier: Notifier, also_alive: Callable[[], None]) -> None:
+        self._board = board
+        self._changes = changes
+        self._notifier = notifier
+        self._also_alive = also_alive
+
+    def ticked(self, tick: Tick, *, lateness_ms: int) -> None:
+        """Show the tick; log calls and cards that began to fail with it, or work again."""
+        self._board.ticked(tick, lateness_ms=lateness_ms)
+        self._changes.works(_DRIVER, "the cards can be read again")
+        self._changes.works(_CLOCK, "the clock has passed the last tick: ticks go on")
+        for card in tick.cards:
+            if card.failed:
+                self._changes.failed(card.uuid, f"card {card.uuid} is lost or needs a reset", kind="lost")
+            else:
+                self._changes.works(card.uuid, f"card {card.uuid} is back")
+        failing = {(error.call, error.code) for error in tick.errors}
+        if failing:
+            words = ", ".join(f"{call}: {code}" for call, code in sorted(failing))
+            self._changes.failed("calls", f"some calls failed, the rest goes on: {words}", kind=words)
+        else:
+            self._changes.works("calls", "all calls succeed again")
+
+    def skipped(self, reason: str, message: str, count: int = 1) -> None:
+        """Count ticks that were due and are not there, and log why."""
+        self._board.skipped(reason, count)
+        self._changes.failed(_DRIVER if reason == "driver" else _CLOCK, message, kind=reason)
+
+    def condition(self, key: str, message: str | None) -> None:
+        """Show and log what stands until it is taken back."""
+        self._board.note(key, message)
+        if message is None:
+            self._changes.works(key, f"{key}: all is well again")
+        else:
+            self._changes.failed(key, message, kind=message)
+
+    def delivered(self, destination: str, *, ticks: int, refused: int = 0) -> None:
+        """Count what arrived, and what was refused for good."""
+        self._board.delivered(destination, ticks=ticks, newest_ts_ms=None, refused=refused)
+        self._changes.works(destination, f"{destination}: delivery goes on")
+        if refused:
+            self._changes.failed(
+                f"{destination} refused",
+                f"{destination}: {refused} ticks were refused for good; they are kept in the spool",
+                kind="refused",
+            )
+
+    def failed(self, destination: str, message: str) -> None:
+        """Show and log why nothing arrives; the ticks wait in the spool."""
+        self._board.failed(destination, message)
+        self._changes.failed(destination, f"{destination}: {message}", kind="failed")
+
+    def alive(self) -> None:
+        """Feed the service manager's watchdog."""
+        self._notifier.alive()
+        self._also_alive()

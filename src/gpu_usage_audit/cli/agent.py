@@ -1,0 +1,259 @@
+"""The agent as one process: everything that it holds, put together, started in order and released in order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+from gpu_usage_audit.agent import signals
+from gpu_usage_audit.agent.background import Ready
+from gpu_usage_audit.agent.board import Board, SpoolFigures
+from gpu_usage_audit.agent.grid import phase_ms
+from gpu_usage_audit.agent.home import Home
+from gpu_usage_audit.agent.hostlock import HostLock
+from gpu_usage_audit.agent.logs import Changes, open_log
+from gpu_usage_audit.agent.loop import Loop, Schedule
+from gpu_usage_audit.agent.notify import Notifier
+from gpu_usage_audit.agent.outbox import Outbox
+from gpu_usage_audit.agent.periodic import PeriodicLanding
+from gpu_usage_audit.agent.pidfile import PidFile
+from gpu_usage_audit.agent.sampler import Health, Sampler
+from gpu_usage_audit.agent.sender import Sender
+from gpu_usage_audit.agent.server import PUBLIC_MODE, Listen, LocalServer
+from gpu_usage_audit.agent.watcher import Watcher
+from gpu_usage_audit.cli import children
+from gpu_usage_audit.cli.answer import answer_in_child
+from gpu_usage_audit.cli.wiring import Destination
+from gpu_usage_audit.core.errors import UnavailableError
+from gpu_usage_audit.core.ports import CardReader, Clock, Landing, ProcessFacts
+from gpu_usage_audit.core.tick import Origin
+from gpu_usage_audit.otlp.encode import encode
+from gpu_usage_audit.procfs.reader import ProcFs
+from gpu_usage_audit.spool.queue import Spool
+
+_JOIN_SECONDS: Final = 3.0
+
+
+class Delivery(Protocol):
+    """A thread that takes ticks from the spool to one destination."""
+
+    def start(self) -> None:
+        """Start the thread."""
+        ...
+
+    def stop(self) -> None:
+        """Ask it to end."""
+        ...
+
+    def join(self, timeout_seconds: float) -> bool:
+        """Wait for its end; return whether it came."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Host:
+    """What the agent reads: the cards, the processes on them, the clock, and who this host is."""
+
+    cards: CardReader
+    processes: ProcessFacts
+    clock: Clock
+    origin: Origin
+    seen_by_host: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Places:
+    """Where the agent keeps and shows itself. ``log_file`` is None for stderr, ``public_socket`` for none."""
+
+    home: Home
+    pid_file: Path
+    log_file: Path | None
+    public_socket: Path | None
+
+
+def run(
+    open_host: Callable[[], Host], *, places: Places, destinations: Sequence[Destination], ready: Ready, version: str
+) -> None:
+    """Be the agent until a signal asks to stop; then release the driver first of all.
+
+    Raises UnavailableError, and says so through ``ready``, where another agent runs, the places cannot be used or
+    no card can be read at the start.
+    """
+    started = time.time_ns() // 1_000_000
+    notifier = Notifier(os.environ)
+    with ready, ExitStack() as held:
+        signals.hold()
+        lock = HostLock.of(os.environ)
+        lock.acquire()
+        held.callback(lock.release)
+        log = open_log(places.log_file)
+        _hold_pid_file(held, places.pid_file, started_ms=started, version=version, supervised=notifier.supervised)
+        spool = held.enter_context(
+            Spool(places.home.spool, destinations=[destination.name for destination in destinations])
+        )
+        outbox = Outbox(spool)
+        host = open_host()
+        held.callback(host.cards.close)
+        board = Board(
+            pid=os.getpid(),
+            version=version,
+            host=host.origin.host,
+            started_ms=started,
+            interval_ms=host.origin.interval_ms,
+            destinations=[(destination.name, destination.where) for destination in destinations],
+            clock=host.clock,
+            spool=lambda: _figures(spool, outbox),
+        )
+        watcher = Watcher(
+            board=board, changes=Changes(log), notifier=notifier, also_alive=_often(lock.forget_callers, spool, board)
+        )
+        senders = [_sender(places.home, one, watcher) for one in destinations if one.endpoint]
+        landings = [_landing(places.home, one, watcher) for one in destinations if one.store]
+
+        def wake() -> None:
+            for sender in senders:
+                sender.wake()
+
+        loop = _loop(host, outbox, spool, watcher, on_tick=wake)
+        loop.first()
+        held.enter_context(_answering(places, destinations, board))
+        held.enter_context(_delivering([*senders, *landings]))
+        ready.ready(f"gua agent started: pid {os.getpid()}, every {host.origin.interval_ms / 1000:g} s")
+        notifier.ready(f"sampling every {host.origin.interval_ms / 1000:g} s")
+        log.info("the agent samples every %g s", host.origin.interval_ms / 1000)
+        loop.run()
+        host.cards.close()  # before anything that may take a moment: somebody may wait to unload the driver
+        notifier.stopping()
+        log.info("the agent was asked to stop and released the driver")
+
+
+def _hold_pid_file(held: ExitStack, path: Path, *, started_ms: int, version: str, supervised: bool) -> None:
+    own = ProcFs()  # the /proc of this PID namespace, whatever --procfs names
+    process = own.process(os.getpid())
+    if process is None:
+        msg = "cannot read /proc/self/stat: mount /proc here"
+        raise UnavailableError(msg)
+    pid_file = PidFile(path)
+    pid_file.acquire(
+        start_ticks=process.start_ticks,
+        boot_id=own.boot_id(),
+        started_ms=started_ms,
+        version=version,
+        supervised=supervised,
+    )
+    held.callback(pid_file.release)
+
+
+def _loop(host: Host, outbox: Outbox, spool: Spool, watcher: Watcher, *, on_tick: Callable[[], None]) -> Loop:
+    dropped_before = spool.dropped()
+
+    def health() -> Health:
+        with contextlib.suppress(UnavailableError):
+            figures = spool.figures()
+            return Health(
+                spool_ticks=figures.ticks + outbox.waiting,
+                spool_bytes=figures.bytes,
+                dropped_ticks=max(0, figures.dropped - dropped_before) + outbox.dropped,
+            )
+        return Health()
+
+    return Loop(
+        sampler=Sampler(
+            cards=host.cards,
+            processes=host.processes,
+            clock=host.clock,
+            origin=host.origin,
+            initial_pid_namespace=host.seen_by_host,
+        ),
+        cards=host.cards,
+        outbox=outbox,
+        clock=host.clock,
+        schedule=Schedule(
+            interval_ms=host.origin.interval_ms, phase_ms=phase_ms(host.origin.host, host.origin.interval_ms)
+        ),
+        encode=encode,
+        wait=signals.wait,
+        watcher=watcher,
+        health=health,
+        on_tick=on_tick,
+    )
+
+
+def _figures(spool: Spool, outbox: Outbox) -> SpoolFigures:
+    figures = spool.figures()
+    return SpoolFigures(
+        ticks=figures.ticks,
+        bytes=figures.bytes,
+        in_memory_ticks=outbox.waiting,
+        dropped_ticks=figures.dropped + outbox.dropped,
+        waiting=figures.waiting,
+        oldest_ms=figures.oldest_ms,
+    )
+
+
+def _often(forget_callers: Callable[[], None], spool: Spool, board: Board) -> Callable[[], None]:
+    """Return what is done each time the loop goes round."""
+
+    def often() -> None:
+        forget_callers()
+        aside = spool.set_aside
+        board.note("damaged spool", None if aside is None else f"the spool was damaged and is kept as {aside}")
+
+    return often
+
+
+def _sender(home: Home, destination: Destination, watcher: Watcher) -> Sender:
+    def landing() -> AbstractContextManager[Landing]:
+        from gpu_usage_audit.otlp.send import open_endpoint  # noqa: PLC0415 - takes long: after the first tick
+
+        return contextlib.closing(open_endpoint(destination.endpoint, environ=os.environ, patience_seconds=0))
+
+    return Sender(
+        destination.name,
+        queue=lambda: Spool(home.spool, destinations=None),
+        landing=landing,
+        watcher=watcher,
+    )
+
+
+def _landing(home: Home, destination: Destination, watcher: Watcher) -> PeriodicLanding:
+    return PeriodicLanding(destination.name, land=partial(children.land, home, destination), watcher=watcher)
+
+
+@contextmanager
+def _delivering(deliveries: Sequence[Delivery]) -> Iterator[None]:
+    for each in deliveries:
+        each.start()
+    try:
+        yield
+    finally:
+        for each in deliveries:
+            each.stop()
+        deadline = time.monotonic() + _JOIN_SECONDS
+        for each in deliveries:
+            each.join(max(0.0, deadline - time.monotonic()))  # one that still waits for its endpoint ends with us
+
+
+@contextmanager
+def _answering(places: Places, destinations: Sequence[Destination], board: Board) -> Iterator[None]:
+    listen = [Listen(path=places.home.socket)]
+    if places.public_socket is not None:
+        listen.append(Listen(path=places.public_socket, mode=PUBLIC_MODE))
+    stores = [destination.store for destination in destinations if destination.store]
+    server = LocalServer(
+        listen=listen,
+        status=board.status,
+        answer=answer_in_child(home=places.home.path, store=stores[0]) if stores else None,
+    )
+    server.start()
+    try:
+        yield
+    finally:
+        server.close()

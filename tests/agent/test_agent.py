@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from driver.fixture import SimulatedDriver
+from driver.scenario import Scenario
+from servers.agent import GUA, Agent, assert_spans_never_overlap, observed_ms, wall_ms
+from servers.process import poll
+
+
+def test_the_agent_samples_from_its_start_to_its_stop_without_a_hole(agent: Agent) -> None:
+    began = wall_ms()
+    agent.start()
+    agent.wait_for_ticks(3)
+    agent.stop()
+    ended = wall_ms()
+    ticks = agent.ticks()
+    assert_spans_never_overlap(ticks)
+    assert ticks[0].ts_ms - began < 5_000
+    assert observed_ms(ticks) == pytest.approx(ticks[-1].ts_ms - ticks[0].ts_ms + ticks[0].cards[0].duration_ms, abs=5)
+    assert ended - ticks[-1].ts_ms < 2_000
+    assert [card.utilization for card in ticks[1].cards] == pytest.approx([0.8, 0, 0])
+    assert ticks[1].cards[1].processes[0].comm
+
+
+def test_the_background_agent_says_when_it_is_ready_answers_and_stops(agent: Agent) -> None:
+    started = agent.must("daemon", "--interval", "1s")
+    try:
+        assert started.startswith("gua agent started: pid ")
+        status = agent.status()
+        assert status["running"] is True
+        assert status["agent"]["pid"] == int(started.split("pid ")[1].split(",")[0])
+        assert [card["state"] for card in status["cards"]] == ["active", "idle-held", "truly-idle"]
+    finally:
+        stopped = agent.run("stop")
+    assert stopped.stdout.startswith("gua agent stopped: pid ")
+    assert agent.run("status").returncode == 3
+    assert agent.run("stop").returncode == 0
+    log = (agent.home / "agent.log").read_text()
+    assert "released the driver" in log
+    assert "Traceback" not in log
+    modes = {path.name: path.stat().st_mode & 0o777 for path in [agent.home, *agent.home.iterdir()]}
+    assert modes.pop("home") == 0o700
+    assert set(modes.values()) == {0o600}, modes
+
+
+def test_a_second_agent_of_the_host_is_refused_and_told_which_one_runs(agent: Agent, tmp_path: Path) -> None:
+    agent.start()
+    other = Agent(agent.driver, tmp_path / "other", lock=agent.lock)
+    other.folder.mkdir()
+    done = other.run("daemon")
+    assert done.returncode == 3
+    assert done.stderr.count("\n") == 1
+    assert agent.process is not None
+    assert f"pid {agent.process.pid}" in done.stderr
+    agent.stop()
+
+
+def test_without_a_driver_nothing_starts_and_nothing_is_left(agent: Agent) -> None:
+    agent.environ = {"LD_LIBRARY_PATH": ""}
+    done = agent.run("daemon")
+    assert done.returncode == 3
+    assert done.stderr.startswith("gua: cannot read the GPUs (NVML LIBRARY_NOT_FOUND)")
+    assert done.stderr.count("\n") == 1
+    assert not (agent.home / "agent.pid").exists()
+    assert agent.run("status").returncode == 3
+
+
+@pytest.mark.parametrize("interval", ["0s", "1ms", "10d", "-5s", "soon"])
+def test_an_interval_that_cannot_be_is_refused_before_anything_is_made(agent: Agent, interval: str) -> None:
+    done = agent.run("daemon", "--interval", interval)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert not agent.home.exists()
+
+
+def test_a_stop_in_the_middle_of_a_tick_lets_it_be_finished(
+    agent: Agent, simulated_driver: SimulatedDriver, lab: Scenario
+) -> None:
+    agent.start()
+    text = lab.text().replace("card ", "hang nvmlDeviceGetName 0\ncard ", 1)
+    assert text != lab.text()
+    simulated_driver.write(lab.text().replace("driver ", "latency nvmlDeviceGetPowerUsage 300000\ndriver ", 1))
+    assert agent.process is not None
+    time.sleep(1.2)
+    agent.process.send_signal(signal.SIGTERM)
+    assert agent.process.wait(timeout=20) == 0
+    agent.process = None
+    assert_spans_never_overlap(agent.ticks())
+    assert all(len(tick.cards) == 3 for tick in agent.ticks())
+
+
+def test_a_report_lands_what_the_running_agent_has_spooled(agent: Agent) -> None:
+    agent.start()
+    agent.wait_for_ticks(3)
+    report = json.loads(agent.must("report", "--json"))
+    assert report["headline"]["card_ticks"] >= 9
+    assert report["headline"]["states"]["idle-held"]["gpu_hours"] > 0
+    assert report["headline"]["states"]["unknown"]["card_ticks"] == 0
+    agent.stop()
+
+
+def test_ctrl_c_ends_it_like_any_other_stop(agent: Agent) -> None:
+    agent.start()
+    assert agent.process is not None
+    agent.process.send_signal(signal.SIGINT)
+    assert agent.process.wait(timeout=20) == 0
+    agent.process = None
+
+
+def test_an_agent_without_engine_and_endpoint_names_both_remedies(agent: Agent, tmp_path: Path) -> None:
+    blind = tmp_path / "blind"
+    blind.mkdir()
+    (blind / "sitecustomize.py").write_text(
+        "import importlib.util as u\n"
+        "found = u.find_spec\n"
+        "u.find_spec = lambda name, package=None: None if name == 'chdb' else found(name, package)\n"
+    )
+    done = subprocess.run(
+        [*GUA, "daemon"],
+        env={**agent.environment(), "PYTHONPATH": str(blind)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "gpu-usage-audit[local]" in done.stderr
+    assert "--endpoint" in done.stderr
+
+
+def test_a_killed_agent_leaves_nothing_that_stops_the_next_one(agent: Agent) -> None:
+    for _ in range(3):
+        agent.start()
+        agent.kill()
+    agent.start()
+    poll(lambda: len(agent.ticks()) >= 5, "ticks")
+    agent.stop()
+    assert_spans_never_overlap(agent.ticks())
+    assert os.listdir(agent.home)  # noqa: PTH208 - names only
