@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gpu_usage_audit.core.plaintext import cells, pad
 from gpu_usage_audit.core.rules import Reason
-from gpu_usage_audit.core.tick import ProcessList, ProcessType
+from gpu_usage_audit.core.tick import Mig, ProcessList, ProcessType
 from gpu_usage_audit.report.basis import size
 from gpu_usage_audit.report.figures import NONE, percent, plural
 from gpu_usage_audit.report.style import Style
@@ -16,14 +16,17 @@ from gpu_usage_audit.report.style import Style
 _GIB: Final = 2**30
 _NAME_WIDTH: Final = 24
 _SHORTEST_NAME: Final = 8
+_WIDE_GAP_FROM: Final = 72
+_COLUMNS: Final = ("gpu", "name", "state", "for", "util %", "memory", "age")
+_LEAST_NEEDED: Final = ("age", "util %", "memory")
 _HOLDERS_BESIDE: Final = 34
 _MOST_ERRORS: Final = 5
-_LISTS: Final = {
-    ProcessList.FAILED: "its processes cannot be read",
-    ProcessList.PID_NAMESPACE: "its processes are hidden (PID namespace)",
-    ProcessList.ABSENT: "its processes are not known",
+_LISTS: Final[Mapping[str, str]] = {
+    ProcessList.FAILED: "processes cannot be read",
+    ProcessList.PID_NAMESPACE: "processes hidden (PID namespace)",
+    ProcessList.ABSENT: "processes not known",
 }
-_REASONS: Final = {
+_REASONS: Final[Mapping[str, str]] = {
     Reason.LOST: "lost, or needs a reset",
     Reason.UTILIZATION: "utilization cannot be read",
     Reason.MEMORY: "held memory cannot be told",
@@ -144,50 +147,62 @@ def _cards(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
     if not cards:
         yield from style.wrap("no card was read yet", indent=0)
         return
-    header = ("gpu", "name", "state", "for", "util %", "memory", "age")
-    rows = [header, *(_figures(card, style) for card in cards)]
-    widths = [max(cells(row[place]) for row in rows) for place in range(len(header))]
-    room = style.width - sum(widths) + widths[1] - 2 * (len(header) - 1)
-    widths[1] = max(min(widths[1], room), _SHORTEST_NAME)
-    beside = room - widths[1] - 2
+    rows = [dict(zip(_COLUMNS, _COLUMNS, strict=True)), *(_figures(card, style) for card in cards)]
+    gap = "  " if style.width >= _WIDE_GAP_FROM else " "
+    widths = {name: max(cells(row[name]) for row in rows) for name in _COLUMNS}
+    for name in _LEAST_NEEDED:
+        room = style.width - sum(widths.values()) + widths["name"] - len(gap) * (len(widths) - 1)
+        if room < _SHORTEST_NAME:
+            del widths[name]
+    widths["name"] = max(min(widths["name"], room), _SHORTEST_NAME)
+    beside = room - widths["name"] - len(gap)
     for place, row in enumerate(rows):
-        line = _row(row, widths, style).rstrip()
+        line = gap.join(_cell(name, row[name], width, style) for name, width in widths.items()).rstrip()
         if place == 0:
-            yield line + ("  holders" if beside >= _HOLDERS_BESIDE else "")
+            yield line + (f"{gap}holders" if beside >= _HOLDERS_BESIDE else "")
             continue
-        state = row[2]
+        painted = style.state(line, row["state"])
         holders = _Holders(cards[place - 1], style)
         if beside >= _HOLDERS_BESIDE:
-            told = holders.fitting(beside)
-            yield style.state(line, state) + (f"  {told}" if told else "")
+            yield f"{painted}{gap}{holders.fitting(beside)}".rstrip()
             continue
-        yield style.state(line, state)
-        told = holders.fitting(style.width - widths[0] - 2)
+        yield painted
+        below = " " * (widths["gpu"] + len(gap))
+        told = holders.fitting(style.width - len(below))
         if told:
-            yield " " * (widths[0] + 2) + told
+            yield below + told
 
 
-def _row(row: Sequence[str], widths: Sequence[int], style: Style) -> str:
-    left = {1, 2}
-    return "  ".join(
-        pad(style.name(text, width) if text else "", width) if place in left else " " * (width - cells(text)) + text
-        for place, (text, width) in enumerate(zip(row, widths, strict=True))
-    )
+def _cell(column: str, text: str, width: int, style: Style) -> str:
+    if column in {"name", "state"}:
+        return pad(style.name(text, width), width)
+    return " " * (width - cells(text)) + text
 
 
-def _figures(card: Mapping[str, Any], style: Style) -> tuple[str, ...]:
+def _figures(card: Mapping[str, Any], style: Style) -> dict[str, str]:
     index, seconds = card.get("index"), _number(card.get("state_seconds"))
     at_least = ("≥" if style.unicode else ">=") if card.get("state_is_at_least") is True and seconds is not None else ""
-    name = card.get("name") if isinstance(card.get("name"), str) else card.get("uuid")
-    return (
-        _text(index, style, 6),
-        style.name(_text(name, style).removeprefix("NVIDIA "), _NAME_WIDTH),
-        _text(card.get("state"), style, 10),
-        at_least + span(seconds),
-        percent(_number(card.get("utilization"))),
-        _memory(card),
-        span(_number(card.get("sample_age_seconds"))),
-    )
+    return {
+        "gpu": _text(index, style, 6),
+        "name": _label(card, style),
+        "state": _text(card.get("state"), style, 10),
+        "for": at_least + span(seconds),
+        "util %": percent(_number(card.get("utilization"))),
+        "memory": _memory(card),
+        "age": span(_number(card.get("sample_age_seconds"))),
+    }
+
+
+def _label(card: Mapping[str, Any], style: Style) -> str:
+    """Return what a card is called, as in the report: the profile of a MIG instance, the rest of its parent."""
+    name = card.get("name")
+    if not isinstance(name, str):
+        return _text(card.get("uuid"), style, _NAME_WIDTH)
+    _, _, profile = name.partition("MIG ")
+    if card.get("mig") == Mig.INSTANCE and profile:
+        name = profile
+    short = name.removeprefix("NVIDIA ")
+    return style.name(f"rest of {short}" if card.get("mig") == Mig.PARENT else short, _NAME_WIDTH)
 
 
 def _memory(card: Mapping[str, Any]) -> str:
@@ -211,8 +226,9 @@ class _Holders:
         total = _number(card.get("holders_total"))
         self._total = len(counted) if total is None else max(int(total) - ignored, len(counted))
         self._each = [self._one(one) for one in counted]
-        known = (_REASONS.get(card.get("reason")), _LISTS.get(card.get("process_list")))  # type: ignore[arg-type] # a StrEnum is found by its text
-        self._notes = [note for note in known if note]
+        reason, listed = card.get("reason"), card.get("process_list")
+        notes = (_REASONS.get(str(reason)), _LISTS.get(str(listed)))
+        self._notes = [note for note in notes if note]
 
     def fitting(self, width: int) -> str:
         """Return the notes and as many holders as fit, and how many there are besides."""
@@ -229,8 +245,9 @@ class _Holders:
 
     def _one(self, one: Mapping[str, Any]) -> str:
         style, memory = self._style, _number(one.get("memory_bytes"))
-        owner, program = _text(one.get("owner"), style, 16), _text(one.get("comm"), style, 16)
-        return f"{owner}/{program} {_text(one.get('pid'), style)} {NONE if memory is None else size(memory)}"
+        names = (one.get(name) for name in ("owner", "comm"))
+        who = "/".join("?" if name is None else _text(name, style, 16) for name in names)
+        return f"{who} {_text(one.get('pid'), style)} {'memory unknown' if memory is None else size(memory)}"
 
 
 def _object(value: object) -> Mapping[str, Any]:
