@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import contextlib
+import gc
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -181,3 +184,27 @@ def test_a_key_with_a_passphrase_is_refused_without_asking_for_it(protocol: str,
     key.write_bytes(plain.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")))
     with pytest.raises(UsageError, match="without a passphrase"):
         endpoint("https://localhost:4318", protocol, **{CLIENT: certificate, KEY: key})
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_an_endpoint_leaves_nothing_for_the_garbage_collector(authority: Authority, trusted: bool) -> None:  # noqa: FBT001 - a case
+    """The certificates of all authorities are a MB; an outage of a week is ten thousand attempts."""
+    files = {AUTHORITY: authority.certificate} if trusted else {}
+    with HttpReceiver(tls=authority.server()) as receiver:
+        gc.collect()
+        gc.disable()
+        try:
+            before = _contexts()
+            for _ in range(3):
+                landing = endpoint(receiver.url, "http/protobuf", **files)
+                with contextlib.nullcontext() if trusted else pytest.raises(UnavailableError):
+                    landing.land([spooled(1)])
+                landing.close()
+            del landing
+            assert _contexts() == before
+        finally:
+            gc.enable()
+
+
+def _contexts() -> int:
+    return sum(isinstance(thing, ssl.SSLContext) for thing in gc.get_objects())

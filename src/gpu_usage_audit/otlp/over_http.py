@@ -64,10 +64,7 @@ class HttpTransport:
         deadline.daemon = True
         deadline.start()
         try:
-            result = self._client.post(body)
-            if result.response is None:
-                raise self._unreachable(result.error)
-            return self._answered(result.response)
+            return self._answered(self._post(body))
         finally:
             deadline.cancel()
 
@@ -80,12 +77,21 @@ class HttpTransport:
         self._late = True
         self._session.cut()
 
+    def _post(self, body: bytes) -> requests.Response:
+        result = self._client.post(body)
+        if result.error is None:
+            answered: requests.Response = result.response
+            return answered
+        failure = self._unreachable(result.error)
+        del result  # its error holds the frames it went through, this one among them
+        raise failure
+
     def _answered(self, response: requests.Response) -> Taken:
         with response:
             try:
                 body = response.raw.read(_MAX_ANSWER_BYTES, decode_content=True)
-            except Exception as error:
-                raise self._unreachable(error) from error
+            except Exception as error:  # noqa: BLE001 - urllib3 lets through what ssl and http.client raise
+                raise self._unreachable(error) from None
         status = response.status_code
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             return answer.taken(body)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import socket
-import threading
 import weakref
 from typing import Any
 
@@ -55,8 +55,6 @@ class _Adapter(HTTPAdapter):
     def __init__(self) -> None:
         self.stopped = False
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-        self._lock = threading.Lock()
-        self._watched: dict[type, type] = {}
         super().__init__(pool_connections=1, pool_maxsize=1)
 
     def send(  # noqa: PLR0913, PLR0917 - the signature is requests'
@@ -71,7 +69,11 @@ class _Adapter(HTTPAdapter):
         if self.stopped:
             msg = "delivery was stopped"
             raise requests.ConnectionError(msg)
-        return super().send(request, stream, timeout, verify, cert, proxies)
+        try:
+            return super().send(request, stream, timeout, verify, cert, proxies)
+        except Exception as error:
+            _forget_frames(error)
+            raise
 
     def get_connection_with_tls_context(
         self,
@@ -80,27 +82,47 @@ class _Adapter(HTTPAdapter):
         proxies: dict[str, str] | None = None,
         cert: Any = None,  # noqa: ANN401 - as above
     ) -> Any:  # noqa: ANN401 - as above
-        pool = super().get_connection_with_tls_context(request, verify, proxies, cert)
-        if pool.ConnectionCls not in self._watched.values():
-            pool.ConnectionCls = self._watched_class(pool.ConnectionCls)
+        pool: Any = super().get_connection_with_tls_context(request, verify, proxies, cert)
+        if not isinstance(pool.ConnectionCls, functools.partial):
+            pool.ConnectionCls = functools.partial(_connection, _watched(pool.ConnectionCls), self._sockets)
         return pool
 
     def cut(self) -> None:
-        with self._lock:
-            for opened in tuple(self._sockets):
-                try:
-                    # The plain socket's, also under TLS: the thread that reads is in the middle of it.
-                    socket.socket.shutdown(opened, socket.SHUT_RDWR)
-                except OSError:
-                    continue
+        for opened in self._sockets.copy():
+            try:
+                # The plain socket's, also under TLS: the thread that reads is in the middle of it.
+                socket.socket.shutdown(opened, socket.SHUT_RDWR)
+            except OSError:
+                continue
 
-    def _watched_class(self, base: Any) -> type:  # noqa: ANN401 - urllib3's connection classes
-        if base not in self._watched:
 
-            def connect(connection: Any) -> None:  # noqa: ANN401 - as above
-                base.connect(connection)
-                with self._lock:
-                    self._sockets.add(connection.sock)
+def _connection(made: Any, sockets: weakref.WeakSet[socket.socket], **settings: Any) -> Any:  # noqa: ANN401 - urllib3's
+    connection = made(**settings)
+    connection.sockets = sockets
+    return connection
 
-            self._watched[base] = type(base.__name__, (base,), {"connect": connect})
-        return self._watched[base]
+
+@functools.cache
+def _watched(base: Any) -> type:  # noqa: ANN401 - urllib3's connection classes
+    """Return ``base`` with an eye on its sockets; once for each, as a class is never freed at once."""
+
+    def connect(connection: Any) -> None:  # noqa: ANN401 - as above
+        base.connect(connection)
+        connection.sockets.add(connection.sock)
+
+    return type(base.__name__, (base,), {"connect": connect})
+
+
+def _forget_frames(error: BaseException) -> None:
+    """Break the rings of errors, frames and connections, each with a MB of certificates, that urllib3 makes.
+
+    The garbage collector would find them, some hundred attempts later.
+    """
+    waiting = [error]
+    seen: list[BaseException] = []
+    while waiting:
+        known = waiting.pop()
+        seen.append(known)
+        known.__traceback__ = None
+        wrapped = (getattr(known, "reason", None), *known.args, known.__cause__, known.__context__)
+        waiting += [inner for inner in wrapped if isinstance(inner, BaseException) and inner not in seen]
