@@ -101,8 +101,8 @@ class Owners:
             if free:
                 self._working = True
                 threading.Thread(target=self._work, name="gua-owners", daemon=True).start()
-                if before is None:
-                    self._changed.wait_for(lambda: uid in self._answers, self._patience_seconds)
+                # At once where an older answer is there: it serves until the new one comes.
+                self._changed.wait_for(lambda: uid in self._answers, self._patience_seconds)
             return self._answers.get(uid)
 
     def _work(self) -> None:

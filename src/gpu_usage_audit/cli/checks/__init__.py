@@ -1,0 +1,1 @@
+"""What ``gua doctor`` looks at, one subject a file. Nothing here changes or creates anything."""
