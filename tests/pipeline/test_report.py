@@ -52,9 +52,13 @@ def test_recordings_give_the_same_report(
     assert coverage["gaps"] == 22
 
 
-def test_a_simulated_host_gives_the_same_report(gua: Gua, embedded: str, served: str, collector: Collector) -> None:
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_a_simulated_host_gives_the_same_report(
+    gua: Gua, embedded: str, served: str, collector: Collector, tmp_path: Path, protocol: str
+) -> None:
+    sender = Gua(tmp_path / "sender", OTEL_EXPORTER_OTLP_PROTOCOL=protocol)
     gua.must(*TWO_DAYS, "--store", embedded)
-    gua.must(*TWO_DAYS, "--endpoint", collector.endpoint)
+    sender.must(*TWO_DAYS, "--endpoint", collector.grpc_endpoint if protocol == "grpc" else collector.endpoint)
     collector.wait_until_delivered()
 
     report = gua.report(served)

@@ -22,6 +22,7 @@ class Collector:
         folder.mkdir(parents=True, exist_ok=True)
         http, grpc, self._health, self._metrics = free_ports(4)
         self.endpoint = f"http://127.0.0.1:{http}"
+        self.grpc_endpoint = f"http://127.0.0.1:{grpc}"
         self._process = ServerProcess(
             "collector",
             [str(collector_binary()), "--config", str(CONFIG)],

@@ -14,11 +14,11 @@ COMMAND = Path(sys.executable).with_name("gua")
 
 
 class Gua:
-    """`gua` with its home below ``home`` and none of the caller's settings."""
+    """`gua` with its home below ``home`` and none of the caller's settings, but with those given."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **settings: str) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GUA_", "OTEL_"))}
-        self._environment = {**inherited, "HOME": str(home), "GUA_HOME": str(home / "gua"), "NO_COLOR": "1"}
+        self._environment = {**inherited, "HOME": str(home), "GUA_HOME": str(home / "gua"), "NO_COLOR": "1", **settings}
 
     def run(self, *arguments: str | Path, seconds: float = 120) -> subprocess.CompletedProcess[str]:
         """Run it and return what happened."""
