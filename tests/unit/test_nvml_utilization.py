@@ -67,3 +67,15 @@ def test_nothing_known_is_nothing_known() -> None:
     assert cover([sample(5000, 6000, 1.0)], None, start_ms=0, end_ms=1000) == Covered(
         mean=None, largest=None, coverage_ms=None
     )
+
+
+def test_samples_that_overlap_count_their_common_time_once() -> None:
+    covered = cover([sample(0, 600, 1.0), sample(400, 1000, 0.0)], 0.5, start_ms=0, end_ms=1000)
+    assert covered == Covered(mean=0.6, largest=1.0, coverage_ms=1000)
+
+
+def test_a_span_full_of_samples_needs_no_instant_value() -> None:
+    samples = [sample(at, at + 166, float(at % 332 == 0)) for at in range(0, 600_000, 166)]
+    covered = cover(samples, 0.5, start_ms=0, end_ms=600_000)
+    assert covered.coverage_ms == 600_000
+    assert covered.mean == pytest.approx(0.5, abs=0.001)

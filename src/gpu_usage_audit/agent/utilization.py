@@ -21,24 +21,25 @@ def cover(samples: Iterable[UtilizationSample], instant: float | None, *, start_
     """Return the utilization over (start_ms, end_ms], both Unix time.
 
     The mean weighs each sample by the part of it inside the span; what no sample covers counts at the
-    instant value, or not at all where that is unknown. Samples may not overlap.
+    instant value, or not at all where that is unknown. Samples come oldest first; where one begins before
+    the one before it ends, the time counts for the earlier one, so that coverage is never more than the span.
     """
-    inside = [
-        (min(sample.end_ms, end_ms) - max(sample.start_ms, start_ms), sample.utilization)
-        for sample in samples
-        if sample.end_ms > start_ms and sample.start_ms < end_ms and sample.end_ms > sample.start_ms
-    ]
-    coverage_ms = sum(length_ms for length_ms, _ in inside)
-    weighted = sum(length_ms * utilization for length_ms, utilization in inside)
-    known = [utilization for _, utilization in inside]
+    coverage_ms = 0
+    weighted = 0.0
+    largest = instant
+    covered_until_ms = start_ms
+    for sample in samples:
+        length_ms = min(sample.end_ms, end_ms) - max(sample.start_ms, covered_until_ms)
+        if length_ms <= 0:
+            continue
+        coverage_ms += length_ms
+        weighted += length_ms * sample.utilization
+        covered_until_ms = sample.end_ms
+        if largest is None or sample.utilization > largest:
+            largest = sample.utilization
     if instant is not None:
-        known.append(instant)
-        uncovered_ms = end_ms - start_ms - coverage_ms
-        return Covered(
-            mean=(weighted + uncovered_ms * instant) / (end_ms - start_ms),
-            largest=max(known),
-            coverage_ms=coverage_ms,
-        )
-    if not known:
+        weighted += (end_ms - start_ms - coverage_ms) * instant
+        return Covered(mean=weighted / (end_ms - start_ms), largest=largest, coverage_ms=coverage_ms)
+    if not coverage_ms:
         return Covered(mean=None, largest=None, coverage_ms=None)
-    return Covered(mean=weighted / coverage_ms, largest=max(known), coverage_ms=coverage_ms)
+    return Covered(mean=weighted / coverage_ms, largest=largest, coverage_ms=coverage_ms)

@@ -115,7 +115,7 @@ class NvmlReader:
 
     def _ready(self, until: float, errors: list[ReadError]) -> bool:
         """Return whether the driver is usable, after opening it where that is due."""
-        self._session.settle(until)
+        self._session.settle(self._half())
         again = self._slots.lost and self._backoff.due and self._slots.idle
         if self._session.usable and not again:
             return True
@@ -136,7 +136,7 @@ class NvmlReader:
         """Read the cards into ``found``; return whether the driver said which there are, and is still there."""
         if not self._seen:
             until = max(until, time.monotonic() + self._call_limit_seconds)
-        count = self._session.count(time.monotonic() + self._call_limit_seconds / 2)
+        count = self._session.count(self._half())
         if count is not None:
             self._slots.resize(count)
         else:
@@ -150,6 +150,10 @@ class NvmlReader:
         if gone is not None:
             self._session.gone(gone)
         return count is not None and gone is None
+
+    def _half(self) -> float:
+        """Return until when to wait for the driver as a whole, so that the cards have time left."""
+        return time.monotonic() + self._call_limit_seconds / 2
 
     def _tell(self, errors: list[ReadError]) -> None:
         if self._session.failure is not None:

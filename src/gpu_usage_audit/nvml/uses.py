@@ -49,7 +49,8 @@ class UseBuffer:
             return
         window_ms = _FIRST_LOOK_US // 1000 if self._answered_ms is None else before_ms - self._answered_ms
         self._answered_ms = before_ms
-        window_ms = max(1, min(window_ms, _LONGEST_WINDOW_MS))
+        # An answer right after another has no weight, unless it is the interval's only one.
+        window_ms = max(0 if self._windows_ms else 1, min(window_ms, _LONGEST_WINDOW_MS))
         ratios: dict[int, list[float]] = {}
         for row in rows:
             value = ratio(row.smUtil)

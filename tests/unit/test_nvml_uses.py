@@ -1,0 +1,132 @@
+"""How the driver's answers about process utilization become one mean over the interval."""
+
+from __future__ import annotations
+
+import pytest
+
+from fakes.clock import FakeClock
+from fakes.nvml import NO_PERMISSION, Card, FakeDriver, Process, Use
+from gpu_usage_audit.core.tick import ReadError
+from gpu_usage_audit.nvml import known, uses
+from gpu_usage_audit.nvml.reader import NvmlReader
+from gpu_usage_audit.nvml.stamps import Stamps
+
+
+class Bench:
+    def __init__(self, *pids: int) -> None:
+        self.clock = FakeClock()
+        self.card = Card("GPU-a", compute=[Process(pid) for pid in pids])
+        self.driver = FakeDriver(self.card)
+        self.reader = NvmlReader(self.clock, self.driver)
+
+    def window(self, seconds: int, **percent: int) -> None:
+        """Let time pass in which the processes (named p1, p2 ...) use the card, and drain."""
+        self.clock.advance(seconds * 1000)
+        self.card.uses = [Use(int(name[1:]), self.clock.wall * 1000 - 1, value) for name, value in percent.items()]
+        self.reader.drain()
+        self.card.uses = []
+
+    def read(self) -> dict[int, float | None]:
+        (raw,), _ = self.reader.read()
+        return {process.pid: process.utilization for process in raw.processes}
+
+
+def test_windows_weigh_by_their_length_and_an_absent_process_was_idle() -> None:
+    bench = Bench(1, 2)
+    bench.read()
+    bench.window(5, p1=60)
+    bench.window(3, p1=100, p2=50)
+    bench.window(2)
+    assert bench.read() == {1: pytest.approx(0.6), 2: pytest.approx(0.15)}
+
+
+def test_the_next_interval_starts_with_nothing() -> None:
+    bench = Bench(1)
+    bench.read()
+    bench.window(5, p1=60)
+    bench.read()
+    bench.window(5)
+    assert bench.read() == {1: 0.0}
+
+
+def test_a_new_process_counts_from_its_first_use_on() -> None:
+    bench = Bench(1)
+    bench.read()
+    bench.window(5, p1=50)
+    bench.card.compute.append(Process(2))
+    bench.window(5, p1=50, p2=80)
+    assert bench.read() == {1: pytest.approx(0.5), 2: pytest.approx(0.8)}
+
+
+def test_a_new_process_that_used_nothing_is_idle() -> None:
+    bench = Bench()
+    bench.read()
+    bench.window(5)
+    bench.card.compute.append(Process(2))
+    assert bench.read() == {2: 0.0}
+
+
+def test_without_any_answer_utilization_is_unknown_and_never_zero() -> None:
+    bench = Bench(1)
+    bench.read()
+    bench.card.faults["nvmlDeviceGetProcessUtilization"] = NO_PERMISSION
+    bench.window(5)
+    (raw,), errors = bench.reader.read()
+    assert raw.processes[0].utilization is None
+    assert errors == [ReadError(call="nvmlDeviceGetProcessUtilization", code="NO_PERMISSION", uuid="GPU-a")]
+
+
+def test_the_answer_after_a_failed_one_tells_about_both_windows() -> None:
+    bench = Bench(1)
+    bench.read()
+    bench.window(5)
+    bench.card.faults["nvmlDeviceGetProcessUtilization"] = NO_PERMISSION
+    bench.window(5)
+    bench.card.faults.clear()
+    bench.window(5, p1=60)
+    # The last answer reaches back 10 s, to the last one that was good.
+    assert bench.read() == {1: pytest.approx(0.6 * 10 / 15, abs=0.001)}
+
+
+def test_an_idle_card_is_asked_about_the_time_since_the_last_answer_only() -> None:
+    bench = Bench(1)
+    bench.card.uses = [Use(1, bench.clock.wall * 1000 - 5, 10)]
+    bench.read()
+    bench.card.uses = []
+    bench.window(60)
+    bench.driver.asked.clear()
+    bench.window(5)
+    asked = [since for call, since in bench.driver.asked if call == "nvmlDeviceGetProcessUtilization"]
+    assert asked == [(bench.clock.wall - 6000) * 1000]
+
+
+def test_a_clock_that_was_set_back_does_not_make_everybody_idle() -> None:
+    bench = Bench(1)
+    bench.card.uses = [Use(1, bench.clock.wall * 1000 - 5, 10)]
+    bench.read()
+    bench.clock.wall -= 3_600_000
+    bench.window(5, p1=70)
+    assert bench.read() == {1: pytest.approx(0.7, abs=0.001)}
+
+
+def test_stamps_from_boot_are_found_out_before_anybody_is_called_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(1)
+    booted_us = bench.clock.wall * 1000 - 7_000_000_000
+    monkeypatch.setattr(known, "Stamps", lambda clock: Stamps(clock, lambda: bench.clock.wall * 1000 - booted_us))
+    bench.card.uses = [Use(1, 7_000_000_000 - 5, 90)]
+    assert bench.read() == {1: 0.9}
+
+
+def test_what_is_no_percentage_is_told_and_not_believed() -> None:
+    bench = Bench(1)
+    bench.card.uses = [Use(1, bench.clock.wall * 1000 - 5, 2_147_483_632)]
+    (_,), errors = bench.reader.read()
+    assert errors == [ReadError(call="nvmlDeviceGetProcessUtilization", code="not a percentage", uuid="GPU-a")]
+
+
+def test_more_processes_than_are_told_apart_are_unknown_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uses, "MOST_PROCESSES", 2)
+    bench = Bench(1, 2, 3)
+    bench.read()
+    bench.window(5, p1=10, p2=10, p3=10)
+    assert bench.read() == {1: pytest.approx(0.1), 2: pytest.approx(0.1), 3: None}
