@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from typing import Final
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
-_LEVEL = 3
+_OPTIONS: Final[Mapping[int, int]] = {
+    zstd.CompressionParameter.compression_level: 3,
+    # Four bytes a frame: without them a flipped byte may well decompress to another tick of the same length.
+    zstd.CompressionParameter.checksum_flag: 1,
+}
 
 
 def compress(raw: bytes) -> bytes:
-    """Return ``raw`` as one zstd frame that names its content size."""
-    return zstd.compress(raw, level=_LEVEL)
+    """Return ``raw`` as one zstd frame that names its content size and ends with a checksum of the content."""
+    return zstd.compress(raw, options=_OPTIONS)
 
 
 def decompress(blob: bytes) -> bytes:
@@ -24,3 +30,17 @@ def decompress(blob: bytes) -> bytes:
     except zstd.ZstdError as error:
         msg = f"damaged zstd data of {len(blob)} bytes: {error}"
         raise ValueError(msg) from error
+
+
+def is_intact(blob: bytes, raw_length: int) -> bool:
+    """Return whether ``blob`` is one whole zstd frame of ``raw_length`` bytes; never makes more than those."""
+    reader = zstd.ZstdDecompressor()
+    try:
+        if zstd.get_frame_info(blob).decompressed_size != raw_length:
+            return False
+        raw = reader.decompress(blob, max_length=raw_length + 1)
+        # A frame that was read just to its last byte still has its checksum to come.
+        more = b"" if reader.eof else reader.decompress(b"", max_length=1)
+    except (zstd.ZstdError, EOFError):
+        return False
+    return reader.eof and len(raw) == raw_length and not more and not reader.unused_data
