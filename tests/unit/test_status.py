@@ -21,7 +21,7 @@ from fakes.cards import GIB, INTERVAL_MS, MIB, START_MS, card, process, tick
 from fakes.clock import FakeClock
 from gpu_usage_audit.agent.board import Board, SpoolFigures
 from gpu_usage_audit.agent.pidfile import PidFile
-from gpu_usage_audit.agent.server import Listen, LocalServer
+from gpu_usage_audit.agent.server import PUBLIC_MODE, Listen, LocalServer
 from gpu_usage_audit.cli import sockets
 from gpu_usage_audit.cli.main import main
 from gpu_usage_audit.cli.status import Threshold, parse_threshold, with_threshold
@@ -346,12 +346,24 @@ def test_an_agent_without_its_socket_is_told_from_none(gua: Callable[..., Ran], 
     assert f"(pid {os.getpid()}) runs and does not listen" in ran.err
 
 
+def twice(*arguments: str) -> tuple[Ran, Ran]:
+    """Return ``gua status`` as this user and as another ran it; in this order, as that one may not read this Python."""
+
+    def run() -> tuple[int, str, str]:
+        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+            code = main(["status", *arguments])
+        return code, out.getvalue(), err.getvalue()
+
+    return Ran(*run()), Ran(*as_user(other_uid(), run))
+
+
 def test_who_may_not_ask_ends_it_with_4(gua: Callable[..., Ran]) -> None:
     with shared_folder() as folder, answering(folder / "agent.sock", lab()):
         if other_uid() == os.geteuid():
             (folder / "agent.sock").chmod(0)
-        code = as_user(other_uid(), lambda: main(["status", "--socket", str(folder / "agent.sock")]))
-    assert code == 4
+        _, ran = twice("--socket", str(folder / "agent.sock"))
+    assert (ran.code, ran.out) == (4, "")
+    assert "its own user and root" in ran.err
     assert gua is not None
 
 
@@ -383,21 +395,17 @@ def test_wrong_usage_is_one_line(gua: Callable[..., Ran], arguments: tuple[str, 
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
 
 
-def test_another_user_sees_the_agent_of_the_host() -> None:
-    def ask() -> tuple[int, str]:
-        kept, sys.stdout = sys.stdout, io.StringIO()
-        try:
-            return main(["status", "--socket", str(folder / "agent.sock"), "--width", "80"]), sys.stdout.getvalue()
-        finally:
-            sys.stdout = kept
-
+def test_another_user_sees_the_agent_of_the_host(gua: Callable[..., Ran]) -> None:
     with shared_folder() as folder:
-        server = LocalServer(listen=[Listen(path=folder / "agent.sock", mode=0o666)], status=lab().status, answer=None)
+        path = folder / "agent.sock"
+        server = LocalServer(listen=[Listen(path=path, mode=PUBLIC_MODE)], status=lab().status, answer=None)
         server.start()
-        code, text = as_user(other_uid(), ask)
+        own, others = twice("--socket", str(path), "--width", "80")
         server.close()
-    assert code == 0
-    assert "H100 80GB HBM3" in text
+    assert (others.code, others.err) == (0, "")
+    assert others.out == own.out
+    assert "H100 80GB HBM3" in others.out
+    assert gua is not None
 
 
 def test_it_loads_nothing_heavy(tmp_path: Path) -> None:

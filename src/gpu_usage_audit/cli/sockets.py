@@ -19,6 +19,7 @@ SocketOption = Annotated[
         "--socket",
         metavar="PATH",
         envvar="GUA_SOCKET",
+        readable=False,  # whether it may be asked is the socket's own answer
         help=f"Where the agent answers; agent.sock in its state, else {DEFAULT_SOCKET}, if not given.",
     ),
 ]

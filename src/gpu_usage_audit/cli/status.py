@@ -56,11 +56,14 @@ def command(
     ] = None,
     socket: SocketOption = None,
     state_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", envvar="GUA_HOME", help="The agent's state; ~/.gua if not given.")
+        Path | None,
+        typer.Option(metavar="DIR", envvar="GUA_HOME", readable=False, help="The agent's state; ~/.gua if not given."),
     ] = None,
     pid_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", envvar="GUA_PID_FILE", help="The agent's PID file, if not in its state."),
+        typer.Option(
+            metavar="FILE", envvar="GUA_PID_FILE", readable=False, help="The agent's PID file, if not in its state."
+        ),
     ] = None,
     width: Annotated[
         int | None,
