@@ -325,6 +325,14 @@ class TestTime:
             landing.land([spooled(1)])
         assert receiver.requests == []
 
+    def test_a_transport_that_was_closed_meanwhile_opens_nothing_anew(self, receiver: Receiver) -> None:
+        landing = opened(receiver)
+        transport = landing._transport  # noqa: SLF001 - the endpoint itself no longer asks it
+        transport.close()
+        with pytest.raises(TransientError, match="delivery was stopped"):
+            transport.send(b"")
+        assert receiver.requests == []
+
     def test_waits_grow_are_jittered_and_end_with_the_patience(self) -> None:
         clock = [0.0]
         waits: list[float] = []
@@ -353,6 +361,7 @@ class TestWire:
             assert sent == {"x-team": "lab", "authorization": "Bearer abc", "user-agent": "gpu-usage-audit"}
             assert request.headers["content-type"] == "application/x-protobuf"
             assert request.headers["content-encoding"] == "gzip"
+            assert request.headers["accept-encoding"] == "identity"  # an answer is read up to a size, as it comes
             landing.close()
 
     def test_metadata_are_the_headers_over_grpc(self) -> None:
