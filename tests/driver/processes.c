@@ -43,9 +43,10 @@ static int list_processes(const char *call, Handle *device, unsigned list, unsig
         return refused;
     for (int i = 0; i < subject.card->process_count; i++)
         needed += (unsigned)belongs(&subject, &subject.card->processes[i], list);
-    size = version == 1                        ? sizeof(ProcessInfoV1)
-           : subject.world->wide_processes     ? sizeof(ProcessInfoWide)
-                                               : sizeof(ProcessInfo);
+    /* Drivers 535.43 to 535.86 widened the rows of version 3 only, under its old name. */
+    size = version == 1                                    ? sizeof(ProcessInfoV1)
+           : version == 3 && subject.world->wide_processes ? sizeof(ProcessInfoWide)
+                                                           : sizeof(ProcessInfo);
     room = rows == NULL ? 0 : *count;
     *count = needed;
     if (needed > room)

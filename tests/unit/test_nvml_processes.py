@@ -58,10 +58,11 @@ def test_one_list_that_fails_makes_all_of_them_unknown_and_keeps_what_was_read(k
     assert errors == [f"{call} NO_PERMISSION"]
 
 
-def test_a_pid_of_zero_makes_the_list_unknown() -> None:
-    processes, known, errors = read(Card("GPU-a", compute=[Process(0), Process(7)]))
+@pytest.mark.parametrize("pid", [0, 2**22 + 1, 2**32 - 1])
+def test_a_pid_that_cannot_be_one_makes_the_list_unknown(pid: int) -> None:
+    processes, known, errors = read(Card("GPU-a", compute=[Process(pid), Process(7)]))
     assert (list(processes), known) == ([7], ProcessList.FAILED)
-    assert errors == ["compute process list pid 0"]
+    assert errors == ["compute process list no pid"]
 
 
 def test_who_is_not_among_the_users_is_idle_and_more_than_always_is_always() -> None:

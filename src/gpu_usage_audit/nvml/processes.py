@@ -13,6 +13,7 @@ from gpu_usage_audit.nvml.quirks import MOST_GPU_INSTANCE, Distrust
 
 _ALL_ONES_32: Final = 2**32 - 1
 _ALL_ONES_64: Final = 2**64 - 1
+_LARGEST_PID: Final = 2**22  # PID_MAX_LIMIT: https://man7.org/linux/man-pages/man5/proc_sys_kernel.5.html
 
 List = Callable[[Handle], Sequence[ProcessInfo]]
 
@@ -50,8 +51,8 @@ def list_processes(
     """Return who is on the card; a process on two lists is one process.
 
     ``limit_bytes`` is the card's memory: a process that seems to hold more has unknown memory, as the
-    driver's structs differ in layout between versions. A pid of 0, or a GPU instance that cannot be one,
-    makes the list unknown.
+    driver's structs differ in layout between versions. A pid or a GPU instance that cannot be one makes
+    the list unknown.
     """
     lists = [
         ("compute", driver.nvmlDeviceGetComputeRunningProcesses_v2, driver.nvmlDeviceGetComputeRunningProcesses_v3),
@@ -66,8 +67,8 @@ def list_processes(
     found: dict[int, Listed] = {}
     for name, answer in answers.items():
         for info in answer or ():
-            if info.pid <= 0:
-                calls.note(f"{name} process list", f"pid {info.pid}")
+            if not 0 < info.pid <= _LARGEST_PID:
+                calls.note(f"{name} process list", "no pid")
                 known = False
                 continue
             if MOST_GPU_INSTANCE < info.gpuInstanceId < _ALL_ONES_32:
