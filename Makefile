@@ -3,7 +3,7 @@ UV_VERSION := 0.13.8
 PYTHON ?= python3
 UV := .tools/uv/bin/uv
 BIN := .venv/bin
-TESTS ?= not pipeline and not gpu
+TESTS ?= not pipeline and not reliability and not gpu
 BENCH_DAYS ?= 3
 
 .PHONY: setup demo test check bench clean
@@ -16,7 +16,7 @@ $(UV):
 	.tools/uv/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
 .venv/.ready: pyproject.toml uv.lock | $(UV)
-	$(UV) sync --quiet --frozen --extra local --python $(PYTHON)
+	$(UV) sync --quiet --frozen --compile-bytecode --extra local --python $(PYTHON)
 	@touch $@
 
 demo: setup

@@ -12,6 +12,7 @@ import pytest
 # Markers whose tests need more than Python and a package index, with what they need.
 NEEDS = {
     "pipeline": "a Collector and a ClickHouse server, made with Go and npm; .ci/run runs them",
+    "reliability": "some minutes; .ci/run runs them",
     "gpu": "a real card",
 }
 
@@ -40,7 +41,8 @@ class LeftOut:
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         skipped = bool(reporter and reporter.stats.get("skipped"))
         # A forgotten option must not turn .ci/run into a run without servers.
-        unasked = bool(os.environ.get("GUA_REQUIRE_ALL") and self.deselected["pipeline"])
+        left_out = self.deselected["pipeline"] or self.deselected["reliability"]
+        unasked = bool(os.environ.get("GUA_REQUIRE_ALL") and left_out)
         if unasked or (all_tests_required() and skipped and session.exitstatus == pytest.ExitCode.OK):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
