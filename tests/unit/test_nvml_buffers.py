@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from types import SimpleNamespace
+
 import pytest
 
 from fakes.clock import FakeClock
-from fakes.nvml import NO_PERMISSION, NOT_FOUND, Card, FakeDriver
+from fakes.nvml import NO_PERMISSION, NOT_FOUND, Card, FakeDriver, FakeNvmlError
 from gpu_usage_audit.core.ports import UtilizationSample
 from gpu_usage_audit.core.tick import ReadError
 from gpu_usage_audit.nvml import known
@@ -191,3 +194,35 @@ def test_a_code_that_means_idle_is_no_error() -> None:
     bench = Bench()
     bench.card.faults["nvmlDeviceGetSamples"] = NOT_FOUND
     assert bench.read() == ()
+
+
+def test_a_clock_that_was_set_back_two_seconds_counts_no_moment_twice() -> None:
+    bench = Bench()
+    bench.run(5000)
+    bench.read()
+    bench.run(10_000)
+    bench.reader.drain()
+    bench.clock.wall -= 2000
+    bench.sampled_us -= 2_000_000
+    bench.run(4000)
+    samples = bench.read()
+    assert spans(samples) == [(5000, 17_000)]
+    assert all(one.end_ms <= after.start_ms for one, after in pairwise(samples))
+
+
+def test_a_ring_that_grew_between_asking_for_its_size_and_reading_it_is_read_again() -> None:
+    bench = Bench()
+    bench.run(1000)
+    bench.read()
+    bench.run(1000)
+    ask = bench.driver.nvmlDeviceGetSamples
+    answers = iter([FakeNvmlError(7)])
+
+    def grown(device: object, kind: int, since_us: int, /) -> tuple[int, list[SimpleNamespace]]:
+        for error in answers:
+            raise error
+        return ask(device, kind, since_us)
+
+    grown.__name__ = "nvmlDeviceGetSamples"
+    bench.driver.nvmlDeviceGetSamples = grown  # type: ignore[method-assign]
+    assert spans(bench.read()) == [(1000, 2000)]
