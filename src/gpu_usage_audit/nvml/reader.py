@@ -40,8 +40,8 @@ class NvmlReader:
     """Reads every card; one that fails or hangs does not hide the others, nor hold them up.
 
     Each card has a thread of its own, the driver as a whole another; a reading waits ``call_limit_seconds``
-    for all of them together, and ``start_limit_seconds`` for opening the driver the first time, which without
-    persistence mode takes seconds a card. A card that has not answered by then is told as unknown, with the
+    for all of them together. Without persistence mode a card's first call takes seconds, so that the first
+    reading waits ``start_limit_seconds`` for the driver, and as long for the cards. A card that has not answered by then is told as unknown, with the
     call that hangs as NO_ANSWER, at every reading until the call comes back; its late answer is thrown away.
 
     Opens the driver at the first reading, and anew after it failed as a whole (at once, then with growing
@@ -54,7 +54,7 @@ class NvmlReader:
         driver: Driver | None = None,
         *,
         call_limit_seconds: float = 5.0,
-        start_limit_seconds: float = 60.0,
+        start_limit_seconds: float = 30.0,
     ) -> None:
         self._clock = clock
         self._driver = load() if driver is None else driver
@@ -135,7 +135,7 @@ class NvmlReader:
     def _look(self, until: float, errors: list[ReadError], found: Found) -> bool:
         """Read the cards into ``found``; return whether the driver said which there are, and is still there."""
         if not self._seen:
-            until = max(until, time.monotonic() + self._call_limit_seconds)
+            until = time.monotonic() + self._start_limit_seconds
         count = self._session.count(self._half())
         if count is not None:
             self._slots.resize(count)
