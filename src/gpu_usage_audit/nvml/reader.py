@@ -41,8 +41,9 @@ class NvmlReader:
 
     Each card has a thread of its own, the driver as a whole another; a reading waits ``call_limit_seconds``
     for all of them together. Without persistence mode a card's first call takes seconds, so that the first
-    reading waits ``start_limit_seconds`` for the driver, and as long for the cards. A card that has not answered by then is told as unknown, with the
-    call that hangs as NO_ANSWER, at every reading until the call comes back; its late answer is thrown away.
+    reading waits ``start_limit_seconds`` for the driver, and as long for the cards. A card that has not
+    answered by then is told as unknown, with the call that hangs as NO_ANSWER, at every reading until the
+    call comes back; its late answer is thrown away.
 
     Opens the driver at the first reading, and anew after it failed as a whole (at once, then with growing
     waits) or lost a card (only that finds it again). To be used from one thread.
