@@ -24,8 +24,9 @@ from gpu_usage_audit.agent.client import NobodyError, RemoteReader
 from gpu_usage_audit.agent.peer import Peer
 from gpu_usage_audit.agent.server import PUBLIC_MODE, Listen, LocalServer
 from gpu_usage_audit.agent.views import VIEWS, checked_question, checked_row
-from gpu_usage_audit.cli import answer, report, sockets, wiring
-from gpu_usage_audit.cli.answer import answer_in_child, converse
+from gpu_usage_audit.cli import answer, children, report, sockets, wiring
+from gpu_usage_audit.cli.answer import converse
+from gpu_usage_audit.cli.children import answer_in_child
 from gpu_usage_audit.cli.main import main
 from gpu_usage_audit.cli.report import render_report
 from gpu_usage_audit.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
@@ -310,7 +311,7 @@ def test_an_option_beats_the_environment(
 
 
 @contextlib.contextmanager
-def children(monkeypatch: pytest.MonkeyPatch, code: str) -> Iterator[list[subprocess.Popen[bytes]]]:
+def standing_in(monkeypatch: pytest.MonkeyPatch, code: str) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Let the agent start this code instead of ``gua answer``; yields what it started."""
     started: list[subprocess.Popen[bytes]] = []
     popen = subprocess.Popen
@@ -337,9 +338,9 @@ READY_THEN_SLEEP = (
 
 
 def test_a_child_whose_user_is_gone_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer, "_GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(children, "_GRACE_SECONDS", 0.5)
     with (
-        children(monkeypatch, READY_THEN_SLEEP) as started,
+        standing_in(monkeypatch, READY_THEN_SLEEP) as started,
         reporting(folder / "s", answer_in_child(home=folder, store=None)),
     ):
         with RemoteReader(folder / "s"):
@@ -349,7 +350,7 @@ def test_a_child_whose_user_is_gone_is_ended(folder: Path, monkeypatch: pytest.M
 
 def test_a_child_that_takes_too_long_is_ended_and_the_user_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
-        children(monkeypatch, READY_THEN_SLEEP) as started,
+        standing_in(monkeypatch, READY_THEN_SLEEP) as started,
         reporting(folder / "s", answer_in_child(home=folder, store=None, seconds=0.5)),
         RemoteReader(folder / "s") as reader,
     ):
@@ -360,7 +361,7 @@ def test_a_child_that_takes_too_long_is_ended_and_the_user_told(folder: Path, mo
 
 def test_a_child_that_crashes_is_an_error_of_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
-        children(monkeypatch, "import os; os.abort()"),
+        standing_in(monkeypatch, "import os; os.abort()"),
         reporting(folder / "s", answer_in_child(home=folder, store=None)),
         pytest.raises(UnavailableError, match="ended early"),
         RemoteReader(folder / "s"),
@@ -369,8 +370,8 @@ def test_a_child_that_crashes_is_an_error_of_one_line(folder: Path, monkeypatch:
 
 
 def test_stopping_the_agent_ends_its_children(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer, "_GRACE_SECONDS", 0.2)
-    with children(monkeypatch, READY_THEN_SLEEP) as started:
+    monkeypatch.setattr(children, "_GRACE_SECONDS", 0.2)
+    with standing_in(monkeypatch, READY_THEN_SLEEP) as started:
         with reporting(folder / "s", answer_in_child(home=folder, store=None)):
             reader = RemoteReader(folder / "s").__enter__()
         wait_for_end(started[0], 5)

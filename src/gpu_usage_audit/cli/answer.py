@@ -32,7 +32,7 @@ def command(*, fd: Annotated[int, typer.Option("--fd", help="The connection, inh
     """Answer one report over a connection that the agent hands on. The agent starts this, not people.
 
     Example:
-        gua report
+        gua answer --fd 7
     """
     from gpu_usage_audit.cli import wiring  # noqa: PLC0415 - the agent imports this module and needs no store
 
