@@ -7,7 +7,9 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.nvml import NO_PERMISSION, Card, FakeDriver, Process
 from gpu_usage_audit.agent.sampler import Sampler
-from gpu_usage_audit.cli.daemon import agent_origin, command, notes, parse_interval_ms, summary, tick_after
+from gpu_usage_audit.cli.daemon import command, parse_interval_ms
+from gpu_usage_audit.cli.host import agent_origin
+from gpu_usage_audit.cli.once import notes, summary, tick_after
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.core.ports import Mark
 from gpu_usage_audit.core.tick import Origin, Source
@@ -38,11 +40,6 @@ def test_an_interval_from_a_second_to_ten_minutes_is_taken(text: str, interval_m
 def test_any_other_interval_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_interval_ms(text)
-
-
-def test_the_background_agent_is_not_promised() -> None:
-    with pytest.raises(UsageError, match="only --once exists in this version"):
-        command(once=False)
 
 
 def test_a_place_without_proc_is_named(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from gpu_usage_audit.agent.lander import DrainResult
 from gpu_usage_audit.cli import wiring
+from gpu_usage_audit.cli.destinations import ENDPOINT, STORE, agent_destinations, store_address
 from gpu_usage_audit.core.errors import DataError, TransientError, UnavailableError, UsageError
 from gpu_usage_audit.core.ports import Mark
 from gpu_usage_audit.core.tick import CardReading, Origin, Source, Tick
@@ -64,15 +65,23 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_store_is_the_one_named_else_the_environments_else_the_homes(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert wiring.store_address(None) == f"chdb://{home}/store"
+    assert store_address(None) == f"chdb://{home}/store"
     monkeypatch.delenv("GUA_HOME")
-    assert wiring.store_address(None) == f"chdb://{home.parent}/.gua/store"
+    assert store_address(None) == f"chdb://{home.parent}/.gua/store"
     monkeypatch.setenv("GUA_STORE", "clickhouse://db")
-    assert wiring.store_address(None) == "clickhouse://db"
-    assert wiring.store_address("chdb:///mine") == "chdb:///mine"
+    assert store_address(None) == "clickhouse://db"
+    assert store_address("chdb:///mine") == "chdb:///mine"
 
 
 @pytest.mark.engine
+def deliver_agent_tick(
+    sample: Callable[[Mark | None], tuple[Tick, Mark]], *, store: str | None, endpoint: str | None, home: Path
+) -> DrainResult:
+    return wiring.deliver_agent_tick(
+        sample, destinations=agent_destinations(store, endpoint, home), spool_path=home / "spool.db"
+    )
+
+
 class TestDeliver:
     def test_to_a_store(self, tmp_path: Path, temporary: Path, home: Path) -> None:
         address = f"chdb://{tmp_path / 'store'}"
@@ -96,7 +105,7 @@ class TestDeliver:
     ) -> None:
         odd = tmp_path / name
         monkeypatch.setenv("GUA_HOME", str(odd))
-        assert wiring.deliver(map(tick, range(3))) == wiring.Delivery(where=wiring.store_address(None), delivered=3)
+        assert wiring.deliver(map(tick, range(3))) == wiring.Delivery(where=store_address(None), delivered=3)
         assert sorted(path.name for path in odd.iterdir()) == ["store"]
         assert sorted(path.name for path in (odd / "store").iterdir()) == ["data", "gua-store.json", "lock"]
         with wiring.open_reader(None) as store:
@@ -144,29 +153,27 @@ def test_a_store_and_an_endpoint_are_one_too_many() -> None:
 
 
 class TestAgentTick:
-    def test_a_store_and_an_endpoint_are_one_too_many_before_anything_is_sampled(self, home: Path) -> None:
-        with pytest.raises(UsageError, match="not both"):
-            wiring.deliver_agent_tick(sampler(1), store="chdb:///nowhere", endpoint=NOBODY_LISTENS, home=home)
-        assert not home.exists()
-
-    def test_an_address_that_means_nothing_is_refused_before_anything_is_sampled(self, home: Path) -> None:
-        with pytest.raises(UsageError, match="three slashes"):
-            wiring.deliver_agent_tick(sampler(1), store="chdb://nowhere", endpoint=None, home=home)
-        assert not home.exists()
+    @pytest.mark.engine
+    def test_goes_to_a_store_and_an_endpoint_where_both_are_named(self, home: Path, tmp_path: Path) -> None:
+        address = f"chdb://{tmp_path / 'store'}"
+        with tapped() as (endpoint, requests):
+            deliver_agent_tick(sampler(1), store=address, endpoint=endpoint, home=home)
+        assert len(requests) == 1
+        assert card_ticks(address) == 1
 
     def test_goes_to_an_endpoint_alone(self, home: Path) -> None:
         with tapped() as (endpoint, requests):
-            done = wiring.deliver_agent_tick(sampler(1), store=None, endpoint=endpoint, home=home)
+            done = deliver_agent_tick(sampler(1), store=None, endpoint=endpoint, home=home)
         assert done == DrainResult(landed=1)
         assert [decode(body).ts_ms for body in requests] == [tick(1).ts_ms]
-        assert sorted(path.name for path in home.iterdir()) == ["spool.db"]
+        assert sorted(path.name for path in home.iterdir()) == ["spool.db", "spool.db.lock"]
 
     def test_goes_to_the_endpoint_also_where_the_environment_names_a_store(
         self, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("GUA_STORE", "clickhouse://db")
         with tapped() as (endpoint, requests):
-            wiring.deliver_agent_tick(sampler(1), store=None, endpoint=endpoint, home=home)
+            deliver_agent_tick(sampler(1), store=None, endpoint=endpoint, home=home)
         assert len(requests) == 1
 
     def test_that_cannot_be_delivered_is_kept_with_its_mark_and_goes_with_the_next(
@@ -174,9 +181,9 @@ class TestAgentTick:
     ) -> None:
         (tmp_path / "file").write_text("")
         with pytest.raises(UnavailableError, match=r"the tick is kept in .*spool\.db and goes with the next"):
-            wiring.deliver_agent_tick(sampler(1), store=f"chdb://{tmp_path}/file/store", endpoint=None, home=home)
-        with Spool(home / "spool.db", destinations=(wiring.STORE,)) as spool:
-            assert spool.depth(wiring.STORE) == 1
+            deliver_agent_tick(sampler(1), store=f"chdb://{tmp_path}/file/store", endpoint=None, home=home)
+        with Spool(home / "spool.db", destinations=(STORE,)) as spool:
+            assert spool.depth(STORE) == 1
             assert spool.mark() == Mark(ts_ms=tick(1).ts_ms, monotonic_ms=1, boot_id="boot")
 
         marks: list[Mark | None] = []
@@ -186,25 +193,25 @@ class TestAgentTick:
             return sampler(2)(mark)
 
         with tapped() as (endpoint, requests):
-            done = wiring.deliver_agent_tick(second, store=None, endpoint=endpoint, home=home)
+            done = deliver_agent_tick(second, store=None, endpoint=endpoint, home=home)
         assert done == DrainResult(landed=2)
         assert b"".join(requests) == encode(tick(1)) + encode(tick(2))
         assert marks == [Mark(ts_ms=tick(1).ts_ms, monotonic_ms=1, boot_id="boot")]
 
     def test_to_a_server_that_is_down_says_so_and_can_be_tried_again(self, home: Path) -> None:
         with pytest.raises(TransientError, match=r"cannot reach .*\(the tick is kept"):
-            wiring.deliver_agent_tick(sampler(1), store="clickhouse://127.0.0.1:1", endpoint=None, home=home)
+            deliver_agent_tick(sampler(1), store="clickhouse://127.0.0.1:1", endpoint=None, home=home)
 
     def test_a_home_that_cannot_be_made_is_one_line(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
-        with pytest.raises(UnavailableError, match=r"cannot make .*file/home \(Not a directory\)"):
-            wiring.deliver_agent_tick(sampler(1), store=None, endpoint=NOBODY_LISTENS, home=tmp_path / "file" / "home")
+        with pytest.raises(UnavailableError, match=r"the spool .*file/home/spool.db cannot be used: Not a directory"):
+            deliver_agent_tick(sampler(1), store=None, endpoint=NOBODY_LISTENS, home=tmp_path / "file" / "home")
 
     def test_a_damaged_spool_is_set_aside_and_told(self, home: Path, capfd: pytest.CaptureFixture[str]) -> None:
         home.mkdir()
         (home / "spool.db").write_bytes(b"no database" * 1000)
         with tapped() as (endpoint, _):
-            wiring.deliver_agent_tick(sampler(1), store=None, endpoint=endpoint, home=home)
+            deliver_agent_tick(sampler(1), store=None, endpoint=endpoint, home=home)
         assert "note: the spool was damaged and is kept as" in capfd.readouterr().err
 
 
@@ -221,17 +228,17 @@ class TestReader:
 
     @pytest.mark.engine
     def test_lands_first_what_the_agent_left_in_its_spool(self, home: Path) -> None:
-        with Spool(home / "spool.db", destinations=(wiring.STORE,)) as spool:
+        with Spool(home / "spool.db", destinations=(STORE,)) as spool:
             spool.extend((tick(n).ts_ms, encode(tick(n))) for n in range(3))
         with wiring.open_reader(None) as store:
             (extent,) = store.rows("extent", {"hosts": []})
         assert extent["last_ms"] == tick(2).ts_ms
-        with Spool(home / "spool.db", destinations=(wiring.STORE,)) as spool:
-            assert spool.depth(wiring.STORE) == 0
+        with Spool(home / "spool.db", destinations=(STORE,)) as spool:
+            assert spool.depth(STORE) == 0
 
     @pytest.mark.engine
     def test_leaves_alone_what_waits_for_an_endpoint(self, home: Path) -> None:
-        with Spool(home / "spool.db", destinations=(wiring.ENDPOINT,)) as spool:
+        with Spool(home / "spool.db", destinations=(ENDPOINT,)) as spool:
             spool.extend([(tick(1).ts_ms, encode(tick(1)))])
         with pytest.raises(UnavailableError, match="there is no store"), wiring.open_reader(None):
             pass
@@ -239,20 +246,20 @@ class TestReader:
         with wiring.open_reader(None) as store:
             (extent,) = store.rows("extent", {"hosts": []})
         assert extent["first_ms"] == tick(1).ts_ms  # the second tick's start: the first did not land
-        with Spool(home / "spool.db", destinations=(wiring.ENDPOINT,)) as spool:
-            assert spool.depth(wiring.ENDPOINT) == 1
+        with Spool(home / "spool.db", destinations=(ENDPOINT,)) as spool:
+            assert spool.depth(ENDPOINT) == 1
 
     @pytest.mark.engine
     def test_of_another_store_does_not_take_the_spools_ticks(self, home: Path, tmp_path: Path) -> None:
         other = f"chdb://{tmp_path / 'other'}"
         wiring.deliver([tick(5)], store=other)
-        with Spool(home / "spool.db", destinations=(wiring.STORE,)) as spool:
+        with Spool(home / "spool.db", destinations=(STORE,)) as spool:
             spool.extend([(tick(1).ts_ms, encode(tick(1)))])
         with wiring.open_reader(other) as store:
             (extent,) = store.rows("extent", {"hosts": []})
         assert extent["last_ms"] == tick(5).ts_ms
-        with Spool(home / "spool.db", destinations=(wiring.STORE,)) as spool:
-            assert spool.depth(wiring.STORE) == 1
+        with Spool(home / "spool.db", destinations=(STORE,)) as spool:
+            assert spool.depth(STORE) == 1
 
 
 @pytest.mark.engine
@@ -263,7 +270,7 @@ def test_a_home_that_gpu_usage_audit_1_uses_keeps_its_files(home: Path) -> None:
         (home / name).write_bytes(content)
     stamps = {name: (home / name).stat() for name in theirs}
 
-    wiring.deliver_agent_tick(sampler(1), store=None, endpoint=None, home=home)
+    deliver_agent_tick(sampler(1), store=None, endpoint=None, home=home)
     wiring.deliver([replace(tick(2), origin=replace(tick(2).origin, source=Source.IMPORT, host="imported"))])
     with wiring.open_reader(None) as store:
         assert {row["host"] for row in store.rows("extent", {"hosts": []})} == {"node-1", "imported"}

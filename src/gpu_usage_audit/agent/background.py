@@ -59,6 +59,20 @@ class Ready:
         """Let the other process print ``gua: <message>`` and exit with ``exit_code`` (2, 3 or 4)."""
         self._tell({"failed": message, "exit_code": exit_code})
 
+    def hand_on(self) -> int | None:
+        """Return the pipe's end, kept open across an execve; :meth:`handed_on` takes it up there."""
+        if self._descriptor is not None:
+            os.set_inheritable(self._descriptor, True)  # noqa: FBT003 - the standard library's
+        return self._descriptor
+
+    @classmethod
+    def handed_on(cls, descriptor: str | None) -> Self:
+        """Return what :meth:`hand_on` gave to the process before; children will not inherit it."""
+        if descriptor is None:
+            return cls()
+        os.set_inheritable(int(descriptor), False)  # noqa: FBT003 - the standard library's
+        return cls(int(descriptor))
+
     def __enter__(self) -> Self:
         return self
 

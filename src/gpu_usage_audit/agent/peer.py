@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -124,3 +125,9 @@ def send_line(connection: socket.socket, message: object, *, seconds: float) -> 
 def encoded(message: object) -> bytes:
     """Return a message as one line of ASCII; text that is no valid Unicode survives it."""
     return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def complain(connection: socket.socket, words: str, exit_code: int) -> None:
+    """Say what is wrong, if the other end still listens."""
+    with contextlib.suppress(OSError):
+        send_line(connection, {"error": words, "exit_code": exit_code}, seconds=1)

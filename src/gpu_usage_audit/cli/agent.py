@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -29,11 +28,11 @@ from gpu_usage_audit.agent.sender import Sender
 from gpu_usage_audit.agent.server import PUBLIC_MODE, Listen, LocalServer
 from gpu_usage_audit.agent.watcher import Watcher
 from gpu_usage_audit.cli import children
-from gpu_usage_audit.cli.answer import answer_in_child
-from gpu_usage_audit.cli.wiring import Destination
+from gpu_usage_audit.cli.destinations import Destination
+from gpu_usage_audit.cli.host import Host
+from gpu_usage_audit.cli.settings import Places
 from gpu_usage_audit.core.errors import UnavailableError
-from gpu_usage_audit.core.ports import CardReader, Clock, Landing, ProcessFacts
-from gpu_usage_audit.core.tick import Origin
+from gpu_usage_audit.core.ports import Landing
 from gpu_usage_audit.otlp.encode import encode
 from gpu_usage_audit.procfs.reader import ProcFs
 from gpu_usage_audit.spool.queue import Spool
@@ -57,29 +56,14 @@ class Delivery(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Host:
-    """What the agent reads: the cards, the processes on them, the clock, and who this host is."""
-
-    cards: CardReader
-    processes: ProcessFacts
-    clock: Clock
-    origin: Origin
-    seen_by_host: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Places:
-    """Where the agent keeps and shows itself. ``log_file`` is None for stderr, ``public_socket`` for none."""
-
-    home: Home
-    pid_file: Path
-    log_file: Path | None
-    public_socket: Path | None
-
-
 def run(
-    open_host: Callable[[], Host], *, places: Places, destinations: Sequence[Destination], ready: Ready, version: str
+    open_host: Callable[[], Host],
+    *,
+    places: Places,
+    destinations: Sequence[Destination],
+    ready: Ready,
+    version: str,
+    on_ready: Callable[[], None],
 ) -> None:
     """Be the agent until a signal asks to stop; then release the driver first of all.
 
@@ -127,6 +111,7 @@ def run(
         held.enter_context(_delivering([*senders, *landings]))
         ready.ready(f"gua agent started: pid {os.getpid()}, every {host.origin.interval_ms / 1000:g} s")
         notifier.ready(f"sampling every {host.origin.interval_ms / 1000:g} s")
+        on_ready()
         log.info("the agent samples every %g s", host.origin.interval_ms / 1000)
         loop.run()
         host.cards.close()  # before anything that may take a moment: somebody may wait to unload the driver
@@ -246,11 +231,12 @@ def _answering(places: Places, destinations: Sequence[Destination], board: Board
     listen = [Listen(path=places.home.socket)]
     if places.public_socket is not None:
         listen.append(Listen(path=places.public_socket, mode=PUBLIC_MODE))
-    stores = [destination.store for destination in destinations if destination.store]
+    # A server may hold other hosts too, which this host's users may not see by the agent's rights.
+    stores = [one.store for one in destinations if one.store and one.store.startswith("chdb:")]
     server = LocalServer(
         listen=listen,
         status=board.status,
-        answer=answer_in_child(home=places.home.path, store=stores[0]) if stores else None,
+        answer=children.answer_in_child(home=places.home.path, store=stores[0]) if stores else None,
     )
     server.start()
     try:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from gpu_usage_audit.agent.home import Home
+from gpu_usage_audit.agent.peer import Peer, complain
 from gpu_usage_audit.agent.periodic import Landed
-from gpu_usage_audit.cli.wiring import Destination
-from gpu_usage_audit.core.errors import TransientError
+from gpu_usage_audit.cli.destinations import Destination
+from gpu_usage_audit.core.errors import TransientError, UnavailableError
 from gpu_usage_audit.core.plaintext import safe
 
-# The service manager's: a child must not speak to it in the agent's name.
-_NOT_INHERITED: Final = frozenset({"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"})
+# The service manager's, as a child must not speak to it in the agent's name; and what keeps the agent small.
+_NOT_INHERITED: Final = frozenset({"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "MALLOC_ARENA_MAX"})
 _LONGEST_LANDING_SECONDS: Final = 1800.0
 _LOOK_EVERY_SECONDS: Final = 0.5
 _LONGEST_WORDS: Final = 400
+REPORT_SECONDS: Final = 180.0
+_WATCH_SECONDS: Final = 0.25
+_GRACE_SECONDS: Final = 10.0
 
 
 def gua(*arguments: str) -> list[str]:
@@ -35,8 +44,7 @@ def land(home: Home, destination: Destination, stopping: threading.Event) -> Lan
     spool. Raises TransientError with the child's own words where it fails.
     """
     arguments = ["land", "--spool", str(home.spool), "--destination", destination.name]
-    environ = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
-    environ["GUA_STORE"] = destination.store or ""  # not an argument: it may hold a password, and all can read those
+    environ = _environment(destination.store)
     deadline = time.monotonic() + _LONGEST_LANDING_SECONDS
     with subprocess.Popen(  # noqa: S603 - our own command
         gua(*arguments),
@@ -64,3 +72,61 @@ def land(home: Home, destination: Destination, stopping: threading.Event) -> Lan
         said = safe(complaint.strip().rpartition("\n")[2].removeprefix("gua: "))[:_LONGEST_WORDS]
         msg = said or f"landing into {destination.where} ended with code {child.returncode}: see gua doctor"
         raise TransientError(msg) from None
+
+
+def _environment(store: str | None) -> dict[str, str]:
+    """Return a child's environment. The store's address may hold a password, and everybody can read arguments."""
+    environ = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+    return {**environ, "GUA_STORE": store} if store else environ
+
+
+def answer_in_child(
+    *, home: Path, store: str | None, seconds: float = REPORT_SECONDS
+) -> Callable[[socket.socket, Peer], None]:
+    """Return what the agent's :class:`~gpu_usage_audit.agent.server.LocalServer` calls for a report.
+
+    Each call starts ``gua answer`` on the agent's ``home`` and ``store`` (told by environment, as an address may
+    hold a password), and returns when it is done. When the user is gone, or the connection is shut down, it has
+    10 s to close the store before it is killed; after ``seconds`` it is killed in any case.
+    """
+
+    def answer(connection: socket.socket, _peer: Peer) -> None:
+        environ = _environment(store)
+        environ["GUA_HOME"] = str(home)
+        child = subprocess.Popen(  # noqa: S603 - this very program
+            gua("answer", "--fd", str(connection.fileno())),
+            pass_fds=(connection.fileno(),),
+            env=environ,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        in_time = _watch(child, connection, seconds)
+        if not in_time:
+            complain(connection, f"the report took more than {seconds:g} s: ask for less", TransientError.exit_code)
+        elif child.returncode:
+            complain(connection, f"the report ended early ({child.returncode})", UnavailableError.exit_code)
+
+    return answer
+
+
+def _watch(child: subprocess.Popen[bytes], connection: socket.socket, seconds: float) -> bool:
+    """Wait for the child, and kill it some time after nobody waits for its answer; return whether it was in time."""
+    gone = select.poll()
+    gone.register(connection.fileno(), select.POLLRDHUP)
+    deadline = time.monotonic() + seconds
+    left = False
+    try:
+        while child.poll() is None:
+            if time.monotonic() >= deadline:
+                return left
+            if not left and gone.poll(0):
+                left, deadline = True, min(deadline, time.monotonic() + _GRACE_SECONDS)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(_WATCH_SECONDS)
+        return True
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()

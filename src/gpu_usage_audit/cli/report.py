@@ -100,6 +100,7 @@ def open_reader(store: str | None, socket: Path | None) -> Iterator[ViewReader]:
     Raises UsageError where both are named alike, UnavailableError where there is none of them.
     """
     from gpu_usage_audit.cli import wiring  # noqa: PLC0415 - render_report needs no store of its own
+    from gpu_usage_audit.cli.destinations import STORE, home_directory  # noqa: PLC0415 - as above
     from gpu_usage_audit.spool.database import destinations_of  # noqa: PLC0415 - as above
     from gpu_usage_audit.store.directory import StoreDirectory  # noqa: PLC0415 - as above
 
@@ -107,8 +108,8 @@ def open_reader(store: str | None, socket: Path | None) -> Iterator[ViewReader]:
     if store and named and store != os.environ.get("GUA_STORE"):
         msg = "a report is made from one place: give --store or --socket, not both"
         raise UsageError(msg)
-    home = wiring.home_directory()
-    own = StoreDirectory(home / wiring.STORE).exists() or wiring.STORE in destinations_of(home / "spool.db")
+    home = home_directory()
+    own = StoreDirectory(home / STORE).exists() or STORE in destinations_of(home / "spool.db")
     if (store or own) and not named:
         with wiring.open_reader(store) as reader:
             yield reader

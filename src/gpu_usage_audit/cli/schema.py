@@ -6,7 +6,7 @@ import os
 
 import typer
 
-from gpu_usage_audit.cli import wiring
+from gpu_usage_audit.cli.destinations import store_address
 from gpu_usage_audit.cli.options import StoreOption
 from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.store import statements
@@ -23,7 +23,7 @@ def apply(*, store: StoreOption = None) -> None:
     Example:
         gua schema apply --store clickhouse://owner@db.example:8123
     """
-    with open_store(wiring.store_address(store), password=os.environ.get("GUA_STORE_PASSWORD")) as opened:
+    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD")) as opened:
         applied = opened.apply_schema()
         typer.echo(f"schema version {statements.SCHEMA_VERSION}: {len(applied)} statements applied to {opened.dsn}")
 
@@ -35,7 +35,7 @@ def show(*, store: StoreOption = None) -> None:
     Example:
         gua schema show --store clickhouse://owner@db.example:8123
     """
-    server = isinstance(parse_dsn(wiring.store_address(store)), ServerDsn)
+    server = isinstance(parse_dsn(store_address(store)), ServerDsn)
     for statement in statements.load(statements.SERVER_TOKENS if server else statements.EMBEDDED_TOKENS):
         typer.echo(f"-- {statement.name}\n{statement.sql};\n")
 
@@ -47,7 +47,7 @@ def check(*, store: StoreOption = None) -> None:
     Example:
         gua schema check --store clickhouse://reader@db.example:8123
     """
-    with open_store(wiring.store_address(store), password=os.environ.get("GUA_STORE_PASSWORD")) as opened:
+    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD")) as opened:
         differences = opened.check_schema()
         for line in differences:
             typer.echo(line)

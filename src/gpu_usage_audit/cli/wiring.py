@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,19 +12,24 @@ from itertools import chain
 from pathlib import Path
 
 from gpu_usage_audit.agent.lander import BATCH_TICKS, DrainResult, drain
+from gpu_usage_audit.cli.destinations import (
+    STORE,
+    Destination,
+    home_directory,
+    more_explicit,
+    store_address,
+    store_destination,
+)
 from gpu_usage_audit.core.errors import DataError, TransientError, UnavailableError, UsageError
 from gpu_usage_audit.core.ports import Landing, Mark
 from gpu_usage_audit.core.tick import Tick
 from gpu_usage_audit.otlp.encode import encode
-from gpu_usage_audit.otlp.endpoint import configured_endpoint, shown_endpoint
 from gpu_usage_audit.spool.database import destinations_of
 from gpu_usage_audit.spool.queue import Spool
 from gpu_usage_audit.store.database import Store, open_store
 from gpu_usage_audit.store.directory import StoreDirectory
-from gpu_usage_audit.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
+from gpu_usage_audit.store.dsn import EmbeddedDsn, parse_dsn
 
-STORE = "store"
-ENDPOINT = "endpoint"
 _BATCH_BYTES = 12 * 2**20
 _MERGE_TICKS = 1_000
 
@@ -40,20 +44,6 @@ class Delivery:
 
 def _nobody(_ticks: int) -> None:
     """Tell nobody."""
-
-
-def home_directory() -> Path:
-    """Return where the agent and the default store live: ``GUA_HOME``, else ``~/.gua``."""
-    return Path(os.environ.get("GUA_HOME") or Path.home() / ".gua")
-
-
-def store_address(store: str | None, home: Path | None = None) -> str:
-    """Return the store's address: as given, else ``GUA_STORE``, else the directory ``store`` below the home."""
-    return store or os.environ.get("GUA_STORE") or str(_default_store(home or home_directory()))
-
-
-def _default_store(home: Path) -> EmbeddedDsn:
-    return EmbeddedDsn(path=home.absolute() / STORE)
 
 
 def open_writer(store: str | None) -> Store:
@@ -134,46 +124,6 @@ def deliver(
     return Delivery(where=where, delivered=delivered)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Destination:
-    """Where the agent's ticks go: ``name`` in the spool, ``where`` for people, and the one address of the two."""
-
-    name: str
-    where: str
-    store: str | None = None
-    endpoint: str | None = None
-
-
-def agent_destinations(store: str | None, endpoint: str | None, home: Path) -> list[Destination]:
-    """Return where the agent delivers: the endpoint, the store, or both if both are named alike.
-
-    Without either, OpenTelemetry's own variables may name an endpoint; else it is the store below the home.
-    Raises UsageError for an address that means nothing, UnavailableError where the embedded engine is missing.
-    """
-    store, endpoint = _more_explicit(store, endpoint)
-    if not store and not endpoint:
-        endpoint = configured_endpoint(os.environ)
-    found = []
-    if endpoint:
-        found.append(Destination(name=ENDPOINT, where=shown_endpoint(endpoint, os.environ), endpoint=endpoint))
-    if store or not endpoint:
-        parsed = parse_dsn(store_address(store, home), password=os.environ.get("GUA_STORE_PASSWORD"))
-        if isinstance(parsed, EmbeddedDsn) and importlib.util.find_spec("chdb") is None:
-            msg = (
-                'there is no place for ticks: install the embedded engine (pip install "gpu-usage-audit[local]"), '
-                "or send them to an OTLP endpoint with --endpoint URL"
-            )
-            raise UnavailableError(msg)
-        address = store_address(store, home)
-        found.append(Destination(name=store_destination(parsed, home), where=str(parsed), store=address))
-    return found
-
-
-def store_destination(parsed: EmbeddedDsn | ServerDsn, home: Path) -> str:
-    """Return the name that the spool has for a store, so that its reports know which ticks still wait for it."""
-    return STORE if parsed == _default_store(home) else f"{STORE} {parsed}"
-
-
 def deliver_agent_tick(
     sample: Callable[[Mark | None], tuple[Tick, Mark]], *, destinations: Sequence[Destination], spool_path: Path
 ) -> DrainResult:
@@ -210,19 +160,10 @@ def destination_of(store: str | None, endpoint: str | None) -> tuple[str | None,
 
     Raises UsageError where both were given alike.
     """
-    store, endpoint = _more_explicit(store, endpoint)
+    store, endpoint = more_explicit(store, endpoint)
     if store and endpoint:
         msg = "ticks go to one place: give --store or --endpoint, not both"
         raise UsageError(msg)
-    return store, endpoint
-
-
-def _more_explicit(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:
-    if store and endpoint:
-        store_by_environment = store == os.environ.get("GUA_STORE")
-        endpoint_by_environment = endpoint == os.environ.get("GUA_ENDPOINT")
-        if store_by_environment != endpoint_by_environment:
-            return (None, endpoint) if store_by_environment else (store, None)
     return store, endpoint
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from gpu_usage_audit.cli import wiring
 from gpu_usage_audit.cli.checks.finding import Finding, failed, of_error, ok, skipped
+from gpu_usage_audit.cli.destinations import agent_destinations
 from gpu_usage_audit.core.compression import compress
 from gpu_usage_audit.core.errors import GuaError, UnavailableError, UsageError
 from gpu_usage_audit.core.ports import SpooledTick
@@ -23,7 +23,7 @@ def check_delivery(store: str | None, endpoint: str | None, home: Path, environ:
     """Look at every place that ``gua daemon`` with these options would deliver to."""
     engine = installed_engine()
     try:
-        destinations = wiring.agent_destinations(store, endpoint, home)
+        destinations = agent_destinations(store, endpoint, home)
     except (UnavailableError, UsageError) as error:
         return [of_error("destination", "destination", error)]
     found = [ok("destination", "destination", " and ".join(one.where for one in destinations))]

@@ -1,0 +1,81 @@
+"""Where ticks go: what the options and the environment name, worked out without opening anything."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpu_usage_audit.core.errors import UnavailableError
+from gpu_usage_audit.otlp.endpoint import configured_endpoint, shown_endpoint
+from gpu_usage_audit.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
+
+STORE: Final = "store"
+ENDPOINT: Final = "endpoint"
+
+
+def home_directory() -> Path:
+    """Return where the agent and the default store live: ``GUA_HOME``, else ``~/.gua``."""
+    return Path(os.environ.get("GUA_HOME") or Path.home() / ".gua")
+
+
+def store_address(store: str | None, home: Path | None = None) -> str:
+    """Return the store's address: as given, else ``GUA_STORE``, else the directory ``store`` below the home."""
+    return store or os.environ.get("GUA_STORE") or str(default_store(home or home_directory()))
+
+
+def default_store(home: Path) -> EmbeddedDsn:
+    """Return the store of a home that names no other."""
+    return EmbeddedDsn(path=home.absolute() / STORE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Destination:
+    """Where the agent's ticks go: ``name`` in the spool, ``where`` for people, and the one address of the two."""
+
+    name: str
+    where: str
+    store: str | None = None
+    endpoint: str | None = None
+
+
+def agent_destinations(store: str | None, endpoint: str | None, home: Path) -> list[Destination]:
+    """Return where the agent delivers: the endpoint, the store, or both if both are named alike.
+
+    Without either, OpenTelemetry's own variables may name an endpoint; else it is the store below the home.
+    Raises UsageError for an address that means nothing, UnavailableError where the embedded engine is missing.
+    """
+    store, endpoint = more_explicit(store, endpoint)
+    if not store and not endpoint:
+        endpoint = configured_endpoint(os.environ)
+    found = []
+    if endpoint:
+        found.append(Destination(name=ENDPOINT, where=shown_endpoint(endpoint, os.environ), endpoint=endpoint))
+    if store or not endpoint:
+        parsed = parse_dsn(store_address(store, home), password=os.environ.get("GUA_STORE_PASSWORD"))
+        if isinstance(parsed, EmbeddedDsn) and importlib.util.find_spec("chdb") is None:
+            msg = (
+                'there is no place for ticks: install the embedded engine (pip install "gpu-usage-audit[local]"), '
+                "or send them to an OTLP endpoint with --endpoint URL"
+            )
+            raise UnavailableError(msg)
+        address = store_address(store, home)
+        found.append(Destination(name=store_destination(parsed, home), where=str(parsed), store=address))
+    return found
+
+
+def store_destination(parsed: EmbeddedDsn | ServerDsn, home: Path) -> str:
+    """Return the name that the spool has for a store, so that its reports know which ticks still wait for it."""
+    return STORE if parsed == default_store(home) else f"{STORE} {parsed}"
+
+
+def more_explicit(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:
+    """Return both, or only the one that was given as an option while the other came from the environment."""
+    if store and endpoint:
+        store_by_environment = store == os.environ.get("GUA_STORE")
+        endpoint_by_environment = endpoint == os.environ.get("GUA_ENDPOINT")
+        if store_by_environment != endpoint_by_environment:
+            return (None, endpoint) if store_by_environment else (store, None)
+    return store, endpoint

@@ -1,0 +1,69 @@
+"""This host as the agent reads it: cards, processes, clock, and who the host is."""
+
+from __future__ import annotations
+
+import os
+import platform
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from gpu_usage_audit.agent.home import Home
+from gpu_usage_audit.cli.owners import owners_of
+from gpu_usage_audit.core.ports import CardReader, Clock, ProcessFacts
+from gpu_usage_audit.core.tick import Origin, Source
+from gpu_usage_audit.identity.facts import NoProcesses
+from gpu_usage_audit.identity.process import DEFAULT_IGNORED, ProcessIdentity
+from gpu_usage_audit.nvml.reader import NvmlReader
+from gpu_usage_audit.otlp.resource import origin
+from gpu_usage_audit.procfs.boot import stored_boot_time_ms
+from gpu_usage_audit.procfs.clock import SystemClock
+from gpu_usage_audit.procfs.host import machine_id
+from gpu_usage_audit.procfs.reader import ProcFs
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Host:
+    """What the agent reads. ``seen_by_host`` is whether it sees the host's processes as the driver does."""
+
+    cards: CardReader
+    processes: ProcessFacts
+    clock: Clock
+    origin: Origin
+    seen_by_host: bool
+
+
+def open_host(procfs: Path, *, interval_ms: int, home: Home, ignored: Sequence[str]) -> Host:
+    """Return this host; the driver is opened with the first reading. ``ignored`` come besides the usual names."""
+    host = ProcFs(procfs)
+    clock = SystemClock(host)
+    seen_by_host = host.in_initial_pid_namespace()
+    return Host(
+        cards=NvmlReader(clock),
+        processes=ProcessIdentity(
+            host if seen_by_host else NoProcesses(),
+            owners_of(host),
+            boot_time_ms=stored_boot_time_ms(host, home.boot_file),
+            ignored=(*DEFAULT_IGNORED, *ignored),
+        ),
+        clock=clock,
+        origin=agent_origin(interval_ms=interval_ms, home=home.path),
+        seen_by_host=seen_by_host,
+    )
+
+
+def agent_origin(*, interval_ms: int, home: Path) -> Origin:
+    """Return where this host's ticks come from; an installation is one state directory on one machine."""
+    machine = machine_id()
+    host = platform.node() or None
+    return origin(
+        source=Source.AGENT,
+        interval_ms=interval_ms,
+        environ=os.environ,
+        host=host,
+        host_id=machine,
+        instance_id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"gua:{machine or host}:{home.absolute()}")),
+        service_version=version("gpu-usage-audit"),
+    )

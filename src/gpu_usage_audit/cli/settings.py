@@ -1,0 +1,58 @@
+"""What the command line said, as the agent's process gets it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gpu_usage_audit.agent.home import Home
+from gpu_usage_audit.cli.destinations import Destination
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Places:
+    """Where the agent keeps and shows itself. ``log_file`` is None for stderr, ``public_socket`` for none."""
+
+    home: Home
+    pid_file: Path
+    log_file: Path | None
+    public_socket: Path | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentSettings:
+    """Everything that ``gua daemon`` hands on; ``ignored`` are process names besides the usual ones."""
+
+    interval_ms: int
+    procfs: Path
+    ignored: tuple[str, ...]
+    destinations: tuple[Destination, ...]
+    places: Places
+
+    def to_json(self) -> str:
+        """Return the settings as text for :meth:`from_json`."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> AgentSettings:
+        """Return the settings that :meth:`to_json` wrote."""
+        found: dict[str, Any] = json.loads(text)
+        places = found["places"]
+        return cls(
+            interval_ms=found["interval_ms"],
+            procfs=Path(found["procfs"]),
+            ignored=tuple(found["ignored"]),
+            destinations=tuple(Destination(**one) for one in found["destinations"]),
+            places=Places(
+                home=Home(Path(places["home"]["path"])),
+                pid_file=Path(places["pid_file"]),
+                log_file=_path(places["log_file"]),
+                public_socket=_path(places["public_socket"]),
+            ),
+        )
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
