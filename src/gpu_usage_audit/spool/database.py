@@ -14,9 +14,10 @@ from typing import Final, NoReturn, TypeVar
 
 from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.spool import locking, wal
+from gpu_usage_audit.spool.pages import tick_ids
 from gpu_usage_audit.spool.salvage import build, read_connection, read_file, sync
 from gpu_usage_audit.spool.schema import APPLICATION_ID, TABLES, VERSION, VERSION_COUNTER
-from gpu_usage_audit.spool.troubles import DamagedError, Trouble, translated, trouble
+from gpu_usage_audit.spool.troubles import DamagedError, DoubtfulLogError, Trouble, translated, trouble
 
 _BUSY_SECONDS: Final = 5.0
 _CHECKED_BYTES: Final = 8 * 2**20
@@ -51,6 +52,7 @@ class Database:
         self._identity: _Identity | None = None
         self._log_identity: _Identity | None = None
         self._repair_from = 0.0
+        self._trusted_log: _Logged | None = None
         self._closed = False
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -111,6 +113,8 @@ class Database:
         if kind in (Trouble.REOPEN, Trouble.UNREADABLE) and Trouble.REOPEN not in tried:
             tried.add(Trouble.REOPEN)
             self._disconnect()
+        elif isinstance(error, DoubtfulLogError) and self._log_is_sound():
+            pass
         elif kind in (Trouble.DAMAGED, Trouble.UNREADABLE) and Trouble.DAMAGED not in tried:
             tried.add(Trouble.DAMAGED)
             self._repair()
@@ -178,12 +182,30 @@ class Database:
         connection.execute("PRAGMA secure_delete = OFF")  # where it is on, deleting writes five times as much
         connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}").fetchone()
         connection.execute("PRAGMA temp_store = MEMORY")
-        if logged is not None:
+        if logged is not None and logged != self._trusted_log:
             _check_log(connection, self._path, logged)
         self._prepare(connection)
         self._connection, self._suspect = connection, None
         self._log_identity = _identity(_log(self._path))
         return connection
+
+    def _log_is_sound(self) -> bool:
+        """Return whether no tick stands in the log behind what SQLite reads of it.
+
+        What does stand there may be of a transaction that was cut off, half overwritten by later ones.
+        """
+        with locking.replacing(self._path):
+            if self._suspect is None or _identity(self._path) != self._identity:
+                return True  # another file by now
+            logged = _last_logged(_log(self._path))
+            busy, frames, _ = self._suspect.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            given = self._suspect.execute("SELECT seq FROM sqlite_sequence WHERE name = 'ticks'").fetchone()
+            hidden = _last_tick_after(_log(self._path), frames)
+            if not busy and given is not None and isinstance(given[0], int) and hidden > given[0]:
+                return False
+            self._trusted_log = logged
+            self._disconnect()
+            return True
 
     def _begin(self) -> None:
         """Make the file that is missing: from a repair that was cut off, from what is left of it, or empty."""
@@ -306,16 +328,28 @@ def _last_logged(log: Path) -> _Logged | None:
 
 
 def _check_log(connection: sqlite3.Connection, path: Path, logged: _Logged) -> None:
-    """Raise DamagedError if SQLite stopped reading the log before its last transaction, which it does in silence."""
+    """Raise DoubtfulLogError if SQLite reads the log not to its last transaction: at damage it stops in silence."""
     try:
         busy, frames, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     except sqlite3.OperationalError as error:
-        if trouble(error) in (Trouble.FULL, Trouble.OTHER):
-            return  # a disk that is full or read-only; what is in the log can be read all the same
-        raise
+        if trouble(error) in (Trouble.DAMAGED, Trouble.UNREADABLE):
+            raise
+        return  # a disk that does not take writes; what is in the log can be read all the same
     now = _last_logged(_log(path))
     if not busy and frames < logged[1] and now is not None and now[0] == logged[0]:
-        raise DamagedError
+        raise DoubtfulLogError
+
+
+def _last_tick_after(log: Path, frames: int) -> int:
+    """Return the highest id of a tick behind so many frames of the log, 0 if there is none."""
+    try:
+        descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        return max((number for page in wal.pages_after(descriptor, frames) for number in tick_ids(page)), default=0)
+    finally:
+        os.close(descriptor)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

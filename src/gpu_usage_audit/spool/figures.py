@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpu_usage_audit.spool.counters import DROPPED, REFUSED, all_counters
 from gpu_usage_audit.spool.salvage import HOLES_TO, LOST, REPAIRS, SALVAGED, UNTOLD
-from gpu_usage_audit.spool.troubles import DamagedError
+from gpu_usage_audit.spool.troubles import DamagedError, UnknownDestinationError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,11 +74,11 @@ def depth(database: sqlite3.Connection, destination: str) -> int:
 
 
 def acknowledged(database: sqlite3.Connection, destination: str) -> int:
-    """Return the id up to which ``destination`` has every tick. Raises ValueError if the spool does not know it."""
+    """Return the id up to which ``destination`` has every tick. Raises UnknownDestinationError."""
     row = database.execute("SELECT acknowledged_id FROM destinations WHERE name = ?", (destination,)).fetchone()
     if row is None:
-        msg = f"{destination!r} is no destination of this spool"
-        raise ValueError(msg)
+        msg = f"{destination!r} is no destination of this spool: the agent names them when it opens it"
+        raise UnknownDestinationError(msg)
     if not isinstance(row[0], int):
         raise DamagedError
     return row[0]

@@ -56,6 +56,7 @@ class Spool:
             raise ValueError(msg)
         self._path = path
         self._destinations = destinations
+        self._named = set(destinations or ())
         self._max_bytes = max_bytes
         self._lock = threading.RLock()
         self._database = Database(path, prepare=self._name_destinations)
@@ -240,9 +241,11 @@ class Spool:
     def _name_destinations(self, database: sqlite3.Connection) -> None:
         """Give each destination its place; called whenever the file was opened, for it may be a new one."""
         known = {name for (name,) in database.execute("SELECT name FROM destinations")}
-        if missing := [(name,) for name in self._destinations or () if name not in known]:
+        if missing := [(name,) for name in sorted(self._named - known)]:
             # Only where there is something to write: a full disk must not keep the agent from starting.
             database.executemany("INSERT OR IGNORE INTO destinations VALUES (?, 0)", missing)
+        if self._destinations is None:
+            self._named |= known
 
     def _forget_destinations(self) -> None:
         named = self._destinations

@@ -72,7 +72,8 @@ def read_file(path: Path) -> Iterator[Remains]:
         roots = root_pages()
         yield Remains(
             destinations=_named(image, roots["destinations"]),
-            mark=_mark(image, roots["mark"]),
+            # A mark that is older than the last tick would make spans overlap; none at all only costs a moment.
+            mark=None if image.doubtful else _mark(image, roots["mark"]),
             counters=_named(image, roots["counters"]) or {},
             sequence=None if image.doubtful else _sequence(image, roots["sqlite_sequence"]),
             rows=_rows(image),
@@ -153,7 +154,8 @@ def _take_over(database: sqlite3.Connection, remains: Remains) -> Salvage:
     told = remains.destinations is not None and remains.sequence is not None and missing <= _LARGEST_LOSS
     salvage = Salvage(salvaged=_count(database, "ticks"), lost=max(0, missing - late) if told else None)
     database.executemany("INSERT INTO destinations VALUES (?, ?)", acknowledged.items())
-    if remains.mark is not None:
+    newest = database.execute("SELECT max(ts_ms) FROM ticks").fetchone()[0]
+    if remains.mark is not None and remains.mark[0] >= (newest or 0):
         database.execute("INSERT INTO mark VALUES (1, ?, ?, ?)", remains.mark)
     counters = Counter(remains.counters)
     counters.update({SALVAGED: salvage.salvaged, LOST: salvage.lost or 0, UNTOLD: int(not told), REPAIRS: 1})

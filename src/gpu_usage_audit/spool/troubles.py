@@ -31,6 +31,14 @@ class DamagedError(Exception):
     """The file is not, or no longer, a sound spool."""
 
 
+class DoubtfulLogError(DamagedError):
+    """The log goes on behind what SQLite reads of it; whether that is damage can be told when nobody writes."""
+
+
+class UnknownDestinationError(UnavailableError, ValueError):
+    """Nobody has named that destination to the spool, or not yet again after a repair."""
+
+
 class Trouble(Enum):
     """What to do about an error."""
 

@@ -48,9 +48,15 @@ def salts(descriptor: int) -> tuple[int, int] | None:
 
 def last_commit(descriptor: int) -> int:
     """Return the number of the last frame that ends a transaction, from 1, by the frames' headers alone; 0 if none."""
-    return max(
-        (number for number, frame in enumerate(_frames(descriptor), start=1) if frame and frame.commits), default=0
-    )
+    numbered = enumerate(_frames(descriptor), start=1)
+    return max((number for number, frame in numbered if frame and frame.commits), default=0)
+
+
+def pages_after(descriptor: int, frames: int) -> Iterator[bytes]:
+    """Yield the pages of the present round that stand after so many frames."""
+    for number, frame in enumerate(_frames(descriptor), start=1):
+        if frame and number > frames:
+            yield os.pread(descriptor, PAGE_BYTES, frame.offset + _FRAME_HEADER_BYTES)
 
 
 def committed_pages(descriptor: int) -> tuple[dict[int, int], bool]:
