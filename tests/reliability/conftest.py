@@ -30,8 +30,8 @@ def lab(simulated_driver: SimulatedDriver) -> Scenario:
 @pytest.fixture
 def new_agent(
     simulated_driver: SimulatedDriver,
-    lab: Scenario,
-    tmp_path: Path,  # noqa: ARG001 - the world
+    lab: Scenario,  # noqa: ARG001 - the world
+    tmp_path: Path,
 ) -> Iterator[Callable[[str], Agent]]:
     """Return what makes an agent of a name that is not started yet; each is killed after the test."""
     made: list[Agent] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -90,7 +91,9 @@ class Agent:
         assert self.process is not None
         code = self.process.poll()
         assert code is None, f"the agent exited with {code}:\n{self.tail()}"
-        return (self.home / "agent.sock").exists()
+        with socket.socket(socket.AF_UNIX) as caller:
+            # A killed agent leaves its socket's file behind, so that the file alone says nothing.
+            return caller.connect_ex(str(self.home / "agent.sock")) == 0
 
     def kill(self) -> None:
         """End it as a crash would."""

@@ -1,0 +1,225 @@
+"""The agent killed, and asked to stop, at random moments: what of its ticks is still there afterwards."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+
+from driver.fixture import SimulatedDriver
+from driver.scenario import Scenario
+from fakes.otlp import GrpcReceiver, HttpReceiver, Receiver
+from gpu_usage_audit.core.tick import Tick
+from gpu_usage_audit.otlp.decode import decode
+from servers.agent import Agent, assert_spans_never_overlap, observed_ms, wall_ms
+from servers.process import poll
+
+INTERVAL_MS = 1_000
+# How late a tick may be on a machine that is busy with four agents that start all the time.
+SLACK_MS = 1_000
+FIGURES = ("ends", "before_first_tick", "ticks", "in_progress", "lost")
+
+
+@dataclass
+class Life:
+    """One process of an agent, from its start to its end (Unix ms)."""
+
+    pid: int
+    began_ms: int
+    ended_ms: int = 0
+    code: int = 0
+
+    def has(self, tick: Tick) -> bool:
+        return self.began_ms < tick.ts_ms <= self.ended_ms
+
+
+@dataclass
+class Story:
+    """What one agent went through, and what is left of its ticks."""
+
+    agent: Agent
+    receiver: Receiver | None = None
+    lives: list[Life] = field(default_factory=list)
+    ticks: list[Tick] = field(default_factory=list)
+
+    @property
+    def options(self) -> Sequence[str]:
+        return () if self.receiver is None else ("--endpoint", self.receiver.url)
+
+    @property
+    def destination(self) -> str:
+        return "store" if self.receiver is None else "endpoint"
+
+    def start(self) -> Life:
+        began_ms = wall_ms()
+        self.agent.start(*self.options, wait=False)
+        assert self.agent.process is not None
+        self.lives.append(Life(self.agent.process.pid, began_ms))
+        return self.lives[-1]
+
+    def end_after(self, seconds: float, number: signal.Signals) -> None:
+        """Let it live so long, then send the signal and wait for its end."""
+        life = self.start()
+        process = self.agent.process
+        assert process is not None
+        # It may have ended by itself, and that must not pass for a kill.
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        process.send_signal(number)
+        life.code = process.wait(20)
+        life.ended_ms = wall_ms()
+        self.agent.process = None
+
+    def finish(self) -> None:
+        """Start it once more, stop it well, and read back every tick that was made."""
+        life = self.start()
+        poll(self.agent.answers, f"the agent to answer:\n{self.agent.tail()}", seconds=20)
+        self.agent.stop()
+        life.ended_ms = wall_ms()
+        spooled = self.agent.ticks(self.destination)
+        received = [] if self.receiver is None else list(ticks_of(self.receiver))
+        self.ticks = sorted({tick.ts_ms: tick for tick in [*received, *spooled]}.values(), key=lambda tick: tick.ts_ms)
+
+
+def ticks_of(receiver: Receiver) -> Iterator[Tick]:
+    """Yield each tick that a receiver has, as often as it came."""
+    for request in receiver.requests:
+        for resource_metrics in ExportMetricsServiceRequest.FromString(request.body).resource_metrics:
+            yield decode(ExportMetricsServiceRequest(resource_metrics=[resource_metrics]).SerializeToString())
+
+
+def readings(trace: Path) -> Counter[int]:
+    """Return how many readings each process has begun: a reading asks once how many cards there are."""
+    calls = (line.split() for line in trace.read_text().splitlines())
+    return Counter(int(call[1]) for call in calls if call[2] == "nvmlDeviceGetCount_v2")
+
+
+def spooled_ever(agent: Agent) -> int:
+    """Return how many ticks were ever committed to a spool: its ids are never used twice."""
+    with closing(sqlite3.connect(agent.home / "spool.db")) as spool:
+        return int(spool.execute("SELECT seq FROM sqlite_sequence WHERE name = 'ticks'").fetchone()[0])
+
+
+def check(story: Story, begun: Counter[int]) -> Counter[str]:
+    """Hold one agent's ticks to what is promised of a kill; return the figures."""
+    ticks, lives = story.ticks, story.lives
+    committed = spooled_ever(story.agent)
+    assert [path.name for path in story.agent.home.glob("*damaged*")] == []
+    # Everything that was committed is in the spool, or has arrived.
+    assert len(ticks) == committed
+    assert_spans_never_overlap(ticks)
+    assert observed_ms(ticks) <= lives[-1].ended_ms - lives[0].began_ms
+    assert all(len(tick.cards) == 3 for tick in ticks)
+    cut_short = 0
+    least_ms = 0
+    for life in lives:
+        own = [tick for tick in ticks if life.has(tick)]
+        # A reading that has no tick was in progress when the process was killed.
+        lost = begun[life.pid] - len(own)
+        assert 0 <= lost <= (life.code == -signal.SIGKILL), (life, lost)
+        cut_short += lost
+        for before, after in pairwise(own):
+            assert after.ts_ms - after.cards[0].duration_ms - before.ts_ms <= 2, "a hole between two ticks of one life"
+        if own:
+            assert life.ended_ms - own[-1].ts_ms <= INTERVAL_MS + SLACK_MS
+            least_ms += life.ended_ms - own[0].ts_ms - INTERVAL_MS - SLACK_MS
+    assert sum(any(life.has(tick) for life in lives) for tick in ticks) == len(ticks)
+    assert observed_ms(ticks) >= least_ms
+    assert story.receiver is None or story.receiver.requests
+    return Counter(
+        ends=len(lives) - 1,
+        before_first_tick=sum(begun[life.pid] == 0 for life in lives),
+        ticks=len(ticks),
+        in_progress=cut_short,
+        lost=committed - len(ticks),
+    )
+
+
+def say(capsys: pytest.CaptureFixture[str], what: str, figures: Counter[str], seconds: float) -> None:
+    with capsys.disabled():
+        told = ", ".join(f"{name.replace('_', ' ')} {figures[name]}" for name in FIGURES)
+        print(f"\n{what} in {seconds:.0f} s: {told}")  # noqa: T201 - the figures of docs/reliability.md
+
+
+@pytest.fixture
+def stories(
+    simulated_driver: SimulatedDriver, lab: Scenario, tmp_path: Path, new_agent: Callable[[str], Agent]
+) -> Iterator[tuple[list[Story], Path]]:
+    """Return four agents, two of them with an endpoint (HTTP and gRPC), and where the driver notes its calls."""
+    trace = tmp_path / "trace"
+    simulated_driver.write(f"trace {trace}\n{lab.text()}")
+    with ExitStack() as held:
+        http, grpc = held.enter_context(HttpReceiver()), held.enter_context(GrpcReceiver())
+        made = [
+            Story(new_agent("store 1")),
+            Story(new_agent("store 2")),
+            Story(new_agent("http"), http),
+            Story(new_agent("grpc"), grpc),
+        ]
+        made[3].agent.environ = {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
+        yield made, trace
+
+
+@pytest.mark.reliability
+def test_200_kills_at_random_moments_cost_no_tick_but_those_in_progress(
+    stories: tuple[list[Story], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    told, trace = stories
+    began = time.monotonic()
+
+    def live(number: int) -> None:
+        moments = random.Random(number)  # noqa: S311 - the same moments in every run
+        for _ in range(50):
+            told[number].end_after(moments.uniform(0, 2.2), signal.SIGKILL)
+        told[number].finish()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(live, range(4)))
+    begun = readings(trace)
+    figures = sum((check(story, begun) for story in told), Counter[str]())
+    say(capsys, "kill -9", figures, time.monotonic() - began)
+    assert figures["ends"] == 200
+    assert figures["ticks"] > 200
+    # Nothing half-written: the store takes every tick that was ever spooled, and refuses none.
+    report = json.loads(told[0].agent.must("report", "--json"))
+    assert report["headline"]["card_ticks"] == 3 * len(told[0].ticks)
+    assert told[0].agent.ticks() == []
+    assert "refused" not in told[0].agent.run("report").stderr
+
+
+@pytest.mark.reliability
+def test_a_sigterm_at_a_random_moment_costs_nothing(
+    stories: tuple[list[Story], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    told, trace = stories
+    began = time.monotonic()
+
+    def live(number: int) -> None:
+        moments = random.Random(number)  # noqa: S311 - as above
+        for _ in range(5):
+            told[number].end_after(moments.uniform(0, 3), signal.SIGTERM)
+        told[number].finish()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(live, range(4)))
+    begun = readings(trace)
+    for life in (life for story in told for life in story.lives):
+        # Before it holds its signals there is nothing yet that an end could cut short.
+        assert life.code == 0 or (life.code == -signal.SIGTERM and begun[life.pid] == 0)
+    figures = sum((check(story, begun) for story in told), Counter[str]())
+    say(capsys, "SIGTERM", figures, time.monotonic() - began)
+    assert figures["ends"] == 20
+    assert figures["in_progress"] == 0
