@@ -63,6 +63,17 @@ def test_a_second_agent_of_the_host_is_refused_and_told_which_one_runs(agent: Ag
     agent.stop()
 
 
+def test_a_single_tick_beside_the_agent_is_refused_as_it_would_count_time_twice(agent: Agent) -> None:
+    agent.start()
+    done = agent.run("daemon", "--once")
+    assert done.returncode == 3
+    assert agent.process is not None
+    assert f"pid {agent.process.pid}" in done.stderr
+    agent.stop()
+    assert agent.run("daemon", "--once").returncode == 0
+    assert_spans_never_overlap(agent.ticks())
+
+
 def test_without_a_driver_nothing_starts_and_nothing_is_left(agent: Agent) -> None:
     agent.environ = {"LD_LIBRARY_PATH": ""}
     done = agent.run("daemon")

@@ -35,6 +35,7 @@ from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.core.ports import Landing
 from gpu_usage_audit.otlp.encode import encode
 from gpu_usage_audit.procfs.reader import ProcFs
+from gpu_usage_audit.spool.figures import Figures
 from gpu_usage_audit.spool.queue import Spool
 
 _JOIN_SECONDS: Final = 3.0
@@ -95,9 +96,7 @@ def run(
             clock=host.clock,
             spool=lambda: _figures(spool, outbox),
         )
-        watcher = Watcher(
-            board=board, changes=Changes(log), notifier=notifier, also_alive=_often(lock.forget_callers, spool, board)
-        )
+        watcher = Watcher(board=board, changes=Changes(log), notifier=notifier, also_alive=lock.forget_callers)
         senders = [_sender(places.home, one, watcher) for one in destinations if one.endpoint]
         landings = [_landing(places.home, one, watcher) for one in destinations if one.store]
 
@@ -137,11 +136,13 @@ def _hold_pid_file(held: ExitStack, path: Path, *, started_ms: int, version: str
 
 
 def _loop(host: Host, outbox: Outbox, spool: Spool, watcher: Watcher, *, on_tick: Callable[[], None]) -> Loop:
-    dropped_before = spool.dropped()
+    dropped_before, repairs_before = spool.dropped(), spool.repairs()
 
     def health() -> Health:
         with contextlib.suppress(UnavailableError):
             figures = spool.figures()
+            if figures.repairs > repairs_before or spool.set_aside is not None:
+                watcher.condition("spool repairs", _mended(figures))
             return Health(
                 spool_ticks=figures.ticks + outbox.waiting,
                 spool_bytes=figures.bytes,
@@ -171,6 +172,14 @@ def _loop(host: Host, outbox: Outbox, spool: Spool, watcher: Watcher, *, on_tick
     )
 
 
+def _mended(figures: Figures) -> str:
+    lost = "an unknown number" if figures.lost is None else str(figures.lost)
+    return (
+        f"the spool was damaged and mended, {figures.repairs} x so far: {figures.salvaged} ticks taken over, "
+        f"{lost} lost; the damaged file lies beside it"
+    )
+
+
 def _figures(spool: Spool, outbox: Outbox) -> SpoolFigures:
     figures = spool.figures()
     return SpoolFigures(
@@ -181,17 +190,6 @@ def _figures(spool: Spool, outbox: Outbox) -> SpoolFigures:
         waiting=figures.waiting,
         oldest_ms=figures.oldest_ms,
     )
-
-
-def _often(forget_callers: Callable[[], None], spool: Spool, board: Board) -> Callable[[], None]:
-    """Return what is done each time the loop goes round."""
-
-    def often() -> None:
-        forget_callers()
-        aside = spool.set_aside
-        board.note("damaged spool", None if aside is None else f"the spool was damaged and is kept as {aside}")
-
-    return often
 
 
 def _sender(home: Home, destination: Destination, watcher: Watcher) -> Sender:

@@ -10,6 +10,7 @@ import typer
 
 from gpu_usage_audit.agent.background import Launched, Ready, detach
 from gpu_usage_audit.agent.home import home_path, prepare_home
+from gpu_usage_audit.agent.hostlock import HostLock
 from gpu_usage_audit.cli.destinations import agent_destinations
 from gpu_usage_audit.cli.options import EndpointOption, StoreOption
 from gpu_usage_audit.cli.process import become_agent
@@ -93,8 +94,13 @@ def command(
         from gpu_usage_audit.cli.host import open_host  # noqa: PLC0415 - the agent's own process imports it
         from gpu_usage_audit.cli.once import tick_once  # noqa: PLC0415 - only for this
 
-        host = open_host(procfs, interval_ms=interval_ms, home=prepared, ignored=ignore_process or [])
-        tick_once(host, destinations, prepared)
+        lock = HostLock.of(os.environ)
+        lock.acquire()  # an agent's own ticks cover this moment: a second one would count it twice
+        try:
+            host = open_host(procfs, interval_ms=interval_ms, home=prepared, ignored=ignore_process or [])
+            tick_once(host, destinations, prepared)
+        finally:
+            lock.release()
         return
     log = log_file.absolute() if log_file else None if foreground else prepared.log_file
     settings = AgentSettings(
