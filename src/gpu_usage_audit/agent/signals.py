@@ -28,3 +28,8 @@ def release() -> None:
 def wait(seconds: float) -> bool:
     """Wait so long; return True at once when the process was asked to stop."""
     return signal.sigtimedwait(STOP, max(0.0, seconds)) is not None
+
+
+def asked() -> bool:
+    """Return whether the process was asked to stop, and leave that for :func:`wait` to find."""
+    return bool(signal.sigpending() & STOP)

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Final
 
+from gpu_usage_audit.agent import signals
 from gpu_usage_audit.agent.home import Home
 from gpu_usage_audit.cli.owners import owners_of
 from gpu_usage_audit.core.ports import CardReader, Clock, ProcessFacts
@@ -22,6 +24,10 @@ from gpu_usage_audit.procfs.boot import stored_boot_time_ms
 from gpu_usage_audit.procfs.clock import SystemClock
 from gpu_usage_audit.procfs.host import machine_id
 from gpu_usage_audit.procfs.reader import ProcFs
+
+_CALL_LIMIT_SECONDS: Final = 5.0
+# A reading that waits for a hung call longer than an interval would cost the other cards a tick.
+_CALL_LIMIT_OF_INTERVAL: Final = 0.9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +47,11 @@ def open_host(procfs: Path, *, interval_ms: int, home: Home, ignored: Sequence[s
     clock = SystemClock(host)
     seen_by_host = host.in_initial_pid_namespace()
     return Host(
-        cards=NvmlReader(clock),
+        cards=NvmlReader(
+            clock,
+            call_limit_seconds=min(_CALL_LIMIT_SECONDS, _CALL_LIMIT_OF_INTERVAL * interval_ms / 1000),
+            stopping=signals.asked,
+        ),
         processes=ProcessIdentity(
             host if seen_by_host else NoProcesses(),
             owners_of(host),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
 from gpu_usage_audit.core.errors import UnavailableError
@@ -45,6 +45,8 @@ class NvmlReader:
     answered by then is told as unknown, with the call that hangs as NO_ANSWER, at every reading until the
     call comes back; its late answer is thrown away.
 
+    Once ``stopping`` says that the program was asked to stop, no call is waited for longer than a second.
+
     Opens the driver at the first reading, and anew after it failed as a whole (at once, then with growing
     waits) or lost a card (only that finds it again). To be used from one thread.
     """
@@ -56,11 +58,13 @@ class NvmlReader:
         *,
         call_limit_seconds: float = 5.0,
         start_limit_seconds: float = 30.0,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._clock = clock
         self._driver = load() if driver is None else driver
         self._call_limit_seconds = call_limit_seconds
         self._start_limit_seconds = start_limit_seconds
+        self._stopping = stopping
         self._backoff = Backoff(clock)
         self._session, self._slots = self._closed()
         self._seen = False
@@ -111,7 +115,7 @@ class NvmlReader:
         self._seen = False
 
     def _closed(self) -> tuple[Session, Slots]:
-        watch = Watch()
+        watch = Watch(self._stopping)
         return Session(self._driver, watch), Slots(self._driver, self._clock, watch)
 
     def _ready(self, until: float, errors: list[ReadError]) -> bool:

@@ -12,6 +12,10 @@ from typing import Final
 from gpu_usage_audit.core.tick import ReadError
 from gpu_usage_audit.nvml.calls import Calls
 
+# How often a wait looks whether the program is to stop, and how long it then goes on: calls that answer at all
+# take milliseconds, and somebody waits.
+_LOOK_SECONDS: Final = 0.2
+_LAST_SECONDS: Final = 1.0
 # Not one of NVML's codes (it has a TIMEOUT of its own): the call has not come back at all.
 NO_ANSWER: Final = "NO_ANSWER"
 
@@ -86,13 +90,20 @@ def _stop(inboxes: Iterable[Inbox]) -> None:
         inbox.put(None)
 
 
+def _never() -> bool:
+    """Go on for ever."""
+    return False
+
+
 class Watch:
     """Makes workers and waits for several of them at once. To be used from one thread.
 
+    ``stopping`` tells whether the program was asked to stop; a wait lasts a second at most from then on.
     Threads whose watch is gone end by themselves.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stopping: Callable[[], bool] = _never) -> None:
+        self._stopping = stopping
         self._finished: queue.SimpleQueue[Ticket] = queue.SimpleQueue()
         self._inboxes: list[Inbox] = []
         weakref.finalize(self, _stop, self._inboxes)
@@ -104,12 +115,15 @@ class Watch:
 
     def wait(self, tickets: Iterable[Ticket], until: float) -> None:
         """Return when all tickets are done, or at ``until`` (time.monotonic) at the latest."""
+        stopping = False
         # A ticket is put there after it is done: what is thrown away here needs no waiting for.
         while not self._finished.empty():
             self._finished.get_nowait()
         pending = {ticket for ticket in tickets if not ticket.done}
         while pending and (left := until - time.monotonic()) > 0:
             try:
-                pending.discard(self._finished.get(timeout=left))
+                pending.discard(self._finished.get(timeout=min(left, _LOOK_SECONDS)))
             except queue.Empty:
-                return
+                if not stopping and self._stopping():
+                    stopping = True
+                    until = min(until, time.monotonic() + _LAST_SECONDS)
