@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+from pynvml import c_nvmlProcessUtilizationSample_t, c_nvmlSample_t, c_nvmlValue_t
+
 MIB = 2**20
 GIB = 2**30
 ALL_ONES_32 = 2**32 - 1
@@ -182,12 +184,12 @@ class FakeDriver:
     def nvmlDeviceGetDecoderUtilization(self, handle: object, /) -> Sequence[int]:
         return [self._card("nvmlDeviceGetDecoderUtilization", handle).decoder, 167_000]
 
-    def nvmlDeviceGetSamples(self, device: object, kind: int, since_us: int, /) -> tuple[int, list[SimpleNamespace]]:
+    def nvmlDeviceGetSamples(self, device: object, kind: int, since_us: int, /) -> tuple[int, list[c_nvmlSample_t]]:
         assert kind == 1
         card = self._card("nvmlDeviceGetSamples", device)
         self.asked.append(("nvmlDeviceGetSamples", since_us))
         ring = [
-            SimpleNamespace(timeStamp=time_us, sampleValue=SimpleNamespace(uiVal=percent))
+            c_nvmlSample_t(time_us, c_nvmlValue_t(uiVal=percent))
             for time_us, percent in card.ring[-RING:]
             if time_us > since_us
         ]
@@ -223,10 +225,14 @@ class FakeDriver:
     def nvmlDeviceGetMPSComputeRunningProcesses_v2(self, handle: object, /) -> Sequence[Process]:
         return self._card("nvmlDeviceGetMPSComputeRunningProcesses_v2", handle).mps
 
-    def nvmlDeviceGetProcessUtilization(self, handle: object, since_us: int, /) -> Sequence[Use]:
+    def nvmlDeviceGetProcessUtilization(self, handle: object, since_us: int, /) -> Sequence[c_nvmlProcessUtilizationSample_t]:
         card = self._card("nvmlDeviceGetProcessUtilization", handle)
         self.asked.append(("nvmlDeviceGetProcessUtilization", since_us))
-        uses = [use for use in card.uses if use.timeStamp > since_us]
+        uses = [
+            c_nvmlProcessUtilizationSample_t(use.pid, use.timeStamp, use.smUtil)
+            for use in card.uses
+            if use.timeStamp > since_us
+        ]
         if not uses:
             raise FakeNvmlError(NOT_FOUND)
         return uses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from operator import mul
 from types import SimpleNamespace
 
 import pytest
@@ -55,6 +56,11 @@ def spans(samples: tuple[UtilizationSample, ...]) -> list[tuple[int, int]]:
     return joined
 
 
+def mean(samples: tuple[UtilizationSample, ...]) -> float:
+    lengths = [one.end_ms - one.start_ms for one in samples]
+    return sum(map(mul, lengths, (one.utilization for one in samples))) / sum(lengths)
+
+
 def test_an_interval_longer_than_the_ring_is_covered_whole_if_it_is_drained_on_the_way() -> None:
     bench = Bench()
     bench.run(200)
@@ -64,7 +70,32 @@ def test_an_interval_longer_than_the_ring_is_covered_whole_if_it_is_drained_on_t
         bench.reader.drain()
     samples = bench.read()
     assert spans(samples) == [(200, 30_200)]
-    assert sum(one.utilization for one in samples) / len(samples) == pytest.approx(1 / 6)
+    assert mean(samples) == pytest.approx(1 / 6)
+
+
+def test_samples_that_follow_each_other_are_kept_as_their_mean_and_the_largest_of_them() -> None:
+    bench = Bench()
+    bench.run(200)
+    bench.read()
+    for percent in (100, 20, 60, 40):
+        bench.run(200, percent)
+    bench.run(200, 10)
+    first, rest = bench.read()
+    # A tick's span begins within its first sample, which is therefore not mixed with others.
+    assert (first.start_ms - START_MS, first.end_ms - START_MS, first.utilization) == (200, 400, 1.0)
+    assert (rest.end_ms - START_MS, rest.utilization, rest.largest) == (1200, pytest.approx(0.325), 0.6)
+
+
+def test_a_percentage_that_cannot_be_one_is_left_out_of_the_mean_and_told() -> None:
+    bench = Bench()
+    bench.run(200)
+    bench.read()
+    for percent in (50, 50, 4_000_000, 50):
+        bench.run(200, percent)
+    (raw,), errors = bench.reader.read()
+    assert spans(raw.samples) == [(200, 600), (800, 1000)]
+    assert mean(raw.samples) == 0.5
+    assert [error.code for error in errors] == ["not a percentage"]
 
 
 def test_what_the_ring_lost_before_it_was_drained_is_not_made_up() -> None:
@@ -97,12 +128,10 @@ def test_an_idle_card_without_samples_is_no_error_and_goes_on_after_the_gap() ->
 
 def test_if_nobody_reads_the_oldest_samples_are_forgotten() -> None:
     bench = Bench()
-    for _ in range(200):
-        bench.run(5000)
-        bench.reader.drain()
+    bench.run(200)
     bench.read()
-    for _ in range(200):
-        bench.run(5000)
+    for _ in range(MOST_SAMPLES + 10):
+        bench.run(200)
         bench.reader.drain()
     samples = bench.read()
     assert len(samples) == MOST_SAMPLES

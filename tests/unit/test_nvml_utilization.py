@@ -13,7 +13,7 @@ T = 1_700_000_000 * SECOND_US
 
 
 def sample(start_ms: int, end_ms: int, utilization: float) -> UtilizationSample:
-    return UtilizationSample(start_ms=start_ms, end_ms=end_ms, utilization=utilization)
+    return UtilizationSample(start_ms=start_ms, end_ms=end_ms, utilization=utilization, largest=utilization)
 
 
 def test_a_sample_covers_the_time_since_the_one_before_and_a_second_at_most() -> None:

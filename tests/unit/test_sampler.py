@@ -124,7 +124,7 @@ def test_in_another_pid_namespace_no_list_is_believed(listed: ProcessList, belie
 def test_utilization_is_the_spans_and_not_the_moments() -> None:
     clock = FakeClock()
     now_ms = clock.wall_ms()
-    busy = UtilizationSample(start_ms=now_ms - 1_000, end_ms=now_ms + 150, utilization=1.0)
+    busy = UtilizationSample(start_ms=now_ms - 1_000, end_ms=now_ms + 150, utilization=1.0, largest=1.0)
     (card,) = tick_of(Cards(clock, replace(WHOLE, samples=(busy,)))).cards
     assert (card.utilization, card.utilization_max, card.utilization_coverage_ms) == (
         pytest.approx(0.75 * 1.0 + 0.25 * 0.2),

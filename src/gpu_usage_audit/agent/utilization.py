@@ -28,15 +28,16 @@ def cover(samples: Iterable[UtilizationSample], instant: float | None, *, start_
     weighted = 0.0
     largest = instant
     covered_until_ms = start_ms
-    for sample in samples:
-        length_ms = min(sample.end_ms, end_ms) - max(sample.start_ms, covered_until_ms)
+    for sample_start_ms, sample_end_ms, utilization, sample_largest in samples:
+        until_ms = min(sample_end_ms, end_ms)
+        length_ms = until_ms - max(sample_start_ms, covered_until_ms)
         if length_ms <= 0:
             continue
         coverage_ms += length_ms
-        weighted += length_ms * sample.utilization
-        covered_until_ms = sample.end_ms
-        if largest is None or sample.utilization > largest:
-            largest = sample.utilization
+        weighted += length_ms * utilization
+        covered_until_ms = until_ms
+        if largest is None or sample_largest > largest:
+            largest = sample_largest
     if instant is not None:
         weighted += (end_ms - start_ms - coverage_ms) * instant
         return Covered(mean=weighted / (end_ms - start_ms), largest=largest, coverage_ms=coverage_ms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gpu_usage_audit.core.tick import CardReading, ProcessReading, ReadError, Tick
 
@@ -44,13 +44,13 @@ class RawProcess:
     utilization: float | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UtilizationSample:
-    """A card's mean utilization, a ratio, over (start_ms, end_ms] in Unix time."""
+class UtilizationSample(NamedTuple):
+    """A card's utilization over (start_ms, end_ms] in Unix time: its mean and its largest value, ratios."""
 
     start_ms: int
     end_ms: int
     utilization: float
+    largest: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,16 +6,16 @@ The ring may hold only 100 samples, 17 s of them, so it is emptied every few sec
 
 from __future__ import annotations
 
-import statistics
 from collections import deque
 from collections.abc import Sequence
-from itertools import pairwise
+from operator import mul, sub
 from typing import Final
 
 from gpu_usage_audit.core.ports import UtilizationSample
 from gpu_usage_audit.nvml.calls import Calls
 from gpu_usage_audit.nvml.driver import GPU_UTILIZATION_SAMPLES, NOT_FOUND, NOT_SUPPORTED, Driver, Handle
 from gpu_usage_audit.nvml.quirks import ratio
+from gpu_usage_audit.nvml.rows import samples
 from gpu_usage_audit.nvml.stamps import Stamps
 
 # The driver's sampling period is 1/6 to 1 s by product (nvmlDeviceGetUtilizationRates in NVIDIA's reference):
@@ -23,9 +23,9 @@ from gpu_usage_audit.nvml.stamps import Stamps
 _LONGEST_PERIOD_US: Final = 1_000_000
 # Samples this much further apart than usual still follow each other; beyond that some are missing in between.
 _JITTER: Final = 1.5
-# 10 minutes, the longest interval, at 6 samples a second. If nobody reads, the oldest are forgotten.
+# 10 minutes, the longest interval, if each of 6 samples a second stands alone. If nobody reads, the oldest are
+# forgotten.
 MOST_SAMPLES: Final = 3600
-_VALUE_FIELDS: Final = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
 
 
 class SampleBuffer:
@@ -36,6 +36,7 @@ class SampleBuffer:
         self._since_us = 0
         self._period_us = _LONGEST_PERIOD_US
         self._kept: deque[UtilizationSample] = deque(maxlen=MOST_SAMPLES)
+        self._begun = False
 
     def drain(self, driver: Driver, calls: Calls, handle: Handle) -> None:
         """Take what the ring gained. An idle card may answer NOT_FOUND for minutes: no samples, no error."""
@@ -50,13 +51,11 @@ class SampleBuffer:
         )
         if answer is None:
             return
-        kind, samples = answer
-        field = _VALUE_FIELDS.get(kind)
-        if field is None:
+        kind, taken = answer
+        rows = samples(kind, taken)
+        if rows is None:
             calls.note("nvmlDeviceGetSamples", f"value type {kind}")
-            return
-        rows = sorted((sample.timeStamp, getattr(sample.sampleValue, field)) for sample in samples)
-        if rows:
+        elif rows:
             self._stamps.learn(rows[-1][0])
             self._keep(calls, rows)
 
@@ -64,6 +63,7 @@ class SampleBuffer:
         """Return what was kept, oldest first and without overlap, and keep it no longer."""
         kept = tuple(self._kept)
         self._kept.clear()
+        self._begun = False
         return kept
 
     def clear(self) -> None:
@@ -81,32 +81,56 @@ class SampleBuffer:
     def _keep(self, calls: Calls, rows: Sequence[tuple[int, float]]) -> None:
         # Stamps from a clock that went ahead of this one are left in the ring until their time has come.
         now_us = self._stamps.now_us()
-        offset_us = self._stamps.unix_offset_us()
         fresh = [row for row in rows if self._since_us < row[0] <= now_us]
+        if not fresh:
+            return
         times = [stamp_us for stamp_us, _ in fresh]
-        self._learn_period([self._since_us, *times] if self._since_us else times)
-        kept_until_ms = self._kept[-1].end_ms if self._kept else 0
-        before_us = self._since_us
+        apart = list(map(sub, times, [self._since_us, *times]))
+        self._learn_period(apart if self._since_us else apart[1:])
+        if self._since_us and max(apart) <= min(_LONGEST_PERIOD_US, self._period_us * _JITTER):
+            # A tick's span begins within its first sample, and so that one stays by itself.
+            alone = 0 if self._begun else 1
+            self._one_by_one(calls, fresh[:alone])
+            self._as_one(calls, fresh[alone:], apart[alone:])
+        else:
+            self._one_by_one(calls, fresh)
+        self._begun = True
+
+    def _as_one(self, calls: Calls, fresh: Sequence[tuple[int, float]], apart: Sequence[int]) -> None:
+        """Keep samples that follow each other as one, with what each of them weighs."""
+        percents = [percent for _, percent in fresh]
+        if not fresh:
+            return
+        mean = sum(map(mul, percents, apart)) / sum(apart)
+        if not (0 <= min(percents) and max(percents) <= 100 and 0 <= mean):  # nor a NaN
+            self._one_by_one(calls, fresh)
+            return
+        self._add(self._since_us, fresh[-1][0], mean / 100, max(percents) / 100)
+        self._since_us = fresh[-1][0]
+
+    def _one_by_one(self, calls: Calls, fresh: Sequence[tuple[int, float]]) -> None:
+        follows_within_us = self._period_us * _JITTER
         for stamp_us, percent in fresh:
-            # The ring's very first sample has none before it and only starts the next.
-            start_ms = max(kept_until_ms, (self._start_of(before_us, stamp_us) + offset_us) // 1000)
-            end_ms = (stamp_us + offset_us) // 1000
+            # A sample tells since the one before, but after a gap only its own period.
+            apart_us = stamp_us - self._since_us
+            told_us = min(apart_us, _LONGEST_PERIOD_US) if apart_us <= follows_within_us else self._period_us
             utilization = ratio(percent)
             if utilization is None:
                 calls.note("nvmlDeviceGetSamples", "not a percentage")
-            elif before_us and end_ms > start_ms:
-                self._kept.append(UtilizationSample(start_ms=start_ms, end_ms=end_ms, utilization=utilization))
-                kept_until_ms = end_ms
-            before_us = stamp_us
-        self._since_us = before_us
+            elif self._since_us:
+                self._add(stamp_us - told_us, stamp_us, utilization, utilization)
+            # Else it is the ring's very first sample, which has none before it and only starts the next.
+            self._since_us = stamp_us
 
-    def _start_of(self, before_us: int, stamp_us: int) -> int:
-        """Return from when on a sample tells: since the one before, but after a gap only its own period."""
-        if stamp_us - before_us <= self._period_us * _JITTER:
-            return max(before_us, stamp_us - _LONGEST_PERIOD_US)
-        return stamp_us - self._period_us
+    def _add(self, start_us: int, end_us: int, mean: float, largest: float) -> None:
+        offset_us = self._stamps.unix_offset_us()
+        start_ms, end_ms = (start_us + offset_us) // 1000, (end_us + offset_us) // 1000
+        if self._kept:
+            start_ms = max(start_ms, self._kept[-1].end_ms)
+        if end_ms > start_ms:
+            self._kept.append(UtilizationSample(start_ms, end_ms, mean, largest))
 
-    def _learn_period(self, times: Sequence[int]) -> None:
-        if len(times) > 2 or (len(times) == 2 and self._period_us == _LONGEST_PERIOD_US):
-            spacing = statistics.median(later - earlier for earlier, later in pairwise(times))
-            self._period_us = min(_LONGEST_PERIOD_US, max(1, int(spacing)))
+    def _learn_period(self, spacings: Sequence[int]) -> None:
+        if len(spacings) > 1 or (len(spacings) == 1 and self._period_us == _LONGEST_PERIOD_US):
+            median = sorted(spacings)[len(spacings) // 2]
+            self._period_us = min(_LONGEST_PERIOD_US, max(1, median))

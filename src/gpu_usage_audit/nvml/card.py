@@ -27,6 +27,8 @@ from gpu_usage_audit.nvml.utilization import Instant, read_instant
 
 def read_identity(driver: Driver, calls: Calls, handle: Handle, known: CardReading) -> CardReading:
     """Return what the card is, as far as it was not known; what it does is still unknown."""
+    if known.name and known.pci:
+        return known
     name = known.name or calls.ask(driver.nvmlDeviceGetName, handle)
     pci = None if known.pci else calls.ask(driver.nvmlDeviceGetPciInfo, handle)
     return replace(known, name=name, model=name, pci=known.pci if pci is None else pci.busId.lower())

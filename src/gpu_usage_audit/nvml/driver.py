@@ -12,6 +12,8 @@ import importlib
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
+from gpu_usage_audit.nvml.rows import Row
+
 UNINITIALIZED: Final = 1
 INVALID_ARGUMENT: Final = 2
 NOT_SUPPORTED: Final = 3
@@ -87,27 +89,12 @@ class Utilization(Protocol):
     gpu: int
 
 
-class Sample(Protocol):
-    """``nvmlSample_t``: Unix microseconds, and a union whose fields are named after the value's type."""
-
-    timeStamp: int
-    sampleValue: object
-
-
 class ProcessInfo(Protocol):
     """``nvmlProcessInfo_t``: memory in bytes and the MIG GPU instance, each all ones where there is none."""
 
     pid: int
     usedGpuMemory: int | None
     gpuInstanceId: int
-
-
-class ProcessSample(Protocol):
-    """``nvmlProcessUtilizationSample_t``: Unix microseconds, and the percent of time in which its kernels ran."""
-
-    pid: int
-    timeStamp: int
-    smUtil: int
 
 
 class Attributes(Protocol):
@@ -177,7 +164,7 @@ class Driver(Protocol):
     def nvmlDeviceGetUtilizationRates(self, handle: Handle, /) -> Utilization: ...
     def nvmlDeviceGetEncoderUtilization(self, handle: Handle, /) -> Sequence[int]: ...
     def nvmlDeviceGetDecoderUtilization(self, handle: Handle, /) -> Sequence[int]: ...
-    def nvmlDeviceGetSamples(self, device: Handle, kind: int, since_us: int, /) -> tuple[int, Sequence[Sample]]: ...
+    def nvmlDeviceGetSamples(self, device: Handle, kind: int, since_us: int, /) -> tuple[int, Sequence[Row]]: ...
     def nvmlDeviceGetPowerUsage(self, handle: Handle, /) -> int: ...
     def nvmlDeviceGetTemperature(self, handle: Handle, sensor: int, /) -> int: ...
     def nvmlDeviceGetTotalEnergyConsumption(self, handle: Handle, /) -> int: ...
@@ -187,7 +174,7 @@ class Driver(Protocol):
     def nvmlDeviceGetComputeRunningProcesses_v2(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
     def nvmlDeviceGetGraphicsRunningProcesses_v2(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
     def nvmlDeviceGetMPSComputeRunningProcesses_v2(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
-    def nvmlDeviceGetProcessUtilization(self, handle: Handle, since_us: int, /) -> Sequence[ProcessSample]: ...
+    def nvmlDeviceGetProcessUtilization(self, handle: Handle, since_us: int, /) -> Sequence[Row]: ...
     def nvmlDeviceGetMigMode(self, device: Handle, /) -> Sequence[int]: ...
     def nvmlDeviceGetMaxMigDeviceCount(self, device: Handle, /) -> int: ...
     def nvmlDeviceGetMigDeviceHandleByIndex(self, device: Handle, index: int, /) -> Handle: ...

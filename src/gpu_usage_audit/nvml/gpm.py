@@ -82,7 +82,7 @@ class Gpm:
             mean = self._mean(driver, calls, counters)
         start_ms = end_ms - now_ms + (counters.before_ms or 0)
         counters.before, counters.spare, counters.before_ms = counters.spare, counters.before, now_ms
-        return None if mean is None else UtilizationSample(start_ms=start_ms, end_ms=end_ms, utilization=mean)
+        return None if mean is None else UtilizationSample(start_ms, end_ms, mean, mean)
 
     def keep(self, driver: Driver, calls: Calls, present: Collection[tuple[int, frozenset[str]]]) -> None:
         """Free the samples of every instance that is no longer there."""

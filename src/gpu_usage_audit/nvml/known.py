@@ -32,22 +32,25 @@ class KnownCard:
         self.gpm = Gpm(clock)
         self.drained: dict[ReadError, None] = {}
         self.lost = False
-        self._last: tuple[RawCard, ...] = ()
+        self._last: tuple[tuple[CardReading, tuple[int, int]], ...] = ()
 
     @property
     def partitioned(self) -> bool:
         """Whether the card was cut into instances at the last reading; it then has no rings."""
-        return bool(self._last) and self._last[0].reading.mig is Mig.PARENT
+        return bool(self._last) and self._last[0][0].mig is Mig.PARENT
 
     def remember(self, cards: Sequence[RawCard]) -> None:
         """Keep how the card is cut up, and who its instances are."""
-        self._last = tuple(RawCard(reading=_empty(raw.reading), share=raw.share, processes=()) for raw in cards)
+        self._last = tuple((raw.reading, raw.share) for raw in cards)
 
     def unread(self) -> list[RawCard]:
         """Return the card, and its instances as they were last, with everything unknown; failed if it is lost."""
         failed = True if self.lost else None
-        cards = self._last or (RawCard(reading=_empty(self.identity), share=(1, 1), processes=()),)
-        return [replace(raw, reading=replace(raw.reading, failed=failed)) for raw in cards]
+        cards = self._last or ((self.identity, (1, 1)),)
+        return [
+            RawCard(reading=replace(_empty(reading), failed=failed), share=share, processes=())
+            for reading, share in cards
+        ]
 
 
 def _empty(reading: CardReading) -> CardReading:

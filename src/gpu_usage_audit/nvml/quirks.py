@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 
@@ -73,6 +74,7 @@ def distrusted(version: str | None, card: str | None, quirks: Sequence[Quirk] = 
     )
 
 
+@lru_cache(maxsize=1024)
 def ratio(percent: float) -> float | None:
     """Return a percentage as a ratio, 0 to 1, or ``None`` if the driver cannot mean it."""
     if not 0 <= percent <= MOST_PERCENT:  # NaN is in no range

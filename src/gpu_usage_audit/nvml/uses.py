@@ -12,8 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from gpu_usage_audit.nvml.calls import Calls
-from gpu_usage_audit.nvml.driver import NOT_FOUND, Driver, Handle, ProcessSample
+from gpu_usage_audit.nvml.driver import NOT_FOUND, Driver, Handle
 from gpu_usage_audit.nvml.quirks import ratio
+from gpu_usage_audit.nvml.rows import Row, uses
 from gpu_usage_audit.nvml.stamps import Stamps
 
 # A first look goes this far back, like the instant card utilization beside it. Samples are at most this apart.
@@ -22,10 +23,13 @@ _FIRST_LOOK_US: Final = 1_000_000
 _LONGEST_WINDOW_MS: Final = 17_000
 # More processes than this in one interval are not told apart; those left out are unknown, not idle.
 MOST_PROCESSES: Final = 10_000
-_NOBODY: Final[Mapping[int, Sequence[ProcessSample]]] = {
+_NOBODY: Final[Mapping[int, Sequence[Row]]] = {
     NOT_FOUND: (),
     0: (),  # nvidia-ml-py raises code 0, success, where the driver has room for no sample
 }
+
+Use = tuple[int, int, int]
+"""Process, time stamp in microseconds, percent."""
 
 
 class UseBuffer:
@@ -52,12 +56,12 @@ class UseBuffer:
         # An answer right after another has no weight, unless it is the interval's only one.
         window_ms = max(0 if self._windows_ms else 1, min(window_ms, _LONGEST_WINDOW_MS))
         ratios: dict[int, list[float]] = {}
-        for row in rows:
-            value = ratio(row.smUtil)
+        for pid, _, percent in rows:
+            value = ratio(percent)
             if value is None:
                 calls.note("nvmlDeviceGetProcessUtilization", "not a percentage")
             else:
-                ratios.setdefault(row.pid, []).append(value)
+                ratios.setdefault(pid, []).append(value)
         for pid, values in ratios.items():
             self._add(pid, sum(values) / len(values) * window_ms)
         self._windows_ms += window_ms
@@ -92,19 +96,19 @@ class UseBuffer:
             self._unseen_ms[pid] = self._windows_ms
         self._weighted[pid] = self._weighted.get(pid, 0.0) + weighted
 
-    def _ask(self, driver: Driver, calls: Calls, handle: Handle) -> Sequence[ProcessSample] | None:
+    def _ask(self, driver: Driver, calls: Calls, handle: Handle) -> Sequence[Use] | None:
         """Return the rows after the last answer, ``None`` if it could not be had."""
         rows = self._ask_since(driver, calls, handle, self._from_us())
         if rows == [] and not self._stamps.known:
             # On another clock than Unix time every use would lie before what was asked for: look at all.
             everything = calls.ask_with(_NOBODY, driver.nvmlDeviceGetProcessUtilization, handle, 0)
-            self._stamps.learn(max((row.timeStamp for row in everything or ()), default=0))
+            self._stamps.learn(max((stamp_us for _, stamp_us, _ in uses(everything or ())), default=0))
             if self._stamps.known:
                 self._since_us = None
                 rows = self._ask_since(driver, calls, handle, self._from_us())
         if rows is None:
             return None
-        newest_us = max((row.timeStamp for row in rows), default=self._stamps.now_us() - _FIRST_LOOK_US)
+        newest_us = max((stamp_us for _, stamp_us, _ in rows), default=self._stamps.now_us() - _FIRST_LOOK_US)
         self._since_us = max(newest_us, self._since_us or 0)
         return rows
 
@@ -115,11 +119,12 @@ class UseBuffer:
             self._since_us = max(0, now_us - _FIRST_LOOK_US)
         return self._since_us
 
-    def _ask_since(self, driver: Driver, calls: Calls, handle: Handle, since_us: int) -> Sequence[ProcessSample] | None:
-        rows = calls.ask_with(_NOBODY, driver.nvmlDeviceGetProcessUtilization, handle, since_us)
-        if rows is None:
+    def _ask_since(self, driver: Driver, calls: Calls, handle: Handle, since_us: int) -> Sequence[Use] | None:
+        answer = calls.ask_with(_NOBODY, driver.nvmlDeviceGetProcessUtilization, handle, since_us)
+        if answer is None:
             return None
-        self._stamps.learn(max((row.timeStamp for row in rows), default=0))
+        rows = uses(answer)
+        self._stamps.learn(max((stamp_us for _, stamp_us, _ in rows), default=0))
         now_us = self._stamps.now_us()
         # The driver pads the answer with rows of zeros, and repeats rows that it told before.
-        return [row for row in rows if row.pid > 0 and since_us < row.timeStamp <= now_us]
+        return [row for row in rows if row[0] > 0 and since_us < row[1] <= now_us]

@@ -67,7 +67,8 @@ class Visit:
         known = self.known
         if known is None:
             return
-        known.identity = replace(known.identity, index=self.index, driver_version=self.version)
+        if (known.identity.index, known.identity.driver_version) != (self.index, self.version):
+            known.identity = replace(known.identity, index=self.index, driver_version=self.version)
         known.identity = read_identity(driver, calls, self.handle, known.identity)
         self.cards = read_card(driver, calls, self.handle, known)
         known.remember(self.cards)

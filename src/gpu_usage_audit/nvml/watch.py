@@ -67,10 +67,16 @@ class Worker:
 
     def submit(self, ticket: Ticket) -> None:
         """Start a ticket; the worker may not be busy."""
-        if not self._started:
-            threading.Thread(target=self._run, name=self._name, daemon=True).start()
-            self._started = True
         self.ticket = ticket
+        if not self._started:
+            try:
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            except RuntimeError:  # the host has no room for another thread now: the next ticket tries again
+                ticket.calls.note("pthread_create", "EAGAIN")
+                ticket.done = True
+                self._finished.put(ticket)
+                return
+            self._started = True
         self._inbox.put(ticket)
 
     def stop(self) -> None:
