@@ -124,6 +124,13 @@ def test_no_line_is_wider_than_asked_for(status: dict[str, Any], width: int) -> 
     assert [line for line in lines if cells(line) > width] == []
 
 
+def test_a_store_elsewhere_is_named_by_its_address_alone(status: dict[str, Any]) -> None:
+    where = "chdb:///srv/gua/store"
+    elsewhere = {**status["destinations"][0], "name": f"store {where}", "where": where}
+    text = render_status({**status, "destinations": [elsewhere]}, Style(width=100))
+    assert f"  store        {where}: " in text
+
+
 def poisoned(value: object) -> object:
     """Return a status in which every text is hostile."""
     if isinstance(value, dict):

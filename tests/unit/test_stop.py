@@ -240,6 +240,25 @@ if os.geteuid() == 0:  # nobody else can be, or own things of, another user
             roots.process.kill()
             roots.process.wait()
 
+    def test_a_state_directory_that_a_user_may_not_enter_is_said_to_be_anothers() -> None:
+        script = (
+            "import os, sys\nfrom gpu_usage_audit.cli.main import main\n"
+            "main(['stop', '--state-dir', '/nowhere'])\n"
+            "os.setuid(65534)\n"  # only now, as above
+            "sys.exit(main(['stop', '--state-dir', sys.argv[1]]))\n"
+        )
+        with tempfile.TemporaryDirectory() as roots:
+            done = subprocess.run(
+                [sys.executable, "-c", script, roots],
+                env={**os.environ, "GUA_HOST_LOCK": f"gua-test-{uuid.uuid4()}"},
+                capture_output=True,
+                text=True,
+                timeout=20,
+                check=False,
+            )
+        assert done.returncode == 3
+        assert done.stderr.startswith(f"gua: may not read {roots}/agent.pid: it belongs to another user")
+
 
 def test_a_kernel_without_process_descriptors_is_served_too(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "pidfd_open")

@@ -111,7 +111,13 @@ def run(
         ready.ready(f"gua agent started: pid {os.getpid()}, every {host.origin.interval_ms / 1000:g} s")
         notifier.ready(f"sampling every {host.origin.interval_ms / 1000:g} s")
         on_ready()
-        log.info("the agent samples every %g s", host.origin.interval_ms / 1000)
+        log.info(
+            "gua %s samples %s every %g s; ticks go to %s",
+            version,
+            host.origin.host,
+            host.origin.interval_ms / 1000,
+            " and ".join(destination.where for destination in destinations),
+        )
         loop.run()
         host.cards.close()  # before anything that may take a moment: somebody may wait to unload the driver
         notifier.stopping()

@@ -49,17 +49,24 @@ def command(
         ),
     ] = None,
     state_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", envvar="GUA_HOME", help="Spool and state; ~/.gua if not given.")
+        Path | None,
+        typer.Option(metavar="DIR", envvar="GUA_HOME", readable=False, help="Spool and state; ~/.gua if not given."),
     ] = None,
     pid_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", envvar="GUA_PID_FILE", help="agent.pid in the state directory if not given."),
+        typer.Option(
+            metavar="FILE",
+            envvar="GUA_PID_FILE",
+            readable=False,
+            help="agent.pid in the state directory if not given.",
+        ),
     ] = None,
     log_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             envvar="GUA_LOG_FILE",
+            readable=False,
             help="agent.log in the state directory if not given; stderr in the foreground.",
         ),
     ] = None,
@@ -68,6 +75,7 @@ def command(
         typer.Option(
             metavar="PATH",
             envvar="GUA_SOCKET",
+            readable=False,
             help="Answer gua status and gua report of all users of this host here, as at /run/gua/agent.sock.",
         ),
     ] = None,

@@ -38,14 +38,17 @@ def command(
     store: StoreOption = None,
     endpoint: EndpointOption = None,
     state_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", envvar="GUA_HOME", help="The agent's state; ~/.gua if not given.")
+        Path | None,
+        typer.Option(metavar="DIR", envvar="GUA_HOME", readable=False, help="The agent's state; ~/.gua if not given."),
     ] = None,
     procfs: Annotated[
         Path, typer.Option(metavar="DIR", envvar="GUA_PROCFS", help="The host's /proc, as mounted in a container.")
     ] = Path("/proc"),
     pid_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", envvar="GUA_PID_FILE", help="The agent's PID file, if not in its state."),
+        typer.Option(
+            metavar="FILE", envvar="GUA_PID_FILE", readable=False, help="The agent's PID file, if not in its state."
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", envvar="GUA_JSON", help='One JSON object, schema "gua.doctor/1".')

@@ -16,5 +16,7 @@ StoreOption = Annotated[
 ]
 EndpointOption = Annotated[
     str | None,
-    typer.Option(metavar="URL", envvar="GUA_ENDPOINT", help="Send to an OTLP/HTTP endpoint instead of a store."),
+    typer.Option(
+        metavar="URL", envvar="GUA_ENDPOINT", help="Send to an OTLP endpoint, over HTTP or gRPC, instead of a store."
+    ),
 ]

@@ -84,7 +84,10 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
     yield from style.term("ticks", _ticks(ticks, style))
     yield from style.term("spool", _spool(_object(status.get("spool"))))
     for destination in _objects(status.get("destinations")):
-        yield from style.term(_text(destination.get("name"), style, 11), _delivery(destination, style))
+        name = destination.get("name")
+        if isinstance(name, str):
+            name = name.partition(" ")[0]  # what follows is the address, which is shown beside it
+        yield from style.term(_text(name, style, 11), _delivery(destination, style))
     errors = _objects(status.get("errors"))
     if errors:
         yield from style.term("errors", "; ".join(_errors(errors, style)))

@@ -25,11 +25,14 @@ _PAUSE_SECONDS = 0.05
 def command(
     *,
     state_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", envvar="GUA_HOME", help="The agent's state; ~/.gua if not given.")
+        Path | None,
+        typer.Option(metavar="DIR", envvar="GUA_HOME", readable=False, help="The agent's state; ~/.gua if not given."),
     ] = None,
     pid_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", envvar="GUA_PID_FILE", help="The agent's PID file, if not in its state."),
+        typer.Option(
+            metavar="FILE", envvar="GUA_PID_FILE", readable=False, help="The agent's PID file, if not in its state."
+        ),
     ] = None,
     timeout: Annotated[
         str, typer.Option(metavar="DURATION", envvar="GUA_STOP_TIMEOUT", help="How long to wait for its end.")
