@@ -225,7 +225,9 @@ class FakeDriver:
     def nvmlDeviceGetMPSComputeRunningProcesses_v2(self, handle: object, /) -> Sequence[Process]:
         return self._card("nvmlDeviceGetMPSComputeRunningProcesses_v2", handle).mps
 
-    def nvmlDeviceGetProcessUtilization(self, handle: object, since_us: int, /) -> Sequence[c_nvmlProcessUtilizationSample_t]:
+    def nvmlDeviceGetProcessUtilization(
+        self, handle: object, since_us: int, /
+    ) -> Sequence[c_nvmlProcessUtilizationSample_t]:
         card = self._card("nvmlDeviceGetProcessUtilization", handle)
         self.asked.append(("nvmlDeviceGetProcessUtilization", since_us))
         uses = [

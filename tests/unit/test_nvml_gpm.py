@@ -38,7 +38,9 @@ def test_the_mean_of_an_instance_is_over_the_whole_span_between_two_readings() -
     assert host.tick()["MIG-1"].samples == ()
     cards = host.tick()
     end_ms = host.clock.wall
-    assert cards["MIG-1"].samples == (UtilizationSample(start_ms=end_ms - 30_000, end_ms=end_ms, utilization=0.375, largest=0.375),)
+    assert cards["MIG-1"].samples == (
+        UtilizationSample(start_ms=end_ms - 30_000, end_ms=end_ms, utilization=0.375, largest=0.375),
+    )
     assert cards["MIG-2"].samples[0].utilization == 0.0
     assert cards["GPU-a"].samples == ()
     assert cards["MIG-1"].reading.utilization is None

@@ -20,14 +20,15 @@ def holder(process: ProcessReading) -> Holder:
     root, a known user. Every process of unknown user belongs to the one holder ``("user", None)``:
     nothing tells them apart, and counting each as its own would let one unknown user outweigh the rest.
     """
-    known: tuple[Holder, ...] = (
-        ("slurm_job", process.slurm_job_id),
-        ("pod", process.pod_uid),
-        ("container", process.container_id),
-        ("uid", process.uid),
-        ("owner", process.owner),
-    )
-    return next((identity for identity in known if identity[1] is not None), ("user", None))
+    if process.slurm_job_id is not None:
+        return "slurm_job", process.slurm_job_id
+    if process.pod_uid is not None:
+        return "pod", process.pod_uid
+    if process.container_id is not None:
+        return "container", process.container_id
+    if process.uid is not None:
+        return "uid", process.uid
+    return ("user", None) if process.owner is None else ("owner", process.owner)
 
 
 def attribute(card: CardReading) -> CardReading:

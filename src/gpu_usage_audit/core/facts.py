@@ -49,17 +49,17 @@ def totals_by_type(processes: tuple[ProcessReading, ...]) -> dict[ProcessType, T
     return {
         kind: TypeTotals(
             count=len(of_type),
-            memory_bytes=sum(process.memory_bytes or 0 for process in of_type),
-            unknown=sum(process.memory_bytes is None for process in of_type),
+            memory_bytes=sum([memory for memory in of_type if memory is not None]),
+            unknown=of_type.count(None),
         )
         for kind in ProcessType
-        for of_type in [[process for process in processes if process.type is kind]]
+        for of_type in [[process.memory_bytes for process in processes if process.type is kind]]
     }
 
 
 def busiest(processes: tuple[ProcessReading, ...]) -> float | None:
     """Return the largest known utilization of any process, ``None`` if none is known."""
-    return max((process.utilization for process in processes if process.utilization is not None), default=None)
+    return max([process.utilization for process in processes if process.utilization is not None], default=None)
 
 
 def card_facts(card: CardReading) -> CardFacts:

@@ -102,7 +102,7 @@ class SampleBuffer:
         if not fresh:
             return
         mean = sum(map(mul, percents, apart)) / sum(apart)
-        if not (0 <= min(percents) and max(percents) <= 100 and 0 <= mean):  # nor a NaN
+        if not (min(percents) >= 0 and max(percents) <= 100 and mean >= 0):  # nor a NaN
             self._one_by_one(calls, fresh)
             return
         self._add(self._since_us, fresh[-1][0], mean / 100, max(percents) / 100)

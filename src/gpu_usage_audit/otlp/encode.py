@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from operator import attrgetter
 
 from gpu_usage_audit.core import metrics
 from gpu_usage_audit.core.durations import to_rfc3339
@@ -20,6 +21,12 @@ _SUM_ENDINGS = {
     Kind.COUNTER: b"\x10\x02\x18\x01",
     Kind.AMOUNT: b"\x10\x02",
 }
+_DELTAS = tuple(metric.name for metric in metrics.CATALOGUE if metric.kind is Kind.DELTA)
+_RUNNING = tuple(metric.name for metric in metrics.CATALOGUE if metric.kind in {Kind.COUNTER, Kind.AMOUNT})
+_Starts = dict[str, int | None]
+"""The start of a metric's points by its name, in ns; 0, which protobuf does not write, is ``None`` too."""
+# Far more than eight cards have at a time; some 500 bytes each, as an agent of months meets very many.
+_MOST_PROCESSES = 2048
 
 
 class _Points:
@@ -31,20 +38,20 @@ class _Points:
         self._agent_start_ns = None if agent is None else min(max(agent.started_ms, 0), ts_ms) * _NS_PER_MS
         self._of_metric: dict[str, list[bytes]] = {metric.name: [] for metric in metrics.CATALOGUE}
 
-    def of_span(self, duration_ms: int) -> dict[Kind, int | None]:
-        """Return the start of each kind of metric for a reading that covers ``duration_ms``."""
+    def of_span(self, duration_ms: int) -> _Starts:
+        """Return the start of each metric for a reading that covers ``duration_ms``."""
         start_ns = max(self._ts_ms - duration_ms, 0) * _NS_PER_MS
         running_ns = start_ns if self._agent_start_ns is None else self._agent_start_ns
-        return {Kind.GAUGE: None, Kind.DELTA: start_ns, Kind.COUNTER: running_ns, Kind.AMOUNT: running_ns}
+        return {**dict.fromkeys(_DELTAS, start_ns or None), **dict.fromkeys(_RUNNING, running_ns or None)}
 
-    def of_agent(self) -> dict[Kind, int | None]:
+    def of_agent(self) -> _Starts:
         """Return the agent's start for all kinds: it is told even if the agent has no sum to report."""
-        return dict.fromkeys(Kind, self._agent_start_ns)
+        return dict.fromkeys(self._of_metric, self._agent_start_ns or None)
 
-    def add(self, metric: Metric, value: float | None, starts: dict[Kind, int | None], attributes: bytes) -> None:
+    def add(self, metric: Metric, value: float | None, starts: _Starts, attributes: bytes) -> None:
         if value is not None:
-            start_ns = starts[metric.kind] or None  # protobuf does not write a zero
-            self._of_metric[metric.name].append(wire.point(value, self._time_ns, start_ns, attributes))
+            name = metric.name
+            self._of_metric[name].append(wire.point(value, self._time_ns, starts.get(name), attributes))
 
     def to_metrics(self) -> bytes:
         """Return ``ScopeMetrics.metrics`` in the order of the catalogue."""
@@ -118,7 +125,7 @@ def _add_card(points: _Points, card: CardReading) -> None:
         points.add(field.metric, value, starts, identity + wire.attributes(*field.attributes))
     if card.failed is not None:
         points.add(metrics.STATUS, int(not card.failed), starts, identity + wire.attributes(*fields.STATUS_OK))
-    info = wire.attributes(*((key, getattr(card, name)) for key, name in fields.CARD_INFO.items()))
+    info = wire.attributes(*[(key, getattr(card, name)) for key, name in fields.CARD_INFO.items()])
     points.add(metrics.INFO, 1, starts, identity + info)
     points.add(metrics.PROCESS_UTILIZATION_MAX, Form.DOUBLE.to_wire(busiest(card.processes)), starts, identity)
     if card.process_list is ProcessList.KNOWN:
@@ -131,22 +138,35 @@ def _add_card(points: _Points, card: CardReading) -> None:
         _add_process(points, card, process, starts)
 
 
-def _add_process(points: _Points, card: CardReading, process: ProcessReading, starts: dict[Kind, int | None]) -> None:
-    identity = wire.attributes(
-        ("hw.id", card.uuid),
-        ("process.pid", process.pid),
-        ("process.creation.time", _creation_time(process.created_ms)),
-        ("process.owner", process.owner),
-        ("gua.process.comm", process.comm),
-    )
+def _add_process(points: _Points, card: CardReading, process: ProcessReading, starts: _Starts) -> None:
+    identity = _process_identity(card.uuid, process.pid, process.created_ms, process.owner, process.comm)
     points.add(metrics.PROCESS_SAMPLE_DURATION, Form.MILLI.to_wire(card.duration_ms), starts, identity)
     for field in fields.PROCESS_FIELDS:
         points.add(field.metric, field.form.to_wire(getattr(process, field.name)), starts, identity)
-    info = wire.attributes(*((key, getattr(process, name)) for key, name in fields.PROCESS_INFO.items()))
-    points.add(metrics.PROCESS_INFO, 1, starts, identity + info)
+    points.add(metrics.PROCESS_INFO, 1, starts, identity + _process_info(*_process_facts(process)))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_MOST_PROCESSES)
+def _process_identity(uuid: str, pid: int, created_ms: int | None, owner: str | None, comm: str | None) -> bytes:
+    return wire.joined(
+        [
+            ("hw.id", uuid),
+            ("process.pid", pid),
+            ("process.creation.time", _creation_time(created_ms)),
+            ("process.owner", owner),
+            ("gua.process.comm", comm),
+        ]
+    )
+
+
+_process_facts = attrgetter(*fields.PROCESS_INFO.values())
+
+
+@lru_cache(maxsize=_MOST_PROCESSES)
+def _process_info(*facts: wire.Value | None) -> bytes:
+    return wire.joined(zip(fields.PROCESS_INFO, facts, strict=True))
+
+
 def _creation_time(created_ms: int | None) -> str | None:
     if created_ms is None or not 0 <= created_ms < _YEAR_10000_MS:
         return None
