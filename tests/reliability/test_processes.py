@@ -1,0 +1,150 @@
+"""Processes that come and go by the thousand, and a pid that passes to another, while a real agent runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from driver.fixture import SimulatedDriver
+from driver.scenario import MIB, Process, Scenario, replace_text
+from gpu_usage_audit.core.tick import ProcessReading, Tick
+from reliability.promises import assert_none_is_missing, assert_time_is_told_once
+from servers.agent import Agent, wall_ms
+from servers.process import poll
+
+TREE = Path(__file__).parents[1] / "fixtures" / "proc" / "host"
+LARGEST_PID = 2**22
+BATCHES = 20
+OF_NOBODY = 460
+REAL = 40
+# After so many batches every cache of the agent is full.
+WARM = 5
+
+
+def held(lab: Scenario, pids: list[int], *, memory: int) -> Scenario:
+    """Return the lab with these processes on its second card."""
+    cards = list(lab.cards)
+    cards[1] = replace(cards[1], processes=[Process(pid, memory=memory) for pid in pids])
+    return replace(lab, cards=cards)
+
+
+def rss_kib(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+
+
+def open_files(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def pids_of_nobody(count: int) -> list[int]:
+    """Return pids that no process has, from the far end of those that Linux gives."""
+    return [pid for pid in range(LARGEST_PID - 1, LARGEST_PID - 2 * count, -1) if not Path(f"/proc/{pid}").exists()][
+        :count
+    ]
+
+
+def second_card(tick: Tick) -> dict[int, ProcessReading]:
+    return {process.pid: process for process in tick.cards[1].processes}
+
+
+@pytest.mark.reliability
+def test_10_000_short_lived_processes_each_have_a_row_and_cost_no_tick_and_no_memory(
+    agent: Agent, simulated_driver: SimulatedDriver, lab: Scenario, capsys: pytest.CaptureFixture[str]
+) -> None:
+    began_ms = wall_ms()
+    agent.start()
+    assert agent.process is not None
+    pid = agent.process.pid
+    nobodys = pids_of_nobody(BATCHES * OF_NOBODY)
+    born: list[list[int]] = []
+    ended = set(nobodys)
+    rss: list[int] = []
+    files: list[int] = []
+    living: list[subprocess.Popen[bytes]] = []
+    grid_s = agent.wait_for_ticks(2)[-1].ts_ms / 1000
+    due_s = grid_s + 1
+    while due_s < time.time() + 0.5:
+        due_s += 1
+    for batch in range(BATCHES):
+        # In the middle between two ticks, so that each batch is there for one tick.
+        time.sleep(max(0.0, due_s - 0.6 - time.time()))
+        rss.append(rss_kib(pid))
+        files.append(open_files(pid))
+        for process in living:
+            process.kill()
+            process.wait()
+        # One half has ended by the time of the tick, the other half a moment later.
+        living = [subprocess.Popen(["sleep", "0.1" if number % 2 else "10"]) for number in range(REAL)]
+        born.append([*nobodys[batch * OF_NOBODY :][:OF_NOBODY], *(process.pid for process in living)])
+        simulated_driver.write(held(lab, born[-1], memory=MIB))
+        time.sleep(max(0.0, due_s - 0.2 - time.time()))
+        ended |= {process.pid for process in living if process.poll() is not None}
+        due_s += 1
+    time.sleep(max(0.0, due_s - 0.6 - time.time()))
+    agent.stop()
+    for process in living:
+        process.kill()
+        process.wait()
+    ticks = agent.ticks()
+    assert_time_is_told_once(ticks, began_ms)
+    assert_none_is_missing(ticks)
+    rows = [second_card(tick) for tick in ticks]
+    for pids in born:
+        assert any(set(pids) == set(row) for row in rows)
+    told = [process for row in rows for process in row.values()]
+    for process in told:
+        if process.pid in ended:
+            assert (process.comm, process.owner, process.created_ms) == (None, None, None)
+        elif process.pid != os.getpid():
+            assert process.comm in {"sleep", "python", "pytest"}
+            assert process.owner
+            assert process.created_ms
+        assert process.memory_bytes
+    assert len(ended) == BATCHES * (OF_NOBODY + REAL // 2)
+    lateness_ms = 1000 * max(tick.agent.tick_lateness_seconds or 0 for tick in ticks if tick.agent)
+    with capsys.disabled():
+        print(  # noqa: T201 - the figures of docs/reliability.md
+            f"\n{len({process.pid for process in told})} processes in {len(ticks)} ticks: latest {lateness_ms:.0f} ms, "
+            f"RSS {rss[WARM]} to {rss[-1]} KiB, open files {files[WARM]} to {files[-1]}"
+        )
+    assert files[-1] == files[WARM]
+    assert rss[-1] - rss[WARM] < 1536
+    assert lateness_ms < 500
+
+
+def test_a_pid_that_passed_to_another_process_is_another_process(
+    agent: Agent, simulated_driver: SimulatedDriver, lab: Scenario, tmp_path: Path
+) -> None:
+    tree = tmp_path / "proc"
+    shutil.copytree(TREE, tree, symlinks=True)
+    stat = (tree / "4242/stat").read_text()
+    simulated_driver.write(held(lab, [4242], memory=900 * MIB))
+    began_ms = wall_ms()
+    agent.start("--procfs", str(tree))
+    agent.wait_for_ticks(1)
+    other = stat.replace("jupyter (lab) x", "trainer").replace(" 987654 ", " 1987654 ")
+    assert len(other) < len(stat)
+    replace_text(tree / "4242/stat", other)
+    poll(lambda: second_card(agent.ticks()[-1])[4242].comm == "trainer", "the other process", seconds=5)
+    agent.stop()
+    ticks = agent.ticks()
+    assert_time_is_told_once(ticks, began_ms)
+    assert_none_is_missing(ticks)
+    told = [second_card(tick)[4242] for tick in ticks]
+    first, second = told[0], told[-1]
+    assert (first.comm, second.comm) == ("jupyter (lab) x", "trainer")
+    assert first.created_ms is not None
+    assert second.created_ms is not None
+    # A million clock ticks later.
+    assert second.created_ms - first.created_ms == 1_000_000 * 1000 // os.sysconf("SC_CLK_TCK")
+    assert len({(process.pid, process.created_ms) for process in told}) == 2
+    report = json.loads(agent.must("report", "--json"))
+    assert {row["program"] for row in report["identities"]} >= {"jupyter (lab) x", "trainer"}
