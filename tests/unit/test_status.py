@@ -124,6 +124,16 @@ def test_no_line_is_wider_than_asked_for(status: dict[str, Any], width: int) -> 
     assert [line for line in lines if cells(line) > width] == []
 
 
+def test_one_tick_is_told_as_one(status: dict[str, Any]) -> None:
+    waiting = {**status["destinations"][0], "waiting_ticks": 1}
+    spool = {**status["spool"], "ticks": 1, "in_memory_ticks": 1}
+    text = render_status({**status, "spool": spool, "destinations": [waiting]}, Style(width=140))
+    assert "  spool        1 tick, " in text
+    assert "; 1 tick waits in memory, as the disk does not take more" in text
+    assert ": 1 tick waits" in text
+    assert "1 ticks" not in text
+
+
 def test_a_store_elsewhere_is_named_by_its_address_alone(status: dict[str, Any]) -> None:
     where = "chdb:///srv/gua/store"
     elsewhere = {**status["destinations"][0], "name": f"store {where}", "where": where}

@@ -106,14 +106,22 @@ def _ticks(ticks: Mapping[str, Any], style: Style) -> str:
 
 def _spool(spool: Mapping[str, Any]) -> str:
     held = _number(spool.get("bytes"))
-    text = f"{_count(spool.get('ticks'))} ticks, {NONE if held is None else size(held)}"
+    text = f"{_many_ticks(spool.get('ticks'))}, {NONE if held is None else size(held)}"
     if spool.get("in_memory_ticks"):
-        text += f"; {_count(spool.get('in_memory_ticks'))} wait in memory, as the disk does not take them"
+        text += f"; {_waiting(spool.get('in_memory_ticks'))} in memory, as the disk does not take more"
     return text + (f"; {_count(spool.get('dropped_ticks'))} dropped for ever" if spool.get("dropped_ticks") else "")
 
 
+def _many_ticks(value: object) -> str:
+    return f"{_count(value)} tick{'' if _number(value) == 1 else 's'}"
+
+
+def _waiting(value: object) -> str:
+    return f"{_many_ticks(value)} wait{'s' if _number(value) == 1 else ''}"
+
+
 def _delivery(one: Mapping[str, Any], style: Style) -> str:
-    text = f"{_text(one.get('where'), style, 60)}: {_count(one.get('waiting_ticks'))} ticks wait"
+    text = f"{_text(one.get('where'), style, 60)}: {_waiting(one.get('waiting_ticks'))}"
     lag = _number(one.get("lag_seconds"))
     if lag:
         text += f", the oldest {span(lag)} old"
