@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from hypothesis import given, settings
@@ -12,7 +12,7 @@ from fakes.clock import FakeClock
 from gpu_usage_audit.agent.loop import Loop, Schedule
 from gpu_usage_audit.agent.sampler import Health, Sampler
 from gpu_usage_audit.core.errors import UnavailableError
-from gpu_usage_audit.core.ports import Mark, RawCard, RawProcess
+from gpu_usage_audit.core.ports import Mark, ProcessFacts, RawCard, RawProcess
 from gpu_usage_audit.core.tick import CardReading, Origin, ProcessReading, ReadError, Source, Tick
 
 INTERVAL_MS = 30_000
@@ -89,7 +89,14 @@ class Told:
         pass
 
 
-def agent(clock: FakeClock, out: Out, told: Told, cards: Cards, wait: Callable[[float], bool]) -> Loop:
+def agent(
+    clock: FakeClock,
+    out: Out,
+    told: Told,
+    cards: Cards,
+    wait: Callable[[float], bool],
+    processes: ProcessFacts = Nobody(),  # noqa: B008 - it keeps nothing
+) -> Loop:
     def encode(tick: Tick) -> bytes:
         out.made.append(tick)
         return b"encoded"
@@ -97,7 +104,7 @@ def agent(clock: FakeClock, out: Out, told: Told, cards: Cards, wait: Callable[[
     return Loop(
         sampler=Sampler(
             cards=cards,
-            processes=Nobody(),
+            processes=processes,
             clock=clock,
             origin=Origin(host="gpu01", source=Source.AGENT, interval_ms=INTERVAL_MS),
             initial_pid_namespace=True,
@@ -224,3 +231,31 @@ def test_whatever_happens_spans_never_overlap_and_never_exceed_the_time_that_pas
     if not told.skips["restarted"]:
         assert_no_overlap(out)
     assert sum(tick.cards[0].duration_ms for tick in out.ticks) <= really_ms
+
+
+def test_a_fault_in_a_tick_is_told_and_the_next_tick_covers_its_time() -> None:
+    class Faulty(Nobody):
+        broken = 0
+
+        def identify(self, process: RawProcess) -> ProcessReading:
+            self.broken += 1
+            if self.broken == 2:
+                msg = "can't start new thread"
+                raise RuntimeError(msg)
+            return super().identify(process)
+
+    class Held(Cards):
+        def read(self) -> tuple[Sequence[RawCard], Sequence[ReadError]]:
+            (card,), errors = super().read()
+            used = RawProcess(pid=7, lists=frozenset({"compute"}), memory_bytes=1, utilization=None)
+            return [replace(card, processes=(used,))], errors
+
+    clock, out, told = FakeClock(), Out(), Told()
+    loop = agent(clock, out, told, Held(clock), until(clock, 300), processes=Faulty())
+    begun = clock.monotonic
+    loop.run()
+    assert told.skips == {"fault": 1}
+    assert_no_overlap(out)
+    assert sum(tick.cards[0].duration_ms for tick in out.ticks[1:]) == out.ticks[-1].ts_ms - out.ticks[0].ts_ms
+    assert out.ticks[-1].ts_ms - clock.wall == 0
+    assert clock.monotonic - begun == 300_000

@@ -205,3 +205,22 @@ def test_a_landing_comes_every_hour_and_sooner_after_a_failure() -> None:
     landing.stop()
     assert landing.join(PATIENCE_SECONDS)
     assert (told.ticks, told.refused, told.said) == (120, 1, ["locked"])
+
+
+def test_a_landing_that_fails_in_an_unforeseen_way_is_tried_again() -> None:
+    told = Told()
+    outcomes = [BlockingIOError(11, "Resource temporarily unavailable")]  # no process to be had
+    done = threading.Event()
+
+    def land(_stopping: threading.Event) -> Landed:
+        if outcomes:
+            raise outcomes.pop(0)
+        done.set()
+        return Landed(ticks=7, refused=0)
+
+    landing = PeriodicLanding("endpoint", land=land, watcher=told, every_seconds=0.02, jitter=lambda: 0.5)
+    landing.start()
+    assert done.wait(PATIENCE_SECONDS)
+    landing.stop()
+    assert landing.join(PATIENCE_SECONDS)
+    assert told.said == ["unexpected BlockingIOError: [Errno 11] Resource temporarily unavailable"]

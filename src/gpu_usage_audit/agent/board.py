@@ -127,7 +127,7 @@ class Board:
             state.seen = {uuid: seen[uuid] for uuid in state.cards}
 
     def skipped(self, reason: str, times: int = 1) -> None:
-        """Count grid points without a tick; the reasons are a few fixed words (waiting, too_soon, driver, missed)."""
+        """Count grid points without a tick; reasons: waiting, too_soon, restarted, driver, fault, missed."""
         with self._lock:
             self._state.skipped[reason] += times
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Protocol
 
 from gpu_usage_audit.agent.grid import due_in_ms, step_ms
@@ -14,6 +16,7 @@ from gpu_usage_audit.core.ports import CardReader, Clock, Mark
 from gpu_usage_audit.core.tick import Tick
 
 DRIVER: Final = "driver"
+FAULT: Final = "fault"
 MISSED: Final = "missed"
 RESTARTED: Final = Outcome.RESTARTED.value
 WAITING: Final = Outcome.WAITING.value
@@ -126,6 +129,8 @@ class Loop:
             self._make(lateness_ms=lateness_ms)
         except UnavailableError as error:
             self._watcher.skipped(DRIVER, str(error))
+        except Exception as error:  # noqa: BLE001 - the next tick covers this one's time; an agent that ended would not
+            self._watcher.skipped(FAULT, f"a tick could not be made, the next one is tried: {_fault(error)}")
 
     def _make(self, *, lateness_ms: int) -> None:
         sample = self._sampler.sample(self._outbox.mark, lateness_ms=lateness_ms, health=self._health())
@@ -149,3 +154,9 @@ class Loop:
             if step < left_ms:
                 self._cards.drain()
         return self._wait(0)
+
+
+def _fault(error: Exception) -> str:
+    """Return what went wrong where, in one line for whoever mends it."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return f"unexpected {type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"

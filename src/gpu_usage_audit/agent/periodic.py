@@ -67,10 +67,11 @@ class PeriodicLanding:
         while not self._stop.wait(wait):
             try:
                 landed = self._land(self._stop)
-            except GuaError as error:
+            except Exception as error:  # noqa: BLE001 - no room for a child now, say: the next try must not be lost
                 if self._stop.is_set():
                     return
-                self._watcher.failed(self._destination, str(error))
+                words = str(error) if isinstance(error, GuaError) else f"unexpected {type(error).__name__}: {error}"
+                self._watcher.failed(self._destination, words)
                 wait = min(back_off, self._every_seconds)
                 back_off *= 2
             else:

@@ -11,6 +11,7 @@ from gpu_usage_audit.core.tick import Tick
 
 _CLOCK = "clock"
 _DRIVER = "driver"
+_FAULT = "fault"
 
 
 class Watcher:
@@ -29,6 +30,7 @@ class Watcher:
         """Show the tick; log calls and cards that began to fail with it, or work again."""
         self._board.ticked(tick, lateness_ms=lateness_ms)
         self._changes.works(_DRIVER, "the cards can be read again")
+        self._changes.works(_FAULT, "ticks can be made again")
         self._changes.works(_CLOCK, "the clock has passed the last tick: ticks go on")
         for card in tick.cards:
             if card.failed:
@@ -45,7 +47,7 @@ class Watcher:
     def skipped(self, reason: str, message: str, count: int = 1) -> None:
         """Count ticks that were due and are not there, and log why."""
         self._board.skipped(reason, count)
-        self._changes.failed(_DRIVER if reason == "driver" else _CLOCK, message, kind=reason)
+        self._changes.failed(reason if reason in {_DRIVER, _FAULT} else _CLOCK, message, kind=reason)
 
     def condition(self, key: str, message: str | None) -> None:
         """Show and log what stands until it is taken back."""

@@ -98,12 +98,19 @@ class Owners:
             free = not self._working
             if uid not in self._waiting and len(self._waiting) < _MOST_WAITING:
                 self._waiting.append(uid)
-            if free:
-                self._working = True
-                threading.Thread(target=self._work, name="gua-owners", daemon=True).start()
+            if free and self._start():
                 # At once where an older answer is there: it serves until the new one comes.
                 self._changed.wait_for(lambda: uid in self._answers, self._patience_seconds)
             return self._answers.get(uid)
+
+    def _start(self) -> bool:
+        """Start to answer; return whether that was possible. Else the next question tries again."""
+        self._working = True
+        try:
+            threading.Thread(target=self._work, name="gua-owners", daemon=True).start()
+        except RuntimeError:  # a host whose users have used up its processes must not lose its ticks, too
+            self._working = False
+        return self._working
 
     def _work(self) -> None:
         """Answer what is asked until nothing is: a thread lives for a few questions, not for ever."""

@@ -1,0 +1,58 @@
+"""A host whose users have used up its processes: what needs a thread waits for a better moment, the rest goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from fakes.clock import FakeClock
+from fakes.nvml import Card, FakeDriver
+from gpu_usage_audit.core.tick import ReadError
+from gpu_usage_audit.identity.owner import Owners
+from gpu_usage_audit.nvml.reader import NvmlReader
+
+Crowding = Callable[[bool], None]
+NO_THREAD: Final = ReadError(call="pthread_create", code="EAGAIN")
+
+
+@pytest.fixture
+def crowded(monkeypatch: pytest.MonkeyPatch) -> Crowding:
+    """A switch: while it is on no thread can be started, as where pids.max or threads-max is reached."""
+    start = threading.Thread.start
+
+    def switch(on: bool) -> None:  # noqa: FBT001 - a switch
+        def refuse(_thread: threading.Thread) -> None:
+            msg = "can't start new thread"
+            raise RuntimeError(msg)
+
+        monkeypatch.setattr(threading.Thread, "start", refuse if on else start)
+
+    return switch
+
+
+def test_a_name_that_nobody_can_look_up_now_is_unknown_and_looked_up_later(crowded: Crowding) -> None:
+    names = Owners({1000: "alice"}.get, patience_seconds=5)
+    crowded(True)  # noqa: FBT003 - a switch
+    assert [names.name(1000), names.name(1000)] == [None, None]
+    crowded(False)  # noqa: FBT003 - a switch
+    assert names.name(1000) == "alice"
+
+
+def test_a_card_without_a_thread_is_unknown_and_the_others_are_read(crowded: Crowding) -> None:
+    driver = FakeDriver(Card("GPU-a"))
+    reader = NvmlReader(FakeClock(), driver)
+    reader.read()
+    driver.cards.append(Card("GPU-b"))
+    crowded(True)  # noqa: FBT003 - a switch
+    cards, errors = reader.read()
+    assert [card.reading.uuid for card in cards] == ["GPU-a"]
+    assert errors == [NO_THREAD]
+    reader.drain()
+    crowded(False)  # noqa: FBT003 - a switch
+    cards, errors = reader.read()
+    assert [card.reading.uuid for card in cards] == ["GPU-a", "GPU-b"]
+    assert errors == []
+    reader.close()
