@@ -117,3 +117,21 @@ def test_a_holder_is_told_even_if_little_is_known_of_it() -> None:
     assert str(Holder(pid=0, uid=54321)) == "in another PID namespace, user uid 54321"
     assert str(Holder(pid=7, uid=0)) == "pid 7, user root"
     assert user_name(2**40) == f"uid {2**40}"
+
+
+def test_callers_without_end_hold_up_no_tick(name: str) -> None:
+    class Crowded(socket.socket):
+        """A listening socket before which the next caller always stands already."""
+
+        accepted = 0
+
+        def accept(self) -> tuple[socket.socket, object]:
+            self.accepted += 1
+            assert self.accepted < 1_000
+            return socket.socketpair()[0], None
+
+    lock = HostLock(name)
+    with Crowded() as crowded:
+        lock._socket = crowded  # noqa: SLF001 - in the place of the one that acquire() opens
+        lock.forget_callers()
+    assert 0 < crowded.accepted < 1_000

@@ -10,7 +10,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +221,23 @@ def test_one_user_cannot_hold_every_connection(served: Served) -> None:
     assert ask_status(served.public) == STATUS
 
 
+def test_others_cannot_keep_the_agents_user_out(folder: Path) -> None:
+    held = Held()
+    full = replace(QUICK, connections=1, reports=0, request_seconds=10)
+    listen = [Listen(path=folder / "s", mode=PUBLIC_MODE)]
+    server = LocalServer(listen=listen, status=lambda: STATUS, answer=held, limits=full)
+    server.start()
+    try:
+        with connected(folder / "s"):
+            assert ask_status(folder / "s") == STATUS
+            with connected(folder / "s") as reporting:
+                reporting.sendall(ask("report"))
+                assert reporting.recv(100) == b'{"ready":true}\n'
+    finally:
+        held.let_go.set()
+        server.close()
+
+
 def test_a_status_that_cannot_be_made_is_an_error_for_the_user_alone(folder: Path) -> None:
     def broken() -> dict[str, Any]:
         msg = "secret words"
@@ -338,7 +355,7 @@ def test_nobody_can_connect_before_the_mode_is_set(folder: Path, monkeypatch: py
     chmod = Path.chmod
 
     def spy(path: Path, mode: int) -> None:
-        seen.append(stat.S_IMODE(path.lstat().st_mode))
+        seen.append(stat.S_IMODE(path.stat().st_mode))
         chmod(path, mode)
 
     before = os.umask(0)
@@ -349,6 +366,25 @@ def test_nobody_can_connect_before_the_mode_is_set(folder: Path, monkeypatch: py
     finally:
         os.umask(before)
     assert seen == [0o600, 0o600]
+
+
+def test_a_link_that_takes_the_sockets_place_does_not_open_what_it_leads_to(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = folder / "of the agent's user"
+    private.touch(0o600)
+    bind = socket.socket.bind
+
+    def bind_and_lose(listener: socket.socket, address: str) -> None:
+        bind(listener, address)
+        if address.endswith("agent.sock"):
+            Path(address).unlink()
+            Path(address).symlink_to(private)
+
+    monkeypatch.setattr(socket.socket, "bind", bind_and_lose)
+    with pytest.raises(UnavailableError, match=r"cannot listen|in a folder that only you"), serving(folder):
+        pass
+    assert stat.S_IMODE(private.stat().st_mode) == 0o600
 
 
 def left_over(path: Path) -> None:

@@ -27,6 +27,7 @@ DEFAULT_NAME: Final = "gua-agent"
 _LONGEST_NAME: Final = 100
 _ATTEMPTS: Final = 20
 _PAUSE_SECONDS: Final = 0.05
+_BACKLOG: Final = 128
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
@@ -96,8 +97,10 @@ class HostLock:
 
     def forget_callers(self) -> None:
         """Drop the connections of those who asked for the holder; once a tick keeps room for the next."""
+        if self._socket is None:
+            return
         with contextlib.suppress(OSError):
-            while self._socket is not None:
+            for _ in range(_BACKLOG):  # and no more: callers that come without end must not hold up the loop
                 self._socket.accept()[0].close()
 
     def release(self) -> None:
@@ -111,7 +114,7 @@ class HostLock:
         try:
             listening.bind(self._address)
             listening.settimeout(0)
-            listening.listen(128)
+            listening.listen(_BACKLOG)
         except OSError as error:
             listening.close()
             if error.errno == errno.EADDRINUSE:

@@ -47,7 +47,10 @@ class Listen:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """How much users may ask of the agent at a time; seconds and bytes bound each request."""
+    """How much users may ask of the agent at a time; seconds and bytes bound each request.
+
+    Its own user and root may ask also where the others take all there is.
+    """
 
     connections: int = 16
     connections_per_uid: int = 8
@@ -153,16 +156,22 @@ class LocalServer:
 
     def _admit(self, connection: socket.socket, peer: Peer, where: Listen) -> str | None:
         """Count a connection in, or return why not."""
-        if not where.public and peer.uid not in {0, os.geteuid()}:
+        if not where.public and not self._is_owner(peer):
             return "this socket is private: only the agent's own user and root may ask here"
         with self._lock:
             of_user = sum(one.uid == peer.uid for one in self._open.values())
-            if of_user >= self._limits.connections_per_uid or len(self._open) >= self._limits.connections:
+            full = len(self._open) >= self._limits.connections and not self._is_owner(peer)
+            if full or of_user >= self._limits.connections_per_uid:
                 return "the agent is answering others: try again in a moment"
             if self._closing:
                 return "the agent is stopping"
             self._open[connection] = peer
         return None
+
+    @staticmethod
+    def _is_owner(peer: Peer) -> bool:
+        """Return whether it is the agent's own user or root, whom other users' connections must not keep out."""
+        return peer.uid in {0, os.geteuid()}
 
     def _forget(self, connection: socket.socket) -> None:
         with self._lock:
@@ -206,7 +215,7 @@ class LocalServer:
         if self._answer is None:
             _tell(connection, "this agent keeps no store here: ask where its endpoint delivers")
             return
-        with self._report_slot(peer.uid) as free:
+        with self._report_slot(peer) as free:
             if not free:
                 _tell(connection, "the agent is making other reports: try again in a moment", busy=True)
                 return
@@ -214,9 +223,11 @@ class LocalServer:
             self._answer(connection, peer)
 
     @contextlib.contextmanager
-    def _report_slot(self, uid: int) -> Iterator[bool]:
+    def _report_slot(self, peer: Peer) -> Iterator[bool]:
+        uid = peer.uid
         with self._lock:
-            free = self._reports.total() < self._limits.reports and self._reports[uid] < self._limits.reports_per_uid
+            room = self._reports.total() < self._limits.reports or self._is_owner(peer)
+            free = room and self._reports[uid] < self._limits.reports_per_uid
             self._reports[uid] += free
         try:
             yield free
@@ -242,8 +253,7 @@ def _listening(where: Listen) -> tuple[socket.socket, tuple[int, int]]:
         os.fchmod(listener.fileno(), PRIVATE_MODE)
         with address_of(path) as address:
             listener.bind(address)
-            path.chmod(where.mode)
-        found = path.lstat()
+        identity = _give_mode(where)
         listener.listen(_BACKLOG)
         listener.setblocking(False)  # noqa: FBT003 - as in the socket module
     except OSError as error:
@@ -253,7 +263,24 @@ def _listening(where: Listen) -> tuple[socket.socket, tuple[int, int]]:
     except BaseException:
         listener.close()
         raise
-    return listener, (found.st_dev, found.st_ino)
+    return listener, identity
+
+
+def _give_mode(where: Listen) -> tuple[int, int]:
+    """Give the socket's file its mode and return its identity.
+
+    By its open file: whoever may write the folder could put a link to another file in its place meanwhile.
+    """
+    descriptor = os.open(where.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
+            msg = f"{where.path} was replaced by somebody: name a socket in a folder that only you may write"
+            raise UnavailableError(msg)
+        Path(f"/proc/self/fd/{descriptor}").chmod(where.mode)
+    finally:
+        os.close(descriptor)
+    return found.st_dev, found.st_ino
 
 
 def _replace_stale(path: Path) -> None:

@@ -34,7 +34,7 @@ _GRACE_SECONDS: Final = 10.0
 
 def gua(*arguments: str) -> list[str]:
     """Return the command line of this very gua."""
-    return [sys.executable, "-m", "gpu_usage_audit", *arguments]
+    return [sys.executable, "-P", "-m", "gpu_usage_audit", *arguments]
 
 
 def land(home: Home, destination: Destination, stopping: threading.Event) -> Landed:

@@ -31,7 +31,8 @@ def become_agent(settings: AgentSettings, ready: Ready) -> None:
     descriptor = ready.hand_on()
     if descriptor is not None:
         environ[_READY] = str(descriptor)
-    os.execve(sys.executable, [sys.executable, "-m", __name__], environ)  # noqa: S606 - this very interpreter
+    # -P: no module is taken from the directory that this happens to be started in, which may be another user's.
+    os.execve(sys.executable, [sys.executable, "-P", "-m", __name__], environ)  # noqa: S606 - this very interpreter
 
 
 def main() -> int:
