@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_usage_audit.agent.home import Home, examine_home, home_path, prepare_home
+from gpu_usage_audit.agent.home import Home, asking_home, examine_home, home_path, prepare_home
 from gpu_usage_audit.core.errors import UnavailableError
 
 SOMEBODY = 65534
@@ -242,3 +242,17 @@ def test_no_home_directory_at_all_is_one_line() -> None:
         assert "--state-dir" in done.stdout
     else:
         assert done.stdout.endswith("/.gua\n")
+
+
+def test_a_home_that_is_no_utf_8_is_refused_in_one_line() -> None:
+    with pytest.raises(UnavailableError, match=r"'/tmp/h\\udcff' has a name that is no UTF-8"):
+        home_path(Path("/tmp/h\udcff"), {})  # noqa: S108 - nothing is made there
+
+
+def test_who_only_asks_needs_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert not asking_home(None, {}).exists()
+    assert asking_home(Path("/a"), {}) == Path("/a")

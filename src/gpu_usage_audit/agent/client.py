@@ -34,6 +34,10 @@ class NobodyError(UnavailableError):
     """Nobody listens there: no socket, or one that a killed agent left."""
 
 
+class NotAllowedError(UnavailableError):
+    """Whether anybody listens there is not this user's to know, or to ask."""
+
+
 class NoAnswerError(TransientError):
     """Somebody listens there and does not answer in time."""
 
@@ -218,7 +222,7 @@ def _translated(path: Path) -> Iterator[None]:
         raise NobodyError(msg) from None
     except PermissionError:
         msg = f"may not ask the agent at {path}: it answers its own user and root, try as that user or with sudo"
-        raise UnavailableError(msg) from None
+        raise NotAllowedError(msg) from None
     except OSError as error:
         msg = f"cannot ask the agent at {path} ({error.strerror or error}): try again, or see its log"
         raise NoAnswerError(msg) from None

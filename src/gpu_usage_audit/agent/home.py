@@ -56,16 +56,31 @@ class Home:
 def home_path(given: Path | None, environ: Mapping[str, str]) -> Path:
     """Return the state directory that is meant: as given, else ``GUA_HOME``, else ``~/.gua``; absolute.
 
-    Raises UnavailableError where there is no home directory to put it in.
+    Raises UnavailableError where there is no home directory to put it in, or its name is no UTF-8.
     """
     named = given or (Path(environ["GUA_HOME"]) if environ.get("GUA_HOME") else None)
-    if named is not None:
-        return named.expanduser().absolute()
     try:
-        return (Path.home() / ".gua").absolute()
+        path = (Path.home() / ".gua" if named is None else named.expanduser()).absolute()
     except RuntimeError:
-        msg = "there is no home directory (HOME is not set, this user has none): name a place with --state-dir"
+        msg = "there is no home directory (HOME is not set, this user has none): give one with --state-dir or GUA_HOME"
         raise UnavailableError(msg) from None
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:  # it could not be written into addresses and ids
+        msg = f"the state directory {str(path)!a} has a name that is no UTF-8: {_ELSEWHERE}"
+        raise UnavailableError(msg) from None
+    return path
+
+
+def asking_home(given: Path | None, environ: Mapping[str, str]) -> Path:
+    """Return the state directory that is meant, as :func:`home_path` does, for a command that only asks.
+
+    It needs none: a user without a home directory gets one that is nowhere, and the host's agent may answer.
+    """
+    try:
+        return home_path(given, environ)
+    except UnavailableError:
+        return Path("/nonexistent/.gua")
 
 
 def prepare_home(path: Path) -> Home:

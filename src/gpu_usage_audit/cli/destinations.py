@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gpu_usage_audit.agent.home import home_path
 from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.otlp.endpoint import configured_endpoint, shown_endpoint
 from gpu_usage_audit.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
@@ -18,7 +19,7 @@ ENDPOINT: Final = "endpoint"
 
 def home_directory() -> Path:
     """Return where the agent and the default store live: ``GUA_HOME``, else ``~/.gua``."""
-    return Path(os.environ.get("GUA_HOME") or Path.home() / ".gua")
+    return home_path(None, os.environ)
 
 
 def store_address(store: str | None, home: Path | None = None) -> str:

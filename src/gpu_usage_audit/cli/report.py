@@ -6,13 +6,14 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
 
 from gpu_usage_audit.agent.client import NobodyError
+from gpu_usage_audit.agent.home import asking_home
 from gpu_usage_audit.cli.options import StoreOption
 from gpu_usage_audit.cli.sockets import SocketOption, places, remote_reader
 from gpu_usage_audit.cli.terminal import check_width, style_for
@@ -100,7 +101,7 @@ def open_reader(store: str | None, socket: Path | None) -> Iterator[ViewReader]:
     Raises UsageError where both are named alike, UnavailableError where there is none of them.
     """
     from gpu_usage_audit.cli import wiring  # noqa: PLC0415 - render_report needs no store of its own
-    from gpu_usage_audit.cli.destinations import STORE, home_directory  # noqa: PLC0415 - as above
+    from gpu_usage_audit.cli.destinations import STORE  # noqa: PLC0415 - as above
     from gpu_usage_audit.spool.database import destinations_of  # noqa: PLC0415 - as above
     from gpu_usage_audit.store.directory import StoreDirectory  # noqa: PLC0415 - as above
 
@@ -108,8 +109,10 @@ def open_reader(store: str | None, socket: Path | None) -> Iterator[ViewReader]:
     if store and named and store != os.environ.get("GUA_STORE"):
         msg = "a report is made from one place: give --store or --socket, not both"
         raise UsageError(msg)
-    home = home_directory()
-    own = StoreDirectory(home / STORE).exists() or STORE in destinations_of(home / "spool.db")
+    home = asking_home(None, os.environ)
+    own = False
+    with suppress(PermissionError):  # a home that is not this user's, as where HOME was kept by sudo
+        own = StoreDirectory(home / STORE).exists() or STORE in destinations_of(home / "spool.db")
     if (store or own) and not named:
         with wiring.open_reader(store) as reader:
             yield reader

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
-from gpu_usage_audit.agent.client import DEFAULT_SOCKET, NobodyError, RemoteReader
+from gpu_usage_audit.agent.client import DEFAULT_SOCKET, NobodyError, NotAllowedError, RemoteReader
 from gpu_usage_audit.agent.home import Home
+from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.core.ports import ViewReader
+
+T = TypeVar("T")
 
 SocketOption = Annotated[
     Path | None,
@@ -33,17 +36,22 @@ def places(given: Path | None, home: Path) -> list[Path]:
 @contextmanager
 def remote_reader(tried: list[Path]) -> Iterator[ViewReader]:
     """Open the report's views through the first agent that listens. Raises NobodyError if none does."""
-    reader = _first(tried)
+    reader = first_answer(tried, lambda path: RemoteReader(path).__enter__())
     try:
         yield reader
     finally:
         reader.close()
 
 
-def _first(tried: list[Path]) -> RemoteReader:
-    for path in tried[:-1]:
+def first_answer(tried: Sequence[Path], ask: Callable[[Path], T]) -> T:
+    """Return what the first agent says that may be asked. Raises NotAllowedError if one may not, else NobodyError."""
+    silent: UnavailableError | None = None
+    for path in tried:
         try:
-            return RemoteReader(path).__enter__()
-        except NobodyError:
-            continue
-    return RemoteReader(tried[-1]).__enter__()
+            return ask(path)
+        except NotAllowedError as error:  # a home that is not this user's, as where HOME was kept by sudo
+            silent = error
+        except NobodyError as error:
+            silent = silent if isinstance(silent, NotAllowedError) else error
+    assert silent is not None  # noqa: S101 - there is always a socket to try
+    raise silent

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 
 from gpu_usage_audit.agent.client import NoAnswerError, NobodyError, ask_status
-from gpu_usage_audit.agent.home import Home, home_path
-from gpu_usage_audit.cli.sockets import SocketOption, places
+from gpu_usage_audit.agent.home import Home, asking_home
+from gpu_usage_audit.cli.sockets import SocketOption, first_answer, places
 from gpu_usage_audit.cli.terminal import check_width, style_for
 from gpu_usage_audit.core.errors import DataError, GuaError, UnavailableError, UsageError
 
@@ -83,10 +83,10 @@ def command(
     """
     check_width(width)
     threshold = None if memory_threshold is None else parse_threshold(memory_threshold)
-    home = home_path(state_dir, os.environ)
+    home = asking_home(state_dir, os.environ)
     tried = places(socket, home)
     try:
-        status = _ask(tried)
+        status = first_answer(tried, ask_status)
     except GuaError as error:
         _give_up(error, tried, pid_file or Home(home).pid_file, as_json=as_json)
     try:
@@ -147,15 +147,6 @@ def with_threshold(status: dict[str, Any], threshold: Threshold) -> dict[str, An
             for card in status["cards"]
         ],
     }
-
-
-def _ask(tried: Sequence[Path]) -> dict[str, Any]:
-    for path in tried[:-1]:
-        try:
-            return ask_status(path)
-        except NobodyError:
-            continue
-    return ask_status(tried[-1])
 
 
 def _give_up(error: GuaError, tried: Sequence[Path], pid_file: Path, *, as_json: bool) -> NoReturn:
