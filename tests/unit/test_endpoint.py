@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gpu_usage_audit.core.errors import UsageError
 from gpu_usage_audit.otlp import endpoint
-from gpu_usage_audit.otlp.endpoint import configured_endpoint, read_settings, shown_endpoint
+from gpu_usage_audit.otlp.endpoint import absolute_files, configured_endpoint, read_settings, shown_endpoint
 from gpu_usage_audit.otlp.send import open_endpoint
 
 URL = "http://localhost:4318"
@@ -166,3 +168,19 @@ def test_a_variable_that_cannot_be_used_is_named(variable: str, value: str) -> N
 def test_what_grpc_does_not_have_is_named(variable: str, value: str) -> None:
     with pytest.raises(UsageError, match=variable):
         open_endpoint("http://localhost:4317", environ={variable: value, **otlp(PROTOCOL="grpc")})
+
+
+def test_the_files_that_variables_name_are_the_same_from_another_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = {
+        "OTEL_EXPORTER_OTLP_CERTIFICATE": "ca.pem",
+        "OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY": "/etc/key.pem",
+        "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": "",
+        "OTEL_EXPORTER_OTLP_HEADERS": "a=b",
+    }
+    assert absolute_files(named) == {
+        "OTEL_EXPORTER_OTLP_CERTIFICATE": str(tmp_path / "ca.pem"),
+        "OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY": "/etc/key.pem",
+    }

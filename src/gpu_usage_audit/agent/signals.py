@@ -15,9 +15,11 @@ STOP: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
 def hold() -> None:
     """Block the signals in this thread and those that it starts. Call it before any thread is started."""
-    for each in STOP:
-        signal.signal(each, signal.SIG_DFL)  # a signal that is ignored (nohup) could not be waited for
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOP)
+    # Under nohup a terminal that closes is no reason to stop. Ignored and not blocked, it never becomes pending.
+    held = STOP - {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else STOP
+    for each in held:
+        signal.signal(each, signal.SIG_DFL)  # a signal that is ignored could not be waited for
+    signal.pthread_sigmask(signal.SIG_BLOCK, held)
 
 
 def release() -> None:

@@ -17,6 +17,7 @@ from gpu_usage_audit.cli.process import become_agent
 from gpu_usage_audit.cli.settings import AgentSettings, Places
 from gpu_usage_audit.core.durations import parse_duration_ms
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
+from gpu_usage_audit.otlp.endpoint import absolute_files
 from gpu_usage_audit.procfs.reader import ProcFs
 
 SHORTEST_INTERVAL_MS = 1_000
@@ -123,6 +124,7 @@ def command(
             public_socket=socket.absolute() if socket else None,
         ),
     )
+    os.environ.update(absolute_files(os.environ))  # in the background the agent is in another directory
     launched = Ready() if foreground or log is None else detach(log)
     if isinstance(launched, Launched):
         typer.echo(launched.text)

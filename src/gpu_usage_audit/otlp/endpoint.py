@@ -94,6 +94,16 @@ def shown_endpoint(url: str, environ: Mapping[str, str]) -> str:
     return read_settings(url, environ).shown
 
 
+def absolute_files(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that name certificates and keys, as they stay right where the directory changes."""
+    variables = [
+        f"OTEL_EXPORTER_OTLP_{form}{name}"
+        for form in ("", "METRICS_")
+        for name in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY")
+    ]
+    return {name: str(Path(path).absolute()) for name in variables if (path := environ.get(name, "").strip())}
+
+
 def read_settings(url: str | None, environ: Mapping[str, str]) -> Settings:
     """Return what ``url`` and the environment say; without a URL the environment names that, too.
 
