@@ -17,7 +17,6 @@ from driver.scenario import MIB, Process, Scenario, replace_text
 from gpu_usage_audit.core.tick import ProcessReading, Tick
 from reliability.promises import assert_none_is_missing, assert_time_is_told_once
 from servers.agent import Agent, wall_ms
-from servers.process import poll
 
 TREE = Path(__file__).parents[1] / "fixtures" / "proc" / "host"
 LARGEST_PID = 2**22
@@ -130,21 +129,25 @@ def test_a_pid_that_passed_to_another_process_is_another_process(
     began_ms = wall_ms()
     agent.start("--procfs", str(tree))
     agent.wait_for_ticks(1)
-    other = stat.replace("jupyter (lab) x", "trainer").replace(" 987654 ", " 1987654 ")
-    assert len(other) < len(stat)
-    replace_text(tree / "4242/stat", other)
-    poll(lambda: second_card(agent.ticks()[-1])[4242].comm == "trainer", "the other process", seconds=5)
+    # First one of the same name, then one of another.
+    again = stat.replace(" 987654 ", " 1987654 ")
+    for text in (again, again.replace("jupyter (lab) x", "trainer").replace(" 1987654 ", " 2987654 ")):
+        made = len(agent.ticks())
+        replace_text(tree / "4242/stat", text)
+        agent.wait_for_ticks(made + 2)
     agent.stop()
     ticks = agent.ticks()
     assert_time_is_told_once(ticks, began_ms)
     assert_none_is_missing(ticks)
     told = [second_card(tick)[4242] for tick in ticks]
-    first, second = told[0], told[-1]
-    assert (first.comm, second.comm) == ("jupyter (lab) x", "trainer")
-    assert first.created_ms is not None
-    assert second.created_ms is not None
-    # A million clock ticks later.
-    assert second.created_ms - first.created_ms == 1_000_000 * 1000 // os.sysconf("SC_CLK_TCK")
-    assert len({(process.pid, process.created_ms) for process in told}) == 2
+    assert None not in {process.created_ms for process in told}
+    # Each began a million clock ticks after the one before.
+    apart_ms = 1_000_000 * 1000 // os.sysconf("SC_CLK_TCK")
+    first_ms = told[0].created_ms or 0
+    assert {(process.comm, process.created_ms) for process in told} == {
+        ("jupyter (lab) x", first_ms),
+        ("jupyter (lab) x", first_ms + apart_ms),
+        ("trainer", first_ms + 2 * apart_ms),
+    }
     report = json.loads(agent.must("report", "--json"))
     assert {row["program"] for row in report["identities"]} >= {"jupyter (lab) x", "trainer"}
