@@ -11,17 +11,14 @@ import pytest
 from servers.process import poll
 
 PROGRAM = """
-import time
 from gpu_usage_audit.agent import signals
 
 signals.hold()
 print("held", flush=True)
-while True:
-    asked, told = signals.asked(), signals.wait(0.05)
-    if told:
-        break
-assert signals.wait(60) and signals.asked()
+while not signals.wait(0.05):
+    pass
 print("asked", flush=True)
+assert signals.asked() and signals.wait(10)
 """
 
 
