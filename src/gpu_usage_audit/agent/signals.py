@@ -22,10 +22,12 @@ _came: Final = threading.Event()
 
 def hold() -> None:
     """Block the signals in this thread and those that it starts. Call it before any thread is started."""
-    for each in STOP:
-        signal.signal(each, signal.SIG_DFL)  # a signal that is ignored (nohup) could not be waited for
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOP)
-    threading.Thread(target=_listen, name="signals", daemon=True).start()
+    # Under nohup a terminal that closes is no reason to stop. Ignored and not blocked, it never becomes pending.
+    held = STOP - {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else STOP
+    for each in held:
+        signal.signal(each, signal.SIG_DFL)  # a signal that is ignored could not be waited for
+    signal.pthread_sigmask(signal.SIG_BLOCK, held)
+    threading.Thread(target=_listen, args=(held,), name="signals", daemon=True).start()
 
 
 def release() -> None:
@@ -43,6 +45,6 @@ def asked() -> bool:
     return _came.is_set()
 
 
-def _listen() -> None:
-    signal.sigwait(STOP)
+def _listen(held: frozenset[signal.Signals]) -> None:
+    signal.sigwait(held)
     _came.set()
