@@ -1,7 +1,7 @@
 """A process with the agent's own reader and sampler on the simulated driver; one command a line, JSON back.
 
-Commands: ``at SECONDS`` sets both clocks (and the driver's), ``drain``, ``tick [SECONDS]`` makes a tick that ends now
-and follows the last one, ``close``. :class:`Agent` is the test's end.
+Commands: ``at SECONDS [MONOTONIC]`` sets both clocks (and the driver's), ``drain``, ``tick [SECONDS]`` makes a
+tick that ends now and follows the last one, ``close``. :class:`Agent` is the test's end.
 """
 
 from __future__ import annotations
@@ -48,21 +48,23 @@ class Agent:
 
 
 class FileClock:
-    """Both clocks from one number, which the driver reads too."""
+    """Both clocks from one number, which the driver reads too, until the monotonic one is given its own."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._now_us = int(path.read_text())
+        self._monotonic_ms: int | None = None
 
-    def set(self, seconds: float) -> None:
+    def set(self, seconds: float, monotonic: float | None = None) -> None:
         self._now_us = round(seconds * 1_000_000)
+        self._monotonic_ms = None if monotonic is None else round(monotonic * 1000)
         self._path.write_text(f"{self._now_us}\n")
 
     def wall_ms(self) -> int:
         return self._now_us // 1000
 
     def monotonic_ms(self) -> int:
-        return self._now_us // 1000 - 1_600_000_000_000
+        return self._monotonic_ms if self._monotonic_ms is not None else self._now_us // 1000 - 1_600_000_000_000
 
     def boot_id(self) -> str:
         return "boot"
@@ -90,7 +92,7 @@ def main() -> None:
         command, *words = line.split()
         answer: object = None
         if command == "at":
-            clock.set(float(words[0]))
+            clock.set(*map(float, words))
         elif command == "drain":
             reader.drain()
         elif command == "close":

@@ -157,18 +157,25 @@ class Host:
         )
 
     def run(self, seconds: float, events: Mapping[float, Callable[[], None]] | None = None) -> None:
-        """Let that much time pass in the running agent; ``events`` happen so many seconds from now."""
-        end_ms = self.really_ms + round(seconds * 1000)
-        due = sorted((self.really_ms + round(at * 1000), event) for at, event in (events or {}).items())
+        """Let that much time pass in the running agent; ``events`` happen so many seconds from now.
+
+        The time that an event takes comes on top.
+        """
+        passed_ms, end_ms = 0, round(seconds * 1000)
+        due = sorted((round(at * 1000), number) for number, at in enumerate(events or ()))
+        happen = list((events or {}).values())
 
         def wait(step: float) -> bool:
-            target_ms = min(self.really_ms + round(step * 1000), end_ms)
+            nonlocal passed_ms
+            target_ms = min(passed_ms + round(step * 1000), end_ms)
             while due and due[0][0] <= target_ms:
-                at_ms, event = due.pop(0)
-                self.pass_(at_ms - self.really_ms)
-                event()
-            self.pass_(max(0, target_ms - self.really_ms))
-            return self.really_ms >= end_ms
+                at_ms, number = due.pop(0)
+                self.pass_(at_ms - passed_ms)
+                passed_ms = at_ms
+                happen[number]()
+            self.pass_(target_ms - passed_ms)
+            passed_ms = target_ms
+            return passed_ms >= end_ms
 
         self.loop(wait).run()
 
