@@ -421,3 +421,23 @@ class TestWire:
             landing.land([spooled(1)])
         assert "\n" not in str(raised.value)
         landing.close()
+
+
+def test_a_credential_that_the_receiver_repeats_is_told_to_nobody(receiver: Receiver) -> None:
+    refused = {HttpReceiver: 401, GrpcReceiver: "UNAUTHENTICATED"}[type(receiver)]
+    receiver.script = [
+        Answer(status=refused, message=f"{'x' * 190} no such token: Bearer s3cr3t-t0ken, tenant 12"),
+        Answer(status=refused, message="Bearer s3cr3t-t0ken"),
+    ]
+    headers = "authorization=Bearer%20s3cr3t-t0ken,x-tenant=12"
+    landing = opened(receiver, OTEL_EXPORTER_OTLP_HEADERS=headers)
+    told = []
+    for _ in range(2):
+        with pytest.raises(UnavailableError) as raised:
+            landing.land([spooled(1)])
+        told.append(str(raised.value))
+    landing.close()
+    assert receiver.requests[0].headers["authorization"] == "Bearer s3cr3t-t0ken"
+    assert "tenant 12" in told[0]
+    assert "***" in told[1]
+    assert "3cr3t" not in "".join(told)

@@ -7,7 +7,7 @@ an agent that sends over HTTP.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -45,12 +45,15 @@ def taken(body: bytes) -> Taken:
     )
 
 
-def reason(body: bytes) -> str:
-    """Return the message of a ``google.rpc.Status``, or a short plain text; empty for anything else, as HTML."""
+def reason(body: bytes, *, without: Callable[[str], str] = str) -> str:
+    """Return the message of a ``google.rpc.Status``, or a short plain text; empty for anything else, as HTML.
+
+    ``without`` takes out of the whole message what may not be repeated, before it is cut to its length.
+    """
     try:
-        return _line(dict(_fields(body)).get(2, b""))
+        return _line(dict(_fields(body)).get(2, b""), without)
     except ValueError:
-        return "" if b"<" in body else _line(body)
+        return "" if b"<" in body else _line(body, without)
 
 
 def retry_after_seconds(value: str | None) -> float | None:
@@ -65,9 +68,9 @@ def retry_after_seconds(value: str | None) -> float | None:
         return None
 
 
-def _line(said: bytes | int) -> str:
+def _line(said: bytes | int, without: Callable[[str], str] = str) -> str:
     """Return what was said in one line that a terminal can show."""
-    return safe(said[:_MAX_BYTES].decode(errors="replace"), _MAX_REASON) if isinstance(said, bytes) else ""
+    return safe(without(said.decode(errors="replace"))[:_MAX_BYTES], _MAX_REASON) if isinstance(said, bytes) else ""
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes | int]]:

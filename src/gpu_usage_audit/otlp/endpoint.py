@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlsplit, urlunsplit
 
 from gpu_usage_audit.core.errors import UsageError
 from gpu_usage_audit.otlp.resource import parse_pairs
@@ -20,6 +20,7 @@ Compression = Literal["gzip", "deflate", "none"]
 
 _TIMEOUT_SECONDS: Final = 10.0
 _LONGEST_TIMEOUT_MS: Final = 3_600_000
+_SHORTEST_SECRET: Final = 4
 _COMPRESSIONS: Final[dict[Protocol, tuple[Compression, ...]]] = {
     "http/protobuf": ("gzip", "deflate", "none"),
     "grpc": ("gzip", "none"),
@@ -46,6 +47,16 @@ class Settings:
     def shown(self) -> str:
         """The address for people: without a query, which may hold a key."""
         return self.url.partition("?")[0]
+
+    def without_secrets(self, text: str) -> str:
+        """Return what a receiver said without the credentials that it may repeat: everybody may read the status."""
+        query = parse_qsl(urlsplit(self.url).query)
+        for value in (*self.headers.values(), *(value for _, value in query)):
+            # A header may be a scheme and a credential; words as short as a tenant's number are no secrets.
+            for secret in (value, *value.split()[1:]):
+                if len(secret) >= _SHORTEST_SECRET:
+                    text = text.replace(secret, "***").replace(quote(secret, safe=""), "***")
+        return text
 
     @property
     def secure(self) -> bool:

@@ -90,7 +90,7 @@ class GrpcTransport:
         code = error.code().name
         if code in _RECONNECT:
             self._disconnect()
-        details = safe(str(error.details() or ""))
+        details = safe(self._settings.without_secrets(str(error.details() or "")))
         says = f"{self._settings.shown} answered {code} ({safe(details, _MAX_DETAILS)})"
         hint = self._settings.hint
         if (

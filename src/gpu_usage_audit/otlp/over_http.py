@@ -95,7 +95,7 @@ class HttpTransport:
         status = response.status_code
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             return answer.taken(body)
-        raise self._refusal(status, _phrase(status, body), response.headers.get("Retry-After"))
+        raise self._refusal(status, self._phrase(status, body), response.headers.get("Retry-After"))
 
     def _refusal(self, status: int, phrase: str, retry_after: str | None) -> GuaError:
         says = f"{self._settings.shown} answered {status} {phrase}"
@@ -125,7 +125,9 @@ class HttpTransport:
         if isinstance(error, _SETTINGS_ERRORS) or (
             isinstance(error, OSError) and not isinstance(error, requests.RequestException) and error.filename
         ):
-            return UnavailableError(f"{shown} cannot be used ({_one_line(error)}): check URL, proxy and certificates")
+            return UnavailableError(
+                f"{shown} cannot be used ({self._one_line(error)}): check URL, proxy and certificates"
+            )
         if self._late or any(isinstance(cause, TimeoutError | requests.Timeout) for cause in causes):
             msg = f"{shown} did not answer within {self._settings.timeout_seconds:g} s: it is slow or down{hint}"
             return TransientError(msg)
@@ -135,7 +137,21 @@ class HttpTransport:
             return TransientError(msg)
         hung_up = any(isinstance(cause, _HANG_UPS) for cause in causes)
         hint = (self._settings.client_hint if hung_up else "") + hint
-        return TransientError(f"cannot reach {shown}{through} ({_one_line(causes[-1])}): check that it runs{hint}")
+        return TransientError(f"cannot reach {shown}{through} ({self._one_line(causes[-1])}): check that it runs{hint}")
+
+    def _phrase(self, status: int, body: bytes) -> str:
+        """Return the reason in an OTLP error body, else the status's own name."""
+        said = answer.reason(body, without=self._settings.without_secrets)
+        if said:
+            return f"({said})"
+        try:
+            return HTTPStatus(status).phrase
+        except ValueError:
+            return "(unknown)"
+
+    def _one_line(self, error: BaseException) -> str:
+        said = self._settings.without_secrets(str(getattr(error, "strerror", None) or error))
+        return safe(said, _MAX_REASON) or type(error).__name__
 
 
 def _tls_failed(shown: str, why: str, hint: str) -> str:
@@ -156,18 +172,3 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         yield below
         wrapped = [getattr(below, "reason", None), *reversed(below.args), below.__cause__, below.__context__]
         below = next((inner for inner in wrapped if isinstance(inner, BaseException) and inner not in seen), None)
-
-
-def _one_line(error: BaseException) -> str:
-    return safe(str(getattr(error, "strerror", None) or error), _MAX_REASON) or type(error).__name__
-
-
-def _phrase(status: int, body: bytes) -> str:
-    """Return the reason in an OTLP error body, else the status's own name."""
-    said = answer.reason(body)
-    if said:
-        return f"({said})"
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "(unknown)"
