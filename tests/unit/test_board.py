@@ -160,6 +160,17 @@ def test_what_is_not_known_of_the_spool_is_null_and_why_is_a_condition(board: Bo
     assert status["conditions"] == ["the disk of the spool is full"]
 
 
+def test_what_waits_in_memory_is_told_where_the_spool_does_not_answer_and_why_is_said_once(
+    board: Board, spooled: Spooled
+) -> None:
+    why = "the spool cannot be used: disk I/O error"
+    spooled.figures = SpoolFigures(ticks=None, bytes=None, in_memory_ticks=7, dropped_ticks=None, trouble=why)
+    board.note("spool", why)
+    status = told(board)
+    assert status["spool"] == {"ticks": None, "bytes": None, "in_memory_ticks": 7, "dropped_ticks": None}
+    assert status["conditions"] == [why]
+
+
 def test_a_condition_stands_until_it_is_taken_back(board: Board) -> None:
     board.note("disk", "the disk is full")
     board.note("disk", "the disk is still full")

@@ -29,13 +29,14 @@ class SpoolFigures:
     """What the spool holds: its ticks and bytes, ticks that wait in memory for it, ticks dropped for ever.
 
     ``waiting`` is how many ticks each destination has not acknowledged, ``oldest_ms`` the time of the oldest
-    of them (Unix ms), where it is known.
+    of them (Unix ms), where it is known. ``trouble`` is why the spool did not tell what is ``None``.
     """
 
-    ticks: int
-    bytes: int
+    ticks: int | None
+    bytes: int | None
     in_memory_ticks: int = 0
-    dropped_ticks: int = 0
+    dropped_ticks: int | None = 0
+    trouble: str | None = None
     waiting: Mapping[str, int] = field(default_factory=dict)
     oldest_ms: Mapping[str, int] = field(default_factory=dict)
 
@@ -189,7 +190,7 @@ class Board:
             },
             "destinations": [self._delivery(one, figures, now) for one in destinations],
             "errors": _errors(state.last),
-            "conditions": [*state.conditions.values(), *trouble],
+            "conditions": list(dict.fromkeys([*state.conditions.values(), *trouble])),
             "rules": {
                 "active_utilization": self._rules.active_utilization,
                 "held_memory_bytes": self._rules.held_memory_bytes,
@@ -211,7 +212,8 @@ class Board:
 
     def _spool_figures(self) -> tuple[SpoolFigures | None, list[str]]:
         try:
-            return self._spool(), []
+            figures = self._spool()
+            return figures, [figures.trouble[:_LONGEST_TEXT]] if figures.trouble else []
         except GuaError as error:
             return None, [str(error)[:_LONGEST_TEXT]]
 

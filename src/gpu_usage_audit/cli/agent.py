@@ -181,13 +181,19 @@ def _loop(host: Host, outbox: Outbox, spool: Spool, watcher: Watcher, *, on_tick
 def _mended(figures: Figures) -> str:
     lost = "an unknown number" if figures.lost is None else str(figures.lost)
     return (
-        f"the spool was damaged and mended, {figures.repairs} x so far: {figures.salvaged} ticks taken over, "
-        f"{lost} lost; the damaged file lies beside it"
+        f"the spool was damaged or removed, and mended, {figures.repairs} x so far: {figures.salvaged} ticks taken "
+        f"over, {lost} lost; a damaged file lies beside it"
     )
 
 
 def _figures(spool: Spool, outbox: Outbox) -> SpoolFigures:
-    figures = spool.figures()
+    try:
+        figures = spool.figures()
+    except UnavailableError as error:
+        # What waits in memory is known all the same.
+        return SpoolFigures(
+            ticks=None, bytes=None, in_memory_ticks=outbox.waiting, dropped_ticks=None, trouble=str(error)
+        )
     return SpoolFigures(
         ticks=figures.ticks,
         bytes=figures.bytes,
