@@ -5,6 +5,7 @@ UV := .tools/uv/bin/uv
 BIN := .venv/bin
 TESTS ?= not pipeline and not reliability and not gpu
 BENCH_DAYS ?= 3
+BENCH_AGENT ?= --ticks 2000 --cpu-ticks 60 --seconds 6 --times 5 --backlog 1440
 
 .PHONY: setup demo test check bench clean
 
@@ -36,6 +37,7 @@ check: setup
 
 bench: setup
 	$(BIN)/python bench/bench_tick.py
+	$(BIN)/python bench/bench_agent.py $(BENCH_AGENT)
 	$(BIN)/python bench/bench_demo.py
 	$(BIN)/python bench/bench_import.py
 	$(BIN)/python bench/bench_store.py --days $(BENCH_DAYS)

@@ -1,0 +1,107 @@
+"""What an agent costs: CPU time of a tick, memory, bytes on the wire."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from gzip import compress
+
+from measures.figures import cpu_ms, middle, rss_mb, show, spread, title
+from measures.host import CARDS, PROCESSES, child, crowded, new_agent, pid_of, simulated, sleeping
+
+from driver.fixture import SimulatedDriver
+from driver.scenario import crowd, replace_text
+from fakes.otlp import GrpcReceiver, HttpReceiver, Received, Receiver
+from servers.agent import Agent
+
+CPU_LIMIT_MS, WIRE_LIMIT_KB = 5.0, 8.0
+WAYS = ("store", "HTTP", "gRPC")
+RSS_LIMIT_MB = {"store": None, "HTTP": 45.0, "gRPC": 65.0}
+
+
+@contextmanager
+def receiver_of(way: str) -> Iterator[Receiver | None]:
+    """Yield where an agent delivers to that way; ``None`` for its own store."""
+    if way == "store":
+        yield None
+    else:
+        with HttpReceiver() if way == "HTTP" else GrpcReceiver() as receiver:
+            yield receiver
+
+
+def environment(way: str) -> dict[str, str]:
+    return {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"} if way == "gRPC" else {}
+
+
+def options(receiver: Receiver | None) -> list[str]:
+    return [] if receiver is None else ["--endpoint", receiver.url]
+
+
+def tick_cost(ticks: int) -> None:
+    """Show the CPU of a tick in simulated time."""
+    title(
+        f"One tick of {CARDS} cards x {PROCESSES // CARDS} processes every 30 s, 5 drains between (CPU, simulated time)"
+    )
+    with sleeping() as pids, simulated(crowd(pids, cards=CARDS)) as driver:
+        clock = driver.scenario.with_name("clock")
+        clock.write_text("1", encoding="ascii")
+        replace_text(driver.scenario, replace(crowd(pids, cards=CARDS), clock=clock).text())
+        for way in WAYS:
+            with receiver_of(way) as receiver:
+                told = json.loads(
+                    child(
+                        "tick",
+                        clock,
+                        "--ticks",
+                        ticks,
+                        *options(receiver),
+                        environ={**driver.environment, **environment(way)},
+                    )
+                )
+            ours = [block["ours_ms"] for block in told["blocks"]]
+            nvml = middle([block["nvml_ms"] for block in told["blocks"]])
+            delivery = "" if way == "store" else " and delivered"
+            show(f"{way}: made, spooled{delivery}", middle(ours), "ms", CPU_LIMIT_MS, note=spread(ours))
+            show(f"{way}: NVML apart, {told['calls']:.0f} calls", nvml, "ms")
+
+
+def real_agents(seconds: float) -> None:
+    """Show memory and CPU of real agents, and what a tick weighs on the wire."""
+    title(
+        f"Real agents on that host, a tick each second for {seconds:g} s after 5 s (NVML and its simulation included)"
+    )
+    with crowded() as driver:
+        for way in WAYS:
+            with receiver_of(way) as receiver:
+                _real_agent(driver, way, receiver, seconds)
+
+
+def _real_agent(driver: SimulatedDriver, way: str, receiver: Receiver | None, seconds: float) -> None:
+    with new_agent(driver, environment(way)) as agent:
+        agent.start(*options(receiver), interval="1s")
+        time.sleep(5)
+        pid = pid_of(agent)
+        cpu, begun, ticks = cpu_ms(pid), time.monotonic(), ticks_made(agent)
+        time.sleep(seconds)
+        spent, made = cpu_ms(pid) - cpu, ticks_made(agent) - ticks
+        show(f"{way}: resident memory", rss_mb(pid), "MB", RSS_LIMIT_MB[way])
+        show(
+            f"{way}: CPU a tick", spent / made, "ms", note=f"{spent / (time.monotonic() - begun) / 10:.2f} % of a core"
+        )
+        if receiver is not None:
+            sizes = [wire_kb(received) for received in receiver.requests[1:]]
+            show(f"{way}: body of one tick, gzip", middle(sizes), "kB", WIRE_LIMIT_KB, note=spread(sizes))
+        agent.stop()
+
+
+def ticks_made(agent: Agent) -> int:
+    return int(agent.status()["ticks"]["made"])
+
+
+def wire_kb(received: Received) -> float:
+    """Return how large a request was on the wire; gRPC does not tell, so what its library makes of it is made again."""
+    length = received.headers.get("content-length")
+    return (len(compress(received.body, 6)) if length is None else int(length)) / 1000

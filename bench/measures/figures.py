@@ -1,0 +1,46 @@
+"""Figures beside their limits, one a line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def title(text: str) -> None:
+    print(f"\n{text}", flush=True)
+
+
+def show(name: str, value: float | str, unit: str = "", limit: float | None = None, note: str = "") -> None:
+    """Print one figure; a limit is something to stay below."""
+    shown = value if isinstance(value, str) else f"{value:,.{0 if abs(value) >= 1000 else 2}f}"
+    of = "" if limit is None or isinstance(value, str) else f"{value / limit:.2f} of the limit of {limit:g} {unit}"
+    print(f"  {name:<44}{shown:>10} {unit:<5} {', '.join(filter(None, [of, note]))}".rstrip(), flush=True)
+
+
+def spread(values: Sequence[float]) -> str:
+    """Return how far several measurements of one thing lie apart."""
+    return f"median of {len(values)}, {min(values):.2f} to {max(values):.2f}"
+
+
+def middle(values: Sequence[float]) -> float:
+    return median(values)
+
+
+def rss_mb(pid: int | str = "self") -> float:
+    """Return a process's resident memory in MB (10^6 bytes)."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    return pages * PAGE_BYTES / 1e6
+
+
+def cpu_ms(pid: int) -> float:
+    """Return the CPU time of a process's living threads since they began, by the scheduler's own account."""
+    schedules = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(schedule.read_text(encoding="ascii").split()[0]) for schedule in schedules) / 1e6
+
+
+def load() -> str:
+    return "load average " + " ".join(f"{value:.2f}" for value in os.getloadavg())

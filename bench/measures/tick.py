@@ -1,0 +1,178 @@
+"""The CPU time of a tick: the whole loop, spool and delivery of an agent in simulated time, with the real nvidia-ml-py.
+
+A process of its own, started by bench_agent.py on a simulated driver; prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from measures.simulated import FileClock, MeteredDriver
+
+from gpu_usage_audit.agent.board import Board, SpoolFigures
+from gpu_usage_audit.agent.logs import Changes, open_log
+from gpu_usage_audit.agent.loop import Loop, Schedule
+from gpu_usage_audit.agent.notify import Notifier
+from gpu_usage_audit.agent.outbox import Outbox
+from gpu_usage_audit.agent.sampler import Health, Sampler
+from gpu_usage_audit.agent.sender import Sender
+from gpu_usage_audit.agent.watcher import Watcher
+from gpu_usage_audit.cli.owners import owners_of
+from gpu_usage_audit.core.tick import Origin, Source
+from gpu_usage_audit.identity.process import ProcessIdentity
+from gpu_usage_audit.nvml.reader import NvmlReader
+from gpu_usage_audit.otlp.encode import encode
+from gpu_usage_audit.procfs.reader import ProcFs
+from gpu_usage_audit.spool.queue import Spool
+
+WARM_UP, BLOCK = 10, 20
+
+
+class Told(Watcher):
+    """Says when a delivery came to an end, either way."""
+
+    def __init__(self, clock: FileClock, log: Path, destination: str, spool: Spool, interval_ms: int) -> None:
+        def figures() -> SpoolFigures:
+            now = spool.figures()
+            return SpoolFigures(ticks=now.ticks, bytes=now.bytes)
+
+        super().__init__(
+            board=Board(
+                pid=os.getpid(),
+                version="0",
+                host="bench",
+                started_ms=clock.wall_ms(),
+                interval_ms=interval_ms,
+                destinations=[(destination, "")],
+                clock=clock,
+                spool=figures,
+            ),
+            changes=Changes(open_log(log)),
+            notifier=Notifier({}),
+            also_alive=lambda: None,
+        )
+        self.done = threading.Event()
+        self.trouble: str | None = None
+
+    def delivered(self, destination: str, *, ticks: int, refused: int = 0) -> None:
+        super().delivered(destination, ticks=ticks, refused=refused)
+        self.done.set()
+
+    def failed(self, destination: str, message: str) -> None:
+        super().failed(destination, message)
+        self.trouble = message
+        self.done.set()
+
+
+class OnFoot:
+    """An agent's loop that waits by moving the clock; with an endpoint each tick is delivered before the next."""
+
+    def __init__(self, held: ExitStack, clock_file: Path, interval_ms: int, endpoint: str | None) -> None:
+        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="gua-bench-")))
+        self.clock, self.driver = FileClock(clock_file), MeteredDriver()
+        destination = "otlp" if endpoint else "store"
+        spool = held.enter_context(Spool(folder / "spool.db", destinations=[destination]))
+        self.told = Told(self.clock, folder / "log", destination, spool, interval_ms)
+        cards = NvmlReader(self.clock, self.driver)
+        held.callback(cards.close)
+        self._sender = None if endpoint is None else _sender(folder / "spool.db", endpoint, self.told)
+        self._loop = self._made(cards, spool, interval_ms)
+        self._left = 0
+
+    def run(self, ticks: int) -> None:
+        """Make some ticks, with every drain between them."""
+        self._left = ticks
+        self._loop.run()
+
+    def start(self) -> None:
+        if self._sender is not None:
+            self._sender.start()
+        self._loop.first()
+
+    def spent_ns(self) -> tuple[int, int, int]:
+        """Return the CPU time of this process, of NVML's calls, and of moving the clock."""
+        return time.process_time_ns(), self.driver.spent_ns, self.clock.spent_ns
+
+    def _made(self, cards: NvmlReader, spool: Spool, interval_ms: int) -> Loop:
+        def health() -> Health:
+            now = spool.figures()
+            return Health(spool_ticks=now.ticks, spool_bytes=now.bytes, dropped_ticks=now.dropped)
+
+        def wait(seconds: float) -> bool:
+            self.clock.advance(round(seconds * 1000))
+            return seconds == 0 and self._left <= 1
+
+        procfs = ProcFs()
+        return Loop(
+            sampler=Sampler(
+                cards=cards,
+                processes=ProcessIdentity(
+                    procfs, owners_of(procfs), boot_time_ms=1, monotonic=lambda: self.clock.monotonic_ms() / 1000
+                ),
+                clock=self.clock,
+                origin=Origin(host="bench", source=Source.AGENT, interval_ms=interval_ms),
+                initial_pid_namespace=True,
+            ),
+            cards=cards,
+            outbox=Outbox(spool),
+            clock=self.clock,
+            schedule=Schedule(interval_ms=interval_ms, phase_ms=0),
+            encode=encode,
+            wait=wait,
+            watcher=self.told,
+            health=health,
+            on_tick=self._ticked,
+        )
+
+    def _ticked(self) -> None:
+        self._left -= 1
+        if self._sender is not None:
+            self.told.done.clear()
+            self._sender.wake()
+            if not self.told.done.wait(30) or self.told.trouble:
+                sys.exit(f"not delivered: {self.told.trouble}")
+
+
+def _sender(spool: Path, endpoint: str, told: Told) -> Sender:
+    from gpu_usage_audit.otlp.send import open_endpoint  # noqa: PLC0415 - as the agent does: only with an endpoint
+
+    return Sender(
+        "otlp",
+        queue=lambda: Spool(spool, destinations=None),
+        landing=lambda: closing(open_endpoint(endpoint, environ=os.environ, patience_seconds=0)),
+        watcher=told,
+        ticks_per_second=1e9,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("clock", type=Path)
+    parser.add_argument("--ticks", type=int, default=100)
+    parser.add_argument("--interval-ms", type=int, default=30_000)
+    parser.add_argument("--endpoint")
+    options = parser.parse_args()
+    with ExitStack() as held:
+        agent = OnFoot(held, options.clock, options.interval_ms, options.endpoint)
+        agent.start()
+        agent.run(WARM_UP)
+        blocks, calls = [], agent.driver.calls
+        for _ in range(max(1, options.ticks // BLOCK)):
+            before = agent.spent_ns()
+            agent.run(BLOCK)
+            whole, nvml, moving = ((b - a) / BLOCK / 1e6 for a, b in zip(before, agent.spent_ns(), strict=True))
+            blocks.append({"ours_ms": whole - nvml - moving, "nvml_ms": nvml})
+        ticks = BLOCK * len(blocks)
+        sys.stdout.write(json.dumps({"blocks": blocks, "calls": (agent.driver.calls - calls) / ticks}))
+
+
+if __name__ == "__main__":
+    main()
