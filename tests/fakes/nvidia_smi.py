@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -46,10 +46,18 @@ def install(folder: Path) -> Path:
     return folder
 
 
+def _handles() -> Iterator[tuple[int, Any]]:
+    """Yield the cards that are there; a lost one has no row."""
+    for index in range(pynvml.nvmlDeviceGetCount()):
+        try:
+            yield index, pynvml.nvmlDeviceGetHandleByIndex(index)
+        except pynvml.NVMLError:
+            continue
+
+
 def _cards(fields: Sequence[str]) -> list[list[tuple[object, str]]]:
     found = []
-    for index in range(pynvml.nvmlDeviceGetCount()):
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    for index, handle in _handles():
         found.append([(index, "") if name == "index" else _cell(name, handle) for name in fields])
     return found
 
@@ -64,9 +72,12 @@ def _cell(name: str, handle: Any) -> tuple[object, str]:  # noqa: ANN401 - as ab
 
 def _apps(fields: Sequence[str]) -> list[list[tuple[object, str]]]:
     found = []
-    for index in range(pynvml.nvmlDeviceGetCount()):
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        for process in pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle):
+    for _, handle in _handles():
+        try:
+            processes = pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
+        except pynvml.NVMLError:
+            continue
+        for process in processes:
             memory = process.usedGpuMemory
             cells: Mapping[str, tuple[object, str]] = {
                 "timestamp": (CARD["timestamp"][1](handle), ""),

@@ -18,6 +18,7 @@ import contextlib
 import ctypes
 import functools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -169,7 +170,12 @@ class SmiRecording:
         """Append what nvidia-smi says now, the header only at first."""
         for path, query in self._files.items():
             done = subprocess.run(
-                ["nvidia-smi", query, "--format=csv"], capture_output=True, text=True, timeout=120, check=False
+                ["nvidia-smi", query, "--format=csv"],
+                env={**os.environ, "TZ": "UTC"},  # it prints local times, without an offset
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
             )
             assert done.returncode == 0, f"nvidia-smi: {done.returncode}\n{done.stdout}{done.stderr}"
             header, *rows = done.stdout.splitlines()
