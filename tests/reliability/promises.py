@@ -23,13 +23,24 @@ def assert_time_is_told_once(ticks: Sequence[Tick], began_ms: int) -> None:
 
 
 def assert_none_is_missing(ticks: Sequence[Tick], interval_ms: int = INTERVAL_MS) -> None:
-    """Hold the ticks to the grid: one in each interval, each covering all of the time since the one before."""
+    """Hold the ticks of one process, from its start to its stop: one for each point of the grid, and no time between.
+
+    The first tick and the last, which is made at the stop, are on no point of the grid.
+    """
+    for before, after in pairwise(ticks[1:-1]):
+        assert round((due_ms(after) - due_ms(before)) / interval_ms) == 1, [due_ms(tick) for tick in ticks]
     for before, after in pairwise(ticks):
-        apart_ms = after.ts_ms - before.ts_ms
-        assert apart_ms < 1.9 * interval_ms, f"{apart_ms} ms between two ticks"
         for card in after.cards:
+            hole_ms = after.ts_ms - card.duration_ms - before.ts_ms
             # Two clocks that are read in turn may differ by a millisecond.
-            assert apart_ms - card.duration_ms <= 2, f"{apart_ms - card.duration_ms} ms that no tick covers"
+            assert hole_ms <= 2, f"{hole_ms} ms that no tick covers"
+
+
+def due_ms(tick: Tick) -> float:
+    """Return when a tick was due (Unix ms), to a few milliseconds: it is told late, and when it is done."""
+    assert tick.agent is not None
+    late_s = (tick.agent.tick_lateness_seconds or 0) + (tick.agent.tick_duration_seconds or 0)
+    return tick.ts_ms - 1000 * late_s
 
 
 def states(tick: Tick) -> list[str]:

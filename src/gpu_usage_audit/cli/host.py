@@ -27,7 +27,7 @@ from gpu_usage_audit.procfs.reader import ProcFs
 
 _CALL_LIMIT_SECONDS: Final = 5.0
 # A reading that waits for a hung call longer than an interval would cost the other cards a tick.
-_CALL_LIMIT_OF_INTERVAL: Final = 0.9
+_CALL_LIMIT_OF_INTERVAL: Final = 0.8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
