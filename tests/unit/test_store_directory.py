@@ -176,3 +176,22 @@ def test_an_older_engine_does_not_open_what_a_newer_one_wrote(stamped: str, runn
         check_engine(Path("/s"), stamped=stamped, running=running)
     assert f"written by engine {stamped}, this is {running}" in str(refused.value)
     assert "pip install -U chdb-core" in str(refused.value)
+
+
+def test_links_that_somebody_planted_lead_to_nothing(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("kept")
+    planted = tmp_path / "store"
+    planted.mkdir()
+    (planted / "gua-store.json").write_text('{"engine": "26.9.1.1"}')
+    (planted / "gua-store.json.new").symlink_to(precious)
+    (planted / "lock").symlink_to(precious)
+    with pytest.raises(UnavailableError, match="cannot be used"):
+        StoreDirectory(planted).hold()
+    (planted / "lock").unlink()
+    directory = StoreDirectory(planted)
+    directory.hold()
+    directory.stamp("26.9.2.1")
+    directory.release()
+    assert directory.stamped_engine() == "26.9.2.1"
+    assert precious.read_text() == "kept"

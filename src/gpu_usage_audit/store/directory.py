@@ -48,7 +48,8 @@ class StoreDirectory:
         """
         try:
             self._make()
-            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            # Not through a link: what it leads to would be emptied, and the directory may be another user's.
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             msg = (
                 f"the store {self.path} cannot be used ({error.strerror}): give a directory you may write, with --store"
@@ -95,7 +96,8 @@ class StoreDirectory:
     def stamp(self, engine: str) -> None:
         """Note the engine's version, durably, before it writes anything."""
         new = self.path / f"{_STAMP}.new"
-        with new.open("w", encoding="utf-8") as file:
+        new.unlink(missing_ok=True)  # of a process that was killed, or a link
+        with new.open("x", encoding="utf-8") as file:
             json.dump({"engine": engine}, file)
             file.flush()
             os.fsync(file.fileno())
