@@ -282,7 +282,7 @@ def ticks_of(body: bytes) -> list[Tick]:
 def test_a_spool_that_is_removed_under_the_running_agent_loses_nothing(agent: Agent, what: str) -> None:
     began = wall_ms()
     agent.start()
-    agent.wait_for_ticks(4)
+    before = agent.wait_for_ticks(4)
     gone = [path for path in agent.home.glob("spool.db*") if what in ("everything", path.name)]
     assert gone
     for path in gone:
@@ -292,6 +292,7 @@ def test_a_spool_that_is_removed_under_the_running_agent_loses_nothing(agent: Ag
     status = agent.status()
     agent.stop()
     ticks = agent.ticks()
+    assert ticks[: len(before)] == before
     assert_none_is_missing(ticks)
     assert_time_is_told_once(ticks, began)
     assert status["ticks"]["skipped"] == {}
