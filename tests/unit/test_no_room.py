@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final
 
 import pytest
 
 from fakes.clock import FakeClock
 from fakes.nvml import Card, FakeDriver
-from gpu_usage_audit.core.tick import ReadError
+from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.identity.owner import Owners
 from gpu_usage_audit.nvml.reader import NvmlReader
 
 Crowding = Callable[[bool], None]
-NO_THREAD: Final = ReadError(call="pthread_create", code="EAGAIN")
 
 
 @pytest.fixture
@@ -41,15 +39,11 @@ def test_a_name_that_nobody_can_look_up_now_is_unknown_and_looked_up_later(crowd
     assert names.name(1000) == "alice"
 
 
-def test_a_card_without_a_thread_is_unknown_and_the_others_are_read(crowded: Crowding) -> None:
-    driver = FakeDriver(Card("GPU-a"))
-    reader = NvmlReader(FakeClock(), driver)
-    reader.read()
-    driver.cards.append(Card("GPU-b"))
+def test_without_a_thread_no_card_is_read_and_later_all_of_them(crowded: Crowding) -> None:
+    reader = NvmlReader(FakeClock(), FakeDriver(Card("GPU-a"), Card("GPU-b")))
     crowded(True)  # noqa: FBT003 - a switch
-    cards, errors = reader.read()
-    assert [card.reading.uuid for card in cards] == ["GPU-a"]
-    assert errors == [NO_THREAD]
+    with pytest.raises(UnavailableError, match="cannot read the GPUs"):
+        reader.read()
     reader.drain()
     crowded(False)  # noqa: FBT003 - a switch
     cards, errors = reader.read()
