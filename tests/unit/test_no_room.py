@@ -10,6 +10,7 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.nvml import Card, FakeDriver
 from gpu_usage_audit.core.errors import UnavailableError
+from gpu_usage_audit.core.tick import ReadError
 from gpu_usage_audit.identity.owner import Owners
 from gpu_usage_audit.nvml.reader import NvmlReader
 
@@ -49,4 +50,35 @@ def test_without_a_thread_no_card_is_read_and_later_all_of_them(crowded: Crowdin
     cards, errors = reader.read()
     assert [card.reading.uuid for card in cards] == ["GPU-a", "GPU-b"]
     assert errors == []
+    reader.close()
+
+
+def test_cards_that_answer_are_read_by_the_thread_that_is_there(crowded: Crowding) -> None:
+    driver = FakeDriver(Card("GPU-a"))
+    reader = NvmlReader(FakeClock(), driver)
+    reader.read()
+    driver.cards.append(Card("GPU-b"))
+    crowded(True)  # noqa: FBT003 - a switch
+    cards, errors = reader.read()
+    assert [(card.reading.uuid, card.reading.failed) for card in cards] == [("GPU-a", False), ("GPU-b", False)]
+    assert errors == []
+    reader.close()
+
+
+def test_a_card_for_which_there_is_no_thread_is_unknown_until_there_is_one(crowded: Crowding) -> None:
+    hang = threading.Event()
+    bad = Card("GPU-a")
+    driver = FakeDriver(bad, Card("GPU-b"))
+    reader = NvmlReader(FakeClock(), driver, call_limit_seconds=0.3)
+    reader.read()
+    bad.hangs["nvmlDeviceGetPowerUsage"] = hang
+    crowded(True)  # noqa: FBT003 - a switch
+    for _ in range(2):
+        cards, errors = reader.read()
+        assert [card.reading.failed for card in cards] == [None, None]
+        assert set(errors) >= {ReadError(call="nvmlDeviceGetPowerUsage", code="NO_ANSWER", uuid="GPU-a")}
+        assert {error.call for error in errors} <= {"nvmlDeviceGetPowerUsage", "pthread_create"}
+    crowded(False)  # noqa: FBT003 - a switch
+    assert [card.reading.failed for card in reader.read()[0]] == [None, False]
+    hang.set()
     reader.close()

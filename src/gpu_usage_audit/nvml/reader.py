@@ -39,10 +39,10 @@ _CLOSE_SECONDS: Final = 0.4
 class NvmlReader:
     """Reads every card; one that fails or hangs does not hide the others, nor hold them up.
 
-    Each card has a thread of its own, the driver as a whole another; a reading waits ``call_limit_seconds``
-    for all of them together. Without persistence mode a card's first call takes seconds, so that the first
-    reading waits ``start_limit_seconds`` for the driver, and as long for the cards. A card that has not
-    answered by then is told as unknown, with the call that hangs as NO_ANSWER, at every reading until the
+    Cards are asked in threads, one after the other and, once one is slow, beside each other; a reading waits
+    ``call_limit_seconds`` for all of them together. Without persistence mode a card's first call takes seconds,
+    so that the first reading waits ``start_limit_seconds`` for the driver, and as long for the cards. A card that
+    has not answered by then is told as unknown, with the call that hangs as NO_ANSWER, at every reading until the
     call comes back; its late answer is thrown away.
 
     Once ``stopping`` says that the program was asked to stop, no call is waited for longer than a second.
@@ -109,7 +109,6 @@ class NvmlReader:
             self._session.close(time.monotonic() + _CLOSE_SECONDS, self._slots.take_gpms())
         # Else a thread is inside the driver, which may not be released under it: the end of the process does it.
         self._slots.leave()
-        self._session.leave()
         self._session, self._slots = self._closed()
         self._backoff.good()
         self._seen = False

@@ -21,7 +21,7 @@ class Session:
     def __init__(self, driver: Driver, watch: Watch) -> None:
         self._driver = driver
         self._watch = watch
-        self._worker = watch.worker("nvml driver")
+        self._lane = watch.lane()
         self._held = False
         self._late: Callable[[], None] | None = None
         self.usable = False
@@ -102,7 +102,7 @@ class Session:
         self._busy(until)
 
     def _poll(self) -> None:
-        if self._late is not None and not self._worker.busy:
+        if self._late is not None and not self._lane.busy:
             late, self._late = self._late, None
             late()
 
@@ -112,10 +112,6 @@ class Session:
             calls = Calls(self._driver)
             self._do(Ticket(calls, lambda: self._release(calls, gpms)), lambda: None, until)
         self.usable = self._held = False
-
-    def leave(self) -> None:
-        """Let the thread end."""
-        self._worker.stop()
 
     def _release(self, calls: Calls, gpms: Iterable[Gpm]) -> None:
         try:
@@ -129,11 +125,11 @@ class Session:
 
     def _busy(self, until: float) -> bool:
         """Wait for the call under way, if it was not waited for in vain before; return whether it is still there."""
-        ticket = self._worker.ticket
-        if ticket is not None and self._worker.busy:
+        ticket = self._lane.ticket
+        if ticket is not None and self._lane.busy:
             if not ticket.hung:
                 self._watch.wait([ticket], until)
-            if self._worker.busy:
+            if self._lane.busy:
                 ticket.hung = True
                 self.failure, self.code = ticket.no_answer(), None
                 return True
@@ -142,9 +138,9 @@ class Session:
 
     def _do(self, ticket: Ticket, after: Callable[[], None], until: float) -> None:
         self._late = after
-        self._worker.submit(ticket)
+        self._lane.submit(ticket)
         self._watch.wait([ticket], until)
-        if self._worker.busy:
+        if self._lane.busy:
             self.failure, self.code = ticket.no_answer(), None
         else:
             self._poll()

@@ -11,17 +11,17 @@ from gpu_usage_audit.nvml.driver import Driver, Handle
 from gpu_usage_audit.nvml.gpm import Gpm
 from gpu_usage_audit.nvml.known import KnownCard
 from gpu_usage_audit.nvml.visit import Visit, drain
-from gpu_usage_audit.nvml.watch import Ticket, Watch, Worker
+from gpu_usage_audit.nvml.watch import Lane, Ticket, Watch
 
 Found = dict[str, Sequence[RawCard]]
 
 
 class _Slot:
-    """An index of the driver: its thread, and the card that was there last."""
+    """An index of the driver: its lane, and the card that was there last."""
 
-    def __init__(self, index: int, worker: Worker) -> None:
+    def __init__(self, index: int, lane: Lane) -> None:
         self.index = index
-        self.worker = worker
+        self.lane = lane
         self.handle: Handle | None = None
         self.known: KnownCard | None = None
         self.visit: Visit | None = None
@@ -37,7 +37,7 @@ class Slots:
         self._slots: list[_Slot] = []
         self._known: dict[str, KnownCard] = {}
         self._forgotten: list[Gpm] = []
-        self._leaving: list[Worker] = []
+        self._leaving: list[Lane] = []
 
     @property
     def known(self) -> bool:
@@ -52,8 +52,8 @@ class Slots:
     @property
     def idle(self) -> bool:
         """Whether no thread is inside a call: only then may the driver be released."""
-        self._leaving = [worker for worker in self._leaving if worker.busy]
-        return not self._leaving and not any(slot.worker.busy for slot in self._slots)
+        self._leaving = [lane for lane in self._leaving if lane.busy]
+        return not self._leaving and not any(slot.lane.busy for slot in self._slots)
 
     def take_gpms(self) -> list[Gpm]:
         """Return what is to be freed before the driver is released, and forget what belongs to no card any more."""
@@ -64,12 +64,10 @@ class Slots:
         """Follow the driver's number of cards; with another number every index may mean another card."""
         if count == len(self._slots):
             return
-        for slot in self._slots[count:]:
-            slot.worker.stop()
-            self._leaving.append(slot.worker)
+        self._leaving += [slot.lane for slot in self._slots[count:]]
         del self._slots[count:]
         for index in range(len(self._slots), count):
-            self._slots.append(_Slot(index, self._watch.worker(f"nvml card {index}")))
+            self._slots.append(_Slot(index, self._watch.lane()))
         self.forget_handles()
 
     def forget_handles(self) -> None:
@@ -87,14 +85,14 @@ class Slots:
         waiting = [slot for slot in self._slots if slot.known is None or slot.known.uuid not in found]
         # Once; again for those whose drain had to end first; and again for those whose index means another card.
         for _ in range(3):
-            asked = [slot for slot in waiting if not slot.worker.busy]
+            asked = [slot for slot in waiting if not slot.lane.busy]
             for slot in asked:
                 self._submit(slot, version)
             self.wait(until)
-            waiting = [slot for slot in waiting if slot not in asked or slot.worker.busy]
+            waiting = [slot for slot in waiting if slot not in asked or slot.lane.busy]
             moved = []
             for slot in asked:
-                visit, ticket = slot.visit, slot.worker.ticket
+                visit, ticket = slot.visit, slot.lane.ticket
                 if slot in waiting or visit is None or ticket is None:
                     continue
                 errors += ticket.calls.errors
@@ -106,7 +104,7 @@ class Slots:
             if moved:
                 self.forget_handles()
                 waiting += moved
-            if all(slot.worker.busy for slot in waiting):
+            if all(slot.lane.busy for slot in waiting):
                 break
         errors += self._given_up(waiting)
         return [*errors, *self._drained(errors)], gone
@@ -115,8 +113,8 @@ class Slots:
         """Return the call that hangs for each slot that has not answered; it is not waited for again."""
         errors: list[ReadError] = []
         for slot in waiting:
-            ticket = slot.worker.ticket
-            if ticket is not None and slot.worker.busy:
+            ticket = slot.lane.ticket
+            if ticket is not None and slot.lane.busy:
                 ticket.hung = True
                 errors.append(ticket.no_answer())
                 if slot.known is None and slot.visit is not None:
@@ -140,29 +138,28 @@ class Slots:
         tickets = []
         for slot in self._slots:
             handle, known = slot.handle, slot.known
-            if handle is None or known is None or slot.worker.busy or known.partitioned:
+            if handle is None or known is None or slot.lane.busy or known.partitioned:
                 continue
             ticket = self._drain_ticket(handle, known)
             slot.visit = None
-            slot.worker.submit(ticket)
+            slot.lane.submit(ticket)
             tickets.append(ticket)
         self._watch.wait(tickets, until)
 
     def wait(self, until: float) -> None:
         """Wait for the calls under way, those that hung before apart."""
-        tickets = [slot.worker.ticket for slot in self._slots if slot.worker.ticket is not None]
+        tickets = [slot.lane.ticket for slot in self._slots if slot.lane.ticket is not None]
         self._watch.wait([ticket for ticket in tickets if not ticket.hung], until)
 
     def leave(self) -> None:
         """Let the threads end."""
-        for slot in self._slots:
-            slot.worker.stop()
+        self._watch.close()
 
     def _submit(self, slot: _Slot, version: str | None) -> None:
         visit = Visit(slot.index, slot.handle, slot.known, version)
         calls = Calls(self._driver, None if slot.known is None else slot.known.uuid)
         slot.visit = visit
-        slot.worker.submit(Ticket(calls, lambda: visit.run(self._driver, calls, self._know)))
+        slot.lane.submit(Ticket(calls, lambda: visit.run(self._driver, calls, self._know)))
 
     def _drain_ticket(self, handle: Handle, known: KnownCard) -> Ticket:
         calls = Calls(self._driver, known.uuid)
@@ -187,7 +184,7 @@ class Slots:
         """Return what the drains met since the last reading and this one did not."""
         met: list[ReadError] = []
         for slot in self._slots:
-            if slot.known is not None and not slot.worker.busy:
+            if slot.known is not None and not slot.lane.busy:
                 met += [error for error in slot.known.drained if error not in errors]
                 slot.known.drained.clear()
         return met
