@@ -52,13 +52,13 @@ def follow(known: Mapping[str, Standing], tick: Tick, rules: Rules) -> dict[str,
     A hole of more than two intervals before the tick's span, or a span that reaches back over the last one
     (the clock was set back), ends what is known of a card's stretch.
     """
+    now = {card.uuid: _standing(known.get(card.uuid), card, tick, rules) for card in tick.cards}
     after = {
         uuid: replace(standing, missed=standing.missed + 1)
         for uuid, standing in known.items()
-        if standing.missed + 1 < MISSED_TICKS
+        if uuid not in now and standing.missed + 1 < MISSED_TICKS
     }
-    after.update((card.uuid, _standing(known.get(card.uuid), card, tick, rules)) for card in tick.cards)
-    return after
+    return after | now
 
 
 def _standing(before: Standing | None, card: CardReading, tick: Tick, rules: Rules) -> Standing:

@@ -40,7 +40,7 @@ def attribute(card: CardReading) -> CardReading:
     whatever the order of the driver's list. Without a counted process nobody gets anything. Never raises.
     """
     by_holder: defaultdict[Holder, list[int]] = defaultdict(list)
-    for position in sorted(range(len(card.processes)), key=lambda at: _order(card.processes[at])):
+    for _, _, position in sorted((*_order(process), at) for at, process in enumerate(card.processes)):
         process = card.processes[position]
         if process.type is not ProcessType.IGNORED:
             by_holder[holder(process)].append(position)

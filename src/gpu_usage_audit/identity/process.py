@@ -24,7 +24,6 @@ DEFAULT_IGNORED: Final = (
 )
 # TASK_COMM_LEN less the final zero: the kernel keeps no more of a name.
 _COMM_BYTES: Final = 15
-_TYPES: Final = (("mps", ProcessType.MPS), ("compute", ProcessType.COMPUTE), ("graphics", ProcessType.GRAPHICS))
 
 
 class ProcessIdentity:
@@ -86,7 +85,9 @@ class ProcessIdentity:
 
 def process_type(lists: frozenset[str]) -> ProcessType:
     """Return the one type of a process that may stand on several lists: MPS before compute before graphics."""
-    return next((kind for name, kind in _TYPES if name in lists), ProcessType.COMPUTE)
+    if "mps" in lists:
+        return ProcessType.MPS
+    return ProcessType.GRAPHICS if "graphics" in lists and "compute" not in lists else ProcessType.COMPUTE
 
 
 def _comm(name: str) -> str:

@@ -34,14 +34,16 @@ _integer_since = struct.Struct("<BQBQBq").pack
 
 def varint(number: int) -> bytes:
     """Return a non-negative number as a base-128 varint."""
-    if number < 0x80:
-        return bytes((number,))
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
         number >>= 7
     out.append(number)
     return bytes(out)
+
+
+# A point's length is one of a few hundred.
+_length = lru_cache(maxsize=1024)(varint)
 
 
 def field(tag: int, payload: bytes) -> bytes:
@@ -103,4 +105,4 @@ def point(value: float, time_ns: int, start_ns: int | None, attributes: bytes) -
         body = _double(_FIXED64_TIME, time_ns, _AS_DOUBLE, value)
     else:
         body = _double_since(_FIXED64_START, start_ns, _FIXED64_TIME, time_ns, _AS_DOUBLE, value)
-    return b"\x0a%b%b%b" % (varint(len(body) + len(attributes)), body, attributes)
+    return b"\x0a%b%b%b" % (_length(len(body) + len(attributes)), body, attributes)
