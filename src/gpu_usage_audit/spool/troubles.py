@@ -89,7 +89,7 @@ def translated(path: Path) -> Iterator[None]:
 def _translated(path: Path, error: sqlite3.Error) -> UnavailableError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
-        return UnavailableError(f"the disk of the spool {path} is full: free some space; nothing of this was kept")
+        return UnavailableError(f"the disk of the spool {path} is full: free some space")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return TransientError(
             f"the spool {path} is in use by another process: stop that one, or give this one another spool"
