@@ -63,6 +63,18 @@ def test_a_second_agent_of_the_host_is_refused_and_told_which_one_runs(agent: Ag
     agent.stop()
 
 
+def test_a_second_agent_in_the_same_home_is_refused_also_where_no_other_lock_is_shared(agent: Agent) -> None:
+    agent.start()
+    ticks = len(agent.ticks())
+    other = Agent(agent.driver, agent.folder)  # another lock of the host, as in another network namespace
+    done = other.run("daemon", "--foreground", "--pid-file", str(agent.folder / "other.pid"))
+    assert done.returncode == 3
+    assert "another agent keeps its state in" in done.stderr
+    assert ticks
+    agent.stop()
+    assert_spans_never_overlap(agent.ticks())
+
+
 def test_a_single_tick_beside_the_agent_is_refused_as_it_would_count_time_twice(agent: Agent) -> None:
     agent.start()
     done = agent.run("daemon", "--once")

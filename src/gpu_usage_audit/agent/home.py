@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -107,6 +110,26 @@ def prepare_home(path: Path) -> Home:
         msg = f"the state directory {path} {fault}"
         raise UnavailableError(msg)
     return Home(path)
+
+
+@contextmanager
+def held(home: Home) -> Iterator[None]:
+    """Keep the directory for this agent alone while the block runs. Raises UnavailableError if another one has it.
+
+    The lock of the host and that of the PID file do this too, except where two agents have different network
+    namespaces and PID files. A file system without locks for directories (some NFS) is left at that.
+    """
+    descriptor = os.open(home.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                msg = f"another agent keeps its state in {home.path}: give this one a directory of its own, --state-dir"
+                raise UnavailableError(msg) from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def examine_home(path: Path) -> str | None:

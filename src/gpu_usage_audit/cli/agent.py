@@ -16,6 +16,7 @@ from gpu_usage_audit.agent.background import Ready
 from gpu_usage_audit.agent.board import Board, SpoolFigures
 from gpu_usage_audit.agent.grid import phase_ms
 from gpu_usage_audit.agent.home import Home
+from gpu_usage_audit.agent.home import held as home_held
 from gpu_usage_audit.agent.hostlock import HostLock
 from gpu_usage_audit.agent.logs import Changes, open_log
 from gpu_usage_audit.agent.loop import Loop, Schedule
@@ -78,6 +79,7 @@ def run(
         lock = HostLock.of(os.environ)
         lock.acquire()
         held.callback(lock.release)
+        held.enter_context(home_held(places.home))
         log = open_log(places.log_file)
         _hold_pid_file(held, places.pid_file, started_ms=started, version=version, supervised=notifier.supervised)
         spool = held.enter_context(
