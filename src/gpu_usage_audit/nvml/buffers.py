@@ -81,32 +81,35 @@ class SampleBuffer:
     def _keep(self, calls: Calls, rows: Sequence[tuple[int, float]]) -> None:
         # Stamps from a clock that went ahead of this one are left in the ring until their time has come.
         now_us = self._stamps.now_us()
-        fresh = [row for row in rows if self._since_us < row[0] <= now_us]
-        if not fresh:
-            return
-        times = [stamp_us for stamp_us, _ in fresh]
-        apart = list(map(sub, times, [self._since_us, *times]))
+        if rows[0][0] <= self._since_us or rows[-1][0] > now_us:
+            rows = [row for row in rows if self._since_us < row[0] <= now_us]
+            if not rows:
+                return
+        times = [stamp_us for stamp_us, _ in rows]
+        apart = list(map(sub, times, (self._since_us, *times)))
         self._learn_period(apart if self._since_us else apart[1:])
-        if self._since_us and max(apart) <= min(_LONGEST_PERIOD_US, self._period_us * _JITTER):
-            # A tick's span begins within its first sample, and so that one stays by itself.
-            alone = 0 if self._begun else 1
-            self._one_by_one(calls, fresh[:alone])
-            self._as_one(calls, fresh[alone:], apart[alone:])
+        if not self._since_us or max(apart) > min(_LONGEST_PERIOD_US, self._period_us * _JITTER):
+            self._one_by_one(calls, rows)
+        elif self._begun:
+            self._as_one(calls, rows, apart)
         else:
-            self._one_by_one(calls, fresh)
+            # A tick's span begins within its first sample, and so that one stays by itself.
+            self._one_by_one(calls, rows[:1])
+            self._as_one(calls, rows[1:], apart[1:])
         self._begun = True
 
     def _as_one(self, calls: Calls, fresh: Sequence[tuple[int, float]], apart: Sequence[int]) -> None:
         """Keep samples that follow each other as one, with what each of them weighs."""
-        percents = [percent for _, percent in fresh]
         if not fresh:
             return
-        mean = sum(map(mul, percents, apart)) / sum(apart)
-        if not (min(percents) >= 0 and max(percents) <= 100 and mean >= 0):  # nor a NaN
+        percents = [percent for _, percent in fresh]
+        until_us, largest = fresh[-1][0], max(percents)
+        mean = sum(map(mul, percents, apart)) / (until_us - self._since_us)
+        if not (min(percents) >= 0 and largest <= 100 and mean >= 0):  # nor a NaN
             self._one_by_one(calls, fresh)
             return
-        self._add(self._since_us, fresh[-1][0], mean / 100, max(percents) / 100)
-        self._since_us = fresh[-1][0]
+        self._add(self._since_us, until_us, mean / 100, largest / 100)
+        self._since_us = until_us
 
     def _one_by_one(self, calls: Calls, fresh: Sequence[tuple[int, float]]) -> None:
         follows_within_us = self._period_us * _JITTER

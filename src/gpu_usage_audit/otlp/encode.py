@@ -140,7 +140,7 @@ def _add_card(points: _Points, card: CardReading) -> None:
 
 def _add_process(points: _Points, card: CardReading, process: ProcessReading, starts: _Starts) -> None:
     identity = _process_identity(card.uuid, process.pid, process.created_ms, process.owner, process.comm)
-    points.add(metrics.PROCESS_SAMPLE_DURATION, Form.MILLI.to_wire(card.duration_ms), starts, identity)
+    points.add(metrics.PROCESS_SAMPLE_DURATION, card.duration_ms / 1000, starts, identity)
     for field in fields.PROCESS_FIELDS:
         points.add(field.metric, field.form.to_wire(getattr(process, field.name)), starts, identity)
     points.add(metrics.PROCESS_INFO, 1, starts, identity + _process_info(*_process_facts(process)))
