@@ -9,7 +9,7 @@ from typing import Final
 
 from gpu_usage_audit.agent.spans import Outcome, Span, span
 from gpu_usage_audit.agent.utilization import cover
-from gpu_usage_audit.core.attribution import attribute
+from gpu_usage_audit.core.attribution import parts_of
 from gpu_usage_audit.core.ports import CardReader, Clock, Mark, ProcessFacts, RawCard
 from gpu_usage_audit.core.tick import (
     AgentReading,
@@ -109,18 +109,17 @@ class Sampler:
         slices, all_slices = raw.share
         reading = raw.reading
         used = cover(raw.samples, reading.utilization, start_ms=now.ts_ms - covered.duration_ms, end_ms=now.ts_ms)
-        return attribute(
-            replace(
-                reading,
-                duration_ms=covered.duration_ms,
-                gpu_time_ms=covered.duration_ms * slices // all_slices,
-                process_list=self._believed(reading.process_list),
-                utilization=used.mean,
-                utilization_max=used.largest,
-                utilization_coverage_ms=used.coverage_ms,
-                energy_mj=self._energy_spent(reading) if energy_known else None,
-                processes=tuple(self._processes.identify(process) for process in raw.processes),
-            )
+        gpu_time_ms = covered.duration_ms * slices // all_slices
+        return replace(
+            reading,
+            duration_ms=covered.duration_ms,
+            gpu_time_ms=gpu_time_ms,
+            process_list=self._believed(reading.process_list),
+            utilization=used.mean,
+            utilization_max=used.largest,
+            utilization_coverage_ms=used.coverage_ms,
+            energy_mj=self._energy_spent(reading) if energy_known else None,
+            processes=parts_of(gpu_time_ms, [self._processes.identify(process) for process in raw.processes]),
         )
 
     def _believed(self, listed: ProcessList) -> ProcessList:

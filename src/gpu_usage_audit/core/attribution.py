@@ -6,6 +6,7 @@ Applied once, when a tick is built; what stores and reports show are sums of the
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gpu_usage_audit.core.tick import CardReading, ProcessReading, ProcessType
@@ -32,26 +33,28 @@ def holder(process: ProcessReading) -> Holder:
 
 
 def attribute(card: CardReading) -> CardReading:
-    """Return the card with ``gpu_time_ms`` set on each of its processes.
+    """Return the card with ``gpu_time_ms`` set on each of its processes, as :func:`parts_of` has it. Never raises."""
+    return replace(card, processes=parts_of(card.gpu_time_ms, card.processes))
 
-    The counted processes' parts sum to ``card.gpu_time_ms`` exactly; ignored processes get ``None``.
+
+def parts_of(gpu_time_ms: int, processes: Sequence[ProcessReading]) -> tuple[ProcessReading, ...]:
+    """Return a card's processes, in their order, with ``gpu_time_ms`` set on each.
+
+    The counted processes' parts sum to the card's GPU time exactly; ignored processes get ``None``.
     Holders differ by at most 1 ms, as do the processes of one holder: a division's remainder goes, 1 ms
     each, to those with the smallest (pid, start), so that the same reading always gives the same parts
     whatever the order of the driver's list. Without a counted process nobody gets anything. Never raises.
     """
     by_holder: defaultdict[Holder, list[int]] = defaultdict(list)
-    for _, _, position in sorted((*_order(process), at) for at, process in enumerate(card.processes)):
-        process = card.processes[position]
+    for _, _, position in sorted((*_order(process), at) for at, process in enumerate(processes)):
+        process = processes[position]
         if process.type is not ProcessType.IGNORED:
             by_holder[holder(process)].append(position)
 
     parts: dict[int, int] = {}
-    for held_ms, positions in zip(_split(card.gpu_time_ms, len(by_holder)), by_holder.values(), strict=True):
+    for held_ms, positions in zip(_split(gpu_time_ms, len(by_holder)), by_holder.values(), strict=True):
         parts.update(zip(positions, _split(held_ms, len(positions)), strict=True))
-    return replace(
-        card,
-        processes=tuple([_with_part(process, parts.get(position)) for position, process in enumerate(card.processes)]),
-    )
+    return tuple([_with_part(process, parts.get(position)) for position, process in enumerate(processes)])
 
 
 def _with_part(process: ProcessReading, gpu_time_ms: int | None) -> ProcessReading:

@@ -64,6 +64,7 @@ def version_of(text: str | None) -> tuple[int, ...]:
     return tuple(int(part) for part in match.group().split(".")) if match else ()
 
 
+@lru_cache(maxsize=64)
 def distrusted(version: str | None, card: str | None, quirks: Sequence[Quirk] = QUIRKS) -> frozenset[Distrust]:
     """Return what is not believed of a card (its name) with this driver version; nothing where that is unknown."""
     numbers = version_of(version)

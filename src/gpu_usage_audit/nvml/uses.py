@@ -55,15 +55,18 @@ class UseBuffer:
         self._answered_ms = before_ms
         # An answer right after another has no weight, unless it is the interval's only one.
         window_ms = max(0 if self._windows_ms else 1, min(window_ms, _LONGEST_WINDOW_MS))
-        ratios: dict[int, list[float]] = {}
+        told: dict[int, tuple[float, int]] = {}
         for pid, _, percent in rows:
             value = ratio(percent)
             if value is None:
                 calls.note("nvmlDeviceGetProcessUtilization", "not a percentage")
+            elif pid in told:
+                total, times = told[pid]
+                told[pid] = total + value, times + 1
             else:
-                ratios.setdefault(pid, []).append(value)
-        for pid, values in ratios.items():
-            self._add(pid, sum(values) / len(values) * window_ms)
+                told[pid] = value, 1
+        for pid, (total, times) in told.items():
+            self._add(pid, total / times * window_ms)
         self._windows_ms += window_ms
 
     def take(self, listed: Collection[int]) -> Mapping[int, float | None]:
@@ -102,13 +105,13 @@ class UseBuffer:
         if rows == [] and not self._stamps.known:
             # On another clock than Unix time every use would lie before what was asked for: look at all.
             everything = calls.ask_with(_NOBODY, driver.nvmlDeviceGetProcessUtilization, handle, 0)
-            self._stamps.learn(max((stamp_us for _, stamp_us, _ in uses(everything or ())), default=0))
+            self._stamps.learn(_newest(uses(everything or ())))
             if self._stamps.known:
                 self._since_us = None
                 rows = self._ask_since(driver, calls, handle, self._from_us())
         if rows is None:
             return None
-        newest_us = max((stamp_us for _, stamp_us, _ in rows), default=self._stamps.now_us() - _FIRST_LOOK_US)
+        newest_us = _newest(rows) or self._stamps.now_us() - _FIRST_LOOK_US
         self._since_us = max(newest_us, self._since_us or 0)
         return rows
 
@@ -124,7 +127,12 @@ class UseBuffer:
         if answer is None:
             return None
         rows = uses(answer)
-        self._stamps.learn(max((stamp_us for _, stamp_us, _ in rows), default=0))
+        self._stamps.learn(_newest(rows))
         now_us = self._stamps.now_us()
         # The driver pads the answer with rows of zeros, and repeats rows that it told before.
         return [row for row in rows if row[0] > 0 and since_us < row[1] <= now_us]
+
+
+def _newest(rows: Sequence[Use]) -> int:
+    """Return the latest time stamp, 0 where there is none."""
+    return max([stamp_us for _, stamp_us, _ in rows], default=0)

@@ -21,10 +21,11 @@ _SUM_ENDINGS = {
     Kind.COUNTER: b"\x10\x02\x18\x01",
     Kind.AMOUNT: b"\x10\x02",
 }
+_GAUGES = tuple(metric.name for metric in metrics.CATALOGUE if metric.kind is Kind.GAUGE)
 _DELTAS = tuple(metric.name for metric in metrics.CATALOGUE if metric.kind is Kind.DELTA)
 _RUNNING = tuple(metric.name for metric in metrics.CATALOGUE if metric.kind in {Kind.COUNTER, Kind.AMOUNT})
-_Starts = dict[str, int | None]
-"""The start of a metric's points by its name, in ns; 0, which protobuf does not write, is ``None`` too."""
+_Starts = dict[str, bytes]
+"""What a metric's points begin with, by its name: start and time."""
 # Far more than eight cards have at a time; some 500 bytes each, as an agent of months meets very many.
 _MOST_PROCESSES = 2048
 
@@ -34,7 +35,6 @@ class _Points:
 
     def __init__(self, ts_ms: int, agent: AgentReading | None) -> None:
         self._ts_ms = ts_ms
-        self._time_ns = ts_ms * _NS_PER_MS
         self._agent_start_ns = None if agent is None else min(max(agent.started_ms, 0), ts_ms) * _NS_PER_MS
         self._of_metric: dict[str, list[bytes]] = {metric.name: [] for metric in metrics.CATALOGUE}
 
@@ -42,16 +42,23 @@ class _Points:
         """Return the start of each metric for a reading that covers ``duration_ms``."""
         start_ns = max(self._ts_ms - duration_ms, 0) * _NS_PER_MS
         running_ns = start_ns if self._agent_start_ns is None else self._agent_start_ns
-        return {**dict.fromkeys(_DELTAS, start_ns or None), **dict.fromkeys(_RUNNING, running_ns or None)}
+        return {
+            **dict.fromkeys(_GAUGES, self._from(None)),
+            **dict.fromkeys(_DELTAS, self._from(start_ns)),
+            **dict.fromkeys(_RUNNING, self._from(running_ns)),
+        }
 
     def of_agent(self) -> _Starts:
         """Return the agent's start for all kinds: it is told even if the agent has no sum to report."""
-        return dict.fromkeys(self._of_metric, self._agent_start_ns or None)
+        return dict.fromkeys(self._of_metric, self._from(self._agent_start_ns))
+
+    def _from(self, start_ns: int | None) -> bytes:
+        return wire.span(self._ts_ms * _NS_PER_MS, start_ns or None)  # protobuf does not write a zero
 
     def add(self, metric: Metric, value: float | None, starts: _Starts, attributes: bytes) -> None:
         if value is not None:
             name = metric.name
-            self._of_metric[name].append(wire.point(value, self._time_ns, starts.get(name), attributes))
+            self._of_metric[name].append(wire.point(value, starts[name], attributes))
 
     def to_metrics(self) -> bytes:
         """Return ``ScopeMetrics.metrics`` in the order of the catalogue."""

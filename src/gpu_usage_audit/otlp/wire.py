@@ -26,10 +26,10 @@ _AS_INT = 0x31  # NumberDataPoint.as_int = 6
 _POINT_ATTRIBUTES = 0x3A  # NumberDataPoint.attributes = 7
 RESOURCE_ATTRIBUTES = 0x0A  # Resource.attributes = 1
 
-_double = struct.Struct("<BQBd").pack
-_integer = struct.Struct("<BQBq").pack
-_double_since = struct.Struct("<BQBQBd").pack
-_integer_since = struct.Struct("<BQBQBq").pack
+_time = struct.Struct("<BQ").pack
+_start_and_time = struct.Struct("<BQBQ").pack
+_double = struct.Struct("<Bd").pack
+_integer = struct.Struct("<Bq").pack
 
 
 def varint(number: int) -> bytes:
@@ -40,10 +40,6 @@ def varint(number: int) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
-
-
-# A point's length is one of a few hundred.
-_length = lru_cache(maxsize=1024)(varint)
 
 
 def field(tag: int, payload: bytes) -> bytes:
@@ -94,15 +90,19 @@ def joined(pairs: Iterable[Attribute]) -> bytes:
     )
 
 
-def point(value: float, time_ns: int, start_ns: int | None, attributes: bytes) -> bytes:
+def span(time_ns: int, start_ns: int | None) -> bytes:
+    """Return what the points of one moment begin with: their start, if they have one, and their time."""
+    if start_ns is None:
+        return _time(_FIXED64_TIME, time_ns)
+    return _start_and_time(_FIXED64_START, start_ns, _FIXED64_TIME, time_ns)
+
+
+def point(value: float, span: bytes, attributes: bytes) -> bytes:
     """Return a NumberDataPoint as a field of its Gauge or Sum; an ``int`` is sent as such, also 0."""
-    if isinstance(value, int):
-        if start_ns is None:
-            body = _integer(_FIXED64_TIME, time_ns, _AS_INT, value)
-        else:
-            body = _integer_since(_FIXED64_START, start_ns, _FIXED64_TIME, time_ns, _AS_INT, value)
-    elif start_ns is None:
-        body = _double(_FIXED64_TIME, time_ns, _AS_DOUBLE, value)
-    else:
-        body = _double_since(_FIXED64_START, start_ns, _FIXED64_TIME, time_ns, _AS_DOUBLE, value)
-    return b"\x0a%b%b%b" % (_length(len(body) + len(attributes)), body, attributes)
+    number = _integer(_AS_INT, value) if isinstance(value, int) else _double(_AS_DOUBLE, value)
+    return b"".join((_point_head(len(span) + len(number) + len(attributes)), span, number, attributes))
+
+
+@lru_cache(maxsize=1024)  # a point's length is one of a few hundred
+def _point_head(length: int) -> bytes:
+    return b"\x0a" + varint(length)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 # include/linux/proc_ns.h: PROC_PID_INIT_INO, the same on every Linux host.
 INITIAL_PID_NAMESPACE: Final = "pid:[4026531836]"
@@ -13,8 +13,7 @@ _ALL_USERS: Final = 4_294_967_295
 _DEAD: Final = frozenset("ZXx")
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(NamedTuple):
     """``/proc/<pid>/stat``: the process's name, its start in clock ticks since boot, its state's letter."""
 
     comm: str
@@ -36,7 +35,7 @@ def parse_stat(text: str) -> Stat | None:
     if opened < 0 or closed < opened:
         return None
     last = _START_FIELD - _FIRST_FIELD_AFTER_COMM
-    fields = text[closed + 1 :].split(None, last + 1)
+    fields = text[closed + 2 :].split(" ", last + 1)
     try:
         return Stat(text[opened + 1 : closed], int(fields[last]), fields[0])
     except (IndexError, ValueError):
