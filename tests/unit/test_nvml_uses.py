@@ -34,10 +34,20 @@ class Bench:
 def test_windows_weigh_by_their_length_and_an_absent_process_was_idle() -> None:
     bench = Bench(1, 2)
     bench.read()
-    bench.window(5, p1=60)
-    bench.window(3, p1=100, p2=50)
-    bench.window(2)
-    assert bench.read() == {1: pytest.approx(0.6), 2: pytest.approx(0.15)}
+    bench.window(10, p1=60)
+    bench.window(8, p1=100, p2=50)
+    bench.window(7)
+    assert bench.read() == {1: pytest.approx(14 / 25), 2: pytest.approx(4 / 25)}
+
+
+def test_the_buffer_is_emptied_long_before_it_is_full_and_not_at_every_look() -> None:
+    bench = Bench(1)
+    bench.read()
+    bench.driver.asked.clear()
+    for _ in range(6):
+        bench.window(5, p1=10)
+    asked = [call for call, _ in bench.driver.asked if call == "nvmlDeviceGetProcessUtilization"]
+    assert len(asked) == 3
 
 
 def test_the_next_interval_starts_with_nothing() -> None:
@@ -52,9 +62,9 @@ def test_the_next_interval_starts_with_nothing() -> None:
 def test_a_new_process_counts_from_its_first_use_on() -> None:
     bench = Bench(1)
     bench.read()
-    bench.window(5, p1=50)
+    bench.window(10, p1=50)
     bench.card.compute.append(Process(2))
-    bench.window(5, p1=50, p2=80)
+    bench.window(10, p1=50, p2=80)
     assert bench.read() == {1: pytest.approx(0.5), 2: pytest.approx(0.8)}
 
 
@@ -79,13 +89,13 @@ def test_without_any_answer_utilization_is_unknown_and_never_zero() -> None:
 def test_the_answer_after_a_failed_one_tells_about_both_windows() -> None:
     bench = Bench(1)
     bench.read()
-    bench.window(5)
+    bench.window(8)
     bench.card.faults["nvmlDeviceGetProcessUtilization"] = NO_PERMISSION
-    bench.window(5)
+    bench.window(8)
     bench.card.faults.clear()
-    bench.window(5, p1=60)
-    # The last answer reaches back 10 s, to the last one that was good.
-    assert bench.read() == {1: pytest.approx(0.6 * 10 / 15, abs=0.001)}
+    bench.window(8, p1=60)
+    # The last answer reaches back 16 s, to the last one that was good.
+    assert bench.read() == {1: pytest.approx(0.6 * 16 / 24, abs=0.001)}
 
 
 def test_an_idle_card_is_asked_about_the_time_since_the_last_answer_only() -> None:
@@ -95,9 +105,9 @@ def test_an_idle_card_is_asked_about_the_time_since_the_last_answer_only() -> No
     bench.card.uses = []
     bench.window(60)
     bench.driver.asked.clear()
-    bench.window(5)
+    bench.window(10)
     asked = [since for call, since in bench.driver.asked if call == "nvmlDeviceGetProcessUtilization"]
-    assert asked == [(bench.clock.wall - 6000) * 1000]
+    assert asked == [(bench.clock.wall - 11_000) * 1000]
 
 
 def test_a_clock_that_was_set_back_does_not_make_everybody_idle() -> None:
@@ -105,7 +115,7 @@ def test_a_clock_that_was_set_back_does_not_make_everybody_idle() -> None:
     bench.card.uses = [Use(1, bench.clock.wall * 1000 - 5, 10)]
     bench.read()
     bench.clock.wall -= 3_600_000
-    bench.window(5, p1=70)
+    bench.window(10, p1=70)
     assert bench.read() == {1: pytest.approx(0.7, abs=0.001)}
 
 
@@ -128,5 +138,5 @@ def test_more_processes_than_are_told_apart_are_unknown_not_idle(monkeypatch: py
     monkeypatch.setattr(uses, "MOST_PROCESSES", 2)
     bench = Bench(1, 2, 3)
     bench.read()
-    bench.window(5, p1=10, p2=10, p3=10)
+    bench.window(10, p1=10, p2=10, p3=10)
     assert bench.read() == {1: pytest.approx(0.1), 2: pytest.approx(0.1), 3: None}

@@ -78,7 +78,8 @@ def drain(driver: Driver, calls: Calls, handle: Handle, known: KnownCard) -> Non
     """Empty a card's rings; what failed is told with the next visit."""
     try:
         known.samples.drain(driver, calls, handle)
-        known.uses.drain(driver, calls, handle)
+        if known.uses.due:
+            known.uses.drain(driver, calls, handle)
     except (CardLostError, DriverGoneError):
         # The next visit meets the same, and tells it.
         return
