@@ -16,20 +16,20 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from measures import backlog, bursts, cost, lifetime, memory, older  # noqa: E402 - found through the line above
-from measures.figures import load  # noqa: E402 - likewise
+from measures.figures import machine  # noqa: E402 - likewise
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", metavar="PART", help="some of %(choices)s", choices=PARTS)
     parser.add_argument("--ticks", type=int, default=10_000, help="ticks for which memory must stay flat")
-    parser.add_argument("--cpu-ticks", type=int, default=100, help="ticks whose CPU time is measured, each way")
+    parser.add_argument("--cpu-ticks", type=int, default=200, help="ticks whose CPU time is measured, each way")
     parser.add_argument("--seconds", type=float, default=10, help="how long real agents are watched")
     parser.add_argument("--backlog", type=int, default=2880, help="ticks that wait for an endpoint")
     parser.add_argument("--times", type=int, default=10, help="how often a start and a command is timed")
     options = parser.parse_args()
     compileall.compile_dir(ROOT / "src", quiet=1)  # as an installed package is
-    print(f"{load()}; two cores or more, please, and nothing else on them")
+    print(machine())
     for part in options.only or PARTS:
         PARTS[part](options)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -42,5 +43,12 @@ def cpu_ms(pid: int) -> float:
     return sum(int(schedule.read_text(encoding="ascii").split()[0]) for schedule in schedules) / 1e6
 
 
-def load() -> str:
-    return "load average " + " ".join(f"{value:.2f}" for value in os.getloadavg())
+def machine() -> str:
+    """Return how busy this machine is, and how fast at Python, as figures of other machines are to be read."""
+    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
+    begun = time.process_time()
+    total = 0
+    for number in range(1_000_000):
+        total += number
+    spent = (time.process_time() - begun) * 1000
+    return f"load average {load}; a million additions of Python take {spent:.0f} ms"

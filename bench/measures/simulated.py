@@ -42,16 +42,20 @@ class FileClock:
 
 
 class MeteredDriver:
-    """nvidia-ml-py, with the CPU time of its calls: its own Python and the driver's C, and what metering them takes."""
+    """nvidia-ml-py, with a meter for the CPU time of its calls: its own Python and the driver's C.
+
+    The meter costs time itself, and so is only on while ``metering``. ``spent_ns`` and ``calls`` are of that time.
+    """
 
     def __init__(self) -> None:
         self._of_thread: defaultdict[int, int] = defaultdict(int)
         self.calls = 0
+        self.metering = True
         self._meter_ns = self._calibrate()
 
     @property
     def spent_ns(self) -> int:
-        return sum(self._of_thread.values()) + round(self.calls * self._meter_ns)
+        return sum(self._of_thread.values()) - round(self.calls * self._meter_ns)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever nvidia-ml-py has by that name
         value = getattr(pynvml, name)
@@ -64,6 +68,8 @@ class MeteredDriver:
     def _metered(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def metered(*arguments: Any) -> Any:  # noqa: ANN401 - as above
+            if not self.metering:
+                return function(*arguments)
             begun = time.thread_time_ns()
             try:
                 return function(*arguments)
@@ -74,12 +80,11 @@ class MeteredDriver:
         return metered
 
     def _calibrate(self) -> float:
-        """Return the ns of a metered call that are not counted as the call's own."""
+        """Return the ns of the meter itself in what it counts for a call."""
         nothing = self._metered(lambda: None)
-        begun = time.thread_time_ns()
         for _ in range(_METERED_AT_ONCE):
             nothing()
-        spent = time.thread_time_ns() - begun - sum(self._of_thread.values())
+        counted = sum(self._of_thread.values())
         self._of_thread.clear()
         self.calls = 0
-        return spent / _METERED_AT_ONCE
+        return counted / _METERED_AT_ONCE

@@ -92,14 +92,22 @@ class OnFoot:
         self._left = ticks
         self._loop.run()
 
+    def block(self) -> dict[str, float]:
+        """Make ticks with the meter of NVML's calls, and as many without; return the CPU a tick of both in ms."""
+        self.driver.metering = True
+        nvml_ns = self.driver.spent_ns
+        self.run(BLOCK)
+        nvml_ns = self.driver.spent_ns - nvml_ns
+        self.driver.metering = False
+        before_ns = time.process_time_ns() - self.clock.spent_ns
+        self.run(BLOCK)
+        whole_ns = time.process_time_ns() - self.clock.spent_ns - before_ns
+        return {"ours_ms": (whole_ns - nvml_ns) / BLOCK / 1e6, "nvml_ms": nvml_ns / BLOCK / 1e6}
+
     def start(self) -> None:
         if self._sender is not None:
             self._sender.start()
         self._loop.first()
-
-    def spent_ns(self) -> tuple[int, int, int]:
-        """Return the CPU time of this process, of NVML's calls, and of moving the clock."""
-        return time.process_time_ns(), self.driver.spent_ns, self.clock.spent_ns
 
     def _made(self, cards: NvmlReader, spool: Spool, interval_ms: int) -> Loop:
         def health() -> Health:
@@ -162,16 +170,11 @@ def main() -> None:
     options = parser.parse_args()
     with ExitStack() as held:
         agent = OnFoot(held, options.clock, options.interval_ms, options.endpoint)
+        agent.driver.metering = False
         agent.start()
         agent.run(WARM_UP)
-        blocks, calls = [], agent.driver.calls
-        for _ in range(max(1, options.ticks // BLOCK)):
-            before = agent.spent_ns()
-            agent.run(BLOCK)
-            whole, nvml, moving = ((b - a) / BLOCK / 1e6 for a, b in zip(before, agent.spent_ns(), strict=True))
-            blocks.append({"ours_ms": whole - nvml - moving, "nvml_ms": nvml})
-        ticks = BLOCK * len(blocks)
-        sys.stdout.write(json.dumps({"blocks": blocks, "calls": (agent.driver.calls - calls) / ticks}))
+        blocks = [agent.block() for _ in range(max(1, options.ticks // BLOCK // 2))]
+        sys.stdout.write(json.dumps({"blocks": blocks, "calls": agent.driver.calls / BLOCK / len(blocks)}))
 
 
 if __name__ == "__main__":
