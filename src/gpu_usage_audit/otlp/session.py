@@ -12,13 +12,14 @@ from requests.adapters import HTTPAdapter
 
 
 class Session(requests.Session):
-    """Proxies are those of the environment, as `requests` reads them; answers are streamed."""
+    """Proxies are those of the environment at the first request, as `requests` reads them; answers are streamed."""
 
     def __init__(self) -> None:
         super().__init__()
         self.stream = True
         self.auth = _headers_only
         self._adapter = _Adapter()
+        self._merged: tuple[Any, Any] | None = None
         self.mount("http://", self._adapter)
         self.mount("https://", self._adapter)
 
@@ -32,7 +33,12 @@ class Session(requests.Session):
     ) -> Any:  # noqa: ANN401 - as above
         """Let the certificate that was set win over REQUESTS_CA_BUNDLE; `requests` has it the other way round."""
         own = self.verify if isinstance(self.verify, str) else verify
-        return super().merge_environment_settings(url, proxies, stream, own, cert)
+        asked = (url, dict(proxies or {}), stream, own, cert)
+        # Only once: to go through the environment for proxies takes as long as half of the rest of a request.
+        if self._merged is None or self._merged[0] != asked:
+            self._merged = asked, super().merge_environment_settings(url, proxies, stream, own, cert)
+        settings = self._merged[1]
+        return {**settings, "proxies": dict(settings["proxies"])}
 
     def cut(self) -> None:
         """End the request in progress, as the peer would; callable from any thread."""
