@@ -68,3 +68,4 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(LeftOut())
     config.pluginmanager.import_plugin("driver.fixture")
+    config.pluginmanager.import_plugin("servers.fixture")

@@ -1,4 +1,4 @@
-"""Agents on the simulated driver for the fault matrix of docs/reliability.md."""
+"""The fixtures ``lab``, ``new_agent`` and ``agent``: agents on a simulated host."""
 
 from __future__ import annotations
 
