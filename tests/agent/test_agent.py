@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -168,3 +169,18 @@ def test_a_killed_agent_leaves_nothing_that_stops_the_next_one(agent: Agent) -> 
     agent.stop()
     assert_spans_never_overlap(agent.ticks())
     assert os.listdir(agent.home)  # noqa: PTH208 - names only
+
+
+def test_a_service_manager_hears_that_it_is_ready_alive_and_stopping(agent: Agent) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(agent.folder / "notify"))
+        manager.settimeout(20)
+        agent.environ = {"NOTIFY_SOCKET": str(agent.folder / "notify"), "WATCHDOG_USEC": "60000000"}
+        agent.start()
+        heard = manager.recv(4096).decode()
+        assert "READY=1" in heard.splitlines()
+        while "WATCHDOG=1" not in heard.splitlines():
+            heard = manager.recv(4096).decode()
+        agent.stop()
+        while "STOPPING=1" not in heard.splitlines():
+            heard = manager.recv(4096).decode()
