@@ -86,6 +86,8 @@ def run(
             Spool(places.home.spool, destinations=[destination.name for destination in destinations])
         )
         outbox = Outbox(spool)
+        # A second connection: who asks for the status must not wait for a tick that a slow disk takes seconds to keep.
+        viewed = held.enter_context(Spool(places.home.spool, destinations=None))
         host = open_host()
         held.callback(host.cards.close)
         board = Board(
@@ -96,7 +98,7 @@ def run(
             interval_ms=host.origin.interval_ms,
             destinations=[(destination.name, destination.where) for destination in destinations],
             clock=host.clock,
-            spool=lambda: _figures(spool, outbox),
+            spool=lambda: _figures(viewed, outbox),
         )
         watcher = Watcher(board=board, changes=Changes(log), notifier=notifier, also_alive=lock.forget_callers)
         senders = [_sender(places.home, one, watcher) for one in destinations if one.endpoint]
