@@ -1,33 +1,27 @@
--- One row is one card tick as far as it lies in the window (since_ms, until_ms]; what lies outside is cut off.
+-- One row is one card tick as far as it lies in the window (since_ms, until_ms]; what lies outside is cut off. Only ticks of
+-- the hours asked for, as numbers since 1970: a tick belongs to the hour of its end less 1 ms.
 CREATE OR REPLACE VIEW gua_report.spans $ON_CLUSTER
 AS
 SELECT
     host,
     gpu,
     ts,
+    toDateTime(intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) * 3600, 'UTC') AS hour,
     toUnixTimestamp64Milli(ts) AS end_ms,
     end_ms - duration_ms AS start_ms,
     greatest(start_ms, {since_ms:Int64}) AS inside_since_ms,
     least(end_ms, {until_ms:Int64}) AS inside_until_ms,
     inside_until_ms - inside_since_ms AS inside_ms,
     inside_ms / duration_ms AS inside_part,
-    gpu_time_ms * inside_part AS gpu_ms,
+    -- Whole microseconds, so that sums are the same in whatever order and pieces they are made.
+    if(inside_ms = duration_ms, toUInt64(gpu_time_ms) * 1000, toUInt64(round(gpu_time_ms * 1000 * inside_part))) AS gpu_us,
     interval_ms,
     state,
     reason,
     -- State and reason as one small number, by which a month of ticks is grouped in a third of the time.
-    toUInt8(multiIf(
-        state = 'active', 1,
-        state = 'idle-held', 2,
-        state = 'truly-idle', 3,
-        reason = 'lost', 4,
-        reason = 'utilization', 5,
-        reason = 'pid_namespace', 6,
-        reason = 'processes', 7,
-        8
-    )) AS state_code
+    ${STATE_CODE} AS state_code
 FROM gua.card_states
-WHERE ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-    AND ts <= fromUnixTimestamp64Milli({until_ms:Int64} + (SELECT toInt64(max(longest_ms)) FROM gua.card_seen), 'UTC')
+WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN {ticked:Array(Int64)}
+    AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
     AND inside_ms > 0

@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gpu_usage_audit.report.hours import choose_hours, tick_hours
 from gpu_usage_audit.store.database import Store
 
-TABLES = ("card_ticks", "process_ticks", "card_info", "card_seen", "settings")
+TABLES = ("card_ticks", "process_ticks", "card_info", "card_seen", "settings", "hour_marks", "host_hours")
+HOUR_VIEWS = {"overview", "cards", "headline", "unknown", "time_of_day", "identities", "overlaps", "coverage", "spans"}
 LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]
 
@@ -62,7 +64,23 @@ class Engine:
         if parameters is None:
             final = " FINAL" if view in TABLES else ""
             return self.select(f"SELECT * FROM gua.{view}{final}")  # noqa: S608 - a folder's name
-        return [{key: _json(value) for key, value in row.items()} for row in self.reader.rows(view, parameters)]
+        read = dict(parameters)
+        if view in HOUR_VIEWS and "ticked" not in parameters:
+            read |= self._read(parameters)
+        if view == "identities":
+            read.setdefault("part", read["ticked"])
+        if view == "spans":
+            read.pop("stored", None)
+        return [{key: _json(value) for key, value in row.items()} for row in self.reader.rows(view, read)]
+
+    def count_hours(self) -> None:
+        """Count every hour, also those that are not over."""
+        self.writer.count_hours()
+
+    def _read(self, parameters: Mapping[str, object]) -> dict[str, object]:
+        """Return which hours a report would read from ticks."""
+        bounds = {name: parameters[name] for name in ("since_ms", "until_ms", "hosts")}
+        return {"ticked": tick_hours(choose_hours(self.reader, bounds)), "stored": 1}
 
 
 def _json(value: object) -> object:

@@ -16,6 +16,7 @@ Check = Callable[[object], bool]
 
 _LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999, where calendars stop
 _MOST_HOSTS: Final = 1_000
+_MOST_HOURS: Final = 100_000
 _LONGEST_NAME: Final = 1_024
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+\-/]{1,64}")
 _STATES: Final = ("active", "idle-held", "truly-idle", "unknown")
@@ -57,6 +58,14 @@ def _is_flag(value: object) -> bool:
     return value in (0, 1)
 
 
+def _is_whole(value: object) -> bool:
+    return type(value) is int and -(2**63) <= value < 2**63
+
+
+def _are_hours(value: object) -> bool:
+    return isinstance(value, list) and len(value) <= _MOST_HOURS and all(map(_is_whole, value))
+
+
 def _is_hour(value: object) -> bool:
     return type(value) is int and 0 <= value < 24
 
@@ -81,6 +90,7 @@ _ratio = _or_unknown(is_number)
 _name = _or_unknown(is_text)
 _moment = _or_unknown(is_moment)
 _bounds: Final = frozenset(("since_ms", "until_ms", "hosts"))
+_read: Final = _bounds | {"ticked", "stored"}
 
 VIEWS: Final[Mapping[str, View]] = MappingProxyType(
     {
@@ -97,7 +107,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
         ),
         "rules": View(frozenset(), {"key": is_text, "value": is_number, "is_default": _is_flag}),
         "overview": View(
-            _bounds,
+            _read,
             {
                 "is_total": _is_flag,
                 "host": _name,
@@ -122,22 +132,21 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 "reasons": _is_list_of(_is_row_of(is_text, is_count, is_number)),
             },
         ),
-        "days": View(_bounds, {"day_ms": is_moment, "card_ticks": is_count}),
+        "hours": View(_bounds, {"hour": _is_whole, "is_counted": _is_flag, "card_ticks": is_count}),
         "identities": View(
-            _bounds,
+            _read | {"part"},
             {
                 "kind": is_text,
                 "owner": _name,
                 "program": _name,
-                "gpu_ms": is_number,
-                "unsplit_ms": is_number,
-                "active_ms": is_number,
-                "idle_held_ms": is_number,
-                "unknown_ms": is_number,
+                "active_us": _is_whole,
+                "idle_held_us": _is_whole,
+                "unknown_us": _is_whole,
+                "durations_ms": is_count,
             },
         ),
         "time_of_day": View(
-            _bounds | {"timezone"}, {"hour": _is_hour, "state": _is_state, "gpu_ms": is_number, "card_ticks": is_count}
+            _read | {"timezone"}, {"hour": _is_hour, "state": _is_state, "gpu_ms": is_number, "card_ticks": is_count}
         ),
     }
 )
@@ -149,6 +158,9 @@ _PARAMETERS: Final[Mapping[str, Check]] = MappingProxyType(
         "since_ms": is_moment,
         "until_ms": is_moment,
         "hosts": lambda value: isinstance(value, list) and len(value) <= _MOST_HOSTS and all(map(_is_host, value)),
+        "ticked": _are_hours,
+        "part": _are_hours,
+        "stored": _is_flag,
         "timezone": lambda value: isinstance(value, str) and _ZONE.fullmatch(value) is not None,
     }
 )

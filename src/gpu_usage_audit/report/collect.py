@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from gpu_usage_audit.core.ports import Row, ViewReader
@@ -10,7 +10,6 @@ from gpu_usage_audit.report.model import (
     ACTIVE,
     IDLE_HELD,
     STATES,
-    TRULY_IDLE,
     UNKNOWN,
     Card,
     Coverage,
@@ -24,12 +23,11 @@ from gpu_usage_audit.report.model import (
     StateTime,
     UnknownReason,
 )
+from gpu_usage_audit.report.hours import Hour, choose_hours, parts, tick_hours
 from gpu_usage_audit.report.window import ReportRequest, choose_extents, choose_window, no_data
 
 # A state's total: its name, card ticks, GPU time in ms, share of observed time, equivalent GPUs.
 _StateTotal = tuple[str, int, float, float | None, float | None]
-PART_CARD_TICKS: Final = 450_000
-
 HOURS: Final = 24
 _RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
 _REASONS: Final = ("lost", "utilization", "pid_namespace", "processes", "memory")
@@ -45,7 +43,9 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     extents = choose_extents(known, hosts)
     window = choose_window(extents, request)
     bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
-    overview = list(reader.rows("overview", bounds))
+    hours = choose_hours(reader, bounds, from_ticks=request.from_ticks)
+    read = {**bounds, "ticked": tick_hours(hours), "stored": int(not request.from_ticks)}
+    overview = list(reader.rows("overview", read))
     total = next(row for row in overview if row["is_total"])
     headline = _headline(total["states"])
     if not headline.card_ticks:
@@ -61,8 +61,8 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         unknown=tuple(sorted((_reason(*one) for one in total["reasons"]), key=lambda r: _place(r.reason, _REASONS))),
         headline=headline,
         cards=tuple(cards),
-        identities=_identities(reader, bounds),
-        time_of_day=_time_of_day(reader.rows("time_of_day", {**bounds, "timezone": window.timezone})),
+        identities=_identities(reader, read, hours),
+        time_of_day=_time_of_day(reader.rows("time_of_day", {**read, "timezone": window.timezone})),
         overlaps=_overlaps(row for row in overview if not row["is_total"]),
     )
 
@@ -143,43 +143,45 @@ def _overlaps(cards: Iterable[Row]) -> tuple[Overlap, ...]:
     )
 
 
-def _identities(reader: ViewReader, bounds: Mapping[str, object]) -> tuple[Identity, ...]:
-    """Add up the disjoint parts of the window; one at a time, so that memory does not grow with it."""
-    sums: dict[tuple[str, str | None, str | None], list[float]] = {}
-    fields = ("gpu_ms", "unsplit_ms", "active_ms", "idle_held_ms", "unknown_ms")
-    for since_ms, until_ms in _parts(reader, bounds):
-        for row in reader.rows("identities", {**bounds, "since_ms": since_ms, "until_ms": until_ms}):
-            total = sums.setdefault((row["kind"], row["owner"], row["program"]), [0] * len(fields))
-            for position, field in enumerate(fields):
+def _identities(reader: ViewReader, read: Mapping[str, object], hours: Sequence[Hour]) -> tuple[Identity, ...]:
+    """Add up the answers for parts of the hours; one at a time, so that memory does not grow with the window."""
+    sums: dict[tuple[str, str | None, str | None], list[int]] = {}
+    for number, part in enumerate(parts(hours)):
+        stored = read["stored"] if number == 0 else 0
+        for row in reader.rows("identities", {**read, "part": part, "stored": stored}):
+            total = sums.setdefault((row["kind"], row["owner"], row["program"]), [0, 0, 0, 0])
+            for position, field in enumerate(("active_us", "idle_held_us", "unknown_us", "durations_ms")):
                 total[position] += row[field]
-    identities = (
-        Identity(
-            kind=kind,
-            owner=owner,
-            program=program,
-            gpu_ms=gpu_ms,
-            unsplit_ms=unsplit_ms,
-            states={
-                ACTIVE: StateTime(gpu_ms=active_ms),
-                IDLE_HELD: StateTime(gpu_ms=idle_held_ms),
-                TRULY_IDLE: StateTime(gpu_ms=0),  # the ticks of cards that nothing holds belong to nobody
-                UNKNOWN: StateTime(gpu_ms=unknown_ms),
-            },
+    found = (_identity(*key, *total) for key, total in sums.items())
+    return tuple(
+        sorted(
+            (identity for identity in found if identity.gpu_ms > 0),
+            key=lambda i: (-i.gpu_ms, i.kind, i.owner or "", i.program or ""),
         )
-        for (kind, owner, program), (gpu_ms, unsplit_ms, active_ms, idle_held_ms, unknown_ms) in sums.items()
     )
-    return tuple(sorted(identities, key=lambda i: (-i.gpu_ms, i.kind, i.owner or "", i.program or "")))
 
 
-def _parts(reader: ViewReader, bounds: Mapping[str, object]) -> Iterator[tuple[object, object]]:
-    """Yield (since_ms, until_ms] of consecutive parts of the window, cut at UTC midnights, by the ticks in them."""
-    since_ms, card_ticks = bounds["since_ms"], 0
-    for day in sorted(reader.rows("days", bounds), key=lambda row: int(row["day_ms"])):
-        if card_ticks >= PART_CARD_TICKS:
-            yield since_ms, day["day_ms"]
-            since_ms, card_ticks = day["day_ms"], 0
-        card_ticks += day["card_ticks"]
-    yield since_ms, bounds["until_ms"]
+def _identity(  # noqa: PLR0913, PLR0917 - a row of the view
+    kind: str,
+    owner: str | None,
+    program: str | None,
+    active_us: int,
+    idle_held_us: int,
+    unknown_us: int,
+    durations_ms: int,
+) -> Identity:
+    """Return one identity. Where processes were given more than their card had, nothing is left for the unlisted."""
+    by_state = {ACTIVE: max(active_us, 0), IDLE_HELD: max(idle_held_us, 0), UNKNOWN: max(unknown_us, 0)}
+    gpu_ms = sum(by_state.values()) / 1000
+    return Identity(
+        kind=kind,
+        owner=owner,
+        program=program,
+        gpu_ms=gpu_ms,
+        unsplit_ms=gpu_ms if kind == "unlisted" else durations_ms,
+        # The ticks of cards that nothing holds belong to nobody.
+        states={state: StateTime(gpu_ms=by_state.get(state, 0) / 1000) for state in STATES},
+    )
 
 
 def _time_of_day(rows: Iterable[Row]) -> tuple[States, ...]:

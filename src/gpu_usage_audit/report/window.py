@@ -18,12 +18,16 @@ _NAMED_HOSTS = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReportRequest:
-    """What the user asked for, as written: moments are ISO 8601 or durations, no host means all of them."""
+    """What the user asked for, as written: moments are ISO 8601 or durations, no host means all of them.
+
+    ``from_ticks`` counts everything anew from the ticks, and takes nothing from counted hours.
+    """
 
     since: str | None = None
     until: str | None = None
     hosts: tuple[str, ...] = ()
     timezone: str = "UTC"
+    from_ticks: bool = False
     now_ms: int
 
 

@@ -24,6 +24,9 @@ _PARAMETER_TYPES = {
     "until_ms": "Int64",
     "hosts": "Array(String)",
     "timezone": "String",
+    "ticked": "Array(Int64)",
+    "part": "Array(Int64)",
+    "stored": "UInt8",
 }
 _READ_SETTINGS = {
     "max_memory_usage": QUERY_MEMORY_BYTES,
@@ -155,6 +158,22 @@ class Store:
                 msg = f"the disk of the store {self._directory.path} fails ({error.strerror}): check it"
                 raise UnavailableError(msg) from None
 
+    def count_hours(self) -> int:
+        """Count the hours that are due, and return how many rows (a host in an hour) were written.
+
+        On a server what arrived within the last seconds is not due yet; the server counts by itself, too.
+        """
+        written = 0
+        before: list[Mapping[str, Any]] = []
+        while (due := self._select("SELECT * FROM gua.due_hours")) and due != before:
+            with translated(self.dsn):
+                self._client.command(
+                    "INSERT INTO gua.host_hours SELECT * FROM gua.counted_hours", settings=self._settings
+                )
+            written += len(due)
+            before = due
+        return written
+
     def merge(self) -> None:
         """Merge what was landed in bulk, so that the next reads are fast; a server does it by itself."""
         if self._directory is not None:
@@ -174,9 +193,13 @@ class Store:
             self._client.insert(f"gua.{table}", rows, column_names=list(columns))
 
     def _select(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Mapping[str, Any]]:
-        settings = _READ_SETTINGS if self._directory else {}
         with translated(self.dsn):
-            return rows_of(self._client.query(sql, parameters=dict(parameters or {}), settings=settings))
+            return rows_of(self._client.query(sql, parameters=dict(parameters or {}), settings=self._settings))
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """What a query on the embedded engine needs; a server's user has it in the profile."""
+        return dict(_READ_SETTINGS) if self._directory else {}
 
     def _applied(self) -> tuple[int, str]:
         try:

@@ -13,8 +13,8 @@ from gpu_usage_audit.store.locate import schema_directory
 SCHEMA_VERSION: Final = 1
 _RAW_DAYS: Final = 3
 
-_COMMON = {"ON_CLUSTER": "", "REPLICATED": "", "TICKS_TTL": ""}
-EMBEDDED_TOKENS: Final = {**_COMMON, "LANDING_ENGINE": "ENGINE = Null", "DEFINER": ""}
+_COMMON = {"ON_CLUSTER": "", "REPLICATED": "", "TICKS_TTL": "", "LOCAL": "", "HOURS_TTL": "", "NO_DEDUPLICATION": "", "HOURS_AT_ONCE": "1000"}
+EMBEDDED_TOKENS: Final = {**_COMMON, "LANDING_ENGINE": "ENGINE = Null", "DEFINER": "", "SETTLE_SECONDS": "0"}
 SERVER_TOKENS: Final = {
     **_COMMON,
     "LANDING_ENGINE": (
@@ -23,6 +23,7 @@ SERVER_TOKENS: Final = {
         f"TTL toDateTime(TimeUnix) + INTERVAL {_RAW_DAYS} DAY SETTINGS ttl_only_drop_parts = 1"
     ),
     "DEFINER": "DEFINER = CURRENT_USER SQL SECURITY DEFINER",
+    "SETTLE_SECONDS": "10",
 }
 
 
@@ -43,9 +44,12 @@ class Statement:
 def load(tokens: dict[str, str], directory: Path | None = None) -> list[Statement]:
     """Return every statement in the order in which they are applied."""
     root = directory or schema_directory()
+    parts = {part.stem.upper(): part.read_text("utf-8").rstrip() for part in root.glob("*/*.part")}
+    tokens = {**tokens, **parts}
     return [
         Statement(name=str(file.relative_to(root)), sql=sql, creates=_created(sql))
         for file in sorted(root.glob("*/*.sql"))
+        if tokens["DEFINER"] or "count_hours" not in file.name
         for sql in [Template(file.read_text("utf-8")).substitute(tokens).strip()]
     ]
 

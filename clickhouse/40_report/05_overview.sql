@@ -22,48 +22,27 @@ WITH
         WHERE (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
             AND expected_since_ms < expected_until_ms
     ),
-    by_state AS
-    (
-        SELECT
-            host,
-            gpu,
-            state_code,
-            count() AS card_ticks,
-            sum(gpu_ms) AS state_gpu_ms,
-            sum(inside_ms) AS state_ms,
-            max(interval_ms) AS longest_interval_ms,
-            groupArray(inside_since_ms) AS starts_ms,
-            groupArray(inside_until_ms) AS ends_ms
-        FROM gua_report.spans(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)})
-        GROUP BY
-            host,
-            gpu,
-            state_code
-    ),
     observed AS
     (
-        -- Spans of one card do not overlap, so starts and ends may be sorted apart.
+        -- Observed stretches do not overlap, so starts and ends may be sorted apart.
         SELECT
             host,
             gpu,
-            sum(state_ms) AS observed_ms,
-            sum(state_gpu_ms) AS observed_gpu_ms,
-            max(longest_interval_ms) AS interval_ms,
-            arraySort(groupArrayArray(starts_ms)) AS starts_ms,
-            arraySort(groupArrayArray(ends_ms)) AS ends_ms,
-            sumIf(card_ticks, state_code = 1) AS active_card_ticks,
-            sumIf(card_ticks, state_code = 2) AS idle_held_card_ticks,
-            sumIf(card_ticks, state_code = 3) AS truly_idle_card_ticks,
-            sumIf(card_ticks, state_code >= 4) AS unknown_card_ticks,
-            sumIf(state_gpu_ms, state_code = 1) AS active_gpu_ms,
-            sumIf(state_gpu_ms, state_code = 2) AS idle_held_gpu_ms,
-            sumIf(state_gpu_ms, state_code = 3) AS truly_idle_gpu_ms,
-            sumIf(state_gpu_ms, state_code >= 4) AS unknown_gpu_ms,
-            groupArrayIf(
-                (['lost', 'utilization', 'pid_namespace', 'processes', 'memory'][state_code - 3], card_ticks, state_gpu_ms),
-                state_code >= 4
-            ) AS reasons
-        FROM by_state
+            sum(observed_ms) AS card_observed_ms,
+            max(interval_ms) AS longest_interval_ms,
+            arraySort(groupArrayArray(starts_ms)) AS every_start,
+            arraySort(groupArrayArray(ends_ms)) AS every_end,
+            sum(active_ticks) AS card_active_ticks,
+            sum(idle_held_ticks) AS card_idle_held_ticks,
+            sum(truly_idle_ticks) AS card_truly_idle_ticks,
+            sum(unknown_ticks) AS card_unknown_ticks,
+            sum(active_gpu_us) AS card_active_us,
+            sum(idle_held_gpu_us) AS card_idle_held_us,
+            sum(truly_idle_gpu_us) AS card_truly_idle_us,
+            sum(unknown_gpu_us) AS card_unknown_us,
+            card_active_us + card_idle_held_us + card_truly_idle_us + card_unknown_us AS card_observed_us,
+            groupArrayArray(reasons) AS card_reasons
+        FROM gua_report.card_parts(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
         GROUP BY
             host,
             gpu
@@ -81,27 +60,30 @@ WITH
             seen.source AS source,
             seen.expected_since_ms AS card_since_ms,
             seen.expected_until_ms AS card_until_ms,
-            observed.observed_ms AS card_observed_ms,
-            if(observed.observed_ms > 0, observed.ends_ms[-1] - observed.starts_ms[1], 0) AS card_elapsed_ms,
-            if(observed.observed_ms > 0, observed.observed_gpu_ms / observed.observed_ms, seen.share) AS card_share,
+            observed.card_observed_ms AS card_observed_ms,
+            if(observed.card_observed_ms > 0, observed.every_end[-1] - observed.every_start[1], 0) AS card_elapsed_ms,
+            if(observed.card_observed_ms > 0, observed.card_observed_us / 1000 / observed.card_observed_ms, seen.share) AS card_share,
             round((card_until_ms - card_since_ms) * card_share, 3) AS card_expected_gpu_ms,
-            round(observed.observed_gpu_ms, 3) AS card_observed_gpu_ms,
+            observed.card_observed_us / 1000 AS card_observed_gpu_ms,
             greatest(round(card_expected_gpu_ms - card_observed_gpu_ms, 3), 0.) AS card_unobserved_gpu_ms,
-            ifNull(if(observed.interval_ms > 0, observed.interval_ms, seen.interval_ms), 0) AS interval_ms,
+            ifNull(if(observed.longest_interval_ms > 0, observed.longest_interval_ms, seen.interval_ms), 0) AS interval_ms,
             arrayCount(
                 (end_ms, start_ms) -> start_ms - end_ms > interval_ms,
-                arrayPushFront(observed.ends_ms, card_since_ms),
-                arrayPushBack(observed.starts_ms, card_until_ms - interval_ms)
+                arrayPushFront(observed.every_end, card_since_ms),
+                arrayPushBack(observed.every_start, card_until_ms - interval_ms)
             ) AS card_gaps,
-            observed.active_card_ticks AS card_active_card_ticks,
-            observed.idle_held_card_ticks AS card_idle_held_card_ticks,
-            observed.truly_idle_card_ticks AS card_truly_idle_card_ticks,
-            observed.unknown_card_ticks AS card_unknown_card_ticks,
-            round(observed.active_gpu_ms, 3) AS card_active_gpu_ms,
-            round(observed.idle_held_gpu_ms, 3) AS card_idle_held_gpu_ms,
-            round(observed.truly_idle_gpu_ms, 3) AS card_truly_idle_gpu_ms,
-            round(observed.unknown_gpu_ms, 3) AS card_unknown_gpu_ms,
-            observed.reasons AS card_reasons
+            observed.card_active_ticks AS card_active_card_ticks,
+            observed.card_idle_held_ticks AS card_idle_held_card_ticks,
+            observed.card_truly_idle_ticks AS card_truly_idle_card_ticks,
+            observed.card_unknown_ticks AS card_unknown_card_ticks,
+            observed.card_active_us AS card_active_us,
+            observed.card_idle_held_us AS card_idle_held_us,
+            observed.card_truly_idle_us AS card_truly_idle_us,
+            observed.card_unknown_us AS card_unknown_us,
+            arrayMap(
+                one -> (['lost', 'utilization', 'pid_namespace', 'processes', 'memory'][one.1 - 3], one.2, one.3),
+                observed.card_reasons
+            ) AS card_reasons
         FROM seen
         LEFT JOIN observed
             ON observed.host = seen.host AND observed.gpu = seen.gpu
@@ -130,10 +112,10 @@ SELECT
     sum(card_idle_held_card_ticks) AS idle_held_card_ticks,
     sum(card_truly_idle_card_ticks) AS truly_idle_card_ticks,
     sum(card_unknown_card_ticks) AS unknown_card_ticks,
-    round(sum(card_active_gpu_ms), 3) AS active_gpu_ms,
-    round(sum(card_idle_held_gpu_ms), 3) AS idle_held_gpu_ms,
-    round(sum(card_truly_idle_gpu_ms), 3) AS truly_idle_gpu_ms,
-    round(sum(card_unknown_gpu_ms), 3) AS unknown_gpu_ms,
+    sum(card_active_us) / 1000 AS active_gpu_ms,
+    sum(card_idle_held_us) / 1000 AS idle_held_gpu_ms,
+    sum(card_truly_idle_us) / 1000 AS truly_idle_gpu_ms,
+    sum(card_unknown_us) / 1000 AS unknown_gpu_ms,
     expected_gpu_ms / (effective_until_ms - effective_since_ms) AS expected_gpus,
     arrayMap(
         one -> (
@@ -155,7 +137,7 @@ SELECT
         one -> (
             one,
             arraySum(each -> if(each.1 = one, each.2, 0), why),
-            round(arraySum(each -> if(each.1 = one, each.3, 0), why), 3)
+            arraySum(each -> if(each.1 = one, each.3, 0), why) / 1000
         ),
         arraySort(arrayDistinct(why.1))
     ) AS reasons

@@ -24,5 +24,5 @@ SELECT
     idle_held_gpu_ms,
     truly_idle_gpu_ms,
     unknown_gpu_ms
-FROM gua_report.overview(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)})
+FROM gua_report.overview(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
 WHERE NOT is_total

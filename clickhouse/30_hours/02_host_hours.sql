@@ -1,0 +1,57 @@
+-- One row is one host in one UTC hour, whole: its cards by state, and who held them. It is made again from the ticks when
+-- they changed, never added to, and the newest row counts, so late and repeated ticks come out exact.
+-- One row, not one for each card: what is replaced is replaced at once, and a year is read in a blink.
+CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'Host the cards are in',
+    hour DateTime('UTC') COMMENT 'Start of the hour; a tick belongs to the hour of its end less 1 ms' CODEC(Delta, ZSTD(1)),
+    marks UInt64 COMMENT 'The count of gua.hour_marks that was seen before the ticks were read' CODEC(ZSTD(1)),
+    fingerprint UInt64 COMMENT 'The rules that states were judged by (gua.rules_fingerprint)' CODEC(ZSTD(1)),
+    written DateTime64(3, 'UTC') COMMENT 'When the row was made; the newest counts' CODEC(Delta, ZSTD(1)),
+    first_ms Int64 COMMENT 'Start of the first tick, as Unix time [ms]' CODEC(Delta, ZSTD(1)),
+    cards_key UInt64 COMMENT 'Hash of the names of the cards, in order' CODEC(ZSTD(1)),
+    interval_ms UInt32 COMMENT 'Longest nominal interval; 0 if none is known [ms]' CODEC(ZSTD(1)),
+    starts_ms Array(Int64) COMMENT 'If all cards were read together: starts of their observed stretches, without holes of more than one interval; else empty [ms]' CODEC(ZSTD(1)),
+    ends_ms Array(Int64) COMMENT 'Ends of these stretches [ms]' CODEC(ZSTD(1)),
+    quarter_ticks Array(UInt32) COMMENT 'Ticks by quarter of the hour and, within it, state: active, idle-held, truly-idle, unknown' CODEC(ZSTD(1)),
+    quarter_gpu_time_ms Array(UInt64) COMMENT 'GPU time in the same order [ms]' CODEC(ZSTD(1)),
+    cards Nested (
+        gpu LowCardinality(String),
+        interval_ms UInt32,
+        starts_ms Array(Int64),
+        ends_ms Array(Int64),
+        active_ticks UInt32,
+        idle_held_ticks UInt32,
+        truly_idle_ticks UInt32,
+        unknown_ticks UInt32,
+        active_gpu_time_ms UInt64,
+        idle_held_gpu_time_ms UInt64,
+        truly_idle_gpu_time_ms UInt64,
+        unknown_gpu_time_ms UInt64,
+        active_ms UInt64,
+        idle_held_ms UInt64,
+        truly_idle_ms UInt64,
+        unknown_ms UInt64
+    ) COMMENT 'Its cards by name: ticks, GPU time and observed time by state, and stretches where cards differ in them' CODEC(ZSTD(1)),
+    unknowns Nested (
+        gpu LowCardinality(String),
+        reason UInt8,
+        ticks UInt32,
+        gpu_time_ms UInt64,
+        duration_ms UInt64
+    ) COMMENT 'Why cards were unknown; reason as in gua_report.spans' CODEC(ZSTD(1)),
+    identities Nested (
+        gpu LowCardinality(String),
+        owner LowCardinality(Nullable(String)),
+        program LowCardinality(Nullable(String)),
+        state UInt8,
+        gpu_time_ms UInt64,
+        duration_ms UInt64
+    ) COMMENT 'Who held cards that were active (1), idle-held (2) or unknown (4): attributed GPU time, and the sum of durations' CODEC(ZSTD(1))
+)
+ENGINE = ${REPLICATED}ReplacingMergeTree(written)
+PARTITION BY toYYYYMM(hour)
+ORDER BY (host, hour)
+$HOURS_TTL
+$NO_DEDUPLICATION
+COMMENT 'Counted hours; read with FINAL, and only where gua.hour_marks says that they still hold'

@@ -1,0 +1,13 @@
+-- One row is one host and hour for which an insert held card ticks.
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.card_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
+AS
+SELECT
+    host,
+    toDateTime(intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) * 3600, 'UTC') AS hour,
+    toUInt64(1) AS marks,
+    now64(3, 'UTC') AS marked
+FROM gua.card_ticks${LOCAL}
+GROUP BY
+    host,
+    hour
+COMMENT 'Marks the hours of arriving card ticks'

@@ -1,0 +1,24 @@
+-- One row: a number that differs whenever the rules in force do. Counted hours carry that of the rules they were judged by.
+-- The 1 in it stands for the rules as written in 20_rules: who changes what they say changes it.
+CREATE OR REPLACE VIEW gua.rules_fingerprint $ON_CLUSTER
+(
+    fingerprint UInt64 COMMENT 'Hash of the settings in force',
+    ticks_from DateTime('UTC') COMMENT 'Older hours stay as they were counted: their ticks are gone, or soon will be'
+)
+AS
+SELECT
+    cityHash64(1, groupArray((key, value))) AS fingerprint,
+    (
+        SELECT if(count() = 0, toDateTime(0, 'UTC'), toStartOfDay(toDateTime(now(), 'UTC')) - toIntervalDay(toUInt32(argMax(value, changed)) - 1))
+        FROM gua.settings
+        WHERE key = 'keep_ticks_days'
+    ) AS ticks_from
+FROM
+(
+    SELECT
+        key,
+        value
+    FROM gua.rules
+    ORDER BY key
+)
+COMMENT 'Which rules are in force, as one number'

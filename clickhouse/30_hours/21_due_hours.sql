@@ -1,0 +1,51 @@
+-- One row is one host and hour that is over, and whose ticks or rules changed since it was counted; the newest first, as many
+-- as are counted at a time. What arrived within the last moments waits: its ticks may not all be visible yet.
+CREATE OR REPLACE VIEW gua.due_hours $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'Host',
+    hour DateTime('UTC') COMMENT 'Start of the hour',
+    marks UInt64 COMMENT 'Inserts that held ticks of this hour'
+)
+AS
+WITH
+    (SELECT (fingerprint, ticks_from) FROM gua.rules_fingerprint) AS rules,
+    changed AS
+    (
+        -- By hours first: of a large fleet only those in which anything changed are looked at host by host.
+        SELECT hour
+        FROM
+        (
+            SELECT hour, marks AS arrived, toUInt64(0) AS counted, toUInt8(0) AS others
+            FROM gua.hour_marks${LOCAL}
+            WHERE hour >= rules.2 AND hour <= now() - 3600
+            UNION ALL
+            SELECT hour, toUInt64(0) AS arrived, marks AS counted, toUInt8(fingerprint != rules.1) AS others
+            FROM gua.host_hours${LOCAL} FINAL
+            WHERE hour >= rules.2
+        )
+        GROUP BY hour
+        HAVING sum(arrived) != sum(counted) OR max(others) > 0
+    )
+SELECT
+    host,
+    hour,
+    sum(arrived) AS marks
+FROM
+(
+    SELECT host, hour, marks AS arrived, marked, toUInt64(0) AS counted, toUInt8(0) AS others
+    FROM gua.hour_marks${LOCAL}
+    WHERE hour IN (SELECT hour FROM changed)
+    UNION ALL
+    SELECT host, hour, toUInt64(0) AS arrived, toDateTime64(0, 3, 'UTC') AS marked, marks AS counted, toUInt8(fingerprint != rules.1) AS others
+    FROM gua.host_hours${LOCAL} FINAL
+    WHERE hour IN (SELECT hour FROM changed)
+) AS every
+GROUP BY
+    host,
+    hour
+HAVING (sum(arrived) != sum(counted) OR max(others) > 0) AND max(marked) <= now64(3) - toIntervalSecond($SETTLE_SECONDS)
+ORDER BY
+    hour DESC,
+    host
+LIMIT $HOURS_AT_ONCE
+COMMENT 'Hours to count, again or for the first time'

@@ -1,0 +1,21 @@
+-- One row is one UTC hour in which, on any host, something changed since it was counted. Views read its ticks instead.
+CREATE OR REPLACE VIEW gua.changed_hours $ON_CLUSTER
+(
+    hour DateTime('UTC') COMMENT 'Start of the hour'
+)
+AS
+WITH (SELECT (fingerprint, ticks_from) FROM gua.rules_fingerprint) AS rules
+SELECT hour
+FROM
+(
+    SELECT hour, marks AS arrived, toUInt64(0) AS counted, toUInt8(0) AS others
+    FROM gua.hour_marks
+    WHERE hour >= rules.2
+    UNION ALL
+    SELECT hour, toUInt64(0) AS arrived, marks AS counted, toUInt8(fingerprint != rules.1) AS others
+    FROM gua.host_hours FINAL
+    WHERE hour >= rules.2
+)
+GROUP BY hour
+HAVING sum(arrived) != sum(counted) OR max(others) > 0
+COMMENT 'Hours whose counted rows do not hold'

@@ -1,0 +1,86 @@
+-- One row is one card in one UTC hour and one state. A tick belongs to the hour of its end less 1 ms. Hours that were counted
+-- and have not changed since are read as they are, the others from their ticks.
+CREATE OR REPLACE VIEW gua.card_hours $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'Host the card is in',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
+    hour DateTime('UTC') COMMENT 'Start of the hour',
+    state String COMMENT 'active, idle-held, truly-idle or unknown',
+    reason Nullable(String) COMMENT 'Why unknown: lost, utilization, pid_namespace, processes, memory',
+    card_ticks UInt64 COMMENT 'Ticks',
+    duration_ms UInt64 COMMENT 'Observed time [ms]',
+    gpu_time_ms UInt64 COMMENT 'GPU time [ms]'
+)
+AS
+SELECT
+    host,
+    card_gpu AS gpu,
+    hour,
+    one.1 AS state,
+    one.2 AS reason,
+    one.3 AS card_ticks,
+    one.4 AS duration_ms,
+    one.5 AS gpu_time_ms
+FROM
+(
+    SELECT
+        host,
+        hour,
+        card_gpu,
+        arrayConcat(
+            arrayFilter(
+                each -> each.3 > 0,
+                [
+                    ('active', CAST(NULL, 'Nullable(String)'), toUInt64(active_ticks), card_active_ms, active_gpu_time_ms),
+                    ('idle-held', NULL, toUInt64(idle_held_ticks), card_idle_held_ms, idle_held_gpu_time_ms),
+                    ('truly-idle', NULL, toUInt64(truly_idle_ticks), card_truly_idle_ms, truly_idle_gpu_time_ms)
+                ]
+            ),
+            arrayMap(
+                why -> (
+                    'unknown',
+                    toNullable(['lost', 'utilization', 'pid_namespace', 'processes', 'memory'][why.2 - 3]),
+                    toUInt64(why.3),
+                    why.5,
+                    why.4
+                ),
+                arrayFilter(
+                    why -> why.1 = card_gpu,
+                    arrayZip(unknowns.gpu, unknowns.reason, unknowns.ticks, unknowns.gpu_time_ms, unknowns.duration_ms)
+                )
+            )
+        ) AS states
+    FROM gua.host_hours FINAL
+    ARRAY JOIN
+        cards.gpu AS card_gpu,
+        cards.active_ticks AS active_ticks,
+        cards.idle_held_ticks AS idle_held_ticks,
+        cards.truly_idle_ticks AS truly_idle_ticks,
+        cards.active_ms AS card_active_ms,
+        cards.idle_held_ms AS card_idle_held_ms,
+        cards.truly_idle_ms AS card_truly_idle_ms,
+        cards.active_gpu_time_ms AS active_gpu_time_ms,
+        cards.idle_held_gpu_time_ms AS idle_held_gpu_time_ms,
+        cards.truly_idle_gpu_time_ms AS truly_idle_gpu_time_ms
+    WHERE hour NOT IN (SELECT hour FROM gua.changed_hours)
+)
+ARRAY JOIN states AS one
+UNION ALL
+SELECT
+    host,
+    gpu,
+    toDateTime(intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) * 3600, 'UTC') AS hour,
+    state,
+    reason,
+    count() AS card_ticks,
+    sum(card_states.duration_ms) AS duration_ms,
+    sum(card_states.gpu_time_ms) AS gpu_time_ms
+FROM gua.card_states
+WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua.changed_hours)
+GROUP BY
+    host,
+    gpu,
+    hour,
+    state,
+    reason
+COMMENT 'Hours of each card by state'

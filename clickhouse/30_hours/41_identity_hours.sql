@@ -1,0 +1,75 @@
+-- One row is one owner and program on one card in one UTC hour, by the state of the card. Their GPU time is the part attributed
+-- to them; durations add up to more where several processes share a card. As in gua.card_hours, changed hours come from ticks.
+CREATE OR REPLACE VIEW gua.identity_hours $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'Host the card is in',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
+    hour DateTime('UTC') COMMENT 'Start of the hour',
+    owner LowCardinality(Nullable(String)) COMMENT 'User the processes run as',
+    program LowCardinality(Nullable(String)) COMMENT 'Process name',
+    state String COMMENT 'State of the card: active, idle-held or unknown',
+    gpu_time_ms UInt64 COMMENT 'GPU time attributed to them [ms]',
+    duration_ms UInt64 COMMENT 'Sum of the durations of their processes'' ticks [ms]'
+)
+AS
+WITH
+    spans AS
+    (
+        SELECT
+            host,
+            gpu,
+            toUnixTimestamp64Milli(ts) AS end_ms,
+            toInt64(duration_ms) AS inside_ms,
+            1. AS inside_part,
+            ${STATE_CODE} AS state_code
+        FROM gua.card_states
+        WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua.changed_hours)
+            AND duration_ms > 0
+    ),
+    processes AS
+    (
+        SELECT *
+        FROM gua.process_ticks FINAL
+        WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua.changed_hours)
+            AND gpu_time_ms IS NOT NULL
+    )
+SELECT
+    host,
+    identity_gpu AS gpu,
+    hour,
+    identity_owner AS owner,
+    identity_program AS program,
+    ['active', 'idle-held', 'truly-idle', 'unknown'][identity_state] AS state,
+    identity_gpu_time_ms AS gpu_time_ms,
+    identity_duration_ms AS duration_ms
+FROM gua.host_hours FINAL
+ARRAY JOIN
+    identities.gpu AS identity_gpu,
+    identities.owner AS identity_owner,
+    identities.program AS identity_program,
+    identities.state AS identity_state,
+    identities.gpu_time_ms AS identity_gpu_time_ms,
+    identities.duration_ms AS identity_duration_ms
+WHERE hour NOT IN (SELECT hour FROM gua.changed_hours)
+UNION ALL
+SELECT
+    host,
+    gpu,
+    hour,
+    owner,
+    program,
+    ['active', 'idle-held', 'truly-idle', 'unknown'][each.state] AS state,
+    intDiv(sum(part_us), 1000) AS gpu_time_ms,
+    toUInt64(sum(covered_ms)) AS duration_ms
+FROM
+(
+${IDENTITY_TICKS}
+) AS each
+GROUP BY
+    host,
+    gpu,
+    hour,
+    owner,
+    program,
+    each.state
+COMMENT 'Hours of each owner and program on each card'

@@ -1,0 +1,50 @@
+-- One row is one UTC hour of which something may lie in the window, as a number since 1970: whether its counted rows may be
+-- used for all hosts asked for, as nothing changed since and it lies wholly inside, and how many card ticks it has, about.
+-- The others are read from their ticks. An hour whose ticks are gone stays as it was counted.
+CREATE OR REPLACE VIEW gua_report.hours $ON_CLUSTER
+AS
+WITH
+    (SELECT (fingerprint, ticks_from) FROM gua.rules_fingerprint) AS rules,
+    (SELECT toInt64(max(longest_ms)) FROM gua.card_seen) AS longest_ms,
+    every AS
+    (
+        SELECT hour, marks AS arrived, toUInt64(0) AS counted, toUInt8(0) AS others, toInt64(9e18) AS first_ms, toUInt64(0) AS ticks
+        FROM gua.hour_marks
+        WHERE hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
+            AND hour < toDateTime(least(intDiv({until_ms:Int64} + longest_ms + 999, 1000), 4294967295), 'UTC')
+            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+        UNION ALL
+        SELECT hour, toUInt64(0) AS arrived, marks AS counted, toUInt8(fingerprint != rules.1) AS others, first_ms, arraySum(quarter_ticks) AS ticks
+        FROM gua.host_hours FINAL
+        WHERE hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
+            AND hour < toDateTime(least(intDiv({until_ms:Int64} + longest_ms + 999, 1000), 4294967295), 'UTC')
+            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+    ),
+    known AS
+    (
+        SELECT
+            intDiv(toUnixTimestamp(hour), 3600) AS number,
+            (sum(arrived) = sum(counted) AND max(others) = 0 OR hour < rules.2)
+                AND min(first_ms) >= {since_ms:Int64}
+                AND (toInt64(number) + 1) * 3600000 <= {until_ms:Int64} AS is_counted,
+            sum(ticks) AS counted_ticks
+        FROM every
+        GROUP BY hour
+    )
+SELECT
+    toInt64(known.number) AS hour,
+    known.is_counted AS is_counted,
+    toUInt64(if(known.is_counted, known.counted_ticks, waiting.ticks)) AS card_ticks
+FROM known
+LEFT JOIN
+(
+    SELECT
+        intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) AS number,
+        count() AS ticks
+    FROM gua.card_ticks
+    WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT number FROM known WHERE NOT is_counted)
+        AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+    GROUP BY number
+) AS waiting
+    ON waiting.number = known.number
+ORDER BY hour
