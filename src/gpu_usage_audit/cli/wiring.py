@@ -20,6 +20,7 @@ from gpu_usage_audit.cli.destinations import (
     store_address,
     store_destination,
 )
+from gpu_usage_audit.cli.endpoints import open_agent_endpoint
 from gpu_usage_audit.core.errors import DataError, TransientError, UnavailableError, UsageError
 from gpu_usage_audit.core.ports import Landing, Mark
 from gpu_usage_audit.core.tick import Tick
@@ -32,6 +33,8 @@ from gpu_usage_audit.store.dsn import EmbeddedDsn, parse_dsn
 
 _BATCH_BYTES = 12 * 2**20
 _MERGE_TICKS = 1_000
+PATIENCE_SECONDS = 60.0
+"""How long a failure that may pass is waited for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,24 +134,50 @@ def deliver_agent_tick(
 
     Where delivery fails the tick stays in the spool, and the error says so.
     """
-    landed = refused = 0
     with Spool(spool_path, destinations=[destination.name for destination in destinations]) as spool:
-        if spool.set_aside is not None:
-            os.write(2, f"note: the spool was damaged and is kept as {spool.set_aside}\n".encode())
-        tick, mark = sample(spool.mark())
-        spool.append(tick.ts_ms, encode(tick), mark)
+        spool_tick(spool, sample)
+        return deliver_spooled(spool, destinations, spool_path, kept="the tick is kept in")
+
+
+def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]]) -> None:
+    """Sample one tick of this host and spool it with its mark."""
+    if spool.set_aside is not None:
+        os.write(2, f"note: the spool was damaged and is kept as {spool.set_aside}\n".encode())
+    tick, mark = sample(spool.mark())
+    spool.append(tick.ts_ms, encode(tick), mark)
+
+
+def deliver_spooled(spool: Spool, destinations: Sequence[Destination], spool_path: Path, *, kept: str) -> DrainResult:
+    """Deliver what the spool holds to each destination; one that fails keeps no other from its ticks.
+
+    Raises the first failure when all had their turn; it says with the word ``kept`` that what did not go is there.
+    """
+    landed = refused = 0
+    failure: UnavailableError | None = None
+    for destination in destinations:
         try:
-            for destination in destinations:
-                with _landing(destination.store, destination.endpoint) as (landing, _):
-                    flush = landing.flush if isinstance(landing, Store) else _nothing
-                    drained = drain(spool, destination.name, landing, flush=flush)
-                    landed += drained.landed
-                    refused += drained.refused
+            with _agent_landing(destination, spool_path.parent) as landing:
+                flush = landing.flush if isinstance(landing, Store) else _nothing
+                drained = drain(spool, destination.name, landing, flush=flush)
+                landed += drained.landed
+                refused += drained.refused
         except UnavailableError as error:
-            kind = TransientError if isinstance(error, TransientError) else UnavailableError
-            msg = f"{error} (the tick is kept in {spool_path} and goes with the next)"
-            raise kind(msg) from None
+            failure = failure or error
+    if failure is not None:
+        kind = TransientError if isinstance(failure, TransientError) else UnavailableError
+        msg = f"{failure} ({kept} {spool_path} and goes with the next)"
+        raise kind(msg) from None
     return DrainResult(landed=landed, refused=refused)
+
+
+@contextmanager
+def _agent_landing(destination: Destination, home: Path) -> Iterator[Landing]:
+    if destination.endpoint:
+        with closing(open_agent_endpoint(destination, home, patience_seconds=PATIENCE_SECONDS)) as opened:
+            yield opened
+        return
+    with open_writer(destination.store) as store:
+        yield store
 
 
 def _nothing() -> None:
