@@ -14,7 +14,7 @@ SCHEMA_VERSION: Final = 1
 _RAW_DAYS: Final = 3
 
 _COMMON = {"ON_CLUSTER": "", "REPLICATED": "", "TICKS_TTL": ""}
-EMBEDDED_TOKENS: Final = {**_COMMON, "LANDING_ENGINE": "ENGINE = Null", "DEFINER": ""}
+EMBEDDED_TOKENS: Final = {**_COMMON, "LANDING_ENGINE": "ENGINE = Null", "DEFINER": "", "RECEIVED": "NULL"}
 SERVER_TOKENS: Final = {
     **_COMMON,
     "LANDING_ENGINE": (
@@ -23,6 +23,7 @@ SERVER_TOKENS: Final = {
         f"TTL toDateTime(TimeUnix) + INTERVAL {_RAW_DAYS} DAY SETTINGS ttl_only_drop_parts = 1"
     ),
     "DEFINER": "DEFINER = CURRENT_USER SQL SECURITY DEFINER",
+    "RECEIVED": "now64(3)",
 }
 
 
