@@ -45,6 +45,7 @@ COMMANDS: Final = {
     "import": Entry(module="import_", group=True, summary="Import recordings that other tools made."),
     "report": Entry(module="report", summary="Show where the GPU hours went, and who held idle cards."),
     "schema": Entry(module="schema", group=True, summary="Create, show and check the tables and views of a store."),
+    "simulate": Entry(module="simulate", summary="Be a simulated host that sends ticks, its last days first."),
     "version": Entry(module="version", summary="Print the versions of gua, Python and the embedded engine."),
     "land": Entry(module="land"),
     "answer": Entry(module="answer"),
