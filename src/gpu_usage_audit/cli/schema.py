@@ -25,7 +25,7 @@ def apply(*, store: StoreOption = None) -> None:
     """
     with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD")) as opened:
         applied = opened.apply_schema()
-        typer.echo(f"schema version {statements.SCHEMA_VERSION}: {len(applied)} statements applied to {opened.dsn}")
+        typer.echo(f"schema version {statements.SCHEMA_VERSION}: {len(applied.statements)} statements applied to {opened.dsn}")
 
 
 @app.command()
