@@ -7,11 +7,10 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 from pathlib import Path
 from typing import Final
 
-from gpu_usage_audit.agent.private import open_private
+from gpu_usage_audit.agent.private import open_private, replace_private
 from gpu_usage_audit.core.enrollment import Enrollment
 from gpu_usage_audit.core.errors import UnavailableError
 
@@ -73,7 +72,7 @@ def keep_enrollment(home: Path, enrollment: Enrollment, authorities: bytes | Non
         if authorities is not None:
             # Named by its content: the enrollment that is still in force keeps its own until it is replaced.
             certificate = home / f"{NAME}-{hashlib.sha256(authorities).hexdigest()[:16]}.pem"
-            _replace(certificate, authorities)
+            replace_private(certificate, authorities)
         kept = Enrollment(
             endpoint=enrollment.endpoint,
             protocol=enrollment.protocol,
@@ -81,7 +80,7 @@ def keep_enrollment(home: Path, enrollment: Enrollment, authorities: bytes | Non
             since_ms=enrollment.since_ms,
             certificate=None if certificate is None else str(certificate),
         )
-        _replace(enrollment_file(home), _text(kept).encode())
+        replace_private(enrollment_file(home), _text(kept).encode())
     except OSError as error:
         msg = f"cannot store the enrollment in {home} ({error.strerror}): nothing was stored, try again"
         raise UnavailableError(msg) from None
@@ -130,25 +129,6 @@ def _text(kept: Enrollment) -> str:
         },
         indent=2,
     )
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Put a file in its place, 0600 and on the disk; whatever had the name, a link included, is replaced."""
-    descriptor, scratch = tempfile.mkstemp(prefix=f"{NAME}-", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        Path(scratch).replace(path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _forget_certificates(home: Path, *, but: Path | None) -> None:

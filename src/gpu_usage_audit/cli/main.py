@@ -41,6 +41,8 @@ COMMANDS: Final = {
     "start": Entry(module="daemon"),
     "stop": Entry(module="stop", summary="Stop the agent of this host and release the driver."),
     "status": Entry(module="status", summary="Show whether the agent runs, and the cards as they are now."),
+    "enroll": Entry(module="enroll", summary="Join a fleet: prove an endpoint with a tick and keep its token."),
+    "sync-once": Entry(module="sync_once", summary="Take one tick, keep it, and deliver what waits to the fleet."),
     "doctor": Entry(module="doctor", summary="Check everything that gua needs here, and say what to do."),
     "import": Entry(module="import_", group=True, summary="Import recordings that other tools made."),
     "report": Entry(module="report", summary="Show where the GPU hours went, and who held idle cards."),

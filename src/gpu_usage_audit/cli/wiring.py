@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from gpu_usage_audit.agent.home import Home
 from gpu_usage_audit.agent.lander import BATCH_TICKS, DrainResult, drain
 from gpu_usage_audit.cli.destinations import (
     STORE,
@@ -136,7 +137,10 @@ def deliver_agent_tick(
     """
     with Spool(spool_path, destinations=[destination.name for destination in destinations]) as spool:
         spool_tick(spool, sample)
-        return deliver_spooled(spool, destinations, spool_path, kept="the tick is kept in")
+        drained = deliver_spooled(spool, destinations, Home(spool_path.parent))
+    return DrainResult(
+        landed=sum(each.landed for each in drained.values()), refused=sum(each.refused for each in drained.values())
+    )
 
 
 def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]]) -> None:
@@ -147,27 +151,33 @@ def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]])
     spool.append(tick.ts_ms, encode(tick), mark)
 
 
-def deliver_spooled(spool: Spool, destinations: Sequence[Destination], spool_path: Path, *, kept: str) -> DrainResult:
-    """Deliver what the spool holds to each destination; one that fails keeps no other from its ticks.
+def deliver_spooled(
+    spool: Spool,
+    destinations: Sequence[Destination],
+    home: Home,
+    *,
+    told: Callable[[Destination, int], None] = lambda _destination, _ticks: None,
+) -> dict[str, DrainResult]:
+    """Deliver what the spool holds to each destination and return the counts by its name.
 
-    Raises the first failure when all had their turn; it says with the word ``kept`` that what did not go is there.
+    ``told`` hears of each one that has all its ticks, and how many arrived now. One that fails keeps no other from
+    its ticks: the first failure is raised when all had their turn.
     """
-    landed = refused = 0
+    drained: dict[str, DrainResult] = {}
     failure: UnavailableError | None = None
     for destination in destinations:
         try:
-            with _agent_landing(destination, spool_path.parent) as landing:
+            with _agent_landing(destination, home.path) as landing:
                 flush = landing.flush if isinstance(landing, Store) else _nothing
-                drained = drain(spool, destination.name, landing, flush=flush)
-                landed += drained.landed
-                refused += drained.refused
+                drained[destination.name] = drain(spool, destination.name, landing, flush=flush)
+            told(destination, drained[destination.name].landed)
         except UnavailableError as error:
             failure = failure or error
     if failure is not None:
         kind = TransientError if isinstance(failure, TransientError) else UnavailableError
-        msg = f"{failure} ({kept} {spool_path} and goes with the next)"
+        msg = f"{failure} (what was not delivered is kept in {home.spool} and goes with the next)"
         raise kind(msg) from None
-    return DrainResult(landed=landed, refused=refused)
+    return drained
 
 
 @contextmanager

@@ -130,8 +130,7 @@ def absolute_files(environ: Mapping[str, str]) -> dict[str, str]:
 def read_settings(url: str | None, environ: Mapping[str, str], enrollment: Enrollment | None = None) -> Settings:
     """Return what ``url`` and the environment say; without a URL the environment names that, too.
 
-    With an enrollment its protocol and its token count, not the environment's, and its certificate where the
-    environment names none.
+    With an enrollment its protocol, token and certificate count before the environment's.
 
     Raises :class:`UsageError` for anything that cannot be used, by the name of the variable.
     """
@@ -152,7 +151,7 @@ def read_settings(url: str | None, environ: Mapping[str, str], enrollment: Enrol
         headers=headers(environ, spoken) | ({} if enrollment is None else bearer(enrollment)),
         timeout_seconds=timeout_seconds(environ),
         compression=_compression(environ, spoken),
-        certificate=_path(environ, "CERTIFICATE") or _kept_certificate(enrollment),
+        certificate=_kept_certificate(enrollment) or _path(environ, "CERTIFICATE"),
         client_certificate=_path(environ, "CLIENT_CERTIFICATE"),
         client_key=_path(environ, "CLIENT_KEY"),
         enrolled=enrollment is not None,
