@@ -18,11 +18,17 @@ _NAMED_HOSTS = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReportRequest:
-    """What the user asked for, as written: moments are ISO 8601 or durations, no host means all of them."""
+    """What the user asked for, as written: moments are ISO 8601 or durations, no host means all of them.
+
+    ``where`` are labels (``team=vision``), ``by`` what to add cards up by besides hosts.
+    """
 
     since: str | None = None
     until: str | None = None
     hosts: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
     timezone: str = "UTC"
     now_ms: int
 
