@@ -1,30 +1,39 @@
-"""The shipped SQL as statements, rendered for one node: a file is a statement, its folder the layer."""
+"""The shipped SQL as statements, rendered for the engine they go to: a file is a statement, its folder the layer.
+
+Three forms come from the same files: the embedded store, one server, and a cluster, on which every table that keeps
+rows is ``gua.name_local`` on each server, and ``gua.name`` the Distributed table over them (docs/cluster.md).
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import Final
 
 from gpu_usage_audit.store.locate import schema_directory
+from gpu_usage_audit.store.tokens import EMBEDDED_TOKENS, SERVER_TOKENS, Replication, cluster_tokens, server_tokens
+
+__all__ = [
+    "EMBEDDED_TOKENS",
+    "SCHEMA_VERSION",
+    "SERVER_TOKENS",
+    "Replication",
+    "Statement",
+    "cluster_tokens",
+    "digest",
+    "load",
+    "proto_file",
+    "server_tokens",
+]
 
 SCHEMA_VERSION: Final = 1
-_RAW_DAYS: Final = 3
-
-_COMMON = {"ON_CLUSTER": "", "REPLICATED": "", "TICKS_TTL": ""}
-EMBEDDED_TOKENS: Final = {**_COMMON, "LANDING_ENGINE": "ENGINE = Null", "DEFINER": "", "RECEIVED": "NULL"}
-SERVER_TOKENS: Final = {
-    **_COMMON,
-    "LANDING_ENGINE": (
-        "ENGINE = MergeTree PARTITION BY toDate(TimeUnix) "
-        "ORDER BY (ServiceName, MetricName, toStartOfHour(TimeUnix), TimeUnix) "
-        f"TTL toDateTime(TimeUnix) + INTERVAL {_RAW_DAYS} DAY SETTINGS ttl_only_drop_parts = 1"
-    ),
-    "DEFINER": "DEFINER = CURRENT_USER SQL SECURITY DEFINER",
-    "RECEIVED": "now64(3)",
-}
+# Files of this ending make the tables that only a cluster has.
+_ONLY_ON_A_CLUSTER: Final = "_distributed.sql"
+_ENGINE: Final = re.compile(r"(\$\{REPLICATED\}\w*MergeTree)(?:\(([^)]*)\))?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,14 +50,25 @@ class Statement:
         return "CREATE MATERIALIZED VIEW" in self.sql or "ENGINE = Null" in self.sql
 
 
-def load(tokens: dict[str, str], directory: Path | None = None) -> list[Statement]:
-    """Return every statement in the order in which they are applied."""
+def load(tokens: Mapping[str, str], directory: Path | None = None) -> list[Statement]:
+    """Return every statement of the form that ``tokens`` are of, in the order in which they are applied."""
     root = directory or schema_directory()
     return [
         Statement(name=str(file.relative_to(root)), sql=sql, creates=_created(sql))
         for file in sorted(root.glob("*/*.sql"))
-        for sql in [Template(file.read_text("utf-8")).substitute(tokens).strip()]
+        if tokens["LOCAL"] or not file.name.endswith(_ONLY_ON_A_CLUSTER)
+        for sql in [_rendered(file.read_text("utf-8"), tokens)]
     ]
+
+
+def _rendered(text: str, tokens: Mapping[str, str]) -> str:
+    return Template(_ENGINE.sub(lambda found: _with_replica(found, tokens), text)).substitute(tokens).strip()
+
+
+def _with_replica(engine: re.Match[str], tokens: Mapping[str, str]) -> str:
+    """Put where a replica finds the others before the engine's own arguments, if it has to be told."""
+    arguments = ", ".join(filter(None, (tokens["REPLICA"], engine[2])))
+    return f"{engine[1]}({arguments})" if arguments else engine[1]
 
 
 def digest(statements: list[Statement]) -> str:
