@@ -23,5 +23,7 @@ WHERE MetricName IN (
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
+    AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
+    AND TimeUnix <= now() + INTERVAL 1 DAY
     AND accurateCastOrNull(Attributes['process.pid'], 'UInt32') IS NOT NULL
 COMMENT 'Sum points into process_ticks'

@@ -23,4 +23,6 @@ WHERE MetricName = 'gua.agent.tick.duration'
     AND ResourceAttributes['host.name'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
+    AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
+    AND TimeUnix <= now() + INTERVAL 1 DAY
 COMMENT 'Ticks of agents into agents'
