@@ -16,7 +16,9 @@ def simulate_from(begin_ms: int, *, seed: int, gpus: int, interval_ms: int, orig
     """Yield the ticks after ``begin_ms`` (Unix ms), oldest first, for 366 days; each is made when it is asked for.
 
     No tick covers time before ``begin_ms``: where it is the ``ts_ms`` of the last tick of an earlier run, the two
-    runs follow one another as those of an agent that was restarted. Raises UsageError for what cannot be simulated.
+    runs follow one another as those of an agent that was restarted. The agent is never away by itself: who watches
+    it live could not tell that from a fault. Raises UsageError for what cannot be simulated.
     """
     scenario = Scenario(seed=seed, gpus=gpus, interval_ms=interval_ms, ticks=LONGEST_MS // interval_ms)
-    return simulate(scenario, end_ms=begin_ms + scenario.ticks * interval_ms + _PHASE_MS, origin=origin)
+    end_ms = begin_ms + scenario.ticks * interval_ms + _PHASE_MS
+    return simulate(scenario, end_ms=end_ms, origin=origin, interrupted=False)
