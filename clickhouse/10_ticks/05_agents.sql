@@ -1,6 +1,6 @@
 -- One row is one agent on one UTC day of its ticks. By days, since an old delay says nothing of the clock as it is
 -- now, and an agent that was there in spring does not dispute a host with the one of today.
-CREATE TABLE IF NOT EXISTS gua.agents $ON_CLUSTER
+CREATE TABLE IF NOT EXISTS gua.agents${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name that the agent gives its ticks',
     instance String COMMENT 'service.instance.id of the agent: one installation; empty if not told',
@@ -14,4 +14,5 @@ CREATE TABLE IF NOT EXISTS gua.agents $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 ORDER BY (host, instance, host_id, day)
+$NO_DEDUPLICATION
 COMMENT 'When each agent was heard; read with FINAL'

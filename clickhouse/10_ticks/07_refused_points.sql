@@ -1,5 +1,5 @@
 -- One row is one host on one UTC day of the server's clock, whose points were not taken for their time.
-CREATE TABLE IF NOT EXISTS gua.refused_points $ON_CLUSTER
+CREATE TABLE IF NOT EXISTS gua.refused_points${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name that the sender gives',
     day Date COMMENT 'UTC day on which the points came, by the server''s clock',
@@ -9,4 +9,5 @@ CREATE TABLE IF NOT EXISTS gua.refused_points $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 ORDER BY (host, day, reason)
+$NO_DEDUPLICATION
 COMMENT 'Points that were not taken, as their time cannot be; read with FINAL'

@@ -1,5 +1,5 @@
 -- One row is the span of one card in one tick, twice: from its duration, and from its GPU time, which tells the share.
-CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_card_seen $ON_CLUSTER TO gua.card_seen $DEFINER
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_card_seen $ON_CLUSTER TO gua.card_seen${LOCAL} $DEFINER
 AS
 WITH
     round(Value * 1000) AS value_ms,
@@ -16,7 +16,7 @@ SELECT
         (last_seen, if(toTypeName(TimeUnix) LIKE 'DateTime64%' OR abs(value_ms - toFloat64(span_ms)) >= 1000, value_ms / span_ms, 1.)),
         (toDateTime64(0, 3, 'UTC'), 1.)
     ) AS newest_share
-FROM gua.otel_metrics_sum
+FROM gua.otel_metrics_sum${LOCAL}
 WHERE MetricName IN ('gua.gpu.sample.duration', 'gua.gpu.time')
     AND ScopeName = 'gpu_usage_audit'
     AND ResourceAttributes['host.name'] != ''

@@ -1,5 +1,5 @@
 -- One row is one tick of an agent: every one has a point of its own duration, also where no card can be read.
-CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_agents $ON_CLUSTER TO gua.agents $DEFINER
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_agents $ON_CLUSTER TO gua.agents${LOCAL} $DEFINER
 AS
 SELECT
     ResourceAttributes['host.name'] AS host,
@@ -17,7 +17,7 @@ SELECT
         ResourceAttributes['gua.source'],
         ifNull(accurateCastOrNull(round(toFloat64OrNull(ResourceAttributes['gua.sample.interval']) * 1000), 'UInt32'), 0)
     ) AS newest
-FROM gua.otel_metrics_gauge
+FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName = 'gua.agent.tick.duration'
     AND ScopeName = 'gpu_usage_audit'
     AND ResourceAttributes['host.name'] != ''

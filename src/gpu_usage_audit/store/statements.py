@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION: Final = 1
-# Files of this ending make the tables that only a cluster has.
+# Files of this ending make the tables that only a cluster has; their $COLUMNS are those of the file without it.
 _ONLY_ON_A_CLUSTER: Final = "_distributed.sql"
 _ENGINE: Final = re.compile(r"(\$\{REPLICATED\}\w*MergeTree)(?:\(([^)]*)\))?")
 
@@ -57,12 +57,26 @@ def load(tokens: Mapping[str, str], directory: Path | None = None) -> list[State
         Statement(name=str(file.relative_to(root)), sql=sql, creates=_created(sql))
         for file in sorted(root.glob("*/*.sql"))
         if tokens["LOCAL"] or not file.name.endswith(_ONLY_ON_A_CLUSTER)
-        for sql in [_rendered(file.read_text("utf-8"), tokens)]
+        for sql in [_rendered(file, tokens)]
     ]
 
 
-def _rendered(text: str, tokens: Mapping[str, str]) -> str:
-    return Template(_ENGINE.sub(lambda found: _with_replica(found, tokens), text)).substitute(tokens).strip()
+def _rendered(file: Path, tokens: Mapping[str, str]) -> str:
+    text = _ENGINE.sub(lambda found: _with_replica(found, tokens), file.read_text("utf-8"))
+    if file.name.endswith(_ONLY_ON_A_CLUSTER):
+        local = file.with_name(file.name.removesuffix(_ONLY_ON_A_CLUSTER) + ".sql").read_text("utf-8")
+        text = text.replace("$COLUMNS", _columns(local))
+    return Template(text).substitute(tokens).strip()
+
+
+def _columns(text: str) -> str:
+    """Return the columns that a statement declares, from the line that opens them to the one that closes them."""
+    _, _, after = text.partition("\n(\n")
+    inside, closed, _ = after.partition("\n)\n")
+    if not closed:
+        msg = f"no columns are declared in {text}"
+        raise ValueError(msg)
+    return f"(\n{inside}\n)"
 
 
 def _with_replica(engine: re.Match[str], tokens: Mapping[str, str]) -> str:
