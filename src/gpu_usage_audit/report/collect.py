@@ -74,7 +74,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         identities=_identities(reader, bounds),
         time_of_day=_time_of_day(reader.rows("time_of_day", {**bounds, "timezone": window.timezone})),
         overlaps=_overlaps(row for row in overview if not row["is_total"]),
-        filters=filters(request.hosts, conditions),
+        filters=filters(request.hosts, conditions, known={extent.host for extent in known}),
         rollups=rollups(cards, request.by, labels),
         silent=silent,
         skewed=skewed,

@@ -64,9 +64,9 @@ class Conditions:
         return chosen
 
 
-def filters(hosts: Sequence[str], conditions: Conditions) -> tuple[Filter, ...]:
-    """Return what was asked for, by key, for people to read."""
-    named = {HOST_KEY: frozenset(hosts)} if hosts else {}
+def filters(hosts: Sequence[str], conditions: Conditions, *, known: Iterable[str]) -> tuple[Filter, ...]:
+    """Return what was asked for, by key, for people to read; naming every known host is no filter."""
+    named = {HOST_KEY: frozenset(hosts)} if hosts and set(known) - set(hosts) else {}
     return tuple(
         Filter(key=key, values=tuple(sorted(values))) for key, values in sorted({**conditions.wanted, **named}.items())
     )

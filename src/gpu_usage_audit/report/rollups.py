@@ -68,6 +68,26 @@ def group_of(name: str | None, cards: Sequence[Card]) -> Group:
     )
 
 
+def added(groups: Sequence[Group]) -> Group:
+    """Return the sum of groups that share no card; hosts of several groups count in each."""
+    return Group(
+        name=None,
+        hosts=sum(group.hosts for group in groups),
+        cards=sum(group.cards for group in groups),
+        expected_gpu_ms=_sum(group.expected_gpu_ms for group in groups),
+        observed_gpu_ms=_sum(group.observed_gpu_ms for group in groups),
+        unobserved_gpu_ms=_sum(group.unobserved_gpu_ms for group in groups),
+        gaps=sum(group.gaps for group in groups),
+        states={
+            state: StateTime(
+                gpu_ms=_sum(group.states[state].gpu_ms for group in groups),
+                card_ticks=sum(group.states[state].card_ticks or 0 for group in groups),
+            )
+            for state in STATES
+        },
+    )
+
+
 def _sum(values: Iterable[float]) -> float:
     """Return a sum that does not depend on the order: the values have three decimals at most."""
     return round(math.fsum(values), _DECIMALS)
