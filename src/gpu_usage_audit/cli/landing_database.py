@@ -13,6 +13,7 @@ LandingDatabaseOption = Annotated[
     typer.Option(
         "--landing-database",
         metavar="NAME",
+        envvar="GUA_LANDING_DATABASE",
         help="Also read a Collector's own tables otel_metrics_gauge and otel_metrics_sum in this database, "
         "with the points that are there already.",
     ),

@@ -75,9 +75,9 @@ class Store:
         with translated(self.dsn):
             return str(self._client.command("SELECT version()"))
 
-    def apply_schema(self, *, cluster: str | None = None, keep: Mapping[str, int | None] | None = None) -> Applied:
+    def apply_schema(self) -> Applied:
         """Create what is missing and bring the rest to this version; see :meth:`Schema.apply`."""
-        return self.schema.apply(cluster=cluster, keep=keep)
+        return self.schema.apply()
 
     def check_schema(self) -> list[str]:
         """Return what differs from this version's schema, a line each; nothing if all is as it should be."""

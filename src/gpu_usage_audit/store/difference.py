@@ -15,10 +15,11 @@ _REPLICA_PATH = re.compile(r"\('[^']*', '[^']*'(?:, )?")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Differences:
-    """``lines`` say what is wrong; ``notes`` what is there besides, which is nobody's fault."""
+    """``lines`` say what is wrong; ``notes`` what is there besides; ``newer`` that this gua is too old."""
 
     lines: list[str]
     notes: list[str]
+    newer: bool = False
 
 
 def differences(definitions: Iterable[Definition], found: Mapping[str, Existing], formatted: Formatter) -> Differences:

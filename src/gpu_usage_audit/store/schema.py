@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from string import Template
+from typing import TYPE_CHECKING
 
-from gpu_usage_audit.core.errors import UnavailableError
-from gpu_usage_audit.store import difference, statements, upgrade
+from gpu_usage_audit.core.errors import UnavailableError, UsageError
+from gpu_usage_audit.store import difference, grants, landing_database, statements, upgrade
 from gpu_usage_audit.store.connection import QueryError, translated
 from gpu_usage_audit.store.definition import Definition
 from gpu_usage_audit.store.difference import Differences
 from gpu_usage_audit.store.dsn import EmbeddedDsn, ServerDsn
 from gpu_usage_audit.store.existing import Existing, Select, existing
-from gpu_usage_audit.store.retention import TICKS_SETTING, Retention, ttl_days
+from gpu_usage_audit.store.form import Form, form_of, retained
+from gpu_usage_audit.store.retention import TICKS_SETTING, Retention
 from gpu_usage_audit.store.statements import Statement
+from gpu_usage_audit.store.tokens import Replication
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
-
-_CLUSTER: Final = re.compile(r"Distributed\('([^']+)'")
-_RAW, _TICKS, _HOURS = "gua.otel_metrics_gauge", "gua.card_ticks", "gua.host_hours"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +41,13 @@ class Schema:
         self._select = select
         self._embedded = embedded
 
-    def apply(self, *, cluster: str | None = None, keep: Mapping[str, int | None] | None = None) -> Applied:
+    def apply(
+        self,
+        *,
+        cluster: str | None = None,
+        replication: Replication | None = None,
+        keep: Mapping[str, int | None] | None = None,
+    ) -> Applied:
         """Create what is missing, let what is there grow to this version, and note the version.
 
         ``keep`` changes the retention's days by name; what is left out stays as it is. All of it may be run again,
@@ -52,38 +57,73 @@ class Schema:
         self._refuse_newer(version)
         found = existing(self._select)
         retention = retained(found).changed(keep or {})
-        wanted = self.statements(retention, cluster or cluster_of(found))
+        form = self.form(found, cluster=cluster, replication=replication)
+        self._refuse_without_rights(form)
+        wanted = form.statements(retention)
+        wanted += landing_database.attached(wanted, found)
         ran = self._run(self._dropped(wanted, found))
         ran += self._run(upgrade.steps(map(Definition, wanted), found, self._formatted))
-        self._note_retention(retention)
+        self._note_retention(retention, wanted)
         for since, after in upgrade.AFTER_UPGRADE.items():
             if version < since:
-                ran += self._run(list(after))
+                ran += self._run([Template(sql).substitute(form.tokens(retention)) for sql in after])
         # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed.
         with translated(self._dsn):
             self._client.command(
                 "INSERT INTO gua.schema_versions (version, digest) SELECT {version:UInt32}, {digest:String}",
                 parameters={
                     "version": statements.SCHEMA_VERSION,
-                    "digest": self.digest(cluster or cluster_of(found)),
+                    "digest": _digest(form),
                 },
             )
         return Applied(statements=ran, from_version=version, retention=retention)
+
+    def attach(self, database: str, progress: Callable[[str], None]) -> landing_database.Attached:
+        """Take points from the landing tables of another database, those that are there already too.
+
+        May be run again, also after a run that was cut off. Raises UsageError, UnavailableError.
+        """
+        if self._embedded:
+            msg = f"{self._dsn} is an embedded store, which no Collector writes to: give a server's with --store"
+            raise UsageError(msg)
+        found = existing(self._select)
+        form = self.form(found)
+        if form.cluster:
+            msg = f"on the cluster {form.cluster} shards have their hosts: let the Collector write to gua's own tables"
+            raise UsageError(msg)
+        whole_seconds = landing_database.require_tables(database, self._select)
+        views = landing_database.over(database, form.statements(retained(found)))
+        with translated(self._dsn):
+            if any(".".join(view.creates or ()) not in found for view in views):
+                landing_database.forget(database, self._client)
+            self._run(upgrade.steps(map(Definition, views), found, self._formatted))
+            days, points = landing_database.backfill(
+                database, views, client=self._client, select=self._select, progress=progress
+            )
+        return landing_database.Attached(
+            database=database,
+            views=len(views),
+            days=days,
+            points=points,
+            whole_seconds=whole_seconds,
+            grants=landing_database.grants(database, self._select),
+        )
 
     def check(self) -> Differences:
         """Return what differs from this version's schema."""
         version, digest = self.applied()
         if version > statements.SCHEMA_VERSION:
-            return Differences(lines=[self._newer(version)], notes=[])
+            return Differences(lines=[self._newer(version)], notes=[], newer=True)
         found = existing(self._select)
         if not found:
             return Differences(lines=["there is no schema yet"], notes=[])
-        cluster = cluster_of(found)
-        wanted = self.statements(retained(found), cluster)
+        form = self.form(found)
+        wanted = form.statements(retained(found))
+        wanted += landing_database.attached(wanted, found)
         result = difference.differences(map(Definition, wanted), found, self._formatted)
         if not result.lines and version < statements.SCHEMA_VERSION:
             result.lines.append(f"the schema was applied as version {version}, this is {statements.SCHEMA_VERSION}")
-        elif not result.lines and digest != self.digest(cluster):
+        elif not result.lines and digest != _digest(form):
             result.lines.append("other statements were applied than this version's")
         return result
 
@@ -91,7 +131,7 @@ class Schema:
         """Apply the schema where it is not this version's. Raises UnavailableError if it is a later one's."""
         version, digest = self.applied()
         self._refuse_newer(version)
-        if version < statements.SCHEMA_VERSION or digest != self.digest(None):
+        if version < statements.SCHEMA_VERSION or digest != _digest(Form(embedded=self._embedded)):
             self.apply()
 
     def require(self) -> None:
@@ -111,13 +151,25 @@ class Schema:
             raise
         return (int(rows[0]["version"]), str(rows[0]["digest"])) if rows else (0, "")
 
-    def statements(self, retention: Retention, cluster: str | None) -> list[Statement]:
-        """Return the statements as they are applied to this store."""
-        return statements.load(statements.EMBEDDED_TOKENS if self._embedded else statements.SERVER_TOKENS)
+    def form(
+        self,
+        found: Mapping[str, Existing] | None = None,
+        *,
+        cluster: str | None = None,
+        replication: Replication | None = None,
+    ) -> Form:
+        """Return the form in which the schema stands here, or is to stand."""
+        if self._embedded:
+            if cluster:
+                msg = f"{self._dsn} is an embedded store, which is no cluster: leave out --cluster"
+                raise UsageError(msg)
+            return Form(embedded=True)
+        found = existing(self._select) if found is None else found
+        return form_of(found, self._select, cluster=cluster, replication=replication)
 
-    def digest(self, cluster: str | None) -> str:
-        """Return what tells this rendering of the schema from others, whatever the retention."""
-        return statements.digest(self.statements(Retention(), cluster))
+    def retention(self) -> Retention:
+        """Return how long rows are kept now."""
+        return retained(existing(self._select))
 
     def _refuse_newer(self, version: int) -> None:
         if version > statements.SCHEMA_VERSION:
@@ -136,6 +188,26 @@ class Schema:
         )
         return f"{self._dsn} {there}: run gua schema apply --store {self._dsn}"
 
+    def _refuse_without_rights(self, form: Form) -> None:
+        """Refuse before anything is changed: a user without a right would stop in the middle."""
+        if self._embedded:
+            return
+        lacking = grants.lacking(grants.owner_rights(cluster=form.cluster is not None), self._granted)
+        if lacking:
+            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            msg = (
+                f"{self._dsn}: the user may not apply the schema, it lacks {lacking[0]}{more}: use the schema's owner, "
+                "or have an administrator grant what gua schema grants prints"
+            )
+            raise UnavailableError(msg)
+
+    def _granted(self, right: str) -> bool:
+        try:
+            with translated(self._dsn):
+                return str(self._client.command(f"CHECK GRANT {right}")).strip() == "1"
+        except QueryError:
+            return True  # a server that cannot tell beforehand tells at the statement itself
+
     def _dropped(self, wanted: list[Statement], found: dict[str, Existing]) -> list[str]:
         """Return the statements that drop what is made anew: in an embedded store all that only passes rows on.
 
@@ -152,47 +224,27 @@ class Schema:
                 self._client.command(sql)
         return planned
 
-    def _note_retention(self, retention: Retention) -> None:
+    def _note_retention(self, retention: Retention, wanted: list[Statement]) -> None:
         """Let SQL read how long ticks are kept; no row means forever."""
         rows = self._select("SELECT value FROM gua.settings FINAL WHERE key = {key:String}", {"key": TICKS_SETTING})
         noted = int(rows[0]["value"]) if rows else None
         if noted == retention.ticks_days:
             return
+        if retention.ticks_days is None:
+            keeping = [one for one in map(Definition, wanted) if one.name in {"gua.settings_local", "gua.settings"}]
+            self._run([f"{keeping[0].altering} DELETE WHERE key = '{TICKS_SETTING}' SETTINGS mutations_sync = 2"])
+            return
         with translated(self._dsn):
-            if retention.ticks_days is None:
-                self._client.command(
-                    f"ALTER TABLE gua.settings DELETE WHERE key = '{TICKS_SETTING}' SETTINGS mutations_sync = 2"
-                )
-            else:
-                self._client.command(
-                    "INSERT INTO gua.settings (key, value) SELECT {key:String}, {days:Float64}",
-                    parameters={"key": TICKS_SETTING, "days": retention.ticks_days},
-                )
+            self._client.command(
+                "INSERT INTO gua.settings (key, value) SELECT {key:String}, {days:Float64}",
+                parameters={"key": TICKS_SETTING, "days": retention.ticks_days},
+            )
 
     def _formatted(self, sql: str) -> str:
         rows = self._select("SELECT formatQuerySingleLine({sql:String}) AS formatted", {"sql": sql})
         return str(rows[0]["formatted"])
 
 
-def retained(found: Mapping[str, Existing]) -> Retention:
-    """Return how long rows are kept now; the shipped days where a table is not there yet."""
-    shipped = Retention()
-    return Retention(
-        raw_days=_days(found, _RAW, shipped.raw_days),
-        ticks_days=_days(found, _TICKS, shipped.ticks_days),
-        hours_days=_days(found, _HOURS, shipped.hours_days),
-    )
-
-
-def cluster_of(found: Mapping[str, Existing]) -> str | None:
-    """Return the cluster that the schema was applied to, ``None`` for one node."""
-    there = found.get(_TICKS)
-    named = _CLUSTER.match(there.engine_full) if there else None
-    return named[1] if named else None
-
-
-def _days(found: Mapping[str, Existing], name: str, shipped: int | None) -> int | None:
-    there = found.get(f"{name}_local") or found.get(name)
-    if there is None or there.engine == "Null":
-        return shipped
-    return ttl_days(there.engine_full)
+def _digest(form: Form) -> str:
+    """Return what tells this rendering of the schema from others, whatever the retention."""
+    return statements.digest(form.statements(Retention()))
