@@ -1,5 +1,5 @@
 -- One row is one time that gua schema apply ran to its end.
-CREATE TABLE IF NOT EXISTS gua.schema_versions $ON_CLUSTER
+CREATE TABLE IF NOT EXISTS gua.schema_versions${LOCAL} $ON_CLUSTER
 (
     version UInt32 COMMENT 'Version of the schema',
     digest String COMMENT 'Fingerprint of the statements',
@@ -7,4 +7,5 @@ CREATE TABLE IF NOT EXISTS gua.schema_versions $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}MergeTree
 ORDER BY applied
+$NO_DEDUPLICATION
 COMMENT 'Versions of this schema, the newest counts'

@@ -1,6 +1,6 @@
 -- One row is one card in one tick. Rows arrive in parts, twice, late or out of order; parts with the same key
 -- merge into one row, in which a column that no part filled stays NULL: unknown. Read with FINAL.
-CREATE TABLE IF NOT EXISTS gua.card_ticks $ON_CLUSTER
+CREATE TABLE IF NOT EXISTS gua.card_ticks${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name of the sender',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
@@ -43,4 +43,5 @@ ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toDate(ts)
 ORDER BY (host, gpu, ts)
 $TICKS_TTL
+$NO_DEDUPLICATION
 COMMENT 'One row per card and tick; read with FINAL'

@@ -1,5 +1,5 @@
 -- One row is one process on one card in one tick. Parts merge as in card_ticks. Read with FINAL.
-CREATE TABLE IF NOT EXISTS gua.process_ticks $ON_CLUSTER
+CREATE TABLE IF NOT EXISTS gua.process_ticks${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name of the sender',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
@@ -23,4 +23,5 @@ ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toDate(ts)
 ORDER BY (host, gpu, ts, pid, created)
 $TICKS_TTL
+$NO_DEDUPLICATION
 COMMENT 'One row per process, card and tick; read with FINAL'

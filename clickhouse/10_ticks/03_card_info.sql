@@ -1,5 +1,5 @@
 -- One row is one card as its newest tick described it.
-CREATE TABLE IF NOT EXISTS gua.card_info $ON_CLUSTER
+CREATE TABLE IF NOT EXISTS gua.card_info${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name of the sender',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
@@ -19,4 +19,5 @@ CREATE TABLE IF NOT EXISTS gua.card_info $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(ts)
 ORDER BY (host, gpu)
+$NO_DEDUPLICATION
 COMMENT 'What each card is, as last seen; read with FINAL'

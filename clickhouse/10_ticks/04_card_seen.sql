@@ -1,5 +1,5 @@
 -- One row is one card: when it was first and last seen.
-CREATE TABLE IF NOT EXISTS gua.card_seen $ON_CLUSTER
+CREATE TABLE IF NOT EXISTS gua.card_seen${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'host.name of the sender',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
@@ -10,4 +10,5 @@ CREATE TABLE IF NOT EXISTS gua.card_seen $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 ORDER BY (host, gpu)
+$NO_DEDUPLICATION
 COMMENT 'First and last sight of each card; read with FINAL'

@@ -1,5 +1,5 @@
 -- One row is what one gauge point says of a card in a tick; card_ticks merges the points of a tick into one row.
-CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_card_ticks $ON_CLUSTER TO gua.card_ticks $DEFINER
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_card_ticks $ON_CLUSTER TO gua.card_ticks${LOCAL} $DEFINER
 AS
 SELECT
     ResourceAttributes['host.name'] AS host,
@@ -24,7 +24,7 @@ SELECT
     if(MetricName = 'gua.gpu.info', nullIf(Attributes['gua.gpu.process.list'], ''), NULL) AS process_list,
     if(MetricName = 'gua.gpu.info', multiIf(Attributes['gua.gpu.memory.shared'] = 'true', true, Attributes['gua.gpu.memory.shared'] = 'false', false, NULL), NULL) AS memory_shared,
     if(MetricName = 'gua.gpu.info', nullIf(Attributes['gua.gpu.mig'], ''), NULL) AS mig
-FROM gua.otel_metrics_gauge
+FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName IN (
         'hw.gpu.utilization',
         'gua.gpu.utilization.max',
@@ -41,4 +41,6 @@ WHERE MetricName IN (
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
+    AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
+    AND TimeUnix <= now() + INTERVAL 1 DAY
 COMMENT 'Gauge points into card_ticks'

@@ -1,5 +1,5 @@
 -- One row is what one sum point says of a card in a tick; card_ticks merges the points of a tick into one row.
-CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_card_ticks $ON_CLUSTER TO gua.card_ticks $DEFINER
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_card_ticks $ON_CLUSTER TO gua.card_ticks${LOCAL} $DEFINER
 AS
 SELECT
     ResourceAttributes['host.name'] AS host,
@@ -19,7 +19,7 @@ SELECT
     if(MetricName = 'hw.status' AND Attributes['hw.state'] = 'failed' AND Attributes['hw.type'] = 'gpu' AND AggregationTemporality = 2, accurateCastOrNull(round(Value), 'UInt8'), NULL) AS failed,
     if(MetricName = 'gua.gpu.sample.duration', nullIf(ResourceAttributes['gua.source'], ''), NULL) AS source,
     if(MetricName = 'gua.gpu.sample.duration', accurateCastOrNull(round(toFloat64OrNull(ResourceAttributes['gua.sample.interval']) * 1000), 'UInt32'), NULL) AS interval_ms
-FROM gua.otel_metrics_sum
+FROM gua.otel_metrics_sum${LOCAL}
 WHERE MetricName IN (
         'gua.gpu.sample.duration',
         'gua.gpu.time',
@@ -36,4 +36,6 @@ WHERE MetricName IN (
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
+    AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
+    AND TimeUnix <= now() + INTERVAL 1 DAY
 COMMENT 'Sum points into card_ticks'

@@ -1,5 +1,5 @@
 -- One row is what one gauge point says of a process on a card in a tick; process_ticks merges them.
-CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_process_ticks $ON_CLUSTER TO gua.process_ticks $DEFINER
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_process_ticks $ON_CLUSTER TO gua.process_ticks${LOCAL} $DEFINER
 AS
 SELECT
     ResourceAttributes['host.name'] AS host,
@@ -14,7 +14,7 @@ SELECT
     if(MetricName = 'gua.process.info', nullIf(Attributes['k8s.pod.uid'], ''), NULL) AS pod_uid,
     if(MetricName = 'gua.process.info', nullIf(Attributes['slurm.job.id'], ''), NULL) AS slurm_job_id,
     if(MetricName = 'gua.process.info', nullIf(Attributes['systemd.unit'], ''), NULL) AS systemd_unit
-FROM gua.otel_metrics_gauge
+FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName IN (
         'gua.process.gpu.utilization',
         'gua.process.info'
@@ -24,5 +24,7 @@ WHERE MetricName IN (
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
+    AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
+    AND TimeUnix <= now() + INTERVAL 1 DAY
     AND accurateCastOrNull(Attributes['process.pid'], 'UInt32') IS NOT NULL
 COMMENT 'Gauge points into process_ticks'

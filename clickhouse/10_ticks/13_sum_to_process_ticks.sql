@@ -1,5 +1,5 @@
 -- One row is what one sum point says of a process on a card in a tick; process_ticks merges them.
-CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_process_ticks $ON_CLUSTER TO gua.process_ticks $DEFINER
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.sum_to_process_ticks $ON_CLUSTER TO gua.process_ticks${LOCAL} $DEFINER
 AS
 SELECT
     ResourceAttributes['host.name'] AS host,
@@ -12,7 +12,7 @@ SELECT
     if(MetricName = 'gua.process.gpu.memory.usage' AND AggregationTemporality = 2, accurateCastOrNull(round(Value), 'UInt64'), NULL) AS memory_bytes,
     nullIf(Attributes['process.owner'], '') AS owner,
     nullIf(Attributes['gua.process.comm'], '') AS program
-FROM gua.otel_metrics_sum
+FROM gua.otel_metrics_sum${LOCAL}
 WHERE MetricName IN (
         'gua.process.sample.duration',
         'gua.process.gpu.time',
@@ -23,5 +23,7 @@ WHERE MetricName IN (
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
+    AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
+    AND TimeUnix <= now() + INTERVAL 1 DAY
     AND accurateCastOrNull(Attributes['process.pid'], 'UInt32') IS NOT NULL
 COMMENT 'Sum points into process_ticks'

@@ -1,5 +1,5 @@
 -- One row is one card as one tick described it.
-CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_card_info $ON_CLUSTER TO gua.card_info $DEFINER
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.gauge_to_card_info $ON_CLUSTER TO gua.card_info${LOCAL} $DEFINER
 AS
 SELECT
     ResourceAttributes['host.name'] AS host,
@@ -17,11 +17,13 @@ SELECT
     nullIf(ResourceAttributes['gua.source'], '') AS source,
     accurateCastOrNull(round(toFloat64OrNull(ResourceAttributes['gua.sample.interval']) * 1000), 'UInt32') AS interval_ms,
     ResourceAttributes AS labels
-FROM gua.otel_metrics_gauge
+FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName = 'gua.gpu.info'
     AND ScopeName = 'gpu_usage_audit'
     AND ResourceAttributes['host.name'] != ''
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
+    AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
+    AND TimeUnix <= now() + INTERVAL 1 DAY
 COMMENT 'gua.gpu.info points into card_info'

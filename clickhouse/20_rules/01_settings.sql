@@ -1,5 +1,5 @@
 -- One row is one setting of the rules that somebody changed from the shipped default (the view gua.rules has all).
-CREATE TABLE IF NOT EXISTS gua.settings $ON_CLUSTER
+CREATE TABLE IF NOT EXISTS gua.settings${LOCAL} $ON_CLUSTER
 (
     key LowCardinality(String) COMMENT 'Name of the setting',
     value Float64 COMMENT 'Its value: a ratio, or bytes',
@@ -7,4 +7,5 @@ CREATE TABLE IF NOT EXISTS gua.settings $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(changed)
 ORDER BY key
+$NO_DEDUPLICATION
 COMMENT 'Settings of the rules; they apply to the whole window of a report'

@@ -13,9 +13,17 @@ SELECT
 FROM
 (
     SELECT
-        groupArray(toString(key)) AS keys,
-        groupArray(value) AS values
-    FROM gua.settings FINAL
+        groupArray(name) AS keys,
+        groupArray(newest) AS values
+    FROM
+    (
+        -- By name once more: where shards were added to a cluster, a setting may stand on two of them.
+        SELECT
+            toString(key) AS name,
+            argMax(value, changed) AS newest
+        FROM gua.settings FINAL
+        GROUP BY name
+    )
 ) AS stored
 ARRAY JOIN [
     ('active_utilization', 0.10),

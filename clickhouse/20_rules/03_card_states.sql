@@ -1,6 +1,6 @@
 -- One row is one card in one tick with its state (docs/rules.md). The same rules stand in core/rules.py; one folder
 -- of cases runs through both.
-CREATE OR REPLACE VIEW gua.card_states $ON_CLUSTER
+CREATE OR REPLACE VIEW gua.card_states${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
@@ -132,8 +132,8 @@ FROM
                         toUInt64(rules.2),
                         intDiv(ifNull(memory_limit_bytes, 0) * toUInt64(round(rules.3 * 10000)), 10000)
                     ) AS threshold
-                FROM gua.card_ticks FINAL
-                WHERE card_ticks.duration_ms IS NOT NULL
+                FROM gua.card_ticks${LOCAL} AS ticks FINAL
+                WHERE ticks.duration_ms IS NOT NULL
             )
         )
     )

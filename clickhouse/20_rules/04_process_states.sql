@@ -1,5 +1,5 @@
 -- One row is one process on one card in one tick with its own state: a process can idle on an active card.
-CREATE OR REPLACE VIEW gua.process_states $ON_CLUSTER
+CREATE OR REPLACE VIEW gua.process_states${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
@@ -43,6 +43,6 @@ SELECT
         utilization >= toUInt16(round(active_ratio * 10000)), 'active',
         'idle'
     ) AS state
-FROM gua.process_ticks FINAL
-WHERE process_ticks.duration_ms IS NOT NULL
+FROM gua.process_ticks${LOCAL} AS ticks FINAL
+WHERE ticks.duration_ms IS NOT NULL
 COMMENT 'Every process tick with its state'

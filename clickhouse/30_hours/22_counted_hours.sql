@@ -130,7 +130,7 @@ SELECT
     due_rows.marks AS marks,
     rules AS fingerprint,
     now64(3, 'UTC') AS written,
-    ifNull(arrayMin(arrayMap(one -> one[1], card_rows.each.3)), 0) AS first_ms,
+    if(empty(card_rows.each.1), toInt64(9e18), arrayMin(arrayMap(one -> one[1], card_rows.each.3))) AS first_ms,
     cityHash64(card_rows.each.1) AS cards_key,
     arrayMax(card_rows.each.2) AS interval_ms,
     if(card_rows.are_alike, card_rows.each.3[1], []) AS starts_ms,

@@ -9,11 +9,11 @@ SELECT hour
 FROM
 (
     SELECT hour, marks AS arrived, toUInt64(0) AS counted, toUInt8(0) AS others
-    FROM gua.hour_marks
+    FROM gua.hour_marks${LOCAL}
     WHERE hour >= rules.2
     UNION ALL
     SELECT hour, toUInt64(0) AS arrived, marks AS counted, toUInt8(fingerprint != rules.1) AS others
-    FROM gua.host_hours FINAL
+    FROM gua.host_hours${LOCAL} FINAL
     WHERE hour >= rules.2
 )
 GROUP BY hour

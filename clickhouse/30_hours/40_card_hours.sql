@@ -1,6 +1,6 @@
 -- One row is one card in one UTC hour and one state. A tick belongs to the hour of its end less 1 ms. Hours that were counted
 -- and have not changed since are read as they are, the others from their ticks.
-CREATE OR REPLACE VIEW gua.card_hours $ON_CLUSTER
+CREATE OR REPLACE VIEW gua.card_hours${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
@@ -50,7 +50,7 @@ FROM
                 )
             )
         ) AS states
-    FROM gua.host_hours FINAL
+    FROM gua.host_hours${LOCAL} FINAL
     ARRAY JOIN
         cards.gpu AS card_gpu,
         cards.active_ticks AS active_ticks,
@@ -75,7 +75,7 @@ SELECT
     count() AS card_ticks,
     sum(card_states.duration_ms) AS duration_ms,
     sum(card_states.gpu_time_ms) AS gpu_time_ms
-FROM gua.card_states
+FROM gua.card_states${LOCAL}
 WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua.changed_hours)
 GROUP BY
     host,

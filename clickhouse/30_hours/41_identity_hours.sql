@@ -1,6 +1,6 @@
 -- One row is one owner and program on one card in one UTC hour, by the state of the card. Their GPU time is the part attributed
 -- to them; durations add up to more where several processes share a card. As in gua.card_hours, changed hours come from ticks.
-CREATE OR REPLACE VIEW gua.identity_hours $ON_CLUSTER
+CREATE OR REPLACE VIEW gua.identity_hours${LOCAL} $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
     gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
@@ -22,14 +22,14 @@ WITH
             toInt64(duration_ms) AS inside_ms,
             1. AS inside_part,
             ${STATE_CODE} AS state_code
-        FROM gua.card_states
+        FROM gua.card_states${LOCAL}
         WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua.changed_hours)
             AND duration_ms > 0
     ),
     processes AS
     (
         SELECT *
-        FROM gua.process_ticks FINAL
+        FROM gua.process_ticks${LOCAL} FINAL
         WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua.changed_hours)
             AND gpu_time_ms IS NOT NULL
     )
@@ -42,7 +42,7 @@ SELECT
     ['active', 'idle-held', 'truly-idle', 'unknown'][identity_state] AS state,
     identity_gpu_time_ms AS gpu_time_ms,
     identity_duration_ms AS duration_ms
-FROM gua.host_hours FINAL
+FROM gua.host_hours${LOCAL} FINAL
 ARRAY JOIN
     identities.gpu AS identity_gpu,
     identities.owner AS identity_owner,

@@ -30,7 +30,8 @@ WITH
             sum(ticks) AS counted_ticks
         FROM every
         GROUP BY hour
-    )
+    ),
+    (SELECT groupArray(number) FROM known WHERE NOT is_counted) AS from_ticks
 SELECT
     toInt64(known.number) AS hour,
     known.is_counted AS is_counted,
@@ -42,7 +43,7 @@ LEFT JOIN
         intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) AS number,
         count() AS ticks
     FROM gua.card_ticks
-    WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT number FROM known WHERE NOT is_counted)
+    WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN from_ticks
         AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
     GROUP BY number
 ) AS waiting

@@ -151,6 +151,9 @@ def store_of(
             "identities": by_day,
             "time_of_day": [],
             "overlaps": [],
+            "labels": [],
+            "fleet": [],
+            "claims": [],
             **views,
         }
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import string
 import sys
 import urllib.error
@@ -63,6 +64,13 @@ class ClickHouseServer:
 
     def kill(self) -> None:
         self._process.kill()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send_signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
 
     def query(self, sql: str, *, user: str = "gua_owner") -> str:
         """Run one statement over HTTP and return its answer, tab separated, without the closing newline."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,14 +19,21 @@ CONFIG = ROOT / "otel-collector" / "config.yaml"
 class Collector:
     """One Collector in front of one ClickHouse; its queue below ``folder`` survives ``kill`` and ``start``."""
 
-    def __init__(self, folder: Path, server: ClickHouseServer, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        server: ClickHouseServer,
+        settings: Mapping[str, str] | None = None,
+        *,
+        config: Path = CONFIG,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         http, grpc, self._health, self._metrics = free_ports(4)
         self.endpoint = f"http://127.0.0.1:{http}"
         self.grpc_endpoint = f"http://127.0.0.1:{grpc}"
         self._process = ServerProcess(
             "collector",
-            [str(collector_binary()), "--config", str(CONFIG)],
+            [str(collector_binary()), "--config", str(config)],
             {
                 **os.environ,
                 "CLICKHOUSE_ENDPOINT": server.endpoint,
@@ -54,6 +62,13 @@ class Collector:
 
     def kill(self) -> None:
         self._process.kill()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send_signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
 
     def own_metric(self, name: str) -> float:
         """Return one of the Collector's own metrics, summed over its labels; 0 before its first point."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import signal
 import socket
 import subprocess
 import time
@@ -15,11 +17,25 @@ T = TypeVar("T")
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of 127.0.0.1 that nobody listens on."""
-    sockets = [socket.socket() for _ in range(count)]
+    """Return ports of 127.0.0.1 that nobody listens on.
+
+    They are not of those that outgoing connections take by themselves: one of these could have a server's port while
+    the server is down, even connect to itself there.
+    """
+    below = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
+    numbers = random.SystemRandom().sample(range(10_000, max(below, 11_000)), 1_000)
+    sockets: list[socket.socket] = []
     try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
+        for number in numbers:
+            if len(sockets) == count:
+                break
+            each = socket.socket()
+            try:
+                each.bind(("127.0.0.1", number))
+            except OSError:
+                each.close()
+            else:
+                sockets.append(each)
         return [int(each.getsockname()[1]) for each in sockets]
     finally:
         for each in sockets:
@@ -93,6 +109,18 @@ class ServerProcess:
         self._process.kill()
         self._process.wait()
         self._process = None
+
+    @property
+    def pid(self) -> int:
+        """Return its process id; fails if it does not run."""
+        assert self._process is not None, f"{self.name} does not run"
+        return self._process.pid
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal, as SIGSTOP and SIGCONT; fails if it has ended by itself."""
+        assert self._process is not None
+        assert self._process.poll() is None, f"{self.name} ended by itself:\n{self.tail()}"
+        self._process.send_signal(number)
 
     def tail(self) -> str:
         """Return the end of its log."""

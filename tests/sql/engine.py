@@ -12,7 +12,16 @@ from typing import Any
 from gpu_usage_audit.report.hours import choose_hours, tick_hours
 from gpu_usage_audit.store.database import Store
 
-TABLES = ("card_ticks", "process_ticks", "card_info", "card_seen", "settings", "hour_marks", "host_hours")
+TABLES = (
+    "card_ticks",
+    "process_ticks",
+    "card_info",
+    "card_seen",
+    "settings",
+    "refused_points",
+    "hour_marks",
+    "host_hours",
+)
 HOUR_VIEWS = {"overview", "cards", "headline", "unknown", "time_of_day", "identities", "overlaps", "coverage", "spans"}
 LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]

@@ -122,7 +122,7 @@ def test_many_rows_come_in_bounded_parts(folder: Path, monkeypatch: pytest.Monke
         ("extent", {"hosts": "gpu-1"}),
         ("extent", {"hosts": [1]}),
         ("extent", {"hosts": ["\udc80"]}),
-        ("extent", {"hosts": ["x"] * 1001}),
+        ("extent", {"hosts": ["x"] * 10_001}),
         ("extent", {"hosts": ["x" * 1025]}),
         ("days", {**BOUNDS, "since_ms": "0"}),
         ("days", {**BOUNDS, "since_ms": True}),
@@ -448,6 +448,6 @@ class TestWithTheEngine:
         with wiring.open_writer(f"chdb://{home / 'store'}") as store:
             for name, view in VIEWS.items():
                 rows = list(store.rows(name, {one: parameters[one] for one in sorted(view.parameters)}))
-                assert rows
+                assert rows or name in {"fleet", "claims"}, "only where something is wrong with a host"
                 for row in rows:
                     checked_row(name, json.loads(json.dumps(dict(row))))

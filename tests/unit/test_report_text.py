@@ -33,7 +33,7 @@ def test_the_five_sections_and_the_basis_stand_in_order() -> None:
     assert [title.split(" (")[0] for title in titles] == [
         "1. Where the GPU-hours went",
         "2. Idle capacity",
-        "3. Per card",
+        "3. Per host",
         "4. Top identities",
         "5. Time of day",
         "Basis",

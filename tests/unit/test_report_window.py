@@ -92,7 +92,7 @@ def test_every_view_is_asked_for_the_same_window_and_hosts() -> None:
     assert by_view.pop("extent") == {"hosts": []}
     assert by_view.pop("rules") == {}
     assert by_view.pop("time_of_day") == {**bounds, "timezone": "Asia/Tokyo"}
-    assert set(by_view) == {"overview", "days"}
+    assert set(by_view) == {"overview", "days", "fleet", "claims"}
     assert all(parameters == bounds for parameters in by_view.values())
 
 

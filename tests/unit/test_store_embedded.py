@@ -107,7 +107,7 @@ def test_other_statements_than_this_versions_are_applied_again(whole: str) -> No
     with open_store(whole) as store:
         command(store, "CREATE OR REPLACE VIEW gua.card_states AS SELECT 1 AS x")
         insert_version(store, statements.SCHEMA_VERSION, "of another day")
-        assert store.check_schema() == ["the statements differ from this version's: run gua schema apply"]
+        assert "gua.card_states has another query" in store.check_schema()
     with open_store(whole) as store:
         assert store.rows("headline", {"since_ms": 0, "until_ms": 1, "hosts": []})
 
@@ -124,9 +124,9 @@ def test_a_later_schema_is_refused_and_left_as_it_is(whole: str) -> None:
     with open_store(whole) as store:
         insert_version(store, later, "of a later day")
         assert store.check_schema() == [
-            f"the schema is version {later}, this gua knows {statements.SCHEMA_VERSION}: install a newer gua"
+            f"the schema is version {later}, this gua knows {statements.SCHEMA_VERSION}: upgrade gua"
         ]
-        with pytest.raises(UnavailableError, match=f"has schema version {later}, this gua knows .*: upgrade gua"):
+        with pytest.raises(UnavailableError, match=f"the schema is version {later}, this gua knows .*: upgrade gua"):
             store.complete_schema()
         with pytest.raises(UnavailableError, match="upgrade gua"):
             store.require_schema()
@@ -136,7 +136,7 @@ def test_a_later_schema_is_refused_and_left_as_it_is(whole: str) -> None:
 def test_applying_the_schema_again_keeps_the_rows(whole: str) -> None:
     with open_store(whole) as store:
         store.insert_rows("settings", ["key", "value"], [["held_memory_bytes", 5]])
-        assert len(store.apply_schema()) == len(statements.load(statements.EMBEDDED_TOKENS))
+        store.apply_schema()
         assert [row["value"] for row in store.rows("rules", {}) if row["key"] == "held_memory_bytes"] == [5]
         command(store, "TRUNCATE TABLE gua.settings")
 

@@ -10,7 +10,12 @@ from gpu_usage_audit.store import statements
 from gpu_usage_audit.store.locate import schema_directory
 
 CHECKOUT = Path(__file__).resolve().parents[2] / "clickhouse"
-RENDERINGS = pytest.mark.parametrize("tokens", [statements.EMBEDDED_TOKENS, statements.SERVER_TOKENS])
+CLUSTER_TOKENS = {
+    replication.value: statements.cluster_tokens("lab", ticks_days=90, hours_days=700, replication=replication)
+    for replication in statements.Replication
+}
+FORMS = {"embedded": statements.EMBEDDED_TOKENS, "served": statements.SERVER_TOKENS, **CLUSTER_TOKENS}
+RENDERINGS = pytest.mark.parametrize("tokens", FORMS.values(), ids=FORMS)
 
 
 def test_a_checkout_uses_its_own_sql() -> None:
@@ -37,7 +42,8 @@ def test_sql_that_is_nowhere_is_one_line_that_names_the_remedy(tmp_path: Path) -
 @RENDERINGS
 def test_every_file_is_one_statement_without_a_token_left(tokens: dict[str, str]) -> None:
     loaded = statements.load(tokens)
-    assert [one.name for one in loaded] == sorted(str(path.relative_to(CHECKOUT)) for path in CHECKOUT.glob("*/*.sql"))
+    files = sorted(str(path.relative_to(CHECKOUT)) for path in CHECKOUT.glob("*/*.sql"))
+    assert [one.name for one in loaded] == [name for name in files if tokens["LOCAL"] or "_distributed" not in name]
     for one in loaded:
         code = re.sub(r"'(?:[^']|'')*'|--.*", "", one.sql)
         assert ";" not in code, one.name
@@ -51,16 +57,18 @@ def test_every_statement_can_be_applied_again(tokens: dict[str, str]) -> None:
         assert "IF NOT EXISTS" in one.sql or "CREATE OR REPLACE VIEW" in one.sql, one.name
 
 
-def test_an_object_is_made_once_and_known_by_its_name() -> None:
-    made = [one.creates for one in statements.load(statements.SERVER_TOKENS) if one.creates]
+@RENDERINGS
+def test_an_object_is_made_once_and_known_by_its_name(tokens: dict[str, str]) -> None:
+    made = [one.creates for one in statements.load(tokens) if one.creates]
     assert len(made) == len(set(made))
     assert ("gua", "card_states") in made
     assert ("gua_report", "cards") in made
 
 
-def test_nothing_is_read_before_it_is_made() -> None:
+@RENDERINGS
+def test_nothing_is_read_before_it_is_made(tokens: dict[str, str]) -> None:
     made: set[str] = {"gua.otel_metrics_gauge"}
-    for one in statements.load(statements.SERVER_TOKENS):
+    for one in statements.load(tokens):
         if one.creates:
             code = re.sub(r"'(?:[^']|'')*'|--.*", "", one.sql)
             read = set(re.findall(r"\b(?:FROM|JOIN|TO) (gua(?:_report)?\.\w+)", code))

@@ -16,7 +16,9 @@ from typing import Final
 from gpu_usage_audit.core.errors import UnavailableError
 
 _ELSEWHERE: Final = "name another with --state-dir or GUA_HOME"
-_OWN: Final = frozenset(("spool.db", "agent.pid", "agent.sock", "agent.log", "boot.json", "store"))
+_OWN: Final = frozenset(
+    ("spool.db", "agent.pid", "agent.sock", "agent.log", "boot.json", "store", "enrolled", "history.json")
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 from gpu_usage_audit.core.errors import UnavailableError
@@ -31,6 +32,28 @@ def open_private(path: Path, flags: int) -> int:
         msg = f"{path} {fault}: gua leaves it alone; remove it, or name another file"
         raise UnavailableError(msg)
     return descriptor
+
+
+def replace_private(path: Path, content: bytes) -> None:
+    """Put a file of this content at ``path``, 0600 and on the disk, in one step: a crash leaves the old or the new.
+
+    Whatever had the name, a link included, is replaced and not followed. Raises OSError.
+    """
+    descriptor, scratch = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        Path(scratch).replace(path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def _fault(found: os.stat_result) -> str | None:

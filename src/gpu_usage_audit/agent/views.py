@@ -15,7 +15,7 @@ from typing import Any, Final
 Check = Callable[[object], bool]
 
 _LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999, where calendars stop
-_MOST_HOSTS: Final = 1_000
+_MOST_HOSTS: Final = 10_000
 _MOST_HOURS: Final = 100_000
 _LONGEST_NAME: Final = 1_024
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+\-/]{1,64}")
@@ -86,6 +86,10 @@ def _is_list_of(check: Check) -> Check:
     return lambda rows: isinstance(rows, (list, tuple)) and all(map(check, rows))
 
 
+def _is_labels(value: object) -> bool:
+    return isinstance(value, dict) and all(is_text(one) for pair in value.items() for one in pair)
+
+
 _ratio = _or_unknown(is_number)
 _name = _or_unknown(is_text)
 _moment = _or_unknown(is_moment)
@@ -133,6 +137,27 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             },
         ),
         "hours": View(_bounds, {"hour": _is_whole, "is_counted": _is_flag, "card_ticks": is_count}),
+        "labels": View(frozenset(), {"host": is_text, "labels": _is_labels}),
+        "fleet": View(
+            _bounds,
+            {
+                "host": is_text,
+                "last_ms": is_moment,
+                "is_silent": _is_flag,
+                "ahead_ms": _or_unknown(_is_whole),
+                "behind_ms": _or_unknown(_is_whole),
+            },
+        ),
+        "claims": View(
+            _bounds,
+            {
+                "host": is_text,
+                "instance": is_text,
+                "host_id": is_text,
+                "first_ms": is_moment,
+                "last_ms": is_moment,
+            },
+        ),
         "identities": View(
             _read | {"part"},
             {

@@ -30,6 +30,7 @@ from gpu_usage_audit.agent.server import PUBLIC_MODE, Listen, LocalServer
 from gpu_usage_audit.agent.watcher import Watcher
 from gpu_usage_audit.cli import children
 from gpu_usage_audit.cli.destinations import Destination
+from gpu_usage_audit.cli.endpoints import open_agent_endpoint
 from gpu_usage_audit.cli.host import Host
 from gpu_usage_audit.cli.settings import Places
 from gpu_usage_audit.core.errors import UnavailableError
@@ -210,9 +211,7 @@ def _figures(spool: Spool, outbox: Outbox) -> SpoolFigures:
 
 def _sender(home: Home, destination: Destination, watcher: Watcher) -> Sender:
     def landing() -> AbstractContextManager[Landing]:
-        from gpu_usage_audit.otlp.send import open_endpoint  # noqa: PLC0415 - takes long: after the first tick
-
-        return contextlib.closing(open_endpoint(destination.endpoint, environ=os.environ, patience_seconds=0))
+        return contextlib.closing(open_agent_endpoint(destination, home.path, patience_seconds=0))
 
     return Sender(
         destination.name,

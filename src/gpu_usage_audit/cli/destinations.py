@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gpu_usage_audit.agent.enrolled import read_enrollment
 from gpu_usage_audit.agent.home import home_path
+from gpu_usage_audit.core.enrollment import Enrollment
 from gpu_usage_audit.core.errors import UnavailableError
-from gpu_usage_audit.otlp.endpoint import configured_endpoint, shown_endpoint
+from gpu_usage_audit.otlp.endpoint import configured_endpoint, read_settings
 from gpu_usage_audit.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 
 STORE: Final = "store"
@@ -34,29 +36,43 @@ def default_store(home: Path) -> EmbeddedDsn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Destination:
-    """Where the agent's ticks go: ``name`` in the spool, ``where`` for people, and the one address of the two."""
+    """Where the agent's ticks go: ``name`` in the spool, ``where`` for people, and the one address of the two.
+
+    ``enrolled`` is whether the endpoint is shown the token of this host's enrollment. The token itself is never
+    part of this, as it travels through environments.
+    """
 
     name: str
     where: str
     store: str | None = None
     endpoint: str | None = None
+    enrolled: bool = False
 
 
 def agent_destinations(store: str | None, endpoint: str | None, home: Path) -> list[Destination]:
     """Return where the agent delivers: the endpoint, the store, or both if both are named alike.
 
-    Without either, OpenTelemetry's own variables may name an endpoint; else it is the store below the home.
-    Raises UsageError for an address that means nothing, UnavailableError where the embedded engine is missing.
+    Without either, OpenTelemetry's own variables may name an endpoint. Where nothing names one and no option names
+    a store, it is the endpoint that this host is enrolled with, if it is, and the store below the home or the
+    environment's. Raises UsageError for an address that means nothing, UnavailableError where the embedded engine
+    is missing.
     """
+    store_alone = bool(store) and not endpoint and store != os.environ.get("GUA_STORE")
     store, endpoint = more_explicit(store, endpoint)
     if not store and not endpoint:
         endpoint = configured_endpoint(os.environ)
+    enrollment = read_enrollment(home)
+    joined = not endpoint and not store_alone and enrollment is not None
     found = []
-    if endpoint:
-        found.append(Destination(name=ENDPOINT, where=shown_endpoint(endpoint, os.environ), endpoint=endpoint))
+    if enrollment is not None and joined:
+        found.append(_endpoint(enrollment.endpoint, enrollment))
+    elif endpoint:
+        found.append(_endpoint(endpoint, enrollment))
     if store or not endpoint:
         parsed = parse_dsn(store_address(store, home), password=os.environ.get("GUA_STORE_PASSWORD"))
         if isinstance(parsed, EmbeddedDsn) and importlib.util.find_spec("chdb") is None:
+            if joined:
+                return found
             msg = (
                 'there is no place for ticks: install the embedded engine (pip install "gpu-usage-audit[local]"), '
                 "or send them to an OTLP endpoint with --endpoint URL"
@@ -65,6 +81,15 @@ def agent_destinations(store: str | None, endpoint: str | None, home: Path) -> l
         address = store_address(store, home)
         found.append(Destination(name=store_destination(parsed, home), where=str(parsed), store=address))
     return found
+
+
+def _endpoint(url: str, enrollment: Enrollment | None) -> Destination:
+    """Return the endpoint; it is shown the token only if it is the one that the host is enrolled with."""
+    if enrollment is not None:
+        enrolled = read_settings(enrollment.endpoint, os.environ, enrollment)
+        if url == enrollment.endpoint or read_settings(url, os.environ).url == enrolled.url:
+            return Destination(name=ENDPOINT, where=enrolled.shown, endpoint=enrollment.endpoint, enrolled=True)
+    return Destination(name=ENDPOINT, where=read_settings(url, os.environ).shown, endpoint=url)
 
 
 def store_destination(parsed: EmbeddedDsn | ServerDsn, home: Path) -> str:

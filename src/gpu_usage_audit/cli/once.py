@@ -23,14 +23,7 @@ def tick_once(host: Host, destinations: Sequence[Destination], home: Home) -> No
     ticks: list[Tick] = []
 
     def sample(mark: Mark | None) -> tuple[Tick, Mark]:
-        sampler = Sampler(
-            cards=host.cards,
-            processes=host.processes,
-            clock=host.clock,
-            origin=host.origin,
-            initial_pid_namespace=host.seen_by_host,
-        )
-        tick, now = tick_after(sampler, mark)
+        tick, now = sample_once(host, mark)
         ticks.append(tick)
         return tick, now
 
@@ -44,6 +37,18 @@ def tick_once(host: Host, destinations: Sequence[Destination], home: Home) -> No
         typer.echo(summary(tick))
         for line in notes(tick, seen_by_host=host.seen_by_host):
             typer.echo(line, err=True)
+
+
+def sample_once(host: Host, mark: Mark | None) -> tuple[Tick, Mark]:
+    """Return the host's tick that follows the mark. Raises UnavailableError where there is none."""
+    sampler = Sampler(
+        cards=host.cards,
+        processes=host.processes,
+        clock=host.clock,
+        origin=host.origin,
+        initial_pid_namespace=host.seen_by_host,
+    )
+    return tick_after(sampler, mark)
 
 
 def tick_after(sampler: Sampler, mark: Mark | None) -> tuple[Tick, Mark]:

@@ -20,3 +20,11 @@ EndpointOption = Annotated[
         metavar="URL", envvar="GUA_ENDPOINT", help="Send to an OTLP endpoint, over HTTP or gRPC, instead of a store."
     ),
 ]
+HistoryOption = Annotated[
+    bool,
+    typer.Option(
+        "--with-history",
+        envvar="GUA_WITH_HISTORY",
+        help="Also send what the local store holds of this host from before; again changes nothing.",
+    ),
+]

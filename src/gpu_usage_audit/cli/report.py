@@ -51,6 +51,32 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME", envvar="GUA_HOST", help="Only this host; repeatable."),
     ] = None,
+    cluster: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            envvar="GUA_K8S_CLUSTER",
+            help="Only hosts of this cluster (their resource attribute k8s.cluster.name); repeatable.",
+        ),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            envvar="GUA_WHERE",
+            help="Only hosts whose agents have this resource attribute (OTEL_RESOURCE_ATTRIBUTES), as in team=vision; "
+            "repeatable: any of the values of one key, all keys.",
+        ),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            envvar="GUA_BY",
+            help="Add cards up by host, cluster, model or a resource attribute; repeatable. By host where there are "
+            "several.",
+        ),
+    ] = None,
     width: Annotated[
         int | None,
         typer.Option(
@@ -80,6 +106,7 @@ def command(
     Example:
         gua report --since 30d --timezone Europe/Berlin
         gua report --host node-1 --json
+        gua report --where team=vision --where team=audio --by team
     """
     check_width(width)
     with open_reader(store, socket) as reader:
@@ -88,6 +115,9 @@ def command(
             since=since,
             until=until,
             hosts=tuple(host or ()),
+            clusters=tuple(cluster or ()),
+            where=tuple(where or ()),
+            by=tuple(by or ()),
             timezone=timezone,
             width=width,
             as_json=as_json,
@@ -142,6 +172,9 @@ def render_report(
     since: str | None = None,
     until: str | None = None,
     hosts: Sequence[str] = (),
+    clusters: Sequence[str] = (),
+    where: Sequence[str] = (),
+    by: Sequence[str] = (),
     timezone: str = "UTC",
     width: int | None = None,
     as_json: bool = False,
@@ -159,6 +192,9 @@ def render_report(
             since=since,
             until=until,
             hosts=tuple(hosts),
+            clusters=tuple(clusters),
+            where=tuple(where),
+            by=tuple(by),
             timezone=timezone,
             now_ms=time.time_ns() // 1_000_000 if now_ms is None else now_ms,
         ),

@@ -3,41 +3,124 @@
 from __future__ import annotations
 
 import os
+from typing import Annotated
 
 import typer
 
 from gpu_usage_audit.cli.destinations import store_address
+from gpu_usage_audit.cli.landing_database import LandingDatabaseOption, attach
 from gpu_usage_audit.cli.options import StoreOption
-from gpu_usage_audit.core.errors import UnavailableError
-from gpu_usage_audit.store import statements
+from gpu_usage_audit.core.errors import UnavailableError, UsageError
+from gpu_usage_audit.core.plaintext import safe
 from gpu_usage_audit.store.database import open_store
-from gpu_usage_audit.store.dsn import ServerDsn, parse_dsn
+from gpu_usage_audit.store.dsn import EmbeddedDsn, parse_dsn
+from gpu_usage_audit.store.form import Form
+from gpu_usage_audit.store.grants import owner_grants, reader_grants, writer_grants
+from gpu_usage_audit.store.retention import Retention, parse_days
+from gpu_usage_audit.store.statements import SCHEMA_VERSION
+from gpu_usage_audit.store.tokens import Replication
 
 app = typer.Typer(no_args_is_help=True, help="Apply, show or check the tables and views that ship with gua.")
 
 
+KeepRawOption = Annotated[
+    str | None,
+    typer.Option(metavar="DAYS", envvar="GUA_KEEP_RAW", help="Keep raw points this long; 3d at first. A server only."),
+]
+KeepTicksOption = Annotated[
+    str | None,
+    typer.Option(metavar="DAYS", envvar="GUA_KEEP_TICKS", help="Keep ticks this long, as in 90d; forever at first."),
+]
+KeepHoursOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DAYS",
+        envvar="GUA_KEEP_HOURS",
+        help="Keep hours this long, at least as long as ticks; forever at first.",
+    ),
+]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        envvar="GUA_SCHEMA_CLUSTER",
+        help="Spread hosts over this cluster of the server's remote_servers.",
+    ),
+]
+ReplicationOption = Annotated[
+    Replication | None,
+    typer.Option(
+        envvar="GUA_REPLICATION",
+        help="How servers of one shard keep the same rows: tables ON CLUSTER, a Replicated database, none.",
+    ),
+]
+
+
 @app.command()
-def apply(*, store: StoreOption = None) -> None:
-    """Create what is missing and bring the views to this version. Doing it again changes nothing.
+def apply(
+    *,
+    store: StoreOption = None,
+    keep_raw: KeepRawOption = None,
+    keep_ticks: KeepTicksOption = None,
+    keep_hours: KeepHoursOption = None,
+    cluster: ClusterOption = None,
+    replication: ReplicationOption = None,
+    landing_database: LandingDatabaseOption = None,
+) -> None:
+    """Create what is missing and bring the rest to this version, without losing a row.
+
+    Doing it again changes nothing, also after one that was cut off. How long rows are kept stays as it was set.
 
     Example:
-        gua schema apply --store clickhouse://owner@db.example:8123
+        gua schema apply --store clickhouse://owner@db.example:8123 --keep-raw 3d --keep-ticks 90d
     """
+    keep = _kept(keep_raw, keep_ticks, keep_hours)
+    parsed = parse_dsn(store_address(store))
+    if isinstance(parsed, EmbeddedDsn) and "raw_days" in keep:
+        msg = f"{parsed} keeps no raw points: leave out --keep-raw"
+        raise UsageError(msg)
     with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD")) as opened:
-        applied = opened.apply_schema()
-        typer.echo(f"schema version {statements.SCHEMA_VERSION}: {len(applied)} statements applied to {opened.dsn}")
+        applied = opened.schema.apply(cluster=cluster, replication=replication, keep=keep)
+        come_from = f" (was {applied.from_version})" if 0 < applied.from_version < SCHEMA_VERSION else ""
+        count = len(applied.statements)
+        typer.echo(f"schema version {SCHEMA_VERSION}{come_from}: {count} statements applied to {opened.dsn}")
+        typer.echo(f"kept: {applied.retention}")
+        if landing_database is not None:
+            attach(opened, landing_database)
 
 
 @app.command()
-def show(*, store: StoreOption = None) -> None:
-    """Print the statements as they would be applied, one after the other.
+def show(*, store: StoreOption = None, cluster: ClusterOption = None, replication: ReplicationOption = None) -> None:
+    """Print the statements as they would be applied to an empty store, one after the other. Nothing is opened.
 
     Example:
-        gua schema show --store clickhouse://owner@db.example:8123
+        gua schema show --store clickhouse://owner@db.example:8123 --cluster lab
     """
-    server = isinstance(parse_dsn(store_address(store)), ServerDsn)
-    for statement in statements.load(statements.SERVER_TOKENS if server else statements.EMBEDDED_TOKENS):
+    form = _form(store, cluster, replication)
+    for statement in form.statements(Retention()):
         typer.echo(f"-- {statement.name}\n{statement.sql};\n")
+
+
+@app.command()
+def grants(*, store: StoreOption = None, cluster: ClusterOption = None, replication: ReplicationOption = None) -> None:
+    """Print what an administrator runs so that gua_owner can apply, gua_writer add points and gua_reader read.
+
+    Example:
+        gua schema grants --store clickhouse://owner@db.example:8123
+    """
+    form = _form(store, cluster, replication)
+    if form.embedded:
+        msg = "an embedded store has no users: name a server with --store"
+        raise UsageError(msg)
+    on_cluster = form.cluster is not None
+    for title, lines in (
+        ("the schema's owner: gua schema apply, gua rollup", owner_grants(cluster=on_cluster)),
+        ("the Collector: adds points, reads nothing", writer_grants()),
+        ("gua report, BI and dashboards", reader_grants()),
+    ):
+        typer.echo(f"-- {title}")
+        for line in lines:
+            typer.echo(f"{line};")
 
 
 @app.command()
@@ -48,10 +131,26 @@ def check(*, store: StoreOption = None) -> None:
         gua schema check --store clickhouse://reader@db.example:8123
     """
     with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD")) as opened:
-        differences = opened.check_schema()
-        for line in differences:
-            typer.echo(line)
-        if differences:
-            msg = f"{opened.dsn} differs from schema version {statements.SCHEMA_VERSION}: run gua schema apply"
+        found = opened.schema.check()
+        for line in found.lines:
+            typer.echo(safe(line))
+        for note in found.notes:
+            typer.echo(f"note: {safe(note)}")
+        if found.lines:
+            remedy = "upgrade gua" if found.newer else "run gua schema apply"
+            msg = f"{opened.dsn} differs from schema version {SCHEMA_VERSION}: {remedy}"
             raise UnavailableError(msg)
-        typer.echo(f"{opened.dsn}: schema version {statements.SCHEMA_VERSION}, as it should be")
+        typer.echo(f"{opened.dsn}: schema version {SCHEMA_VERSION}, as it should be")
+
+
+def _kept(raw: str | None, ticks: str | None, hours: str | None) -> dict[str, int | None]:
+    given = {"raw": raw, "ticks": ticks, "hours": hours}
+    return {f"{name}_days": parse_days(f"--keep-{name}", text) for name, text in given.items() if text is not None}
+
+
+def _form(store: str | None, cluster: str | None, replication: Replication | None) -> Form:
+    embedded = isinstance(parse_dsn(store_address(store)), EmbeddedDsn)
+    if embedded and cluster:
+        msg = "an embedded store is no cluster: leave out --cluster, or name a server with --store"
+        raise UsageError(msg)
+    return Form(embedded=embedded, cluster=cluster, replication=replication or Replication.TABLES)

@@ -15,6 +15,7 @@ import typer
 
 from gpu_usage_audit.agent.client import NoAnswerError, NobodyError, ask_status
 from gpu_usage_audit.agent.home import Home, asking_home
+from gpu_usage_audit.cli.options import StoreOption
 from gpu_usage_audit.cli.sockets import SocketOption, first_answer, places
 from gpu_usage_audit.cli.terminal import check_width, style_for
 from gpu_usage_audit.core.errors import DataError, GuaError, UnavailableError, UsageError
@@ -43,7 +44,10 @@ class StatusUnknownError(GuaError):
 def command(
     *,
     as_json: Annotated[
-        bool, typer.Option("--json", envvar="GUA_JSON", help='One JSON object, schema "gua.status/1".')
+        bool,
+        typer.Option(
+            "--json", envvar="GUA_JSON", help='One JSON object, schema "gua.status/1", or "gua.status.all/1".'
+        ),
     ] = False,
     memory_threshold: Annotated[
         str | None,
@@ -54,6 +58,13 @@ def command(
             "instead of the agent's own threshold.",
         ),
     ] = None,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all", envvar="GUA_ALL", help="Every host of the store that --store names, instead of this host's agent."
+        ),
+    ] = False,
+    store: StoreOption = None,
     socket: SocketOption = None,
     state_dir: Annotated[
         Path | None,
@@ -77,11 +88,20 @@ def command(
     Exit codes, as systemctl has them: 0 the agent runs; 1 it runs and makes no ticks; 3 none runs; 4 whether it
     works cannot be told, as it does not answer or may not be asked. 2 is wrong usage.
 
+    With --all, a line a host of the store: 1 if any agent's host is silent (no tick for 3 intervals and 5 minutes),
+    3 if the store cannot be asked.
+
     Example:
         gua status
+        gua status --all --store clickhouse://gua_reader@clickhouse:8123
         gua status --json --memory-threshold 1024MiB
     """
     check_width(width)
+    if every:
+        if memory_threshold not in {None, os.environ.get("GUA_MEMORY_THRESHOLD")}:
+            msg = "--memory-threshold is for the cards of this host: those of --all are judged by the store's rules"
+            raise UsageError(msg)
+        return _all(store, width, as_json=as_json)
     threshold = None if memory_threshold is None else parse_threshold(memory_threshold)
     home = asking_home(state_dir, os.environ)
     tried = places(socket, home)
@@ -105,6 +125,18 @@ class Threshold:
 
     bytes: int | None = None
     ratio: float | None = None
+
+
+def _all(store: str | None, width: int | None, *, as_json: bool) -> int:
+    from gpu_usage_audit.cli import status_all, wiring  # noqa: PLC0415 - a store, only for those who ask all hosts
+
+    with wiring.open_reader(store) as reader:
+        hosts = status_all.hosts_now(reader)
+    drawn = (
+        status_all.to_json(hosts) if as_json else status_all.to_text(hosts, style_for(sys.stdout, width, os.environ))
+    )
+    sys.stdout.write(drawn)
+    return status_all.SILENT if any(host["silent"] for host in hosts) else 0
 
 
 def _drawn(status: dict[str, Any], width: int | None) -> str:

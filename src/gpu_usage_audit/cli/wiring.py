@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from gpu_usage_audit.agent.home import Home
 from gpu_usage_audit.agent.lander import BATCH_TICKS, DrainResult, drain
 from gpu_usage_audit.cli.destinations import (
     STORE,
@@ -20,6 +21,7 @@ from gpu_usage_audit.cli.destinations import (
     store_address,
     store_destination,
 )
+from gpu_usage_audit.cli.endpoints import open_agent_endpoint
 from gpu_usage_audit.core.errors import DataError, TransientError, UnavailableError, UsageError
 from gpu_usage_audit.core.ports import Landing, Mark
 from gpu_usage_audit.core.tick import Tick
@@ -32,6 +34,8 @@ from gpu_usage_audit.store.dsn import EmbeddedDsn, parse_dsn
 
 _BATCH_BYTES = 12 * 2**20
 _MERGE_TICKS = 1_000
+PATIENCE_SECONDS = 60.0
+"""How long a failure that may pass is waited for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,24 +135,59 @@ def deliver_agent_tick(
 
     Where delivery fails the tick stays in the spool, and the error says so.
     """
-    landed = refused = 0
     with Spool(spool_path, destinations=[destination.name for destination in destinations]) as spool:
-        if spool.set_aside is not None:
-            os.write(2, f"note: the spool was damaged and is kept as {spool.set_aside}\n".encode())
-        tick, mark = sample(spool.mark())
-        spool.append(tick.ts_ms, encode(tick), mark)
+        spool_tick(spool, sample)
+        drained = deliver_spooled(spool, destinations, Home(spool_path.parent))
+    return DrainResult(
+        landed=sum(each.landed for each in drained.values()), refused=sum(each.refused for each in drained.values())
+    )
+
+
+def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]]) -> None:
+    """Sample one tick of this host and spool it with its mark."""
+    if spool.set_aside is not None:
+        os.write(2, f"note: the spool was damaged and is kept as {spool.set_aside}\n".encode())
+    tick, mark = sample(spool.mark())
+    spool.append(tick.ts_ms, encode(tick), mark)
+
+
+def deliver_spooled(
+    spool: Spool,
+    destinations: Sequence[Destination],
+    home: Home,
+    *,
+    told: Callable[[Destination, int], None] = lambda _destination, _ticks: None,
+) -> dict[str, DrainResult]:
+    """Deliver what the spool holds to each destination and return the counts by its name.
+
+    ``told`` hears of each one that has all its ticks, and how many arrived now. One that fails keeps no other from
+    its ticks: the first failure is raised when all had their turn.
+    """
+    drained: dict[str, DrainResult] = {}
+    failure: UnavailableError | None = None
+    for destination in destinations:
         try:
-            for destination in destinations:
-                with _landing(destination.store, destination.endpoint) as (landing, _):
-                    flush = landing.flush if isinstance(landing, Store) else _nothing
-                    drained = drain(spool, destination.name, landing, flush=flush)
-                    landed += drained.landed
-                    refused += drained.refused
+            with _agent_landing(destination, home.path) as landing:
+                flush = landing.flush if isinstance(landing, Store) else _nothing
+                drained[destination.name] = drain(spool, destination.name, landing, flush=flush)
+            told(destination, drained[destination.name].landed)
         except UnavailableError as error:
-            kind = TransientError if isinstance(error, TransientError) else UnavailableError
-            msg = f"{error} (the tick is kept in {spool_path} and goes with the next)"
-            raise kind(msg) from None
-    return DrainResult(landed=landed, refused=refused)
+            failure = failure or error
+    if failure is not None:
+        kind = TransientError if isinstance(failure, TransientError) else UnavailableError
+        msg = f"{failure} (what was not delivered is kept in {home.spool} and goes with the next)"
+        raise kind(msg) from None
+    return drained
+
+
+@contextmanager
+def _agent_landing(destination: Destination, home: Path) -> Iterator[Landing]:
+    if destination.endpoint:
+        with closing(open_agent_endpoint(destination, home, patience_seconds=PATIENCE_SECONDS)) as opened:
+            yield opened
+        return
+    with open_writer(destination.store) as store:
+        yield store
 
 
 def _nothing() -> None:

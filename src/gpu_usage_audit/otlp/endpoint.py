@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import SplitResult, parse_qsl, quote, urlsplit, urlunsplit
 
+from gpu_usage_audit.core.enrollment import Enrollment
 from gpu_usage_audit.core.errors import UsageError
 from gpu_usage_audit.otlp.resource import parse_pairs
 
@@ -32,7 +33,10 @@ _GRPC_HEADER: Final = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """One endpoint. ``url`` is what HTTP posts to, or scheme, host and port for gRPC; header names are lower case."""
+    """One endpoint. ``url`` is what HTTP posts to, or scheme, host and port for gRPC; header names are lower case.
+
+    ``enrolled`` is whether its token came from ``gua enroll``.
+    """
 
     protocol: Protocol
     url: str
@@ -42,6 +46,14 @@ class Settings:
     certificate: Path | None
     client_certificate: Path | None
     client_key: Path | None
+    enrolled: bool = False
+
+    @property
+    def credentials_remedy(self) -> str:
+        """What to do where the receiver does not accept who sends."""
+        if self.enrolled:
+            return "it does not accept the token: get one that may write there, and run gua enroll again"
+        return "set OTEL_EXPORTER_OTLP_HEADERS to what it asks for (authorization=Bearer%20...)"
 
     @property
     def shown(self) -> str:
@@ -100,9 +112,9 @@ def configured_endpoint(environ: Mapping[str, str]) -> str | None:
     return f"{base.rstrip('/')}/v1/metrics{question_mark}{query}"
 
 
-def shown_endpoint(url: str, environ: Mapping[str, str]) -> str:
+def shown_endpoint(url: str, environ: Mapping[str, str], enrollment: Enrollment | None = None) -> str:
     """Return the address that ``url`` leads to, without secrets. Raises :class:`UsageError` if it leads nowhere."""
-    return read_settings(url, environ).shown
+    return read_settings(url, environ, enrollment).shown
 
 
 def absolute_files(environ: Mapping[str, str]) -> dict[str, str]:
@@ -115,8 +127,10 @@ def absolute_files(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: str(Path(path).absolute()) for name in variables if (path := environ.get(name, "").strip())}
 
 
-def read_settings(url: str | None, environ: Mapping[str, str]) -> Settings:
+def read_settings(url: str | None, environ: Mapping[str, str], enrollment: Enrollment | None = None) -> Settings:
     """Return what ``url`` and the environment say; without a URL the environment names that, too.
+
+    With an enrollment its protocol, token and certificate count before the environment's.
 
     Raises :class:`UsageError` for anything that cannot be used, by the name of the variable.
     """
@@ -124,7 +138,7 @@ def read_settings(url: str | None, environ: Mapping[str, str]) -> Settings:
     if not url:
         msg = "no endpoint is named: give --endpoint URL, or set OTEL_EXPORTER_OTLP_ENDPOINT"
         raise UsageError(msg)
-    spoken = protocol(environ)
+    spoken: Protocol = protocol(environ) if enrollment is None else known_protocol(enrollment.protocol)
     if spoken == "grpc":
         target = grpc_url(url, insecure=_said(environ, "INSECURE")[1].lower() == "true")
     elif url == environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "").strip():
@@ -134,26 +148,37 @@ def read_settings(url: str | None, environ: Mapping[str, str]) -> Settings:
     return Settings(
         protocol=spoken,
         url=target,
-        headers=headers(environ, spoken),
+        headers=headers(environ, spoken) | ({} if enrollment is None else bearer(enrollment)),
         timeout_seconds=timeout_seconds(environ),
         compression=_compression(environ, spoken),
-        certificate=_path(environ, "CERTIFICATE"),
+        certificate=_kept_certificate(enrollment) or _path(environ, "CERTIFICATE"),
         client_certificate=_path(environ, "CLIENT_CERTIFICATE"),
         client_key=_path(environ, "CLIENT_KEY"),
+        enrolled=enrollment is not None,
     )
 
 
 def protocol(environ: Mapping[str, str]) -> Protocol:
     """Return OTEL_EXPORTER_OTLP_PROTOCOL, ``http/protobuf`` if unset. Raises :class:`UsageError`."""
     variable, text = _said(environ, "PROTOCOL")
-    match text.lower():
+    return known_protocol(text.lower(), f"{variable} is {text!r}")
+
+
+def known_protocol(name: str, what: str = "the enrollment's protocol is unknown") -> Protocol:
+    """Return the protocol of this name, the usual one for none; else raise :class:`UsageError`, beginning ``what``."""
+    match name:
         case "" | "http/protobuf":
             return "http/protobuf"
         case "grpc":
             return "grpc"
         case _:
-            msg = f"{variable} is {text!r}: set it to http/protobuf or grpc, no other protocol is spoken"
+            msg = f"{what}: set it to http/protobuf or grpc, no other protocol is spoken"
             raise UsageError(msg)
+
+
+def bearer(enrollment: Enrollment) -> dict[str, str]:
+    """Return the header that shows the enrollment's token (RFC 6750, 2.1)."""
+    return {"authorization": f"Bearer {enrollment.token}"}
 
 
 def metrics_url(url: str) -> str:
@@ -224,6 +249,10 @@ def _compression(environ: Mapping[str, str], spoken: Protocol) -> Compression:
 def _path(environ: Mapping[str, str], name: str) -> Path | None:
     _, text = _said(environ, name)
     return Path(text) if text else None
+
+
+def _kept_certificate(enrollment: Enrollment | None) -> Path | None:
+    return Path(enrollment.certificate) if enrollment is not None and enrollment.certificate else None
 
 
 def _parts(url: str) -> SplitResult:

@@ -100,7 +100,7 @@ class GrpcTransport:
         ):
             return DataError(says)
         if code in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
-            msg = f"{says}: set OTEL_EXPORTER_OTLP_HEADERS to what it asks for (authorization=Bearer%20...)"
+            msg = f"{says}: {self._settings.credentials_remedy}"
             return UnavailableError(msg)
         if code in _SETTINGS:
             return UnavailableError(f"{says}: check the address, an OTLP/gRPC receiver listens on port 4317{hint}")

@@ -105,7 +105,7 @@ class HttpTransport:
         if status in _REFUSED:
             return DataError(says)
         if status in (401, 403, 407):
-            msg = f"{says}: set OTEL_EXPORTER_OTLP_HEADERS to what it asks for (authorization=Bearer%20...)"
+            msg = f"{says}: {self._settings.credentials_remedy}"
             return UnavailableError(msg)
         msg = f"{says}: check the URL, an OTLP/HTTP receiver listens on port 4318 at /v1/metrics{self._settings.hint}"
         return UnavailableError(msg)

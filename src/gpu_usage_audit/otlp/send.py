@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gpu_usage_audit.core.compression import decompress
+from gpu_usage_audit.core.enrollment import Enrollment
 from gpu_usage_audit.core.errors import DataError, UnavailableError
 from gpu_usage_audit.core.ports import SpooledTick
 from gpu_usage_audit.otlp.endpoint import Settings, read_settings
@@ -110,6 +111,7 @@ def open_endpoint(
     url: str | None,
     *,
     environ: Mapping[str, str],
+    enrollment: Enrollment | None = None,
     patience_seconds: float = PATIENCE_SECONDS,
     sleep: Callable[[float], object] | None = None,
 ) -> Endpoint:
@@ -117,11 +119,12 @@ def open_endpoint(
 
     ``/v1/metrics`` is appended to an HTTP URL without a path. OTEL_EXPORTER_OTLP_* are honoured from ``environ``
     (PROTOCOL, HEADERS, TIMEOUT in milliseconds, COMPRESSION, CERTIFICATE, CLIENT_CERTIFICATE, CLIENT_KEY, INSECURE),
-    each with its METRICS form before it. Proxies are the environment's, as `requests` and gRPC read them.
+    each with its METRICS form before it; an ``enrollment`` brings protocol, token and certificate instead. Proxies are
+    the environment's, as `requests` and gRPC read them.
 
     Raises :class:`UsageError` for a setting that cannot be used. Close it after use.
     """
-    settings = read_settings(url, environ)
+    settings = read_settings(url, environ, enrollment)
     if settings.secure:
         from gpu_usage_audit.otlp.tls import check_files  # noqa: PLC0415 - ssl is 4 MB for those who do not need it
 

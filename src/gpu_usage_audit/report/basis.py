@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Final
@@ -15,6 +15,7 @@ from gpu_usage_audit.report.window import names, zone
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME_WIDTH: Final = 32
+_MOST_VALUES: Final = 5
 REASONS: Final = MappingProxyType(
     {
         "lost": "the card was lost or needs a reset",
@@ -115,6 +116,8 @@ def _evidence(report: Report, style: Style, hours: HourFormat) -> Iterator[tuple
                     f"({length(effective[1] - effective[0])}), when cards were expected"
                 ),
             )
+    if report.filters:
+        yield "filter", f"{chosen(report, style)}; nothing of other hosts is in this report"
     yield plural(len(report.hosts), "host"), names(style.name(host, _NAME_WIDTH) for host in report.hosts)
     yield "ticks", _ticks(report)
     yield (
@@ -135,6 +138,19 @@ def _evidence(report: Report, style: Style, hours: HourFormat) -> Iterator[tuple
         "GPUs",
         "a state's share of observed time x the GPUs expected: takes unobserved time to be like the observed",
     )
+
+
+def chosen(report: Report, style: Style) -> str:
+    """Return by what the hosts were chosen: ``team=vision or audio, k8s.cluster.name=a``."""
+    return ", ".join(
+        f"{style.name(one.key, _NAME_WIDTH)}={_values([style.name(value, _NAME_WIDTH) for value in one.values])}"
+        for one in report.filters
+    )
+
+
+def _values(values: Sequence[str]) -> str:
+    rest = len(values) - _MOST_VALUES
+    return " or ".join(values[:_MOST_VALUES]) + (f" or {rest} more" if rest > 0 else "")
 
 
 def _ticks(report: Report) -> str:

@@ -13,6 +13,7 @@ from gpu_usage_audit.report.model import IDLE_HELD, STATES, TRULY_IDLE, Card, Re
 from gpu_usage_audit.report.style import Style
 
 MOST_CARDS: Final = 100
+MOST_OF_A_FLEET: Final = 24  # its hosts are told one by one above
 _NAME_WIDTH: Final = 30
 _BAR_WIDTH: Final = 10
 _WIDEST_BAR: Final = 30
@@ -23,8 +24,8 @@ _WIDE_GAP_FROM: Final = 96
 
 def cards(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     """Yield a block a host; where there are very many cards, those that stood idle longest."""
-    yield style.title("3. Per card")
-    shown = _most_idle(report.cards)
+    yield style.title(f"{'  ' if report.rollups else '3.'} Per card")
+    shown = _most_idle(report.cards, MOST_CARDS if len(report.hosts) == 1 else MOST_OF_A_FLEET)
     twins = _twins(shown)
     columns = _Columns(shown, twins, style, hours)
     yield from style.wrap("% of each card's observed GPU-hours" + columns.legend())
@@ -33,7 +34,8 @@ def cards(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
         if len(report.hosts) > 1:
             yield from style.wrap(style.name(host), indent=2)
         yield from map(columns.row, group)
-    left_out = [card for card in report.cards if card not in shown] if len(shown) < len(report.cards) else []
+    kept = {(card.host, card.gpu) for card in shown}
+    left_out = [card for card in report.cards if (card.host, card.gpu) not in kept]
     if left_out:
         idle = sum(card.states[IDLE_HELD].gpu_ms + card.states[TRULY_IDLE].gpu_ms for card in left_out)
         yield from style.wrap(
@@ -46,11 +48,11 @@ def cards(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
         )
 
 
-def _most_idle(every: Sequence[Card]) -> list[Card]:
-    if len(every) <= MOST_CARDS:
+def _most_idle(every: Sequence[Card], most: int) -> list[Card]:
+    if len(every) <= most:
         return list(every)
     longest = sorted(every, key=lambda card: -card.states[IDLE_HELD].gpu_ms - card.states[TRULY_IDLE].gpu_ms)
-    kept = {(card.host, card.gpu) for card in longest[:MOST_CARDS]}
+    kept = {(card.host, card.gpu) for card in longest[:most]}
     return [card for card in every if (card.host, card.gpu) in kept]
 
 

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from gpu_usage_audit.core.ports import Row, ViewReader
+from gpu_usage_audit.report import fleet
+from gpu_usage_audit.report.filters import Conditions, filters
+from gpu_usage_audit.report.hours import Hour, choose_hours, parts, tick_hours
 from gpu_usage_audit.report.model import (
     ACTIVE,
     IDLE_HELD,
@@ -23,7 +26,7 @@ from gpu_usage_audit.report.model import (
     StateTime,
     UnknownReason,
 )
-from gpu_usage_audit.report.hours import Hour, choose_hours, parts, tick_hours
+from gpu_usage_audit.report.rollups import check_by, needs_labels, rollups
 from gpu_usage_audit.report.window import ReportRequest, choose_extents, choose_window, no_data
 
 # A state's total: its name, card ticks, GPU time in ms, share of observed time, equivalent GPUs.
@@ -40,7 +43,13 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     """
     hosts = list(request.hosts)
     known = sorted((_extent(row) for row in reader.rows("extent", {"hosts": []})), key=lambda e: (e.host, e.source))
+    conditions = Conditions.of(request.clusters, request.where)
+    labels = fleet.labels(reader) if conditions or needs_labels(request.by) else {}
     extents = choose_extents(known, hosts)
+    if conditions:
+        hosts = list(conditions.choose({extent.host for extent in extents}, labels))
+        extents = choose_extents(extents, hosts)
+    check_by(request.by, {extent.host for extent in extents}, labels)
     window = choose_window(extents, request)
     bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
     hours = choose_hours(reader, bounds, from_ticks=request.from_ticks)
@@ -52,6 +61,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         raise no_data(window, extents)
     cards = sorted((_card(row) for row in overview if not row["is_total"]), key=_card_order)
     reported = {card.host for card in cards}
+    silent, skewed = fleet.troubles(reader, bounds, request.now_ms)
     return Report(
         window=window,
         hosts=tuple(sorted(reported)),
@@ -64,6 +74,11 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         identities=_identities(reader, read, hours),
         time_of_day=_time_of_day(reader.rows("time_of_day", {**read, "timezone": window.timezone})),
         overlaps=_overlaps(row for row in overview if not row["is_total"]),
+        filters=filters(request.hosts, conditions, known={extent.host for extent in known}),
+        rollups=rollups(cards, request.by, labels),
+        silent=silent,
+        skewed=skewed,
+        claimed=fleet.claims(reader, bounds),
     )
 
 

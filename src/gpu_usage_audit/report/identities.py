@@ -23,7 +23,7 @@ def identities(report: Report, style: Style, hours: HourFormat) -> Iterator[str]
     """Yield the ten largest and the rest as one line, so that they add up to the time that was not truly-idle."""
     yield style.title("4. Top identities")
     if not report.identities:
-        yield "  nobody: every card was truly-idle for all that was observed"
+        yield from style.wrap("nobody: every card was truly-idle for all that was observed")
         return
     yield from style.wrap("GPU-hours of cards that were active, idle-held or unknown, split among those on them")
     top, rest = report.identities[:MOST_IDENTITIES], report.identities[MOST_IDENTITIES:]

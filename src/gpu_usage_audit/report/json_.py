@@ -12,11 +12,14 @@ from gpu_usage_audit.report.model import (
     STATES,
     TRULY_IDLE,
     Card,
+    Claimant,
+    Group,
     Identity,
     Report,
     States,
     share,
 )
+from gpu_usage_audit.report.troubles import shortened
 
 SCHEMA: Final = "gua.report/1"
 _DECIMALS = 6
@@ -80,7 +83,46 @@ def to_json(report: Report) -> Json:
             }
             for overlap in report.overlaps
         ],
+        "filters": [{"key": one.key, "values": list(one.values)} for one in report.filters],
+        "rollups": [
+            {"by": rollup.by, "groups": [_group(group) for group in rollup.groups]} for rollup in report.rollups
+        ],
+        "silent": [{"host": one.host, "since": to_rfc3339(one.since_ms)} for one in report.silent],
+        "claimed": [
+            {"host": claim.host, "agents": [_claimant(agent) for agent in claim.agents]} for claim in report.claimed
+        ],
+        "skewed": [
+            {"host": one.host, "ahead_seconds": _seconds(one.ahead_ms), "behind_seconds": _seconds(one.behind_ms)}
+            for one in report.skewed
+        ],
     }
+
+
+def _group(group: Group) -> Json:
+    return {
+        "group": group.name,
+        "hosts": group.hosts,
+        "cards": group.cards,
+        "expected_gpu_hours": _hours(group.expected_gpu_ms),
+        "observed_gpu_hours": _hours(group.observed_gpu_ms),
+        "unobserved_gpu_hours": _hours(group.unobserved_gpu_ms),
+        "ratio": _ratio(group.ratio),
+        "gaps": group.gaps,
+        "states": _states(group.states),
+    }
+
+
+def _claimant(agent: Claimant) -> Json:
+    return {
+        "instance": shortened(agent.instance),
+        "host_id": shortened(agent.host_id),
+        "first_seen": to_rfc3339(agent.first_ms),
+        "last_seen": to_rfc3339(agent.last_ms),
+    }
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
 
 
 def _card(card: Card) -> Json:

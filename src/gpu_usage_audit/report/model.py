@@ -147,8 +147,78 @@ class Overlap:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Filter:
+    """A resource attribute (``host.name``, ``k8s.cluster.name``, ``team``) and its values that hosts were chosen by."""
+
+    key: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Cards added up; times in ms of GPU time. ``name`` is ``None`` for those of which it is not known."""
+
+    name: str | None
+    hosts: int
+    cards: int
+    expected_gpu_ms: float
+    observed_gpu_ms: float
+    unobserved_gpu_ms: float
+    gaps: int
+    states: States
+
+    @property
+    def ratio(self) -> float | None:
+        """Return observed / expected, ``None`` if nothing was expected."""
+        return self.observed_gpu_ms / self.expected_gpu_ms if self.expected_gpu_ms > 0 else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rollup:
+    """All cards of a report in groups ``by`` host, model, cluster or a label's key."""
+
+    by: str
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Silent:
+    """A host of which no agent has told anything since (Unix ms)."""
+
+    host: str
+    since_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Skew:
+    """A host whose clock is that far ahead of the server's, or whose ticks all reach the server that late (ms)."""
+
+    host: str
+    ahead_ms: int | None
+    behind_ms: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claimant:
+    """An agent that used a host's name: its installation, its machine, its first and last tick (Unix ms)."""
+
+    instance: str | None
+    host_id: str | None
+    first_ms: int
+    last_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """A host whose name several agents used at the same time."""
+
+    host: str
+    agents: tuple[Claimant, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """Everything that the five sections and the basis lines say."""
+    """Everything that the sections and the basis lines say."""
 
     window: Window
     hosts: tuple[str, ...]
@@ -161,3 +231,8 @@ class Report:
     identities: tuple[Identity, ...]
     time_of_day: tuple[States, ...]
     overlaps: tuple[Overlap, ...]
+    filters: tuple[Filter, ...] = ()
+    rollups: tuple[Rollup, ...] = ()
+    silent: tuple[Silent, ...] = ()
+    skewed: tuple[Skew, ...] = ()
+    claimed: tuple[Claim, ...] = ()

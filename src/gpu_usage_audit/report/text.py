@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from gpu_usage_audit.report.basis import basis, length, moment
+from gpu_usage_audit.report.basis import basis, chosen, length, moment
 from gpu_usage_audit.report.cards import cards
 from gpu_usage_audit.report.figures import HourFormat, gpus, percent, percents, plural
+from gpu_usage_audit.report.groups import groups
 from gpu_usage_audit.report.identities import identities
 from gpu_usage_audit.report.model import IDLE_HELD, STATES, TRULY_IDLE, Report, share
 from gpu_usage_audit.report.style import Style, table
+from gpu_usage_audit.report.troubles import troubles
 from gpu_usage_audit.report.window import names
 
 _LOW_COVERAGE: Final = 0.9
@@ -25,7 +27,17 @@ Section = Callable[[Report, Style, HourFormat], Iterator[str]]
 def render_text(report: Report, style: Style) -> str:
     """Return the report for a terminal or a file, no line wider than the style's width."""
     hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
-    sections: Sequence[Section] = (heading, headline, idle_capacity, cards, identities, time_of_day, basis)
+    grouped: Sequence[Section] = (groups,) if report.rollups else ()
+    sections: Sequence[Section] = (
+        heading,
+        headline,
+        idle_capacity,
+        *grouped,
+        cards,
+        identities,
+        time_of_day,
+        basis,
+    )
     blocks = ("\n".join(section(report, style, hours)) for section in sections)
     return "\n\n".join(blocks) + "\n"
 
@@ -42,6 +54,8 @@ def heading(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     yield from style.wrap(
         f"{plural(len(report.cards), 'card')} on {plural(len(report.hosts), 'host')}: {where}", indent=0
     )
+    if report.filters:
+        yield from style.wrap(f"only {chosen(report, style)}", indent=0)
     for text in _warnings(report, style, hours):
         for line in style.wrap(f"! {text}", indent=0, hanging=2):
             yield style.paint("warning", line)
@@ -63,6 +77,7 @@ def _warnings(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
             f"Host {style.name(overlap.host, 32)} has {observed} observed hours of a card in {elapsed} hours of time: "
             "two agents run under this name, or its clock was set back. Its numbers are too high."
         )
+    yield from troubles(report, style)
 
 
 def headline(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:

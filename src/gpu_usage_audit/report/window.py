@@ -20,12 +20,16 @@ _NAMED_HOSTS = 5
 class ReportRequest:
     """What the user asked for, as written: moments are ISO 8601 or durations, no host means all of them.
 
-    ``from_ticks`` counts everything anew from the ticks, and takes nothing from counted hours.
+    ``where`` are labels (``team=vision``), ``by`` what to add cards up by besides hosts. ``from_ticks`` counts
+    everything anew from the ticks, and takes nothing from counted hours.
     """
 
     since: str | None = None
     until: str | None = None
     hosts: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
     timezone: str = "UTC"
     from_ticks: bool = False
     now_ms: int

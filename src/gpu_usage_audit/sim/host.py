@@ -72,10 +72,12 @@ def demo_origin(interval_ms: int) -> Origin:
     return Origin(host=HOST, source=Source.SIMULATOR, interval_ms=interval_ms, instance_id=INSTANCE_ID)
 
 
-def simulate(scenario: Scenario, *, end_ms: int = END_MS, origin: Origin | None = None) -> Iterator[Tick]:
+def simulate(
+    scenario: Scenario, *, end_ms: int = END_MS, origin: Origin | None = None, interrupted: bool = True
+) -> Iterator[Tick]:
     """Yield the ticks of a host whose last point of time is just before ``end_ms`` (Unix ms), oldest first.
 
-    The same arguments give the same ticks on any machine.
+    Unless ``interrupted`` its agent is never away. The same arguments give the same ticks on any machine.
     """
     whence = demo_origin(scenario.interval_ms) if origin is None else origin
     cards = [_card(scenario.seed, index) for index in range(scenario.gpus)]
@@ -86,7 +88,7 @@ def simulate(scenario: Scenario, *, end_ms: int = END_MS, origin: Origin | None 
         end_ms=end_ms,
         ticks=scenario.ticks,
         interval_ms=scenario.interval_ms,
-        absences=_absences(scenario.interval_ms),
+        absences=_absences(scenario.interval_ms) if interrupted else (),
         rng=_rng(scenario.seed, "clock"),
     ):
         if span.started_ms != agent_ms:

@@ -18,10 +18,19 @@ if TYPE_CHECKING:
 
 INSTALL = 'pip install "gpu-usage-audit[local]"'
 _CODE = re.compile(r"Code: (\d+)|error code (\d+)", re.IGNORECASE)
+_OBJECT = re.compile(r"(?:identifier|[Tt]able) [`'\"]?(gua(?:_report)?\.\w+)")
+_LEAST_VERSION = (25, 8)
+_NOISE = re.compile(
+    r"Received ClickHouse exception, code: \d+, server response: |Code: \d+\. DB::Exception: |"
+    r" \([A-Z_]+\)(?= |\Z)| \(version [^)]*\)| \(for url [^)]*\)"
+)
 _UNKNOWN_OBJECT = {60, 81}
 _REFUSED = {192, 193, 194, 516}
-_NO_RIGHT = {164, 497}
-_BUSY = {159, 202, 209, 210, 241, 243, 319, 425}
+_READ_ONLY_USER = 164
+_NO_RIGHT = {_READ_ONLY_USER, 497}
+_NO_SPACE = 243
+_READ_ONLY_TABLE = 242
+_BUSY = {159, 202, 209, 210, 241, _READ_ONLY_TABLE, _NO_SPACE, 319, 425}
 
 
 class QueryError(UnavailableError):
@@ -78,7 +87,21 @@ def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
                 connect_timeout=10,
                 send_receive_timeout=300,
             )
+            try:
+                check_version(dsn, str(client.server_version))
+            except UnavailableError:
+                client.close()
+                raise
         return client
+
+
+def check_version(dsn: ServerDsn, version: str) -> None:
+    """Raise UnavailableError for a server that is older than the shipped SQL works on."""
+    number = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if number < _LEAST_VERSION:
+        least = ".".join(map(str, _LEAST_VERSION))
+        msg = f"{dsn} runs ClickHouse {version}, gua needs {least} or newer: upgrade the server"
+        raise UnavailableError(msg)
 
 
 def engine_version() -> str:
@@ -108,7 +131,7 @@ def _told(dsn: EmbeddedDsn | ServerDsn, error: Exception) -> UnavailableError:
     found = _CODE.search(text)
     code = int(found.group(1) or found.group(2)) if found else 0
     if code in _BUSY:
-        return TransientError(f"{dsn} cannot do it now ({_short(text)}): try again later")
+        return TransientError(_busy(dsn, code, text))
     if code:
         return QueryError(_about(dsn, code, text), code)
     if isinstance(dsn, ServerDsn):
@@ -116,11 +139,23 @@ def _told(dsn: EmbeddedDsn | ServerDsn, error: Exception) -> UnavailableError:
     return UnavailableError(f"{dsn} cannot be used ({_short(text)})")
 
 
+def _busy(dsn: EmbeddedDsn | ServerDsn, code: int, text: str) -> str:
+    if code == _NO_SPACE:
+        return f"the disk of {dsn} is full ({_short(text)}): free some space there"
+    if code == _READ_ONLY_TABLE:
+        why = _short(text)
+        return f"{dsn} takes no rows now, its tables are read-only ({why}): see its log, and ClickHouse Keeper's"
+    return f"{dsn} cannot do it now ({_short(text)}): try again later"
+
+
 def _about(dsn: EmbeddedDsn | ServerDsn, code: int, text: str) -> str:
     if code in _UNKNOWN_OBJECT:
-        return f"{dsn} lacks the schema of this version: run gua schema apply --store {dsn}"
+        lacking = found[1] if (found := _OBJECT.search(text)) else "the schema of this version"
+        return f"{dsn} lacks {lacking}: run gua schema apply --store {dsn}"
     if code in _REFUSED:
         return f"{dsn} refuses the user or the password: correct --store, or set GUA_STORE_PASSWORD"
+    if code == _READ_ONLY_USER:
+        return f"{dsn}: this user or server is read-only ({_short(text)}): use a user who may write"
     if code in _NO_RIGHT:
         return f"{dsn}: the user may not do this ({_short(text)}): use another user or grant it"
     return f"{dsn} refused a statement ({_short(text)})"
@@ -134,6 +169,7 @@ def _reason(text: str) -> str:
 
 
 def _short(text: str) -> str:
+    text = _NOISE.sub("", text).strip(" .")
     return text if len(text) <= 300 else f"{text[:297]}..."
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.core.ports import SpooledTick
-from gpu_usage_audit.store import landing, statements, upkeep
-from gpu_usage_audit.store.connection import QueryError, connect, engine_version, rows_of, translated
+from gpu_usage_audit.store import landing, upkeep
+from gpu_usage_audit.store.connection import connect, engine_version, rows_of, translated
 from gpu_usage_audit.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine
 from gpu_usage_audit.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gpu_usage_audit.store.durable import sync_filesystem
+from gpu_usage_audit.store.schema import Applied, Schema
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -46,8 +47,7 @@ class Store:
         self._client = client
         self._directory = directory
         self._landed = False
-        tokens = statements.EMBEDDED_TOKENS if directory else statements.SERVER_TOKENS
-        self._statements = statements.load(tokens)
+        self.schema = Schema(dsn, client, self._select, embedded=directory is not None)
 
     def __enter__(self) -> Self:
         return self
@@ -78,63 +78,21 @@ class Store:
         with translated(self.dsn):
             return str(self._client.command("SELECT version()"))
 
-    def apply_schema(self) -> list[str]:
-        """Apply every statement, all idempotent, note the version, and return the statements' names.
-
-        What only passes rows on (materialized views, tables of engine Null) is made anew in an embedded store,
-        where nothing can be landing meanwhile.
-        """
-        with translated(self.dsn):
-            if self._directory is not None:
-                for statement in reversed(self._statements):
-                    if statement.passes_on and statement.creates:
-                        self._client.command(f"DROP TABLE IF EXISTS {'.'.join(statement.creates)}")
-            for statement in self._statements:
-                self._client.command(statement.sql)
-            # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed.
-            self._client.command(
-                "INSERT INTO gua.schema_versions (version, digest) SELECT {version:UInt32}, {digest:String}",
-                parameters={"version": statements.SCHEMA_VERSION, "digest": statements.digest(self._statements)},
-            )
-        return [statement.name for statement in self._statements]
+    def apply_schema(self) -> Applied:
+        """Create what is missing and bring the rest to this version; see :meth:`Schema.apply`."""
+        return self.schema.apply()
 
     def check_schema(self) -> list[str]:
         """Return what differs from this version's schema, a line each; nothing if all is as it should be."""
-        found = {
-            (row["database"], row["name"])
-            for row in self._select("SELECT database, name FROM system.tables WHERE database IN ('gua', 'gua_report')")
-        }
-        missing = [
-            f"{'.'.join(one.creates)} is missing ({one.name})"
-            for one in self._statements
-            if one.creates and one.creates not in found
-        ]
-        if missing:
-            return missing
-        version, digest = self._applied()
-        if version > statements.SCHEMA_VERSION:
-            return [f"the schema is version {version}, this gua knows {statements.SCHEMA_VERSION}: install a newer gua"]
-        if digest != statements.digest(self._statements):
-            return ["the statements differ from this version's: run gua schema apply"]
-        return []
+        return self.schema.check().lines
 
     def complete_schema(self) -> None:
         """Apply the schema where it is not this version's. Raises UnavailableError if it is a later one's."""
-        version, digest = self._applied()
-        if version > statements.SCHEMA_VERSION:
-            self.require_schema()
-        if digest != statements.digest(self._statements):
-            self.apply_schema()
+        self.schema.complete()
 
     def require_schema(self) -> None:
         """Raise UnavailableError unless the schema of this version is there."""
-        version, _ = self._applied()
-        if version < statements.SCHEMA_VERSION:
-            msg = f"{self.dsn} lacks the schema of this version: run gua schema apply --store {self.dsn}"
-            raise UnavailableError(msg)
-        if version > statements.SCHEMA_VERSION:
-            msg = f"{self.dsn} has schema version {version}, this gua knows {statements.SCHEMA_VERSION}: upgrade gua"
-            raise UnavailableError(msg)
+        self.schema.require()
 
     def land(self, batch: Sequence[SpooledTick]) -> list[SpooledTick]:
         """Insert spooled ticks; return those that the engine refuses for good. Landing a tick again changes nothing."""
@@ -192,6 +150,10 @@ class Store:
         with translated(self.dsn):
             self._client.insert(f"gua.{table}", rows, column_names=list(columns))
 
+    def select(self, sql: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
+        """Return the rows of a statement of this package's own with its parameters bound."""
+        return self._select(sql, parameters)
+
     def _select(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Mapping[str, Any]]:
         with translated(self.dsn):
             return rows_of(self._client.query(sql, parameters=dict(parameters or {}), settings=self._settings))
@@ -200,15 +162,6 @@ class Store:
     def _settings(self) -> dict[str, Any]:
         """What a query on the embedded engine needs; a server's user has it in the profile."""
         return dict(_READ_SETTINGS) if self._directory else {}
-
-    def _applied(self) -> tuple[int, str]:
-        try:
-            rows = self._select("SELECT version, digest FROM gua.schema_versions ORDER BY applied DESC LIMIT 1")
-        except QueryError as error:
-            if error.unknown_object:
-                return 0, ""
-            raise
-        return (int(rows[0]["version"]), str(rows[0]["digest"])) if rows else (0, "")
 
 
 def open_store(dsn: str, *, password: str | None = None, patience_seconds: float = PATIENCE_SECONDS) -> Store:

@@ -1,30 +1,41 @@
-"""The shipped SQL as statements, rendered for one node: a file is a statement, its folder the layer."""
+"""The shipped SQL as statements, rendered for the engine they go to: a file is a statement, its folder the layer.
+
+Three forms come from the same files: the embedded store, one server, and a cluster, on which every table that keeps
+rows is ``gua.name_local`` on each server, and ``gua.name`` the Distributed table over them (docs/cluster.md).
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import Final
 
 from gpu_usage_audit.store.locate import schema_directory
+from gpu_usage_audit.store.tokens import EMBEDDED_TOKENS, SERVER_TOKENS, Replication, cluster_tokens, server_tokens
+
+__all__ = [
+    "EMBEDDED_TOKENS",
+    "SCHEMA_VERSION",
+    "SERVER_TOKENS",
+    "Replication",
+    "Statement",
+    "cluster_tokens",
+    "digest",
+    "load",
+    "proto_file",
+    "server_tokens",
+]
 
 SCHEMA_VERSION: Final = 1
-_RAW_DAYS: Final = 3
-
-_COMMON = {"ON_CLUSTER": "", "REPLICATED": "", "TICKS_TTL": "", "LOCAL": "", "HOURS_TTL": "", "NO_DEDUPLICATION": "", "HOURS_AT_ONCE": "1000"}
-EMBEDDED_TOKENS: Final = {**_COMMON, "LANDING_ENGINE": "ENGINE = Null", "DEFINER": "", "SETTLE_SECONDS": "0"}
-SERVER_TOKENS: Final = {
-    **_COMMON,
-    "LANDING_ENGINE": (
-        "ENGINE = MergeTree PARTITION BY toDate(TimeUnix) "
-        "ORDER BY (ServiceName, MetricName, toStartOfHour(TimeUnix), TimeUnix) "
-        f"TTL toDateTime(TimeUnix) + INTERVAL {_RAW_DAYS} DAY SETTINGS ttl_only_drop_parts = 1"
-    ),
-    "DEFINER": "DEFINER = CURRENT_USER SQL SECURITY DEFINER",
-    "SETTLE_SECONDS": "10",
-}
+# Files of this ending make the tables that only a cluster has; their $COLUMNS are those of the file without it.
+_ONLY_ON_A_CLUSTER: Final = "_distributed.sql"
+# Of this one what a server does by itself, time and again.
+_ONLY_ON_A_SERVER: Final = "_on_server.sql"
+_ENGINE: Final = re.compile(r"(\$\{REPLICATED\}\w*MergeTree)(?:\(([^)]*)\))?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,17 +52,45 @@ class Statement:
         return "CREATE MATERIALIZED VIEW" in self.sql or "ENGINE = Null" in self.sql
 
 
-def load(tokens: dict[str, str], directory: Path | None = None) -> list[Statement]:
-    """Return every statement in the order in which they are applied."""
+def load(tokens: Mapping[str, str], directory: Path | None = None) -> list[Statement]:
+    """Return every statement of the form that ``tokens`` are of, in the order in which they are applied."""
     root = directory or schema_directory()
-    parts = {part.stem.upper(): part.read_text("utf-8").rstrip() for part in root.glob("*/*.part")}
-    tokens = {**tokens, **parts}
     return [
         Statement(name=str(file.relative_to(root)), sql=sql, creates=_created(sql))
         for file in sorted(root.glob("*/*.sql"))
-        if tokens["DEFINER"] or "count_hours" not in file.name
-        for sql in [Template(file.read_text("utf-8")).substitute(tokens).strip()]
+        if tokens["LOCAL"] or not file.name.endswith(_ONLY_ON_A_CLUSTER)
+        if tokens["DEFINER"] or not file.name.endswith(_ONLY_ON_A_SERVER)
+        for sql in [_rendered(file, tokens)]
     ]
+
+
+def _rendered(file: Path, tokens: Mapping[str, str]) -> str:
+    text = _ENGINE.sub(lambda found: _with_replica(found, tokens), file.read_text("utf-8"))
+    if file.name.endswith(_ONLY_ON_A_CLUSTER):
+        local = file.with_name(file.name.removesuffix(_ONLY_ON_A_CLUSTER) + ".sql").read_text("utf-8")
+        text = text.replace("$COLUMNS", _columns(local))
+    return Template(text).substitute({**tokens, **_fragments(file.parents[1])}).strip()
+
+
+def _fragments(root: Path) -> dict[str, str]:
+    """Return what several statements have in common, by name: ``name.part`` stands where they say ``${NAME}``."""
+    return {part.stem.upper(): part.read_text("utf-8").rstrip() for part in root.glob("*/*.part")}
+
+
+def _columns(text: str) -> str:
+    """Return the columns that a statement declares, from the line that opens them to the one that closes them."""
+    _, _, after = text.partition("\n(\n")
+    inside, closed, _ = after.partition("\n)\n")
+    if not closed:
+        msg = f"no columns are declared in {text}"
+        raise ValueError(msg)
+    return f"(\n{inside}\n)"
+
+
+def _with_replica(engine: re.Match[str], tokens: Mapping[str, str]) -> str:
+    """Put where a replica finds the others before the engine's own arguments, if it has to be told."""
+    arguments = ", ".join(filter(None, (tokens["REPLICA"], engine[2])))
+    return f"{engine[1]}({arguments})" if arguments else engine[1]
 
 
 def digest(statements: list[Statement]) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
+from gpu_usage_audit.agent.enrolled import read_enrollment
 from gpu_usage_audit.cli.checks.finding import Finding, failed, of_error, ok, skipped
 from gpu_usage_audit.cli.destinations import agent_destinations
 from gpu_usage_audit.core.compression import compress
+from gpu_usage_audit.core.enrollment import Enrollment
 from gpu_usage_audit.core.errors import GuaError, UnavailableError, UsageError
 from gpu_usage_audit.core.ports import SpooledTick
 from gpu_usage_audit.otlp.endpoint import read_settings
@@ -31,7 +33,8 @@ def check_delivery(store: str | None, endpoint: str | None, home: Path, environ:
         if one.store:
             found += _store(one.store, engine, environ)
         if one.endpoint:
-            found.append(check_endpoint(one.endpoint, environ))
+            enrollment = read_enrollment(home) if one.enrolled else None
+            found.append(check_endpoint(one.endpoint, environ, enrollment))
     return found
 
 
@@ -84,21 +87,22 @@ def _server(address: str, environ: Mapping[str, str]) -> Finding:
         return of_error("store", "store", error)
 
 
-def check_endpoint(url: str, environ: Mapping[str, str]) -> Finding:
-    """Send an empty request, which a receiver of OTLP accepts and nobody stores."""
+def check_endpoint(url: str, environ: Mapping[str, str], enrollment: Enrollment | None = None) -> Finding:
+    """Send an empty request, with the enrollment's token if there is one; OTLP accepts it and nobody stores it."""
     from gpu_usage_audit.otlp.send import open_endpoint  # noqa: PLC0415 - an exporter, only for those who send
 
     empty = SpooledTick(id=0, ts_ms=0, raw_length=0, blob=compress(b""))
     try:
-        settings = read_settings(url, environ)
-        opened = open_endpoint(url, environ=environ, patience_seconds=0)
+        settings = read_settings(url, environ, enrollment)
+        opened = open_endpoint(url, environ=environ, enrollment=enrollment, patience_seconds=0)
         try:
             refused: Sequence[SpooledTick] = opened.land([empty])
         finally:
             opened.close()
     except GuaError as error:
         return of_error("endpoint", "endpoint", error)
-    spoken = f"{settings.shown}, {settings.protocol}, {'TLS' if settings.secure else 'without TLS'}"
+    how = "TLS" if settings.secure else "without TLS"
+    spoken = f"{settings.shown}, {settings.protocol}, {how}{', enrolled' if settings.enrolled else ''}"
     if refused:
         return failed("endpoint", "endpoint", f"{spoken}: it refuses an empty request", "check that it receives OTLP")
     return ok("endpoint", "endpoint", f"{spoken}: it accepts metrics")

@@ -1,0 +1,18 @@
+-- One row is one agent on one UTC day of its ticks. By days, since an old delay says nothing of the clock as it is
+-- now, and an agent that was there in spring does not dispute a host with the one of today.
+CREATE TABLE IF NOT EXISTS gua.agents${LOCAL} $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'host.name that the agent gives its ticks',
+    instance String COMMENT 'service.instance.id of the agent: one installation; empty if not told',
+    host_id String COMMENT 'host.id of the agent''s machine; empty if not told',
+    day Date COMMENT 'UTC day of the ticks',
+    first_seen SimpleAggregateFunction(min, DateTime64(3, 'UTC')) COMMENT 'Oldest tick of the day',
+    last_seen SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'Newest tick of the day',
+    last_received SimpleAggregateFunction(max, Nullable(DateTime64(3, 'UTC'))) COMMENT 'When a tick of the day last reached the server, by the server''s clock; NULL in an embedded store, which lands ticks when it is asked',
+    least_delay_ms SimpleAggregateFunction(min, Nullable(Int64)) COMMENT 'Least time from a tick of the day to its reception; below 0 the host''s clock is ahead of the server''s [ms]',
+    newest SimpleAggregateFunction(max, Tuple(ts DateTime64(3, 'UTC'), lead_ms Nullable(Int64), version String, source String, interval_ms UInt32)) COMMENT 'The newest tick: its time, how far it was ahead of the server''s clock when first received (a delay is below 0) [ms], and the agent''s version, source and nominal interval [ms], 0 if not told'
+)
+ENGINE = ${REPLICATED}AggregatingMergeTree
+ORDER BY (host, instance, host_id, day)
+$NO_DEDUPLICATION
+COMMENT 'When each agent was heard; read with FINAL'

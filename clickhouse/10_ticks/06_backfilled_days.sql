@@ -1,0 +1,10 @@
+-- One row is one UTC day of another database's landing tables whose points have all been taken over.
+CREATE TABLE IF NOT EXISTS gua.backfilled_days $ON_CLUSTER
+(
+    landing LowCardinality(String) COMMENT 'Database of the landing tables',
+    day Date COMMENT 'UTC day of the points',
+    finished DateTime('UTC') DEFAULT now() COMMENT 'When the last of them was taken over'
+)
+ENGINE = ${REPLICATED}ReplacingMergeTree
+ORDER BY (landing, day)
+COMMENT 'What gua schema apply --landing-database need not read again'

@@ -1,0 +1,121 @@
+-- One row is one host: who observes it, and when it was last heard. What comes of a time more than a day ahead of the
+-- server's (a point of the year 2106) is left out of last_seen, else that host could never fall silent.
+CREATE OR REPLACE VIEW gua.hosts $ON_CLUSTER
+(
+    host String COMMENT 'Name of the host',
+    host_id String COMMENT 'host.id of its newest agent''s machine; empty if not told',
+    instance String COMMENT 'service.instance.id of its newest agent: one installation; empty if not told',
+    agents UInt64 COMMENT 'Agents (installations, machines) that ever gave ticks this host''s name; 0 without agents'' own points',
+    version String COMMENT 'service.version of its newest agent or tick; empty if not told',
+    source String COMMENT 'Who makes its ticks: agent, import, simulator',
+    interval_ms UInt32 COMMENT 'Nominal sampling interval [ms]; 0 if not told',
+    cards UInt64 COMMENT 'Cards and MIG instances in its newest ticks, of up to two intervals',
+    first_seen DateTime64(3, 'UTC') COMMENT 'Oldest tick',
+    last_seen DateTime64(3, 'UTC') COMMENT 'Newest tick',
+    last_received Nullable(DateTime64(3, 'UTC')) COMMENT 'When a tick last reached the server, by the server''s clock; NULL in an embedded store',
+    newest_delay_ms Nullable(Int64) COMMENT 'From its newest tick to its reception; below 0 its clock is ahead of the server''s; NULL in an embedded store [ms]',
+    least_delay_ms Nullable(Int64) COMMENT 'Least delay of a tick on the newest UTC day with ticks; what is always late is a clock that is behind; NULL in an embedded store [ms]',
+    silent_after_ms UInt64 COMMENT 'How long it may say nothing before it counts as silent: 3 intervals, at least 5 minutes [ms]',
+    is_silent Bool COMMENT 'Whether an agent''s host has said nothing for longer than that, by the server''s clock; false for imports and simulations',
+    labels Map(String, String) COMMENT 'All resource attributes of its newest tick, as OTEL_RESOURCE_ATTRIBUTES names them'
+)
+AS
+SELECT
+    named.host AS host,
+    heard.newest_agent.3 AS host_id,
+    heard.newest_agent.2 AS instance,
+    heard.agents AS agents,
+    if(heard.host = '', described.labels['service.version'], heard.newest_tick.3) AS version,
+    multiIf(
+        heard.newest_tick.4 != '', heard.newest_tick.4,
+        described.labels['gua.source'] != '', described.labels['gua.source'],
+        'agent'
+    ) AS source,
+    if(heard.newest_tick.5 > 0, heard.newest_tick.5, described.interval_ms) AS interval_ms,
+    arrayCount(
+        card_last -> card_last > last_seen - toIntervalMillisecond(2 * toInt64(interval_ms) + 1),
+        seen.cards_last
+    ) AS cards,
+    multiIf(heard.host = '', seen.first_seen, seen.host = '', heard.first_seen, least(heard.first_seen, seen.first_seen)) AS first_seen,
+    if(heard.host = '', seen.last_seen, heard.last_seen) AS last_seen,
+    heard.last_received AS last_received,
+    -heard.newest_day.2 AS newest_delay_ms,
+    heard.newest_day.3 AS least_delay_ms,
+    greatest(3 * toUInt64(interval_ms), 300000) AS silent_after_ms,
+    CAST(
+        source = 'agent'
+        AND greatest(last_seen, ifNull(last_received, last_seen)) < now64(3, 'UTC') - toIntervalMillisecond(silent_after_ms),
+        'Bool'
+    ) AS is_silent,
+    CAST(described.labels, 'Map(String, String)') AS labels
+FROM
+(
+    SELECT toString(host) AS host
+    FROM gua.card_seen
+    UNION DISTINCT
+    SELECT toString(host) AS host
+    FROM gua.agents
+) AS named
+LEFT JOIN
+(
+    SELECT
+        toString(host) AS host,
+        uniqExact(instance, host_id) AS agents,
+        min(agents.first_seen) AS first_seen,
+        if(
+            countIf(is_believed) > 0,
+            maxIf(agents.last_seen, is_believed),
+            max(agents.last_seen)
+        ) AS last_seen,
+        max(agents.last_received) AS last_received,
+        argMax((day, instance, host_id), (is_believed, newest.1)) AS newest_agent,
+        argMax(newest, (is_believed, newest.1)) AS newest_tick,
+        -- A day that lies ahead is what its clock said, as long as it says so.
+        argMaxIf(
+            (day, newest.2, agents.least_delay_ms),
+            newest.1,
+            is_believed OR ifNull(agents.last_received > now64(3, 'UTC') - toIntervalDay(1), false)
+        ) AS newest_day
+    FROM
+    (
+        SELECT
+            *,
+            day <= toDate(now('UTC')) + 1 AS is_believed
+        FROM gua.agents FINAL
+    ) AS agents
+    GROUP BY host
+) AS heard
+    ON heard.host = named.host
+LEFT JOIN
+(
+    SELECT
+        toString(host) AS host,
+        min(card_first) AS first_seen,
+        max(card_last) AS last_seen,
+        groupArray(card_last) AS cards_last
+    FROM
+    (
+        SELECT
+            host,
+            gpu,
+            min(card_seen.first_seen) AS card_first,
+            max(card_seen.last_seen) AS card_last
+        FROM gua.card_seen
+        GROUP BY
+            host,
+            gpu
+    )
+    GROUP BY host
+) AS seen
+    ON seen.host = named.host
+LEFT JOIN
+(
+    SELECT
+        toString(host) AS host,
+        argMax(card_info.labels, ts) AS labels,
+        argMax(ifNull(card_info.interval_ms, 0), ts) AS interval_ms
+    FROM gua.card_info FINAL
+    GROUP BY host
+) AS described
+    ON described.host = named.host
+COMMENT 'Every host ever heard, and whether it still is'

@@ -1,0 +1,24 @@
+-- One row is one host with a tick after since_ms: how many of its cards are in which state at their newest tick.
+CREATE OR REPLACE VIEW gua_report.current $ON_CLUSTER
+AS
+SELECT
+    host,
+    countIf(newest_state = 'active') AS active_cards,
+    countIf(newest_state = 'idle-held') AS idle_held_cards,
+    countIf(newest_state = 'truly-idle') AS truly_idle_cards,
+    countIf(newest_state = 'unknown') AS unknown_cards
+FROM
+(
+    SELECT
+        toString(host) AS host,
+        gpu,
+        argMax(state, ts) AS newest_state
+    FROM gua.card_states
+    WHERE ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+        AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+    GROUP BY
+        host,
+        gpu
+)
+GROUP BY host
+ORDER BY host

@@ -1,0 +1,64 @@
+"""An agent's endpoint, opened with the token of this host's enrollment where it has one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpu_usage_audit.agent.enrolled import Stamp, read_enrollment, stamp
+from gpu_usage_audit.cli.destinations import Destination
+from gpu_usage_audit.core.errors import TransientError, UnavailableError
+from gpu_usage_audit.core.ports import SpooledTick
+
+if TYPE_CHECKING:
+    from gpu_usage_audit.otlp.send import Endpoint
+
+
+class EnrolledEndpoint:
+    """The endpoint of the enrollment: a new token counts from the next request on, a removed one is sent nothing."""
+
+    def __init__(self, endpoint: Endpoint, home: Path, opened: Stamp) -> None:
+        self._endpoint = endpoint
+        self._home = home
+        self._opened = opened
+
+    @property
+    def rejected_points(self) -> int:
+        """Points that the endpoint left out of requests that it otherwise took."""
+        return self._endpoint.rejected_points
+
+    def land(self, batch: Sequence[SpooledTick]) -> Sequence[SpooledTick]:
+        """Deliver the batch. Raises TransientError if the enrollment is not the one that it was opened with."""
+        if stamp(self._home) != self._opened:
+            msg = "the enrollment of this host changed: the endpoint is opened anew"
+            raise TransientError(msg)
+        return self._endpoint.land(batch)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._endpoint.close()
+
+
+def open_agent_endpoint(
+    destination: Destination, home: Path, *, patience_seconds: float
+) -> Endpoint | EnrolledEndpoint:
+    """Return the endpoint that is a destination of the agent with its state in ``home``; nothing is sent yet.
+
+    Raises UsageError and UnavailableError; also if the enrollment it was named by is gone, or another's.
+    """
+    from gpu_usage_audit.otlp.send import open_endpoint  # noqa: PLC0415 - an exporter, only for those who send
+
+    if not destination.enrolled:
+        return open_endpoint(destination.endpoint, environ=os.environ, patience_seconds=patience_seconds)
+    found = stamp(home)
+    enrollment = read_enrollment(home)
+    if enrollment is None or enrollment.endpoint != destination.endpoint:
+        how = "is no longer enrolled" if enrollment is None else "was enrolled with another endpoint"
+        msg = f"this host {how}, nothing is sent to {destination.where}: gua stop, then gua daemon, to go on without"
+        raise UnavailableError(msg)
+    opened = open_endpoint(
+        enrollment.endpoint, environ=os.environ, enrollment=enrollment, patience_seconds=patience_seconds
+    )
+    return EnrolledEndpoint(opened, home, found)

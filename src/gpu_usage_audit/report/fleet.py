@@ -1,0 +1,54 @@
+"""What is wrong with hosts: fallen silent, named by two agents, a clock that disagrees with the server's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+
+from gpu_usage_audit.core.ports import Row, ViewReader
+from gpu_usage_audit.report.filters import Labels
+from gpu_usage_audit.report.model import Claim, Claimant, Silent, Skew
+
+
+def labels(reader: ViewReader) -> Labels:
+    """Return every host's labels as of its newest tick."""
+    return {row["host"]: dict(row["labels"]) for row in reader.rows("labels", {})}
+
+
+def troubles(
+    reader: ViewReader, bounds: Mapping[str, object], now_ms: int
+) -> tuple[tuple[Silent, ...], tuple[Skew, ...]]:
+    """Return hosts that fell silent before the window's end (or now, if that is earlier), and clocks that differ."""
+    until_ms = min(int(str(bounds["until_ms"])), now_ms)
+    rows = sorted(reader.rows("fleet", {**bounds, "until_ms": until_ms}), key=lambda row: str(row["host"]))
+    silent = tuple(Silent(host=row["host"], since_ms=row["last_ms"]) for row in rows if row["is_silent"])
+    return silent, tuple(_skews(rows))
+
+
+def _skews(rows: Iterable[Row]) -> Iterable[Skew]:
+    for row in rows:
+        if row["ahead_ms"] is not None or row["behind_ms"] is not None:
+            yield Skew(host=row["host"], ahead_ms=row["ahead_ms"], behind_ms=row["behind_ms"])
+
+
+def claims(reader: ViewReader, bounds: Mapping[str, object]) -> tuple[Claim, ...]:
+    """Return the hosts whose name several agents used at the same time, and those agents."""
+    rows = sorted(
+        reader.rows("claims", bounds),
+        key=lambda row: (row["host"], row["first_ms"], row["instance"], row["host_id"]),
+    )
+    return tuple(
+        Claim(
+            host=host,
+            agents=tuple(
+                Claimant(
+                    instance=row["instance"] or None,
+                    host_id=row["host_id"] or None,
+                    first_ms=row["first_ms"],
+                    last_ms=row["last_ms"],
+                )
+                for row in group
+            ),
+        )
+        for host, group in groupby(rows, key=lambda row: str(row["host"]))
+    )

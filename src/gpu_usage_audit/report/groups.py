@@ -1,0 +1,118 @@
+"""Section 3 where there are groups: hosts, clusters, models or labels, one line each, as many columns as fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gpu_usage_audit.core.plaintext import cells, pad
+from gpu_usage_audit.report.figures import HourFormat, percent, percents, plural
+from gpu_usage_audit.report.model import IDLE_HELD, STATES, TRULY_IDLE, Group, Report, Rollup
+from gpu_usage_audit.report.rollups import BY_HOST, added
+from gpu_usage_audit.report.style import Style
+
+MOST_GROUPS: Final = 40
+NOT_TOLD: Final = "(not told)"
+_NAME_WIDTH: Final = 40
+_SHORTEST_NAME: Final = 12
+_WIDE_GAP_FROM: Final = 96
+_BAR_WIDTH: Final = 10
+_WIDEST_BAR: Final = 30
+_HOURS: Final = "GPU-hours"
+_COVERAGE: Final = "observed %"
+_HOSTS: Final = "hosts"
+_CARDS: Final = "cards"
+
+
+def groups(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
+    """Yield a table a rollup; where there are very many groups, those that stood idle longest and the rest as one."""
+    for number, rollup in enumerate(report.rollups):
+        if number:
+            yield ""
+        yield style.title(f"{'  ' if number else '3.'} Per {style.name(rollup.by, _NAME_WIDTH)}")
+        yield from _table(rollup, style, hours)
+
+
+def _table(rollup: Rollup, style: Style, hours: HourFormat) -> Iterator[str]:
+    shown, rest = _most_idle(rollup.groups)
+    yield from style.wrap(f"% of each {'host' if rollup.by == BY_HOST else 'group'}'s observed GPU-hours")
+    rows = [(_name(group, style), group) for group in shown]
+    if rest is not None:
+        rows.append((plural(len(rollup.groups) - len(shown), "other"), rest))
+    columns = _Columns(rollup.by, rows, style, hours)
+    yield columns.header()
+    yield from (columns.row(name, group) for name, group in rows)
+    if rest is not None:
+        yield from style.wrap("others: those with less idle time; --json has every one.")
+
+
+def _most_idle(every: Sequence[Group]) -> tuple[list[Group], Group | None]:
+    """Return what is shown, in its order, and the sum of what is not."""
+    if len(every) <= MOST_GROUPS:
+        return list(every), None
+    by_idle = sorted(range(len(every)), key=lambda place: -_idle_ms(every[place]))
+    kept = set(by_idle[: MOST_GROUPS - 1])
+    return [group for place, group in enumerate(every) if place in kept], added(
+        [group for place, group in enumerate(every) if place not in kept]
+    )
+
+
+def _idle_ms(group: Group) -> float:
+    return group.states[IDLE_HELD].gpu_ms + group.states[TRULY_IDLE].gpu_ms
+
+
+def _name(group: Group, style: Style) -> str:
+    return NOT_TOLD if group.name is None else style.name(group.name, _NAME_WIDTH) or '""'
+
+
+class _Columns:
+    """The columns that fit; what there is no room for is left out, states and cards never."""
+
+    def __init__(self, by: str, rows: Sequence[tuple[str, Group]], style: Style, hours: HourFormat) -> None:
+        self._style = style
+        self._by = by
+        self._figures = [self._all(group, hours) for _, group in rows]
+        self._of = {id(group): figures for (_, group), figures in zip(rows, self._figures, strict=True)}
+        wanted = max(cells(name) for name in (by if len(by) < _NAME_WIDTH else "", *(name for name, _ in rows)))
+        gap = 1 if style.width < _WIDE_GAP_FROM else 2
+        self._gap = " " * gap
+        self._columns = [_CARDS, *STATES]
+        self._widths = {
+            name: max(cells(name), *(len(figures[name]) for figures in self._figures))
+            for name in (_HOSTS, _CARDS, *STATES, _HOURS, _COVERAGE)
+        }
+        room = style.width - 2 - sum(self._widths[name] + gap for name in self._columns)
+        for name in (_HOURS, _COVERAGE, *([] if by == BY_HOST else [_HOSTS])):
+            if room - self._widths[name] - gap >= min(wanted, _SHORTEST_NAME):
+                self._columns.insert(0 if name == _HOSTS else len(self._columns), name)
+                room -= self._widths[name] + gap
+        self._name_width = min(max(wanted, 4), room)
+        spare = room - self._name_width - 2
+        self._bar_width = min(spare, _WIDEST_BAR) if spare >= _BAR_WIDTH else 0
+
+    def header(self) -> str:
+        """Return the line of column names."""
+        label = self._style.name(self._by, self._name_width)
+        line = self._line(label, {name: name for name in self._columns})
+        for state in STATES:
+            line = self._style.state(line, state)
+        return line
+
+    def row(self, name: str, group: Group) -> str:
+        """Return the line of a group."""
+        line = self._line(self._style.name(name, self._name_width), self._of[id(group)])
+        return f"{line}  {self._style.split(group.states, self._bar_width)}".rstrip() if self._bar_width else line
+
+    def _line(self, label: str, figures: dict[str, str]) -> str:
+        columns = self._gap.join(f"{figures[name]:>{self._widths[name]}}" for name in self._columns)
+        return f"  {pad(label, self._name_width)}{self._gap}{columns}"
+
+    @staticmethod
+    def _all(group: Group, hours: HourFormat) -> dict[str, str]:
+        return {
+            _HOSTS: f"{group.hosts:,}",
+            _CARDS: f"{group.cards:,}",
+            **dict(zip(STATES, percents([group.states[state].gpu_ms for state in STATES]), strict=True)),
+            _HOURS: hours.of(group.observed_gpu_ms),
+            _COVERAGE: percent(group.ratio),
+        }

@@ -1,0 +1,66 @@
+"""What is in the databases now, as the engine tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+DATABASES: Final = ("gua", "gua_report")
+Select = Callable[[str, Mapping[str, object] | None], list[Mapping[str, Any]]]
+_TABLES: Final = """
+SELECT
+    database,
+    name,
+    engine,
+    engine_full,
+    create_table_query,
+    as_select
+FROM system.tables
+WHERE database IN {databases:Array(String)}
+    AND NOT startsWith(name, '.inner')
+    AND NOT startsWith(name, '_tmp_replace_')
+"""
+_COLUMNS: Final = """
+SELECT
+    database,
+    table,
+    name,
+    type
+FROM system.columns
+WHERE database IN {databases:Array(String)}
+ORDER BY
+    database,
+    table,
+    position
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Existing:
+    """One table or view; ``columns`` are types by name."""
+
+    engine: str
+    engine_full: str
+    create: str
+    select: str
+    columns: dict[str, str] = field(default_factory=dict)
+
+
+def existing(select: Select) -> dict[str, Existing]:
+    """Return every table and view of our databases that the user may see, by name with its database."""
+    parameters = {"databases": list(DATABASES)}
+    found = {
+        f"{row['database']}.{row['name']}": Existing(
+            engine=row["engine"],
+            engine_full=row["engine_full"],
+            create=row["create_table_query"],
+            select=row["as_select"],
+        )
+        for row in select(_TABLES, parameters)
+    }
+    for row in select(_COLUMNS, parameters):
+        name = f"{row['database']}.{row['table']}"
+        if name in found:  # else it was made between the two
+            found[name].columns[row["name"]] = row["type"]
+    return found

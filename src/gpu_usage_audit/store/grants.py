@@ -1,0 +1,52 @@
+"""Who may do what on a server: the rights of the schema's owner, of the Collector's user and of readers.
+
+``deploy/clickhouse/users.xml`` and ``roles.sql`` say the same; a test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+OWNER, WRITER, READER = "gua_owner", "gua_writer", "gua_reader"
+LANDING: Final = ("gua.otel_metrics_gauge", "gua.otel_metrics_sum")
+_DATABASES: Final = ("gua", "gua_report")
+_OWNER_RIGHTS: Final = (
+    "SELECT, INSERT, ALTER TABLE, ALTER VIEW, CREATE DATABASE, CREATE TABLE, CREATE VIEW, "
+    "DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE, SYSTEM VIEWS"
+)
+_ENGINES: Final = ("MergeTree", "AggregatingMergeTree", "ReplacingMergeTree", "Null")
+
+
+def owner_rights(*, cluster: bool = False) -> list[str]:
+    """Return what ``gua schema apply`` needs, as in ``SELECT ON gua.*``."""
+    rights = [f"{_OWNER_RIGHTS} ON {database}.*" for database in _DATABASES]
+    engines = list(_ENGINES)
+    if cluster:
+        engines += [*(f"Replicated{engine}" for engine in _ENGINES if engine != "Null"), "Distributed"]
+        rights.append("CLUSTER, REMOTE ON *.*")
+    return rights + [f"TABLE ENGINE ON {engine}" for engine in engines]
+
+
+def owner_grants(user: str = OWNER, *, cluster: bool = False) -> list[str]:
+    """Return the statements that let ``user`` apply and change the schema, and do nothing outside it."""
+    return [f"GRANT {right} TO {user}" for right in owner_rights(cluster=cluster)]
+
+
+def writer_grants(user: str = WRITER) -> list[str]:
+    """Return the statements that let ``user`` add points, and read nothing."""
+    return [f"GRANT INSERT ON {table} TO {user}" for table in LANDING]
+
+
+def reader_grants(user: str = READER) -> list[str]:
+    """Return the statements that let ``user`` read all but raw points, which may be other producers' too."""
+    return [
+        f"GRANT SELECT, SHOW TABLES, SHOW COLUMNS ON gua.* TO {user}",
+        f"GRANT SELECT ON gua_report.* TO {user}",
+        *(f"REVOKE SELECT ON {table} FROM {user}" for table in LANDING),  # noqa: S608 - names of ours
+    ]
+
+
+def lacking(rights: list[str], granted: Callable[[str], bool]) -> list[str]:
+    """Return the rights of which not all are granted; ``granted`` asks the server for one of them."""
+    return [right for right in rights if not granted(right)]

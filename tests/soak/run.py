@@ -1,0 +1,58 @@
+"""One soak: a fleet in a storm, then the account. Run by tests/pipeline/test_soak.py and bench/bench_soak.py."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gpu_usage_audit.otlp.decode import decode
+from servers.agent import assert_spans_never_overlap
+from soak.accounts import Account, account
+from soak.fleet import Fleet, fleet
+from soak.storm import Storm, told
+
+_SETTLES_SECONDS = 180
+
+
+def soak(folder: Path, *, minutes: float, hosts: int, seed: int, say: Callable[[str], None]) -> Account:
+    """Return the account of a fleet of ``hosts`` after so many minutes in which everything fails.
+
+    Fails if anything is off; ``folder/storm.log`` has what failed when.
+    """
+    say(f"{hosts} hosts at 2 s for {minutes:g} min, seed {seed}")
+    with fleet(folder, hosts=hosts, interval="2s") as made, Storm(made, seconds=minutes * 60, seed=seed) as storm:
+        made.start()
+        began = time.monotonic()
+        try:
+            storm.rage()
+            say(f"after {time.monotonic() - began:.0f} s: {storm.counts.total()} troubles ({told(storm.counts)})")
+            made.drain()
+            final = settled(made)
+        except BaseException:
+            say(f"seed {seed}; what failed when:\n{storm.history()}")
+            raise
+        for line in final.lines():
+            say(line)
+        say(f"{time.monotonic() - began:.0f} s in all")
+        for raws in made.recorded().values():
+            assert_spans_never_overlap([decode(raw) for raw in raws])
+    assert final.settled, [view.first() for view in final.views if view.lost or view.surplus]
+    # Without these nothing was tried that could have been counted twice.
+    assert final.duplicates > 0
+    return final
+
+
+def settled(made: Fleet, *, seconds: float = _SETTLES_SECONDS) -> Account:
+    """Return the account once it is even and stays so for two seconds more; or as it is when the time is over."""
+    recorded = made.recorded()
+    deadline = time.monotonic() + seconds
+    even = False
+    while True:
+        final = account(recorded, made.server, made.gua)
+        if final.settled and even:
+            return final
+        even = final.settled
+        if time.monotonic() > deadline:
+            return final
+        time.sleep(2)

@@ -1,0 +1,40 @@
+"""What an agent recorded, told by its own spool: each tick's commit leaves a copy that no delivery deletes."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from gpu_usage_audit.core.compression import decompress
+from gpu_usage_audit.spool.queue import Spool
+
+_WITNESS = """
+CREATE TABLE recorded (blob BLOB NOT NULL, id INTEGER NOT NULL);
+CREATE TRIGGER record AFTER INSERT ON ticks BEGIN INSERT INTO recorded VALUES (new.blob, new.id); END;
+"""
+
+
+def watch(spool: Path) -> None:
+    """Make a spool whose every tick is copied in the transaction that stores it."""
+    spool.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    Spool(spool, destinations=["endpoint"]).close()
+    with closing(sqlite3.connect(spool)) as database:
+        database.executescript(_WITNESS)
+
+
+def recorded(spool: Path) -> list[bytes]:
+    """Return the request of each tick that was ever committed, oldest first; fails if the copies are not all there."""
+    assert [file.name for file in spool.parent.glob("*corrupt*")] == []
+    with closing(sqlite3.connect(spool)) as database:
+        copies = database.execute("SELECT id, blob FROM recorded ORDER BY id").fetchall()
+        given = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'ticks'").fetchone()
+    # Ids are given once, so that a copy for each of them is a copy of every tick.
+    assert [number for number, _ in copies] == list(range(1, (given[0] if given else 0) + 1))
+    return [decompress(blob) for _, blob in copies]
+
+
+def waiting(spool: Path) -> int:
+    """Return how many ticks are not delivered yet."""
+    with closing(sqlite3.connect(f"{spool.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as database:
+        return int(database.execute("SELECT count(*) FROM ticks").fetchone()[0])
