@@ -22,7 +22,7 @@ TABLES = (
     "hour_marks",
     "host_hours",
 )
-HOUR_VIEWS = {"overview", "cards", "headline", "unknown", "time_of_day", "identities", "overlaps", "coverage", "spans"}
+HOUR_VIEWS = {"card_parts", "overview", "cards", "headline", "unknown", "time_of_day", "identities", "overlaps", "coverage", "spans"}
 LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]
 

@@ -20,7 +20,7 @@ from sql.engine import LANDING, TABLES, Engine, lines_of, same
 HERE = Path(__file__).resolve().parent
 CASES = sorted(about.parent for about in HERE.glob("*/*/about.md"))
 # Of these a row is a tick, or what is still to be counted.
-UNCOUNTED = {"spans", "due_hours", "changed_hours", "counted_hours", "hour_marks", "host_hours", "hours"}
+UNCOUNTED = {"spans", "due_hours", "changed_hours", "counted_hours", "hours", "card_parts"}
 FILES = {"about.md", "expect.jsonl", "parameters.json"}
 
 
@@ -48,7 +48,7 @@ def test_every_view_and_ticks_table_has_a_case() -> None:
         for one in statements.load(statements.EMBEDDED_TOKENS)
         if one.creates and "\nCREATE OR REPLACE VIEW" in f"\n{one.sql}"
         for database, name in [one.creates]
-    } | {("gua", table) for table in TABLES if table != "settings"}
+    } | {("gua", table) for table in TABLES if table not in {"settings", "host_hours"}}
     covered = {("gua_report" if (case / "parameters.json").exists() else "gua", case.parent.name) for case in CASES}
     assert views - covered == set()
 

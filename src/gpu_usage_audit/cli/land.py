@@ -33,4 +33,6 @@ def command(
     os.nice(_NICE)
     with wiring.open_writer(store) as opened, Spool(spool, destinations=None) as queue:
         drained = drain(queue, destination, opened, flush=opened.flush)
+        if opened.is_embedded:
+            opened.count_hours()
     typer.echo(json.dumps({"landed": drained.landed, "refused": drained.refused}))

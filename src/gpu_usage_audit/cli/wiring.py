@@ -82,7 +82,9 @@ def open_reader(store: str | None) -> Iterator[Store]:
     with open_writer(store) as reader:
         if waiting:
             with Spool(spool, destinations=None) as queue:
-                drain(queue, destination, reader, flush=reader.flush)
+                drained = drain(queue, destination, reader, flush=reader.flush)
+            if reader.is_embedded and drained.landed >= _MERGE_TICKS:
+                reader.count_hours()
         yield reader
 
 
@@ -122,6 +124,8 @@ def deliver(
                 )
         if isinstance(landing, Store) and delivered >= _MERGE_TICKS:
             landing.merge()
+            if landing.is_embedded:
+                landing.count_hours()
     if refused:
         msg = f"{where} refused {refused} of {delivered + refused} ticks for good, the others are there: see its log"
         raise DataError(msg)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.core.ports import SpooledTick
-from gpu_usage_audit.store import landing, upkeep
+from gpu_usage_audit.store import hours, landing, upkeep
 from gpu_usage_audit.store.connection import connect, engine_version, rows_of, translated
 from gpu_usage_audit.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine
 from gpu_usage_audit.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
@@ -73,6 +73,11 @@ class Store:
             upkeep.remove_parts(replaced)
             self._directory.release()
 
+    @property
+    def is_embedded(self) -> bool:
+        """Whether this process is the engine; a server counts hours and merges by itself."""
+        return self._directory is not None
+
     def engine(self) -> str:
         """Return the engine's version, as in ``26.9.2.1``."""
         with translated(self.dsn):
@@ -116,21 +121,19 @@ class Store:
                 msg = f"the disk of the store {self._directory.path} fails ({error.strerror}): check it"
                 raise UnavailableError(msg) from None
 
-    def count_hours(self) -> int:
+    def count_hours(self, *, anew: bool = False) -> int:
         """Count the hours that are due, and return how many rows (a host in an hour) were written.
 
-        On a server what arrived within the last seconds is not due yet; the server counts by itself, too.
+        With ``anew`` every hour that has ticks is due. On a server what arrived within the last seconds is not due
+        yet; the server counts by itself, too.
         """
-        written = 0
-        before: list[Mapping[str, Any]] = []
-        while (due := self._select("SELECT * FROM gua.due_hours")) and due != before:
-            with translated(self.dsn):
-                self._client.command(
-                    "INSERT INTO gua.host_hours SELECT * FROM gua.counted_hours", settings=self._settings
-                )
-            written += len(due)
-            before = due
-        return written
+        if anew:
+            self._run(hours.MARK_ALL)
+        return hours.count(self._select, self._run, local="_local" if self.schema.form().cluster else "")
+
+    def _run(self, sql: str) -> None:
+        with translated(self.dsn):
+            self._client.command(sql, settings=self._settings)
 
     def merge(self) -> None:
         """Merge what was landed in bulk, so that the next reads are fast; a server does it by itself."""

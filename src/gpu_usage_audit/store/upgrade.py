@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from gpu_usage_audit.store import hours
 from gpu_usage_audit.store.definition import Column, Definition, settings_of
 from gpu_usage_audit.store.existing import Existing
 
 # Statements by the version that needs them, run once all objects are there where an older schema was before. An
 # upgrade that was cut off runs them again, so they must not mind. Tokens as in the SQL files.
-AFTER_UPGRADE: Final[Mapping[int, tuple[str, ...]]] = {2: ()}
+AFTER_UPGRADE: Final[Mapping[int, tuple[str, ...]]] = {2: (hours.MARK_ALL,)}
 # Views that an earlier version had and this one has not. Nothing that holds rows is ever in this list.
-RETIRED: Final[tuple[str, ...]] = ()
+RETIRED: Final[tuple[str, ...]] = ("gua_report.days",)
 
 Formatter = Callable[[str], str]
 
