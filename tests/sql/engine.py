@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu_usage_audit.store.database import Store
 
-TABLES = ("card_ticks", "process_ticks", "card_info", "card_seen", "settings", "refused_points")
+TABLES = ("card_ticks", "process_ticks", "card_info", "card_seen", "agents", "settings", "refused_points")
 LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]
 
