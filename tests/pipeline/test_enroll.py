@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from driver.scenario import Scenario, Unload
 from servers.agent import Agent
 from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
@@ -265,7 +266,7 @@ def test_history_from_before_gives_the_fleet_the_same_report(
     local = gua.report(store)
     (host,) = local["hosts"]
     agent.environ = {"GUA_HOST_NAME": host, "GUA_STORE": store}
-    agent.driver.write("")  # no card now: nothing but history is sent
+    agent.driver.write(Scenario(unload=Unload()))  # nothing but history is sent
     said = enroll(agent, secure.endpoint, secure, token_file(TOKEN), "--with-history")
     assert f"history: {local['headline']['card_ticks'] // 4} ticks of {host}" in said
     secure.process.wait_until_delivered()
