@@ -26,7 +26,7 @@ WHERE MetricName IN ('gua.gpu.sample.duration', 'gua.gpu.time')
     AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
     AND TimeUnix <= now() + INTERVAL 1 DAY
     AND AggregationTemporality = 1
-    AND Value >= 0
+    AND accurateCastOrNull(round(Value * 1000), 'UInt32') IS NOT NULL
     AND StartTimeUnix < TimeUnix
     AND dateDiff('second', StartTimeUnix, TimeUnix) < 4294967
 COMMENT 'Spans of cards into card_seen'

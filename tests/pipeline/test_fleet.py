@@ -40,7 +40,7 @@ def ticks(now_ms: int) -> Iterator[Tick]:
         yield agent_tick("b-1", ts_ms, labels={"team": "vision", "k8s.cluster.name": "b"})
         yield agent_tick("ahead", ts_ms + TEN_MINUTES_MS)
         yield agent_tick("twice", ts_ms, instance="0123456789abcdef")
-        yield agent_tick("twice", ts_ms + 7_000, instance="fedcba9876543210", machine="another")
+        yield agent_tick("twice", ts_ms - 7_000, instance="fedcba9876543210", machine="another")
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_what_is_wrong_with_hosts_is_named(fleet: Fleet, gua: Gua) -> None:
     report = fleet.report(gua)
     assert [one["host"] for one in report["silent"]] == ["quiet"]
     assert [claim["host"] for claim in report["claimed"]] == ["twice"]
-    assert [agent["instance"] for agent in report["claimed"][0]["agents"]] == ["0123456789ab", "fedcba987654"]
+    assert {agent["instance"] for agent in report["claimed"][0]["agents"]} == {"0123456789ab", "fedcba987654"}
     assert [skew["host"] for skew in report["skewed"]] == ["ahead"]
     assert 540 < report["skewed"][0]["ahead_seconds"] <= 600
 

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from servers.clickhouse import PASSWORDS, ClickHouseServer
@@ -26,6 +26,7 @@ class Collector:
         settings: Mapping[str, str] | None = None,
         *,
         config: Path = CONFIG,
+        over: Sequence[Path] = (),
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         http, grpc, self._health, self._metrics = free_ports(4)
@@ -33,7 +34,7 @@ class Collector:
         self.grpc_endpoint = f"http://127.0.0.1:{grpc}"
         self._process = ServerProcess(
             "collector",
-            [str(collector_binary()), "--config", str(config)],
+            [str(collector_binary()), *(part for file in (config, *over) for part in ("--config", str(file)))],
             {
                 **os.environ,
                 "CLICKHOUSE_ENDPOINT": server.endpoint,

@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / ".tools"
 MANIFEST = ROOT / "otel-collector" / "builder.yaml"
+COMPOSE_CHECK = ROOT / "tests" / "tools" / "compose_check"
 CLICKHOUSE_VERSION = "26.7.3-stable.1"
 _NPM_PLATFORMS = {"x86_64": "x64", "aarch64": "arm64"}
 
@@ -34,6 +35,13 @@ def collector_binary() -> Path:
 def clickhouse_library() -> Path:
     """Return libchdb.so, which holds a whole ClickHouse server; fetches it once (570 MB unpacked)."""
     return _made_once(TOOLS / "libchdb" / CLICKHOUSE_VERSION, "libchdb.so", _fetch_library)
+
+
+def compose_checker() -> Path:
+    """Return the program that loads a Compose file as Docker Compose does; compiles it once (under a minute)."""
+    sources = b"".join((COMPOSE_CHECK / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
+    folder = TOOLS / "compose_check" / hashlib.sha256(sources).hexdigest()[:16]
+    return _made_once(folder, "compose-check", _build_compose_checker)
 
 
 def _made_once(folder: Path, name: str, make: Callable[[Path], Path]) -> Path:
@@ -66,6 +74,18 @@ def _build_collector(scratch: Path) -> Path:
     _run([go, "install", f"go.opentelemetry.io/collector/cmd/builder@{version.group(1)}"], scratch, environment)
     _run([str(scratch / "builder"), "--config", str(MANIFEST)], scratch, environment)
     return scratch / "otelcol" / "gua-otelcol"
+
+
+def _build_compose_checker(scratch: Path) -> Path:
+    environment = {
+        **os.environ,
+        "GOPATH": str(TOOLS / "go"),
+        "GOFLAGS": "-modcacherw -buildvcs=false",
+        "CGO_ENABLED": "0",
+    }
+    program = scratch / "compose-check"
+    _run([_program("go"), "build", "-o", str(program), "."], COMPOSE_CHECK, environment)
+    return program
 
 
 def _fetch_library(scratch: Path) -> Path:

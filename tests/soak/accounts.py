@@ -94,8 +94,17 @@ class Account:
 
     @property
     def lost(self) -> int:
-        """Card ticks that were recorded and are not there."""
+        """Card ticks that were recorded and are not there, or not with all their values."""
         return self.views[0].lost
+
+    def differences(self) -> list[str]:
+        """Return a line for each view that differs."""
+        return [view.first() for view in self.views if view.lost or view.surplus]
+
+    def summary(self) -> str:
+        """Return the figures in a line."""
+        found = self.views[0].found.total()
+        return f"{self.ticks} ticks, {found} of {self.views[0].expected.total()} card ticks, {self.lost} lost"
 
     def lines(self) -> Iterable[str]:
         yield f"{'recorded':<16} {self.ticks:>9,} ticks of {self.seconds:,.3f} card seconds"

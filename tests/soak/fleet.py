@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,6 @@ from pathlib import Path
 from driver.build import build
 from driver.fixture import SimulatedDriver
 from driver.scenario import MIB, Card, Scenario, crowd, replace_text, uuid
-from gpu_usage_audit.core.tick import Tick
-from gpu_usage_audit.otlp.decode import decode
 from servers.agent import Agent
 from servers.clickhouse import ClickHouseServer
 from servers.collector import CONFIG, Collector
@@ -23,6 +22,7 @@ from soak.network import Network
 from soak.witness import recorded, waiting, watch
 
 PROCESSES = 6
+UNAVAILABLE = 3
 FREE = Card(uuid(0), memory_reserved=500 * MIB)
 
 
@@ -37,6 +37,18 @@ class Host:
         self.agent = Agent(driver, folder, environ={"GUA_HOST_NAME": self.name})
         self._endpoint = endpoint
         self._interval = interval
+        self.gave_up = 0
+        self._past: list[bytes] = []
+        watch(self.spool)
+
+    def recorded(self) -> list[bytes]:
+        """Return the request of every tick that its agents ever recorded."""
+        return self._past + recorded(self.spool)
+
+    def forget(self) -> None:
+        """Take away its state directory, as a container without a volume does; not while it runs."""
+        self._past = self.recorded()
+        shutil.rmtree(self.agent.home)
         watch(self.spool)
 
     @property
@@ -44,24 +56,51 @@ class Host:
         return self.agent.home / "spool.db"
 
     def start(self, interval: str | None = None) -> None:
-        self.agent.start("--endpoint", self._endpoint, interval=interval or self._interval, wait=False)
+        self._interval = interval or self._interval
+        self.agent.start("--endpoint", self._endpoint, interval=self._interval, wait=False)
+
+    def revive(self) -> None:
+        """Start it again if it gave up, as its service manager would; fails if it ended for another reason.
+
+        It gives up where it can read no card at its start: so a machine does that is too busy for that.
+        """
+        process = self.agent.process
+        if process is not None and (code := process.poll()) is not None:
+            assert _gave_up(self.agent, code), f"{self.name} ended by itself with {code}:\n{self.agent.tail()}"
+            self.gave_up += 1
+            self.start()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send it a signal; fails if it has ended by itself."""
-        process = self.agent.process
-        assert process is not None
-        assert process.poll() is None, f"{self.name} ended by itself:\n{self.agent.tail()}"
-        process.send_signal(number)
+        self.revive()
+        assert self.agent.process is not None
+        self.agent.process.send_signal(number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
         self._end()
 
     def stop(self) -> None:
-        """Ask it to end; fails unless it ends well, or was asked before it could hear that."""
+        """Ask it to end; fails unless it ends well, or before it could hear that."""
         self.send_signal(signal.SIGTERM)
         code = self._end()
-        assert code in (0, -signal.SIGTERM), f"{self.name} exited with {code}:\n{self.agent.tail()}"
+        well = code in (0, -signal.SIGTERM) or _gave_up(self.agent, code)
+        assert well, f"{self.name} exited with {code}:\n{self.agent.tail()}"
+
+    def wait(self, ask: Callable[[], bool], what: str) -> None:
+        """Wait until it has done something."""
+
+        def asked() -> bool:
+            self.revive()
+            return ask()
+
+        poll(asked, f"{self.name} to {what}:\n{self.agent.tail()}", seconds=180)
+
+    def wait_for_ticks(self, count: int) -> None:
+        self.wait(lambda: len(self.recorded()) >= count, f"record {count} ticks")
+
+    def wait_until_sent(self) -> None:
+        """Wait until it has been told once that all it recorded is safe."""
+        self.wait(lambda: waiting(self.spool) == 0, "deliver")
 
     def _end(self) -> int:
         process, self.agent.process = self.agent.process, None
@@ -104,17 +143,17 @@ class Fleet:
 
     def recorded(self) -> dict[str, list[bytes]]:
         """Return the request of every tick that each host's agents ever recorded."""
-        return {host.name: recorded(host.spool) for host in self.hosts}
-
-    def ticks(self) -> list[Tick]:
-        return [decode(raw) for raws in self.recorded().values() for raw in raws]
+        return {host.name: host.recorded() for host in self.hosts}
 
     def wait_for_ticks(self, more: int) -> None:
         """Wait until each agent has recorded so many ticks more."""
-        aims = {host.name: len(recorded(host.spool)) + more for host in self.hosts}
+        counts = [len(host.recorded()) for host in self.hosts]
+        for host, count in zip(self.hosts, counts, strict=True):
+            host.wait_for_ticks(count + more)
+
+    def wait_until_sent(self) -> None:
         for host in self.hosts:
-            what = f"{more} more ticks of {host.name}:\n{host.agent.tail()}"
-            poll(lambda host=host: len(recorded(host.spool)) >= aims[host.name], what, seconds=120)
+            host.wait_until_sent()
 
     def drain(self) -> None:
         """Stop all agents well, start them once more until everything they recorded has left them, and end them.
@@ -125,12 +164,11 @@ class Fleet:
             if host.agent.process is not None:
                 host.stop()
         for host in self.hosts:
-            before = len(recorded(host.spool))
+            count = len(host.recorded())
             host.start("10m")
-            poll(lambda host=host, before=before: len(recorded(host.spool)) > before, f"a tick of {host.name}")
+            host.wait_for_ticks(count + 1)
         for host in self.hosts:
-            what = f"{host.name} to deliver:\n{host.agent.tail()}"
-            poll(lambda host=host: waiting(host.spool) == 0, what, seconds=180)
+            host.wait_until_sent()
             host.kill()
 
     def close(self) -> None:
@@ -162,6 +200,10 @@ def fleet(
         made = Fleet(folder, pids, hosts=hosts, interval=interval, config=config, settings=settings)
         held.callback(made.close)
         yield made
+
+
+def _gave_up(agent: Agent, code: int) -> bool:
+    return code == UNAVAILABLE and "none of the cards can be read" in agent.tail().splitlines()[-1]
 
 
 def _cards(number: int, pids: list[int]) -> Scenario:

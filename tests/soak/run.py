@@ -34,10 +34,12 @@ def soak(folder: Path, *, minutes: float, hosts: int, seed: int, say: Callable[[
             raise
         for line in final.lines():
             say(line)
+        gave_up = sum(host.gave_up for host in made.hosts)
+        say(f"{gave_up} agents gave up at their start, as this machine was too busy, and were started again")
         say(f"{time.monotonic() - began:.0f} s in all")
         for raws in made.recorded().values():
             assert_spans_never_overlap([decode(raw) for raw in raws])
-    assert final.settled, [view.first() for view in final.views if view.lost or view.surplus]
+    assert final.settled, final.differences()
     # Without these nothing was tried that could have been counted twice.
     assert final.duplicates > 0
     return final

@@ -17,12 +17,24 @@ TABLES = (
     "process_ticks",
     "card_info",
     "card_seen",
+    "agents",
     "settings",
     "refused_points",
     "hour_marks",
     "host_hours",
 )
-HOUR_VIEWS = {"card_parts", "overview", "cards", "headline", "unknown", "time_of_day", "identities", "overlaps", "coverage", "spans"}
+HOUR_VIEWS = {
+    "card_parts",
+    "overview",
+    "cards",
+    "headline",
+    "unknown",
+    "time_of_day",
+    "identities",
+    "overlaps",
+    "coverage",
+    "spans",
+}
 LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]
 

@@ -55,7 +55,7 @@ def read_enrollment(home: Path) -> Enrollment | None:
         text = file.read(_LONGEST_BYTES)
     try:
         return _enrollment(json.loads(text))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, RecursionError):  # the latter from brackets in brackets without end
         msg = f"{path} is no enrollment that this gua understands: run gua enroll again, or gua enroll --remove"
         raise UnavailableError(msg) from None
 

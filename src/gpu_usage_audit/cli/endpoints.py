@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpu_usage_audit.agent.enrolled import Stamp, read_enrollment, stamp
 from gpu_usage_audit.cli.destinations import Destination
+from gpu_usage_audit.core.enrollment import Enrollment
 from gpu_usage_audit.core.errors import TransientError, UnavailableError
 from gpu_usage_audit.core.ports import SpooledTick
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 class EnrolledEndpoint:
     """The endpoint of the enrollment: a new token counts from the next request on, a removed one is sent nothing."""
 
-    def __init__(self, endpoint: Endpoint, home: Path, opened: Stamp) -> None:
+    def __init__(self, endpoint: Endpoint, destination: Destination, home: Path, opened: Stamp) -> None:
         self._endpoint = endpoint
+        self._destination = destination
         self._home = home
         self._opened = opened
 
@@ -30,8 +32,9 @@ class EnrolledEndpoint:
         return self._endpoint.rejected_points
 
     def land(self, batch: Sequence[SpooledTick]) -> Sequence[SpooledTick]:
-        """Deliver the batch. Raises TransientError if the enrollment is not the one that it was opened with."""
+        """Deliver the batch. Raises UnavailableError if the enrollment is not the one that it was opened with."""
         if stamp(self._home) != self._opened:
+            _enrollment(self._destination, self._home)
             msg = "the enrollment of this host changed: the endpoint is opened anew"
             raise TransientError(msg)
         return self._endpoint.land(batch)
@@ -53,12 +56,18 @@ def open_agent_endpoint(
     if not destination.enrolled:
         return open_endpoint(destination.endpoint, environ=os.environ, patience_seconds=patience_seconds)
     found = stamp(home)
-    enrollment = read_enrollment(home)
-    if enrollment is None or enrollment.endpoint != destination.endpoint:
-        how = "is no longer enrolled" if enrollment is None else "was enrolled with another endpoint"
-        msg = f"this host {how}, nothing is sent to {destination.where}: gua stop, then gua daemon, to go on without"
-        raise UnavailableError(msg)
+    enrollment = _enrollment(destination, home)
     opened = open_endpoint(
         enrollment.endpoint, environ=os.environ, enrollment=enrollment, patience_seconds=patience_seconds
     )
-    return EnrolledEndpoint(opened, home, found)
+    return EnrolledEndpoint(opened, destination, home, found)
+
+
+def _enrollment(destination: Destination, home: Path) -> Enrollment:
+    """Return the enrollment that the destination is of. Raises UnavailableError if it is gone, or another's."""
+    enrollment = read_enrollment(home)
+    if enrollment is None or enrollment.endpoint != destination.endpoint:
+        how = "is no longer enrolled" if enrollment is None else "was enrolled with another endpoint"
+        msg = f"this host {how}, nothing is sent to {destination.where}: restart the agent to go on without it"
+        raise UnavailableError(msg)
+    return enrollment

@@ -48,7 +48,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            envvar="GUA_TOKEN_FILE",
+            envvar="GUA_ENROLL_TOKEN_FILE",
             readable=False,
             help="File with the token that may write there, mode 0600; - for stdin. Asked for if not given.",
         ),
@@ -57,21 +57,21 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            envvar="GUA_CERTIFICATE",
+            envvar="GUA_ENROLL_CERTIFICATE",
             readable=False,
             help="Authorities of the endpoint's certificate, in PEM; a copy is kept with the token.",
         ),
     ] = None,
     insecure: Annotated[
         bool,
-        typer.Option("--insecure", envvar="GUA_INSECURE", help="Send the token to another machine without TLS."),
+        typer.Option("--insecure", envvar="GUA_ENROLL_INSECURE", help="Send the token to another machine without TLS."),
     ] = False,
     with_history: HistoryOption = False,
     show: Annotated[
-        bool, typer.Option("--show", envvar="GUA_SHOW", help="Show with which endpoint this host is enrolled.")
+        bool, typer.Option("--show", envvar="GUA_ENROLL_SHOW", help="Show with which endpoint this host is enrolled.")
     ] = False,
     remove: Annotated[
-        bool, typer.Option("--remove", envvar="GUA_REMOVE", help="Leave the fleet: forget endpoint and token.")
+        bool, typer.Option("--remove", envvar="GUA_ENROLL_REMOVE", help="Leave the fleet: forget endpoint and token.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", envvar="GUA_JSON", help='With --show: one JSON object, schema "gua.enrollment/1".')

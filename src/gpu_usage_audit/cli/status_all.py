@@ -24,6 +24,7 @@ _WIDE_GAP_FROM: Final = 96
 _COLUMNS: Final = ("cards", *STATES, "age", "delay")
 _LEAST_NEEDED: Final = ("delay", "cards")
 _LONGEST: Final = 4096
+_MOST_CLOCKS: Final = 5
 
 Host = Mapping[str, Any]
 
@@ -109,7 +110,9 @@ def _lines(hosts: Sequence[Host], style: Style) -> Iterator[str]:
             line = style.paint("warning", line)
         yield line
     clocks = [text for host in hosts for text in _clock(host, style)]
-    for text in clocks:
+    rest = len(clocks) - _MOST_CLOCKS
+    more = [f"And {plural(rest, 'more clock')} disagree with the server's (--json has all)."] if rest > 0 else []
+    for text in [*clocks[:_MOST_CLOCKS], *more]:
         for line in style.wrap(f"! {text}", indent=0, hanging=2):
             yield style.paint("warning", line)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -22,6 +22,9 @@ from gpu_usage_audit.core.tick import Tick
 from gpu_usage_audit.procfs.reader import ProcFs
 from gpu_usage_audit.spool.database import destinations_of
 from gpu_usage_audit.spool.queue import Spool
+
+# Less than the shortest time between two calls that makes sense: the next one tries again.
+_PATIENCE_SECONDS: Final = 10.0
 
 
 def command(
@@ -135,7 +138,7 @@ def _alone(
 
 
 def _deliver(spool: Spool, destinations: Sequence[Destination], home: Home) -> None:
-    delivered = wiring.deliver_spooled(spool, destinations, home, told=_tell)
+    delivered = wiring.deliver_spooled(spool, destinations, home, patience_seconds=_PATIENCE_SECONDS, told=_tell)
     refused = sum(each.refused for each in delivered.values())
     if refused:
         typer.echo(f"note: {refused} ticks were refused for good and are kept in {safe(str(home.spool))}", err=True)

@@ -62,7 +62,7 @@ def _content(path: Path) -> bytes:
         why = getattr(error, "strerror", None) or error
         msg = f"cannot read the token file {path} ({why}): check the path and its permissions"
         raise UnavailableError(msg) from None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         found = os.fstat(descriptor)
         mode = stat.S_IMODE(found.st_mode)
         if not stat.S_ISREG(found.st_mode):
@@ -71,11 +71,12 @@ def _content(path: Path) -> bytes:
         if mode & 0o077:
             msg = f"others can read or write the token file {path} (mode {mode:04o}): chmod 600 {path}, and try again"
             raise UnavailableError(msg)
-        try:
-            return file.read(LONGEST + 3)
-        except OSError as error:
-            msg = f"cannot read the token file {path} ({error.strerror}): check its disk"
-            raise UnavailableError(msg) from None
+        return os.read(descriptor, LONGEST + 3)
+    except OSError as error:
+        msg = f"cannot read the token file {path} ({error.strerror}): check its disk"
+        raise UnavailableError(msg) from None
+    finally:
+        os.close(descriptor)
 
 
 def _text(content: bytes, where: str) -> str:

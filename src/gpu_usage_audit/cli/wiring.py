@@ -160,6 +160,7 @@ def deliver_spooled(
     destinations: Sequence[Destination],
     home: Home,
     *,
+    patience_seconds: float = PATIENCE_SECONDS,
     told: Callable[[Destination, int], None] = lambda _destination, _ticks: None,
 ) -> dict[str, DrainResult]:
     """Deliver what the spool holds to each destination and return the counts by its name.
@@ -171,7 +172,7 @@ def deliver_spooled(
     failure: UnavailableError | None = None
     for destination in destinations:
         try:
-            with _agent_landing(destination, home.path) as landing:
+            with _agent_landing(destination, home.path, patience_seconds) as landing:
                 flush = landing.flush if isinstance(landing, Store) else _nothing
                 drained[destination.name] = drain(spool, destination.name, landing, flush=flush)
             told(destination, drained[destination.name].landed)
@@ -185,9 +186,9 @@ def deliver_spooled(
 
 
 @contextmanager
-def _agent_landing(destination: Destination, home: Path) -> Iterator[Landing]:
+def _agent_landing(destination: Destination, home: Path, patience_seconds: float) -> Iterator[Landing]:
     if destination.endpoint:
-        with closing(open_agent_endpoint(destination, home, patience_seconds=PATIENCE_SECONDS)) as opened:
+        with closing(open_agent_endpoint(destination, home, patience_seconds=patience_seconds)) as opened:
             yield opened
         return
     with open_writer(destination.store) as store:

@@ -22,7 +22,7 @@ class Hour:
 
 
 def choose_hours(reader: ViewReader, bounds: Mapping[str, object], *, from_ticks: bool = False) -> list[Hour]:
-    """Return the hours of the window {since_ms, until_ms, hosts}; with ``from_ticks`` none of them is taken as counted."""
+    """Return the hours of the window {since_ms, until_ms, hosts}, with ``from_ticks`` none of them as counted."""
     return [
         Hour(hour=row["hour"], is_counted=bool(row["is_counted"]) and not from_ticks, card_ticks=row["card_ticks"])
         for row in sorted(reader.rows("hours", bounds), key=lambda row: int(row["hour"]))

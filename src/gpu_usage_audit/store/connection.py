@@ -84,6 +84,8 @@ def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
                 username=dsn.user,
                 password=dsn.password,
                 autogenerate_session_id=False,
+                # In the body: proxies take lines of 8 kB, and a list of hosts may be a hundred times that.
+                form_encode_query_params=True,
                 connect_timeout=10,
                 send_receive_timeout=300,
             )

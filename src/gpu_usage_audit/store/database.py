@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.core.ports import SpooledTick
 from gpu_usage_audit.store import hours, landing, upkeep
+from gpu_usage_audit.store.binding import bound_call
 from gpu_usage_audit.store.connection import connect, engine_version, rows_of, translated
 from gpu_usage_audit.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine
 from gpu_usage_audit.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
@@ -143,10 +144,9 @@ class Store:
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
         """Return the rows of ``gua_report.<view>`` with its parameters bound."""
-        bound = ", ".join(f"{name} = {{{name}:{_PARAMETER_TYPES[name]}}}" for name in parameters)
-        call = f"({bound})" if parameters else ""
+        call, values = bound_call(parameters, _PARAMETER_TYPES)
         sql = f"SELECT * FROM gua_report.{view}{call}"  # noqa: S608 - view and names are ours, values are bound
-        return self._select(sql, parameters)
+        return self._select(sql, values)
 
     def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Insert rows into a table of ``gua``, as ``gua settings`` and the SQL tests do."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from string import Template
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.store import difference, grants, landing_database, statements, upgrade
@@ -21,6 +21,14 @@ from gpu_usage_audit.store.tokens import Replication
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
+
+
+# A Distributed table would take the row now and bring it to its shard some time later.
+_AT_ONCE: Final = "SETTINGS distributed_foreground_insert = 1"
+_NOTE_VERSION: Final = (
+    f"INSERT INTO gua.schema_versions (version, digest) {_AT_ONCE} SELECT {{version:UInt32}}, {{digest:String}}"
+)
+_NOTE_RETENTION: Final = f"INSERT INTO gua.settings (key, value) {_AT_ONCE} SELECT {{key:String}}, {{days:Float64}}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +78,7 @@ class Schema:
         # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed.
         with translated(self._dsn):
             self._client.command(
-                "INSERT INTO gua.schema_versions (version, digest) SELECT {version:UInt32}, {digest:String}",
+                _NOTE_VERSION,
                 parameters={
                     "version": statements.SCHEMA_VERSION,
                     "digest": _digest(form),
@@ -236,7 +244,7 @@ class Schema:
             return
         with translated(self._dsn):
             self._client.command(
-                "INSERT INTO gua.settings (key, value) SELECT {key:String}, {days:Float64}",
+                _NOTE_RETENTION,
                 parameters={"key": TICKS_SETTING, "days": retention.ticks_days},
             )
 

@@ -1,0 +1,105 @@
+-- One row is one card as its newest tick found it. Only the UTC days around that tick are read, and in them only the
+-- cards whose newest tick lies there. A card that went silent is unobserved, whatever it was before. Ticks of a time more
+-- than a day ahead of the server's (a point of the year 2106) are left out, else the card would stand still until then.
+CREATE OR REPLACE VIEW gua.current_cards $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'Host the card is in',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
+    gpu_index Nullable(UInt16) COMMENT 'Index NVML gave the card; it may change with a boot',
+    name Nullable(String) COMMENT 'Device name',
+    model Nullable(String) COMMENT 'Model of the whole GPU',
+    mig Nullable(String) COMMENT 'none, parent (partitioned) or instance',
+    source Nullable(String) COMMENT 'Who made its ticks: agent, import, simulator',
+    ts DateTime64(3, 'UTC') COMMENT 'Newest tick',
+    age_ms Int64 COMMENT 'Time since the newest tick; negative if the host''s clock is ahead of the server''s [ms]',
+    stale Bool COMMENT 'Whether the newest tick is older than three intervals: nobody knows what the card does now',
+    state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick; unobserved if that is stale',
+    reason Nullable(String) COMMENT 'Why unknown: lost, utilization, pid_namespace, processes, memory; why unobserved: silent',
+    last_state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick, however old that is',
+    since DateTime64(3, 'UTC') COMMENT 'Since when it was in last_state without a break, at least: ticks up to the start of the UTC day before are looked at; a gap of more than twice a tick breaks',
+    in_state_ms Int64 COMMENT 'From since to the newest tick [ms]',
+    busiest_utilization Nullable(UInt16) COMMENT 'Largest known utilization of any engine or process at the newest tick [1/10,000]',
+    held_lower_bytes UInt64 COMMENT 'Memory held at the newest tick, at least [By]',
+    held_upper_bytes Nullable(UInt64) COMMENT 'Memory held at the newest tick, at most; NULL if unknown [By]',
+    unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least [By]'
+)
+AS
+SELECT
+    ticks.host AS host,
+    ticks.gpu AS gpu,
+    card.gpu_index AS gpu_index,
+    card.name AS name,
+    card.model AS model,
+    card.mig AS mig,
+    card.source AS source,
+    ticks.newest.1 AS ts,
+    dateDiff('millisecond', ts, now64(3, 'UTC')) AS age_ms,
+    CAST(age_ms > 3 * ifNull(ticks.newest.2, ticks.longest_ms), 'Bool') AS stale,
+    if(stale, 'unobserved', last_state) AS state,
+    if(stale, 'silent', ticks.newest.4) AS reason,
+    ticks.newest.3 AS last_state,
+    fromUnixTimestamp64Milli(ticks.since_ms, 'UTC') AS since,
+    dateDiff('millisecond', since, ts) AS in_state_ms,
+    ticks.newest.5 AS busiest_utilization,
+    ticks.newest.6 AS held_lower_bytes,
+    ticks.newest.7 AS held_upper_bytes,
+    ticks.newest.8 AS unattributed_lower_bytes
+FROM
+(
+    SELECT
+        host,
+        gpu,
+        argMax(
+            (ts, interval_ms, state, reason, busiest_utilization, held_lower_bytes, held_upper_bytes, unattributed_lower_bytes),
+            ts
+        ) AS newest,
+        max(duration_ms) AS longest_ms,
+        -- Arrays of numbers, each sorted by time: arrays of tuples take several times as long.
+        groupArray(toUnixTimestamp64Milli(ts)) AS unsorted_ends_ms,
+        arrayReverseSort(unsorted_ends_ms) AS ends_ms,
+        arrayReverseSort((one, by) -> by, groupArray(duration_ms), unsorted_ends_ms) AS durations_ms,
+        arrayReverseSort(
+            (one, by) -> by,
+            groupArray(toUInt8(indexOf(['active', 'idle-held', 'truly-idle'], state))),
+            unsorted_ends_ms
+        ) AS codes,
+        codes[1] AS newest_code,
+        -- From the newest tick backwards, the first that no longer belongs: of another state, or before a gap.
+        arrayFirstIndex(
+            (tick_end, span, code, later_end, later_span) -> code != newest_code
+                OR later_end - later_span - tick_end > 2 * greatest(span, later_span),
+            ends_ms,
+            durations_ms,
+            codes,
+            arrayPushFront(arrayPopBack(ends_ms), ends_ms[1] + durations_ms[1]),
+            arrayPushFront(arrayPopBack(durations_ms), durations_ms[1])
+        ) AS other,
+        if(other = 0, length(codes), toUInt64(other - 1)) AS oldest,
+        ends_ms[oldest] - durations_ms[oldest] AS since_ms
+    FROM gua.card_states
+    WHERE (host, gpu, toDate(ts)) GLOBAL IN
+        (
+            SELECT
+                host,
+                gpu,
+                arrayJoin([day + 1, day, day - 1])
+            FROM
+            (
+                SELECT
+                    host,
+                    gpu,
+                    toDate(least(max(last_seen), now64(3, 'UTC'))) AS day
+                FROM gua.card_seen
+                GROUP BY
+                    host,
+                    gpu
+            )
+        )
+        AND ts < now64(3, 'UTC') + toIntervalDay(1)
+    GROUP BY
+        host,
+        gpu
+) AS ticks
+LEFT JOIN gua.cards AS card
+    ON card.host = ticks.host AND card.gpu = ticks.gpu
+COMMENT 'Every card as of its newest tick'

@@ -1,0 +1,128 @@
+-- One row is one process on one card at the card's newest tick; ignored processes hold nothing and are left out. Only the
+-- UTC days around that tick are read, as in current_cards.
+CREATE OR REPLACE VIEW gua.current_holders $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'Host the card is in',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
+    gpu_index Nullable(UInt16) COMMENT 'Index NVML gave the card; it may change with a boot',
+    name Nullable(String) COMMENT 'Device name',
+    ts DateTime64(3, 'UTC') COMMENT 'Newest tick of the card',
+    age_ms Int64 COMMENT 'Time since the newest tick; negative if the host''s clock is ahead of the server''s [ms]',
+    stale Bool COMMENT 'Whether the newest tick is older than three intervals: nobody knows what the process does now',
+    card_state String COMMENT 'State of the card: active, idle-held, truly-idle, unknown, or unobserved if stale',
+    pid UInt32 COMMENT 'Process id on the host',
+    created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown',
+    owner Nullable(String) COMMENT 'User the process runs as',
+    program Nullable(String) COMMENT 'Process name',
+    type Nullable(String) COMMENT 'compute, graphics or mps',
+    container_id Nullable(String) COMMENT 'Container',
+    pod_uid Nullable(String) COMMENT 'Kubernetes pod',
+    slurm_job_id Nullable(String) COMMENT 'Slurm job',
+    systemd_unit Nullable(String) COMMENT 'systemd unit',
+    memory_bytes Nullable(UInt64) COMMENT 'Device memory of the process; NULL if NVML does not tell [By]',
+    utilization Nullable(UInt16) COMMENT 'Utilization by the process; NULL if not known [1/10,000]',
+    state String COMMENT 'State of the process at the newest tick: active, idle or unknown; unobserved if that is stale',
+    idle_since Nullable(DateTime64(3, 'UTC')) COMMENT 'Start of the idle episode that reaches the newest tick, at least: ticks up to the start of the UTC day before it are looked at; NULL if the process is not idle',
+    idle_ms Nullable(UInt64) COMMENT 'Time of the idle ticks since then; NULL if the process is not idle [ms]'
+)
+AS
+SELECT
+    process.host AS host,
+    process.gpu AS gpu,
+    card.gpu_index AS gpu_index,
+    card.name AS name,
+    process.last.1 AS ts,
+    card.age_ms AS age_ms,
+    card.stale AS stale,
+    card.state AS card_state,
+    process.pid AS pid,
+    process.created AS created,
+    process.last.2 AS owner,
+    process.last.3 AS program,
+    process.last.4 AS type,
+    process.last.5 AS container_id,
+    process.last.6 AS pod_uid,
+    process.last.7 AS slurm_job_id,
+    process.last.8 AS systemd_unit,
+    process.last.9 AS memory_bytes,
+    process.last.10 AS utilization,
+    if(card.stale, 'unobserved', process.last.11) AS state,
+    if(state = 'idle', fromUnixTimestamp64Milli(process.since_ms, 'UTC'), NULL) AS idle_since,
+    if(state = 'idle', process.idle_duration_ms, NULL) AS idle_ms
+FROM
+(
+    SELECT
+        host,
+        gpu,
+        pid,
+        created,
+        argMax(
+            (
+                ts,
+                owner,
+                program,
+                type,
+                container_id,
+                pod_uid,
+                slurm_job_id,
+                systemd_unit,
+                memory_bytes,
+                utilization,
+                state
+            ),
+            ts
+        ) AS last,
+        groupArray(toUnixTimestamp64Milli(ts)) AS unsorted_ends_ms,
+        arrayReverseSort(unsorted_ends_ms) AS ends_ms,
+        arrayReverseSort((one, by) -> by, groupArray(duration_ms), unsorted_ends_ms) AS durations_ms,
+        arrayReverseSort(
+            (one, by) -> by,
+            groupArray(toUInt8(indexOf(['active', 'idle'], state))),
+            unsorted_ends_ms
+        ) AS codes,
+        -- The rule of idle_episodes, told from the newest tick backwards.
+        arrayFirstIndex(
+            (tick_end, span, code, later_end, later_span) -> code = 1
+                OR later_end - later_span - tick_end > 2 * greatest(span, later_span),
+            ends_ms,
+            durations_ms,
+            codes,
+            arrayPushFront(arrayPopBack(ends_ms), ends_ms[1] + durations_ms[1]),
+            arrayPushFront(arrayPopBack(durations_ms), durations_ms[1])
+        ) AS other,
+        if(other = 0, length(codes), toUInt64(other - 1)) AS run_length,
+        arraySlice(codes, 1, run_length) AS run,
+        arrayLastIndex(code -> code = 2, run) AS oldest,
+        ends_ms[oldest] - durations_ms[oldest] AS since_ms,
+        arraySum((span, code) -> if(code = 2, span, 0), arraySlice(durations_ms, 1, run_length), run) AS idle_duration_ms
+    FROM gua.process_states
+    WHERE (host, gpu, toDate(ts)) GLOBAL IN
+        (
+            SELECT
+                host,
+                gpu,
+                arrayJoin([day + 1, day, day - 1])
+            FROM
+            (
+                SELECT
+                    host,
+                    gpu,
+                    toDate(least(max(last_seen), now64(3, 'UTC'))) AS day
+                FROM gua.card_seen
+                GROUP BY
+                    host,
+                    gpu
+            )
+        )
+        AND ts < now64(3, 'UTC') + toIntervalDay(1)
+        AND ifNull(type != 'ignored', true)
+    GROUP BY
+        host,
+        gpu,
+        pid,
+        created
+) AS process
+INNER JOIN gua.current_cards AS card
+    ON card.host = process.host AND card.gpu = process.gpu
+WHERE process.last.1 = card.ts
+COMMENT 'Every process on a card as of the card''s newest tick'

@@ -1,0 +1,67 @@
+-- One row is one idle episode that reaches into the window (since_ms, until_ms]: idle ticks of one process in a row. An
+-- active tick ends it; an unknown tick, or a gap of up to twice the longer of the two ticks beside it, does not, so it
+-- survives a restart of the agent. Ignored processes hold nothing and have no episodes. Ticks from a day before the window
+-- to its end are read: an episode that began earlier is shown from there on.
+CREATE OR REPLACE VIEW gua_report.idle_episodes $ON_CLUSTER
+AS
+SELECT
+    host,
+    gpu,
+    pid,
+    created,
+    last_owner AS owner,
+    last_program AS program,
+    fromUnixTimestamp64Milli(episode[1].1 - episode[1].2, 'UTC') AS start,
+    fromUnixTimestamp64Milli(episode[-1].1, 'UTC') AS end,
+    arraySum(episode.2) AS idle_ms,
+    length(episode) AS ticks,
+    nullIf(arrayMax(episode.4), -1) AS memory_bytes
+FROM
+(
+    SELECT
+        host,
+        gpu,
+        pid,
+        created,
+        argMax(owner, ts) AS last_owner,
+        argMax(program, ts) AS last_program,
+        -- Arrays of numbers, each sorted by time: arrays of tuples take several times as long.
+        groupArray(toUnixTimestamp64Milli(ts)) AS unsorted_ends_ms,
+        arraySort(unsorted_ends_ms) AS ends_ms,
+        arraySort((one, by) -> by, groupArray(duration_ms), unsorted_ends_ms) AS durations_ms,
+        arraySort((one, by) -> by, groupArray(toInt64(ifNull(memory_bytes, -1))), unsorted_ends_ms) AS memories,
+        arraySort(
+            (one, by) -> by,
+            groupArray(toUInt8(indexOf(['active', 'idle'], state))),
+            unsorted_ends_ms
+        ) AS codes,
+        arraySplit(
+            (tick, tick_end, span, code, before_end, before_span, before_code) -> code = 1
+                OR before_code = 1
+                OR tick_end - span - before_end > 2 * greatest(span, before_span),
+            arrayZip(ends_ms, durations_ms, codes, memories),
+            ends_ms,
+            durations_ms,
+            codes,
+            arrayPushFront(arrayPopBack(ends_ms), ends_ms[1]),
+            arrayPushFront(arrayPopBack(durations_ms), durations_ms[1]),
+            arrayPushFront(arrayPopBack(codes), 0)
+        ) AS runs,
+        -- Runs lead from one active tick or gap to the next; in them lie idle ticks, unknown ones, or one active.
+        arrayFilter(
+            run -> notEmpty(run),
+            arrayMap(run -> arrayFilter(tick -> tick.3 = 2, run), runs)
+        ) AS episodes
+    FROM gua.process_states
+    WHERE ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC') - toIntervalDay(1)
+        AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+        AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+        AND ifNull(type != 'ignored', true)
+    GROUP BY
+        host,
+        gpu,
+        pid,
+        created
+)
+ARRAY JOIN episodes AS episode
+WHERE end > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')

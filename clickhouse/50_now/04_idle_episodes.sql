@@ -1,0 +1,21 @@
+-- One row is one idle episode: idle ticks of one process in a row. A filter on host and gpu spares reading the others; none
+-- on time can, since an episode is known only with all its ticks: for a window ask gua_report.idle_episodes.
+CREATE OR REPLACE VIEW gua.idle_episodes $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'Host the card is in',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
+    pid UInt32 COMMENT 'Process id on the host',
+    created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown',
+    owner Nullable(String) COMMENT 'User the process runs as',
+    program Nullable(String) COMMENT 'Process name',
+    start DateTime64(3, 'UTC') COMMENT 'Start of the first idle tick',
+    end DateTime64(3, 'UTC') COMMENT 'End of the last idle tick',
+    idle_ms UInt64 COMMENT 'Time of the idle ticks; gaps and unknown ticks between them do not count [ms]',
+    ticks UInt64 COMMENT 'Idle ticks',
+    memory_bytes Nullable(UInt64) COMMENT 'Largest known device memory of the process in those ticks; NULL if none is known [By]'
+)
+$DEFINER
+AS
+SELECT *
+FROM gua_report.idle_episodes(since_ms = 0, until_ms = 9999999999999, hosts = [])
+COMMENT 'Times in which a process was on a card and did nothing'

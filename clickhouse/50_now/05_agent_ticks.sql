@@ -1,0 +1,84 @@
+-- One row is what one agent said of itself in one tick. It comes straight from the landing tables: it reaches back as far
+-- as raw points are kept, and is empty where they are not (an embedded store). Readers have no right on those tables, so
+-- it reads them as its definer.
+CREATE OR REPLACE VIEW gua.agent_ticks $ON_CLUSTER
+(
+    host String COMMENT 'Host the agent is on',
+    instance String COMMENT 'service.instance.id of the agent: one installation; empty if not told',
+    version String COMMENT 'service.version of the agent; empty if not told',
+    ts DateTime64(9, 'UTC') COMMENT 'Time of the tick',
+    tick_duration_seconds Nullable(Float64) COMMENT 'Time it took to read the tick [s]',
+    tick_lateness_seconds Nullable(Float64) COMMENT 'How far behind its grid point the tick was read [s]',
+    spool_ticks Nullable(Float64) COMMENT 'Ticks in the spool, waiting for delivery [{tick}]',
+    spool_bytes Nullable(Float64) COMMENT 'Size of the spool on disk [By]',
+    dropped_ticks Nullable(Float64) COMMENT 'Ticks the spool dropped so far, oldest first, because it was full [{tick}]',
+    errors Nullable(Float64) COMMENT 'Calls that failed since the agent started; NULL before the first [{error}]'
+)
+$DEFINER
+AS
+SELECT
+    host,
+    instance,
+    max(sender_version) AS version,
+    ts,
+    maxOrNullIf(value, metric = 'gua.agent.tick.duration') AS tick_duration_seconds,
+    maxOrNullIf(value, metric = 'gua.agent.tick.lateness') AS tick_lateness_seconds,
+    maxOrNullIf(value, metric = 'gua.agent.spool.ticks') AS spool_ticks,
+    maxOrNullIf(value, metric = 'gua.agent.spool.size') AS spool_bytes,
+    maxOrNullIf(value, metric = 'gua.agent.dropped') AS dropped_ticks,
+    sumOrNullIf(value, metric = 'gua.agent.errors') AS errors
+FROM
+(
+    -- A point that was sent twice is one.
+    SELECT
+        ResourceAttributes['host.name'] AS host,
+        ResourceAttributes['service.instance.id'] AS instance,
+        any(ResourceAttributes['service.version']) AS sender_version,
+        TimeUnix AS ts,
+        MetricName AS metric,
+        max(Value) AS value
+    FROM
+    (
+        SELECT
+            ResourceAttributes,
+            ScopeName,
+            MetricName,
+            Attributes,
+            TimeUnix,
+            Value,
+            Flags
+        FROM gua.otel_metrics_gauge
+        WHERE MetricName IN (
+            'gua.agent.tick.duration',
+            'gua.agent.tick.lateness',
+            'gua.agent.spool.ticks',
+            'gua.agent.spool.size'
+        )
+        UNION ALL
+        SELECT
+            ResourceAttributes,
+            ScopeName,
+            MetricName,
+            Attributes,
+            TimeUnix,
+            Value,
+            Flags
+        FROM gua.otel_metrics_sum
+        WHERE MetricName IN ('gua.agent.dropped', 'gua.agent.errors')
+    )
+    WHERE ScopeName = 'gpu_usage_audit'
+        AND ResourceAttributes['host.name'] != ''
+        AND isFinite(Value)
+        AND bitAnd(Flags, 1) = 0
+    GROUP BY
+        host,
+        instance,
+        ts,
+        metric,
+        toString(Attributes)
+)
+GROUP BY
+    host,
+    instance,
+    ts
+COMMENT 'What agents said of themselves, as long as raw points are kept'

@@ -1,0 +1,44 @@
+"""How a view is called with bound parameters, however long a list of hosts is.
+
+A server takes no field of a request that is longer than 128 KiB (http_max_field_value_size), and a list of 2,000 hosts
+with long names is: so a long list is sent in several parameters, which the call joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+# Quoted and escaped, a name may take twice its characters, and each up to 4 bytes.
+_PART_CHARACTERS: Final = 12_000
+
+
+def bound_call(parameters: Mapping[str, object], types: Mapping[str, str]) -> tuple[str, dict[str, object]]:
+    """Return ``(name = {name:Type}, …)`` and the values to bind; nothing is written into the SQL but names of ours."""
+    written: list[str] = []
+    values: dict[str, object] = {}
+    for name, value in parameters.items():
+        parts = [*_parts(value)] if isinstance(value, (list, tuple)) else [value]
+        if len(parts) <= 1:
+            values[name] = value
+            written.append(f"{name} = {{{name}:{types[name]}}}")
+            continue
+        numbered = {f"{name}_{number}": part for number, part in enumerate(parts)}
+        values |= numbered
+        joined = ", ".join(f"{{{one}:{types[name]}}}" for one in numbered)
+        written.append(f"{name} = arrayConcat({joined})")
+    return (f"({', '.join(written)})" if written else ""), values
+
+
+def _parts(value: Sequence[object]) -> Iterator[list[object]]:
+    part: list[object] = []
+    characters = 0
+    for one in value:
+        length = len(str(one)) + 3
+        if part and characters + length > _PART_CHARACTERS:
+            yield part
+            part, characters = [], 0
+        part.append(one)
+        characters += length
+    if part:
+        yield part

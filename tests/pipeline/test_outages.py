@@ -1,0 +1,65 @@
+"""The server, the Collector or both are down for a while: no tick is lost; and where one must be, the test can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from servers.collector import CONFIG
+from soak import outage
+from soak.outage import Outage
+
+# Three times as long as the impatient Collector waits.
+SECONDS = 15
+
+Say = Callable[[str], None]
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest) -> Say:
+    """Return what prints a figure of docs/reliability.md."""
+
+    def print_one(line: str) -> None:
+        with capsys.disabled():
+            print(f"\n{request.node.callspec.id}: {line}", end="", flush=True)  # noqa: T201 - see above
+
+    return print_one
+
+
+@pytest.mark.usefixtures("_built")
+@pytest.mark.parametrize(
+    "which",
+    [
+        pytest.param(outage.of_the_server, id="server down"),
+        pytest.param(outage.of_the_collector, id="collector down, agents killed meanwhile"),
+        pytest.param(outage.of_both, id="server down, then collector killed"),
+    ],
+)
+def test_an_outage_costs_no_tick(which: Outage, tmp_path: Path, say: Say) -> None:
+    account = outage.after(which, tmp_path / "fleet", seconds=SECONDS)
+    say(account.summary())
+    assert account.lost == 0
+    assert account.settled, account.differences()
+
+
+@pytest.mark.usefixtures("_built")
+@pytest.mark.parametrize(
+    ("which", "config"),
+    [
+        pytest.param(outage.of_the_server, outage.impatient, id="server down, collector gives up after 5 s"),
+        pytest.param(
+            outage.of_the_collector_without_spools,
+            lambda _: CONFIG,
+            id="collector down, agents killed meanwhile with their spools",
+        ),
+        pytest.param(outage.of_both, outage.forgetful, id="server down, then collector killed with its queue"),
+    ],
+)
+def test_the_same_outage_costs_ticks_where_nobody_keeps_them(
+    which: Outage, config: Callable[[Path], Path], tmp_path: Path, say: Say
+) -> None:
+    account = outage.after(which, tmp_path / "fleet", seconds=SECONDS, config=config(tmp_path))
+    say(account.summary())
+    assert account.lost > 0
