@@ -5,6 +5,7 @@ CREATE OR REPLACE VIEW gua.rules_fingerprint $ON_CLUSTER
     fingerprint UInt64 COMMENT 'Hash of the settings in force',
     ticks_from DateTime('UTC') COMMENT 'Older hours stay as they were counted: their ticks are gone, or soon will be'
 )
+$DEFINER
 AS
 SELECT
     cityHash64(1, groupArray((key, value))) AS fingerprint,

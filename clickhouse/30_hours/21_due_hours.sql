@@ -6,6 +6,7 @@ CREATE OR REPLACE VIEW gua.due_hours $ON_CLUSTER
     hour DateTime('UTC') COMMENT 'Start of the hour',
     marks UInt64 COMMENT 'Inserts that held ticks of this hour'
 )
+$DEFINER
 AS
 WITH
     (SELECT (fingerprint, ticks_from) FROM gua.rules_fingerprint) AS rules,

@@ -1,5 +1,6 @@
 -- One row is one row of gua.host_hours as it should be written: the due hours, made from their ticks.
 CREATE OR REPLACE VIEW gua.counted_hours $ON_CLUSTER
+$DEFINER
 AS
 WITH
     -- Asked for once, before any tick is read: what arrives from then on leaves the hour due.

@@ -3,6 +3,7 @@ CREATE OR REPLACE VIEW gua.changed_hours $ON_CLUSTER
 (
     hour DateTime('UTC') COMMENT 'Start of the hour'
 )
+$DEFINER
 AS
 WITH (SELECT (fingerprint, ticks_from) FROM gua.rules_fingerprint) AS rules
 SELECT hour

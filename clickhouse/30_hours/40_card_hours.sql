@@ -11,6 +11,7 @@ CREATE OR REPLACE VIEW gua.card_hours${LOCAL} $ON_CLUSTER
     duration_ms UInt64 COMMENT 'Observed time [ms]',
     gpu_time_ms UInt64 COMMENT 'GPU time [ms]'
 )
+$DEFINER
 AS
 SELECT
     host,

@@ -11,6 +11,7 @@ CREATE OR REPLACE VIEW gua.identity_hours${LOCAL} $ON_CLUSTER
     gpu_time_ms UInt64 COMMENT 'GPU time attributed to them [ms]',
     duration_ms UInt64 COMMENT 'Sum of the durations of their processes'' ticks [ms]'
 )
+$DEFINER
 AS
 WITH
     spans AS

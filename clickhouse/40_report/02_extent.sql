@@ -1,5 +1,6 @@
 -- One row is one host and source of ticks: how many cards, and from when to when the store knows them.
 CREATE OR REPLACE VIEW gua_report.extent $ON_CLUSTER
+$DEFINER
 AS
 SELECT
     toString(host) AS host,

@@ -2,6 +2,7 @@
 -- used for all hosts asked for, as nothing changed since and it lies wholly inside, and how many card ticks it has, about.
 -- The others are read from their ticks. An hour whose ticks are gone stays as it was counted.
 CREATE OR REPLACE VIEW gua_report.hours $ON_CLUSTER
+$DEFINER
 AS
 WITH
     (SELECT (fingerprint, ticks_from) FROM gua.rules_fingerprint) AS rules,

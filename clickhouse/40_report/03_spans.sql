@@ -1,6 +1,7 @@
 -- One row is one card tick as far as it lies in the window (since_ms, until_ms]; what lies outside is cut off. Only ticks of
 -- the hours asked for, as numbers since 1970: a tick belongs to the hour of its end less 1 ms.
 CREATE OR REPLACE VIEW gua_report.spans $ON_CLUSTER
+$DEFINER
 AS
 SELECT
     host,

@@ -2,6 +2,7 @@
 -- those of all of them. Counted hours are added up by host, all cards of it at once, where they were the same cards; the
 -- hours asked for are made from their ticks.
 CREATE OR REPLACE VIEW gua_report.card_parts $ON_CLUSTER
+$DEFINER
 AS
 WITH
     hours AS

@@ -6,6 +6,7 @@
 -- still to come. Share is of observed time; equivalent GPUs = share x expected card-hours / hours of the effective
 -- window, which is the window clipped to the first and last expected moment of any card.
 CREATE OR REPLACE VIEW gua_report.overview $ON_CLUSTER
+$DEFINER
 AS
 WITH
     seen AS

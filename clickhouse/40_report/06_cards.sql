@@ -1,5 +1,6 @@
 -- One row is one card that was expected in the window.
 CREATE OR REPLACE VIEW gua_report.cards $ON_CLUSTER
+$DEFINER
 AS
 SELECT
     host,

@@ -1,5 +1,6 @@
 -- One row is one state.
 CREATE OR REPLACE VIEW gua_report.headline $ON_CLUSTER
+$DEFINER
 AS
 SELECT
     one.1 AS state,

@@ -1,5 +1,6 @@
 -- One row is one reason for which card ticks are unknown.
 CREATE OR REPLACE VIEW gua_report.unknown $ON_CLUSTER
+$DEFINER
 AS
 SELECT
     one.1 AS reason,

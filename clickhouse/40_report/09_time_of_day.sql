@@ -1,6 +1,7 @@
 -- One row is one hour of the day, in the given zone, and one state. A tick belongs to the quarter of an hour of its end less
 -- 1 ms: zones differ from UTC by whole quarters.
 CREATE OR REPLACE VIEW gua_report.time_of_day $ON_CLUSTER
+$DEFINER
 AS
 SELECT
     toHour(fromUnixTimestamp(quarter * 900), {timezone:String}) AS hour,

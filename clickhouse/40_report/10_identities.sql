@@ -3,6 +3,7 @@
 -- hours of those cards, and is below 0 where they were given more than there was. Many ticks are asked for in several
 -- questions, a part of the ticked hours each, and the answers add up; counted hours (stored) belong to one of them.
 CREATE OR REPLACE VIEW gua_report.identities $ON_CLUSTER
+$DEFINER
 AS
 WITH
     hours AS

@@ -1,5 +1,6 @@
 -- One row is one host whose cards were observed for longer than time went by: two agents, or two hosts of one name.
 CREATE OR REPLACE VIEW gua_report.overlaps $ON_CLUSTER
+$DEFINER
 AS
 SELECT
     host,

@@ -1,5 +1,6 @@
 -- One row: how much of the expected GPU time was observed, and the effective window.
 CREATE OR REPLACE VIEW gua_report.coverage $ON_CLUSTER
+$DEFINER
 AS
 SELECT
     cards,

@@ -3,6 +3,7 @@
 -- Ahead: its newest tick came before its own time, by more than 2 s. Behind: no tick of the day came within a minute,
 -- and it is not silent; short of 10 intervals a day is not judged, as what comes then may have waited.
 CREATE OR REPLACE VIEW gua_report.fleet $ON_CLUSTER
+$DEFINER
 AS
 SELECT
     hosts.host AS host,

@@ -2,6 +2,7 @@
 -- day of the window; of agents that came one after the other there is none. What an agent did not tell of itself does
 -- not make it another one. At most 100 agents of a host and day are looked at.
 CREATE OR REPLACE VIEW gua_report.claims $ON_CLUSTER
+$DEFINER
 AS
 SELECT
     host,

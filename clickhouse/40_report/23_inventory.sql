@@ -1,5 +1,6 @@
 -- One row is one host as gua status --all lists it; times are Unix time in ms, now_ms is the server's own.
 CREATE OR REPLACE VIEW gua_report.inventory $ON_CLUSTER
+$DEFINER
 AS
 SELECT
     host,

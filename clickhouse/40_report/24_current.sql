@@ -1,5 +1,6 @@
 -- One row is one host with a tick after since_ms: how many of its cards are in which state at their newest tick.
 CREATE OR REPLACE VIEW gua_report.current $ON_CLUSTER
+$DEFINER
 AS
 SELECT
     host,
