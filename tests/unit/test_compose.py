@@ -195,6 +195,19 @@ def test_clickhouse_gets_exactly_the_passwords_that_its_users_have() -> None:
     assert set(re.findall(r'from_env="(\w+)"', users)) == set(SERVICES["clickhouse"]["environment"])
 
 
+def test_grafana_gets_what_its_provisioning_asks_for() -> None:
+    grafana = SERVICES["grafana"]
+    files = [path.read_text(encoding="utf-8") for path in (ROOT / "deploy/grafana/provisioning").rglob("*.yaml")]
+    asked = {name for text in files for name in re.findall(r"\$\{(GUA_\w+)\}", text)}
+    assert asked == {name for name in grafana["environment"] if name.startswith("GUA_")}
+    paths = {path for text in files for path in re.findall(r"^\s+path: (\S+)$", text, re.MULTILINE)}
+    assert paths
+    assert paths <= {target for _, target, *_ in mounts(grafana)}
+    plugins = {name.partition("@")[0] for name in grafana["environment"]["GF_PLUGINS_PREINSTALL_SYNC"].split(",")}
+    assert plugins == {kind for text in files for kind in re.findall(r"^\s+type: (grafana-\S+)$", text, re.MULTILINE)}
+    assert grafana["environment"]["GUA_CLICKHOUSE_HOST"] in SERVICES
+
+
 def test_the_image_copies_only_what_the_build_may_see() -> None:
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split("\n")
     rules = [line for line in ignored if line and not line.startswith("#")]
