@@ -247,9 +247,8 @@ def _remove(home: Path) -> None:
         with Spool(path, destinations=None) as spool:
             waiting = spool.depth(ENDPOINT)
         if waiting:
-            typer.echo(
-                f"{waiting} ticks were not delivered yet; what the local store lacks of them is still in the spool"
-            )
+            lacking = "1 tick was" if waiting == 1 else f"{waiting} ticks were"
+            typer.echo(f"{lacking} not delivered; what the local store lacks of that is still in the spool")
     holder = HostLock.of(os.environ).holder()
     if holder is not None:
         typer.echo(f"the agent ({holder}) sends nothing more; restart it to have it deliver to the local store alone")
