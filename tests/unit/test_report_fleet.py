@@ -33,8 +33,8 @@ LABELS = {
 def fleet(**views: object) -> FakeStore:
     """Return four hosts; a thousandth of a millisecond stands for MIG instances, whose time is no whole number."""
     cards = [
-        card("a-1", "GPU-1", (30.0, 10.0, 8.0, 0.0)),
-        card("a-1", "GPU-2", (0.0, 48.0, 0.0, 0.0), gpu_index=1),
+        card("a-1", "GPU-1", (30.0, 10.0, 8.0, 0.0), gaps=1),
+        card("a-1", "GPU-2", (0.0, 48.0, 0.0, 0.0), gpu_index=1, gaps=3),
         card("a-2", "GPU-3", (1 / 3, 0.1, 0.0, 0.0), name="NVIDIA L4"),
         card("b-1", "GPU-4", (0.0, 0.0, 12.0, 0.0), name="NVIDIA L4", gaps=2)
         | {"expected_gpu_ms": 24.0 * HOUR_MS, "unobserved_gpu_ms": 12.0 * HOUR_MS},
@@ -116,6 +116,7 @@ def test_a_card_without_the_label_is_a_group_of_its_own() -> None:
         ({"where": ("host.name=c-1",)}, ["c-1"]),
         ({"where": (f"{HOSTILE}={HOSTILE}",)}, ["b-1"]),
         ({"clusters": ("a", "b")}, ["a-1", "a-2", "b-1"]),
+        ({"where": tuple(f"host.name={host}" for host in LABELS)}, []),
     ],
 )
 def test_labels_choose_the_hosts_that_every_view_is_asked_for(asked: dict[str, Any], hosts: list[str]) -> None:
