@@ -16,7 +16,7 @@ from servers.tools import ROOT, clickhouse_library
 
 HERE = Path(__file__).resolve().parent
 # Passwords that a careless config reader would take for a number, or for syntax.
-PASSWORDS = {"gua_owner": "owner'\"$1", "gua_writer": "00042", "gua_reader": "reader"}
+PASSWORDS = {"gua_owner": "owner'\"$1", "gua_writer": "00042", "gua_reader": "reader", "site": "of another's"}
 
 
 class ClickHouseServer:
@@ -29,21 +29,27 @@ class ClickHouseServer:
         shutil.copy(HERE / "users.xml", users)
         (folder / "users.d").mkdir(exist_ok=True)
         shutil.copy(ROOT / "deploy" / "clickhouse" / "users.xml", folder / "users.d" / "gua.xml")
-        template = string.Template((HERE / "clickhouse.xml").read_text())
+        self.folder = folder
+        self.configure()
         config = folder / "config.xml"
-        config.write_text(
-            template.substitute(
-                http_port=self.http_port,
-                tcp_port=self.tcp_port,
-                path=folder / "data",
-                users=users,
-            )
-        )
         self._process = ServerProcess(
             "clickhouse",
             [sys.executable, str(HERE / "serve_clickhouse.py"), str(clickhouse_library()), str(config)],
             {**os.environ, **{f"{user.upper()}_PASSWORD": password for user, password in PASSWORDS.items()}},
             folder,
+        )
+
+    def configure(self, more: str = "") -> None:
+        """Write the configuration, with ``more`` XML in it; the next start reads it."""
+        template = string.Template((HERE / "clickhouse.xml").read_text())
+        (self.folder / "config.xml").write_text(
+            template.substitute(
+                http_port=self.http_port,
+                tcp_port=self.tcp_port,
+                path=self.folder / "data",
+                users=self.folder / "users.xml",
+                more=more,
+            )
         )
 
     @property

@@ -26,6 +26,8 @@ _SETTINGS = {
     "parallel_view_processing": 1,
     "max_partitions_per_insert_block": 0,
     "throw_on_max_partitions_per_insert_block": 0,
+    # On a cluster: it has landed when it is on its shard.
+    "distributed_foreground_insert": 1,
 }
 
 

@@ -1,0 +1,198 @@
+"""Two real servers as two shards: hosts are spread over them, and every number is that of one node."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+
+from gpu_usage_audit.core.compression import compress
+from gpu_usage_audit.core.ports import SpooledTick
+from gpu_usage_audit.store.database import open_store
+from servers.clickhouse import ClickHouseServer
+from servers.collector import Collector
+from servers.gua import Gua, differences
+from servers.process import poll
+from servers.shards import Shards
+from servers.tap import send, split, tapped
+
+# Some of each shard.
+HOSTS = ["node-1", "node-2", "node-3", "node-5"]
+DEMO = ("--ticks", "80", "--interval", "10m", "--gpus", "2")
+SETTINGS = {"active_utilization": 0.6, "held_memory_bytes": 2e10}
+
+
+@pytest.fixture
+def shards(_built: None, tmp_path: Path) -> Iterator[Shards]:
+    both = Shards(tmp_path)
+    try:
+        both.start()
+        both.apply_schema()
+        yield both
+    finally:
+        both.kill()
+
+
+@pytest.fixture
+def collector(shards: Shards, tmp_path: Path) -> Iterator[Collector]:
+    """Return a Collector that knows the first shard only."""
+    process = Collector(tmp_path / "collector", shards.servers[0])
+    process.start()
+    yield process
+    process.kill()
+
+
+@pytest.fixture(scope="module")
+def requests(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """Return the OTLP requests of every host, all mixed."""
+    gua = Gua(tmp_path_factory.mktemp("senders"))
+    made: list[bytes] = []
+    for seed, host in enumerate(HOSTS):
+        with tapped() as (endpoint, bodies):
+            gua.must("demo", "--seed", str(seed), *DEMO, "--endpoint", endpoint)
+        made += [of_host(body, host) for body in bodies]
+    random.Random(7).shuffle(made)  # noqa: S311 - a fixed order, not a secret
+    return made
+
+
+def of_host(body: bytes, host: str) -> bytes:
+    """Return the request as another host would have sent it; the simulator names its cards alike on all."""
+    request = ExportMetricsServiceRequest.FromString(body)
+    for resource in request.resource_metrics:
+        for attribute in resource.resource.attributes:
+            if attribute.key == "host.name":
+                attribute.value.string_value = host
+    return request.SerializeToString()
+
+
+@pytest.fixture(scope="module")
+def landed(requests: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an embedded store in which the same requests have landed."""
+    path = tmp_path_factory.mktemp("one-node") / "store"
+    with open_store(f"chdb://{path}") as store:
+        ticks = [
+            SpooledTick(id=number, ts_ms=number, raw_length=len(body), blob=compress(body))
+            for number, body in enumerate(requests)
+        ]
+        assert store.land(ticks) == []
+    return path
+
+
+@pytest.fixture
+def one_node(landed: Path, tmp_path: Path) -> str:
+    """Return the address of a copy of it."""
+    shutil.copytree(landed, tmp_path / "one-node", symlinks=True)
+    return f"chdb://{tmp_path / 'one-node'}"
+
+
+def hosts_on(server: ClickHouseServer, table: str, column: str = "host") -> set[str]:
+    """Return the hosts that this server itself keeps rows of."""
+    return {*server.query(f"SELECT DISTINCT {column} FROM gua.{table}_local").split()}  # noqa: S608 - names in this file
+
+
+def assert_same(gua: Gua, shards: Shards, one_node: str, *options: str) -> None:
+    """Insist that each server reports what the other store does."""
+    expected = gua.report(one_node, *options)
+    for server in shards.servers:
+        assert not [*differences(gua.report(server.dsn("gua_reader"), *options), expected)]
+
+
+def test_hosts_are_spread_over_the_shards_and_the_report_is_that_of_one_node(
+    gua: Gua, shards: Shards, collector: Collector, one_node: str, requests: list[bytes]
+) -> None:
+    pieces = [piece for body in requests[-5:] for piece in split(body)]
+    # All of it, a part twice, and a part in pieces.
+    for body in [*requests, *requests[:40], *pieces]:
+        send(collector.endpoint, body)
+    collector.wait_until_delivered()
+
+    first, second = (hosts_on(server, "card_ticks") for server in shards.servers)
+    assert first
+    assert second
+    assert first | second == {*HOSTS}
+    assert first & second == set()
+    for table in ("process_ticks", "card_info", "card_seen"):
+        assert [hosts_on(server, table) for server in shards.servers] == [first, second], table
+    for table in ("otel_metrics_gauge", "otel_metrics_sum"):
+        column = "ResourceAttributes['host.name']"
+        assert [hosts_on(server, table, column) for server in shards.servers] == [first, second], table
+
+    states = gua.report(one_node)["headline"]["states"]
+    assert all(states[state]["card_ticks"] > 0 for state in ("active", "idle-held", "truly-idle")), states
+    assert_same(gua, shards, one_node)
+    assert_same(gua, shards, one_node, "--host", min(first), "--host", min(second))
+
+    # A setting that is changed on one server holds for the hosts of both.
+    with open_store(one_node) as store:
+        store.insert_rows("settings", ["key", "value"], [[*pair] for pair in SETTINGS.items()])
+    with open_store(shards.servers[1].dsn()) as store:
+        store.insert_rows("settings", ["key", "value"], [[*pair] for pair in SETTINGS.items()])
+    assert gua.report(one_node)["headline"]["states"] != states
+    assert_same(gua, shards, one_node)
+
+
+def test_ticks_that_gua_itself_lands_are_spread_too(
+    gua: Gua, shards: Shards, recordings: list[Path], tmp_path: Path
+) -> None:
+    embedded = f"chdb://{tmp_path / 'embedded'}"
+    for host, recording in zip(HOSTS, recordings, strict=False):
+        for store in (embedded, shards.servers[0].dsn()):
+            gua.must("import", "nvidia-smi", recording, "--host", host, "--store", store)
+
+    first, second = (hosts_on(server, "card_ticks") for server in shards.servers)
+
+    assert first
+    assert second
+    assert first | second == {*HOSTS[: len(recordings)]}
+    assert first & second == set()
+    assert_same(gua, shards, embedded)
+
+
+def test_while_a_shard_is_down_nothing_is_lost_and_no_report_leaves_its_hosts_out(
+    gua: Gua, shards: Shards, collector: Collector, one_node: str, requests: list[bytes]
+) -> None:
+    middle = len(requests) // 2
+    for body in requests[:middle]:
+        send(collector.endpoint, body)
+    collector.wait_until_delivered()
+    shards.servers[1].kill()
+    for body in requests[middle:]:
+        send(collector.endpoint, body)
+    poll(lambda: "Exporting failed" in collector.log.read_text(), "a first failed try")
+
+    refused = gua.run("report", "--json", "--store", shards.servers[0].dsn("gua_reader"))
+
+    assert refused.returncode == 3, refused.stdout
+    assert refused.stdout == ""
+    assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
+    shards.servers[1].start()
+    collector.wait_until_delivered()
+    assert_same(gua, shards, one_node)
+
+
+def test_the_writer_may_add_points_on_both_shards_and_read_none(shards: Shards) -> None:
+    for server in shards.servers:
+        for host in HOSTS:
+            row = json.dumps({"ResourceAttributes": {"host.name": host}, "TimeUnix": "2026-03-25 12:00:00.000"})
+            server.query(f"INSERT INTO gua.otel_metrics_gauge FORMAT JSONEachRow {row}", user="gua_writer")
+        for table in ("otel_metrics_gauge", "otel_metrics_gauge_local", "card_ticks", "card_ticks_local"):
+            with pytest.raises(AssertionError, match="Not enough privileges"):
+                server.query(f"SELECT * FROM gua.{table}", user="gua_writer")  # noqa: S608 - names in this test
+        with pytest.raises(AssertionError, match="Not enough privileges"):
+            server.query("INSERT INTO gua.card_ticks_local (host) VALUES ('node-1')", user="gua_writer")
+    counts = [int(server.query("SELECT count() FROM gua.otel_metrics_gauge_local")) for server in shards.servers]
+    assert sum(counts) == 2 * len(HOSTS)
+    assert min(counts) > 0
+
+
+def test_the_reader_sees_no_raw_points_on_either_shard(shards: Shards) -> None:
+    for server in shards.servers:
+        assert server.query("SELECT count() FROM gua.card_states", user="gua_reader") == "0"
+        for table in ("otel_metrics_gauge", "otel_metrics_gauge_local"):
+            with pytest.raises(AssertionError, match="Not enough privileges"):
+                server.query(f"SELECT Value FROM gua.{table}", user="gua_reader")  # noqa: S608 - names in this test

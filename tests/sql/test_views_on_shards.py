@@ -1,0 +1,61 @@
+"""The cases of the views once more, on two shards: written through one server, read through the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_usage_audit.store.database import Store, open_store
+from servers.shards import Shards
+from servers.tools import MissingToolError, clickhouse_library
+from sql import test_views
+from sql.engine import Engine
+
+pytestmark = pytest.mark.pipeline
+
+
+class ShardedEngine(Engine):
+    """Two shards as one engine."""
+
+    def __init__(self, shards: Shards, writer: Store, reader: Store) -> None:
+        super().__init__("sharded", writer, reader)
+        self._shards = shards
+
+    def clear(self) -> None:
+        """Empty every table on each server; a Distributed one has no rows of its own."""
+        for server in self._shards.servers:
+            names = server.query(
+                "SELECT name FROM system.tables WHERE database = 'gua' AND name LIKE '%\\_local' "
+                "AND engine LIKE '%MergeTree' AND name != 'schema_versions_local'"
+            )
+            for name in names.split():
+                server.query(f"TRUNCATE TABLE gua.{name}")
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """Start both servers; where they cannot be made, leave these tests out or fail if none may be."""
+    try:
+        clickhouse_library()
+    except MissingToolError as missing:
+        reason = f"left out: the server's library comes with npm, and {missing}"
+        if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    shards = Shards(tmp_path_factory.mktemp("shards"))
+    try:
+        shards.start()
+        shards.apply_schema()
+        first, second = shards.servers
+        with open_store(first.dsn()) as writer, open_store(second.dsn("gua_reader")) as reader:
+            yield ShardedEngine(shards, writer, reader)
+    finally:
+        shards.kill()
+
+
+@pytest.mark.parametrize("case", test_views.CASES, ids=test_views.name_of)
+def test_case(engine: Engine, case: Path) -> None:
+    test_views.test_case(engine, case)
