@@ -147,7 +147,10 @@ class Trial:
             words = ["/bin/sh", "-c", *words]
         elif words[0] == "wget" and not shutil.which("wget"):
             return http_answers(words[-1])
-        return subprocess.run(words, capture_output=True, timeout=10, check=False).returncode == 0
+        try:
+            return subprocess.run(words, capture_output=True, timeout=10, check=False).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
 
     def wait_until_healthy(self, service: str) -> None:
         poll(lambda: self.healthy(service), f"{service} to be healthy; see {self._folder / service}")
