@@ -15,15 +15,18 @@ from driver.fixture import SimulatedDriver
 from driver.scenario import Scenario, Unload
 from fakes.otlp import Answer, HttpReceiver, Received
 from fakes.spooled import spooled
-from gpu_usage_audit.agent.enrolled import enrollment_file, keep_enrollment, read_enrollment
+from gpu_usage_audit.agent.enrolled import enrollment_file, forget_enrollment, keep_enrollment, read_enrollment
+from gpu_usage_audit.cli import history
 from gpu_usage_audit.cli.destinations import agent_destinations
 from gpu_usage_audit.cli.endpoints import open_agent_endpoint
 from gpu_usage_audit.cli.enroll import is_loopback
 from gpu_usage_audit.cli.main import main
 from gpu_usage_audit.cli.token import parse_token, read_token
 from gpu_usage_audit.core.enrollment import Enrollment
-from gpu_usage_audit.core.errors import GuaError, UnavailableError, UsageError
+from gpu_usage_audit.core.errors import GuaError, TransientError, UnavailableError, UsageError
 from gpu_usage_audit.otlp.endpoint import read_settings
+from gpu_usage_audit.sim.host import HOST
+from gpu_usage_audit.store.database import open_store
 from servers.agent import Agent
 from servers.process import poll
 
@@ -329,3 +332,43 @@ def test_sync_once_beside_an_agent_takes_no_tick_and_delivers_what_waits(
     sent = [host for request in fleet.requests[1:] for host in request.hosts]
     assert len(sent) >= 3
     assert f"{len(sent)} ticks delivered" in said
+
+
+def test_what_changes_about_the_enrollment_counts_from_the_next_request_on(home: Path, fleet: Guarded) -> None:
+    keep_enrollment(home, enrollment(fleet.url), None)
+    destination, *_ = agent_destinations(None, None, home)
+    opened = open_agent_endpoint(destination, home, patience_seconds=0)
+    assert opened.land([spooled(1)]) == []
+    keep_enrollment(home, enrollment(fleet.url), None)
+    with pytest.raises(TransientError, match="opened anew"):
+        opened.land([spooled(2)])
+    forget_enrollment(home)
+    with pytest.raises(UnavailableError, match="no longer enrolled, nothing is sent"):
+        opened.land([spooled(2)])
+    opened.close()
+    assert len(fleet.requests) == 1
+
+
+@pytest.mark.engine
+def test_interrupted_history_goes_on_where_it_was(
+    home: Path, fleet: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = f"chdb://{tmp_path / 'store'}"
+    assert main(["demo", "--ticks", "300", "--gpus", "1", "--store", store]) == 0
+    monkeypatch.setenv("GUA_HOST_NAME", HOST)
+    monkeypatch.setattr(history, "_PART_BYTES", 1)  # the rest of a day at a time, in two requests
+    keep_enrollment(home, enrollment(fleet.url), None)
+    destination, *_ = agent_destinations(None, None, home)
+    fleet.script = [Answer(), Answer(), Answer(status=401)]
+    with pytest.raises(UnavailableError, match="gua sync-once --with-history goes on with it"):
+        history.send_history(store, home, destination, interval_ms=300_000)
+    del fleet.requests[2:]
+    before = sum(len(request.hosts) for request in fleet.requests)
+    history.send_history(store, home, destination, interval_ms=300_000)
+    sent = [host for request in fleet.requests for host in request.hosts]
+    assert sent == [HOST] * len(sent)
+    with open_store(store) as opened:
+        (row,) = opened.select("SELECT uniqExact(ts) AS ticks FROM gua.card_ticks", {})
+    assert len(sent) == row["ticks"]
+    assert f"history: {row['ticks'] - before} ticks of {HOST} " in capsys.readouterr().out
+    assert not (home / "history.json").exists()
