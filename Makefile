@@ -33,6 +33,7 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python docs/generate_metrics.py --check
+	$(BIN)/python docs/generate_views.py --check
 	$(BIN)/python docs/check.py
 
 bench: setup

@@ -23,6 +23,7 @@ CREATE OR REPLACE VIEW gua.current_cards $ON_CLUSTER
     held_upper_bytes Nullable(UInt64) COMMENT 'Memory held at the newest tick, at most; NULL if unknown [By]',
     unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least [By]'
 )
+$DEFINER
 AS
 SELECT
     ticks.host AS host,

@@ -25,6 +25,7 @@ CREATE OR REPLACE VIEW gua.current_holders $ON_CLUSTER
     idle_since Nullable(DateTime64(3, 'UTC')) COMMENT 'Start of the idle episode that reaches the newest tick, at least: ticks up to the start of the UTC day before it are looked at; NULL if the process is not idle',
     idle_ms Nullable(UInt64) COMMENT 'Time of the idle ticks since then; NULL if the process is not idle [ms]'
 )
+$DEFINER
 AS
 SELECT
     process.host AS host,

@@ -3,6 +3,7 @@
 -- survives a restart of the agent. Ignored processes hold nothing and have no episodes. Ticks from a day before the window
 -- to its end are read: an episode that began earlier is shown from there on.
 CREATE OR REPLACE VIEW gua_report.idle_episodes $ON_CLUSTER
+$DEFINER
 AS
 SELECT
     host,

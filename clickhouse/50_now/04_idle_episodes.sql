@@ -18,4 +18,4 @@ $DEFINER
 AS
 SELECT *
 FROM gua_report.idle_episodes(since_ms = 0, until_ms = 9999999999999, hosts = [])
-COMMENT 'Times in which a process was on a card and did nothing'
+COMMENT 'Times in which a process was on a card and did nothing. Filter on host: a filter on time alone reads every tick there is'

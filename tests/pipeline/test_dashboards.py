@@ -219,7 +219,7 @@ def test_gpu_hours_are_those_of_the_report(history: History) -> None:
     assert row["unobserved"] == pytest.approx(report["coverage"]["unobserved_gpu_hours"], abs=1e-6)
     assert row["unobserved"] > 0
     (observed,) = shown("overview: Observed")
-    assert observed["observed"] == pytest.approx(report["coverage"]["ratio"], abs=1e-9)
+    assert observed["observed"] == pytest.approx(report["coverage"]["ratio"], abs=1e-6)
 
 
 def test_the_area_under_the_graph_is_the_gpu_hours_of_the_report(history: History) -> None:

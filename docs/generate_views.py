@@ -1,0 +1,154 @@
+"""Write docs/views.md from the COMMENTs of the shipped SQL, or with --check say whether it is current.
+
+Run: .venv/bin/python docs/generate_views.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpu_usage_audit.store.statements import SERVER_TOKENS, Statement, load
+
+PAGE = Path(__file__).parent / "views.md"
+# In the order in which a newcomer needs them; the column by which a tool filters on time, where there is one.
+VIEWS: Final = {
+    "current_cards": "ts",
+    "current_holders": "ts",
+    "hosts": "last_seen",
+    "cards": "last_seen",
+    "card_hours": "hour",
+    "identity_hours": "hour",
+    "card_states": "ts",
+    "process_states": "ts",
+    "idle_episodes": "end",
+    "agent_ticks": "ts",
+    "rules": None,
+}
+_HIDDEN: Final = {"otlp_requests"}
+"""Where bytes only pass through, and what has the fields of another standard."""
+_COLUMN: Final = re.compile(r"^    (\w+) ((?:(?!COMMENT ).)+?) COMMENT '((?:[^']|'')*)'", re.MULTILINE | re.DOTALL)
+_COMMENT: Final = re.compile(r"^COMMENT '((?:[^']|'')*)'$", re.MULTILINE)
+_UNIT: Final = re.compile(r"\s*\[([^\][]+)\]$")
+_SUFFIXES: Final = {"_ms": "ms", "_bytes": "By", "_seconds": "s", "_celsius": "Cel", "_mw": "mW", "_mj": "mJ"}
+
+INTRODUCTION: Final = """<!-- Written by docs/generate_views.py from the COMMENTs in clickhouse/: edit those. -->
+
+# Views and tables
+
+What database `gua` holds for people and BI tools. The names, columns and units of the views are an interface: they
+grow, and do not change. The tables below them are how it is stored; prefer the views. States are written `active`,
+`idle-held`, `truly-idle` and `unknown`, and `unobserved` for time or cards without ticks ([rules](rules.md)). An
+unknown value is NULL, never 0.
+
+## Connect a BI tool
+
+Let it read as `gua_reader` (deploy/clickhouse), who may read and nothing else, and show it database `gua` only:
+`gua_report` is for `gua report`, and its views take parameters, which tools that list tables do not expect. Times are
+UTC. With TLS the port is 8443 (Superset: and `?secure=true`).
+
+| tool | driver | address |
+|---|---|---|
+| Superset | `pip install clickhouse-connect` | `clickhousedb://gua_reader:PASSWORD@HOST:8123/gua` |
+| Metabase | ClickHouse | host, port 8123, user `gua_reader`, database `gua`; do not scan all databases |
+| Tableau | ClickHouse connector (JDBC) | host, port 8123, user `gua_reader`, database `gua` |
+| Grafana | `grafana-clickhouse-datasource` | [provisioning, dashboards and alert rules](../deploy/grafana/README.md) |
+
+The tests read every view as `gua_reader`, and hold the columns that a tool is told of to those that it gets; the tools
+themselves are not tried.
+
+- Filter on the time column named with each view, as it is: a function around it makes the server read every day.
+- GPU-hours are `sum(gpu_time_ms) / 3600000`; over days read `card_hours` and `identity_hours`, not the ticks.
+- A share of time is of *observed* time. Time without ticks has no row: look at `cards.first_seen` before you say that
+  nothing happened.
+- Utilization is stored in 1/10,000: divide by 10,000.
+"""
+TABLES: Final = """
+# How it is stored
+
+Tables, and the views by which hours are counted. Read the tables that merge with `FINAL`, or see rows in parts.
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Described:
+    """A table or view: its name, what it says of itself, and (column, type, unit, meaning)."""
+
+    name: str
+    comment: str
+    columns: tuple[tuple[str, str, str, str], ...]
+
+
+def main() -> None:
+    """Write the page, or exit with 1 and a line saying that it is not current."""
+    parser = argparse.ArgumentParser(description="Write docs/views.md from the COMMENTs of the shipped SQL.")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if the page is not current")
+    if not parser.parse_args().check:
+        PAGE.write_text(render(), encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != render():
+        sys.exit("docs/views.md is not current: run .venv/bin/python docs/generate_views.py")
+
+
+def render() -> str:
+    """Return the whole page."""
+    statements = load(SERVER_TOKENS)
+    views = {each.name: each for each in _described(statements, "CREATE OR REPLACE VIEW")}
+    tables = [each for each in _described(statements, "CREATE TABLE") if each.name not in _HIDDEN]
+    inner = [view for name, view in views.items() if name not in VIEWS]
+    return (
+        INTRODUCTION
+        + "\n# Views\n"
+        + "".join(_section(views[name], time) for name, time in VIEWS.items())
+        + TABLES
+        + "".join(_section(table, None) for table in (*tables, *inner))
+    )
+
+
+def _described(statements: list[Statement], kind: str) -> Iterator[Described]:
+    for statement in statements:
+        if (
+            statement.creates
+            and statement.creates[0] == "gua"
+            and re.search(rf"^{kind}\b", statement.sql, re.MULTILINE)
+        ):
+            yield Described(
+                name=statement.creates[1],
+                comment=_plain(_COMMENT.findall(statement.sql)[-1]),
+                columns=tuple(_columns(statement.sql)),
+            )
+
+
+def _columns(sql: str) -> Iterator[tuple[str, str, str, str]]:
+    _, _, after = sql.partition("\n(\n")
+    inside, _, _ = after.partition("\n)\n")
+    for name, declared, comment in _COLUMN.findall(inside):
+        column_type = re.sub(r"\s+", " ", declared).partition(" DEFAULT ")[0]
+        merged = re.fullmatch(r"SimpleAggregateFunction\(\w+, (.*)\)", column_type)
+        unit = _UNIT.search(comment)
+        by_name = next((unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)), "")
+        meaning = _plain(_UNIT.sub("", comment))
+        yield name, merged[1] if merged else column_type, unit[1] if unit else by_name, meaning
+
+
+def _plain(literal: str) -> str:
+    return literal.replace("''", "'").replace("|", "\\|")
+
+
+def _section(described: Described, time: str | None) -> str:
+    lines = [
+        f"\n## {described.name}\n",
+        f"{described.comment}.{f' Time column: `{time}`.' if time else ''}\n",
+        "| column | type | unit | meaning |",
+        "|---|---|---|---|",
+        *(f"| `{name}` | `{kind}` | {unit} | {meaning} |" for name, kind, unit, meaning in described.columns),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
