@@ -17,6 +17,7 @@ CREATE OR REPLACE VIEW gua.cards $ON_CLUSTER
     longest_ms UInt64 COMMENT 'Longest span of one tick [ms]',
     share Float64 COMMENT 'Share of a whole GPU at the newest tick: 1, or slices / all slices'
 )
+$DEFINER
 AS
 SELECT
     seen.host AS host,

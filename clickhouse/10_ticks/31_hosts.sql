@@ -19,6 +19,7 @@ CREATE OR REPLACE VIEW gua.hosts $ON_CLUSTER
     is_silent Bool COMMENT 'Whether an agent''s host has said nothing for longer than that, by the server''s clock; false for imports and simulations',
     labels Map(String, String) COMMENT 'All resource attributes of its newest tick, as OTEL_RESOURCE_ATTRIBUTES names them'
 )
+$DEFINER
 AS
 SELECT
     named.host AS host,

@@ -5,6 +5,7 @@ CREATE OR REPLACE VIEW gua.rules $ON_CLUSTER
     value Float64 COMMENT 'Value in force: a ratio, or bytes',
     is_default Bool COMMENT 'Whether nobody changed it'
 )
+$DEFINER
 AS
 SELECT
     shipped.1 AS key,

@@ -17,6 +17,7 @@ CREATE OR REPLACE VIEW gua.card_states${LOCAL} $ON_CLUSTER
     counted_memory_bytes UInt64 COMMENT 'Known memory of the counted processes',
     unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least'
 )
+$DEFINER
 AS
 -- Stage by stage, so that the planner does not write every expression out again wherever it is used.
 SELECT

@@ -19,6 +19,7 @@ CREATE OR REPLACE VIEW gua.process_states${LOCAL} $ON_CLUSTER
     systemd_unit Nullable(String) COMMENT 'systemd unit',
     state String COMMENT 'active, idle or unknown'
 )
+$DEFINER
 AS
 WITH (SELECT value FROM gua.rules WHERE key = 'active_utilization') AS active_ratio
 SELECT

@@ -17,8 +17,9 @@ _HEAD: Final = re.compile(
 )
 _TYPE_ENDS: Final = re.compile(r"\s+(?:COMMENT|CODEC|DEFAULT|MATERIALIZED|ALIAS|EPHEMERAL|TTL)\b")
 _NO_COLUMN: Final = ("INDEX ", "PROJECTION ", "CONSTRAINT ")
-_TTL: Final = re.compile(r"\bTTL (?P<ttl>.+?)(?= SETTINGS\b| COMMENT '|\Z)")
-_SETTINGS: Final = re.compile(r"\bSETTINGS (?P<settings>[^']+?)(?= COMMENT '|\Z)")
+_TTL: Final = re.compile(r"\bTTL (?P<ttl>.+?)(?= SETTINGS\b|\Z)")
+_SETTINGS: Final = re.compile(r"\bSETTINGS (?P<settings>.+)")
+_COMMENT: Final = re.compile(r"\s+COMMENT '(?:[^'\\]|''|\\.)*'\s*\Z")
 _TARGET: Final = re.compile(r"\bTO (?P<target>gua\w*\.\w+)")
 
 
@@ -86,7 +87,7 @@ class Definition:
 
     @cached_property
     def _tail(self) -> str:
-        return " ".join(self._code[self._columns_end :].split())
+        return _COMMENT.sub("", " ".join(self._code[self._columns_end :].split()))
 
     @property
     def ttl(self) -> str | None:
@@ -117,7 +118,7 @@ class Definition:
         _, found, query = self._code.partition("\nAS\n")
         if not found:
             return None
-        return re.sub(r"\nCOMMENT '(?:[^'\\]|''|\\.)*'\s*\Z", "", query)
+        return _COMMENT.sub("", query)
 
 
 def settings_of(text: str) -> dict[str, str]:

@@ -61,12 +61,12 @@ class Schema:
         ``keep`` changes the retention's days by name; what is left out stays as it is. All of it may be run again,
         also after an apply that was cut off. Raises UsageError, UnavailableError.
         """
-        version, _ = self.applied()
-        self._refuse_newer(version)
         found = existing(self._select)
         retention = retained(found).changed(keep or {})
         form = self.form(found, cluster=cluster, replication=replication)
         self._refuse_without_rights(form)
+        version, _ = self.applied()
+        self._refuse_newer(version)
         wanted = form.statements(retention)
         wanted += landing_database.attached(wanted, found)
         ran = self._run(self._dropped(wanted, found))
