@@ -15,7 +15,7 @@ STATES = ("active", "idle-held", "truly-idle", "unknown")
 
 
 class FakeStore:
-    """Rows by view; ``identities`` by the day in which they begin."""
+    """Rows by view; ``identities`` by the day in whose first hour they are. No hour has been counted."""
 
     def __init__(self, views: Mapping[str, Any]) -> None:
         self.views: dict[str, Any] = deepcopy(dict(views))
@@ -25,8 +25,9 @@ class FakeStore:
         self.asked.append((view, dict(parameters)))
         found = self._overview() if view == "overview" else self.views[view]
         if view == "identities":
-            within = range(int(str(parameters["since_ms"])), int(str(parameters["until_ms"])))
-            found = [row for day_ms in found if day_ms in within for row in found[day_ms]]
+            part = parameters["part"]
+            assert isinstance(part, list)
+            found = [row for day_ms in found if day_ms // HOUR_MS in part for row in found[day_ms]]
         return iter(found)
 
     def _overview(self) -> list[dict[str, Any]]:
@@ -90,17 +91,16 @@ def identity(
     kind: str, owner: str | None, program: str | None, hours: tuple[float, float, float], unsplit: float | None = None
 ) -> dict[str, Any]:
     """Return a row of ``identities``: GPU-hours on cards that were active, idle-held and unknown."""
-    active, idle_held, unknown = (value * HOUR_MS for value in hours)
-    total = active + idle_held + unknown
+    active, idle_held, unknown = (round(value * HOUR_MS * 1000) for value in hours)
+    durations_ms = sum(hours) * HOUR_MS if unsplit is None else unsplit * HOUR_MS
     return {
         "kind": kind,
         "owner": owner,
         "program": program,
-        "gpu_ms": total,
-        "unsplit_ms": total if unsplit is None else unsplit * HOUR_MS,
-        "active_ms": active,
-        "idle_held_ms": idle_held,
-        "unknown_ms": unknown,
+        "active_us": active,
+        "idle_held_us": idle_held,
+        "unknown_us": unknown,
+        "durations_ms": round(durations_ms),
     }
 
 
@@ -147,7 +147,7 @@ def store_of(
                 }
             ],
             "cards": cards,
-            "days": [{"day_ms": day_ms, "card_ticks": A_FULL_PART} for day_ms in by_day],
+            "hours": [{"hour": day_ms // HOUR_MS, "is_counted": False, "card_ticks": A_FULL_PART} for day_ms in by_day],
             "identities": by_day,
             "time_of_day": [],
             "overlaps": [],
