@@ -34,43 +34,47 @@ WITH
         WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua.changed_hours)
             AND gpu_time_ms IS NOT NULL
     )
-SELECT
-    host,
-    identity_gpu AS gpu,
-    hour,
-    identity_owner AS owner,
-    identity_program AS program,
-    ['active', 'idle-held', 'truly-idle', 'unknown'][identity_state] AS state,
-    identity_gpu_time_ms AS gpu_time_ms,
-    identity_duration_ms AS duration_ms
-FROM gua.host_hours${LOCAL} FINAL
-ARRAY JOIN
-    identities.gpu AS identity_gpu,
-    identities.owner AS identity_owner,
-    identities.program AS identity_program,
-    identities.state AS identity_state,
-    identities.gpu_time_ms AS identity_gpu_time_ms,
-    identities.duration_ms AS identity_duration_ms
-WHERE hour NOT IN (SELECT hour FROM gua.changed_hours)
-UNION ALL
-SELECT
-    host,
-    gpu,
-    hour,
-    owner,
-    program,
-    ['active', 'idle-held', 'truly-idle', 'unknown'][each.state] AS state,
-    intDiv(sum(part_us), 1000) AS gpu_time_ms,
-    toUInt64(sum(covered_ms)) AS duration_ms
+SELECT *
 FROM
 (
+    SELECT
+        host,
+        identity_gpu AS gpu,
+        hour,
+        identity_owner AS owner,
+        identity_program AS program,
+        ['active', 'idle-held', 'truly-idle', 'unknown'][identity_state] AS state,
+        identity_gpu_time_ms AS gpu_time_ms,
+        identity_duration_ms AS duration_ms
+    FROM gua.host_hours${LOCAL} FINAL
+    ARRAY JOIN
+        identities.gpu AS identity_gpu,
+        identities.owner AS identity_owner,
+        identities.program AS identity_program,
+        identities.state AS identity_state,
+        identities.gpu_time_ms AS identity_gpu_time_ms,
+        identities.duration_ms AS identity_duration_ms
+    WHERE hour NOT IN (SELECT hour FROM gua.changed_hours)
+    UNION ALL
+    SELECT
+        host,
+        gpu,
+        hour,
+        owner,
+        program,
+        ['active', 'idle-held', 'truly-idle', 'unknown'][each.state] AS state,
+        intDiv(sum(part_us), 1000) AS gpu_time_ms,
+        toUInt64(sum(covered_ms)) AS duration_ms
+    FROM
+    (
 ${IDENTITY_TICKS}
-) AS each
-GROUP BY
-    host,
-    gpu,
-    hour,
-    owner,
-    program,
-    each.state
+    ) AS each
+    GROUP BY
+        host,
+        gpu,
+        hour,
+        owner,
+        program,
+        each.state
+)
 COMMENT 'Hours of each owner and program on each card'

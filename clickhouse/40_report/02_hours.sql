@@ -25,9 +25,11 @@ WITH
     (
         SELECT
             intDiv(toUnixTimestamp(hour), 3600) AS number,
-            (sum(arrived) = sum(counted) AND max(others) = 0 OR hour < rules.2)
+            toBool(
+                (sum(arrived) = sum(counted) AND max(others) = 0 OR hour < rules.2)
                 AND min(first_ms) >= {since_ms:Int64}
-                AND (toInt64(number) + 1) * 3600000 <= {until_ms:Int64} AS is_counted,
+                AND (toInt64(number) + 1) * 3600000 <= {until_ms:Int64}
+            ) AS is_counted,
             sum(ticks) AS counted_ticks
         FROM every
         GROUP BY hour
@@ -44,7 +46,7 @@ LEFT JOIN
         intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) AS number,
         count() AS ticks
     FROM gua.card_ticks
-    WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN from_ticks
+    WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) GLOBAL IN (SELECT arrayJoin(from_ticks))
         AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
     GROUP BY number
 ) AS waiting

@@ -21,133 +21,137 @@ WITH
         FROM gua_report.spans(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)})
     ),
 ${HOUR_STATES}
-SELECT
-    host,
-    card_gpu AS gpu,
-    toInt64(part_interval_ms) AS interval_ms,
-    part_starts_ms AS starts_ms,
-    part_ends_ms AS ends_ms,
-    part_active_ticks AS active_ticks,
-    part_idle_held_ticks AS idle_held_ticks,
-    part_truly_idle_ticks AS truly_idle_ticks,
-    part_unknown_ticks AS unknown_ticks,
-    part_active_gpu_time_ms * 1000 AS active_gpu_us,
-    part_idle_held_gpu_time_ms * 1000 AS idle_held_gpu_us,
-    part_truly_idle_gpu_time_ms * 1000 AS truly_idle_gpu_us,
-    part_unknown_gpu_time_ms * 1000 AS unknown_gpu_us,
-    part_active_ms + part_idle_held_ms + part_truly_idle_ms + part_unknown_ms AS observed_ms,
-    CAST([], 'Array(Tuple(UInt8, UInt64, UInt64))') AS reasons
+SELECT *
 FROM
 (
     SELECT
         host,
-        any(cards.gpu) AS gpus,
-        max(interval_ms) AS part_interval_ms,
-        arraySort(groupArrayArray(starts_ms)) AS every_start,
-        arraySort(groupArrayArray(ends_ms)) AS every_end,
-        arrayFilter(i -> every_start[i + 1] - every_end[i] > part_interval_ms, range(1, length(every_start))) AS holes,
-        if(empty(every_start), [], arrayPushFront(arrayMap(i -> every_start[i + 1], holes), every_start[1])) AS part_starts_ms,
-        if(empty(every_start), [], arrayPushBack(arrayMap(i -> every_end[i], holes), every_end[-1])) AS part_ends_ms,
-        sumForEach(cards.active_ticks) AS every_active_ticks,
-        sumForEach(cards.idle_held_ticks) AS every_idle_held_ticks,
-        sumForEach(cards.truly_idle_ticks) AS every_truly_idle_ticks,
-        sumForEach(cards.unknown_ticks) AS every_unknown_ticks,
-        sumForEach(cards.active_gpu_time_ms) AS every_active_gpu_time_ms,
-        sumForEach(cards.idle_held_gpu_time_ms) AS every_idle_held_gpu_time_ms,
-        sumForEach(cards.truly_idle_gpu_time_ms) AS every_truly_idle_gpu_time_ms,
-        sumForEach(cards.unknown_gpu_time_ms) AS every_unknown_gpu_time_ms,
-        sumForEach(cards.active_ms) AS every_active_ms,
-        sumForEach(cards.idle_held_ms) AS every_idle_held_ms,
-        sumForEach(cards.truly_idle_ms) AS every_truly_idle_ms,
-        sumForEach(cards.unknown_ms) AS every_unknown_ms
+        card_gpu AS gpu,
+        toInt64(part_interval_ms) AS interval_ms,
+        part_starts_ms AS starts_ms,
+        part_ends_ms AS ends_ms,
+        part_active_ticks AS active_ticks,
+        part_idle_held_ticks AS idle_held_ticks,
+        part_truly_idle_ticks AS truly_idle_ticks,
+        part_unknown_ticks AS unknown_ticks,
+        part_active_gpu_time_ms * 1000 AS active_gpu_us,
+        part_idle_held_gpu_time_ms * 1000 AS idle_held_gpu_us,
+        part_truly_idle_gpu_time_ms * 1000 AS truly_idle_gpu_us,
+        part_unknown_gpu_time_ms * 1000 AS unknown_gpu_us,
+        part_active_ms + part_idle_held_ms + part_truly_idle_ms + part_unknown_ms AS observed_ms,
+        CAST([], 'Array(Tuple(UInt8, UInt64, UInt64))') AS reasons
+    FROM
+    (
+        SELECT
+            host,
+            any(cards.gpu) AS gpus,
+            max(interval_ms) AS part_interval_ms,
+            arraySort(groupArrayArray(starts_ms)) AS every_start,
+            arraySort(groupArrayArray(ends_ms)) AS every_end,
+            arrayFilter(i -> every_start[i + 1] - every_end[i] > part_interval_ms, range(1, length(every_start))) AS holes,
+            if(empty(every_start), [], arrayPushFront(arrayMap(i -> every_start[i + 1], holes), every_start[1])) AS part_starts_ms,
+            if(empty(every_start), [], arrayPushBack(arrayMap(i -> every_end[i], holes), every_end[-1])) AS part_ends_ms,
+            sumForEach(cards.active_ticks) AS every_active_ticks,
+            sumForEach(cards.idle_held_ticks) AS every_idle_held_ticks,
+            sumForEach(cards.truly_idle_ticks) AS every_truly_idle_ticks,
+            sumForEach(cards.unknown_ticks) AS every_unknown_ticks,
+            sumForEach(cards.active_gpu_time_ms) AS every_active_gpu_time_ms,
+            sumForEach(cards.idle_held_gpu_time_ms) AS every_idle_held_gpu_time_ms,
+            sumForEach(cards.truly_idle_gpu_time_ms) AS every_truly_idle_gpu_time_ms,
+            sumForEach(cards.unknown_gpu_time_ms) AS every_unknown_gpu_time_ms,
+            sumForEach(cards.active_ms) AS every_active_ms,
+            sumForEach(cards.idle_held_ms) AS every_idle_held_ms,
+            sumForEach(cards.truly_idle_ms) AS every_truly_idle_ms,
+            sumForEach(cards.unknown_ms) AS every_unknown_ms
+        FROM hours
+        GROUP BY
+            host,
+            cards_key
+    )
+    ARRAY JOIN
+        gpus AS card_gpu,
+        every_active_ticks AS part_active_ticks,
+        every_idle_held_ticks AS part_idle_held_ticks,
+        every_truly_idle_ticks AS part_truly_idle_ticks,
+        every_unknown_ticks AS part_unknown_ticks,
+        every_active_gpu_time_ms AS part_active_gpu_time_ms,
+        every_idle_held_gpu_time_ms AS part_idle_held_gpu_time_ms,
+        every_truly_idle_gpu_time_ms AS part_truly_idle_gpu_time_ms,
+        every_unknown_gpu_time_ms AS part_unknown_gpu_time_ms,
+        every_active_ms AS part_active_ms,
+        every_idle_held_ms AS part_idle_held_ms,
+        every_truly_idle_ms AS part_truly_idle_ms,
+        every_unknown_ms AS part_unknown_ms
+    UNION ALL
+    SELECT
+        host,
+        card_gpu AS gpu,
+        toInt64(max(card_interval_ms)) AS interval_ms,
+        arraySort(groupArrayArray(card_starts_ms)) AS starts_ms,
+        arraySort(groupArrayArray(card_ends_ms)) AS ends_ms,
+        toUInt64(0) AS active_ticks,
+        toUInt64(0) AS idle_held_ticks,
+        toUInt64(0) AS truly_idle_ticks,
+        toUInt64(0) AS unknown_ticks,
+        toUInt64(0) AS active_gpu_us,
+        toUInt64(0) AS idle_held_gpu_us,
+        toUInt64(0) AS truly_idle_gpu_us,
+        toUInt64(0) AS unknown_gpu_us,
+        toUInt64(0) AS observed_ms,
+        CAST([], 'Array(Tuple(UInt8, UInt64, UInt64))') AS reasons
     FROM hours
+    ARRAY JOIN
+        cards.gpu AS card_gpu,
+        cards.interval_ms AS card_interval_ms,
+        cards.starts_ms AS card_starts_ms,
+        cards.ends_ms AS card_ends_ms
+    WHERE empty(hours.starts_ms)
     GROUP BY
         host,
-        cards_key
+        card_gpu
+    UNION ALL
+    SELECT
+        host,
+        why_gpu AS gpu,
+        toInt64(0) AS interval_ms,
+        CAST([], 'Array(Int64)') AS starts_ms,
+        CAST([], 'Array(Int64)') AS ends_ms,
+        toUInt64(0) AS active_ticks,
+        toUInt64(0) AS idle_held_ticks,
+        toUInt64(0) AS truly_idle_ticks,
+        toUInt64(0) AS unknown_ticks,
+        toUInt64(0) AS active_gpu_us,
+        toUInt64(0) AS idle_held_gpu_us,
+        toUInt64(0) AS truly_idle_gpu_us,
+        toUInt64(0) AS unknown_gpu_us,
+        toUInt64(0) AS observed_ms,
+        [(why, sum(why_ticks), sum(why_gpu_time_ms) * 1000)] AS reasons
+    FROM hours
+    ARRAY JOIN
+        unknowns.gpu AS why_gpu,
+        unknowns.reason AS why,
+        unknowns.ticks AS why_ticks,
+        unknowns.gpu_time_ms AS why_gpu_time_ms
+    GROUP BY
+        host,
+        why_gpu,
+        why
+    UNION ALL
+    SELECT
+        host,
+        gpu,
+        toInt64(card_interval_ms) AS interval_ms,
+        card_starts_ms AS starts_ms,
+        card_ends_ms AS ends_ms,
+        toUInt64(active_ticks) AS active_ticks,
+        toUInt64(idle_held_ticks) AS idle_held_ticks,
+        toUInt64(truly_idle_ticks) AS truly_idle_ticks,
+        toUInt64(unknown_ticks) AS unknown_ticks,
+        active_gpu_us,
+        idle_held_gpu_us,
+        truly_idle_gpu_us,
+        unknown_gpu_us,
+        active_ms + idle_held_ms + truly_idle_ms + unknown_ms AS observed_ms,
+        arrayMap(one -> (one.1, toUInt64(one.2), one.3), card_hour.reasons) AS reasons
+    FROM card_hour
 )
-ARRAY JOIN
-    gpus AS card_gpu,
-    every_active_ticks AS part_active_ticks,
-    every_idle_held_ticks AS part_idle_held_ticks,
-    every_truly_idle_ticks AS part_truly_idle_ticks,
-    every_unknown_ticks AS part_unknown_ticks,
-    every_active_gpu_time_ms AS part_active_gpu_time_ms,
-    every_idle_held_gpu_time_ms AS part_idle_held_gpu_time_ms,
-    every_truly_idle_gpu_time_ms AS part_truly_idle_gpu_time_ms,
-    every_unknown_gpu_time_ms AS part_unknown_gpu_time_ms,
-    every_active_ms AS part_active_ms,
-    every_idle_held_ms AS part_idle_held_ms,
-    every_truly_idle_ms AS part_truly_idle_ms,
-    every_unknown_ms AS part_unknown_ms
-UNION ALL
-SELECT
-    host,
-    card_gpu AS gpu,
-    toInt64(max(card_interval_ms)) AS interval_ms,
-    arraySort(groupArrayArray(card_starts_ms)) AS starts_ms,
-    arraySort(groupArrayArray(card_ends_ms)) AS ends_ms,
-    toUInt64(0) AS active_ticks,
-    toUInt64(0) AS idle_held_ticks,
-    toUInt64(0) AS truly_idle_ticks,
-    toUInt64(0) AS unknown_ticks,
-    toUInt64(0) AS active_gpu_us,
-    toUInt64(0) AS idle_held_gpu_us,
-    toUInt64(0) AS truly_idle_gpu_us,
-    toUInt64(0) AS unknown_gpu_us,
-    toUInt64(0) AS observed_ms,
-    CAST([], 'Array(Tuple(UInt8, UInt64, UInt64))') AS reasons
-FROM hours
-ARRAY JOIN
-    cards.gpu AS card_gpu,
-    cards.interval_ms AS card_interval_ms,
-    cards.starts_ms AS card_starts_ms,
-    cards.ends_ms AS card_ends_ms
-WHERE empty(hours.starts_ms)
-GROUP BY
-    host,
-    card_gpu
-UNION ALL
-SELECT
-    host,
-    why_gpu AS gpu,
-    toInt64(0) AS interval_ms,
-    CAST([], 'Array(Int64)') AS starts_ms,
-    CAST([], 'Array(Int64)') AS ends_ms,
-    toUInt64(0) AS active_ticks,
-    toUInt64(0) AS idle_held_ticks,
-    toUInt64(0) AS truly_idle_ticks,
-    toUInt64(0) AS unknown_ticks,
-    toUInt64(0) AS active_gpu_us,
-    toUInt64(0) AS idle_held_gpu_us,
-    toUInt64(0) AS truly_idle_gpu_us,
-    toUInt64(0) AS unknown_gpu_us,
-    toUInt64(0) AS observed_ms,
-    [(why, sum(why_ticks), sum(why_gpu_time_ms) * 1000)] AS reasons
-FROM hours
-ARRAY JOIN
-    unknowns.gpu AS why_gpu,
-    unknowns.reason AS why,
-    unknowns.ticks AS why_ticks,
-    unknowns.gpu_time_ms AS why_gpu_time_ms
-GROUP BY
-    host,
-    why_gpu,
-    why
-UNION ALL
-SELECT
-    host,
-    gpu,
-    toInt64(card_interval_ms) AS interval_ms,
-    card_starts_ms AS starts_ms,
-    card_ends_ms AS ends_ms,
-    toUInt64(active_ticks) AS active_ticks,
-    toUInt64(idle_held_ticks) AS idle_held_ticks,
-    toUInt64(truly_idle_ticks) AS truly_idle_ticks,
-    toUInt64(unknown_ticks) AS unknown_ticks,
-    active_gpu_us,
-    idle_held_gpu_us,
-    truly_idle_gpu_us,
-    unknown_gpu_us,
-    active_ms + idle_held_ms + truly_idle_ms + unknown_ms AS observed_ms,
-    arrayMap(one -> (one.1, toUInt64(one.2), one.3), card_hour.reasons) AS reasons
-FROM card_hour
