@@ -103,13 +103,13 @@ def test_names_that_are_no_unicode_survive(folder: Path) -> None:
 
 def test_many_rows_come_in_bounded_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer, "_CHUNK_BYTES", 1000)
-    rows = [{"day_ms": number, "card_ticks": number} for number in range(5000)]
-    store = FakeStore({"days": rows})
-    chunks = list(answer._chunks("days", rows))  # noqa: SLF001 - what goes over the wire
+    rows = [{"hour": number, "is_counted": 0, "card_ticks": number} for number in range(5000)]
+    store = FakeStore({"hours": rows})
+    chunks = list(answer._chunks("hours", rows))  # noqa: SLF001 - what goes over the wire
     assert max(map(len, chunks)) < 1200
     with reporting(folder / "s", from_store(lambda: nullcontext(store))), RemoteReader(folder / "s") as reader:
-        assert reader.rows("days", BOUNDS) == rows
-        assert reader.rows("days", BOUNDS) == rows
+        assert reader.rows("hours", BOUNDS) == rows
+        assert reader.rows("hours", BOUNDS) == rows
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ def test_many_rows_come_in_bounded_parts(folder: Path, monkeypatch: pytest.Monke
         ("extent", {"hosts": ["\udc80"]}),
         ("extent", {"hosts": ["x"] * 10_001}),
         ("extent", {"hosts": ["x" * 1025]}),
-        ("days", {**BOUNDS, "since_ms": "0"}),
-        ("days", {**BOUNDS, "since_ms": True}),
-        ("days", {**BOUNDS, "since_ms": 1.5}),
-        ("days", {**BOUNDS, "until_ms": 2**63}),
+        ("hours", {**BOUNDS, "since_ms": "0"}),
+        ("hours", {**BOUNDS, "since_ms": True}),
+        ("hours", {**BOUNDS, "since_ms": 1.5}),
+        ("hours", {**BOUNDS, "until_ms": 2**63}),
         ("time_of_day", {**BOUNDS, "timezone": "UTC' OR 1"}),
         ("time_of_day", {**BOUNDS, "timezone": None}),
         (None, {}),
@@ -210,10 +210,10 @@ class Scripted:
         b'{"rows":{}}\n',
         b'{"rows":[1]}\n',
         b'{"rows":[{}]}\n',
-        b'{"rows":[{"day_ms":"1","card_ticks":1}]}\n',
-        b'{"rows":[{"day_ms":1e300,"card_ticks":1}]}\n',
-        b'{"rows":[{"day_ms":1,"card_ticks":NaN}]}\n',
-        b'{"rows":[{"day_ms":999999999999999999,"card_ticks":1}]}\n',
+        b'{"rows":[{"hour":"1","is_counted":0,"card_ticks":1}]}\n',
+        b'{"rows":[{"hour":1e300,"is_counted":0,"card_ticks":1}]}\n',
+        b'{"rows":[{"hour":1,"is_counted":0,"card_ticks":NaN}]}\n',
+        b'{"rows":[{"hour":1,"is_counted":2,"card_ticks":1}]}\n',
         b'{"rows":[],"more":true}\nx\n',
         b'{"error":5,"exit_code":"x"}\n',
     ],
@@ -224,7 +224,7 @@ def test_rows_of_a_wrong_kind_are_refused(folder: Path, said: bytes) -> None:
         pytest.raises(GuaError) as caught,
         RemoteReader(folder / "s") as reader,
     ):
-        reader.rows("days", BOUNDS)
+        reader.rows("hours", BOUNDS)
     assert "\n" not in str(caught.value)
 
 
@@ -444,8 +444,11 @@ class TestWithTheEngine:
             "until_ms": 4_102_444_800_000,
             "hosts": [],
             "timezone": "UTC",
+            "stored": 0,
         }
         with wiring.open_writer(f"chdb://{home / 'store'}") as store:
+            every = [row["hour"] for row in store.rows("hours", {one: parameters[one] for one in BOUNDS})]
+            parameters = {**parameters, "ticked": every, "part": every}
             for name, view in VIEWS.items():
                 rows = list(store.rows(name, {one: parameters[one] for one in sorted(view.parameters)}))
                 assert rows or name in {"fleet", "claims"}, "only where something is wrong with a host"

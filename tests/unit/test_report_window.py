@@ -91,8 +91,10 @@ def test_every_view_is_asked_for_the_same_window_and_hosts() -> None:
     by_view = {view: parameters for view, parameters in asked.asked if view != "identities"}
     assert by_view.pop("extent") == {"hosts": []}
     assert by_view.pop("rules") == {}
-    assert by_view.pop("time_of_day") == {**bounds, "timezone": "Asia/Tokyo"}
-    assert set(by_view) == {"overview", "days", "fleet", "claims"}
+    read = {**bounds, "ticked": [row["hour"] for row in asked.views["hours"]], "stored": 1}
+    assert by_view.pop("time_of_day") == {**read, "timezone": "Asia/Tokyo"}
+    assert by_view.pop("overview") == read
+    assert set(by_view) == {"hours", "fleet", "claims"}
     assert all(parameters == bounds for parameters in by_view.values())
 
 
@@ -111,7 +113,7 @@ def test_the_days_of_an_identity_add_up() -> None:
 
 def test_order_of_rows_does_not_change_the_report() -> None:
     turned = lab()
-    for view in ("extent", "rules", "headline", "unknown", "cards", "time_of_day", "days"):
+    for view in ("extent", "rules", "headline", "unknown", "cards", "time_of_day", "hours"):
         turned.views[view].reverse()
     for rows in turned.views["identities"].values():
         rows.reverse()
