@@ -1,4 +1,5 @@
 -- One row is one host whose cards were observed for longer than time went by: two agents, or two hosts of one name.
+-- Landing tables of whole seconds cut the times of ticks: what is less than a second is no second agent.
 CREATE OR REPLACE VIEW gua_report.overlaps $ON_CLUSTER
 $DEFINER
 AS
@@ -13,7 +14,7 @@ FROM
         observed_ms AS card_observed_ms,
         elapsed_ms AS card_elapsed_ms
     FROM gua_report.overview(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
-    WHERE NOT is_total AND card_observed_ms > card_elapsed_ms
+    WHERE NOT is_total AND card_observed_ms >= card_elapsed_ms + 1000
 )
 GROUP BY host
 ORDER BY host

@@ -98,6 +98,7 @@ def assert_same_but_for_seconds(found: dict[str, Any], expected: dict[str, Any])
     a_second_a_card = len(expected["cards"]) / 3600
     assert found["headline"] == expected["headline"]
     assert found["identities"] == expected["identities"]
+    assert found["overlaps"] == expected["overlaps"] == []
     assert found["coverage"]["gaps"] == expected["coverage"]["gaps"]
     assert found["coverage"]["observed_gpu_hours"] == expected["coverage"]["observed_gpu_hours"]
     for name in ("expected_gpu_hours", "unobserved_gpu_hours"):

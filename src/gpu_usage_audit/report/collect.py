@@ -148,10 +148,13 @@ def _card_order(card: Card) -> tuple[str, bool, int, bool, str]:
 
 
 def _overlaps(cards: Iterable[Row]) -> tuple[Overlap, ...]:
-    """Return the hosts with a card that was observed for longer than time went by."""
+    """Return the hosts with a card that was observed for longer than time went by, by a second or more.
+
+    Landing tables of whole seconds cut the times of ticks, so a tick may reach less than a second into another.
+    """
     hosts: dict[str, tuple[int, int]] = {}
     for row in cards:
-        if row["observed_ms"] > row["elapsed_ms"]:
+        if row["observed_ms"] >= row["elapsed_ms"] + 1000:
             observed_ms, elapsed_ms = hosts.get(row["host"], (0, 0))
             hosts[row["host"]] = (max(observed_ms, row["observed_ms"]), max(elapsed_ms, row["elapsed_ms"]))
     return tuple(
