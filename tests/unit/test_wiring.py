@@ -180,7 +180,9 @@ class TestAgentTick:
         self, home: Path, tmp_path: Path
     ) -> None:
         (tmp_path / "file").write_text("")
-        with pytest.raises(UnavailableError, match=r"the tick is kept in .*spool\.db and goes with the next"):
+        with pytest.raises(
+            UnavailableError, match=r"what was not delivered is kept in .*spool\.db and goes with the next"
+        ):
             deliver_agent_tick(sampler(1), store=f"chdb://{tmp_path}/file/store", endpoint=None, home=home)
         with Spool(home / "spool.db", destinations=(STORE,)) as spool:
             assert spool.depth(STORE) == 1
@@ -199,7 +201,7 @@ class TestAgentTick:
         assert marks == [Mark(ts_ms=tick(1).ts_ms, monotonic_ms=1, boot_id="boot")]
 
     def test_to_a_server_that_is_down_says_so_and_can_be_tried_again(self, home: Path) -> None:
-        with pytest.raises(TransientError, match=r"cannot reach .*\(the tick is kept"):
+        with pytest.raises(TransientError, match=r"cannot reach .*\(what was not delivered is kept"):
             deliver_agent_tick(sampler(1), store="clickhouse://127.0.0.1:1", endpoint=None, home=home)
 
     def test_a_home_that_cannot_be_made_is_one_line(self, tmp_path: Path) -> None:
