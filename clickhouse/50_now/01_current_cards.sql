@@ -1,6 +1,6 @@
 -- One row is one card as its newest tick found it. Only the UTC days around that tick are read, and in them only the
--- cards whose newest tick lies there. A card that went silent is unobserved, whatever it was before. Ticks of a time more
--- than a day ahead of the server's (a point of the year 2106) are left out, else the card would stand still until then.
+-- cards whose newest tick lies there. A card that went silent is unobserved, whatever it was before. Ticks of a day
+-- after tomorrow (a point of the year 2106) are left out, else the card would stand still until then.
 CREATE OR REPLACE VIEW gua.current_cards $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
@@ -96,7 +96,6 @@ FROM
                     gpu
             )
         )
-        AND ts < now64(3, 'UTC') + toIntervalDay(1)
     GROUP BY
         host,
         gpu

@@ -115,7 +115,6 @@ FROM
                     gpu
             )
         )
-        AND ts < now64(3, 'UTC') + toIntervalDay(1)
         AND ifNull(type != 'ignored', true)
     GROUP BY
         host,

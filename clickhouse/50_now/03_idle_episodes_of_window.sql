@@ -30,25 +30,23 @@ FROM
         groupArray(toUnixTimestamp64Milli(ts)) AS unsorted_ends_ms,
         arraySort(unsorted_ends_ms) AS ends_ms,
         arraySort((one, by) -> by, groupArray(duration_ms), unsorted_ends_ms) AS durations_ms,
-        arraySort((one, by) -> by, groupArray(toInt64(ifNull(memory_bytes, -1))), unsorted_ends_ms) AS memories,
+        arraySort((one, by) -> by, groupArray(ifNull(toInt64(memory_bytes), toInt64(-1))), unsorted_ends_ms) AS memories,
         arraySort(
             (one, by) -> by,
             groupArray(toUInt8(indexOf(['active', 'idle'], state))),
             unsorted_ends_ms
         ) AS codes,
         arraySplit(
-            (tick, tick_end, span, code, before_end, before_span, before_code) -> code = 1
-                OR before_code = 1
+            (tick, tick_end, span, code, before_end, before_span) -> code = 1
                 OR tick_end - span - before_end > 2 * greatest(span, before_span),
             arrayZip(ends_ms, durations_ms, codes, memories),
             ends_ms,
             durations_ms,
             codes,
             arrayPushFront(arrayPopBack(ends_ms), ends_ms[1]),
-            arrayPushFront(arrayPopBack(durations_ms), durations_ms[1]),
-            arrayPushFront(arrayPopBack(codes), 0)
+            arrayPushFront(arrayPopBack(durations_ms), durations_ms[1])
         ) AS runs,
-        -- Runs lead from one active tick or gap to the next; in them lie idle ticks, unknown ones, or one active.
+        -- A run begins with an active tick or after a gap, and only its first tick may be active.
         arrayFilter(
             run -> notEmpty(run),
             arrayMap(run -> arrayFilter(tick -> tick.3 = 2, run), runs)

@@ -1,5 +1,6 @@
 -- One row is one idle episode: idle ticks of one process in a row. A filter on host and gpu spares reading the others; none
--- on time can, since an episode is known only with all its ticks: for a window ask gua_report.idle_episodes.
+-- on time can, since an episode is known only with all its ticks: for a window ask gua_report.idle_episodes. From 1970-01-03
+-- to 2100: a day beyond what a Date can hold makes an older engine skip every partition.
 CREATE OR REPLACE VIEW gua.idle_episodes $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host the card is in',
@@ -17,5 +18,5 @@ CREATE OR REPLACE VIEW gua.idle_episodes $ON_CLUSTER
 $DEFINER
 AS
 SELECT *
-FROM gua_report.idle_episodes(since_ms = 0, until_ms = 9999999999999, hosts = [])
+FROM gua_report.idle_episodes(since_ms = 172800000, until_ms = 4102444800000, hosts = []) AS episodes
 COMMENT 'Times in which a process was on a card and did nothing. Filter on host: a filter on time alone reads every tick there is'

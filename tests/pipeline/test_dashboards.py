@@ -280,3 +280,13 @@ def test_a_simulated_and_ended_history_raises_nothing_and_is_not_called_idle(
     server, _, _ = seeded
     rows = Reader(server).rows("SELECT DISTINCT state FROM gua.current_cards WHERE source = 'simulator'")
     assert rows == [{"state": "unobserved"}]
+
+
+def test_the_reader_may_read_every_plain_view(seeded: tuple[ClickHouseServer, Gua, Seen]) -> None:
+    reader = Reader(seeded[0])
+    views = reader.rows("SELECT name FROM system.tables WHERE database = 'gua' AND engine = 'View'")
+    assert "current_cards" in {view["name"] for view in views}
+    for view in views:
+        columns = reader.rows(f"SELECT name FROM system.columns WHERE database = 'gua' AND table = '{view['name']}'")  # noqa: S608 - a view's name
+        for row in reader.rows(f"SELECT * FROM gua.{view['name']} LIMIT 10"):  # noqa: S608 - as above
+            assert [*row] == [column["name"] for column in columns], view
