@@ -76,7 +76,7 @@ SELECT
     count() AS card_ticks,
     sum(card_states.duration_ms) AS duration_ms,
     sum(card_states.gpu_time_ms) AS gpu_time_ms
-FROM gua.card_states${LOCAL}
+FROM gua.card_states${LOCAL} AS card_states
 WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua.changed_hours)
 GROUP BY
     host,

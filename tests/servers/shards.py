@@ -16,6 +16,8 @@ from gpu_usage_audit.store import statements
 from servers.clickhouse import ClickHouseServer
 
 CLUSTER = "lab"
+# Raw points are kept, whatever their time.
+UNREPLICATED = statements.cluster_tokens(CLUSTER, raw_days=None, replication=statements.Replication.NONE)
 SECRET = "both shards know it"  # noqa: S105 - of two servers on the loopback interface that live for one test
 
 
@@ -43,10 +45,8 @@ class Shards:
         for server in self.servers:
             server.kill()
 
-    def apply_schema(self, tokens: Mapping[str, str] | None = None) -> None:
-        """Apply every statement to each server, and note the version once. Raw points are kept, whatever their time."""
-        replication = statements.Replication.NONE
-        tokens = tokens or statements.cluster_tokens(CLUSTER, raw_days=None, replication=replication)
+    def apply_schema(self, tokens: Mapping[str, str] = UNREPLICATED) -> None:
+        """Apply every statement to each server, and note the version once."""
         loaded = statements.load(tokens)
         for server in self.servers:
             for statement in loaded:
