@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 INSTALL = 'pip install "gpu-usage-audit[local]"'
 _CODE = re.compile(r"Code: (\d+)|error code (\d+)", re.IGNORECASE)
-_OBJECT = re.compile(r"(?:identifier|[Tt]able) [`'\"]?(gua(?:_report)?\.\w+)")
+_OBJECT = re.compile(r"(?:identifier|[Tt]able(?: function)?) [`'\"]?(gua(?:_report)?\.\w+)")
 _LEAST_VERSION = (25, 8)
 _NOISE = re.compile(
     r"Received ClickHouse exception, code: \d+, server response: |Code: \d+\. DB::Exception: |"
     r" \([A-Z_]+\)(?= |\Z)| \(version [^)]*\)| \(for url [^)]*\)"
 )
-_UNKNOWN_OBJECT = {60, 81}
+_UNKNOWN_TABLE = 60
+_UNKNOWN_OBJECT = {_UNKNOWN_TABLE, 81}
 _REFUSED = {192, 193, 194, 516}
 _READ_ONLY_USER = 164
 _NO_RIGHT = {_READ_ONLY_USER, 497}
@@ -132,6 +133,8 @@ def _told(dsn: EmbeddedDsn | ServerDsn, error: Exception) -> UnavailableError:
     text = " ".join(str(error).split())
     found = _CODE.search(text)
     code = int(found.group(1) or found.group(2)) if found else 0
+    if "Unknown table function gua_report." in text:  # how a parameterised view is missed
+        code = _UNKNOWN_TABLE
     if code in _BUSY:
         return TransientError(_busy(dsn, code, text))
     if code:

@@ -48,5 +48,12 @@ def reader_grants(user: str = READER) -> list[str]:
 
 
 def lacking(rights: list[str], granted: Callable[[str], bool]) -> list[str]:
-    """Return the rights of which not all are granted; ``granted`` asks the server for one of them."""
-    return [right for right in rights if not granted(right)]
+    """Return what is not granted of the rights, each with all of its kinds; ``granted`` asks the server for one."""
+    missing: list[str] = []
+    for right in rights:
+        if granted(right):
+            continue
+        kinds, _, where = right.rpartition(" ON ")
+        each = [f"{kind} ON {where}" for kind in kinds.split(", ")]
+        missing += [one for one in each if not granted(one)]
+    return missing

@@ -201,6 +201,12 @@ class Schema:
         if self._embedded:
             return
         lacking = grants.lacking(grants.owner_rights(cluster=form.cluster is not None), self._granted)
+        if lacking and self._read_only():
+            msg = (
+                f"{self._dsn}: the user is read-only, by its profile: use the schema's owner, whose rights "
+                "gua schema grants prints"
+            )
+            raise UnavailableError(msg)
         if lacking:
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             msg = (
@@ -208,6 +214,9 @@ class Schema:
                 "or have an administrator grant what gua schema grants prints"
             )
             raise UnavailableError(msg)
+
+    def _read_only(self) -> bool:
+        return bool(int(self._select("SELECT getSetting('readonly') AS read_only", None)[0]["read_only"]))
 
     def _granted(self, right: str) -> bool:
         try:

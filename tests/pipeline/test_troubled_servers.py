@@ -1,0 +1,159 @@
+"""Servers that are not as they should be: one line that tells what to do, exit code 3, and right numbers afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpu_usage_audit.core.errors import UnavailableError
+from gpu_usage_audit.store.connection import check_version
+from gpu_usage_audit.store.dsn import ServerDsn
+from servers.clickhouse import ClickHouseServer
+from servers.collector import Collector
+from servers.gua import Gua, differences
+
+DEMO = ("demo", "--seed", "7", "--ticks", "60", "--gpus", "4")
+NO_ROOM = """
+<storage_configuration><disks><default>
+    <keep_free_space_bytes>1000000000000000</keep_free_space_bytes>
+</default></disks></storage_configuration>
+"""
+
+
+def refusal(gua: Gua, *arguments: str) -> str:
+    """Return the line on standard error, which must be the only one."""
+    done = gua.run(*arguments)
+    assert done.returncode == 3, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(("gua: clickhouse://", "gua: the disk of clickhouse://"))
+    assert len(line) < 500
+    return line
+
+
+@pytest.fixture
+def expected(gua: Gua, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """Return the report of the same ticks from the embedded store."""
+    embedded = f"chdb://{tmp_path_factory.mktemp('embedded') / 'store'}"
+    gua.must(*DEMO, "--store", embedded)
+    return gua.report(embedded)
+
+
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "America/St_Johns"])
+@pytest.mark.usefixtures("_built")
+def test_a_server_in_another_time_zone_tells_the_same_numbers(
+    gua: Gua, tmp_path: Path, expected: dict[str, object], zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    server = ClickHouseServer(tmp_path / "elsewhere")
+    collector = Collector(tmp_path / "collector", server)
+    server.start()
+    collector.start()
+    try:
+        assert server.query("SELECT timezone()") == zone
+        gua.must("schema", "apply", "--store", server.dsn())
+        gua.must(*DEMO, "--endpoint", collector.endpoint)
+        collector.wait_until_delivered()
+
+        for user in ("gua_reader", "gua_owner"):
+            assert not [*differences(gua.report(server.dsn(user)), expected)]
+            # The hours that were counted by then tell the same.
+            gua.must("rollup", "--store", server.dsn())
+        gua.must("schema", "check", "--store", server.dsn())
+    finally:
+        collector.kill()
+        server.kill()
+
+
+def test_a_server_without_room_says_so_and_has_lost_nothing_once_it_has_room(
+    gua: Gua, clickhouse: ClickHouseServer, collector: Collector, expected: dict[str, object]
+) -> None:
+    gua.must("schema", "apply", "--store", clickhouse.dsn())
+    clickhouse.stop()
+    clickhouse.configure(NO_ROOM)
+    clickhouse.start()
+    line = refusal(gua, *DEMO, "--store", clickhouse.dsn())
+    assert "the disk of" in line
+    assert "free some space" in line
+    assert "free some space" in refusal(gua, "schema", "apply", "--store", clickhouse.dsn())
+    gua.must(*DEMO, "--endpoint", collector.endpoint)
+    assert clickhouse.query("SELECT count() FROM gua.card_ticks") == "0"
+
+    clickhouse.stop()
+    clickhouse.configure()
+    clickhouse.start()
+    collector.wait_until_delivered()
+
+    assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), expected)]
+
+
+@pytest.mark.parametrize("lost", ["gua.card_states", "gua.cards", "gua_report.overview", "gua.card_ticks"])
+def test_half_a_schema_is_named(gua: Gua, clickhouse: ClickHouseServer, lost: str) -> None:
+    gua.must("schema", "apply", "--store", clickhouse.dsn())
+    gua.must(*DEMO, "--store", clickhouse.dsn())
+    clickhouse.query(f"DROP TABLE {lost}")
+    line = refusal(gua, "report", "--store", clickhouse.dsn("gua_reader"))
+    assert f"lacks {lost}: run gua schema apply" in line
+    done = gua.run("schema", "check", "--store", clickhouse.dsn())
+    assert done.returncode == 3
+    assert f"{lost} is missing (" in done.stdout
+    gua.must("schema", "apply", "--store", clickhouse.dsn())
+    gua.must("schema", "check", "--store", clickhouse.dsn())
+
+
+def test_what_somebody_changed_is_named_and_repaired(gua: Gua, clickhouse: ClickHouseServer) -> None:
+    gua.must("schema", "apply", "--store", clickhouse.dsn())
+    for sql in (
+        "ALTER TABLE gua.card_ticks DROP COLUMN power_mw",
+        "ALTER TABLE gua.process_ticks MODIFY TTL toDate(ts) + INTERVAL 5 DAY",
+        "ALTER TABLE gua.sum_to_card_seen MODIFY QUERY SELECT '' AS host, '' AS gpu FROM gua.otel_metrics_sum",
+        "CREATE OR REPLACE VIEW gua.cards AS SELECT 1 AS host",
+        "CREATE VIEW gua.mine AS SELECT 1",
+    ):
+        clickhouse.query(sql)
+    done = gua.run("schema", "check", "--store", clickhouse.dsn())
+    assert done.returncode == 3
+    told = done.stdout.splitlines()
+    assert "gua.card_ticks lacks the column power_mw SimpleAggregateFunction(anyLast, Nullable(UInt32))" in told
+    assert "gua.process_ticks keeps rows by TTL toDate(ts) + toIntervalDay(5), not none" in told
+    assert "gua.sum_to_card_seen has another query" in told
+    assert "gua.cards has another query" in told
+    assert "gua.cards does not run with the rights of its definer" in told
+    assert "note: gua.mine is not gua's (View)" in told
+    gua.must("schema", "apply", "--store", clickhouse.dsn())
+    assert "note: gua.mine" in gua.must("schema", "check", "--store", clickhouse.dsn())
+
+
+def test_a_read_only_owner_is_told_so_before_anything_is_changed(gua: Gua, clickhouse: ClickHouseServer) -> None:
+    users = clickhouse.folder / "users.d" / "gua.xml"
+    owner, rest = users.read_text().split("</gua_owner>")
+    users.write_text(owner.replace("<profile>default<", "<profile>gua_reader<") + "</gua_owner>" + rest)
+    clickhouse.stop()
+    clickhouse.start()
+    assert "the user is read-only" in refusal(gua, "schema", "apply", "--store", clickhouse.dsn())
+    assert clickhouse.query("SELECT count() FROM system.databases WHERE name LIKE 'gua%'") == "0"
+
+
+def test_a_user_who_lacks_a_right_is_told_which_before_anything_is_changed(
+    gua: Gua, clickhouse: ClickHouseServer
+) -> None:
+    users = clickhouse.folder / "users.d" / "gua.xml"
+    users.write_text(users.read_text().replace("ALTER TABLE, ", ""))
+    clickhouse.stop()
+    clickhouse.start()
+    line = refusal(gua, "schema", "apply", "--store", clickhouse.dsn())
+    assert "it lacks ALTER TABLE ON gua.* and 1 more" in line
+    assert "gua schema grants" in line
+    assert clickhouse.query("SELECT count() FROM system.databases WHERE name LIKE 'gua%'") == "0"
+
+
+@pytest.mark.parametrize("version", ["23.8.16.40", "24.12.1.1", "25.7.9.9"])
+def test_a_server_that_is_too_old_is_told_so(version: str) -> None:
+    dsn = ServerDsn(host="db.example", port=8123, secure=False, user="u", password="")
+    with pytest.raises(UnavailableError, match=rf"runs ClickHouse {version}, gua needs 25\.8 or newer"):
+        check_version(dsn, version)
+
+
+@pytest.mark.parametrize("version", ["25.8.1.1", "25.10.2.2", "26.7.3.1", "26.9.2.1"])
+def test_a_server_that_is_new_enough_is_taken(version: str) -> None:
+    check_version(ServerDsn(host="db.example", port=8123, secure=False, user="u", password=""), version)
