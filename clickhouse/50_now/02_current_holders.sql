@@ -32,47 +32,51 @@ SELECT
     process.gpu AS gpu,
     card.gpu_index AS gpu_index,
     card.name AS name,
-    process.last.1 AS ts,
+    process.ts AS ts,
     card.age_ms AS age_ms,
     card.stale AS stale,
     card.state AS card_state,
     process.pid AS pid,
     process.created AS created,
-    process.last.2 AS owner,
-    process.last.3 AS program,
-    process.last.4 AS type,
-    process.last.5 AS container_id,
-    process.last.6 AS pod_uid,
-    process.last.7 AS slurm_job_id,
-    process.last.8 AS systemd_unit,
-    process.last.9 AS memory_bytes,
-    process.last.10 AS utilization,
-    if(card.stale, 'unobserved', process.last.11) AS state,
-    if(state = 'idle', fromUnixTimestamp64Milli(process.since_ms, 'UTC'), NULL) AS idle_since,
-    if(state = 'idle', process.idle_duration_ms, NULL) AS idle_ms
+    process.owner AS owner,
+    process.program AS program,
+    process.type AS type,
+    process.container_id AS container_id,
+    process.pod_uid AS pod_uid,
+    process.slurm_job_id AS slurm_job_id,
+    process.systemd_unit AS systemd_unit,
+    process.memory_bytes AS memory_bytes,
+    process.utilization AS utilization,
+    if(card.stale, 'unobserved', process.state) AS state,
+    if(state = 'idle', fromUnixTimestamp64Milli(idle.since_ms, 'UTC'), NULL) AS idle_since,
+    if(state = 'idle', idle.idle_duration_ms, NULL) AS idle_ms
 FROM
+(
+    SELECT *
+    FROM gua.process_states
+    WHERE (host, gpu, ts) GLOBAL IN
+        (
+            SELECT
+                host,
+                gpu,
+                max(last_seen)
+            FROM gua.card_seen
+            GROUP BY
+                host,
+                gpu
+        )
+        AND ifNull(type != 'ignored', true)
+) AS process
+INNER JOIN gua.current_cards AS card
+    ON card.host = process.host AND card.gpu = process.gpu AND card.ts = process.ts
+LEFT JOIN
 (
     SELECT
         host,
         gpu,
         pid,
         created,
-        argMax(
-            (
-                ts,
-                owner,
-                program,
-                type,
-                container_id,
-                pod_uid,
-                slurm_job_id,
-                systemd_unit,
-                memory_bytes,
-                utilization,
-                state
-            ),
-            ts
-        ) AS last,
+        -- Arrays of numbers, each sorted by time, as in current_cards.
         groupArray(toUnixTimestamp64Milli(ts)) AS unsorted_ends_ms,
         arrayReverseSort(unsorted_ends_ms) AS ends_ms,
         arrayReverseSort((one, by) -> by, groupArray(duration_ms), unsorted_ends_ms) AS durations_ms,
@@ -115,14 +119,11 @@ FROM
                     gpu
             )
         )
-        AND ifNull(type != 'ignored', true)
     GROUP BY
         host,
         gpu,
         pid,
         created
-) AS process
-INNER JOIN gua.current_cards AS card
-    ON card.host = process.host AND card.gpu = process.gpu
-WHERE process.last.1 = card.ts
+) AS idle
+    ON idle.host = process.host AND idle.gpu = process.gpu AND idle.pid = process.pid AND idle.created = process.created
 COMMENT 'Every process on a card as of the card''s newest tick'
