@@ -45,5 +45,5 @@ SELECT
     fromUnixTimestamp64Nano(toInt64(point.time_unix_nano), 'UTC') AS TimeUnix,
     point.as_double + point.as_int AS Value,
     point.flags AS Flags
-FROM gua.otlp_requests
+FROM gua.otlp_requests AS request
 COMMENT 'Gauge points of spooled requests into their landing table'

@@ -47,5 +47,5 @@ SELECT
     point.flags AS Flags,
     metric.sum.aggregation_temporality AS AggregationTemporality,
     metric.sum.is_monotonic AS IsMonotonic
-FROM gua.otlp_requests
+FROM gua.otlp_requests AS request
 COMMENT 'Sum points of spooled requests into their landing table'

@@ -138,5 +138,5 @@ FROM
             )
         )
     )
-)
+) AS judged
 COMMENT 'Every card tick with its state'

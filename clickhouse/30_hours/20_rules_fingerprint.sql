@@ -21,5 +21,5 @@ FROM
         value
     FROM gua.rules
     ORDER BY key
-)
+) AS sorted
 COMMENT 'Which rules are in force, as one number'

@@ -76,5 +76,5 @@ ${IDENTITY_TICKS}
         owner,
         program,
         each.state
-)
+) AS every
 COMMENT 'Hours of each owner and program on each card'

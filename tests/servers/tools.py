@@ -9,6 +9,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
@@ -19,6 +20,7 @@ TOOLS = ROOT / ".tools"
 MANIFEST = ROOT / "otel-collector" / "builder.yaml"
 COMPOSE_CHECK = ROOT / "tests" / "tools" / "compose_check"
 CLICKHOUSE_VERSION = "26.7.3-stable.1"
+OLDEST_ENGINE = "3.7.2"  # of chdb: ClickHouse 25.8 (LTS)
 _NPM_PLATFORMS = {"x86_64": "x64", "aarch64": "arm64"}
 
 
@@ -42,6 +44,13 @@ def compose_checker() -> Path:
     sources = b"".join((COMPOSE_CHECK / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
     folder = TOOLS / "compose_check" / hashlib.sha256(sources).hexdigest()[:16]
     return _made_once(folder, "compose-check", _build_compose_checker)
+
+
+def oldest_engine() -> Path:
+    """Return the Python of an environment that holds chdb of the oldest ClickHouse that is supported; made once."""
+    home = TOOLS / "chdb" / OLDEST_ENGINE
+    # Python finds its packages by the path that it is started as.
+    return _made_once(home, "python", lambda scratch: _install_oldest_engine(scratch, home)).readlink()
 
 
 def _made_once(folder: Path, name: str, make: Callable[[Path], Path]) -> Path:
@@ -86,6 +95,22 @@ def _build_compose_checker(scratch: Path) -> Path:
     program = scratch / "compose-check"
     _run([_program("go"), "build", "-o", str(program), "."], COMPOSE_CHECK, environment)
     return program
+
+
+def _install_oldest_engine(scratch: Path, home: Path) -> Path:
+    uv = TOOLS / "uv" / "bin" / "uv"
+    environment = home.parent / f"{OLDEST_ENGINE}-environment"
+    _run(
+        [str(uv), "venv", "--quiet", "--clear", "--python", sys.executable, str(environment)], scratch, dict(os.environ)
+    )
+    python = environment / "bin" / "python"
+    _run(
+        [str(uv), "pip", "install", "--quiet", "--python", str(python), f"chdb=={OLDEST_ENGINE}"],
+        scratch,
+        dict(os.environ),
+    )
+    (scratch / "python").symlink_to(python)
+    return scratch / "python"
 
 
 def _fetch_library(scratch: Path) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpu_usage_audit.report.hours import choose_hours, tick_hours
 from gpu_usage_audit.store.database import Store
+from sql.older import OldestEngine
 
 TABLES = (
     "card_ticks",
@@ -42,15 +43,16 @@ Row = Mapping[str, Any]
 class Engine:
     """One engine with the shipped schema; ``writer`` may do everything, ``reader`` is who reports read as."""
 
-    def __init__(self, name: str, writer: Store, reader: Store) -> None:
+    def __init__(self, name: str, writer: Store | OldestEngine, reader: Store | OldestEngine) -> None:
         self.name = name
         self.writer = writer
         self.reader = reader
-        self._client = writer._client  # noqa: SLF001 - the tests look below the store's own interface
+        # The tests look below the store's own interface.
+        self._client = writer if isinstance(writer, OldestEngine) else writer._client  # noqa: SLF001
 
     def clear(self) -> None:
         """Empty every table that holds data; the embedded engine keeps nothing in the landing tables."""
-        for table in TABLES if self.name == "embedded" else (*TABLES, *LANDING):
+        for table in (*TABLES, *LANDING) if self.name == "served" else TABLES:
             self.command(f"TRUNCATE TABLE gua.{table}")
 
     def command(self, sql: str) -> None:
