@@ -122,15 +122,15 @@ def test_how_long_rows_are_kept_is_set_and_stays_set(gua: Gua, clickhouse: Click
     noted = "SELECT value FROM gua.settings FINAL WHERE key = 'keep_ticks_days'"
     assert "kept: raw points 3d, ticks forever, hours forever" in gua.must("schema", "apply", *store)
     assert clickhouse.query(noted) == ""
-    said = gua.must("schema", "apply", *store, "--keep-raw", "7d", "--keep-ticks", "90d")
-    assert "kept: raw points 7d, ticks 90d, hours forever" in said
-    assert "kept: raw points 7d, ticks 90d, hours forever" in gua.must("schema", "apply", *store)
+    said = gua.must("schema", "apply", *store, "--keep-raw", "7d", "--keep-ticks", "90d", "--keep-hours", "104w")
+    assert "kept: raw points 7d, ticks 90d, hours 728d" in said
+    assert "kept: raw points 7d, ticks 90d, hours 728d" in gua.must("schema", "apply", *store)
     assert clickhouse.query(noted) == "90"
     gua.must("schema", "check", *store)
-    for table, days in {"card_ticks": 90, "process_ticks": 90, "otel_metrics_sum": 7}.items():
+    for table, days in {"card_ticks": 90, "process_ticks": 90, "host_hours": 728, "otel_metrics_sum": 7}.items():
         engine = clickhouse.query(f"SHOW CREATE TABLE gua.{table}")
         assert f"toIntervalDay({days})" in engine, (table, engine)
-    assert "ticks forever" in gua.must("schema", "apply", *store, "--keep-ticks", "forever")
+    assert "ticks forever" in gua.must("schema", "apply", *store, "--keep-ticks", "forever", "--keep-hours", "forever")
     assert clickhouse.query(noted) == ""
     gua.must("schema", "check", *store)
 
