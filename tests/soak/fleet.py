@@ -19,7 +19,7 @@ from servers.collector import CONFIG, Collector
 from servers.gua import Gua
 from servers.process import poll
 from soak.network import Network
-from soak.witness import recorded, waiting, watch
+from soak.witness import recorded, recorded_count, waiting, watch
 
 PROCESSES = 6
 UNAVAILABLE = 3
@@ -44,6 +44,9 @@ class Host:
     def recorded(self) -> list[bytes]:
         """Return the request of every tick that its agents ever recorded."""
         return self._past + recorded(self.spool)
+
+    def recorded_count(self) -> int:
+        return len(self._past) + recorded_count(self.spool)
 
     def forget(self) -> None:
         """Take away its state directory, as a container without a volume does; not while it runs."""
@@ -96,7 +99,7 @@ class Host:
         poll(asked, f"{self.name} to {what}:\n{self.agent.tail()}", seconds=180)
 
     def wait_for_ticks(self, count: int) -> None:
-        self.wait(lambda: len(self.recorded()) >= count, f"record {count} ticks")
+        self.wait(lambda: self.recorded_count() >= count, f"record {count} ticks")
 
     def wait_until_sent(self) -> None:
         """Wait until it has been told once that all it recorded is safe."""
@@ -147,7 +150,7 @@ class Fleet:
 
     def wait_for_ticks(self, more: int) -> None:
         """Wait until each agent has recorded so many ticks more."""
-        counts = [len(host.recorded()) for host in self.hosts]
+        counts = [host.recorded_count() for host in self.hosts]
         for host, count in zip(self.hosts, counts, strict=True):
             host.wait_for_ticks(count + more)
 
@@ -164,7 +167,7 @@ class Fleet:
             if host.agent.process is not None:
                 host.stop()
         for host in self.hosts:
-            count = len(host.recorded())
+            count = host.recorded_count()
             host.start("10m")
             host.wait_for_ticks(count + 1)
         for host in self.hosts:

@@ -26,7 +26,8 @@ def watch(spool: Path) -> None:
 def recorded(spool: Path) -> list[bytes]:
     """Return the request of each tick that was ever committed, oldest first; fails if the copies are not all there."""
     assert [file.name for file in spool.parent.glob("*corrupt*")] == []
-    with closing(sqlite3.connect(spool)) as database:
+    with closing(sqlite3.connect(spool, isolation_level=None, timeout=30)) as database:
+        database.execute("BEGIN")  # both answers are of one moment, beside an agent that goes on
         copies = database.execute("SELECT id, blob FROM recorded ORDER BY id").fetchall()
         given = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'ticks'").fetchone()
     # Ids are given once, so that a copy for each of them is a copy of every tick.
@@ -34,7 +35,16 @@ def recorded(spool: Path) -> list[bytes]:
     return [decompress(blob) for _, blob in copies]
 
 
+def recorded_count(spool: Path) -> int:
+    """Return how many ticks were ever committed."""
+    return _count(spool, "recorded")
+
+
 def waiting(spool: Path) -> int:
     """Return how many ticks are not delivered yet."""
-    with closing(sqlite3.connect(f"{spool.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as database:
-        return int(database.execute("SELECT count(*) FROM ticks").fetchone()[0])
+    return _count(spool, "ticks")
+
+
+def _count(spool: Path, table: str) -> int:
+    with closing(sqlite3.connect(spool, timeout=30)) as database:
+        return int(database.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - our own names
