@@ -190,18 +190,26 @@ def test_who_may_not_apply_is_told_before_anything_is_changed(gua: Gua, served: 
 
 def test_grants_that_are_printed_are_those_that_are_deployed(gua: Gua) -> None:
     xml = (DEPLOYED / "users.xml").read_text("utf-8")
-    xml = re.sub(r"<!--.*?-->", "", xml, flags=re.DOTALL)
     sql = (DEPLOYED / "roles.sql").read_text("utf-8")
+    one_server = re.sub(r"<!--.*?-->", "", xml, flags=re.DOTALL)
     printed = gua.must("schema", "grants", "--store", "clickhouse://owner@db.example:8123")
-    grants = {"gua_owner": owner_grants(), "gua_writer": writer_grants(), "gua_reader": reader_grants()}
-    for user, lines in grants.items():
-        section = xml.partition(f"<{user}>\n            <password")[2].partition(f"</{user}>")[0]
-        in_xml = re.findall(r"<query>(.*)</query>", section)
-        assert in_xml == [re.sub(rf" (TO|FROM) {user}$", "", line) for line in lines]
+    on_cluster = gua.must("schema", "grants", "--store", "clickhouse://owner@db.example:8123", "--cluster", "lab")
+    for user, grants in {"gua_owner": owner_grants, "gua_writer": writer_grants, "gua_reader": reader_grants}.items():
+        lines = grants()
+        assert granted(one_server, user) == lines
         assert [
-            line for line in re.findall(r"^((?:GRANT|REVOKE) .*);$", sql, re.MULTILINE) if line.endswith(user)
+            each for each in re.findall(r"^((?:GRANT|REVOKE) .*);$", sql, re.MULTILINE) if each.endswith(user)
         ] == lines
         assert all(f"{line};\n" in printed for line in lines)
+        assert sorted(granted(xml, user)) == sorted(grants(cluster=True))
+        assert all(f"{line};\n" in on_cluster for line in grants(cluster=True))
+
+
+def granted(xml: str, user: str) -> list[str]:
+    """Return what the XML grants to a user, as statements."""
+    section = xml.partition(f"<{user}>\n            <password")[2].partition(f"</{user}>")[0]
+    found = re.findall(r"<query>(.*)</query>", section)
+    return [f"{each} {'FROM' if each.startswith('REVOKE') else 'TO'} {user}" for each in found]
 
 
 def test_the_sql_for_users_is_understood_by_the_engine(served: ClickHouseServer) -> None:

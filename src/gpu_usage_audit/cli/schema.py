@@ -115,8 +115,8 @@ def grants(*, store: StoreOption = None, cluster: ClusterOption = None, replicat
     on_cluster = form.cluster is not None
     for title, lines in (
         ("the schema's owner: gua schema apply, gua rollup", owner_grants(cluster=on_cluster)),
-        ("the Collector: adds points, reads nothing", writer_grants()),
-        ("gua report, BI and dashboards", reader_grants()),
+        ("the Collector: adds points, reads nothing", writer_grants(cluster=on_cluster)),
+        ("gua report, BI and dashboards", reader_grants(cluster=on_cluster)),
     ):
         typer.echo(f"-- {title}")
         for line in lines:

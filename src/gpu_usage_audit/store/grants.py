@@ -33,18 +33,23 @@ def owner_grants(user: str = OWNER, *, cluster: bool = False) -> list[str]:
     return [f"GRANT {right} TO {user}" for right in owner_rights(cluster=cluster)]
 
 
-def writer_grants(user: str = WRITER) -> list[str]:
+def writer_grants(user: str = WRITER, *, cluster: bool = False) -> list[str]:
     """Return the statements that let ``user`` add points, and read nothing."""
-    return [f"GRANT INSERT ON {table} TO {user}" for table in LANDING]
+    return [f"GRANT INSERT ON {table} TO {user}" for table in _landing(cluster=cluster)]
 
 
-def reader_grants(user: str = READER) -> list[str]:
+def reader_grants(user: str = READER, *, cluster: bool = False) -> list[str]:
     """Return the statements that let ``user`` read all but raw points, which may be other producers' too."""
     return [
         f"GRANT SELECT, SHOW TABLES, SHOW COLUMNS ON gua.* TO {user}",
         f"GRANT SELECT ON gua_report.* TO {user}",
-        *(f"REVOKE SELECT ON {table} FROM {user}" for table in LANDING),  # noqa: S608 - names of ours
+        *(f"REVOKE SELECT ON {table} FROM {user}" for table in _landing(cluster=cluster)),  # noqa: S608 - names of ours
     ]
+
+
+def _landing(*, cluster: bool) -> list[str]:
+    # Another server of the cluster inserts and reads as the same user there.
+    return [*LANDING, *(f"{table}_local" for table in LANDING if cluster)]
 
 
 def lacking(rights: list[str], granted: Callable[[str], bool]) -> list[str]:

@@ -71,19 +71,13 @@ class Schema:
         wanted += landing_database.attached(wanted, found)
         ran = self._run(self._dropped(wanted, found))
         ran += self._run(upgrade.steps(map(Definition, wanted), found, self._formatted))
-        self._note_retention(retention, wanted)
-        for since, after in upgrade.AFTER_UPGRADE.items():
-            if version < since:
-                ran += self._run([Template(sql).substitute(form.tokens(retention)) for sql in after])
-        # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed.
-        with translated(self._dsn):
-            self._client.command(
-                _NOTE_VERSION,
-                parameters={
-                    "version": statements.SCHEMA_VERSION,
-                    "digest": _digest(form),
-                },
-            )
+        try:
+            ran += self._finish(form, retention, wanted, version)
+        except QueryError as error:
+            if form.cluster is None or not error.unknown_object:
+                raise
+            msg = f"{self._dsn}: apply the schema to every server of the cluster {form.cluster}, then here again"
+            raise UnavailableError(msg) from None
         return Applied(statements=ran, from_version=version, retention=retention)
 
     def attach(self, database: str, progress: Callable[[str], None]) -> landing_database.Attached:
@@ -240,6 +234,23 @@ class Schema:
             with translated(self._dsn):
                 self._client.command(sql)
         return planned
+
+    def _finish(self, form: Form, retention: Retention, wanted: list[Statement], version: int) -> list[str]:
+        """Fill what the new objects need of the old ones, note what is there now, and return the statements."""
+        self._note_retention(retention, wanted)
+        ran = [
+            Template(sql).substitute(form.tokens(retention))
+            for since, after in upgrade.AFTER_UPGRADE.items()
+            if version < since
+            for sql in after
+        ]
+        self._run(ran)
+        # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed.
+        with translated(self._dsn):
+            self._client.command(
+                _NOTE_VERSION, parameters={"version": statements.SCHEMA_VERSION, "digest": _digest(form)}
+            )
+        return ran
 
     def _note_retention(self, retention: Retention, wanted: list[Statement]) -> None:
         """Let SQL read how long ticks are kept; no row means forever."""
