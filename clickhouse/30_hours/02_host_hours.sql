@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
     host LowCardinality(String) COMMENT 'Host the cards are in',
     hour DateTime('UTC') COMMENT 'Start of the hour; a tick belongs to the hour of its end less 1 ms' CODEC(Delta, ZSTD(1)),
     marks UInt64 COMMENT 'The count of gua.hour_marks that was seen before the ticks were read' CODEC(ZSTD(1)),
-    fingerprint UInt64 COMMENT 'The rules that states were judged by (gua.rules_fingerprint)' CODEC(ZSTD(1)),
+    fingerprint UInt64 COMMENT 'The rules that states were judged by (gua_report.rules_fingerprint)' CODEC(ZSTD(1)),
     written DateTime64(3, 'UTC') COMMENT 'When the row was made; the newest counts' CODEC(Delta, ZSTD(1)),
     first_ms Int64 COMMENT 'Start of the first tick, as Unix time [ms]' CODEC(Delta, ZSTD(1)),
     cards_key UInt64 COMMENT 'Hash of the names of the cards, in order' CODEC(ZSTD(1)),

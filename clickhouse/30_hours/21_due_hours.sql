@@ -1,6 +1,6 @@
 -- One row is one host and hour that is over, and whose ticks or rules changed since it was counted; the newest first, as many
 -- as are counted at a time. What arrived within the last moments waits: its ticks may not all be visible yet.
-CREATE OR REPLACE VIEW gua.due_hours $ON_CLUSTER
+CREATE OR REPLACE VIEW gua_report.due_hours $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host',
     hour DateTime('UTC') COMMENT 'Start of the hour',
@@ -9,7 +9,7 @@ CREATE OR REPLACE VIEW gua.due_hours $ON_CLUSTER
 $DEFINER
 AS
 WITH
-    (SELECT (fingerprint, ticks_from) FROM gua.rules_fingerprint) AS rules,
+    (SELECT (fingerprint, ticks_from) FROM gua_report.rules_fingerprint) AS rules,
     changed AS
     (
         -- By hours first: of a large fleet only those in which anything changed are looked at host by host.

@@ -1,11 +1,11 @@
 -- One row is one row of gua.host_hours as it should be written: the due hours, made from their ticks.
-CREATE OR REPLACE VIEW gua.counted_hours $ON_CLUSTER
+CREATE OR REPLACE VIEW gua_report.counted_hours $ON_CLUSTER
 $DEFINER
 AS
 WITH
     -- Asked for once, before any tick is read: what arrives from then on leaves the hour due.
-    (SELECT groupArray((host, hour, marks)) FROM gua.due_hours) AS due,
-    (SELECT fingerprint FROM gua.rules_fingerprint) AS rules,
+    (SELECT groupArray((host, hour, marks)) FROM gua_report.due_hours) AS due,
+    (SELECT fingerprint FROM gua_report.rules_fingerprint) AS rules,
     due_rows AS
     (
         SELECT one.1 AS host, one.2 AS hour, one.3 AS marks

@@ -1,11 +1,11 @@
 -- One row is one UTC hour in which, on any host, something changed since it was counted. Views read its ticks instead.
-CREATE OR REPLACE VIEW gua.changed_hours $ON_CLUSTER
+CREATE OR REPLACE VIEW gua_report.changed_hours $ON_CLUSTER
 (
     hour DateTime('UTC') COMMENT 'Start of the hour'
 )
 $DEFINER
 AS
-WITH (SELECT (fingerprint, ticks_from) FROM gua.rules_fingerprint) AS rules
+WITH (SELECT (fingerprint, ticks_from) FROM gua_report.rules_fingerprint) AS rules
 SELECT hour
 FROM
 (

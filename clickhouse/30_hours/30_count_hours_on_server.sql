@@ -3,5 +3,5 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS gua.count_hours $ON_CLUSTER
 REFRESH EVERY 1 MINUTE APPEND TO gua.host_hours${LOCAL} $DEFINER
 AS
 SELECT *
-FROM gua.counted_hours AS counted
+FROM gua_report.counted_hours AS counted
 COMMENT 'Counts due hours'

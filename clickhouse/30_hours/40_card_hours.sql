@@ -63,7 +63,7 @@ FROM
         cards.active_gpu_time_ms AS active_gpu_time_ms,
         cards.idle_held_gpu_time_ms AS idle_held_gpu_time_ms,
         cards.truly_idle_gpu_time_ms AS truly_idle_gpu_time_ms
-    WHERE hour NOT IN (SELECT hour FROM gua.changed_hours)
+    WHERE hour NOT IN (SELECT hour FROM gua_report.changed_hours)
 )
 ARRAY JOIN states AS one
 UNION ALL
@@ -77,7 +77,7 @@ SELECT
     sum(card_states.duration_ms) AS duration_ms,
     sum(card_states.gpu_time_ms) AS gpu_time_ms
 FROM gua.card_states${LOCAL} AS card_states
-WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua.changed_hours)
+WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua_report.changed_hours)
 GROUP BY
     host,
     gpu,

@@ -24,14 +24,14 @@ WITH
             1. AS inside_part,
             ${STATE_CODE} AS state_code
         FROM gua.card_states${LOCAL}
-        WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua.changed_hours)
+        WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua_report.changed_hours)
             AND duration_ms > 0
     ),
     processes AS
     (
         SELECT *
         FROM gua.process_ticks${LOCAL} FINAL
-        WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua.changed_hours)
+        WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua_report.changed_hours)
             AND gpu_time_ms IS NOT NULL
     )
 SELECT *
@@ -54,7 +54,7 @@ FROM
         identities.state AS identity_state,
         identities.gpu_time_ms AS identity_gpu_time_ms,
         identities.duration_ms AS identity_duration_ms
-    WHERE hour NOT IN (SELECT hour FROM gua.changed_hours)
+    WHERE hour NOT IN (SELECT hour FROM gua_report.changed_hours)
     UNION ALL
     SELECT
         host,

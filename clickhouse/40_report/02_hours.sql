@@ -1,11 +1,12 @@
 -- One row is one UTC hour of which something may lie in the window, as a number since 1970: whether its counted rows may be
 -- used for all hosts asked for, as nothing changed since and it lies wholly inside, and how many card ticks it has, about.
--- The others are read from their ticks. An hour whose ticks are gone stays as it was counted.
+-- The others are read from their ticks. An hour whose ticks are gone stays as it was counted, with all of a tick that began
+-- before the window.
 CREATE OR REPLACE VIEW gua_report.hours $ON_CLUSTER
 $DEFINER
 AS
 WITH
-    (SELECT (fingerprint, ticks_from) FROM gua.rules_fingerprint) AS rules,
+    (SELECT (fingerprint, ticks_from) FROM gua_report.rules_fingerprint) AS rules,
     (SELECT toInt64(max(longest_ms)) FROM gua.card_seen) AS longest_ms,
     every AS
     (
@@ -26,8 +27,10 @@ WITH
         SELECT
             intDiv(toUnixTimestamp(hour), 3600) AS number,
             toBool(
-                (sum(arrived) = sum(counted) AND max(others) = 0 OR hour < rules.2)
-                AND min(first_ms) >= {since_ms:Int64}
+                (
+                    sum(arrived) = sum(counted) AND max(others) = 0 AND min(first_ms) >= {since_ms:Int64}
+                    OR hour < rules.2 AND toInt64(number) * 3600000 >= {since_ms:Int64}
+                )
                 AND (toInt64(number) + 1) * 3600000 <= {until_ms:Int64}
             ) AS is_counted,
             sum(ticks) AS counted_ticks

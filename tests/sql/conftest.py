@@ -49,7 +49,7 @@ def count_hours_only_when_told(process: ClickHouseServer) -> None:
     (due,) = [
         one
         for one in statements.load({**statements.SERVER_TOKENS, "SETTLE_SECONDS": "0"})
-        if one.creates == ("gua", "due_hours")
+        if one.creates == ("gua_report", "due_hours")
     ]
     process.query(due.sql)
 

@@ -70,7 +70,7 @@ def test_a_view_admits_what_the_catalogue_sends_there_and_nothing_else() -> None
 
 def test_every_view_over_the_landing_tables_filters_alike() -> None:
     for name, sql in ADMITTED.items():
-        if "_requests_" in name:
+        if "FROM gua.otel_metrics_" not in sql:  # it reads what another one admitted
             continue
         assert f"ScopeName = '{metrics.SCOPE}'" in sql, name
         if name.endswith("_to_refused_points"):

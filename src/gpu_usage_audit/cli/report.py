@@ -93,6 +93,14 @@ def command(
             metavar="ZONE", envvar="GUA_TIMEZONE", help="Zone of the hours of the day, and of times without an offset."
         ),
     ] = "UTC",
+    from_ticks: Annotated[
+        bool,
+        typer.Option(
+            "--from-ticks",
+            envvar="GUA_FROM_TICKS",
+            help="Count everything anew from the ticks, nothing from counted hours: the same numbers, later.",
+        ),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", envvar="GUA_JSON", help='One JSON object, schema "gua.report/1".')
     ] = False,
@@ -119,6 +127,7 @@ def command(
             where=tuple(where or ()),
             by=tuple(by or ()),
             timezone=timezone,
+            from_ticks=from_ticks,
             width=width,
             as_json=as_json,
         )
@@ -176,6 +185,7 @@ def render_report(
     where: Sequence[str] = (),
     by: Sequence[str] = (),
     timezone: str = "UTC",
+    from_ticks: bool = False,
     width: int | None = None,
     as_json: bool = False,
     now_ms: int | None = None,
@@ -196,6 +206,7 @@ def render_report(
             where=tuple(where),
             by=tuple(by),
             timezone=timezone,
+            from_ticks=from_ticks,
             now_ms=time.time_ns() // 1_000_000 if now_ms is None else now_ms,
         ),
     )

@@ -12,7 +12,10 @@ from gpu_usage_audit.cli.options import StoreOption
 
 def command(
     *,
-    anew: Annotated[bool, typer.Option("--all", help="Count every hour again that still has its ticks.")] = False,
+    anew: Annotated[
+        bool,
+        typer.Option("--all", envvar="GUA_ROLLUP_ALL", help="Count every hour again that still has its ticks."),
+    ] = False,
     store: StoreOption = None,
 ) -> None:
     """Count the hours that changed since they were counted. Reports are the same without, only slower.

@@ -27,8 +27,22 @@ Json = dict[str, object]
 
 
 def render_json(report: Report) -> str:
-    """Return the report as JSON text: hours, shares and ratios as numbers, times RFC 3339 in UTC, unknown ``null``."""
-    return json.dumps(to_json(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """Return the report as JSON text: hours, shares and ratios as numbers, times RFC 3339 in UTC, unknown ``null``.
+
+    A line for each key, and for each row of a section: ``indent`` would take the encoder that is written in Python,
+    which makes the report of a large fleet wait for its text (``bench/bench_names.py``).
+    """
+    return "{\n" + ",\n".join(f"  {_text(key)}: {_value(value)}" for key, value in to_json(report).items()) + "\n}\n"
+
+
+def _value(value: object) -> str:
+    if not isinstance(value, list) or not any(isinstance(row, dict) for row in value):
+        return _text(value)
+    return "[\n" + ",\n".join(f"    {_text(row)}" for row in value) + "\n  ]"
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def to_json(report: Report) -> Json:

@@ -17,8 +17,8 @@ GROUP BY
     host,
     hour
 """
-_DUE: Final = "SELECT host, hour, marks FROM gua.due_hours"
-_COUNT: Final = "INSERT INTO gua.host_hours${LOCAL} SELECT * FROM gua.counted_hours"
+_DUE: Final = "SELECT host, hour, marks FROM gua_report.due_hours"
+_COUNT: Final = "INSERT INTO gua.host_hours${LOCAL} SELECT * FROM gua_report.counted_hours"
 
 Rows = Sequence[Mapping[str, Any]]
 

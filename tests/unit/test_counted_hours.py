@@ -1,0 +1,176 @@
+"""A report from counted hours is that from the ticks, to the last digit, whatever happened to the ticks meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_usage_audit.core.compression import compress
+from gpu_usage_audit.core.ports import SpooledTick
+from gpu_usage_audit.core.tick import Origin, Source, Tick
+from gpu_usage_audit.otlp.encode import encode
+from gpu_usage_audit.report.collect import collect
+from gpu_usage_audit.report.hours import choose_hours
+from gpu_usage_audit.report.json_ import to_json
+from gpu_usage_audit.report.window import ReportRequest
+from gpu_usage_audit.sim.host import END_MS, Scenario, simulate
+from gpu_usage_audit.store.database import Store, open_store
+
+pytestmark = pytest.mark.engine
+
+HOUR_MS = 3_600_000
+INTERVAL_MS = 120_000
+WINDOWS = {
+    "everything": {"since": "3d", "until": "2h"},
+    "edges in the middle of ticks": {"since": "2026-03-26T07:13:07.501", "until": "2026-03-27T02:59:59.999"},
+    "whole hours": {"since": "2026-03-26T08:00:00", "until": "2026-03-27T08:00:00"},
+    "less than an hour": {"since": "2026-03-26T08:10:00", "until": "2026-03-26T08:30:00"},
+    "a zone three quarters off": {"since": "2d", "timezone": "Asia/Kathmandu"},
+    "one host": {"since": "2d", "hosts": ("node-1",)},
+}
+
+
+def ticks_of(host: str, seed: int) -> list[SpooledTick]:
+    origin = Origin(host=host, source=Source.SIMULATOR, interval_ms=INTERVAL_MS)
+    scenario = Scenario(seed=seed, gpus=4, interval_ms=INTERVAL_MS, ticks=2 * 24 * 30)
+    return [spooled(tick) for tick in simulate(scenario, end_ms=END_MS, origin=origin)]
+
+
+def spooled(tick: Tick) -> SpooledTick:
+    raw = encode(tick)
+    return SpooledTick(id=tick.ts_ms, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw))
+
+
+def report(store: Store, *, from_ticks: bool = False, **request: object) -> str:
+    asked = ReportRequest(now_ms=END_MS, from_ticks=from_ticks, **request)  # type: ignore[arg-type] # as above
+    return json.dumps(to_json(collect(store, asked)))
+
+
+def command(store: Store, sql: str) -> None:
+    store._client.command(sql)  # noqa: SLF001 - what happens to a store below its own interface
+
+
+def uncounted(store: Store) -> int:
+    bounds = {"since_ms": 0, "until_ms": END_MS + HOUR_MS, "hosts": []}
+    return sum(not hour.is_counted for hour in choose_hours(store, bounds))
+
+
+@pytest.fixture(scope="module")
+def hosts() -> dict[str, list[SpooledTick]]:
+    return {"node-1": ticks_of("node-1", 1), "node-2": ticks_of("node-2", 2)}
+
+
+@pytest.fixture
+def store(hosts: dict[str, list[SpooledTick]], tmp_path: Path) -> Iterator[Store]:
+    """Return a store with the ticks of two hosts, counted."""
+    with open_store(f"chdb://{tmp_path / 'store'}") as opened:
+        for ticks in hosts.values():
+            assert opened.land(ticks) == []
+        assert uncounted(opened) > 40
+        assert opened.count_hours() > 80
+        assert uncounted(opened) == 0
+        yield opened
+
+
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS.keys())
+def test_the_same_report_with_and_without(store: Store, window: dict[str, object]) -> None:
+    from_ticks = report(store, from_ticks=True, **window)
+    assert report(store, **window) == from_ticks
+    # The counted rows did it: with nothing but them the middle of the window is still there.
+    command(store, "TRUNCATE TABLE gua.process_ticks")
+    if window != WINDOWS["less than an hour"]:
+        assert report(store, from_ticks=True, **window) != from_ticks
+        identities = json.loads(report(store, **window))["identities"]
+        assert any(one["kind"] == "listed" for one in identities)
+
+
+def test_ticks_that_are_landed_again_change_nothing(store: Store, hosts: dict[str, list[SpooledTick]]) -> None:
+    before = report(store)
+    store.land(hosts["node-1"][100:200])
+    assert uncounted(store) > 0
+    assert report(store) == before
+    store.count_hours()
+    assert uncounted(store) == 0
+    assert report(store) == before
+
+
+def test_late_ticks_are_in_the_report_at_once_and_counted_later(
+    hosts: dict[str, list[SpooledTick]], tmp_path: Path
+) -> None:
+    late = hosts["node-1"][700:760]
+    with open_store(f"chdb://{tmp_path / 'late'}") as store:
+        store.land([tick for tick in hosts["node-1"] if tick not in late])
+        store.count_hours()
+        without = report(store)
+        store.land(late)
+        at_once = report(store)
+        assert at_once != without
+        assert at_once == report(store, from_ticks=True)
+        assert 1 <= store.count_hours() <= 4
+        assert report(store) == at_once
+
+
+def test_other_rules_judge_counted_hours_too(store: Store) -> None:
+    before = report(store)
+    store.insert_rows("settings", ["key", "value"], [["active_utilization", 0.6]])
+    after = report(store)
+    assert after != before
+    assert after == report(store, from_ticks=True)
+    assert uncounted(store) > 40
+    store.count_hours()
+    assert uncounted(store) == 0
+    assert report(store) == after
+
+
+def test_an_owner_who_becomes_known_later_is_the_only_one(store: Store) -> None:
+    row = "'node-1', gpu, ts, 77, toDateTime64(0, 3), 30000, 1000"
+    columns = "(host, gpu, ts, pid, created, duration_ms, gpu_time_ms"
+    some = "FROM gua.card_ticks FINAL WHERE host = 'node-1' AND utilization > 5000 LIMIT 50"
+    command(store, f"INSERT INTO gua.process_ticks {columns}) SELECT {row} {some}")
+    store.count_hours()
+    command(store, f"INSERT INTO gua.process_ticks {columns}, owner, program) SELECT {row}, 'ada', 'late' {some}")
+    store.count_hours()
+    assert uncounted(store) == 0
+    counted = report(store)
+    assert counted == report(store, from_ticks=True)
+    identities = json.loads(counted)["identities"]
+    assert [one["owner"] for one in identities if one["program"] == "late"] == ["ada"]
+    assert not [one for one in identities if one["kind"] == "listed" and one["owner"] is None]
+
+
+def test_hours_outlive_their_ticks(store: Store) -> None:
+    window = {"since": "2026-03-26T12:00:00", "until": "2026-03-27T06:00:00"}
+    before = report(store, **window)
+    store.insert_rows("settings", ["key", "value"], [["keep_ticks_days", 30], ["active_utilization", 0.9]])
+    command(store, "TRUNCATE TABLE gua.card_ticks")
+    command(store, "TRUNCATE TABLE gua.process_ticks")
+    assert store.count_hours(anew=True) == 0
+    kept, whole = (json.loads(text) for text in (report(store, **window), before))
+    for state, time in kept["headline"]["states"].items():
+        # A tick that began before the window is not cut any more.
+        assert time["gpu_hours"] == pytest.approx(whole["headline"]["states"][state]["gpu_hours"], abs=10 * 2 / 60)
+    # The tick of each card that ends after the window began before its end.
+    assert kept["headline"]["card_ticks"] == whole["headline"]["card_ticks"] - len(whole["cards"])
+    assert len(kept["identities"]) == len(whole["identities"])
+
+
+def test_all_hours_may_be_counted_anew(store: Store) -> None:
+    before = report(store)
+    assert store.count_hours() == 0
+    assert store.count_hours(anew=True) > 80
+    assert report(store) == before
+
+
+def test_views_of_hours_are_the_same_before_and_after_they_were_counted(store: Store) -> None:
+    def hours(view: str, columns: str) -> list[dict[str, object]]:
+        found = store.select(f"SELECT * FROM gua.{view} ORDER BY {columns}", {})  # noqa: S608 - this test's own
+        return [dict(row) for row in found]
+
+    cards, identities = "host, gpu, hour, state, reason", "host, gpu, hour, owner, program, state"
+    counted = hours("card_hours", cards), hours("identity_hours", identities)
+    command(store, "TRUNCATE TABLE gua.host_hours")
+    assert (hours("card_hours", cards), hours("identity_hours", identities)) == counted
+    assert min(map(len, counted)) > 100
