@@ -18,12 +18,12 @@ from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
 from servers.gua import Gua, differences
 from servers.process import poll
-from servers.shards import Shards
+from servers.shards import UNREPLICATED, Shards
 from servers.tap import send, split, tapped
 
 # Some of each shard.
 HOSTS = ["node-1", "node-2", "node-3", "node-5"]
-DEMO = ("--ticks", "80", "--interval", "10m", "--gpus", "2")
+DEMO = ("--ticks", "60", "--interval", "10m", "--gpus", "2")
 SETTINGS = {"active_utilization": 0.6, "held_memory_bytes": 2e10}
 
 
@@ -32,7 +32,8 @@ def shards(_built: None, tmp_path: Path) -> Iterator[Shards]:
     both = Shards(tmp_path)
     try:
         both.start()
-        both.apply_schema()
+        # Hours may be counted at once.
+        both.apply_schema({**UNREPLICATED, "SETTLE_SECONDS": "0"})
         yield both
     finally:
         both.kill()
@@ -49,25 +50,24 @@ def collector(shards: Shards, tmp_path: Path) -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def requests(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
-    """Return the OTLP requests of every host, all mixed."""
+    """Return the ticks of every host as OTLP requests, all mixed."""
     gua = Gua(tmp_path_factory.mktemp("senders"))
     made: list[bytes] = []
     for seed, host in enumerate(HOSTS):
         with tapped() as (endpoint, bodies):
             gua.must("demo", "--seed", str(seed), *DEMO, "--endpoint", endpoint)
-        made += [of_host(body, host) for body in bodies]
+        made += [tick for body in bodies for tick in of_host(body, host)]
     random.Random(7).shuffle(made)  # noqa: S311 - a fixed order, not a secret
     return made
 
 
-def of_host(body: bytes, host: str) -> bytes:
-    """Return the request as another host would have sent it; the simulator names its cards alike on all."""
-    request = ExportMetricsServiceRequest.FromString(body)
-    for resource in request.resource_metrics:
+def of_host(body: bytes, host: str) -> Iterator[bytes]:
+    """Yield each tick of a request as another host would have sent it; the simulator names its cards alike on all."""
+    for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
         for attribute in resource.resource.attributes:
             if attribute.key == "host.name":
                 attribute.value.string_value = host
-    return request.SerializeToString()
+        yield ExportMetricsServiceRequest(resource_metrics=[resource]).SerializeToString()
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +126,12 @@ def test_hosts_are_spread_over_the_shards_and_the_report_is_that_of_one_node(
     assert all(states[state]["card_ticks"] > 0 for state in ("active", "idle-held", "truly-idle")), states
     assert_same(gua, shards, one_node)
     assert_same(gua, shards, one_node, "--host", min(first), "--host", min(second))
+
+    # Each shard counts the hours of its own hosts.
+    for server, hosts in zip(shards.servers, (first, second), strict=True):
+        gua.must("rollup", "--store", server.dsn())
+        assert hosts_on(server, "host_hours") == hosts
+    assert_same(gua, shards, one_node)
 
     # A setting that is changed on one server holds for the hosts of both.
     with open_store(one_node) as store:
