@@ -18,6 +18,7 @@ from gpu_usage_audit.core.ports import Mark
 from gpu_usage_audit.core.tick import CardReading, Origin, Source, Tick
 from gpu_usage_audit.otlp.decode import decode
 from gpu_usage_audit.otlp.encode import encode
+from gpu_usage_audit.report.hours import choose_hours, tick_hours
 from gpu_usage_audit.spool.queue import Spool
 from gpu_usage_audit.store.database import open_store
 from servers.tap import tapped
@@ -39,7 +40,9 @@ def sampler(number: int) -> Callable[[Mark | None], tuple[Tick, Mark]]:
 
 def card_ticks(address: str) -> int:
     with open_store(address) as store:
-        rows = store.rows("headline", {"since_ms": 0, "until_ms": START_MS + 10**9, "hosts": []})
+        bounds = {"since_ms": 0, "until_ms": START_MS + 10**9, "hosts": []}
+        hours = choose_hours(store, bounds)
+        rows = store.rows("headline", {**bounds, "ticked": tick_hours(hours), "stored": 1})
     return sum(int(row["card_ticks"]) for row in rows)
 
 
