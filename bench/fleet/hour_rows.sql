@@ -1,0 +1,87 @@
+-- One row is one host in one hour: that of a host that was counted from ticks ($SOURCES hosts of $SOURCE_DAYS days), on another
+-- day, with the names of other cards, which it gives to them in another order, and of other users. So that no two rows have the
+-- same numbers, times are shorter by up to a second: sums of one row agree to about that.
+INSERT INTO gua.host_hours
+WITH
+    (
+        SELECT groupArray(each)
+        FROM
+        (
+            SELECT arraySort(groupArray(concat('GPU-', toString(reinterpretAsUUID(sipHash128('gpu', number)))))) AS each
+            FROM numbers(($FIRST_HOST + $HOSTS) * 8)
+            GROUP BY intDiv(number, 8) AS host_number
+            ORDER BY host_number
+        )
+    ) AS cards_of,
+    (
+        SELECT groupArray(concat('gpu-node-', leftPad(toString(number), 4, '0')))
+        FROM numbers($FIRST_HOST + $HOSTS)
+    ) AS hosts,
+    (SELECT groupArray(concat('user', leftPad(toString(number), 3, '0'))) FROM numbers(300)) AS users,
+    cityHash64('varied', host_number, source_hour, later_days) AS varied,
+    (one, by, place) -> toUInt64(if(one >= 1000, one - cityHash64(varied, by, place) % 1000, one)) AS shorter
+SELECT
+    hosts[host_number + 1] AS host,
+    source_hour + toIntervalSecond(later_days * 86400) AS hour,
+    source.marks AS marks,
+    source.fingerprint AS fingerprint,
+    now64(3, 'UTC') AS written,
+    source.first_ms + later_ms AS first_ms,
+    cityHash64(gpus) AS cards_key,
+    source.interval_ms AS interval_ms,
+    arrayMap(one -> one + later_ms, source.starts_ms) AS starts_ms,
+    arrayMap(one -> one + later_ms, source.ends_ms) AS ends_ms,
+    source.quarter_ticks AS quarter_ticks,
+    arrayMap((one, place) -> shorter(one, 'quarter', place), source.quarter_gpu_time_ms, range(16)) AS quarter_gpu_time_ms,
+    gpus AS `cards.gpu`,
+    source.`cards.interval_ms` AS `cards.interval_ms`,
+    arrayMap(each -> arrayMap(one -> one + later_ms, each), source.`cards.starts_ms`) AS `cards.starts_ms`,
+    arrayMap(each -> arrayMap(one -> one + later_ms, each), source.`cards.ends_ms`) AS `cards.ends_ms`,
+    arrayMap(place -> source.`cards.active_ticks`[place], places) AS `cards.active_ticks`,
+    arrayMap(place -> source.`cards.idle_held_ticks`[place], places) AS `cards.idle_held_ticks`,
+    arrayMap(place -> source.`cards.truly_idle_ticks`[place], places) AS `cards.truly_idle_ticks`,
+    arrayMap(place -> source.`cards.unknown_ticks`[place], places) AS `cards.unknown_ticks`,
+    arrayMap(place -> shorter(source.`cards.active_gpu_time_ms`[place], 'active', place), places) AS `cards.active_gpu_time_ms`,
+    arrayMap(place -> shorter(source.`cards.idle_held_gpu_time_ms`[place], 'idle_held', place), places) AS `cards.idle_held_gpu_time_ms`,
+    arrayMap(place -> shorter(source.`cards.truly_idle_gpu_time_ms`[place], 'truly_idle', place), places) AS `cards.truly_idle_gpu_time_ms`,
+    arrayMap(place -> shorter(source.`cards.unknown_gpu_time_ms`[place], 'unknown', place), places) AS `cards.unknown_gpu_time_ms`,
+    arrayMap(place -> shorter(source.`cards.active_ms`[place], 'active', place), places) AS `cards.active_ms`,
+    arrayMap(place -> shorter(source.`cards.idle_held_ms`[place], 'idle_held', place), places) AS `cards.idle_held_ms`,
+    arrayMap(place -> shorter(source.`cards.truly_idle_ms`[place], 'truly_idle', place), places) AS `cards.truly_idle_ms`,
+    arrayMap(place -> shorter(source.`cards.unknown_ms`[place], 'unknown', place), places) AS `cards.unknown_ms`,
+    arrayMap(gpu -> gpus[indexOf(places, indexOf(source.`cards.gpu`, gpu))], source.`unknowns.gpu`) AS `unknowns.gpu`,
+    source.`unknowns.reason` AS `unknowns.reason`,
+    source.`unknowns.ticks` AS `unknowns.ticks`,
+    source.`unknowns.gpu_time_ms` AS `unknowns.gpu_time_ms`,
+    source.`unknowns.duration_ms` AS `unknowns.duration_ms`,
+    arrayMap(gpu -> gpus[indexOf(places, indexOf(source.`cards.gpu`, gpu))], source.`identities.gpu`) AS `identities.gpu`,
+    arrayMap(owner -> users[1 + (toUInt32(substring(assumeNotNull(owner), 5)) + other_user) % 300], source.`identities.owner`) AS `identities.owner`,
+    source.`identities.program` AS `identities.program`,
+    source.`identities.state` AS `identities.state`,
+    arrayMap((one, place) -> shorter(one, 'identity', place), source.`identities.gpu_time_ms`, arrayEnumerate(source.`identities.gpu_time_ms`)) AS `identities.gpu_time_ms`,
+    arrayMap((one, place) -> shorter(one, 'duration', place), source.`identities.duration_ms`, arrayEnumerate(source.`identities.duration_ms`)) AS `identities.duration_ms`
+FROM
+(
+    SELECT
+        intDiv(number, $DAYS) + $FIRST_HOST AS host_number,
+        $FIRST_DAY + number % $DAYS AS day,
+        host_number % $SOURCES AS source_number,
+        $SOURCE_FIRST_DAY + cityHash64('day of', host_number, day) % $SOURCE_DAYS AS source_day,
+        toInt64(day) - toInt64(source_day) AS later_days,
+        later_days * 86400000 AS later_ms,
+        cityHash64('user of', host_number, intDiv(day, 7)) % 300 AS other_user,
+        cityHash64('cards of', host_number, day) % 8 AS turned,
+        cards_of[host_number + 1] AS gpus,
+        arrayMap(place -> toUInt8((place + turned) % 8 + 1), range(8)) AS places
+    FROM numbers($HOSTS * $DAYS)
+) AS wanted
+INNER JOIN
+(
+    SELECT
+        *,
+        hour AS source_hour,
+        toUInt64(substring(toString(host), 10)) AS from_number,
+        toUInt64(toUnixTimestamp(hour) / 86400) AS from_day
+    FROM gua.bench_hours
+) AS source
+    ON source.from_number = wanted.source_number AND source.from_day = wanted.source_day

@@ -1,0 +1,147 @@
+"""How long a report of a fleet takes: its queries one by one, and the whole command."""
+
+from __future__ import annotations
+
+import math
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from measures.child import Ran, ran
+from measures.figures import cpu_ms, middle, show, spread
+from measures.fleet_seed import Fleet
+from measures.fleet_server import FleetServer
+
+from gpu_usage_audit.core.durations import to_rfc3339
+from gpu_usage_audit.core.ports import Row
+from gpu_usage_audit.report.collect import collect
+from gpu_usage_audit.report.json_ import to_json
+from gpu_usage_audit.report.window import ReportRequest
+from gpu_usage_audit.store import open_store
+from gpu_usage_audit.store.database import Store
+from servers.gua import differences
+
+GUA = Path(sys.executable).with_name("gua")
+MEMORY_LIMIT_MB = 120.0
+
+
+class TimedReader:
+    """A store that notes how long each question takes, the reading of its answer included."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> Sequence[Row]:
+        begun = time.perf_counter()
+        try:
+            return self._store.rows(view, parameters)
+        finally:
+            self.seconds[view] += time.perf_counter() - begun
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """Seconds of all queries together, for each report that was made, and of each question's middle.
+
+    ``server_cpu_s`` is what the server's threads used for one report, which says something on a busy machine, too.
+    """
+
+    queries_s: list[float]
+    by_view: dict[str, float]
+    server_cpu_s: float
+
+
+def timed(server: FleetServer, request: ReportRequest, *, times: int) -> Timed:
+    """Make some reports as the reader does, after one that is not counted."""
+    every = []
+    with open_store(server.dsn("gua_reader")) as store:
+        for number in range(times + 1):
+            if number == 1:
+                before_ms = cpu_ms(server.pid)
+            reader = TimedReader(store)
+            collect(reader, request)
+            every.append(reader.seconds)
+        used_ms = cpu_ms(server.pid) - before_ms
+    del every[0]
+    return Timed(
+        queries_s=[sum(one.values()) for one in every],
+        by_view={view: middle([one[view] for one in every]) for view in every[0]},
+        server_cpu_s=used_ms / times / 1000,
+    )
+
+
+def show_report(server: FleetServer, request: ReportRequest, *, times: int, limit_s: float | None = None) -> float:
+    """Show what a report needs, and return the seconds of all its queries."""
+    found = timed(server, request, times=times)
+    seconds = middle(found.queries_s)
+    show("all queries of a report, warm", seconds, "s", limit_s, spread(found.queries_s))
+    show("CPU of the server for one", found.server_cpu_s, "s")
+    for view, one in sorted(found.by_view.items(), key=lambda pair: -pair[1]):
+        if one >= seconds / 50:
+            show(f"  {view}", one * 1000, "ms", note=f"{one / seconds:.0%}")
+    return seconds
+
+
+def show_command(server: FleetServer, request: ReportRequest, *, times: int) -> None:
+    """Show what the whole command needs."""
+    whole = [report_command(server, request) for _ in range(times)]
+    note = f"{middle([one.cpu_s for one in whole]):.2f} s CPU of its own, {spread([one.wall_s for one in whole])}"
+    show("gua report --json, the whole command", middle([one.wall_s for one in whole]), "s", note=note)
+    show("its peak memory", max(one.peak_mb for one in whole), "MB", MEMORY_LIMIT_MB)
+
+
+def report_command(server: FleetServer, request: ReportRequest, *options: str) -> Ran:
+    """Run ``gua report`` in a process of its own."""
+    window = ("--since", str(request.since), "--until", str(request.until))
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "report"
+        dsn = server.dsn("gua_reader")
+        return ran(GUA, "report", *(options or ("--json",)), "--store", dsn, *window, output=output)
+
+
+def show_equality(server: FleetServer, fleet: Fleet) -> None:
+    """Show that counted hours and ticks give the same report, and end the bench if they do not."""
+    request = asked(fleet)
+    with open_store(server.dsn("gua_reader")) as store:
+        reader = TimedReader(store)
+        from_hours = to_json(collect(reader, request))
+        hours_s = sum(reader.seconds.values())
+        waiting = sum(not row["is_counted"] for row in store.rows("hours", _bounds(fleet)))
+        reader = TimedReader(store)
+        from_ticks = to_json(collect(reader, replace(request, from_ticks=True)))
+    ticks_s = sum(reader.seconds.values())
+    unlike = list(differences(from_hours, from_ticks))
+    show("hours of the window not read as counted", waiting, note="of those that have ticks")
+    show("all queries of a report from ticks", ticks_s, "s", note=f"{ticks_s / hours_s:.0f} times as long")
+    show("numbers that differ between the two", len(unlike), note=f"of {_leaves(from_hours):,}")
+    if unlike:
+        sys.exit("\n".join(unlike[:20]))
+
+
+def exponent(measured: Mapping[Fleet, float]) -> float:
+    """Return b of the fit seconds = a x (cards x days)^b."""
+    points = [(math.log(fleet.cards * fleet.days), math.log(seconds)) for fleet, seconds in measured.items()]
+    mean_x = sum(x for x, _ in points) / len(points)
+    mean_y = sum(y for _, y in points) / len(points)
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
+
+
+def asked(fleet: Fleet, *, early_ms: int = 0, late_ms: int = 0) -> ReportRequest:
+    """Return the request of a fleet's whole time, and of so much more."""
+    until_ms = fleet.until_ms + late_ms
+    return ReportRequest(since=to_rfc3339(fleet.since_ms - early_ms), until=to_rfc3339(until_ms), now_ms=until_ms)
+
+
+def _bounds(fleet: Fleet) -> dict[str, object]:
+    return {"since_ms": fleet.since_ms, "until_ms": fleet.until_ms, "hosts": []}
+
+
+def _leaves(value: object) -> int:
+    if isinstance(value, dict):
+        return sum(_leaves(one) for one in value.values())
+    return sum(_leaves(one) for one in value) if isinstance(value, list) else 1

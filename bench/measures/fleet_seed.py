@@ -1,0 +1,106 @@
+"""Fills a server with a fleet that never was: ticks, or hours copied from hours that were counted from ticks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from measures.fleet_server import FleetServer
+
+CARDS_A_HOST = 8
+DAY_MS = 86_400_000
+TICKS_A_DAY, TICKS_AN_HOUR = 2_880, 120
+_ROWS_AT_ONCE = 1_000_000
+# Beyond so many hosts' days the copying of one statement wants more memory than the server may take.
+_COPIES_AT_ONCE = 9_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """So many cards for so many whole UTC days, up to the last midnight."""
+
+    cards: int
+    days: int
+
+    @property
+    def hosts(self) -> int:
+        return self.cards // CARDS_A_HOST
+
+    @property
+    def first_day(self) -> int:
+        """Days since 1970."""
+        return int(time.time()) // 86_400 - self.days
+
+    @property
+    def since_ms(self) -> int:
+        return self.first_day * DAY_MS
+
+    @property
+    def until_ms(self) -> int:
+        return self.since_ms + self.days * DAY_MS
+
+    def __str__(self) -> str:
+        return f"{self.cards:,} cards x {self.days} days"
+
+
+def seed_ticks(server: FleetServer, fleet: Fleet, *, processes: int = 0) -> float:
+    """Fill an empty server with ticks, ``processes`` on each card in use (else 1 to 4); return the seconds it took."""
+    begun = time.perf_counter()
+    _seed_inventory(server, fleet)
+    step = max(1, _ROWS_AT_ONCE // (CARDS_A_HOST * TICKS_A_DAY * max(1, processes // 4)))
+    for day in range(fleet.first_day, fleet.first_day + fleet.days):
+        for part in _parts(fleet, step):
+            _seed_day(server, {**part, "day": day, "processes": processes, "ticks": TICKS_A_DAY})
+    return time.perf_counter() - begun
+
+
+def seed_newest_hour(server: FleetServer, fleet: Fleet) -> None:
+    """Add the ticks of one more hour, which nobody has counted yet."""
+    day = fleet.first_day + fleet.days
+    for part in _parts(fleet, _ROWS_AT_ONCE // (CARDS_A_HOST * TICKS_AN_HOUR)):
+        _seed_day(server, {**part, "day": day, "processes": 0, "ticks": TICKS_AN_HOUR})
+
+
+def _seed_day(server: FleetServer, values: Mapping[str, int]) -> None:
+    server.run("card_ticks", **values)
+    server.run("process_ticks", **values)
+
+
+def _parts(fleet: Fleet, step: int) -> Iterator[dict[str, int]]:
+    """Yield the hosts of a fleet, so many at a time."""
+    for first in range(0, fleet.hosts, step):
+        yield {"first_host": first, "hosts": min(step, fleet.hosts - first)}
+
+
+def keep_hours(server: FleetServer) -> None:
+    """Keep the counted hours that later fleets are copied from."""
+    server.query("DROP TABLE IF EXISTS gua.bench_hours")
+    server.query("CREATE TABLE gua.bench_hours AS gua.host_hours ENGINE = MergeTree ORDER BY (host, hour)")
+    server.query("INSERT INTO gua.bench_hours SELECT * FROM gua.host_hours FINAL")
+
+
+def seed_hours(server: FleetServer, fleet: Fleet, source: Fleet) -> float:
+    """Fill an empty server with hours copied from those kept of ``source``; return the seconds it took."""
+    begun = time.perf_counter()
+    _seed_inventory(server, fleet)
+    for part in _parts(fleet, max(1, _COPIES_AT_ONCE // fleet.days)):
+        server.run(
+            "hour_rows",
+            **part,
+            days=fleet.days,
+            first_day=fleet.first_day,
+            sources=source.hosts,
+            source_days=source.days,
+            source_first_day=source.first_day,
+        )
+    server.run("hour_marks")
+    return time.perf_counter() - begun
+
+
+def _seed_inventory(server: FleetServer, fleet: Fleet) -> None:
+    whole = {"first_host": 0, "hosts": fleet.hosts}
+    bounds = {"since_ms": fleet.since_ms, "until_ms": fleet.until_ms}
+    server.run("card_info", **whole, until_ms=fleet.until_ms)
+    server.run("card_seen", **whole, **bounds)
+    server.run("agents", **whole, days=fleet.days, first_day=fleet.first_day)
