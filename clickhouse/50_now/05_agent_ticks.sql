@@ -1,7 +1,7 @@
 -- One row is what one agent said of itself in one tick. It comes straight from the landing tables: it reaches back as far
 -- as raw points are kept, and is empty where they are not (an embedded store). Readers have no right on those tables, so
 -- it reads them as its definer.
-CREATE OR REPLACE VIEW gua.agent_ticks $ON_CLUSTER
+CREATE OR REPLACE VIEW gua.agent_ticks${LOCAL} $ON_CLUSTER
 (
     host String COMMENT 'Host the agent is on',
     instance String COMMENT 'service.instance.id of the agent: one installation; empty if not told',
@@ -47,7 +47,7 @@ FROM
             TimeUnix,
             Value,
             Flags
-        FROM gua.otel_metrics_gauge
+        FROM gua.otel_metrics_gauge${LOCAL}
         WHERE MetricName IN (
             'gua.agent.tick.duration',
             'gua.agent.tick.lateness',
@@ -63,7 +63,7 @@ FROM
             TimeUnix,
             Value,
             Flags
-        FROM gua.otel_metrics_sum
+        FROM gua.otel_metrics_sum${LOCAL}
         WHERE MetricName IN ('gua.agent.dropped', 'gua.agent.errors')
     )
     WHERE ScopeName = 'gpu_usage_audit'
