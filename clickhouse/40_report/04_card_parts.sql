@@ -48,9 +48,23 @@ FROM
             max(interval_ms) AS part_interval_ms,
             arraySort(groupArrayArray(starts_ms)) AS every_start,
             arraySort(groupArrayArray(ends_ms)) AS every_end,
-            arrayFilter(i -> every_start[i + 1] - every_end[i] > part_interval_ms, range(1, length(every_start))) AS holes,
-            if(empty(every_start), [], arrayPushFront(arrayMap(i -> every_start[i + 1], holes), every_start[1])) AS part_starts_ms,
-            if(empty(every_start), [], arrayPushBack(arrayMap(i -> every_end[i], holes), every_end[-1])) AS part_ends_ms,
+            -- From one array beside the other: what a lambda takes from outside is copied for each element.
+            if(
+                empty(every_start),
+                [],
+                arrayPushFront(
+                    arrayFilter((start, end) -> start - end > part_interval_ms, arrayPopFront(every_start), arrayPopBack(every_end)),
+                    every_start[1]
+                )
+            ) AS part_starts_ms,
+            if(
+                empty(every_start),
+                [],
+                arrayPushBack(
+                    arrayFilter((end, start) -> start - end > part_interval_ms, arrayPopBack(every_end), arrayPopFront(every_start)),
+                    every_end[-1]
+                )
+            ) AS part_ends_ms,
             sumForEach(cards.active_ticks) AS every_active_ticks,
             sumForEach(cards.idle_held_ticks) AS every_idle_held_ticks,
             sumForEach(cards.truly_idle_ticks) AS every_truly_idle_ticks,
