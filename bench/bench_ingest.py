@@ -17,7 +17,7 @@ import urllib.request
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from statistics import linear_regression
+from statistics import fmean
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -28,14 +28,16 @@ from measures.senders import CARDS, INTERVAL_S, PROCESSES, Load, Sent, senders  
 from gpu_usage_audit.otlp.encode import encode  # noqa: E402 - likewise
 from gpu_usage_audit.sim.load import full_host  # noqa: E402 - likewise
 from servers.clickhouse import ClickHouseServer  # noqa: E402 - likewise
-from servers.collector import Collector  # noqa: E402 - likewise
+from servers.collector import CONFIG, Collector  # noqa: E402 - likewise
 from servers.gua import Gua  # noqa: E402 - likewise
 from soak.accounts import points_in  # noqa: E402 - likewise
+from soak.outage import changed_config  # noqa: E402 - likewise
 
-# What waits may grow by so much of what comes in: it goes up and down by a batch.
-GROWTH = 0.02
+# What waits goes up and down by a batch, and the last one waits to be filled: 5 s, by the shipped config.
+GROWTH_SECONDS = 1.0
+DRAINED_SECONDS = 8.0
 LATE_SECONDS = 1.0
-DRAIN_SECONDS = 300
+GIVE_UP_SECONDS = 300
 FINEST = 1.08
 WATCHER = """
 <clickhouse><users><watcher>
@@ -73,9 +75,13 @@ class Trial:
 
     @property
     def growth(self) -> float:
-        """Points a second by which what waits grows, over the last two thirds."""
-        last = self.samples[len(self.samples) // 3 :]
-        return linear_regression([sample.at for sample in last], [sample.waiting for sample in last]).slope
+        """By how many seconds' worth of points more waits in the last third of the time than in the one before."""
+        third = len(self.samples) // 3
+        before, last = (
+            fmean(sample.waiting for sample in samples)
+            for samples in (self.samples[third : 2 * third], self.samples[2 * third :])
+        )
+        return (last - before) / self.points_a_second
 
     @property
     def late_seconds(self) -> float:
@@ -87,19 +93,24 @@ class Trial:
 
     @property
     def holds(self) -> bool:
-        return not self.refused and self.late_seconds < LATE_SECONDS and self.growth < GROWTH * self.points_a_second
+        return (
+            not self.refused
+            and self.late_seconds < LATE_SECONDS
+            and self.growth < GROWTH_SECONDS
+            and self.drain_seconds < DRAINED_SECONDS
+        )
 
     def line(self) -> str:
         waiting = max(sample.waiting for sample in self.samples)
         return (
             f"{self.load.rate:8.1f} {self.points_a_second:11,.0f} {self.load.hosts:7,} {self.load.seconds:6.0f} s "
-            f"{waiting:11,.0f} {self.growth:10,.0f} {self.late_seconds:8.2f} s {self.refused:8} "
+            f"{waiting:11,.0f} {self.growth:8.2f} s {self.late_seconds:8.2f} s {self.refused:8} "
             f"{self.drain_seconds:6.1f} s  {'holds' if self.holds else 'too much'}"
         )
 
 
 HEAD = (
-    f"{'ticks/s':>8} {'points/s':>11} {'hosts':>7} {'for':>8} {'waiting max':>11} {'growth/s':>10} {'late':>10} "
+    f"{'ticks/s':>8} {'points/s':>11} {'hosts':>7} {'for':>8} {'waiting max':>11} {'growth':>10} {'late':>10} "
     f"{'refused':>8} {'drained':>8}"
 )
 
@@ -107,11 +118,13 @@ HEAD = (
 class Pipeline:
     """The two servers as they are shipped, and what can be seen of them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, batch: int | None) -> None:
         self.server = ClickHouseServer(folder / "clickhouse")
         (folder / "clickhouse" / "users.d" / "watcher.xml").write_text(WATCHER, encoding="utf-8")
         # The flush time of the shipped config; tests have a shorter one.
-        self.collector = Collector(folder / "collector", self.server, {"COLLECTOR_FLUSH": "5s"})
+        shipped = {"COLLECTOR_FLUSH": "5s"}
+        config = changed_config(folder, {"min_size: 5000": f"min_size: {batch}"}) if batch else CONFIG
+        self.collector = Collector(folder / "collector", self.server, shipped, config=config)
         self.gua = Gua(folder / "gua")
         self.points_a_tick = points_in(encode(next(full_host(cards=CARDS, processes=PROCESSES))))
 
@@ -163,7 +176,7 @@ class Pipeline:
                 samples.append(self.sample(pids))
             sent = [sender.result() for sender in sending]
             ended = time.monotonic()
-            while self.waiting() > 0 and time.monotonic() < ended + DRAIN_SECONDS:
+            while self.waiting() > 0 and time.monotonic() < ended + GIVE_UP_SECONDS:
                 time.sleep(0.2)
             drain_seconds = time.monotonic() - ended
         trial = Trial(load, self.points_a_tick, sent, samples, drain_seconds)
@@ -222,10 +235,11 @@ def main() -> None:
     parser.add_argument("--first", type=float, default=16, help="the first rate that is tried [ticks/s]")
     parser.add_argument("--rate", type=float, help="a rate to hold, without a search [ticks/s]")
     parser.add_argument("--senders", type=int, default=1, help="processes that send")
+    parser.add_argument("--batch", type=int, help="points that the Collector waits for, instead of those in its config")
     options = parser.parse_args()
     print(machine(), flush=True)
     with tempfile.TemporaryDirectory(prefix="gua-ingest-") as folder:
-        pipeline = Pipeline(Path(folder))
+        pipeline = Pipeline(Path(folder), options.batch)
         try:
             pipeline.start()
             measure(pipeline, options)
