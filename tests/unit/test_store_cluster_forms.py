@@ -116,7 +116,11 @@ def test_views_that_fill_tables_stay_within_their_server(tokens: dict[str, str])
 
 def read_by(name: str, everything: dict[str, str]) -> set[str]:
     """Return what a view reads, and what the views read that it reads."""
-    direct = set(re.findall(r"\b(?:FROM|JOIN) (gua\.\w+)", everything[name])) if " VIEW " in everything[name] else set()
+    direct = (
+        set(re.findall(r"\b(?:FROM|JOIN) (gua(?:_report)?\.\w+)", everything[name]))
+        if " VIEW " in everything[name]
+        else set()
+    )
     return direct | {one for other in direct for one in read_by(other, everything)}
 
 
