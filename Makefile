@@ -6,7 +6,7 @@ BIN := .venv/bin
 TESTS ?= not pipeline and not reliability and not gpu
 BENCH_DAYS ?= 3
 BENCH_AGENT ?= --ticks 2000 --cpu-ticks 60 --seconds 6 --times 5 --backlog 1440
-BENCH_FLEET ?= --days 3 --sizes 8x3 64x30 512x30 --storage-days 1 --times 3 --no-older
+BENCH_FLEET ?= --cards 32 --days 2 --sizes 8x30 64x30 512x30 --storage-days 1 --times 3 --no-older
 
 .PHONY: setup demo test check bench clean
 

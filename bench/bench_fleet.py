@@ -72,7 +72,7 @@ def storage(server: FleetServer, options: argparse.Namespace) -> None:
     title(f"{fleet}, 30 s, 10 processes on a card in use")
     server.clear()
     fill_and_count(server, fleet, processes=10)
-    show_storage(server)
+    show_storage(server, crowded=True)
 
 
 def growth(server: FleetServer, options: argparse.Namespace) -> None:

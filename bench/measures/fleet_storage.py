@@ -36,10 +36,10 @@ def stored(server: FleetServer) -> Stored:
     return Stored(size=size, rows=rows)
 
 
-def show_storage(server: FleetServer) -> Stored:
-    """Show bytes a row beside their limits."""
+def show_storage(server: FleetServer, *, crowded: bool = False) -> Stored:
+    """Show bytes a row beside their limits; that of processes is for ``crowded`` cards, with 10 on each in use."""
     found = stored(server)
-    for table, limit in (("card_ticks", CARD_LIMIT), ("process_ticks", PROCESS_LIMIT)):
+    for table, limit in (("card_ticks", CARD_LIMIT), ("process_ticks", PROCESS_LIMIT if crowded else None)):
         size, rows = found.size[table], found.rows[table]
         note = f"{size / 1e6:,.1f} MB, {rows:,} rows"
         show(f"bytes a row of {table}, merged", size / rows, "B", limit, note)
