@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,20 @@ class LeftOut:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the outputs in tests/golden anew")
+
+
+@pytest.fixture(autouse=True)
+def process_as_it_was() -> Iterator[None]:
+    """Take back what a command that ran within the test's own process did to its umask and signals."""
+    before = os.umask(0o022)
+    os.umask(before)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    yield
+    os.umask(before)
+    for each, handler in handlers.items():
+        signal.signal(each, handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ AS
 SELECT
     cityHash64(1, groupArray((key, value))) AS fingerprint,
     (
-        SELECT if(count() = 0, toDateTime(0, 'UTC'), toStartOfDay(toDateTime(now(), 'UTC')) - toIntervalDay(toUInt32(argMax(value, changed)) - 1))
+        -- In seconds, as a DateTime before 1970 comes out as one far ahead.
+        SELECT if(count() = 0, toDateTime(0, 'UTC'), toDateTime(greatest(toInt64(intDiv(toUnixTimestamp(now()), 86400)) - toInt64(argMax(value, changed)) + 1, 0) * 86400, 'UTC'))
         FROM gua.settings
         WHERE key = 'keep_ticks_days'
     ) AS ticks_from

@@ -30,23 +30,40 @@ WITH
 SELECT
     host,
     hour,
-    sum(arrived) AS marks
+    marks
 FROM
 (
-    SELECT host, hour, marks AS arrived, marked, toUInt64(0) AS counted, toUInt8(0) AS others
-    FROM gua.hour_marks${LOCAL}
-    WHERE hour IN (SELECT hour FROM changed)
-    UNION ALL
-    SELECT host, hour, toUInt64(0) AS arrived, toDateTime64(0, 3, 'UTC') AS marked, marks AS counted, toUInt8(fingerprint != rules.1) AS others
-    FROM gua.host_hours${LOCAL} FINAL
-    WHERE hour IN (SELECT hour FROM changed)
-) AS every
-GROUP BY
-    host,
-    hour
-HAVING (sum(arrived) != sum(counted) OR max(others) > 0) AND max(marked) <= now64(3) - toIntervalSecond($SETTLE_SECONDS)
-ORDER BY
-    hour DESC,
-    host
-LIMIT $HOURS_AT_ONCE
+    SELECT
+        host,
+        hour,
+        marks,
+        denseRank() OVER (ORDER BY toYYYYMM(hour) DESC) AS month
+    FROM
+    (
+        SELECT
+            host,
+            hour,
+            sum(arrived) AS marks
+        FROM
+        (
+            SELECT host, hour, marks AS arrived, marked, toUInt64(0) AS counted, toUInt8(0) AS others
+            FROM gua.hour_marks${LOCAL}
+            WHERE hour IN (SELECT hour FROM changed)
+            UNION ALL
+            SELECT host, hour, toUInt64(0) AS arrived, toDateTime64(0, 3, 'UTC') AS marked, marks AS counted, toUInt8(fingerprint != rules.1) AS others
+            FROM gua.host_hours${LOCAL} FINAL
+            WHERE hour IN (SELECT hour FROM changed)
+        ) AS every
+        GROUP BY
+            host,
+            hour
+        HAVING (sum(arrived) != sum(counted) OR max(others) > 0) AND max(marked) <= now64(3) - toIntervalSecond($SETTLE_SECONDS)
+        ORDER BY
+            hour DESC,
+            host
+        LIMIT $HOURS_AT_ONCE
+    )
+)
+-- A row goes to the partition of its month, and an insert takes 100 at most.
+WHERE month <= 100
 COMMENT 'Hours to count, again or for the first time'

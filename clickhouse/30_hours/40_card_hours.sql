@@ -13,75 +13,82 @@ CREATE OR REPLACE VIEW gua.card_hours${LOCAL} $ON_CLUSTER
 )
 $DEFINER
 AS
-SELECT
-    host,
-    card_gpu AS gpu,
-    hour,
-    one.1 AS state,
-    one.2 AS reason,
-    one.3 AS card_ticks,
-    one.4 AS duration_ms,
-    one.5 AS gpu_time_ms
+-- Asked for once: an hour that is counted meanwhile would be read twice, or not at all.
+WITH (SELECT groupArray(hour) FROM gua_report.changed_hours) AS changed
+SELECT *
 FROM
 (
     SELECT
         host,
+        card_gpu AS gpu,
         hour,
-        card_gpu,
-        arrayConcat(
-            arrayFilter(
-                each -> each.3 > 0,
-                [
-                    ('active', CAST(NULL, 'Nullable(String)'), toUInt64(active_ticks), card_active_ms, active_gpu_time_ms),
-                    ('idle-held', NULL, toUInt64(idle_held_ticks), card_idle_held_ms, idle_held_gpu_time_ms),
-                    ('truly-idle', NULL, toUInt64(truly_idle_ticks), card_truly_idle_ms, truly_idle_gpu_time_ms)
-                ]
-            ),
-            arrayMap(
-                why -> (
-                    'unknown',
-                    toNullable(['lost', 'utilization', 'pid_namespace', 'processes', 'memory'][why.2 - 3]),
-                    toUInt64(why.3),
-                    why.5,
-                    why.4
-                ),
+        one.1 AS state,
+        one.2 AS reason,
+        one.3 AS card_ticks,
+        one.4 AS duration_ms,
+        one.5 AS gpu_time_ms
+    FROM
+    (
+        SELECT
+            host,
+            hour,
+            card_gpu,
+            arrayConcat(
                 arrayFilter(
-                    why -> why.1 = card_gpu,
-                    arrayZip(unknowns.gpu, unknowns.reason, unknowns.ticks, unknowns.gpu_time_ms, unknowns.duration_ms)
+                    each -> each.3 > 0,
+                    [
+                        ('active', CAST(NULL, 'Nullable(String)'), toUInt64(active_ticks), card_active_ms, active_gpu_time_ms),
+                        ('idle-held', NULL, toUInt64(idle_held_ticks), card_idle_held_ms, idle_held_gpu_time_ms),
+                        ('truly-idle', NULL, toUInt64(truly_idle_ticks), card_truly_idle_ms, truly_idle_gpu_time_ms)
+                    ]
+                ),
+                arrayMap(
+                    why -> (
+                        'unknown',
+                        toNullable(['lost', 'utilization', 'pid_namespace', 'processes', 'memory'][why.2 - 3]),
+                        toUInt64(why.3),
+                        why.5,
+                        why.4
+                    ),
+                    arrayFilter(
+                        why -> why.1 = card_gpu,
+                        arrayZip(unknowns.gpu, unknowns.reason, unknowns.ticks, unknowns.gpu_time_ms, unknowns.duration_ms)
+                    )
                 )
-            )
-        ) AS states
-    FROM gua.host_hours${LOCAL} FINAL
-    ARRAY JOIN
-        cards.gpu AS card_gpu,
-        cards.active_ticks AS active_ticks,
-        cards.idle_held_ticks AS idle_held_ticks,
-        cards.truly_idle_ticks AS truly_idle_ticks,
-        cards.active_ms AS card_active_ms,
-        cards.idle_held_ms AS card_idle_held_ms,
-        cards.truly_idle_ms AS card_truly_idle_ms,
-        cards.active_gpu_time_ms AS active_gpu_time_ms,
-        cards.idle_held_gpu_time_ms AS idle_held_gpu_time_ms,
-        cards.truly_idle_gpu_time_ms AS truly_idle_gpu_time_ms
-    WHERE hour NOT IN (SELECT hour FROM gua_report.changed_hours)
-)
-ARRAY JOIN states AS one
-UNION ALL
-SELECT
-    host,
-    gpu,
-    toDateTime(intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) * 3600, 'UTC') AS hour,
-    state,
-    reason,
-    count() AS card_ticks,
-    sum(card_states.duration_ms) AS duration_ms,
-    sum(card_states.gpu_time_ms) AS gpu_time_ms
-FROM gua.card_states${LOCAL} AS card_states
-WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua_report.changed_hours)
-GROUP BY
-    host,
-    gpu,
-    hour,
-    state,
-    reason
+            ) AS states
+        FROM gua.host_hours${LOCAL} FINAL
+        ARRAY JOIN
+            cards.gpu AS card_gpu,
+            cards.active_ticks AS active_ticks,
+            cards.idle_held_ticks AS idle_held_ticks,
+            cards.truly_idle_ticks AS truly_idle_ticks,
+            cards.active_ms AS card_active_ms,
+            cards.idle_held_ms AS card_idle_held_ms,
+            cards.truly_idle_ms AS card_truly_idle_ms,
+            cards.active_gpu_time_ms AS active_gpu_time_ms,
+            cards.idle_held_gpu_time_ms AS idle_held_gpu_time_ms,
+            cards.truly_idle_gpu_time_ms AS truly_idle_gpu_time_ms
+        WHERE hour NOT IN (SELECT arrayJoin(changed))
+    )
+    ARRAY JOIN states AS one
+    UNION ALL
+    SELECT
+        host,
+        gpu,
+        toDateTime(intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) * 3600, 'UTC') AS hour,
+        state,
+        reason,
+        count() AS card_ticks,
+        sum(card_states.duration_ms) AS duration_ms,
+        sum(card_states.gpu_time_ms) AS gpu_time_ms
+    FROM gua.card_states${LOCAL} AS card_states
+    WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(arrayJoin(changed)), 3600))
+        AND card_states.duration_ms > 0
+    GROUP BY
+        host,
+        gpu,
+        hour,
+        state,
+        reason
+) AS every
 COMMENT 'Hours of each card by state'

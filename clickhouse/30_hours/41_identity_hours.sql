@@ -14,6 +14,8 @@ CREATE OR REPLACE VIEW gua.identity_hours${LOCAL} $ON_CLUSTER
 $DEFINER
 AS
 WITH
+    -- Asked for once: an hour that is counted meanwhile would be read twice, or not at all.
+    (SELECT groupArray(hour) FROM gua_report.changed_hours) AS changed,
     spans AS
     (
         SELECT
@@ -24,14 +26,14 @@ WITH
             1. AS inside_part,
             ${STATE_CODE} AS state_code
         FROM gua.card_states${LOCAL}
-        WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua_report.changed_hours)
+        WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(arrayJoin(changed)), 3600))
             AND duration_ms > 0
     ),
     processes AS
     (
         SELECT *
         FROM gua.process_ticks${LOCAL} FINAL
-        WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM gua_report.changed_hours)
+        WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(arrayJoin(changed)), 3600))
             AND gpu_time_ms IS NOT NULL
     )
 SELECT *
@@ -54,7 +56,7 @@ FROM
         identities.state AS identity_state,
         identities.gpu_time_ms AS identity_gpu_time_ms,
         identities.duration_ms AS identity_duration_ms
-    WHERE hour NOT IN (SELECT hour FROM gua_report.changed_hours)
+    WHERE hour NOT IN (SELECT arrayJoin(changed))
     UNION ALL
     SELECT
         host,

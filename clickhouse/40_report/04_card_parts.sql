@@ -45,7 +45,8 @@ FROM
         SELECT
             host,
             any(cards.gpu) AS gpus,
-            max(interval_ms) AS part_interval_ms,
+            -- Where cards differ in it, each has its own below.
+            maxIf(interval_ms, notEmpty(starts_ms)) AS part_interval_ms,
             arraySort(groupArrayArray(starts_ms)) AS every_start,
             arraySort(groupArrayArray(ends_ms)) AS every_end,
             -- From one array beside the other: what a lambda takes from outside is copied for each element.

@@ -37,6 +37,8 @@ FROM
             AND hour < toDateTime(least(intDiv({until_ms:Int64} + 999, 1000), 4294967295), 'UTC')
             AND intDiv(toUnixTimestamp(hour), 3600) NOT IN {ticked:Array(Int64)}
             AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+            -- An hour in which no card was read has no quarters.
+            AND notEmpty(quarter_ticks)
         GROUP BY hour
     )
     ARRAY JOIN

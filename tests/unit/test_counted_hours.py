@@ -174,3 +174,78 @@ def test_views_of_hours_are_the_same_before_and_after_they_were_counted(store: S
     command(store, "TRUNCATE TABLE gua.host_hours")
     assert (hours("card_hours", cards), hours("identity_hours", identities)) == counted
     assert min(map(len, counted)) > 100
+
+
+def test_cards_of_one_host_keep_their_own_intervals(tmp_path: Path) -> None:
+    with open_store(f"chdb://{tmp_path / 'mixed'}") as store:
+        start_ms = END_MS - 6 * HOUR_MS
+        add_card(store, "fast", start_ms, interval_ms=30_000, without=range(300, 306))
+        add_card(store, "slow", start_ms, interval_ms=300_000)
+        store.count_hours()
+        assert uncounted(store) == 0
+        counted = report(store)
+        assert counted == report(store, from_ticks=True)
+        assert json.loads(counted)["coverage"]["gaps"] == 1
+
+
+def test_an_hour_in_which_no_card_was_read_is_none_of_a_day(tmp_path: Path) -> None:
+    with open_store(f"chdb://{tmp_path / 'unread'}") as store:
+        add_card(store, "card", END_MS - 6 * HOUR_MS, interval_ms=30_000, without=range(120, 240))
+        before = report(store)
+        unread = END_MS - 5 * HOUR_MS + 1000
+        columns = "(host, gpu, ts, utilization)"
+        command(store, f"INSERT INTO gua.card_ticks {columns} VALUES ('one', 'card', {moment(unread)}, 1)")
+        store.count_hours()
+        assert uncounted(store) == 0
+        assert report(store) == before
+
+
+def test_a_tick_of_no_time_is_in_no_hour_of_a_card(tmp_path: Path) -> None:
+    with open_store(f"chdb://{tmp_path / 'nothing'}") as store:
+        add_card(store, "card", END_MS - 6 * HOUR_MS, interval_ms=30_000)
+        asked = "SELECT * FROM gua.card_hours ORDER BY ALL"
+        before = store.select(asked, {})
+        columns = "(host, gpu, ts, duration_ms, gpu_time_ms)"
+        moment_of_it = moment(END_MS - 5 * HOUR_MS + 1000)
+        command(store, f"INSERT INTO gua.card_ticks {columns} VALUES ('one', 'card', {moment_of_it}, 0, 0)")
+        assert store.select(asked, {}) == before
+
+
+def test_ticks_kept_for_a_century_are_all_counted(tmp_path: Path) -> None:
+    with open_store(f"chdb://{tmp_path / 'century'}") as store:
+        store.insert_rows("settings", ["key", "value"], [["keep_ticks_days", 36_500]])
+        add_card(store, "card", END_MS - 6 * HOUR_MS, interval_ms=30_000)
+        assert uncounted(store) == store.count_hours() == 6
+
+
+def test_hours_of_more_months_than_an_insert_takes_are_counted(tmp_path: Path) -> None:
+    with open_store(f"chdb://{tmp_path / 'months'}") as store:
+        months = "toDateTime64('2014-01-01 00:30:00', 3, 'UTC') + toIntervalMonth(number) FROM numbers(120)"
+        columns = "(host, gpu, ts, duration_ms, gpu_time_ms)"
+        command(
+            store,
+            f"INSERT INTO gua.card_ticks {columns} SETTINGS max_partitions_per_insert_block = 0 "
+            f"SELECT 'one', 'card', {months.replace(' FROM', ', 30000, 30000 FROM')}",
+        )
+        assert store.count_hours() == 120
+
+
+def add_card(store: Store, gpu: str, start_ms: int, *, interval_ms: int, without: range = range(0)) -> None:
+    """Give the host "one" a card with six hours of ticks, but those by number in ``without``."""
+    last = 6 * HOUR_MS // interval_ms
+    ends = f"fromUnixTimestamp64Milli(toInt64({start_ms} + (number + 1) * {interval_ms}), 'UTC')"
+    command(
+        store,
+        "INSERT INTO gua.card_ticks (host, gpu, ts, duration_ms, gpu_time_ms, utilization, interval_ms, source) "
+        f"SELECT 'one', '{gpu}', {ends}, {interval_ms}, {interval_ms}, 5000, {interval_ms}, 'agent' "
+        f"FROM numbers({last}) WHERE number < {without.start} OR number >= {without.stop}",
+    )
+    newest = moment(start_ms + 6 * HOUR_MS)
+    seen = f"'one', '{gpu}', {moment(start_ms)}, {newest}, {interval_ms}, ({newest}, 1.)"
+    command(store, f"INSERT INTO gua.card_seen SELECT {seen}")
+    described = f"'one', '{gpu}', {newest}, 'agent', {interval_ms}"
+    command(store, f"INSERT INTO gua.card_info (host, gpu, ts, source, interval_ms) SELECT {described}")
+
+
+def moment(ms: int) -> str:
+    return f"fromUnixTimestamp64Milli(toInt64({ms}), 'UTC')"

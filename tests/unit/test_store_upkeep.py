@@ -27,8 +27,7 @@ def spooled() -> list[SpooledTick]:
 
 
 def cards(store: Store) -> list[object]:
-    bounds = {"since_ms": 0, "until_ms": 2_000_000_000_000, "hosts": []}
-    return [dict(row) for row in store.rows("overview", bounds)]
+    return [dict(row) for row in store.select("SELECT * FROM gua.card_hours ORDER BY ALL", {})]
 
 
 def part_directories(path: Path) -> int:
