@@ -287,6 +287,6 @@ def test_the_reader_may_read_every_plain_view(seeded: tuple[ClickHouseServer, Gu
     views = reader.rows("SELECT name FROM system.tables WHERE database = 'gua' AND engine = 'View'")
     assert "current_cards" in {view["name"] for view in views}
     for view in views:
-        columns = reader.rows(f"SELECT name FROM system.columns WHERE database = 'gua' AND table = '{view['name']}'")  # noqa: S608 - a view's name
-        for row in reader.rows(f"SELECT * FROM gua.{view['name']} LIMIT 10"):  # noqa: S608 - as above
+        columns = reader.rows(f"SELECT name FROM system.columns WHERE database = 'gua' AND table = '{view['name']}'")
+        for row in reader.rows(f"SELECT * FROM gua.{view['name']} LIMIT 10"):
             assert [*row] == [column["name"] for column in columns], view

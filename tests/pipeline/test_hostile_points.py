@@ -109,7 +109,7 @@ def expected(gua: Gua, tmp_path: Path) -> dict[str, Any]:
 
 
 def counted(server: ClickHouseServer, table: str) -> int:
-    return int(server.query(f"SELECT count() FROM gua.{table} FINAL"))  # noqa: S608 - a name of this file
+    return int(server.query(f"SELECT count() FROM gua.{table} FINAL"))
 
 
 def test_no_hostile_point_changes_a_report_or_holds_up_what_comes_after(

@@ -65,7 +65,7 @@ def embedded(tmp_path: Path) -> str:
 def points(server: ClickHouseServer, database: str) -> int:
     """Return how many points are in the landing tables."""
     return sum(
-        int(server.query(f"SELECT count() FROM {database}.{table}", user="site"))  # noqa: S608 - names of this file
+        int(server.query(f"SELECT count() FROM {database}.{table}", user="site"))
         for table in ("otel_metrics_gauge", "otel_metrics_sum")
     )
 

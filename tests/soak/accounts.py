@@ -46,7 +46,7 @@ LANDED = f"""
         UNION ALL
         SELECT count() AS landed, uniqExact({_POINT}) AS points FROM gua.otel_metrics_sum
     )
-"""  # noqa: S608 - our own names
+"""
 
 
 @dataclass(frozen=True)

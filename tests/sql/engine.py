@@ -86,7 +86,7 @@ class Engine:
         """Return the rows of ``gua.<view>`` or, with parameters, of ``gua_report.<view>`` as the report reads them."""
         if parameters is None:
             final = " FINAL" if view in TABLES else ""
-            return self.select(f"SELECT * FROM gua.{view}{final}")  # noqa: S608 - a folder's name
+            return self.select(f"SELECT * FROM gua.{view}{final}")
         read = dict(parameters)
         if view in HOUR_VIEWS and "ticked" not in parameters:
             read |= self._read(parameters)

@@ -155,10 +155,10 @@ def test_a_store_filled_from_history_has_every_row_of_the_first(tmp_path: Path) 
     with open_store(f"chdb://{tmp_path / 'first'}") as first:
         land(first, [stranger, *simulate(Scenario(ticks=400, interval_ms=INTERVAL_MS))])
         tables = ("card_ticks", "process_ticks", "card_seen", "card_info")
-        expected = {name: first.select(f"SELECT * FROM gua.{name} FINAL ORDER BY ALL", {}) for name in tables}  # noqa: S608 - names above
+        expected = {name: first.select(f"SELECT * FROM gua.{name} FINAL ORDER BY ALL", {}) for name in tables}
         history = [*again(first, 50 * INTERVAL_MS)]
     assert len(expected["card_ticks"]) > 3_000
     with open_store(f"chdb://{tmp_path / 'second'}") as second:
         land(second, history)
         for name in tables:
-            assert second.select(f"SELECT * FROM gua.{name} FINAL ORDER BY ALL", {}) == expected[name], name  # noqa: S608 - as above
+            assert second.select(f"SELECT * FROM gua.{name} FINAL ORDER BY ALL", {}) == expected[name], name
