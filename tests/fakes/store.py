@@ -21,6 +21,10 @@ class FakeStore:
         self.views: dict[str, Any] = deepcopy(dict(views))
         self.asked: list[tuple[str, dict[str, object]]] = []
 
+    @property
+    def is_concurrent(self) -> bool:
+        return False
+
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[dict[str, Any]]:
         self.asked.append((view, dict(parameters)))
         found = self._overview() if view == "overview" else self.views[view]

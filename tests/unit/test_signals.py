@@ -11,8 +11,11 @@ import pytest
 from servers.process import poll
 
 PROGRAM = """
+import signal
+
 from gpu_usage_audit.agent import signals
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as these tests may run under nohup
 signals.hold()
 print("held", flush=True)
 while not signals.wait(0.05):

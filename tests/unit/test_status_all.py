@@ -24,6 +24,10 @@ class Views:
         self.views = views
         self.asked: list[tuple[str, Mapping[str, object]]] = []
 
+    @property
+    def is_concurrent(self) -> bool:
+        return False
+
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         self.asked.append((view, parameters))
         return self.views[view]

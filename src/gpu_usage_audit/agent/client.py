@@ -86,6 +86,11 @@ class RemoteReader:
             self._connection.close()
             self._connection = None
 
+    @property
+    def is_concurrent(self) -> bool:
+        """The agent answers one question after the other."""
+        return False
+
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         """Return the rows of ``gua_report.<view>``, each of its known columns of the right kind."""
         found: list[dict[str, Any]] = []

@@ -127,6 +127,11 @@ Row = Mapping[str, Any]
 class ViewReader(Protocol):
     """A store as the report sees it: the shipped parameterised views, with bound parameters, read-only."""
 
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether several threads may ask at the same time."""
+        ...
+
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
         """Return the rows of ``gua_report.<view>``; times are Unix ms, unknown is ``None``."""
         ...

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from gpu_usage_audit.core.ports import Row, ViewReader
 from gpu_usage_audit.report import fleet
 from gpu_usage_audit.report.filters import Conditions, filters
-from gpu_usage_audit.report.hours import Hour, choose_hours, parts, tick_hours
+from gpu_usage_audit.report.hours import choose_hours, parts, tick_hours
 from gpu_usage_audit.report.model import (
     ACTIVE,
     IDLE_HELD,
@@ -26,6 +27,7 @@ from gpu_usage_audit.report.model import (
     StateTime,
     UnknownReason,
 )
+from gpu_usage_audit.report.questions import Answer, ask
 from gpu_usage_audit.report.rollups import check_by, needs_labels, rollups
 from gpu_usage_audit.report.window import ReportRequest, choose_extents, choose_window, no_data
 
@@ -54,33 +56,41 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     check_by(request.by, {extent.host for extent in extents}, labels)
     window = choose_window(extents, request)
     bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
+    # Hosts are silent by the window's end, or by now if that is earlier.
+    fleet_rows = ask(reader, "fleet", {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
+    claim_rows = ask(reader, "claims", bounds)
+    rule_rows = ask(reader, "rules", {})
     hours = choose_hours(reader, bounds, from_ticks=request.from_ticks)
     read = {**bounds, "ticked": tick_hours(hours), "stored": int(not request.from_ticks)}
-    overview = list(reader.rows("overview", read))
+    overview_rows = ask(reader, "overview", read)
+    time_of_day_rows = ask(reader, "time_of_day", {**read, "timezone": window.timezone})
+    first_part, *other_parts = parts(hours)
+    identity_rows = ask(reader, "identities", {**read, "part": first_part})
+    overview = list(overview_rows())
     total = next(row for row in overview if row["is_total"])
     headline = _headline(total["states"])
     if not headline.card_ticks:
         raise no_data(window, extents)
     cards = sorted((_card(row) for row in overview if not row["is_total"]), key=_card_order)
     reported = {card.host for card in cards}
-    silent, skewed = fleet.troubles(reader, bounds, request.now_ms)
+    silent, skewed = fleet.troubles(fleet_rows())
     return Report(
         window=window,
         hosts=tuple(sorted(reported)),
         extents=tuple(extent for extent in extents if extent.host in reported),
-        rules=tuple(sorted((_setting(row) for row in reader.rows("rules", {})), key=lambda s: _place(s.key, _RULES))),
+        rules=tuple(sorted((_setting(row) for row in rule_rows()), key=lambda s: _place(s.key, _RULES))),
         coverage=_coverage(total),
         unknown=tuple(sorted((_reason(*one) for one in total["reasons"]), key=lambda r: _place(r.reason, _REASONS))),
         headline=headline,
         cards=tuple(cards),
-        identities=_identities(reader, read, hours),
-        time_of_day=_time_of_day(reader.rows("time_of_day", {**read, "timezone": window.timezone})),
+        identities=_identities(chain((identity_rows,), _one_by_one(reader, read, other_parts))),
+        time_of_day=_time_of_day(time_of_day_rows()),
         overlaps=_overlaps(row for row in overview if not row["is_total"]),
         filters=filters(request.hosts, conditions, known={extent.host for extent in known}),
         rollups=rollups(cards, request.by, labels),
         silent=silent,
         skewed=skewed,
-        claimed=fleet.claims(reader, bounds),
+        claimed=fleet.claims(claim_rows()),
     )
 
 
@@ -163,12 +173,17 @@ def _overlaps(cards: Iterable[Row]) -> tuple[Overlap, ...]:
     )
 
 
-def _identities(reader: ViewReader, read: Mapping[str, object], hours: Sequence[Hour]) -> tuple[Identity, ...]:
-    """Add up the answers for parts of the hours; one at a time, so that memory does not grow with the window."""
+def _one_by_one(reader: ViewReader, read: Mapping[str, object], others: Sequence[list[int]]) -> Iterator[Answer]:
+    """Ask for the identities of further parts of the hours, so that memory does not grow with the window."""
+    for part in others:
+        yield ask(reader, "identities", {**read, "part": part, "stored": 0})
+
+
+def _identities(answers: Iterable[Answer]) -> tuple[Identity, ...]:
+    """Add up the answers for parts of the hours."""
     sums: dict[tuple[str, str | None, str | None], list[int]] = {}
-    for number, part in enumerate(parts(hours)):
-        stored = read["stored"] if number == 0 else 0
-        for row in reader.rows("identities", {**read, "part": part, "stored": stored}):
+    for answer in answers:
+        for row in answer():
             total = sums.setdefault((row["kind"], row["owner"], row["program"]), [0, 0, 0, 0])
             for position, field in enumerate(("active_us", "idle_held_us", "unknown_us", "durations_ms")):
                 total[position] += row[field]

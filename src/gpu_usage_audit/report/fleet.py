@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import groupby
 
 from gpu_usage_audit.core.ports import Row, ViewReader
@@ -15,12 +15,9 @@ def labels(reader: ViewReader) -> Labels:
     return {row["host"]: dict(row["labels"]) for row in reader.rows("labels", {})}
 
 
-def troubles(
-    reader: ViewReader, bounds: Mapping[str, object], now_ms: int
-) -> tuple[tuple[Silent, ...], tuple[Skew, ...]]:
-    """Return hosts that fell silent before the window's end (or now, if that is earlier), and clocks that differ."""
-    until_ms = min(int(str(bounds["until_ms"])), now_ms)
-    rows = sorted(reader.rows("fleet", {**bounds, "until_ms": until_ms}), key=lambda row: str(row["host"]))
+def troubles(found: Iterable[Row]) -> tuple[tuple[Silent, ...], tuple[Skew, ...]]:
+    """Return hosts that fell silent, and clocks that differ, from the rows of the view ``fleet``."""
+    rows = sorted(found, key=lambda row: str(row["host"]))
     silent = tuple(Silent(host=row["host"], since_ms=row["last_ms"]) for row in rows if row["is_silent"])
     return silent, tuple(_skews(rows))
 
@@ -31,12 +28,9 @@ def _skews(rows: Iterable[Row]) -> Iterable[Skew]:
             yield Skew(host=row["host"], ahead_ms=row["ahead_ms"], behind_ms=row["behind_ms"])
 
 
-def claims(reader: ViewReader, bounds: Mapping[str, object]) -> tuple[Claim, ...]:
-    """Return the hosts whose name several agents used at the same time, and those agents."""
-    rows = sorted(
-        reader.rows("claims", bounds),
-        key=lambda row: (row["host"], row["first_ms"], row["instance"], row["host_id"]),
-    )
+def claims(found: Iterable[Row]) -> tuple[Claim, ...]:
+    """Return the hosts whose name several agents used at the same time, and those agents, from the view ``claims``."""
+    rows = sorted(found, key=lambda row: (row["host"], row["first_ms"], row["instance"], row["host_id"]))
     return tuple(
         Claim(
             host=host,

@@ -79,6 +79,11 @@ class Store:
         """Whether this process is the engine; a server counts hours and merges by itself."""
         return self._directory is not None
 
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether several threads may ask at the same time, as a server's client lets them."""
+        return self._directory is None
+
     def engine(self) -> str:
         """Return the engine's version, as in ``26.9.2.1``."""
         with translated(self.dsn):
