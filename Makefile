@@ -4,9 +4,10 @@ PYTHON ?= python3
 UV := .tools/uv/bin/uv
 BIN := .venv/bin
 TESTS ?= not pipeline and not reliability and not gpu
-BENCH_DAYS ?= 3
-BENCH_AGENT ?= --ticks 2000 --cpu-ticks 60 --seconds 6 --times 5 --backlog 1440
-BENCH_FLEET ?= --cards 32 --days 2 --sizes 8x30 64x30 512x30 --storage-days 1 --times 3 --no-older
+JOBS ?= 2
+BENCH_DAYS ?= 2
+BENCH_AGENT ?= --ticks 600 --cpu-ticks 60 --seconds 5 --times 3 --backlog 480
+BENCH_FLEET ?= --cards 16 --days 2 --sizes 8x30 64x30 --storage-days 1 --times 3 --no-older
 
 .PHONY: setup demo test check bench clean
 
@@ -26,7 +27,7 @@ demo: setup
 
 # The tests that need Go and npm are left out, and said to be; .ci/run leaves out none.
 test: setup
-	$(BIN)/pytest -q -m "$(TESTS)"
+	$(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "$(TESTS)"
 
 check: setup
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,10 @@ class LeftOut:
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         self.deselected.update(marker for item in items for marker in NEEDS if item.get_closest_marker(marker))
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:  # noqa: ANN401 - a process of pytest-xdist, each collects all tests
+        self.deselected |= Counter(getattr(node, "workeroutput", {}).get("left_out", {}))
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         if config.option.keyword:
             return
@@ -39,6 +44,9 @@ class LeftOut:
             terminalreporter.write_line(f"left out: {count} {marker} tests, which need {NEEDS[marker]}")
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput["left_out"] = dict(self.deselected)
+            return
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         skipped = bool(reporter and reporter.stats.get("skipped"))
         # A forgotten option must not turn .ci/run into a run without servers.

@@ -56,6 +56,7 @@ def stored_moments_if_up(trial: Trial) -> int:
     try:
         return stored_moments(trial)
     except OSError:
+        trial.revive()
         return 0
 
 

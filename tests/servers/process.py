@@ -111,6 +111,11 @@ class ServerProcess:
         self._process = None
 
     @property
+    def ended_by_itself(self) -> bool:
+        """Return whether it was started, was not stopped or killed here, and runs no more."""
+        return self._process is not None and self._process.poll() is not None
+
+    @property
     def pid(self) -> int:
         """Return its process id; fails if it does not run."""
         assert self._process is not None, f"{self.name} does not run"

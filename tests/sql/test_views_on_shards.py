@@ -81,7 +81,6 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         shards.kill()
 
 
-@pytest.mark.parametrize("counted", [False, True], ids=["from ticks", "from counted hours"])
-@pytest.mark.parametrize("case", test_views.CASES, ids=test_views.name_of)
+@test_views.RUNS
 def test_case(engine: Engine, case: Path, *, counted: bool) -> None:
     test_views.test_case(engine, case, counted=counted)
