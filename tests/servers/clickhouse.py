@@ -79,7 +79,13 @@ class ClickHouseServer:
         self._process.send_signal(number)
 
     def query(self, sql: str, *, user: str = "gua_owner") -> str:
-        """Run one statement over HTTP and return its answer, tab separated, without the closing newline."""
+        """Run one statement over HTTP and return its answer, tab separated, without the closing newline.
+
+        Where the server aborted it is started again first: as a library it does so at times when a client of its
+        native port is killed, which a real one survives.
+        """
+        if self._process.aborted:
+            self.start()
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.http_port}/",
             data=sql.encode(),
