@@ -76,6 +76,22 @@ def test_what_lands_meanwhile_and_after_it_counts_once(
 
 
 @pytest.mark.usefixtures("old")
+def test_an_insert_that_began_before_it_and_ends_after_it_is_in_the_hours(
+    gua: Gua, clickhouse: ClickHouseServer
+) -> None:
+    slow = (
+        "INSERT INTO gua.card_ticks (host, gpu, ts, duration_ms, gpu_time_ms) "
+        "SELECT 'slow', 'gpu', toDateTime64('2026-03-01 12:30:00', 3, 'UTC'), 30000, 30000 + sleepEachRow(3) "
+        "FROM numbers(2) SETTINGS max_block_size = 1"
+    )
+    sending = threading.Thread(target=clickhouse.query, args=(slow,))
+    sending.start()
+    gua.must("schema", "apply", "--store", clickhouse.dsn())
+    sending.join()
+    assert clickhouse.query("SELECT host, hour, marks FROM gua.hour_marks") == "slow\t2026-03-01 12:00:00\t1"
+
+
+@pytest.mark.usefixtures("old")
 def test_one_that_was_cut_off_is_completed_by_the_next(
     gua: Gua, clickhouse: ClickHouseServer, collector: Collector
 ) -> None:

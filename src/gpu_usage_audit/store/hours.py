@@ -17,6 +17,20 @@ GROUP BY
     host,
     hour
 """
+# Ticks of an insert that began before gua.hour_marks was there, and ended after MARK_ALL had read what there was.
+MARK_UNMARKED: Final = """
+INSERT INTO gua.hour_marks (host, hour, marks, marked)
+SELECT
+    host,
+    toDateTime(intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) * 3600, 'UTC') AS hour,
+    1 AS marks,
+    now64(3, 'UTC') AS marked
+FROM gua.card_ticks
+WHERE (host, hour) GLOBAL NOT IN (SELECT host, hour FROM gua.hour_marks)
+GROUP BY
+    host,
+    hour
+"""
 _DUE: Final = "SELECT host, hour, marks FROM gua_report.due_hours"
 _COUNT: Final = "INSERT INTO gua.host_hours${LOCAL} SELECT * FROM gua_report.counted_hours"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from string import Template
@@ -238,13 +239,17 @@ class Schema:
     def _finish(self, form: Form, retention: Retention, wanted: list[Statement], version: int) -> list[str]:
         """Fill what the new objects need of the old ones, note what is there now, and return the statements."""
         self._note_retention(retention, wanted)
-        ran = [
-            Template(sql).substitute(form.tokens(retention))
-            for since, after in upgrade.AFTER_UPGRADE.items()
-            if version < since
-            for sql in after
-        ]
-        self._run(ran)
+
+        def needed(every: Mapping[int, tuple[str, ...]]) -> list[str]:
+            tokens = form.tokens(retention)
+            return [
+                Template(sql).substitute(tokens) for since, after in every.items() if version < since for sql in after
+            ]
+
+        ran = self._run(needed(upgrade.AFTER_UPGRADE))
+        if version and not self._embedded and (later := needed(upgrade.AFTER_INSERTS)):
+            time.sleep(upgrade.INSERTS_SECONDS)
+            ran += self._run(later)
         # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed.
         with translated(self._dsn):
             self._client.command(

@@ -13,6 +13,10 @@ from gpu_usage_audit.store.existing import Existing
 # Statements by the version that needs them, run once all objects are there where an older schema was before. An
 # upgrade that was cut off runs them again, so they must not mind. Tokens as in the SQL files.
 AFTER_UPGRADE: Final[Mapping[int, tuple[str, ...]]] = {2: (hours.MARK_ALL,)}
+# Run once more where something may be landing meanwhile, when inserts that began before the new objects were there are
+# over: so long after them.
+AFTER_INSERTS: Final[Mapping[int, tuple[str, ...]]] = {2: (hours.MARK_UNMARKED,)}
+INSERTS_SECONDS: Final = 10
 # Views that an earlier version had and this one has not. Nothing that holds rows is ever in this list.
 RETIRED: Final[tuple[str, ...]] = ("gua_report.days",)
 
