@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-MARK_ALL: Final = """
+_MARK: Final = """
 INSERT INTO gua.hour_marks (host, hour, marks, marked)
 SELECT
     host,
@@ -13,24 +13,12 @@ SELECT
     1 AS marks,
     now64(3, 'UTC') AS marked
 FROM gua.card_ticks
-GROUP BY
-    host,
-    hour
 """
+_UNMARKED: Final = "WHERE (host, hour) GLOBAL NOT IN (SELECT host, hour FROM gua.hour_marks)\n"
+_BY: Final = "GROUP BY host, hour"
+MARK_ALL: Final = f"{_MARK}{_BY}"
 # Ticks of an insert that began before gua.hour_marks was there, and ended after MARK_ALL had read what there was.
-MARK_UNMARKED: Final = """
-INSERT INTO gua.hour_marks (host, hour, marks, marked)
-SELECT
-    host,
-    toDateTime(intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) * 3600, 'UTC') AS hour,
-    1 AS marks,
-    now64(3, 'UTC') AS marked
-FROM gua.card_ticks
-WHERE (host, hour) GLOBAL NOT IN (SELECT host, hour FROM gua.hour_marks)
-GROUP BY
-    host,
-    hour
-"""
+MARK_UNMARKED: Final = f"{_MARK}{_UNMARKED}{_BY}"
 _DUE: Final = "SELECT host, hour, marks FROM gua_report.due_hours"
 _COUNT: Final = "INSERT INTO gua.host_hours${LOCAL} SELECT * FROM gua_report.counted_hours"
 
