@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from gpu_usage_audit.report.sections import DEFAULT
+
+if TYPE_CHECKING:  # they are made of what stands here
+    from gpu_usage_audit.report.parts.contention import Contention
+    from gpu_usage_audit.report.parts.days import Before, Day, WeekHour
+    from gpu_usage_audit.report.parts.energy import Energy
+    from gpu_usage_audit.report.parts.idle_split import IdleSplit
+    from gpu_usage_audit.report.parts.money import Money
+    from gpu_usage_audit.report.parts.now import Now
+    from gpu_usage_audit.report.parts.parties import Parties
+    from gpu_usage_audit.report.parts.streaks import Streaks
+    from gpu_usage_audit.report.parts.timeline import Timeline
 
 ACTIVE: Final = "active"
 IDLE_HELD: Final = "idle-held"
@@ -126,7 +139,8 @@ class Identity:
     """A user's program, or (kind ``unlisted``) the time in which no process was listed on a card that was not idle.
 
     ``gpu_ms`` is the part of the cards' GPU time attributed to it, ``unsplit_ms`` how long its processes
-    were on cards. ``states`` are those of the cards.
+    were on cards. ``states`` are those of the cards. The others, ``None`` where streaks were not asked for, are as of a
+    :class:`~gpu_usage_audit.report.parts.parties.Party`.
     """
 
     kind: str
@@ -135,6 +149,10 @@ class Identity:
     gpu_ms: float
     unsplit_ms: float
     states: States
+    longest_idle_ms: int | None = None
+    sessions: int | None = None
+    first_ms: int | None = None
+    last_ms: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,7 +236,11 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """Everything that the sections and the basis lines say."""
+    """Everything that the sections and the basis lines say.
+
+    ``sections`` are those asked for; what belongs to others is ``None`` or empty. ``idle_split`` and ``now`` may be
+    ``None`` although asked for: ``streaks_skipped`` then says for how many card-hours it would have been too much.
+    """
 
     window: Window
     hosts: tuple[str, ...]
@@ -236,3 +258,16 @@ class Report:
     silent: tuple[Silent, ...] = ()
     skewed: tuple[Skew, ...] = ()
     claimed: tuple[Claim, ...] = ()
+    sections: frozenset[str] = frozenset(DEFAULT)
+    streaks_skipped: int | None = None
+    idle_split: IdleSplit | None = None
+    now: Now | None = None
+    parties: tuple[Parties, ...] = ()
+    streaks: Streaks | None = None
+    contention: tuple[Contention, ...] = ()
+    money: Money | None = None
+    energy: Energy | None = None
+    week: tuple[WeekHour, ...] = ()
+    days: tuple[Day, ...] = ()
+    before: Before | None = None
+    timeline: Timeline | None = None

@@ -1,0 +1,43 @@
+"""What GPU time cost, by the prices that were valid then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Price:
+    """What an hour of a whole GPU of a model costs from a moment (Unix ms) on, and who says so."""
+
+    model: str
+    currency: str
+    per_gpu_hour: float
+    valid_from_ms: int
+    source: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cost:
+    """One model's GPU time in the window by state [ms], and its cost in one currency.
+
+    ``gpu_ms`` is the priced part, ``unpriced_gpu_ms`` that of before the first price (all of it, and ``currency``
+    ``None``, where there is none).
+    """
+
+    model: str | None
+    currency: str | None
+    gpu_ms: Mapping[str, float]
+    cost: Mapping[str, float]
+    unpriced_gpu_ms: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Money:
+    """Costs by model and currency, and the prices they were made with.
+
+    They are estimates, as prices are what somebody entered.
+    """
+
+    costs: tuple[Cost, ...]
+    prices: tuple[Price, ...]

@@ -1,0 +1,79 @@
+"""What to do now: who holds a card and does nothing, and which cards nothing holds, as of the window's end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Holder:
+    """A process that is idle on a card at the card's newest tick; times in ms, Unix ms for moments.
+
+    ``pid`` is ``None`` where the card is idle-held and no listed process owns the memory. ``idle_ms`` is the idle
+    time of the current streak (gaps and unknown ticks in it do not count); ``is_at_least``: it began before what was
+    looked at. ``active_24h_ms``: its active ticks in the last 24 h before ``as_of_ms``, ``None`` where its
+    utilization was known at no tick of them. ``wasted_gpu_ms``: GPU time attributed to it in the window while the
+    card was idle-held; ``wasted_byte_ms``: its memory times that time, ``None`` where its memory is known at no tick
+    of it. ``is_alone``: no other counted process is on the card, so that ending it frees the card.
+    """
+
+    host: str
+    gpu: str
+    index: int | None
+    card_name: str | None
+    card_state: str
+    as_of_ms: int
+    owner: str | None
+    program: str | None
+    pid: int | None
+    created_ms: int | None
+    memory_bytes: int | None
+    idle_since_ms: int
+    idle_ms: int
+    is_at_least: bool
+    is_alone: bool
+    active_24h_ms: int | None
+    wasted_gpu_ms: float
+    wasted_byte_ms: float | None
+    container_id: str | None
+    pod_uid: str | None
+    slurm_job_id: str | None
+    systemd_unit: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FreeCard:
+    """A card that nothing holds at its newest tick: since when, how long that was observed, and how usual it is.
+
+    ``usual``: the part of the observed time in this hour of the day, in the window, in which the card was
+    truly-idle, 0 to 1; ``None`` if it was never observed then.
+    """
+
+    host: str
+    gpu: str
+    index: int | None
+    card_name: str | None
+    as_of_ms: int
+    free_since_ms: int
+    free_ms: int
+    is_at_least: bool
+    usual: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Now:
+    """As of ``as_of_ms``, the window's end: holders worst first, and free cards.
+
+    Worst first: by how long it is idle, then by memory. ``silent_cards`` had no tick within three intervals of it: what
+    they do is not known, and none of them is listed. ``active_cards``, ``idle_held_cards``, ``free_cards``
+    and ``unknown_cards`` are the others, by their newest state.
+    """
+
+    as_of_ms: int
+    holders: tuple[Holder, ...]
+    free: tuple[FreeCard, ...]
+    active_cards: int
+    idle_held_cards: int
+    free_cards: int
+    unknown_cards: int
+    silent_cards: int
