@@ -19,9 +19,10 @@ class Presence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardTimeline:
-    """One card: ``cells`` has for each cell of the window, oldest first, the milliseconds observed in each state, in the order of ``STATES``; what is missing of the cell is unobserved.
+    """One card.
 
-    ``holders``: the processes longest on it, longest first.
+    ``cells`` has for each cell of the window, oldest first, the milliseconds observed in each state, in the order of
+    ``STATES``; what is missing of the cell is unobserved. ``holders``: the processes longest on it, longest first.
     """
 
     host: str
