@@ -46,14 +46,14 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     hosts = list(request.hosts)
     known = sorted((_extent(row) for row in reader.rows("extent", {"hosts": []})), key=lambda e: (e.host, e.source))
     conditions = Conditions.of(request.clusters, request.where)
-    labels = fleet.labels(reader) if conditions or needs_labels(request.by) else {}
+    labels = fleet.labels(reader) if conditions or needs_labels(request.groups_by) else {}
     extents = choose_extents(known, hosts)
     if conditions:
         chosen = conditions.choose({extent.host for extent in extents}, labels)
         extents = choose_extents(extents, chosen)
         # All of them are none in particular: a list of thousands takes the server longer than it is worth.
         hosts = [] if {extent.host for extent in known} == set(chosen) else list(chosen)
-    check_by(request.by, {extent.host for extent in extents}, labels)
+    check_by(request.groups_by, {extent.host for extent in extents}, labels)
     window = choose_window(extents, request)
     bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
     # Hosts are silent by the window's end, or by now if that is earlier.
@@ -87,7 +87,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         time_of_day=_time_of_day(time_of_day_rows()),
         overlaps=_overlaps(row for row in overview if not row["is_total"]),
         filters=filters(request.hosts, conditions, known={extent.host for extent in known}),
-        rollups=rollups(cards, request.by, labels),
+        rollups=rollups(cards, request.groups_by, labels),
         silent=silent,
         skewed=skewed,
         claimed=fleet.claims(claim_rows()),

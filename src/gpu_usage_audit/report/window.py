@@ -11,6 +11,8 @@ from zoneinfo import ZoneInfo
 from gpu_usage_audit.core.durations import parse_moment_ms, to_rfc3339
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.report.model import Extent, Window
+from gpu_usage_audit.report.parts.parties import BY_HOST, BY_MODEL, PARTIES_BY
+from gpu_usage_audit.report.sections import DEFAULT
 
 DEFAULT_LENGTH_MS: Final = 7 * 24 * 3_600_000
 _NAMED_HOSTS = 5
@@ -20,8 +22,9 @@ _NAMED_HOSTS = 5
 class ReportRequest:
     """What the user asked for, as written: moments are ISO 8601 or durations, no host means all of them.
 
-    ``where`` are labels (``team=vision``), ``by`` what to add cards up by besides hosts. ``from_ticks`` counts
-    everything anew from the ticks, and takes nothing from counted hours.
+    ``where`` are labels (``team=vision``), ``by`` what to add cards or processes up by besides hosts. ``from_ticks``
+    counts everything anew from the ticks, and takes nothing from counted hours. ``sections`` are those wanted,
+    ``what_if_limits_ms`` the limits of what-if, none for the usual ones.
     """
 
     since: str | None = None
@@ -32,7 +35,19 @@ class ReportRequest:
     by: tuple[str, ...] = ()
     timezone: str = "UTC"
     from_ticks: bool = False
+    sections: frozenset[str] = frozenset(DEFAULT)
+    what_if_limits_ms: tuple[int, ...] = ()
     now_ms: int
+
+    @property
+    def groups_by(self) -> tuple[str, ...]:
+        """Return what cards are added up by: ``host``, ``model``, ``cluster`` or a label's key."""
+        return tuple(one for one in self.by if one not in PARTIES_BY or one in {BY_HOST, BY_MODEL})
+
+    @property
+    def parties_by(self) -> tuple[str, ...]:
+        """Return what processes are added up by, each once: of the keys of a party."""
+        return tuple(dict.fromkeys(one for one in self.by if one in PARTIES_BY))
 
 
 def zone(name: str) -> tzinfo:
