@@ -29,6 +29,10 @@ _PARAMETER_TYPES = {
     "ticked": "Array(Int64)",
     "part": "Array(Int64)",
     "stored": "UInt8",
+    "host": "String",
+    "gpu": "String",
+    "at_ms": "Int64",
+    "most": "UInt32",
 }
 _READ_SETTINGS = {
     "max_memory_usage": QUERY_MEMORY_BYTES,
