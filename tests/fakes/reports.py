@@ -1,0 +1,746 @@
+"""Whole reports made by hand: every section filled in, every figure of one week's hours, names that mean harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from gpu_usage_audit.report.model import (
+    ACTIVE,
+    IDLE_HELD,
+    STATES,
+    TRULY_IDLE,
+    UNKNOWN,
+    Card,
+    Claim,
+    Claimant,
+    Coverage,
+    Extent,
+    Filter,
+    Group,
+    Headline,
+    Identity,
+    Overlap,
+    Report,
+    Rollup,
+    Setting,
+    Silent,
+    Skew,
+    States,
+    StateTime,
+    UnknownReason,
+    Window,
+)
+from gpu_usage_audit.report.parts.contention import Contention
+from gpu_usage_audit.report.parts.days import Before, Day, WeekHour
+from gpu_usage_audit.report.parts.energy import CardEnergy, Energy, StateEnergy
+from gpu_usage_audit.report.parts.idle_split import IdleSplit
+from gpu_usage_audit.report.parts.money import Cost, Money, Price
+from gpu_usage_audit.report.parts.now import FreeCard, Holder, Now
+from gpu_usage_audit.report.parts.parties import BY_OWNER, BY_POD, BY_PROGRAM, Parties, Party
+from gpu_usage_audit.report.parts.streaks import LONGER_THAN_MS, WHAT_IF_LIMITS_MS, StreakClass, Streaks, WhatIf
+from gpu_usage_audit.report.parts.timeline import CardTimeline, Presence, Timeline
+from gpu_usage_audit.report.sections import SECTIONS
+
+HOUR_MS: Final = 3_600_000
+MINUTE_MS: Final = 60_000
+TICK_MS: Final = 30_000
+GIB: Final = 2**30
+ZONE: Final = "Europe/Berlin"
+SINCE_MS: Final = int(datetime(2026, 3, 23, tzinfo=ZoneInfo(ZONE)).timestamp() * 1000)
+UNTIL_MS: Final = int(datetime(2026, 3, 30, tzinfo=ZoneInfo(ZONE)).timestamp() * 1000)
+
+SCRIPT: Final = "<script>alert(1)</script>"
+ATTRIBUTE: Final = '" onmouseover="alert(2)" x=\''
+ESCAPES: Final = "tr\x1b[31mainer\x07\x00\x9b2J\r\n\tend"
+RIGHT_TO_LEFT: Final = "\u202eexe.\u05d0\u05d1\u05d2\u2066"
+MARKDOWN: Final = "|**b**|`c`|[x](http://evil.example)"
+FORMULA: Final = '=HYPERLINK("http://evil.example")'
+LONG: Final = "very-long-name-" * 667  # 10,005 characters
+HOSTILE: Final = (SCRIPT, ATTRIBUTE, ESCAPES, RIGHT_TO_LEFT, MARKDOWN, FORMULA, LONG)
+HOSTILE_HOST: Final = "lab-2\u202e.example\x1b[31m<b>"
+
+Split = tuple[int, int, int, int]  # milliseconds of an hour in each state, in the order of STATES
+Life = Callable[[datetime], Split]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LivedCard:
+    """A card and how each of its hours went, oldest first."""
+
+    host: str
+    gpu: str
+    index: int | None
+    name: str | None
+    model: str | None
+    hours: Sequence[Split] = field(default=())
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.host, self.gpu
+
+
+def minutes(active: float = 0, held: float = 0, idle: float = 0, unknown: float = 0) -> Split:
+    """Return an hour by minutes; what is left of 60 is unobserved."""
+    return (
+        int(active * MINUTE_MS),
+        int(held * MINUTE_MS),
+        int(idle * MINUTE_MS),
+        int(unknown * MINUTE_MS),
+    )
+
+
+def states_of(splits: Iterable[Split]) -> dict[str, StateTime]:
+    """Return the sum of hours by state, with their ticks."""
+    sums = [0, 0, 0, 0]
+    for split in splits:
+        sums = [total + part for total, part in zip(sums, split, strict=True)]
+    return {
+        state: StateTime(gpu_ms=total, card_ticks=total // TICK_MS) for state, total in zip(STATES, sums, strict=True)
+    }
+
+
+def local_hours(since_ms: int, until_ms: int, zone: str = ZONE) -> list[datetime]:
+    """Return the start of every hour of a window in its zone: 167 in a week in which the clock goes forward."""
+    start = datetime.fromtimestamp(since_ms / 1000, UTC)
+    return [
+        (start + timedelta(hours=place)).astimezone(ZoneInfo(zone)) for place in range((until_ms - since_ms) // HOUR_MS)
+    ]
+
+
+def _trainer(at: datetime) -> Split:
+    if at.weekday() < 5 and 8 <= at.hour < 20:
+        return minutes(active=52 - at.hour % 3, held=8 + at.hour % 3)
+    return minutes(active=4 if at.hour == 7 else 0, held=56 if at.hour == 7 else 60)
+
+
+def _server(at: datetime) -> Split:
+    busy = 22 if 9 <= at.hour < 18 else 6
+    return minutes(active=busy, held=60 - busy)
+
+
+def _abandoned(at: datetime) -> Split:
+    return minutes(active=57, held=3) if at.day < 25 else minutes(held=60)
+
+
+def _daily(at: datetime) -> Split:
+    if at.day == 25 and 3 <= at.hour < 17:
+        return minutes()
+    if at.day == 27 and 10 <= at.hour < 13:
+        return minutes(active=10, unknown=50)
+    if 9 <= at.hour < 19:
+        return minutes(active=45, held=10, idle=5)
+    return minutes(idle=60)
+
+
+def _spare(at: datetime) -> Split:
+    return minutes(active=20, idle=40) if at.day == 26 and at.hour == 11 else minutes(idle=60)
+
+
+_LIVES: Final[tuple[tuple[LivedCard, Life], ...]] = (
+    (LivedCard(host="gpu-1", gpu="GPU-aaaa1111", index=0, name="NVIDIA H100 80GB HBM3", model="H100"), _trainer),
+    (LivedCard(host="gpu-1", gpu="GPU-bbbb2222", index=1, name="NVIDIA H100 80GB HBM3", model="H100"), _server),
+    (LivedCard(host="gpu-1", gpu="GPU-cccc3333", index=2, name="NVIDIA H100 80GB HBM3", model="H100"), _abandoned),
+    (LivedCard(host=HOSTILE_HOST, gpu="GPU-dddd4444", index=0, name="NVIDIA L4", model="L4"), _daily),
+    (LivedCard(host=HOSTILE_HOST, gpu="GPU-eeee5555", index=1, name=None, model=SCRIPT), _spare),
+)
+
+
+def week_report() -> Report:
+    """Return a week of five cards on two hosts with every section filled in: its hours add up in every section."""
+    moments = local_hours(SINCE_MS, UNTIL_MS)
+    cards = [replace(card, hours=[life(at) for at in moments]) for card, life in _LIVES]
+    return _report(cards, moments, Window(since_ms=SINCE_MS, until_ms=UNTIL_MS, timezone=ZONE))
+
+
+def fleet_report(hosts: int = 8, cards_a_host: int = 8, days: int = 30, cell_minutes: int = 60) -> Report:
+    """Return a month of many cards whose hours differ from one to the next: what is hardest to draw."""
+    window = Window(since_ms=UNTIL_MS - days * 24 * HOUR_MS, until_ms=UNTIL_MS, timezone=ZONE)
+    moments = local_hours(window.since_ms, window.until_ms)
+
+    def life(card: int, place: int) -> Split:
+        busy = (card * 7 + place * 13 + (place * place) % 17) % 61
+        held = (60 - busy) * ((card + place) % 4) // 3
+        return minutes() if (place + card * 5) % 97 == 0 else minutes(active=busy, held=held, idle=60 - busy - held)
+
+    cards = [
+        LivedCard(
+            host=f"gpu-{number // cards_a_host:03d}",
+            gpu=f"GPU-{number:08x}",
+            index=number % cards_a_host,
+            name="NVIDIA H100 80GB HBM3",
+            model="H100",
+            hours=[life(number, place) for place in range(len(moments))],
+        )
+        for number in range(hosts * cards_a_host)
+    ]
+    report = _report(cards, moments, window)
+    if cell_minutes == 60 or report.timeline is None:
+        return report
+    each = 60 // cell_minutes
+    finer = tuple(
+        replace(
+            card,
+            cells=tuple(
+                (cell[0] // each, cell[1] // each, cell[2] // each, cell[3] // each)
+                for cell in card.cells
+                for _ in range(each)
+            ),
+        )
+        for card in report.timeline.cards
+    )
+    return replace(report, timeline=replace(report.timeline, cell_ms=cell_minutes * MINUTE_MS, cards=finer))
+
+
+def bare_report(report: Report, *sections: str) -> Report:
+    """Return a report of these sections alone, everything that belongs to others ``None`` or empty."""
+    return replace(
+        report,
+        sections=frozenset(sections),
+        idle_split=None,
+        now=None,
+        parties=(),
+        streaks=None,
+        contention=(),
+        money=None,
+        energy=None,
+        week=(),
+        days=(),
+        before=None,
+        timeline=None,
+        rollups=(),
+        overlaps=(),
+        filters=(),
+        silent=(),
+        skewed=(),
+        claimed=(),
+    )
+
+
+def empty_report() -> Report:
+    """Return the report of a day of one card in which nothing was observed, all sections asked for."""
+    window = Window(since_ms=SINCE_MS, until_ms=SINCE_MS + 24 * HOUR_MS, timezone="UTC")
+    moments = local_hours(window.since_ms, window.until_ms, "UTC")
+    card = replace(_LIVES[0][0], hours=[minutes()] * 24)
+    report = _report([card], moments, window)
+    return replace(
+        bare_report(report, *SECTIONS),
+        identities=(),
+        unknown=(),
+        timeline=report.timeline and replace(report.timeline, cards=(replace(report.timeline.cards[0], holders=()),)),
+    )
+
+
+def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Window) -> Report:
+    sums = _sums(cards, moments)
+    totals = states_of(split for _, split in sums)
+    observed = sum(time.gpu_ms for time in totals.values())
+    expected = float(len(cards) * len(moments) * HOUR_MS)
+    hosts = tuple(sorted({card.host for card in cards}))
+    model_cards = tuple(_card(card) for card in cards)
+    return Report(
+        window=window,
+        hosts=hosts,
+        extents=tuple(
+            Extent(
+                host=host,
+                source="simulator" if host == HOSTILE_HOST else "agent",
+                cards=sum(card.host == host for card in cards),
+                first_ms=window.since_ms,
+                last_ms=window.until_ms,
+                interval_ms=TICK_MS,
+            )
+            for host in hosts
+        ),
+        rules=(
+            Setting(key="active_utilization", value=0.05, is_default=False),
+            Setting(key="held_memory_bytes", value=100 * 2**20, is_default=True),
+            Setting(key="held_memory_ratio", value=0, is_default=True),
+        ),
+        coverage=Coverage(
+            expected_gpu_ms=expected,
+            observed_gpu_ms=observed,
+            unobserved_gpu_ms=expected - observed,
+            ratio=observed / expected,
+            gaps=1,
+            effective_since_ms=window.since_ms + HOUR_MS,
+            effective_until_ms=window.until_ms,
+        ),
+        unknown=(
+            UnknownReason(
+                reason="utilization",
+                gpu_ms=totals[UNKNOWN].gpu_ms * 0.8,
+                card_ticks=int((totals[UNKNOWN].card_ticks or 0) * 0.8),
+            ),
+            UnknownReason(
+                reason=SCRIPT,
+                gpu_ms=totals[UNKNOWN].gpu_ms * 0.2,
+                card_ticks=int((totals[UNKNOWN].card_ticks or 0) * 0.2),
+            ),
+        ),
+        headline=_headline(totals, len(cards)),
+        cards=model_cards,
+        identities=_identities(totals, window),
+        time_of_day=tuple(_of_hours(sums, lambda at, hour=hour: at.hour == hour) for hour in range(24)),
+        overlaps=(Overlap(host=hosts[-1], observed_ms=9 * HOUR_MS, elapsed_ms=8 * HOUR_MS),),
+        filters=(Filter(key="team", values=("vision", SCRIPT)),),
+        rollups=(
+            _rollup("host", model_cards, lambda card: card.host),
+            _rollup("model", model_cards, lambda card: card.model),
+            _rollup(ATTRIBUTE, model_cards, lambda card: LONG if card.index else None),
+        ),
+        silent=(Silent(host=SCRIPT, since_ms=window.until_ms - 5 * HOUR_MS),),
+        skewed=(Skew(host=RIGHT_TO_LEFT, ahead_ms=12 * MINUTE_MS, behind_ms=None),),
+        claimed=(
+            Claim(
+                host="gpu-1",
+                agents=tuple(
+                    Claimant(instance=name, host_id=None, first_ms=window.since_ms, last_ms=window.until_ms)
+                    for name in (SCRIPT, "4f1c0a7be2d94f4e")
+                ),
+            ),
+        ),
+        sections=frozenset(SECTIONS),
+        idle_split=_idle_split(totals),
+        now=_now(cards, window),
+        parties=_parties(totals, window),
+        streaks=_streaks(totals),
+        contention=_contention(hosts, len(cards), len(moments)),
+        money=_money(totals),
+        energy=_energy(cards),
+        week=tuple(
+            WeekHour(
+                weekday=weekday,
+                hour=hour,
+                states=_of_hours(sums, lambda at, w=weekday, h=hour: (at.weekday(), at.hour) == (w, h)),
+            )
+            for weekday in range(7)
+            for hour in range(24)
+        ),
+        days=_days(sums),
+        before=Before(
+            since_ms=2 * window.since_ms - window.until_ms,
+            until_ms=window.since_ms,
+            coverage=Coverage(
+                expected_gpu_ms=expected,
+                observed_gpu_ms=expected * 0.9,
+                unobserved_gpu_ms=expected * 0.1,
+                ratio=0.9,
+                gaps=4,
+                effective_since_ms=2 * window.since_ms - window.until_ms,
+                effective_until_ms=window.since_ms,
+            ),
+            states={
+                state: StateTime(gpu_ms=expected * part)
+                for state, part in zip(STATES, (0.21, 0.49, 0.2, 0.0), strict=True)
+            },
+        ),
+        timeline=_timeline(cards, window),
+    )
+
+
+def _headline(totals: States, cards: int) -> Headline:
+    observed = sum(time.gpu_ms for time in totals.values())
+    shares = {state: totals[state].gpu_ms / observed if observed else None for state in STATES}
+    return Headline(
+        states=totals,
+        shares=shares,
+        equivalent_gpus={state: None if part is None else part * cards for state, part in shares.items()},
+    )
+
+
+Sums = Sequence[tuple[datetime, Split]]
+
+
+def _sums(cards: Sequence[LivedCard], moments: Sequence[datetime]) -> Sums:
+    """Return every hour of all cards together."""
+    hours = zip(*(card.hours for card in cards), strict=True)
+    return [
+        (
+            at,
+            (
+                sum(s[0] for s in splits),
+                sum(s[1] for s in splits),
+                sum(s[2] for s in splits),
+                sum(s[3] for s in splits),
+            ),
+        )
+        for at, splits in zip(moments, hours, strict=True)
+    ]
+
+
+def _of_hours(sums: Sums, chosen: Callable[[datetime], bool]) -> dict[str, StateTime]:
+    return states_of(split for at, split in sums if chosen(at))
+
+
+def _card(card: LivedCard) -> Card:
+    states = states_of(card.hours)
+    observed = sum(time.gpu_ms for time in states.values())
+    expected = float(len(card.hours) * HOUR_MS)
+    return Card(
+        host=card.host,
+        gpu=card.gpu,
+        index=card.index,
+        name=card.name,
+        model=card.model,
+        mig="none",
+        parent=None,
+        expected_gpu_ms=expected,
+        observed_gpu_ms=observed,
+        unobserved_gpu_ms=expected - observed,
+        gaps=int(observed < expected),
+        states=states,
+    )
+
+
+def _rollup(by: str, cards: Sequence[Card], key: Callable[[Card], str | None]) -> Rollup:
+    groups = []
+    for name in dict.fromkeys(map(key, cards)):
+        members = [card for card in cards if key(card) == name]
+        groups.append(
+            Group(
+                name=name,
+                hosts=len({card.host for card in members}),
+                cards=len(members),
+                expected_gpu_ms=sum(card.expected_gpu_ms for card in members),
+                observed_gpu_ms=sum(card.observed_gpu_ms for card in members),
+                unobserved_gpu_ms=sum(card.unobserved_gpu_ms for card in members),
+                gaps=sum(card.gaps for card in members),
+                states={
+                    state: StateTime(
+                        gpu_ms=sum(card.states[state].gpu_ms for card in members),
+                        card_ticks=sum(card.states[state].card_ticks or 0 for card in members),
+                    )
+                    for state in STATES
+                },
+            )
+        )
+    return Rollup(by=by, groups=tuple(groups))
+
+
+_PEOPLE: Final[tuple[tuple[str | None, str | None], ...]] = (
+    ("alice", "python3"),
+    ("bob", "jupyter-lab"),
+    ("carol", "vllm"),
+    (SCRIPT, ATTRIBUTE),
+    (RIGHT_TO_LEFT, ESCAPES),
+    (LONG, LONG),
+    ("dave", MARKDOWN),
+    ("erin", FORMULA),
+    (None, None),
+    ("frank", "train.py"),
+    ("grace", "ollama"),
+    ("heidi", "blender"),
+)
+_PARTS: Final = (0.24, 0.2, 0.16, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.005, 0.005)
+
+
+def _identities(totals: States, window: Window) -> tuple[Identity, ...]:
+    held = {state: totals[state].gpu_ms for state in (ACTIVE, IDLE_HELD, UNKNOWN)}
+    rows = [
+        Identity(
+            kind="listed",
+            owner=owner,
+            program=program,
+            gpu_ms=sum(held.values()) * part,
+            unsplit_ms=sum(held.values()) * part * 1.5,
+            states={state: StateTime(gpu_ms=held.get(state, 0) * part) for state in STATES},
+            longest_idle_ms=int((30 - place) * HOUR_MS * part),
+            sessions=place + 1,
+            first_ms=window.since_ms + place * HOUR_MS,
+            last_ms=window.until_ms - place * HOUR_MS,
+        )
+        for place, ((owner, program), part) in enumerate(zip(_PEOPLE, _PARTS, strict=True))
+    ]
+    rest = 1 - sum(_PARTS)
+    rows.append(
+        Identity(
+            kind="unlisted",
+            owner=None,
+            program=None,
+            gpu_ms=sum(held.values()) * rest,
+            unsplit_ms=0,
+            states={state: StateTime(gpu_ms=held.get(state, 0) * rest) for state in STATES},
+            longest_idle_ms=0,
+            sessions=0,
+        )
+    )
+    return tuple(rows)
+
+
+def _parties(totals: States, window: Window) -> tuple[Parties, ...]:
+    held = {state: totals[state].gpu_ms for state in (ACTIVE, IDLE_HELD, UNKNOWN)}
+    total = sum(held.values())
+
+    def row(name: str | None, part: float, place: int, kind: str = "listed") -> Party:
+        listed = kind == "listed"
+        return Party(
+            kind=kind,
+            name=name,
+            gpu_ms=total * part,
+            active_gpu_ms=held[ACTIVE] * part,
+            idle_held_gpu_ms=held[IDLE_HELD] * part,
+            unknown_gpu_ms=held[UNKNOWN] * part,
+            share=part if total else None,
+            unsplit_ms=total * part * 1.5 if listed else 0,
+            longest_idle_ms=(30 - place) * HOUR_MS if listed else 0,
+            sessions=place + 1 if listed else 0,
+            first_ms=window.since_ms + place * HOUR_MS if listed else None,
+            last_ms=window.until_ms - place * 30 * MINUTE_MS if listed else None,
+        )
+
+    def rows(place: int) -> tuple[Party, ...]:
+        listed = [row(people[place], part, at) for at, (people, part) in enumerate(zip(_PEOPLE, _PARTS, strict=True))]
+        return (*listed, row(None, 1 - sum(_PARTS), 0, "unlisted"))
+
+    pods = (row("3f2a9c1e-77aa-4a8e-9a53-0d6f8b6a2c11", 0.3, 0), row(None, 0.69, 1), row(None, 0.01, 0, "unlisted"))
+    return (
+        Parties(by=BY_OWNER, rows=rows(0)),
+        Parties(by=BY_PROGRAM, rows=rows(1)),
+        Parties(by=BY_POD, rows=pods),
+    )
+
+
+def _idle_split(totals: States) -> IdleSplit:
+    held = totals[IDLE_HELD].gpu_ms
+    return IdleSplit(
+        never_used_gpu_ms=held * 0.55,
+        never_used_long_gpu_ms=held * 0.5,
+        low_gpu_ms=held * 0.44,
+        low_long_gpu_ms=held * 0.06,
+        unknown_gpu_ms=held * 0.01,
+    )
+
+
+def _now(cards: Sequence[LivedCard], window: Window) -> Now:
+    def holder(place: int, owner: str | None, program: str | None, idle_hours: float, gib: float | None) -> Holder:
+        card = cards[place % len(cards)]
+        return Holder(
+            host=card.host,
+            gpu=card.gpu,
+            index=card.index,
+            card_name=card.name,
+            card_state=IDLE_HELD if place != 1 else ACTIVE,
+            as_of_ms=window.until_ms - 12_000,
+            owner=owner,
+            program=program,
+            pid=None if program is None else 4000 + place,
+            created_ms=None if program is None else window.since_ms + place * HOUR_MS,
+            memory_bytes=None if gib is None else int(gib * GIB),
+            idle_since_ms=window.until_ms - int(idle_hours * HOUR_MS),
+            idle_ms=int(idle_hours * HOUR_MS),
+            is_at_least=place == 2,
+            is_alone=place != 1,
+            active_24h_ms=None if place == 4 else int(place * 20 * MINUTE_MS),
+            wasted_gpu_ms=idle_hours * HOUR_MS * 1.2,
+            wasted_byte_ms=None if gib is None else idle_hours * HOUR_MS * gib * GIB,
+            container_id="0d6f8b6a2c11" * 5 if place == 0 else None,
+            pod_uid="3f2a9c1e-77aa-4a8e-9a53-0d6f8b6a2c11" if place == 0 else None,
+            slurm_job_id="48213" if place == 1 else None,
+            systemd_unit=ATTRIBUTE if place == 3 else None,
+        )
+
+    return Now(
+        as_of_ms=window.until_ms,
+        holders=(
+            holder(2, "bob", "jupyter-lab", 118.4, 61.2),
+            holder(0, "alice", "python3", 50.5, 42.0),
+            holder(3, SCRIPT, ATTRIBUTE, 4.2, 0.0),
+            holder(1, "carol", "vllm", 0.6, 70.1),
+            holder(4, None, None, 0.3, None),
+            holder(5, LONG, LONG, 0.25, 3.3),
+            holder(6, RIGHT_TO_LEFT, ESCAPES, 0.1, 0.4),
+        ),
+        free=(
+            FreeCard(
+                host=cards[-1].host,
+                gpu=cards[-1].gpu,
+                index=cards[-1].index,
+                card_name=cards[-1].name,
+                as_of_ms=window.until_ms - 12_000,
+                free_since_ms=window.until_ms - 84 * HOUR_MS,
+                free_ms=83 * HOUR_MS,
+                is_at_least=False,
+                usual=0.97,
+            ),
+            FreeCard(
+                host="gpu-9",
+                gpu=SCRIPT,
+                index=None,
+                card_name=None,
+                as_of_ms=window.until_ms,
+                free_since_ms=window.until_ms - HOUR_MS,
+                free_ms=HOUR_MS,
+                is_at_least=True,
+                usual=None,
+            ),
+        ),
+        active_cards=1,
+        idle_held_cards=2,
+        free_cards=2,
+        unknown_cards=0,
+        silent_cards=1,
+    )
+
+
+def _streaks(totals: States) -> Streaks:
+    held = totals[IDLE_HELD].gpu_ms
+    parts = (1.0, 0.82, 0.61, 0.4)
+    counts = ((412, 11), (38, 7), (9, 4), (3, 2))
+    kept = (0.96, 0.9, 0.84, 0.8, 0.72, 0.66, 0.6, 0.39)
+    return Streaks(
+        classes=tuple(
+            StreakClass(
+                longer_than_ms=limit,
+                episodes=episodes,
+                holders=holders,
+                idle_ms=int(held * part * 1.1),
+                idle_held_gpu_ms=held * part,
+            )
+            for limit, part, (episodes, holders) in zip(LONGER_THAN_MS, parts, counts, strict=True)
+        ),
+        what_if=tuple(
+            WhatIf(
+                limit_ms=limit,
+                gpu_ms=held * part,
+                reclaims=400 // (place + 1) ** 2,
+                holders=11 - place,
+                false_alarms=max(0, 60 // (place + 1) ** 2 - 1),
+            )
+            for place, (limit, part) in enumerate(zip(WHAT_IF_LIMITS_MS, kept, strict=True))
+        ),
+        unknown_gpu_ms=held * 0.02,
+    )
+
+
+def _contention(hosts: Sequence[str], cards: int, hours: int) -> tuple[Contention, ...]:
+    def row(host: str | None, count: int, parts: tuple[float, float, float, float]) -> Contention:
+        free, contended, busy, unknown = (int(part * hours * HOUR_MS) for part in parts)
+        return Contention(
+            host=host,
+            cards=count,
+            free_ms=free,
+            contended_ms=contended,
+            busy_ms=busy,
+            unknown_ms=unknown,
+            contended_gpu_ms=contended * 1.7,
+        )
+
+    each = max(1, cards // len(hosts))
+    return (
+        row(None, cards, (0.85, 0.06, 0.0, 0.09)),
+        *(
+            row(host, each, (0.0, 0.93, 0.07, 0.0) if place == 0 else (0.8, 0.02, 0.1, 0.08))
+            for place, host in enumerate(hosts)
+        ),
+    )
+
+
+def _money(totals: States) -> Money:
+    def cost(model: str | None, currency: str | None, per_hour: float, part: float, unpriced: float = 0) -> Cost:
+        spent = {state: totals[state].gpu_ms * part for state in STATES}
+        return Cost(
+            model=model,
+            currency=currency,
+            gpu_ms={state: gpu_ms * (1 - unpriced) for state, gpu_ms in spent.items()},
+            cost={state: gpu_ms * (1 - unpriced) / HOUR_MS * per_hour for state, gpu_ms in spent.items()},
+            unpriced_gpu_ms={state: gpu_ms * unpriced for state, gpu_ms in spent.items()},
+        )
+
+    return Money(
+        costs=(
+            cost("H100", "EUR", 2.85, 0.6),
+            cost("L4", "USD", 0.8, 0.3, unpriced=0.25),
+            cost(SCRIPT, None, 0.0, 0.1, unpriced=1),
+        ),
+        prices=(
+            Price(
+                model="H100",
+                currency="EUR",
+                per_gpu_hour=2.85,
+                valid_from_ms=SINCE_MS - 100 * 24 * HOUR_MS,
+                source=f"the lab's contract {SCRIPT}",
+            ),
+            Price(model="L4", currency="USD", per_gpu_hour=0.8, valid_from_ms=SINCE_MS + 40 * HOUR_MS, source=None),
+        ),
+    )
+
+
+def _energy(cards: Sequence[LivedCard]) -> Energy:
+    def one(place: int, card: LivedCard) -> CardEnergy:
+        watts = {ACTIVE: 512.0, IDLE_HELD: 121.7, TRULY_IDLE: 71.8, UNKNOWN: 100.0}
+        totals = states_of(card.hours)
+        states = {}
+        for state in STATES:
+            seconds = totals[state].gpu_ms / 1000
+            states[state] = StateEnergy(
+                measured_joules=seconds * watts[state] * 0.95,
+                measured_ms=int(seconds * 950),
+                estimated_joules=seconds * watts[state] * 0.04,
+                estimated_ms=int(seconds * 40),
+                unknown_ms=int(seconds * 10),
+            )
+        both = place == 3
+        held_seconds = totals[IDLE_HELD].gpu_ms / 1000
+        return CardEnergy(
+            host=card.host,
+            gpu=card.gpu,
+            index=card.index,
+            model=card.model,
+            states=states,
+            bare_watts=71.8 if totals[TRULY_IDLE].gpu_ms else None,
+            held_watts=121.7 if totals[IDLE_HELD].gpu_ms else None,
+            added_joules=held_seconds * 49.9 if both else None,
+        )
+
+    return Energy(cards=tuple(one(place, card) for place, card in enumerate(cards)))
+
+
+def _days(sums: Sums) -> tuple[Day, ...]:
+    dates: dict[str, float] = {}
+    for at, _ in sums:
+        dates[at.date().isoformat()] = dates.get(at.date().isoformat(), 0) + 3600
+    return tuple(
+        Day(
+            date=date,
+            seconds=seconds,
+            states=_of_hours(sums, lambda at, date=date: at.date().isoformat() == date),
+        )
+        for date, seconds in dates.items()
+    )
+
+
+def _timeline(cards: Sequence[LivedCard], window: Window) -> Timeline:
+    def presences(place: int) -> tuple[Presence, ...]:
+        return tuple(
+            Presence(
+                owner=owner,
+                program=program,
+                pid=4000 + place * 10 + number,
+                since_ms=window.since_ms + number * 9 * HOUR_MS,
+                until_ms=window.until_ms - number * 31 * HOUR_MS,
+                idle_ms=(60 - number * 20) * HOUR_MS,
+            )
+            for number, (owner, program) in enumerate((_PEOPLE * 3)[place * 3 : place * 3 + 3])
+        )
+
+    return Timeline(
+        since_ms=window.since_ms,
+        until_ms=window.until_ms,
+        cell_ms=HOUR_MS,
+        cards=tuple(
+            CardTimeline(
+                host=card.host,
+                gpu=card.gpu,
+                index=card.index,
+                card_name=card.name,
+                cells=tuple(card.hours),
+                holders=() if place == 4 else presences(place % 5),
+                more_holders=14 if place == 1 else 0,
+            )
+            for place, card in enumerate(cards)
+        ),
+    )
