@@ -15,7 +15,10 @@ CREATE OR REPLACE VIEW gua.card_states${LOCAL} $ON_CLUSTER
     held_lower_bytes UInt64 COMMENT 'Memory held, at least',
     held_upper_bytes Nullable(UInt64) COMMENT 'Memory held, at most; NULL if unknown',
     counted_memory_bytes UInt64 COMMENT 'Known memory of the counted processes',
-    unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least'
+    unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least',
+    largest_utilization Nullable(UInt16) COMMENT 'Largest known utilization of any engine or process, or single sample [1/10,000]',
+    energy_mj Nullable(UInt64) COMMENT 'Energy spent in the tick, by the card''s counter; NULL across a reset of it [mJ]',
+    power_mw Nullable(UInt32) COMMENT 'Power drawn when the card was read [mW]'
 )
 $DEFINER
 AS
@@ -41,7 +44,10 @@ SELECT
     held_lower AS held_lower_bytes,
     if(upper_known, held_upper, NULL) AS held_upper_bytes,
     counted_bytes AS counted_memory_bytes,
-    if(counted_unknown > 0, 0, held_lower - counted_bytes) AS unattributed_lower_bytes
+    if(counted_unknown > 0, 0, held_lower - counted_bytes) AS unattributed_lower_bytes,
+    largest_utilization,
+    energy_mj,
+    power_mw
 FROM
 (
     SELECT
@@ -129,6 +135,13 @@ FROM
                         NULL,
                         busiest
                     ) AS busiest_utilization,
+                    if(
+                        busiest_utilization IS NULL AND utilization_max IS NULL,
+                        NULL,
+                        greatest(busiest, ifNull(utilization_max, 0))
+                    ) AS largest_utilization,
+                    energy_mj,
+                    power_mw,
                     greatest(
                         toUInt64(rules.2),
                         intDiv(ifNull(memory_limit_bytes, 0) * toUInt64(round(rules.3 * 10000)), 10000)

@@ -47,7 +47,49 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
         state UInt8,
         gpu_time_ms UInt64,
         duration_ms UInt64
-    ) COMMENT 'Who held cards that were active (1), idle-held (2) or unknown (4): attributed GPU time, and the sum of durations' CODEC(ZSTD(1))
+    ) COMMENT 'Who held cards that were active (1), idle-held (2) or unknown (4): attributed GPU time, and the sum of durations' CODEC(ZSTD(1)),
+    energies Nested (
+        gpu LowCardinality(String),
+        state UInt8,
+        measured_mj UInt64,
+        measured_ms UInt64,
+        estimated_mj UInt64,
+        estimated_ms UInt64,
+        unknown_ms UInt64
+    ) COMMENT 'Energy of each card by state (4: unknown): by its counter, and by power x time of ticks without; time of ticks with neither' CODEC(ZSTD(1)),
+    card_runs Nested (
+        gpu LowCardinality(String),
+        state UInt8,
+        start_ms Int64,
+        end_ms Int64,
+        first_span_ms UInt32,
+        last_span_ms UInt32,
+        duration_ms UInt64,
+        gpu_time_ms UInt64,
+        is_used Bool
+    ) COMMENT 'Ticks of a card in a row in one state (4: unknown), without a hole longer than a tick: from when to when, the spans of the first and the last, observed time, GPU time, and whether anything ever ran' CODEC(ZSTD(1)),
+    process_runs Nested (
+        gpu LowCardinality(String),
+        pid UInt32,
+        created_ms Int64,
+        owner LowCardinality(Nullable(String)),
+        program LowCardinality(Nullable(String)),
+        container_id LowCardinality(Nullable(String)),
+        pod_uid LowCardinality(Nullable(String)),
+        slurm_job_id LowCardinality(Nullable(String)),
+        systemd_unit LowCardinality(Nullable(String)),
+        state UInt8,
+        card_state UInt8,
+        start_ms Int64,
+        end_ms Int64,
+        first_span_ms UInt32,
+        last_span_ms UInt32,
+        duration_ms UInt64,
+        gpu_time_ms UInt64,
+        memory_kib_ms UInt64,
+        memory_known_ms UInt64,
+        memory_bytes Nullable(UInt64)
+    ) COMMENT 'The same of each process on each card, in one state of its own (1 active, 2 idle, 3 unknown) and one of the card: attributed GPU time, memory x time [KiB ms] and the time of which it is known, and memory at the last tick' CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)
 PARTITION BY toYYYYMM(hour)

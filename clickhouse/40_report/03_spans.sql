@@ -17,6 +17,10 @@ SELECT
     -- Whole microseconds, so that sums are the same in whatever order and pieces they are made.
     if(inside_ms = duration_ms, toUInt64(gpu_time_ms) * 1000, toUInt64(round(gpu_time_ms * 1000 * inside_part))) AS gpu_us,
     interval_ms,
+    -- Energy of what lies inside; power is what was drawn when the card was read.
+    if(inside_ms = duration_ms, energy_mj, toUInt64(round(energy_mj * inside_part))) AS energy_mj,
+    power_mw,
+    ifNull(largest_utilization > 0, false) AS is_used,
     state,
     reason,
     -- State and reason as one small number, by which a month of ticks is grouped in a third of the time.

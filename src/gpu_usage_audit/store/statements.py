@@ -30,7 +30,7 @@ __all__ = [
     "server_tokens",
 ]
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 # Files of this ending make the tables that only a cluster has; their $COLUMNS are those of the file without it.
 _ONLY_ON_A_CLUSTER: Final = "_distributed.sql"
 # Of this one what a server does by itself, time and again.
