@@ -56,11 +56,10 @@ def size(byte_count: float) -> str:
 def basis(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     """Yield the lines that tell how to read the report and how far to trust it."""
     yield style.title("Basis")
-    yield from _rules(report, style)
-    yield from style.term("unobserved", "no tick covers that time; never billed and never called idle.")
-    yield from style.term("identities", _ATTRIBUTION)
+    for label, text in meanings(report):
+        yield from style.term(label, text)
     yield ""
-    for label, text in _evidence(report, style, hours):
+    for label, text in evidence(report, style, hours):
         yield from style.term(label, text)
 
 
@@ -70,7 +69,8 @@ _ATTRIBUTION: Final = (
 )
 
 
-def _rules(report: Report, style: Style) -> Iterator[str]:
+def meanings(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield each word that the report counts by and what it means, by the settings in force."""
     settings = {setting.key: setting for setting in report.rules}
     marks = {key: "" if setting.is_default else " (not the default)" for key, setting in settings.items()}
     utilization = settings["active_utilization"]
@@ -80,24 +80,31 @@ def _rules(report: Report, style: Style) -> Iterator[str]:
     held = f"{size(memory.value)}{marks[memory.key]}"
     if ratio.value:
         held += f" or {ratio.value * 100:.4g} % of the card{marks[ratio.key]}, whichever is more,"
-    yield from style.term(
+    yield (
         ACTIVE,
-        f"the busiest engine or process at {threshold} or more, averaged over a tick. A kernel or codec was resident; "
-        "it says nothing of useful work.",
+        (
+            f"the busiest engine or process at {threshold} or more, averaged over a tick. A kernel or codec was "
+            "resident; it says nothing of useful work."
+        ),
     )
-    yield from style.term(
+    yield (
         IDLE_HELD,
         f"less than that, and more than {held} of memory held, or held memory that nobody can rule out.",
     )
-    yield from style.term(
+    yield (
         TRULY_IDLE,
-        f"nothing holds it: {held} of memory or less. Allocation is not looked at: the card may be promised to "
-        "somebody.",
+        (
+            f"nothing holds it: {held} of memory or less. Allocation is not looked at: the card may be promised to "
+            "somebody."
+        ),
     )
-    yield from style.term(UNKNOWN, "not enough could be read to tell; never called idle.")
+    yield UNKNOWN, "not enough could be read to tell; never called idle."
+    yield "unobserved", "no tick covers that time; never billed and never called idle."
+    yield "identities", _ATTRIBUTION
 
 
-def _evidence(report: Report, style: Style, hours: HourFormat) -> Iterator[tuple[str, str]]:
+def evidence(report: Report, style: Style, hours: HourFormat) -> Iterator[tuple[str, str]]:
+    """Yield what the numbers were made of: the window, hosts, ticks, how much was observed, why some is unknown."""
     window, coverage = report.window, report.coverage
     yield (
         "window",

@@ -56,12 +56,13 @@ def heading(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     )
     if report.filters:
         yield from style.wrap(f"only {chosen(report, style)}", indent=0)
-    for text in _warnings(report, style, hours):
+    for text in warnings(report, style, hours):
         for line in style.wrap(f"! {text}", indent=0, hanging=2):
             yield style.paint("warning", line)
 
 
-def _warnings(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
+def warnings(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
+    """Yield what makes the report doubtful, a sentence each."""
     coverage = report.coverage
     if any(extent.source == "simulator" for extent in report.extents):
         yield "Simulated: no real machine was measured."
