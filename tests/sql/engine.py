@@ -35,6 +35,8 @@ HOUR_VIEWS = {
     "overlaps",
     "coverage",
     "spans",
+    "quarters",
+    "calendar",
 }
 LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]

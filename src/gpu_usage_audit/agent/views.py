@@ -19,6 +19,7 @@ _MOST_HOSTS: Final = 10_000
 _MOST_HOURS: Final = 100_000
 _LONGEST_NAME: Final = 1_024
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+\-/]{1,64}")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _STATES: Final = ("active", "idle-held", "truly-idle", "unknown")
 
 
@@ -68,6 +69,14 @@ def _are_hours(value: object) -> bool:
 
 def _is_hour(value: object) -> bool:
     return type(value) is int and 0 <= value < 24
+
+
+def _is_weekday(value: object) -> bool:
+    return type(value) is int and 1 <= value <= 7
+
+
+def _is_date(value: object) -> bool:
+    return isinstance(value, str) and _DATE.fullmatch(value) is not None
 
 
 def _is_state(value: object) -> bool:
@@ -172,6 +181,18 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
         ),
         "time_of_day": View(
             _read | {"timezone"}, {"hour": _is_hour, "state": _is_state, "gpu_ms": is_number, "card_ticks": is_count}
+        ),
+        "calendar": View(
+            _read | {"timezone"},
+            {
+                "is_week": _is_flag,
+                "weekday": _or_unknown(_is_weekday),
+                "hour": _or_unknown(_is_hour),
+                "date": _or_unknown(_is_date),
+                "state": _is_state,
+                "gpu_ms": is_number,
+                "card_ticks": is_count,
+            },
         ),
     }
 )

@@ -1,0 +1,37 @@
+-- One row is one state in an hour of the week (is_week; weekday 1 is Monday) or on a day, in the given zone. The hours and
+-- days of a zone are made of quarters of an hour, so an hour that its clocks skip has no row, and one that they go through
+-- twice has the ticks of both.
+CREATE OR REPLACE VIEW gua_report.calendar $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    grouping(day) = 1 AS is_week,
+    if(is_week, day_of_week, NULL) AS weekday,
+    if(is_week, hour_of_day, NULL) AS hour,
+    if(is_week, NULL, toString(day)) AS date,
+    ['active', 'idle-held', 'truly-idle', 'unknown'][state_is] AS state,
+    sum(card_ticks) AS card_ticks,
+    sum(gpu_us) / 1000 AS gpu_ms
+FROM
+(
+    SELECT
+        fromUnixTimestamp(quarter * 900) AS moment,
+        toDayOfWeek(moment, 0, {timezone:String}) AS day_of_week,
+        toHour(moment, {timezone:String}) AS hour_of_day,
+        toDate(moment, {timezone:String}) AS day,
+        state_is,
+        card_ticks,
+        gpu_us
+    FROM gua_report.quarters(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
+)
+GROUP BY GROUPING SETS
+    (
+        (day_of_week, hour_of_day, state_is),
+        (day, state_is)
+    )
+ORDER BY
+    is_week DESC,
+    date,
+    weekday,
+    hour,
+    state_is
