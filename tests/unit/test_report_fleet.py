@@ -12,13 +12,13 @@ import pytest
 from fakes.store import DAY_MS, HOUR_MS, SINCE_MS, UNTIL_MS, FakeStore, card, extent, store_of
 from gpu_usage_audit.core.errors import UsageError
 from gpu_usage_audit.core.plaintext import cells
-from gpu_usage_audit.report.cards import MOST_OF_A_FLEET
 from gpu_usage_audit.report.collect import collect
-from gpu_usage_audit.report.groups import MOST_GROUPS
 from gpu_usage_audit.report.json_ import render_json
 from gpu_usage_audit.report.model import STATES, Report
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.text import render_text
+from gpu_usage_audit.report.text.cards import MOST_OF_A_FLEET
+from gpu_usage_audit.report.text.groups import MOST_GROUPS
 from gpu_usage_audit.report.window import ReportRequest
 
 HOSTILE = "\x1b]0;owned\x07\u202e" + "x" * 10_000

@@ -7,10 +7,10 @@ import re
 import pytest
 
 from fakes.store import SINCE_MS, UNTIL_MS, FakeStore, card, extent, identity, lab, rules, store_of
-from gpu_usage_audit.report.cards import MOST_CARDS
 from gpu_usage_audit.report.collect import collect
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.text import render_text
+from gpu_usage_audit.report.text.cards import MOST_CARDS
 from gpu_usage_audit.report.window import ReportRequest
 
 

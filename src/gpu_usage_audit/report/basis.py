@@ -53,16 +53,6 @@ def size(byte_count: float) -> str:
     return f"{byte_count:.0f} bytes"
 
 
-def basis(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
-    """Yield the lines that tell how to read the report and how far to trust it."""
-    yield style.title("Basis")
-    for label, text in meanings(report):
-        yield from style.term(label, text)
-    yield ""
-    for label, text in evidence(report, style, hours):
-        yield from style.term(label, text)
-
-
 _ATTRIBUTION: Final = (
     "a card's time is split equally among its holders (Slurm job, pod, container or user), a holder's part among its "
     "processes; the state is the card's."

@@ -45,6 +45,15 @@ def percents(values: Sequence[float]) -> list[str]:
     ]
 
 
+def within(values: Sequence[float], place: int, parts: Sequence[float]) -> list[str]:
+    """Return each part of one value in percent of all values, together what :func:`percents` writes of that value."""
+    total = sum(values)
+    if total <= 0:
+        return [NONE] * len(parts)
+    tenths = apportion(parts, apportion(values, _SHARE_PARTS)[place])
+    return [_percent(part / total, tenth) for part, tenth in zip(parts, tenths, strict=True)]
+
+
 def percent(ratio: float | None) -> str:
     """Return a ratio in percent with one decimal, ``-`` if it is not known."""
     if ratio is None:
@@ -81,6 +90,11 @@ class HourFormat:
         units = apportion(values, round(sum(values) * 10**self.decimals / MS_PER_HOUR))
         return [self._written(value, unit) for value, unit in zip(values, units, strict=True)]
 
+    def within(self, values: Sequence[float], place: int, parts: Sequence[float]) -> list[str]:
+        """Return the hours of the parts of one value such that they add up to it as :meth:`parts` writes it."""
+        units = apportion(values, round(sum(values) * 10**self.decimals / MS_PER_HOUR))[place]
+        return [self._written(part, unit) for part, unit in zip(parts, apportion(parts, units), strict=True)]
+
     def _written(self, milliseconds: float, units: int) -> str:
         if units == 0 and milliseconds > 0:
             return f"<{10**-self.decimals:.{self.decimals}f}"
@@ -97,3 +111,30 @@ def gpus(value: float | None) -> str:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Return ``1 card``, ``2,000 cards``."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def span(milliseconds: float | None) -> str:
+    """Return a length of time in its two largest units, rounded down: ``0s``, ``12s``, ``3h 12m``, ``2d 4h``."""
+    if milliseconds is None:
+        return NONE
+    whole = int(milliseconds // 1000)
+    for unit, unit_seconds, part, part_seconds in (("d", 86_400, "h", 3_600), ("h", 3_600, "m", 60), ("m", 60, "s", 1)):
+        if whole >= unit_seconds:
+            rest = whole % unit_seconds // part_seconds
+            return f"{whole // unit_seconds}{unit}" + (f" {rest}{part}" if rest else "")
+    return f"{whole}s"
+
+
+def at_least(milliseconds: float, *, is_at_least: bool) -> str:
+    """Return a length of time, marked with ``>`` where it may have been longer."""
+    return f"> {span(milliseconds)}" if is_at_least else span(milliseconds)
+
+
+def amount(value: float | None, decimals: int = 1) -> str:
+    """Return a number with thousands separators; ``<0.1`` for what is no zero, ``-`` if it is not known."""
+    if value is None:
+        return NONE
+    least = 10**-decimals
+    if 0 < abs(value) < least / 2:
+        return f"{'<' if value > 0 else '>-'}{least:.{decimals}f}"
+    return f"{value:,.{decimals}f}"

@@ -6,13 +6,34 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gpu_usage_audit.report.basis import length, moment
-from gpu_usage_audit.report.figures import plural
+from gpu_usage_audit.report.figures import HourFormat, percent, plural
 from gpu_usage_audit.report.model import Claim, Claimant, Report, Skew
 from gpu_usage_audit.report.style import Style
 
 MOST_NAMED: Final = 5
+_LOW_COVERAGE: Final = 0.9
 _NAME_WIDTH: Final = 32
 _ID_LENGTH: Final = 12
+
+
+def warnings(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
+    """Yield what makes the report doubtful, a sentence each."""
+    coverage = report.coverage
+    if any(extent.source == "simulator" for extent in report.extents):
+        yield "Simulated: no real machine was measured."
+    if coverage.ratio is not None and coverage.ratio < _LOW_COVERAGE:
+        yield (
+            f"Only {percent(coverage.ratio)} % of the expected time was observed: "
+            f"{hours.of(coverage.unobserved_gpu_ms)} GPU-hours are unobserved, and nothing below says what happened "
+            "in them."
+        )
+    for overlap in report.overlaps:
+        observed, elapsed = hours.of(overlap.observed_ms), hours.of(overlap.elapsed_ms)
+        yield (
+            f"Host {style.name(overlap.host, 32)} has {observed} observed hours of a card in {elapsed} hours of time: "
+            "two agents run under this name, or its clock was set back. Its numbers are too high."
+        )
+    yield from troubles(report, style)
 
 
 def shortened(identifier: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Section 3: every card with its split, one line each, as many columns as fit."""
+"""Every card with its split, one line each, as many columns as fit."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from gpu_usage_audit.core.plaintext import cells, pad
 from gpu_usage_audit.report.figures import NONE, HourFormat, percents, plural
 from gpu_usage_audit.report.model import IDLE_HELD, STATES, TRULY_IDLE, Card, Report
 from gpu_usage_audit.report.style import Style
+from gpu_usage_audit.report.tables import Column, Drawn, Part, Table
+from gpu_usage_audit.report.text.draw import STACKED_BELOW
 
 MOST_CARDS: Final = 100
 MOST_OF_A_FLEET: Final = 24  # its hosts are told one by one above
@@ -22,30 +24,76 @@ _SHORTEST_NAME: Final = 12
 _WIDE_GAP_FROM: Final = 96
 
 
-def cards(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
-    """Yield a block a host; where there are very many cards, those that stood idle longest."""
-    yield style.title(f"{'  ' if report.rollups else '3.'} Per card")
-    shown = _most_idle(report.cards, MOST_CARDS if len(report.hosts) == 1 else MOST_OF_A_FLEET)
+_ALL: Final = (
+    Column(title="gpu"),
+    Column(title="name", left=True, shortest=_SHORTEST_NAME),
+    Column(title="uuid", left=True),
+    *(Column(title=state) for state in STATES),
+    Column(title="observed"),
+    Column(title="unobserved"),
+)
+_HOST: Final = Column(title="host", left=True, shortest=_SHORTEST_NAME)
+
+
+def cards(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield a line a card; where there are very many cards, those that stood idle longest."""
+    shown = _shown(report)
+    several = len(report.hosts) > 1
     twins = _twins(shown)
-    columns = _Columns(shown, twins, style, hours)
-    yield from style.wrap("% of each card's observed GPU-hours" + columns.legend())
-    yield columns.header()
+    yield _SAYS
+    yield Table(
+        columns=[*([_HOST] if several else []), *_ALL],
+        rows=[
+            [
+                *([style.name(card.host, _NAME_WIDTH)] if several else []),
+                _index(card),
+                _label(card, twins, style),
+                style.name(card.gpu, _ID_WIDTH),
+                *percents([card.states[state].gpu_ms for state in STATES]),
+                hours.of(card.observed_gpu_ms),
+                hours.of(card.unobserved_gpu_ms),
+            ]
+            for card in shown
+        ],
+        heads=2 + several,
+    )
+    yield from _notes(report, shown, hours)
+
+
+def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the same, a block a host, with a bar a card where there is room."""
+    if style.width < STACKED_BELOW:
+        yield from cards(report, style, hours)
+        return
+    shown = _shown(report)
+    columns = _Columns(shown, _twins(shown), style, hours)
+    yield _SAYS + columns.legend()
+    yield Drawn(columns.header())
     for host, group in groupby(shown, key=lambda card: card.host):
         if len(report.hosts) > 1:
-            yield from style.wrap(style.name(host), indent=2)
-        yield from map(columns.row, group)
+            yield style.name(host)
+        yield from (Drawn(columns.row(card)) for card in group)
+    yield from _notes(report, shown, hours)
+
+
+_SAYS: Final = "% of each card's observed GPU-hours"
+
+
+def _shown(report: Report) -> list[Card]:
+    return _most_idle(report.cards, MOST_CARDS if len(report.hosts) == 1 else MOST_OF_A_FLEET)
+
+
+def _notes(report: Report, shown: Sequence[Card], hours: HourFormat) -> Iterator[str]:
     kept = {(card.host, card.gpu) for card in shown}
     left_out = [card for card in report.cards if (card.host, card.gpu) not in kept]
     if left_out:
         idle = sum(card.states[IDLE_HELD].gpu_ms + card.states[TRULY_IDLE].gpu_ms for card in left_out)
-        yield from style.wrap(
+        yield (
             f"{plural(len(left_out), 'card')} with less idle time left out, {hours.of(idle)} idle GPU-hours together; "
             "--json has every card."
         )
     if any(card.mig for card in shown if card.mig not in {None, "none"}):
-        yield from style.wrap(
-            "MIG: an instance counts with its part of a GPU, the rest of the GPU with the slices left over."
-        )
+        yield "MIG: an instance counts with its part of a GPU, the rest of the GPU with the slices left over."
 
 
 def _most_idle(every: Sequence[Card], most: int) -> list[Card]:
@@ -80,8 +128,7 @@ class _Columns:
     ) -> None:
         self._style = style
         self._hours = hours
-        self._twins = twins
-        self._labels = {(card.host, card.gpu): self._label(card) for card in shown}
+        self._labels = {(card.host, card.gpu): _label(card, twins, style) for card in shown}
         self._widths = {
             "gpu": max([3, *(len(_index(card)) for card in shown)]),
             **{state: max(len(state), 5) for state in STATES},
@@ -134,11 +181,12 @@ class _Columns:
         line += self._gap.join(cols)
         return f"{line}  {style.split(card.states, self._bar_width)}".rstrip() if self._bar_width else line
 
-    def _label(self, card: Card) -> str:
-        name = _name(card)
-        if not name or (card.host, card.index, name) in self._twins:
-            return self._style.name(card.gpu, _NAME_WIDTH)
-        return self._style.name(name, _NAME_WIDTH)
+
+def _label(card: Card, twins: set[tuple[str, int | None, str]], style: Style) -> str:
+    name = _name(card)
+    if not name or (card.host, card.index, name) in twins:
+        return style.name(card.gpu, _NAME_WIDTH)
+    return style.name(name, _NAME_WIDTH)
 
 
 def _index(card: Card) -> str:

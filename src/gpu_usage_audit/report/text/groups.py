@@ -1,15 +1,17 @@
-"""Section 3 where there are groups: hosts, clusters, models or labels, one line each, as many columns as fit."""
+"""Groups: hosts, clusters, models or labels, one line each, as many columns as fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gpu_usage_audit.core.plaintext import cells, pad
+from gpu_usage_audit.core.plaintext import cells, pad, safe
 from gpu_usage_audit.report.figures import HourFormat, percent, percents, plural
 from gpu_usage_audit.report.model import IDLE_HELD, STATES, TRULY_IDLE, Group, Report, Rollup
 from gpu_usage_audit.report.rollups import BY_HOST, added
 from gpu_usage_audit.report.style import Style
+from gpu_usage_audit.report.tables import Column, Drawn, Heading, Part, Table
+from gpu_usage_audit.report.text.draw import STACKED_BELOW
 
 MOST_GROUPS: Final = 40
 NOT_TOLD: Final = "(not told)"
@@ -24,26 +26,66 @@ _HOSTS: Final = "hosts"
 _CARDS: Final = "cards"
 
 
-def groups(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
+def title(report: Report) -> str:
+    """Return the heading of the first groups."""
+    return f"Per {safe(report.rollups[0].by, _NAME_WIDTH)}"
+
+
+def groups(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a table a rollup; where there are very many groups, those that stood idle longest and the rest as one."""
     for number, rollup in enumerate(report.rollups):
         if number:
-            yield ""
-        yield style.title(f"{'  ' if number else '3.'} Per {style.name(rollup.by, _NAME_WIDTH)}")
-        yield from _table(rollup, style, hours)
+            yield Heading(f"Per {style.name(rollup.by, _NAME_WIDTH)}")
+        shown, rest = _shown(rollup, style)
+        yield _says(rollup)
+        yield Table(
+            columns=[
+                Column(title=style.name(rollup.by, _NAME_WIDTH), left=True),
+                *map(_column, (_HOSTS, _CARDS, *STATES, _HOURS, _COVERAGE)),
+            ],
+            rows=[[name, *figures_of(group, hours).values()] for name, group in shown],
+        )
+        if rest:
+            yield _REST
 
 
-def _table(rollup: Rollup, style: Style, hours: HourFormat) -> Iterator[str]:
+def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the same with a bar a group, where there is room."""
+    if style.width < STACKED_BELOW:
+        yield from groups(report, style, hours)
+        return
+    for number, rollup in enumerate(report.rollups):
+        if number:
+            yield Drawn("")
+            yield Heading(f"Per {style.name(rollup.by, _NAME_WIDTH)}")
+        shown, rest = _shown(rollup, style)
+        yield _says(rollup)
+        columns = _Columns(rollup.by, shown, style, hours)
+        yield Drawn(columns.header())
+        yield from (Drawn(columns.row(name, group)) for name, group in shown)
+        if rest:
+            yield _REST
+
+
+_REST: Final = "others: those with less idle time; --json has every one."
+
+
+def _column(title: str) -> Column:
+    return Column(title=title)
+
+
+def _says(rollup: Rollup) -> str:
+    return f"% of each {'host' if rollup.by == BY_HOST else 'group'}'s observed GPU-hours"
+
+
+def _shown(rollup: Rollup, style: Style) -> tuple[list[tuple[str, Group]], int]:
+    """Return the groups that are shown, each with its name, and how many others the last one adds up."""
     shown, rest = _most_idle(rollup.groups)
-    yield from style.wrap(f"% of each {'host' if rollup.by == BY_HOST else 'group'}'s observed GPU-hours")
     rows = [(_name(group, style), group) for group in shown]
+    left_out = len(rollup.groups) - len(shown)
     if rest is not None:
-        rows.append((plural(len(rollup.groups) - len(shown), "other"), rest))
-    columns = _Columns(rollup.by, rows, style, hours)
-    yield columns.header()
-    yield from (columns.row(name, group) for name, group in rows)
-    if rest is not None:
-        yield from style.wrap("others: those with less idle time; --json has every one.")
+        rows.append((plural(left_out, "other"), rest))
+    return rows, left_out
 
 
 def _most_idle(every: Sequence[Group]) -> tuple[list[Group], Group | None]:
@@ -71,7 +113,7 @@ class _Columns:
     def __init__(self, by: str, rows: Sequence[tuple[str, Group]], style: Style, hours: HourFormat) -> None:
         self._style = style
         self._by = by
-        self._figures = [self._all(group, hours) for _, group in rows]
+        self._figures = [figures_of(group, hours) for _, group in rows]
         self._of = {id(group): figures for (_, group), figures in zip(rows, self._figures, strict=True)}
         wanted = max(cells(name) for name in (by if len(by) < _NAME_WIDTH else "", *(name for name, _ in rows)))
         gap = 1 if style.width < _WIDE_GAP_FROM else 2
@@ -107,12 +149,13 @@ class _Columns:
         columns = self._gap.join(f"{figures[name]:>{self._widths[name]}}" for name in self._columns)
         return f"  {pad(label, self._name_width)}{self._gap}{columns}"
 
-    @staticmethod
-    def _all(group: Group, hours: HourFormat) -> dict[str, str]:
-        return {
-            _HOSTS: f"{group.hosts:,}",
-            _CARDS: f"{group.cards:,}",
-            **dict(zip(STATES, percents([group.states[state].gpu_ms for state in STATES]), strict=True)),
-            _HOURS: hours.of(group.observed_gpu_ms),
-            _COVERAGE: percent(group.ratio),
-        }
+
+def figures_of(group: Group, hours: HourFormat) -> dict[str, str]:
+    """Return a group's figures by the title of their column, in the order in which they stand."""
+    return {
+        _HOSTS: f"{group.hosts:,}",
+        _CARDS: f"{group.cards:,}",
+        **dict(zip(STATES, percents([group.states[state].gpu_ms for state in STATES]), strict=True)),
+        _HOURS: hours.of(group.observed_gpu_ms),
+        _COVERAGE: percent(group.ratio),
+    }
