@@ -20,6 +20,7 @@ TABLES = (
     "card_seen",
     "agents",
     "settings",
+    "prices",
     "refused_points",
     "hour_marks",
     "host_hours",
@@ -37,6 +38,7 @@ HOUR_VIEWS = {
     "spans",
     "quarters",
     "calendar",
+    "costs",
 }
 LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]

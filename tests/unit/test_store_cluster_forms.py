@@ -95,6 +95,7 @@ def test_all_that_is_about_a_host_is_on_the_shard_of_its_landing(tokens: dict[st
     }
     assert {by.pop("otel_metrics_gauge"), by.pop("otel_metrics_sum")} == {"cityHash64(ResourceAttributes['host.name'])"}
     assert (by.pop("schema_versions"), by.pop("settings")) == ("cityHash64(version)", "cityHash64(key)")
+    assert by.pop("prices") == "cityHash64(model)"
     assert set(by.values()) == {"cityHash64(host)"}
 
 

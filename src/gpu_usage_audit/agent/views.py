@@ -17,6 +17,7 @@ Check = Callable[[object], bool]
 _LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999, where calendars stop
 _MOST_HOSTS: Final = 10_000
 _MOST_HOURS: Final = 100_000
+_MOST_TICKS: Final = 10_000
 _LONGEST_NAME: Final = 1_024
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+\-/]{1,64}")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -102,8 +103,11 @@ def _is_labels(value: object) -> bool:
 _ratio = _or_unknown(is_number)
 _name = _or_unknown(is_text)
 _moment = _or_unknown(is_moment)
+_count = _or_unknown(is_count)
 _bounds: Final = frozenset(("since_ms", "until_ms", "hosts"))
 _read: Final = _bounds | {"ticked", "stored"}
+_card: Final = frozenset(("host", "gpu", "since_ms", "until_ms"))
+_PROCESS_TYPES: Final = ("compute", "graphics", "mps", "ignored")
 
 VIEWS: Final[Mapping[str, View]] = MappingProxyType(
     {
@@ -179,8 +183,79 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 "durations_ms": is_count,
             },
         ),
+        "explain_cards": View(
+            frozenset(("hosts",)),
+            {
+                "host": is_text,
+                "gpu": is_text,
+                "gpu_index": _count,
+                **dict.fromkeys(("name", "mig", "parent", "driver_version", "pci"), _name),
+                "source": is_text,
+                "interval_ms": _count,
+                "first_ms": is_moment,
+                "last_ms": is_moment,
+            },
+        ),
+        "explain_moments": View(_card | {"at_ms", "most"}, {"ts_ms": is_moment, "duration_ms": is_count}),
+        "explain_ticks": View(
+            _card,
+            {
+                "ts_ms": is_moment,
+                "duration_ms": is_count,
+                "gpu_time_ms": is_count,
+                "state": _is_state,
+                **dict.fromkeys(("reason", "process_list", "mig", "source"), _name),
+                "busiest_utilization": _count,
+                "threshold_bytes": is_count,
+                "held_lower_bytes": is_count,
+                "held_upper_bytes": _count,
+                "unattributed_lower_bytes": is_count,
+                **{f"utilization{part}": _count for part in ("", "_encoder", "_decoder", "_max", "_coverage_ms")},
+                **{f"memory_{part}_bytes": _count for part in ("used", "limit", "reserved")},
+                **{
+                    f"process_{what}": _count
+                    for kind in _PROCESS_TYPES
+                    for what in (f"count_{kind}", f"memory_{kind}_bytes", f"unknown_{kind}")
+                },
+                "process_utilization_max": _count,
+                "power_mw": _count,
+                "temperature_celsius": _or_unknown(_is_whole),
+                "energy_total_mj": _count,
+                "energy_mj": _count,
+                "failed": _count,
+                "memory_shared": _or_unknown(_is_flag),
+                "interval_ms": _count,
+            },
+        ),
+        "explain_processes": View(
+            _card,
+            {
+                "ts_ms": is_moment,
+                "pid": is_count,
+                "created_ms": _moment,
+                **dict.fromkeys(
+                    ("owner", "program", "type", "container_id", "pod_uid", "slurm_job_id", "systemd_unit"), _name
+                ),
+                "uid": _count,
+                "duration_ms": is_count,
+                **dict.fromkeys(("gpu_time_ms", "memory_bytes", "utilization"), _count),
+                "state": lambda value: value in ("active", "idle", "unknown"),
+            },
+        ),
         "time_of_day": View(
             _read | {"timezone"}, {"hour": _is_hour, "state": _is_state, "gpu_ms": is_number, "card_ticks": is_count}
+        ),
+        "costs": View(
+            _read,
+            {
+                "model": _name,
+                "currency": _name,
+                "per_gpu_hour": _ratio,
+                "valid_from_ms": _moment,
+                "source": _name,
+                **{f"{state.replace('-', '_')}_gpu_ms": is_number for state in _STATES},
+                **{f"{state.replace('-', '_')}_cost": _ratio for state in _STATES},
+            },
         ),
         "calendar": View(
             _read | {"timezone"},
@@ -196,7 +271,14 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
         ),
     }
 )
-"""What :func:`gpu_usage_audit.report.collect.collect` asks, column by column."""
+"""What gua report and gua explain ask, column by column."""
+
+
+def _is_host(value: object) -> bool:
+    """Return whether this can be a host's name: text that UTF-8 can hold, and not endless."""
+    if not isinstance(value, str) or len(value) > _LONGEST_NAME:
+        return False
+    return not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
 
 
 _PARAMETERS: Final[Mapping[str, Check]] = MappingProxyType(
@@ -207,16 +289,13 @@ _PARAMETERS: Final[Mapping[str, Check]] = MappingProxyType(
         "ticked": _are_hours,
         "part": _are_hours,
         "stored": _is_flag,
+        "host": _is_host,
+        "gpu": _is_host,
+        "at_ms": is_moment,
+        "most": lambda value: type(value) is int and 1 <= value <= _MOST_TICKS,
         "timezone": lambda value: isinstance(value, str) and _ZONE.fullmatch(value) is not None,
     }
 )
-
-
-def _is_host(value: object) -> bool:
-    """Return whether this can be a host's name: text that UTF-8 can hold, and not endless."""
-    if not isinstance(value, str) or len(value) > _LONGEST_NAME:
-        return False
-    return not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
 
 
 def checked_question(view: object, parameters: object) -> tuple[str, dict[str, object]]:
