@@ -449,6 +449,8 @@ class TestWithTheEngine:
         with wiring.open_writer(f"chdb://{home / 'store'}") as store:
             every = [row["hour"] for row in store.rows("hours", {one: parameters[one] for one in BOUNDS})]
             parameters = {**parameters, "ticked": every, "part": every}
+            card = next(iter(store.rows("explain_cards", {"hosts": []})))
+            parameters |= {"host": card["host"], "gpu": card["gpu"], "at_ms": card["last_ms"], "most": 2}
             for name, view in VIEWS.items():
                 rows = list(store.rows(name, {one: parameters[one] for one in sorted(view.parameters)}))
                 assert rows or name in {"fleet", "claims"}, "only where something is wrong with a host"

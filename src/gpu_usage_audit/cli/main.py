@@ -46,6 +46,7 @@ COMMANDS: Final = {
     "doctor": Entry(module="doctor", summary="Check everything that gua needs here, and say what to do."),
     "import": Entry(module="import_", group=True, summary="Import recordings that other tools made."),
     "report": Entry(module="report", summary="Show where the GPU hours went, and who held idle cards."),
+    "explain": Entry(module="explain", summary="Explain why a card was in its state at a moment."),
     "rollup": Entry(module="rollup", summary="Count the hours that reports are read from, where they changed."),
     "schema": Entry(module="schema", group=True, summary="Create, show and check the tables and views of a store."),
     "simulate": Entry(module="simulate", summary="Be a simulated host that sends ticks, its last days first."),

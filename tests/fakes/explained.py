@@ -1,0 +1,138 @@
+"""A store of one host's ticks that answers what gua explain asks, as the shipped views do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpu_usage_audit.core.rules import Rules, classify
+from gpu_usage_audit.core.tick import ProcessType
+from gpu_usage_audit.report.explain_values import CARD_VALUES, facts_of
+
+GIB = 2**30
+NOON_MS = 1_774_440_000_000  # 2026-03-25T12:00:00Z
+HOST = "node-1"
+
+
+def card(gpu: str, index: int | None = 0, **values: object) -> dict[str, Any]:
+    """Return a row of ``explain_cards``."""
+    return {
+        "host": HOST,
+        "gpu": gpu,
+        "gpu_index": index,
+        "name": "NVIDIA H100 80GB HBM3",
+        "mig": "none",
+        "parent": None,
+        "driver_version": "580.95.05",
+        "pci": "00000000:10:00.0",
+        "source": "agent",
+        "interval_ms": 30_000,
+        "first_ms": NOON_MS - 3_600_000,
+        "last_ms": NOON_MS + 3_600_000,
+        **values,
+    }
+
+
+def tick(second: int, **values: object) -> dict[str, Any]:
+    """Return a row of ``explain_ticks`` that ends so many seconds after noon, judged by the shipped rules."""
+    row: dict[str, Any] = {value.column: None for value in CARD_VALUES}
+    row |= {f"process_{what}": 0 for kind in ProcessType for what in (f"count_{kind}", f"unknown_{kind}")}
+    row |= {f"process_memory_{kind}_bytes": 0 for kind in ProcessType}
+    row |= {
+        "ts_ms": NOON_MS + second * 1000,
+        "duration_ms": 30_000,
+        "gpu_time_ms": 30_000,
+        "interval_ms": 30_000,
+        "utilization": 320,
+        "utilization_coverage_ms": 29_000,
+        "memory_used_bytes": 8 * GIB + GIB // 2,
+        "memory_limit_bytes": 80 * GIB,
+        "memory_reserved_bytes": GIB // 2,
+        "memory_shared": False,
+        "process_list": "known",
+        "process_count_compute": 1,
+        "process_memory_compute_bytes": 8 * GIB,
+        "failed": 0,
+        "source": "agent",
+        **values,
+    }
+    verdict = classify(facts_of(row), Rules())
+    judged = {
+        "state": verdict.state,
+        "reason": verdict.reason,
+        "busiest_utilization": verdict.utilization,
+        "threshold_bytes": verdict.threshold_bytes,
+        "held_lower_bytes": verdict.held_lower_bytes,
+        "held_upper_bytes": verdict.held_upper_bytes,
+        "unattributed_lower_bytes": verdict.bounds.unattributed_lower_bytes,
+    }
+    return {**row, **judged, **{name: values[name] for name in judged if name in values}}
+
+
+def process(second: int, pid: int, **values: object) -> dict[str, Any]:
+    """Return a row of ``explain_processes``."""
+    return {
+        "ts_ms": NOON_MS + second * 1000,
+        "pid": pid,
+        "created_ms": NOON_MS - 3_600_000,
+        "owner": "alice",
+        "uid": 1001,
+        "program": "python",
+        "type": "compute",
+        "duration_ms": 30_000,
+        "gpu_time_ms": 30_000,
+        "memory_bytes": 8 * GIB,
+        "utilization": 0,
+        "container_id": None,
+        "pod_uid": None,
+        "slurm_job_id": None,
+        "systemd_unit": None,
+        "state": "idle",
+        **values,
+    }
+
+
+class ExplainedStore:
+    """Cards, ticks and processes of one host; ``asked`` keeps the questions."""
+
+    def __init__(
+        self,
+        cards: Iterable[Mapping[str, Any]],
+        ticks: Iterable[Mapping[str, Any]],
+        processes: Iterable[Mapping[str, Any]] = (),
+        *,
+        source: str = "agent",
+        changed: Mapping[str, float] | None = None,
+    ) -> None:
+        self.cards = list(cards)
+        self.ticks = list(ticks)
+        self.processes = list(processes)
+        self.source = source
+        self.changed = dict(changed or {})
+        self.asked: list[tuple[str, Mapping[str, object]]] = []
+
+    @property
+    def is_concurrent(self) -> bool:
+        return False
+
+    def rows(self, view: str, parameters: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        self.asked.append((view, parameters))
+        if view == "extent":
+            newest = max((row["last_ms"] for row in self.cards), default=0)
+            known = {"host": HOST, "source": self.source, "cards": len(self.cards), "interval_ms": 30_000}
+            return [{**known, "first_ms": NOON_MS - 3_600_000, "last_ms": newest}] if self.cards else []
+        if view == "explain_cards":
+            return self.cards
+        if view == "rules":
+            shipped = {"active_utilization": 0.1, "held_memory_bytes": 104_857_600.0, "held_memory_ratio": 0.0}
+            return [
+                {"key": key, "value": self.changed.get(key, value), "is_default": key not in self.changed}
+                for key, value in shipped.items()
+            ]
+        rows = self.processes if view == "explain_processes" else self.ticks
+        found = [row for row in rows if parameters["since_ms"] < row["ts_ms"] <= parameters["until_ms"]]
+        if view == "explain_moments":
+            most = parameters["most"]
+            before = [row for row in found if row["ts_ms"] < parameters["at_ms"]][-most:]
+            return before + [row for row in found if row["ts_ms"] >= parameters["at_ms"]][:most]
+        return found
