@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from gpu_usage_audit.cli import wiring
+from gpu_usage_audit.cli import import_gua_sqlite, wiring
 from gpu_usage_audit.cli.options import EndpointOption, StoreOption
 from gpu_usage_audit.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gpu_usage_audit.core.errors import UsageError
@@ -24,6 +24,7 @@ from gpu_usage_audit.imports.values import parse_size
 from gpu_usage_audit.otlp.resource import origin
 
 app = typer.Typer(no_args_is_help=True)
+app.command("gua-sqlite")(import_gua_sqlite.command)
 
 
 @app.callback()
@@ -32,6 +33,7 @@ def group() -> None:
 
     Example:
         gua import nvidia-smi gpu.csv
+        gua import gua-sqlite ~/.gua/gua.db
     """
 
 
