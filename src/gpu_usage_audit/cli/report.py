@@ -21,6 +21,8 @@ from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.core.ports import ViewReader
 from gpu_usage_audit.report.collect import collect
 from gpu_usage_audit.report.json_ import render_json
+from gpu_usage_audit.report.older_rules import check_rules
+from gpu_usage_audit.report.older_rules_text import render_other_rules
 from gpu_usage_audit.report.style import NARROWEST
 from gpu_usage_audit.report.text import render_text
 from gpu_usage_audit.report.window import ReportRequest
@@ -101,6 +103,15 @@ def command(
             help="Count everything anew from the ticks, nothing from counted hours: the same numbers, later.",
         ),
     ] = False,
+    rules: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            envvar="GUA_RULES",
+            help="gpu-usage-audit: what that tool's versions 1.0 to 1.8 say of these ticks by their own rule, card by "
+            "card, and where and why ours differs.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", envvar="GUA_JSON", help='One JSON object, schema "gua.report/1".')
     ] = False,
@@ -115,9 +126,26 @@ def command(
         gua report --since 30d --timezone Europe/Berlin
         gua report --host node-1 --json
         gua report --where team=vision --where team=audio --by team
+        gua report --rules gpu-usage-audit --since 30d
     """
     check_width(width)
+    if rules is not None:
+        check_rules(rules)
     with open_reader(store, socket) as reader:
+        if rules is not None:
+            asked = ReportRequest(
+                since=since,
+                until=until,
+                hosts=tuple(host or ()),
+                clusters=tuple(cluster or ()),
+                where=tuple(where or ()),
+                timezone=timezone,
+                from_ticks=from_ticks,
+                now_ms=time.time_ns() // 1_000_000,
+            )
+            style = style_for(sys.stdout, width, os.environ)
+            sys.stdout.write(render_other_rules(reader, asked, style, as_json=as_json))
+            return
         render_report(
             reader,
             since=since,

@@ -1,0 +1,147 @@
+"""What gpu-usage-audit 1.0 to 1.8 would say of the stored ticks, by its own rule, beside what the rules here say."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gpu_usage_audit.core.errors import UsageError
+from gpu_usage_audit.core.ports import ViewReader
+from gpu_usage_audit.report import fleet
+from gpu_usage_audit.report.filters import Conditions
+from gpu_usage_audit.report.hours import Hour, choose_hours, parts, tick_hours
+from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, Extent, Window
+from gpu_usage_audit.report.window import ReportRequest, choose_extents, choose_window, no_data
+
+RULES: Final = ("gpu-usage-audit",)
+"""The names that ``--rules`` takes."""
+THEIRS: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE)
+NOT_COUNTED: Final = "not-counted"
+WHY: Final = {
+    "ignored": "the memory is of programs that are no users of a card, such as Xorg: its rule counts them",
+    "unknown-memory": "a process of unknown memory is there: its rule takes that for 0",
+    "unattributed": "the card holds memory that no listed process owns: its rule looks at processes alone",
+    "mps": "MPS clients hold it: its list has none of them",
+    "rounding": "whole MiB of each process add up to 100 or less, their bytes to more",
+    "encoder": "the encoder was busy: its rule looks at the general utilization alone",
+    "decoder": "the decoder was busy: its rule looks at the general utilization alone",
+    "process-utilization": "a process was busy, by the driver's count for each process",
+    "settings": "thresholds were set that are not 10 % and 100 MiB",
+    "list": "the process list could not be read: its rule takes what is there for all of it",
+    "lost": "the driver lost the card, or it needs a reset",
+    "utilization": "utilization could not be read while something may be held",
+    "pid_namespace": "the agent saw the processes of its own container alone",
+    "processes": "the process list could not be read, or nothing tells whether it could: its rule takes that for empty",
+    "memory": "what is held is not known",
+    "not-read": "utilization could not be read: its rule has no such tick",
+    "instance": "a MIG instance: its rule looks at whole cards alone",
+}
+"""Why the rules here say something else, by the reason of the view ``gua_report.older_rule``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """Ticks of one state by its rule and one by ours; ``why`` is a key of ``WHY``, empty where both say the same."""
+
+    theirs: str
+    ours: str
+    why: str
+    card_ticks: int
+    gpu_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OlderCard:
+    """One card: its ticks by state, as its rule has them (also ``not-counted``) and as ours."""
+
+    host: str
+    gpu: str
+    index: int | None
+    name: str | None
+    theirs: Mapping[str, int]
+    ours: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OlderRules:
+    """The ticks that end in the window (since, until], by both rules: card by card and together."""
+
+    window: Window
+    cards: tuple[OlderCard, ...]
+    cells: tuple[Cell, ...]
+
+    @property
+    def card_ticks(self) -> int:
+        """Return how many card ticks there are."""
+        return sum(cell.card_ticks for cell in self.cells)
+
+
+def check_rules(name: str) -> None:
+    """Raise UsageError for rules that nobody knows."""
+    if name not in RULES:
+        msg = f"no rules {name!r}: there are {', '.join(RULES)}"
+        raise UsageError(msg)
+
+
+def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRules:
+    """Return what both rules say of the window and hosts asked for.
+
+    Raises UsageError for a host, moment or zone that means nothing, UnavailableError where there is no data.
+    """
+    hosts = list(request.hosts)
+    known = [
+        Extent(**{field: row[field] for field in ("host", "source", "cards", "first_ms", "last_ms", "interval_ms")})
+        for row in reader.rows("extent", {"hosts": []})
+    ]
+    extents = choose_extents(known, hosts)
+    conditions = Conditions.of(request.clusters, request.where)
+    if conditions:
+        hosts = list(conditions.choose({extent.host for extent in extents}, fleet.labels(reader)))
+        extents = choose_extents(extents, hosts)
+    window = choose_window(extents, request)
+    bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
+    hours = choose_hours(reader, bounds, from_ticks=request.from_ticks)
+    cells: Counter[tuple[str, str, str]] = Counter()
+    gpu_ms: Counter[tuple[str, str, str]] = Counter()
+    theirs: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    ours: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for since_ms, until_ms in _windows(window, hours):
+        for row in reader.rows("older_rule", {**bounds, "since_ms": since_ms, "until_ms": until_ms}):
+            key, count = (row["theirs"], row["ours"], row["why"]), row["card_ticks"]
+            cells[key] += count
+            gpu_ms[key] += row["gpu_time_ms"]
+            theirs[row["host"], row["gpu"]][row["theirs"]] += count
+            ours[row["host"], row["gpu"]][row["ours"]] += count
+    if not cells:
+        raise no_data(window, extents)
+    read = {**bounds, "ticked": tick_hours(hours), "stored": int(not request.from_ticks)}
+    labels = {(row["host"], row["gpu"]): (row["gpu_index"], row["name"]) for row in reader.rows("cards", read)}
+    cards = [
+        OlderCard(
+            host=host,
+            gpu=gpu,
+            index=labels.get((host, gpu), (None, None))[0],
+            name=labels.get((host, gpu), (None, None))[1],
+            theirs={state: counts[state] for state in (*THEIRS, NOT_COUNTED)},
+            ours={state: ours[host, gpu][state] for state in STATES},
+        )
+        for (host, gpu), counts in theirs.items()
+    ]
+    return OlderRules(
+        window=window,
+        cards=tuple(sorted(cards, key=lambda card: (card.host, card.index is None, card.index or 0, card.gpu))),
+        cells=tuple(
+            Cell(theirs=key[0], ours=key[1], why=key[2], card_ticks=count, gpu_ms=gpu_ms[key])
+            for key, count in sorted(cells.items(), key=lambda cell: (-cell[1], cell[0]))
+        ),
+    )
+
+
+def _windows(window: Window, hours: list[Hour]) -> Iterator[tuple[int, int]]:
+    """Yield the window in parts of a bounded number of card ticks: a tick belongs to the hour of its end less 1 ms."""
+    for part in parts([replace(hour, is_counted=False) for hour in hours]):
+        since_ms, until_ms = part[0] * 3_600_000, (part[-1] + 1) * 3_600_000
+        if until_ms > window.since_ms:
+            yield max(since_ms, window.since_ms), min(until_ms, window.until_ms)
