@@ -65,7 +65,7 @@ def test_a_terminal_gets_colour_unless_it_is_unwanted() -> None:
     assert not style_for(terminal, None, {"TERM": "dumb"}).colour
 
 
-@pytest.mark.parametrize(("columns", "width"), [("40", 60), ("100", 100), ("500", 140)])
+@pytest.mark.parametrize(("columns", "width"), [("10", 20), ("40", 40), ("100", 100), ("500", 140)])
 def test_a_terminal_is_filled_within_reason(columns: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert style_for(Stream(terminal=True), None, {}).width == width

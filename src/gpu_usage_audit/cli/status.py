@@ -21,6 +21,7 @@ from gpu_usage_audit.cli.terminal import check_width, style_for
 from gpu_usage_audit.core.errors import DataError, GuaError, UnavailableError, UsageError
 
 STALLED: Final = 1
+NARROWEST: Final = 60
 _UNITS: Final = {
     "b": 1,
     "kb": 10**3,
@@ -96,7 +97,7 @@ def command(
         gua status --all --store clickhouse://gua_reader@clickhouse:8123
         gua status --json --memory-threshold 1024MiB
     """
-    check_width(width)
+    check_width(width, narrowest=NARROWEST)
     if every:
         if memory_threshold not in {None, os.environ.get("GUA_MEMORY_THRESHOLD")}:
             msg = "--memory-threshold is for the cards of this host: those of --all are judged by the store's rules"
@@ -133,7 +134,9 @@ def _all(store: str | None, width: int | None, *, as_json: bool) -> int:
     with wiring.open_reader(store) as reader:
         hosts = status_all.hosts_now(reader)
     drawn = (
-        status_all.to_json(hosts) if as_json else status_all.to_text(hosts, style_for(sys.stdout, width, os.environ))
+        status_all.to_json(hosts)
+        if as_json
+        else status_all.to_text(hosts, style_for(sys.stdout, width, os.environ, narrowest=NARROWEST))
     )
     sys.stdout.write(drawn)
     return status_all.SILENT if any(host["silent"] for host in hosts) else 0
@@ -142,7 +145,7 @@ def _all(store: str | None, width: int | None, *, as_json: bool) -> int:
 def _drawn(status: dict[str, Any], width: int | None) -> str:
     from gpu_usage_audit.cli.status_text import render_status  # noqa: PLC0415 - only for those who want text
 
-    return render_status(status, style_for(sys.stdout, width, os.environ))
+    return render_status(status, style_for(sys.stdout, width, os.environ, narrowest=NARROWEST))
 
 
 def parse_threshold(text: str) -> Threshold:

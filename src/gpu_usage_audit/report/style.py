@@ -11,8 +11,10 @@ from gpu_usage_audit.core.plaintext import ascii_only, cells, safe
 from gpu_usage_audit.report.figures import apportion
 from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States
 
-NARROWEST: Final = 60
+NARROWEST: Final = 20
 WIDEST: Final = 140  # longer lines are harder to read across, not easier
+
+_TERMS_BESIDE_FROM: Final = 44
 
 _SGR: Final = MappingProxyType(
     {ACTIVE: "32", IDLE_HELD: "33", TRULY_IDLE: "36", UNKNOWN: "35", "bold": "1", "dim": "2", "warning": "1;31"}
@@ -100,8 +102,13 @@ class Style:
         yield prefix + line
 
     def term(self, label: str, text: str, *, label_width: int = 11) -> Iterator[str]:
-        """Yield ``label  text`` with the text's later lines below its first."""
+        """Yield ``label  text`` with the text's later lines below its first; below the label where room is short."""
         column = 2 + label_width + 2
+        if self.width < _TERMS_BESIDE_FROM:
+            for line in self.wrap(label):
+                yield self.state(line, label) if label in STATES else line
+            yield from self.wrap(text, indent=4)
+            return
         painted = self.paint(label, label) if label in STATES else label
         for place, line in enumerate(self.wrap(text, indent=column)):
             yield line if place else f"  {painted}{' ' * (column - 2 - len(label))}{line.lstrip()}"

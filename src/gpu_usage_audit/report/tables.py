@@ -29,12 +29,14 @@ class Table:
     """Rows of text of one column each; the first ``heads`` columns say what a row is about.
 
     ``bar`` draws row ``n`` again as a bar of a width, where there is room; what it shows stands in the row, too.
+    ``notes`` explain columns by their titles, where they are shown.
     """
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]]
     heads: int = 1
     bar: Callable[[int, int], str] | None = None
+    notes: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,13 @@ def contention(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
             f"({hours.of(one.contended_ms)} hours): waiting that could have been avoided."
         )
     shown = hosts[:MOST_HOSTS] if len(hosts) > 1 or not every else []
-    yield Table(columns=_COLUMNS, rows=[_row(one, style, hours) for one in (*every, *shown)])
+    yield Table(
+        columns=_COLUMNS,
+        rows=[_row(one, style, hours) for one in (*every, *shown)],
+        notes=[("idle-held GPU-h", "what the idle-held cards were worth in the contended hours")],
+    )
     if len(hosts) > MOST_HOSTS:
         yield f"and {len(hosts) - MOST_HOSTS:,} hosts with less of it: --csv contention has every one."
-    yield "idle-held GPU-h: what the idle-held cards were worth in the contended hours."
 
 
 def _row(one: Contention, style: Style, hours: HourFormat) -> list[str]:

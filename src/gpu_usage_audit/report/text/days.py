@@ -23,7 +23,7 @@ SECONDS_PER_HOUR: Final = 3600
 
 def days(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a line a day of the window's zone; a day in which the clock changed has 23 or 25 hours."""
-    yield f"% of what was observed on the day ({report.window.timezone}); day's hours: how much of it is in the window"
+    yield "% of what was observed on the day"
     yield Table(
         columns=_COLUMNS,
         rows=[
@@ -35,5 +35,6 @@ def days(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
             ]
             for one in report.days
         ],
+        notes=[("day's hours", "how much of it is in the window; 23 or 25 where the clock changed")],
         bar=lambda row, width: style.split(report.days[row].states, width),
     )

@@ -24,6 +24,7 @@ def draw(part: Part, style: Style) -> Iterator[str]:
         case str():
             yield from style.wrap(part)
         case Heading():
+            yield ""
             for line in style.wrap(part.text, indent=3):
                 yield style.title(line)
         case Drawn():
@@ -38,6 +39,7 @@ def _table(table: Table, style: Style) -> Iterator[str]:
     places = _fitting(table, style)
     if places is None:
         yield from stacked(table, style)
+        yield from _notes(table, range(len(table.columns)), style)
         return
     widths = _widths(table, places, style)
     gap = _gap(places, widths, style)
@@ -52,6 +54,14 @@ def _table(table: Table, style: Style) -> Iterator[str]:
         yield line
     if bar_width:
         yield from style.wrap("bar: " + ", ".join(f"{style.fill[state]} {state}" for state in STATES))
+    yield from _notes(table, places, style)
+
+
+def _notes(table: Table, places: Sequence[int], style: Style) -> Iterator[str]:
+    shown = {table.columns[place].title for place in places}
+    told = "; ".join(f"{title}: {note}" for title, note in table.notes if title in shown)
+    if told:
+        yield from style.wrap(told)
 
 
 def stacked(table: Table, style: Style) -> Iterator[str]:

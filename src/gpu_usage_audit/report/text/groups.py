@@ -56,7 +56,6 @@ def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         return
     for number, rollup in enumerate(report.rollups):
         if number:
-            yield Drawn("")
             yield Heading(f"Per {style.name(rollup.by, _NAME_WIDTH)}")
         shown, rest = _shown(rollup, style)
         yield _says(rollup)

@@ -25,7 +25,7 @@ NOT_TOLD: Final = "not told"
 
 def headline(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the split of all observed time."""
-    yield Table(columns=_COLUMNS, rows=rows(report, hours))
+    yield Table(columns=_COLUMNS, rows=rows(report, hours, before=f"{IDLE_HELD}: "))
     yield from _sentences(report, hours)
 
 
@@ -34,7 +34,7 @@ def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     if style.width < STACKED_BELOW:
         yield from headline(report, style, hours)
         return
-    written = rows(report, hours)
+    written = rows(report, hours, before="  ")
     lines = table([[column.title for column in _COLUMNS], *written], left=1)
     width = style.width - max(map(len, lines)) - 2
     yield Drawn(lines[0])
@@ -48,8 +48,11 @@ def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     yield from _sentences(report, hours)
 
 
-def rows(report: Report, hours: HourFormat) -> list[list[str]]:
-    """Return a row a state, and below idle-held its parts, indented; parts add up to their state as written."""
+def rows(report: Report, hours: HourFormat, *, before: str) -> list[list[str]]:
+    """Return a row a state, and below idle-held its parts, marked by what stands before their names.
+
+    Parts add up to their state as written.
+    """
     split = report.headline
     values = [split.states[state].gpu_ms for state in STATES]
     written = zip(STATES, hours.parts(values), percents(values), strict=True)
@@ -57,7 +60,7 @@ def rows(report: Report, hours: HourFormat) -> list[list[str]]:
     for state, of_state, part in written:
         found.append([state, of_state, part, f"{split.states[state].card_ticks or 0:,}"])
         if state == IDLE_HELD:
-            found += [[f"  {name}", *figures, ""] for name, *figures in _idle_parts(report, hours)]
+            found += [[f"{before}{name}", *figures, ""] for name, *figures in _idle_parts(report, hours)]
     return found
 
 

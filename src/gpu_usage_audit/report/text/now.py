@@ -52,10 +52,6 @@ def now(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     if found.holders:
         yield _holders(found.holders[:MOST_HOLDERS], style, hours, several=several)
         yield from _more(len(found.holders) - MOST_HOLDERS, "holder")
-        yield (
-            "GPU-hours and GB-hours (of 10^9 bytes) are what it held in the window while its card was idle-held. "
-            "alone: ending it frees the card."
-        )
     else:
         yield "none"
     yield Heading("Free cards: nothing holds them")
@@ -93,7 +89,15 @@ def _holders(holders: Sequence[Holder], style: Style, hours: HourFormat, *, seve
         columns=[*([_HOST] if several else []), *_HOLDER],
         rows=[[*host, *row] for host, row in zip(hosts, rows, strict=True)],
         heads=3 + several,
+        notes=_NOTES,
     )
+
+
+_NOTES: Final = (
+    ("GPU-hours", "its part of the time in the window in which its card was idle-held"),
+    ("GB-hours", "its memory (1 GB = 10^9 bytes) in that time"),
+    ("alone", "whether ending it frees the card"),
+)
 
 
 def _holder(one: Holder, style: Style, hours: HourFormat) -> list[str]:

@@ -40,10 +40,11 @@ def streaks(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
             ]
             for one in found.classes
         ],
-    )
-    yield (
-        "idle hours: each process's own. GPU-hours: the idle-held time of cards that is theirs. holders: Slurm jobs, "
-        "pods, containers or users."
+        notes=[
+            ("holders", "Slurm jobs, pods, containers or users"),
+            ("idle hours", "each process's own"),
+            ("GPU-hours", "the idle-held time of cards that is theirs"),
+        ],
     )
     yield from unknown(report, hours)
 

@@ -104,17 +104,21 @@ def _parties(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield Table(
             columns=[Column(title=parties.by, left=True, shortest=_SHORTEST_NAME), *_PARTIES],
             rows=[_party(one, report, style, hours) for one in shown],
+            notes=_NOTES if parties is report.parties[-1] else (),
         )
         if rest:
             yield (
                 f"and {plural(len(rest), 'other')} with {hours.of(sum(one.gpu_ms for one in rest))} GPU-hours "
                 "together: --csv who and --json have every one."
             )
-    if report.parties:
-        yield (
-            "share: of all these GPU-hours. longest idle: the longest idle episode of one process. A session is one "
-            "process on any cards."
-        )
+
+
+_NOTES: Final = (
+    ("share %", "of all these GPU-hours"),
+    ("unsplit", "the hours of each process on its cards, whoever shared them"),
+    ("longest idle", "the longest idle episode of one process"),
+    ("sessions", "processes, each counted once however many cards it was on"),
+)
 
 
 def _party(one: Party, report: Report, style: Style, hours: HourFormat) -> list[str]:
