@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gpu_usage_audit.report.model import MS_PER_HOUR
 
 NONE = "-"
+BYTES_PER_GB = 10**9
 NOT_ZERO = "<0.1"
 _SHARE_PARTS = 1000
 _FLOAT_NOISE = 1e-9

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Final
 
 from gpu_usage_audit.core.durations import to_rfc3339
-from gpu_usage_audit.report.model import (
-    IDLE_HELD,
-    MS_PER_HOUR,
-    STATES,
-    TRULY_IDLE,
-    Card,
-    Claimant,
-    Group,
-    Identity,
-    Report,
-    States,
-    share,
-)
+from gpu_usage_audit.report import sections
+from gpu_usage_audit.report.json_parts import PARTS, idle_held
+from gpu_usage_audit.report.json_values import Json, hours, number, ratio, seconds, states_of, time
+from gpu_usage_audit.report.model import IDLE_HELD, TRULY_IDLE, Card, Claimant, Group, Identity, Report
 from gpu_usage_audit.report.troubles import shortened
 
 SCHEMA: Final = "gua.report/1"
-_DECIMALS = 6
-Json = dict[str, object]
 
 
 def render_json(report: Report) -> str:
@@ -46,67 +36,117 @@ def _text(value: object) -> str:
 
 
 def to_json(report: Report) -> Json:
-    """Return the report as an object ready for JSON, its keys always in the same order."""
-    coverage = report.coverage
-    return {
+    """Return the report as an object ready for JSON, its keys always in the same order.
+
+    A section that was not asked for has no key; where it was and cannot be told it is ``None``.
+    """
+    found: Json = {
         "schema": SCHEMA,
         "window": {
             "since": to_rfc3339(report.window.since_ms),
             "until": to_rfc3339(report.window.until_ms),
             "timezone": report.window.timezone,
         },
+        "sections": [name for name in sections.SECTIONS if name in report.sections],
         "hosts": list(report.hosts),
         "sources": sorted({extent.source for extent in report.extents}),
-        "rules": {setting.key: _number(setting.value) for setting in report.rules},
-        "coverage": {
-            "expected_gpu_hours": _hours(coverage.expected_gpu_ms),
-            "observed_gpu_hours": _hours(coverage.observed_gpu_ms),
-            "unobserved_gpu_hours": _hours(coverage.unobserved_gpu_ms),
-            "ratio": _ratio(coverage.ratio),
-            "gaps": coverage.gaps,
-            "effective_since": _time(coverage.effective_since_ms),
-            "effective_until": _time(coverage.effective_until_ms),
-        },
-        "unknown": {reason.reason: _hours(reason.gpu_ms) for reason in report.unknown},
+        "rules": {setting.key: number(setting.value) for setting in report.rules},
+        "coverage": _coverage(report),
+        "unknown": {reason.reason: hours(reason.gpu_ms) for reason in report.unknown},
+        "streaks_skipped_card_hours": report.streaks_skipped,
+    }
+    for name in sections.SECTIONS:
+        if name in report.sections:
+            found |= _FIRST[name](report) if name in _FIRST else {}
+            key, part = PARTS.get(name, (None, None))
+            if key is not None and part is not None:
+                found[key] = part(report)
+    return found | _doubts(report)
+
+
+def _coverage(report: Report) -> Json:
+    coverage = report.coverage
+    return {
+        "expected_gpu_hours": hours(coverage.expected_gpu_ms),
+        "observed_gpu_hours": hours(coverage.observed_gpu_ms),
+        "unobserved_gpu_hours": hours(coverage.unobserved_gpu_ms),
+        "ratio": ratio(coverage.ratio),
+        "gaps": coverage.gaps,
+        "effective_since": time(coverage.effective_since_ms),
+        "effective_until": time(coverage.effective_until_ms),
+    }
+
+
+def _headline(report: Report) -> Json:
+    return {
         "headline": {
             "card_ticks": report.headline.card_ticks,
             "states": {
                 state: {
-                    "card_ticks": time.card_ticks,
-                    "gpu_hours": _hours(time.gpu_ms),
-                    "share": _ratio(report.headline.shares[state]),
+                    "card_ticks": part.card_ticks,
+                    "gpu_hours": hours(part.gpu_ms),
+                    "share": ratio(report.headline.shares[state]),
                 }
-                for state, time in report.headline.states.items()
+                for state, part in report.headline.states.items()
             },
-        },
+            "idle_held": idle_held(report),
+        }
+    }
+
+
+def _idle_capacity(report: Report) -> Json:
+    return {
         "idle_capacity": {
             state: {
-                "gpu_hours": _hours(report.headline.states[state].gpu_ms),
-                "equivalent_gpus": _ratio(report.headline.equivalent_gpus[state]),
+                "gpu_hours": hours(report.headline.states[state].gpu_ms),
+                "equivalent_gpus": ratio(report.headline.equivalent_gpus[state]),
             }
             for state in (IDLE_HELD, TRULY_IDLE)
-        },
-        "cards": [_card(card) for card in report.cards],
-        "identities": [_identity(identity) for identity in report.identities],
-        "time_of_day": [{"hour": hour, "states": _states(states)} for hour, states in enumerate(report.time_of_day)],
+        }
+    }
+
+
+def _rollups(report: Report) -> Json:
+    return {
+        "rollups": [
+            {"by": rollup.by, "groups": [_group(group) for group in rollup.groups]} for rollup in report.rollups
+        ]
+    }
+
+
+def _time_of_day(report: Report) -> Json:
+    return {
+        "time_of_day": [{"hour": hour, "states": states_of(states)} for hour, states in enumerate(report.time_of_day)]
+    }
+
+
+_FIRST: Final[dict[str, Callable[[Report], Json]]] = {
+    sections.HEADLINE: _headline,
+    sections.IDLE_CAPACITY: _idle_capacity,
+    sections.GROUPS: _rollups,
+    sections.CARDS: lambda report: {"cards": [_card(card) for card in report.cards]},
+    sections.WHO: lambda report: {"identities": [_identity(identity) for identity in report.identities]},
+    sections.TIME_OF_DAY: _time_of_day,
+}
+
+
+def _doubts(report: Report) -> Json:
+    return {
         "overlaps": [
             {
                 "host": overlap.host,
-                "observed_hours": _hours(overlap.observed_ms),
-                "elapsed_hours": _hours(overlap.elapsed_ms),
+                "observed_hours": hours(overlap.observed_ms),
+                "elapsed_hours": hours(overlap.elapsed_ms),
             }
             for overlap in report.overlaps
         ],
         "filters": [{"key": one.key, "values": list(one.values)} for one in report.filters],
-        "rollups": [
-            {"by": rollup.by, "groups": [_group(group) for group in rollup.groups]} for rollup in report.rollups
-        ],
         "silent": [{"host": one.host, "since": to_rfc3339(one.since_ms)} for one in report.silent],
         "claimed": [
             {"host": claim.host, "agents": [_claimant(agent) for agent in claim.agents]} for claim in report.claimed
         ],
         "skewed": [
-            {"host": one.host, "ahead_seconds": _seconds(one.ahead_ms), "behind_seconds": _seconds(one.behind_ms)}
+            {"host": one.host, "ahead_seconds": seconds(one.ahead_ms), "behind_seconds": seconds(one.behind_ms)}
             for one in report.skewed
         ],
     }
@@ -117,12 +157,12 @@ def _group(group: Group) -> Json:
         "group": group.name,
         "hosts": group.hosts,
         "cards": group.cards,
-        "expected_gpu_hours": _hours(group.expected_gpu_ms),
-        "observed_gpu_hours": _hours(group.observed_gpu_ms),
-        "unobserved_gpu_hours": _hours(group.unobserved_gpu_ms),
-        "ratio": _ratio(group.ratio),
+        "expected_gpu_hours": hours(group.expected_gpu_ms),
+        "observed_gpu_hours": hours(group.observed_gpu_ms),
+        "unobserved_gpu_hours": hours(group.unobserved_gpu_ms),
+        "ratio": ratio(group.ratio),
         "gaps": group.gaps,
-        "states": _states(group.states),
+        "states": states_of(group.states),
     }
 
 
@@ -135,10 +175,6 @@ def _claimant(agent: Claimant) -> Json:
     }
 
 
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000
-
-
 def _card(card: Card) -> Json:
     return {
         "host": card.host,
@@ -148,11 +184,11 @@ def _card(card: Card) -> Json:
         "model": card.model,
         "mig": card.mig,
         "parent": card.parent,
-        "expected_gpu_hours": _hours(card.expected_gpu_ms),
-        "observed_gpu_hours": _hours(card.observed_gpu_ms),
-        "unobserved_gpu_hours": _hours(card.unobserved_gpu_ms),
+        "expected_gpu_hours": hours(card.expected_gpu_ms),
+        "observed_gpu_hours": hours(card.observed_gpu_ms),
+        "unobserved_gpu_hours": hours(card.unobserved_gpu_ms),
         "gaps": card.gaps,
-        "states": _states(card.states),
+        "states": states_of(card.states),
     }
 
 
@@ -161,36 +197,11 @@ def _identity(identity: Identity) -> Json:
         "kind": identity.kind,
         "owner": identity.owner,
         "program": identity.program,
-        "gpu_hours": _hours(identity.gpu_ms),
-        "unsplit_gpu_hours": _hours(identity.unsplit_ms),
-        "states": _states(identity.states),
+        "gpu_hours": hours(identity.gpu_ms),
+        "unsplit_gpu_hours": hours(identity.unsplit_ms),
+        "longest_idle_seconds": seconds(identity.longest_idle_ms),
+        "sessions": identity.sessions,
+        "first_seen": time(identity.first_ms),
+        "last_seen": time(identity.last_ms),
+        "states": states_of(identity.states),
     }
-
-
-def _states(states: States) -> Json:
-    """Return all four states; ticks are left out where several identities share them."""
-    return {
-        state: {
-            **({} if time.card_ticks is None else {"card_ticks": time.card_ticks}),
-            "gpu_hours": _hours(time.gpu_ms),
-            "share": _ratio(share(states, state)),
-        }
-        for state in STATES
-        for time in [states[state]]
-    }
-
-
-def _hours(milliseconds: float) -> float:
-    return round(milliseconds / MS_PER_HOUR, _DECIMALS)
-
-
-def _ratio(value: float | None) -> float | None:
-    return None if value is None else round(value, _DECIMALS)
-
-
-def _number(value: float) -> float:
-    return int(value) if value == int(value) else round(value, _DECIMALS)
-
-
-def _time(unix_ms: int | None) -> str | None:
-    return None if unix_ms is None else to_rfc3339(unix_ms)

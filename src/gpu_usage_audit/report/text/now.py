@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gpu_usage_audit.report.basis import moment, size
-from gpu_usage_audit.report.figures import NONE, HourFormat, amount, at_least, percent, plural, span
+from gpu_usage_audit.report.figures import BYTES_PER_GB, NONE, HourFormat, amount, at_least, percent, plural, span
 from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, MS_PER_HOUR, TRULY_IDLE, UNKNOWN, Report
 from gpu_usage_audit.report.parts.now import FreeCard, Holder, Now
 from gpu_usage_audit.report.style import Style
@@ -15,7 +15,6 @@ from gpu_usage_audit.report.text.words import NAME_WIDTH, card_name, index, know
 
 MOST_HOLDERS: Final = 10
 MOST_FREE: Final = 10
-BYTES_PER_GB: Final = 10**9
 _ID_WIDTH: Final = 20
 _HOLDER: Final = (
     Column(title="gpu"),
