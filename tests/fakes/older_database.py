@@ -68,6 +68,14 @@ class OlderDatabase:
         self._reached = -1
         self.upgrade(generation)
 
+    @classmethod
+    def reopened(cls, path: Path) -> OlderDatabase:
+        """Open one that is there, with the newest schema, as a daemon that starts."""
+        database = cls.__new__(cls)
+        database.path = path
+        database.connection = sqlite3.connect(path, isolation_level=None)
+        return database
+
     def upgrade(self, generation: str) -> None:
         """Bring the schema to a later version."""
         reached = GENERATIONS.index(generation)

@@ -11,6 +11,7 @@ import sqlite3
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,6 +52,7 @@ class Database:
             )
         except sqlite3.Error as error:
             raise self._error(error) from None
+        self._connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         try:
             self.value("SELECT count(*) FROM sqlite_schema")
             self._run("BEGIN", ())

@@ -144,10 +144,12 @@ class Contents:
         return int(count)
 
     def _refuse(self, table: str, column: str, fault: str, number: int) -> None:
-        row, value = self._database.row(f"SELECT rowid, substr({column}, 1, 60) FROM {table} WHERE {fault}")  # noqa: S608
+        shown = f"CASE WHEN typeof({column}) IN ('text', 'blob') THEN substr({column}, 1, 60) ELSE {column} END"
+        row, value = self._database.row(f"SELECT rowid, {shown} FROM {table} WHERE {fault}")  # noqa: S608 - own text
+        more = f", nor the like in {number - 1:,} more" if number > 1 else ""
         msg = (
-            f"{self.where}: {table}.{column} is {value!r} in row {row}, and in {number:,} rows nothing that "
-            "versions 1.0 to 1.8 write: nothing was imported"
+            f"{self.where}: {table}.{column} is {value!r} in row {row}, which no version from 1.0 to 1.8 wrote{more}: "
+            "nothing was imported"
         )
         raise DataError(msg)
 
