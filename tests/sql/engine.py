@@ -39,6 +39,7 @@ HOUR_VIEWS = {
     "quarters",
     "calendar",
     "costs",
+    "energy",
 }
 LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]

@@ -257,6 +257,19 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 **{f"{state.replace('-', '_')}_cost": _ratio for state in _STATES},
             },
         ),
+        "energy": View(
+            _read,
+            {
+                "host": is_text,
+                "gpu": is_text,
+                "gpu_index": _or_unknown(is_count),
+                "model": _name,
+                "states": _is_list_of(_is_row_of(_is_state, is_count, is_count, is_count, is_count, is_count)),
+                "bare_watts": _ratio,
+                "held_watts": _ratio,
+                "added_joules": _ratio,
+            },
+        ),
         "calendar": View(
             _read | {"timezone"},
             {
