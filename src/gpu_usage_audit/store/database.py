@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -33,8 +34,13 @@ _PARAMETER_TYPES = {
     "gpu": "String",
     "at_ms": "Int64",
     "most": "UInt32",
+    "by": "String",
+    "long_ms": "Int64",
+    "again_ms": "Int64",
+    "cell_ms": "Int64",
+    "limits_ms": "Array(Int64)",
 }
-_READ_SETTINGS = {
+READ_SETTINGS = {
     "max_memory_usage": QUERY_MEMORY_BYTES,
     "do_not_merge_across_partitions_select_final": 1,
     "session_timezone": "UTC",
@@ -42,6 +48,12 @@ _READ_SETTINGS = {
     "compile_expressions": 0,
     "compile_aggregate_expressions": 0,
 }
+
+
+def call_of(view: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
+    """Return the SQL that asks for the rows of ``gua_report.<view>``, and the values to bind."""
+    call, values = bound_call(parameters, _PARAMETER_TYPES)
+    return f"SELECT * FROM gua_report.{view}{call}", values  # noqa: S608 - view and names are ours, values are bound
 
 
 class Store:
@@ -153,14 +165,24 @@ class Store:
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
         """Return the rows of ``gua_report.<view>`` with its parameters bound."""
-        call, values = bound_call(parameters, _PARAMETER_TYPES)
-        sql = f"SELECT * FROM gua_report.{view}{call}"  # noqa: S608 - view and names are ours, values are bound
-        return self._select(sql, values)
+        return self._select(*call_of(view, parameters))
 
     def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Insert rows into a table of ``gua``, as ``gua settings`` and the SQL tests do."""
         with translated(self.dsn):
             self._client.insert(f"gua.{table}", rows, column_names=list(columns))
+
+    def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Insert rows into a table of ``gua`` at once; on a cluster they are on their shards when it returns."""
+        # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed.
+        lines = "\n".join(json.dumps(row) for row in rows)
+        with translated(self.dsn):
+            self._client.raw_insert(
+                f"gua.{table}",
+                insert_block=lines.encode(),
+                fmt="JSONEachRow",
+                settings={"date_time_input_format": "best_effort", "distributed_foreground_insert": 1},
+            )
 
     def select(self, sql: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
         """Return the rows of a statement of this package's own with its parameters bound."""
@@ -173,7 +195,7 @@ class Store:
     @property
     def _settings(self) -> dict[str, Any]:
         """What a query on the embedded engine needs; a server's user has it in the profile."""
-        return dict(_READ_SETTINGS) if self._directory else {}
+        return dict(READ_SETTINGS) if self._directory else {}
 
 
 def open_store(dsn: str, *, password: str | None = None, patience_seconds: float = PATIENCE_SECONDS) -> Store:
