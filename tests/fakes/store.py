@@ -15,7 +15,10 @@ STATES = ("active", "idle-held", "truly-idle", "unknown")
 
 
 class FakeStore:
-    """Rows by view; ``identities`` by the day in whose first hour they are. No hour has been counted."""
+    """Rows by view; ``identities`` by the day in whose first hour they are.
+
+    No hour has been counted, and there are so many ticks that no streaks are made of them.
+    """
 
     def __init__(self, views: Mapping[str, Any]) -> None:
         self.views: dict[str, Any] = deepcopy(dict(views))
@@ -151,7 +154,10 @@ def store_of(
                 }
             ],
             "cards": cards,
-            "hours": [{"hour": day_ms // HOUR_MS, "is_counted": False, "card_ticks": A_FULL_PART} for day_ms in by_day],
+            "hours": [
+                {"hour": day_ms // HOUR_MS, "is_counted": False, "card_ticks": A_FULL_PART}
+                for day_ms in by_day or [SINCE_MS]
+            ],
             "identities": by_day,
             "time_of_day": [],
             "overlaps": [],

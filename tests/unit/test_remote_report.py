@@ -445,6 +445,11 @@ class TestWithTheEngine:
             "hosts": [],
             "timezone": "UTC",
             "stored": 0,
+            "by": "model",
+            "long_ms": 1_800_000,
+            "again_ms": 600_000,
+            "cell_ms": 86_400_000,
+            "limits_ms": [0, 300_000],
         }
         with wiring.open_writer(f"chdb://{home / 'store'}") as store:
             every = [row["hour"] for row in store.rows("hours", {one: parameters[one] for one in BOUNDS})]

@@ -107,6 +107,8 @@ _count = _or_unknown(is_count)
 _bounds: Final = frozenset(("since_ms", "until_ms", "hosts"))
 _read: Final = _bounds | {"ticked", "stored"}
 _card: Final = frozenset(("host", "gpu", "since_ms", "until_ms"))
+_PARTIES: Final = ("identity", "owner", "program", "container", "pod", "job", "host", "model")
+_MOST_LIMITS: Final = 100
 _PROCESS_TYPES: Final = ("compute", "graphics", "mps", "ignored")
 
 VIEWS: Final[Mapping[str, View]] = MappingProxyType(
@@ -242,6 +244,92 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 "state": lambda value: value in ("active", "idle", "unknown"),
             },
         ),
+        "card_streaks": View(
+            _read | {"timezone", "long_ms"},
+            {
+                "host": is_text,
+                "gpu": is_text,
+                "state": lambda value: value in (*_STATES, ""),
+                "as_of_ms": is_moment,
+                "newest_span_ms": is_count,
+                "since_ms": _moment,
+                "in_state_ms": _count,
+                "in_state_us": _count,
+                "is_at_least": _is_flag,
+                **dict.fromkeys(
+                    ("never_used_us", "never_used_long_us", "low_us", "low_long_us", "not_kept_us"), is_count
+                ),
+                "usual": _ratio,
+            },
+        ),
+        "who": View(
+            _read | {"by"},
+            {
+                "name": _name,
+                "program": _name,
+                **dict.fromkeys(("active_us", "idle_held_us", "unknown_us", "durations_ms", "sessions"), is_count),
+                "first_ms": _moment,
+                "last_ms": _moment,
+                "longest_idle_ms": _count,
+                "holders": _is_list_of(
+                    _is_row_of(
+                        is_text,
+                        is_text,
+                        is_count,
+                        _is_whole,
+                        _is_row_of(_name, _name, _name, _name, _name, _name),
+                        is_moment,
+                        _is_flag,
+                        _count,
+                        _moment,
+                        _count,
+                        _is_flag,
+                        _count,
+                        is_count,
+                        is_count,
+                        is_count,
+                    )
+                ),
+            },
+        ),
+        "streaks": View(
+            _read | {"limits_ms", "again_ms"},
+            dict.fromkeys(
+                ("limit_ms", "episodes", "holders", "idle_ms", "idle_held_us", "given_back_us", "false_alarms"),
+                is_count,
+            ),
+        ),
+        "contention": View(
+            _read,
+            {
+                "is_total": _is_flag,
+                "host": is_text,
+                **dict.fromkeys(
+                    ("cards", "free_ms", "contended_ms", "busy_ms", "unknown_ms", "contended_us"), is_count
+                ),
+            },
+        ),
+        "timeline": View(
+            _read | {"cell_ms"},
+            {
+                "host": is_text,
+                "gpu": is_text,
+                "cells": _is_list_of(_is_row_of(is_count, is_count, is_count, is_count, is_count)),
+            },
+        ),
+        "presences": View(
+            _read | {"most"},
+            {
+                "host": is_text,
+                "gpu": is_text,
+                "pid": is_count,
+                "owner": _name,
+                "program": _name,
+                "first_ms": is_moment,
+                "last_ms": is_moment,
+                **dict.fromkeys(("idle_ms", "processes", "place"), is_count),
+            },
+        ),
         "time_of_day": View(
             _read | {"timezone"}, {"hour": _is_hour, "state": _is_state, "gpu_ms": is_number, "card_ticks": is_count}
         ),
@@ -306,6 +394,13 @@ _PARAMETERS: Final[Mapping[str, Check]] = MappingProxyType(
         "gpu": _is_host,
         "at_ms": is_moment,
         "most": lambda value: type(value) is int and 1 <= value <= _MOST_TICKS,
+        "by": lambda value: isinstance(value, str) and value in _PARTIES,
+        "long_ms": is_moment,
+        "again_ms": is_moment,
+        "cell_ms": lambda value: is_moment(value) and value != 0,
+        "limits_ms": lambda value: (
+            isinstance(value, list) and len(value) <= _MOST_LIMITS and all(map(is_moment, value))
+        ),
         "timezone": lambda value: isinstance(value, str) and _ZONE.fullmatch(value) is not None,
     }
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from gpu_usage_audit.core.ports import Row, ViewReader
 from gpu_usage_audit.report import fleet
+from gpu_usage_audit.report.asked import Asked
 from gpu_usage_audit.report.filters import Conditions, filters
 from gpu_usage_audit.report.hours import choose_hours, parts, tick_hours
 from gpu_usage_audit.report.model import (
@@ -64,8 +64,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     read = {**bounds, "ticked": tick_hours(hours), "stored": int(not request.from_ticks)}
     overview_rows = ask(reader, "overview", read)
     time_of_day_rows = ask(reader, "time_of_day", {**read, "timezone": window.timezone})
-    first_part, *other_parts = parts(hours)
-    identity_rows = ask(reader, "identities", {**read, "part": first_part})
+    asked = Asked(reader, request, window, extents, hours, bounds, read)
     overview = list(overview_rows())
     total = next(row for row in overview if row["is_total"])
     headline = _headline(total["states"])
@@ -74,6 +73,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     cards = sorted((_card(row) for row in overview if not row["is_total"]), key=_card_order)
     reported = {card.host for card in cards}
     silent, skewed = fleet.troubles(fleet_rows())
+    made = asked.told(headline, cards)
     return Report(
         window=window,
         hosts=tuple(sorted(reported)),
@@ -83,7 +83,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         unknown=tuple(sorted((_reason(*one) for one in total["reasons"]), key=lambda r: _place(r.reason, _REASONS))),
         headline=headline,
         cards=tuple(cards),
-        identities=_identities(chain((identity_rows,), _one_by_one(reader, read, other_parts))),
+        identities=_identities(_one_by_one(reader, read, parts(hours))) if made.identities is None else made.identities,
         time_of_day=_time_of_day(time_of_day_rows()),
         overlaps=_overlaps(row for row in overview if not row["is_total"]),
         filters=filters(request.hosts, conditions, known={extent.host for extent in known}),
@@ -91,6 +91,19 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         silent=silent,
         skewed=skewed,
         claimed=fleet.claims(claim_rows()),
+        sections=request.sections,
+        streaks_skipped=made.streaks_skipped,
+        idle_split=made.idle_split,
+        now=made.now,
+        parties=made.parties,
+        streaks=made.streaks,
+        contention=made.contention,
+        money=made.money,
+        energy=made.energy,
+        week=made.calendar[0],
+        days=made.calendar[1],
+        before=made.before,
+        timeline=made.timeline,
     )
 
 
@@ -173,10 +186,10 @@ def _overlaps(cards: Iterable[Row]) -> tuple[Overlap, ...]:
     )
 
 
-def _one_by_one(reader: ViewReader, read: Mapping[str, object], others: Sequence[list[int]]) -> Iterator[Answer]:
-    """Ask for the identities of further parts of the hours, so that memory does not grow with the window."""
-    for part in others:
-        yield ask(reader, "identities", {**read, "part": part, "stored": 0})
+def _one_by_one(reader: ViewReader, read: Mapping[str, object], others: Iterable[list[int]]) -> Iterator[Answer]:
+    """Ask for the identities of parts of the hours, one by one, so that memory does not grow with the window."""
+    for place, part in enumerate(others):
+        yield ask(reader, "identities", {**read, "part": part, **({"stored": 0} if place else {})})
 
 
 def _identities(answers: Iterable[Answer]) -> tuple[Identity, ...]:

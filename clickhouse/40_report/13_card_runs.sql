@@ -1,0 +1,90 @@
+-- One row is a run of a card in the window: ticks in a row in one state, without a hole longer than a tick, within one UTC hour.
+-- Of hours of which runs were not kept (state 0) there is one row with the idle-held GPU time of a card in them.
+CREATE OR REPLACE VIEW gua_report.card_runs $ON_CLUSTER
+$DEFINER
+AS
+WITH
+    spans AS
+    (
+        SELECT *
+        FROM gua_report.spans(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)})
+    ),
+${CARD_RUN_ROWS}
+SELECT *
+FROM
+(
+    SELECT
+        host,
+        gpu,
+        hour,
+        run_state AS state,
+        run_start_ms AS start_ms,
+        run_end_ms AS end_ms,
+        run_first_span_ms AS first_span_ms,
+        run_last_span_ms AS last_span_ms,
+        run_ms AS observed_ms,
+        run_gpu_us AS gpu_us,
+        run_is_used AS is_used
+    FROM card_run_rows
+    UNION ALL
+    SELECT
+        host,
+        card_gpu AS gpu,
+        hour,
+        card_state AS state,
+        card_start_ms AS start_ms,
+        card_end_ms AS end_ms,
+        card_first_span_ms AS first_span_ms,
+        card_last_span_ms AS last_span_ms,
+        card_ms AS observed_ms,
+        card_gpu_time_ms * 1000 AS gpu_us,
+        card_is_used AS is_used
+    FROM
+    (
+        SELECT host, hour, card_runs.gpu, card_runs.state, card_runs.start_ms, card_runs.end_ms, card_runs.first_span_ms, card_runs.last_span_ms, card_runs.duration_ms, card_runs.gpu_time_ms, card_runs.is_used
+        FROM gua.host_hours FINAL
+        WHERE {stored:UInt8}
+            AND hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
+            AND hour < toDateTime(least(intDiv({until_ms:Int64} + 999, 1000), 4294967295), 'UTC')
+            AND intDiv(toUnixTimestamp(hour), 3600) NOT IN {ticked:Array(Int64)}
+            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+    )
+    ARRAY JOIN
+        card_runs.gpu AS card_gpu,
+        card_runs.state AS card_state,
+        card_runs.start_ms AS card_start_ms,
+        card_runs.end_ms AS card_end_ms,
+        card_runs.first_span_ms AS card_first_span_ms,
+        card_runs.last_span_ms AS card_last_span_ms,
+        card_runs.duration_ms AS card_ms,
+        card_runs.gpu_time_ms AS card_gpu_time_ms,
+        card_runs.is_used AS card_is_used
+    UNION ALL
+    SELECT
+        host,
+        card_gpu AS gpu,
+        hour,
+        toUInt8(0) AS state,
+        toInt64(0) AS start_ms,
+        toInt64(0) AS end_ms,
+        toUInt32(0) AS first_span_ms,
+        toUInt32(0) AS last_span_ms,
+        toUInt64(0) AS observed_ms,
+        card_gpu_time_ms * 1000 AS gpu_us,
+        false AS is_used
+    FROM
+    (
+        SELECT host, hour, cards.gpu, cards.idle_held_gpu_time_ms
+        FROM gua.host_hours FINAL
+        WHERE {stored:UInt8}
+            AND hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
+            AND hour < toDateTime(least(intDiv({until_ms:Int64} + 999, 1000), 4294967295), 'UTC')
+            AND intDiv(toUnixTimestamp(hour), 3600) NOT IN {ticked:Array(Int64)}
+            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+            AND empty(card_runs.state)
+    )
+    ARRAY JOIN
+        cards.gpu AS card_gpu,
+        cards.idle_held_gpu_time_ms AS card_gpu_time_ms
+    WHERE card_gpu_time_ms > 0
+)

@@ -1,0 +1,94 @@
+-- One row is one owner (program, container, pod, job, host, model; identity: owner and program) of processes on cards. Times are by the
+-- state of the card; a truly-idle one is held by nobody. A session is one process. longest_idle_ms is an episode of a process
+-- that had that name at its last run; NULL where no runs were kept. holders are its processes that the newest tick with
+-- processes of their card lists: (host, gpu, pid, created, identity, tick, whether idle, memory, idle since, idle time, whether it was
+-- idle when the window began, active time in the 24 h before, and of the time on an idle-held card GPU time, memory x time [KiB ms]
+-- and the time of which that is known).
+CREATE OR REPLACE VIEW gua_report.who $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    multiIf(
+        {by:String} IN ('owner', 'identity'), run.8.1,
+        {by:String} = 'program', run.8.2,
+        {by:String} = 'container', run.8.3,
+        {by:String} = 'pod', run.8.4,
+        {by:String} = 'job', run.8.5,
+        {by:String} = 'host', toNullable(toString(host)),
+        model
+    ) AS name,
+    if({by:String} = 'identity', run.8.2, NULL) AS program,
+    sumIf(run.7, run.9 = 1) AS active_us,
+    sumIf(run.7, run.9 = 2) AS idle_held_us,
+    sumIf(run.7, run.9 = 4) AS unknown_us,
+    sumIf(run.6, run.9 != 3) AS durations_ms,
+    uniqExactIf((host, pid, created_ms), is_kept) AS sessions,
+    minIfOrNull(run.2, is_kept) AS first_ms,
+    maxIfOrNull(run.3, is_kept) AS last_ms,
+    maxIfOrNull(longest_ms, is_kept AND is_newest_run) AS longest_idle_ms,
+    groupArrayArray(if(is_newest_run, holding, [])) AS holders
+FROM
+(
+    SELECT
+        streaks.host AS host,
+        pid,
+        created_ms,
+        identity,
+        is_kept,
+        models.model AS model,
+        runs AS every_run,
+        arrayMax(arrayPushBack(episodes.3, toUInt64(0))) AS longest_ms,
+        every_run[-1] AS newest,
+        newest.1 = 2 AS is_idle,
+        arrayFilter(one -> one.3 > newest.3 - 86400000, every_run) AS last_day,
+        if(
+            is_kept AND last_ms = max(last_ms) OVER (PARTITION BY streaks.host, streaks.gpu),
+            [(
+                toString(streaks.host),
+                toString(streaks.gpu),
+                pid,
+                created_ms,
+                identity,
+                newest.3,
+                is_idle,
+                newest.10,
+                if(is_idle, episodes[-1].1, NULL),
+                if(is_idle, episodes[-1].3, NULL),
+                is_idle AND episodes[-1].1 - {since_ms:Int64} <= 2 * toInt64(episodes[-1].6),
+                if(
+                    arrayExists(one -> one.1 != 3, last_day),
+                    arraySum(arrayMap(
+                        one -> if(
+                            one.1 = 1,
+                            toUInt64(round(one.6 * (one.3 - greatest(one.2, newest.3 - 86400000)) / greatest(one.3 - one.2, 1))),
+                            0
+                        ),
+                        last_day
+                    )),
+                    NULL
+                ),
+                arraySum(arrayMap(one -> if(one.9 = 2, one.7, 0), every_run)),
+                arraySum(arrayMap(one -> if(one.9 = 2, one.11, 0), every_run)),
+                arraySum(arrayMap(one -> if(one.9 = 2, one.12, 0), every_run))
+            )],
+            []
+        ) AS holding
+    FROM gua_report.process_streaks(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8}) AS streaks
+    LEFT JOIN
+    (
+        SELECT
+            host,
+            gpu,
+            ifNull(cards.model, cards.name) AS model
+        FROM gua.cards AS cards
+        WHERE {by:String} = 'model'
+    ) AS models
+        ON models.host = streaks.host AND models.gpu = streaks.gpu
+)
+ARRAY JOIN
+    every_run AS run,
+    arrayMap(place -> place = length(every_run), arrayEnumerate(every_run)) AS is_newest_run
+GROUP BY
+    name,
+    program
+HAVING active_us + idle_held_us + unknown_us > 0 OR notEmpty(holders)

@@ -1,0 +1,37 @@
+-- One row is one limit: the idle episodes with more idle time than it. given_back_us: their GPU time on idle-held cards after the
+-- limit. false_alarms: the process was active again within again_ms of when its idle time reached the limit. A limit of 0 is all
+-- episodes.
+CREATE OR REPLACE VIEW gua_report.streaks $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    limit_ms,
+    count() AS episodes,
+    uniqExact(holder) AS holders,
+    sum(episode_ms) AS idle_ms,
+    sum(arraySum(runs.2)) AS idle_held_us,
+    sum(arraySum(
+        (run, before_ms) -> toUInt64(round(run.2 * greatest(toInt64(before_ms + run.1) - greatest(limit_ms, toInt64(before_ms)), 0) / greatest(run.1, 1))),
+        runs,
+        arrayPushFront(arrayPopBack(arrayCumSum(runs.1)), toUInt64(0))
+    )) AS given_back_us,
+    countIf(again_ms >= 0 AND toInt64(episode_ms) - limit_ms + again_ms <= {again_ms:Int64}) AS false_alarms
+FROM
+(
+    SELECT
+        holder,
+        episode.3 AS episode_ms,
+        episode.4 AS runs,
+        episode.5 AS again_ms,
+        arrayJoin(arrayFilter(one -> toInt64(episode.3) > one, {limits_ms:Array(Int64)})) AS limit_ms
+    FROM
+    (
+        SELECT
+            holder,
+            arrayJoin(episodes) AS episode
+        FROM gua_report.process_streaks(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
+        WHERE is_kept
+    )
+)
+GROUP BY limit_ms
+ORDER BY limit_ms
