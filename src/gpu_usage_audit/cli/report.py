@@ -14,17 +14,29 @@ import typer
 
 from gpu_usage_audit.agent.client import NobodyError
 from gpu_usage_audit.agent.home import asking_home
+from gpu_usage_audit.cli.forms import (
+    Asked,
+    CsvOption,
+    FailOnOption,
+    HtmlOption,
+    JsonOption,
+    LimitsArgument,
+    MarkdownOption,
+    SectionOption,
+    SqlOption,
+    WhatIfOption,
+    choose_form,
+)
 from gpu_usage_audit.cli.options import StoreOption
 from gpu_usage_audit.cli.sockets import SocketOption, places, remote_reader
 from gpu_usage_audit.cli.terminal import check_width, style_for
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.core.ports import ViewReader
 from gpu_usage_audit.report.collect import collect
-from gpu_usage_audit.report.json_ import render_json
 from gpu_usage_audit.report.older_rules import check_rules
 from gpu_usage_audit.report.older_rules_text import render_other_rules
+from gpu_usage_audit.report.recording import RecordingReader
 from gpu_usage_audit.report.style import NARROWEST
-from gpu_usage_audit.report.text import render_text
 from gpu_usage_audit.report.window import ReportRequest
 
 __all__ = ["command", "open_reader", "render_report", "style_for"]
@@ -75,8 +87,8 @@ def command(
         typer.Option(
             metavar="KEY",
             envvar="GUA_BY",
-            help="Add cards up by host, cluster, model or a resource attribute; repeatable. By host where there are "
-            "several.",
+            help="Add cards up by host, cluster, model or a resource attribute (by host where there are several), or "
+            "processes by owner, program, container, pod, job, host or model; repeatable.",
         ),
     ] = None,
     width: Annotated[
@@ -112,10 +124,16 @@ def command(
             "card, and where and why ours differs.",
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", envvar="GUA_JSON", help='One JSON object, schema "gua.report/1".')
-    ] = False,
-) -> None:
+    section: SectionOption = None,
+    what_if: WhatIfOption = False,
+    limits: LimitsArgument = None,
+    as_json: JsonOption = False,
+    csv: CsvOption = None,
+    markdown: MarkdownOption = False,
+    html: HtmlOption = None,
+    sql: SqlOption = False,
+    fail_on: FailOnOption = None,
+) -> int:
     """Show where the GPU hours went, and who held idle cards.
 
     Says on what the numbers rest: the rule and its thresholds, what was observed, what is unknown and why.
@@ -126,11 +144,30 @@ def command(
         gua report --since 30d --timezone Europe/Berlin
         gua report --host node-1 --json
         gua report --where team=vision --where team=audio --by team
+        gua report --section now --section who --by owner
+        gua report --what-if 30m 2h 8h
+        gua report --csv who --since 30d
+        gua report --html report.html --fail-on 'idle-held > 20%' --fail-on 'coverage < 90%'
         gua report --rules gpu-usage-audit --since 30d
     """
     check_width(width)
+    form = Asked(
+        sections=tuple(section or ()),
+        what_if=what_if,
+        limits=tuple(limits or ()),
+        as_json=as_json,
+        csv=csv,
+        markdown=markdown,
+        html=html,
+        sql=sql,
+        fail_on=tuple(fail_on or ()),
+    )
+    choose_form(form)
     if rules is not None:
         check_rules(rules)
+        if form.beyond_json():
+            msg = f"--rules compares card by card, as text or --json: leave {form.beyond_json()[0]} out"
+            raise UsageError(msg)
     with open_reader(store, socket) as reader:
         if rules is not None:
             asked = ReportRequest(
@@ -145,8 +182,8 @@ def command(
             )
             style = style_for(sys.stdout, width, os.environ)
             sys.stdout.write(render_other_rules(reader, asked, style, as_json=as_json))
-            return
-        render_report(
+            return 0
+        return render_report(
             reader,
             since=since,
             until=until,
@@ -157,7 +194,7 @@ def command(
             timezone=timezone,
             from_ticks=from_ticks,
             width=width,
-            as_json=as_json,
+            form=form,
         )
 
 
@@ -215,17 +252,21 @@ def render_report(
     timezone: str = "UTC",
     from_ticks: bool = False,
     width: int | None = None,
+    form: Asked | None = None,
     as_json: bool = False,
     now_ms: int | None = None,
     out: TextIO | None = None,
-) -> None:
-    """Write the report of a store to ``out`` (stdout), as text or JSON; nothing is written where it fails.
+) -> int:
+    """Write the report of a store to ``out`` (stdout) in the form asked for, and return the exit code.
 
-    Raises UsageError for what cannot be understood, UnavailableError where there is no data.
+    ``as_json`` is short for a form of it. Nothing is written where it fails. Raises UsageError for what cannot be
+    understood, UnavailableError where there is no data, or, after the report, where a condition cannot be told.
     """
     check_width(width)
+    chosen = choose_form(Asked(as_json=as_json) if form is None else form)
+    recorded = RecordingReader(reader) if chosen.asked.sql else None
     report = collect(
-        reader,
+        recorded or reader,
         ReportRequest(
             since=since,
             until=until,
@@ -235,8 +276,18 @@ def render_report(
             by=tuple(by),
             timezone=timezone,
             from_ticks=from_ticks,
+            sections=chosen.sections,
+            what_if_limits_ms=chosen.limits_ms,
             now_ms=time.time_ns() // 1_000_000 if now_ms is None else now_ms,
         ),
     )
     stream = sys.stdout if out is None else out
-    stream.write(render_json(report) if as_json else render_text(report, style_for(stream, width, os.environ)))
+    if recorded is not None:
+        from gpu_usage_audit.cli.sql import script  # noqa: PLC0415 - needs the store's own modules
+
+        stream.write(script(recorded.questions, embedded=bool(getattr(reader, "is_embedded", True))))
+        return 0
+    chosen.write_page(report)
+    stream.write(chosen.render(report, style_for(stream, width, os.environ)))
+    stream.flush()
+    return chosen.exit_code(report)
