@@ -45,6 +45,9 @@ def parts_of(gpu_time_ms: int, processes: Sequence[ProcessReading]) -> tuple[Pro
     each, to those with the smallest (pid, start), so that the same reading always gives the same parts
     whatever the order of the driver's list. Without a counted process nobody gets anything. Never raises.
     """
+    if len(processes) == 1:
+        [process] = processes
+        return (_with_part(process, None if process.type is ProcessType.IGNORED else gpu_time_ms),)
     by_holder: defaultdict[Holder, list[int]] = defaultdict(list)
     for _, _, position in sorted((*_order(process), at) for at, process in enumerate(processes)):
         process = processes[position]

@@ -18,6 +18,9 @@ class TypeTotals:
     unknown: int = 0
 
 
+_NOTHING = TypeTotals()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardFacts:
     """The stored columns of a card tick that decide its state.
@@ -46,14 +49,18 @@ def ratio(value: float | None) -> int | None:
 
 def totals_by_type(processes: tuple[ProcessReading, ...]) -> dict[ProcessType, TypeTotals]:
     """Return the totals of every process type, also of those with no process."""
+    by_type: dict[ProcessType, list[int | None]] = {kind: [] for kind in ProcessType}
+    for process in processes:
+        by_type[process.type].append(process.memory_bytes)
     return {
         kind: TypeTotals(
             count=len(of_type),
             memory_bytes=sum([memory for memory in of_type if memory is not None]),
             unknown=of_type.count(None),
         )
-        for kind in ProcessType
-        for of_type in [[process.memory_bytes for process in processes if process.type is kind]]
+        if of_type
+        else _NOTHING
+        for kind, of_type in by_type.items()
     }
 
 

@@ -9,7 +9,7 @@ from gpu_usage_audit.core import metrics
 from gpu_usage_audit.core.durations import to_rfc3339
 from gpu_usage_audit.core.facts import busiest, totals_by_type
 from gpu_usage_audit.core.metrics import Kind, Metric
-from gpu_usage_audit.core.tick import AgentReading, CardReading, Origin, ProcessList, ProcessReading, Tick
+from gpu_usage_audit.core.tick import AgentReading, CardReading, Origin, ProcessList, ProcessReading, ProcessType, Tick
 from gpu_usage_audit.otlp import fields, wire
 from gpu_usage_audit.otlp.fields import Form
 
@@ -37,9 +37,16 @@ class _Points:
         self._ts_ms = ts_ms
         self._agent_start_ns = None if agent is None else min(max(agent.started_ms, 0), ts_ms) * _NS_PER_MS
         self._of_metric: dict[str, list[bytes]] = {metric.name: [] for metric in metrics.CATALOGUE}
+        self._spans: dict[int, _Starts] = {}
 
     def of_span(self, duration_ms: int) -> _Starts:
-        """Return the start of each metric for a reading that covers ``duration_ms``."""
+        """Return the start of each metric for a reading that covers ``duration_ms``; most of a tick cover the same."""
+        starts = self._spans.get(duration_ms)
+        if starts is None:
+            starts = self._spans[duration_ms] = self._starts(duration_ms)
+        return starts
+
+    def _starts(self, duration_ms: int) -> _Starts:
         start_ns = max(self._ts_ms - duration_ms, 0) * _NS_PER_MS
         running_ns = start_ns if self._agent_start_ns is None else self._agent_start_ns
         return {
@@ -126,10 +133,11 @@ def _resource(origin: Origin) -> bytes:
 
 def _add_card(points: _Points, card: CardReading) -> None:
     starts = points.of_span(card.duration_ms)
-    identity = wire.attributes(("hw.id", card.uuid))
-    for field in fields.CARD_FIELDS:
-        value = field.form.to_wire(getattr(card, field.name))
-        points.add(field.metric, value, starts, identity + wire.attributes(*field.attributes))
+    identity, of_fields, of_types = _card_identity(card.uuid)
+    for field, attributes in of_fields:
+        value = getattr(card, field.name)
+        if value is not None:
+            points.add(field.metric, field.form.to_wire(value), starts, attributes)
     if card.failed is not None:
         points.add(metrics.STATUS, int(not card.failed), starts, identity + wire.attributes(*fields.STATUS_OK))
     info = wire.attributes(*[(key, getattr(card, name)) for key, name in fields.CARD_INFO.items()])
@@ -137,7 +145,7 @@ def _add_card(points: _Points, card: CardReading) -> None:
     points.add(metrics.PROCESS_UTILIZATION_MAX, Form.DOUBLE.to_wire(busiest(card.processes)), starts, identity)
     if card.process_list is ProcessList.KNOWN:
         for kind, totals in totals_by_type(card.processes).items():
-            of_type = identity + wire.attributes(("gua.process.type", kind.value))
+            of_type = of_types[kind]
             points.add(metrics.PROCESS_COUNT, totals.count, starts, of_type)
             points.add(metrics.PROCESS_MEMORY, Form.INTEGER.to_wire(totals.memory_bytes), starts, of_type)
             points.add(metrics.PROCESS_MEMORY_UNKNOWN, totals.unknown, starts, of_type)
@@ -145,11 +153,26 @@ def _add_card(points: _Points, card: CardReading) -> None:
         _add_process(points, card, process, starts)
 
 
+@lru_cache(maxsize=1024)
+def _card_identity(
+    uuid: str,
+) -> tuple[bytes, tuple[tuple[fields.Field, bytes], ...], dict[ProcessType, bytes]]:
+    """Return the attributes of a card's points: those of all, those of each field, those of each process type."""
+    identity = wire.attributes(("hw.id", uuid))
+    return (
+        identity,
+        tuple((field, identity + wire.attributes(*field.attributes)) for field in fields.CARD_FIELDS),
+        {kind: identity + wire.attributes(("gua.process.type", kind.value)) for kind in ProcessType},
+    )
+
+
 def _add_process(points: _Points, card: CardReading, process: ProcessReading, starts: _Starts) -> None:
     identity = _process_identity(card.uuid, process.pid, process.created_ms, process.owner, process.comm)
     points.add(metrics.PROCESS_SAMPLE_DURATION, card.duration_ms / 1000, starts, identity)
     for field in fields.PROCESS_FIELDS:
-        points.add(field.metric, field.form.to_wire(getattr(process, field.name)), starts, identity)
+        value = getattr(process, field.name)
+        if value is not None:
+            points.add(field.metric, field.form.to_wire(value), starts, identity)
     points.add(metrics.PROCESS_INFO, 1, starts, identity + _process_info(*_process_facts(process)))
 
 
