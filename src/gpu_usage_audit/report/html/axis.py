@@ -12,6 +12,7 @@ _MOST: Final = 9
 _HOUR_STEPS: Final = (1, 2, 3, 6, 12)
 _DAY_STEPS: Final = (1, 2, 7, 14, 28, 91, 182, 364, 1820)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_QUARTER_MS: Final = 900_000
 _MS: Final = timedelta(milliseconds=1)
 
 
@@ -28,11 +29,11 @@ def marks(since_ms: int, until_ms: int, timezone: str) -> list[tuple[float, str]
 
 
 def _hours(since_ms: int, until_ms: int, timezone: str, step: int) -> Iterator[tuple[float, str]]:
-    first = -(-since_ms // 3_600_000)
-    for hour in range(first, until_ms // 3_600_000 + 1):
-        local = (_EPOCH + timedelta(hours=hour)).astimezone(zone(timezone))
-        place = (hour * 3_600_000 - since_ms) / (until_ms - since_ms)
-        if local.hour % step == 0 and place < 1:
+    local_zone = zone(timezone)
+    for at_ms in range(-(-since_ms // _QUARTER_MS) * _QUARTER_MS, until_ms, _QUARTER_MS):  # as zones are off by those
+        local = (_EPOCH + timedelta(milliseconds=at_ms)).astimezone(local_zone)
+        place = (at_ms - since_ms) / (until_ms - since_ms)
+        if local.minute == 0 and local.hour % step == 0:
             yield place, f"{local:%a %d %b}" if local.hour == 0 else f"{local:%H:%M}"
 
 

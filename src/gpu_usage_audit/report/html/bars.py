@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from gpu_usage_audit.report.figures import NONE, percent, percents
-from gpu_usage_audit.report.html.markup import Markup, join, tag
+from gpu_usage_audit.report.figures import percent, percents
+from gpu_usage_audit.report.html.markup import EMPTY, Markup, join, tag
 from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States
 
 UNOBSERVED: Final = "unobserved"
@@ -61,6 +61,11 @@ def swatch(kind: str) -> Markup:
     )
 
 
+def of_state(state: str) -> Markup:
+    """Return a state's name behind its swatch, on one line."""
+    return tag("span", swatch(CLASSES[state]), state, class_="state")
+
+
 def stacked(parts: Sequence[Part], label: str, *, of: float | None = None, class_: str = "bar") -> Markup:
     """Return one bar of parts side by side, as wide as their share of ``of`` (their sum); each tells its figure."""
     total = sum(size for _, _, size in parts) if of is None else of
@@ -98,8 +103,6 @@ def split_in_words(states: States, unobserved_ms: float = 0) -> str:
     return told
 
 
-def single(kind: str, part: float | None, label: str) -> Markup:
+def single(kind: str, part: float | None, label: str, *, class_: str = "bar") -> Markup:
     """Return a bar that fills ``part`` (0 to 1) of its width; ``None`` draws nothing."""
-    if part is None:
-        return Markup(NONE)
-    return stacked([(kind, "", part)], label, of=1.0)
+    return EMPTY if part is None else stacked([(kind, "", part)], label, of=1.0, class_=class_)

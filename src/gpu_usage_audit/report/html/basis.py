@@ -33,7 +33,7 @@ def heading(report: Report, hours: HourFormat) -> Markup:
     doubts = [tag("li", words) for words in warnings(report, STYLE, hours)]
     return tag(
         "header",
-        tag("h1", "Where the GPU-hours went"),
+        tag("h1", "GPU usage report"),
         tag(
             "p",
             f"{moment(window.since_ms, window.timezone)} to {moment(window.until_ms, window.timezone)} "

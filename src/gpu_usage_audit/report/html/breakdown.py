@@ -22,7 +22,13 @@ def groups(report: Report, hours: HourFormat) -> Markup | None:
     """Return a table a rollup; ``None`` where cards are in no groups."""
     if not report.rollups:
         return None
-    return join(join([tag("h3", "Per ", name(rollup.by)), _rollup(rollup, hours)]) for rollup in report.rollups)
+    first, *others = report.rollups  # the section's title says by what the first one is
+    return join(
+        [
+            _rollup(first, hours),
+            *(join([tag("h3", "Per ", name(rollup.by)), _rollup(rollup, hours)]) for rollup in others),
+        ]
+    )
 
 
 def cards(report: Report, hours: HourFormat) -> Markup:
@@ -32,14 +38,14 @@ def cards(report: Report, hours: HourFormat) -> Markup:
         Column("card"),
         Column("host"),
         Column("", BAR),
-        *state_columns(unit=" %"),
+        *state_columns(),
         Column("observed GPU-hours", NUMBER),
         Column("unobserved", NUMBER, "n"),
     ]
     rows = [
         (
             card_label(card.index, card.name or card.model, card.gpu, card.mig),
-            name(card.host),
+            name(card.host, 28),
             states_bar(card.states, unobserved_ms=card.unobserved_gpu_ms),
             *shares(card.states),
             hours.of(card.observed_gpu_ms),
@@ -73,7 +79,7 @@ def _rollup(rollup: Rollup, hours: HourFormat) -> Markup:
         Column("hosts", NUMBER),
         Column("cards", NUMBER),
         Column("", BAR),
-        *state_columns(unit=" %"),
+        *state_columns(),
         Column("GPU-hours", NUMBER),
         Column("observed %", NUMBER, "n"),
     ]
@@ -87,7 +93,7 @@ def _rollup(rollup: Rollup, hours: HourFormat) -> Markup:
 
 def _group(group: Group, hours: HourFormat) -> list[str]:
     return [
-        NOT_TOLD if group.name is None else name(group.name),
+        NOT_TOLD if group.name is None else name(group.name, 32),
         f"{group.hosts:,}",
         f"{group.cards:,}",
         states_bar(group.states, unobserved_ms=group.unobserved_gpu_ms),
@@ -121,4 +127,4 @@ def card_label(index: int | None, called: str | None, gpu: str, mig: str | None 
     if mig == "parent":
         shown = f"rest of {shown}"
     number = NONE if index is None else str(index)
-    return tag("span", tag("span", number, class_="index"), " ", name(shown, 32), title=safe(gpu, 80))
+    return tag("span", tag("span", number, class_="index"), " ", name(shown, 28), title=safe(gpu, 80))

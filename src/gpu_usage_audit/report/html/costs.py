@@ -123,7 +123,7 @@ def energy(report: Report, _hours: HourFormat) -> Markup | None:
         Column("card"),
         Column("host"),
         Column("", BAR),
-        *state_columns(unit=" kWh"),
+        *state_columns(),
         Column("measured %", NUMBER, title="the part that comes from the card's energy counter"),
         Column("bare idle W", NUMBER, "t"),
         Column("held idle W", NUMBER, "h"),
@@ -154,7 +154,7 @@ def _card(card: CardEnergy, largest: float) -> list[str]:
     label = ", ".join(f"{state} {_kwh(_joules(card.states[state]))} kWh" for state in STATES)
     return [
         card_label(card.index, card.model, card.gpu),
-        name(card.host),
+        name(card.host, 28),
         stacked([(CLASSES[state], "", _joules(card.states[state])) for state in STATES], label, of=largest),
         *(_told(card.states[state]) for state in STATES),
         _measured(_all(card)),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
+from gpu_usage_audit.core.plaintext import safe
 from gpu_usage_audit.report.html.page import render_html
 from gpu_usage_audit.report.model import Report
 
@@ -18,25 +20,41 @@ _MODE: Final = 0o644
 def write_html(path: Path, report: Report) -> None:
     """Write the page to ``path`` by way of a file beside it, so that no reader ever sees half of it.
 
-    The file gets mode 0644 without what the umask forbids; one that was there is replaced. Raises UsageError for a
+    The file gets mode 0644 without what the umask forbids; one that was there is replaced, through a link what it
+    leads to. Raises UsageError for a
     path that cannot be a file, and UnavailableError if the system refuses to write it, without leaving anything behind.
     """
-    if path.is_dir():
-        msg = f"{path} is a folder: name a file in it, as in {path / 'report.html'}"
-        raise UsageError(msg)
-    if not path.parent.is_dir():
-        msg = f"cannot write {path}: there is no folder {path.parent}; make it first"
-        raise UsageError(msg)
-    page = render_html(report).encode("utf-8")
+    shown = safe(str(path), 200)
     try:
-        _replace(path, page)
+        target = path.resolve()
+        _check(target, shown)
+        _replace(target, render_html(report).encode("utf-8"))
     except OSError as error:
-        msg = f"cannot write {path}: {error.strerror or error}; choose another file or make room, nothing was written"
+        msg = f"cannot write {shown}: {error.strerror or error}; nothing was written, choose another file or make room"
         raise UnavailableError(msg) from error
+    except (ValueError, RuntimeError):  # a zero byte, a loop of links
+        msg = f"cannot write {shown}: that is no path of a file"
+        raise UsageError(msg) from None
+
+
+def _check(target: Path, shown: str) -> None:
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        if not target.parent.is_dir():
+            msg = f"cannot write {shown}: there is no folder {safe(str(target.parent), 200)}; make it first"
+            raise UsageError(msg) from None
+        return
+    if stat.S_ISDIR(mode):
+        msg = f"{shown} is a folder: name a file in it, as in {safe(str(target / 'report.html'), 200)}"
+        raise UsageError(msg)
+    if not stat.S_ISREG(mode):  # it would be replaced by a file: nobody wants that of a device
+        msg = f"{shown} is no regular file: name one, as in report.html"
+        raise UsageError(msg)
 
 
 def _replace(path: Path, content: bytes) -> None:
-    descriptor, scratch = tempfile.mkstemp(prefix=f".{path.name[:64]}.", suffix=".tmp", dir=path.parent)
+    descriptor, scratch = tempfile.mkstemp(prefix=".gua-report.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

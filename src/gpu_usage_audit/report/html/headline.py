@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpu_usage_audit.report.figures import HourFormat, gpus, percent, percents, plural
-from gpu_usage_audit.report.html.bars import CLASSES, UNOBSERVED, stacked, swatch
+from gpu_usage_audit.report.html.bars import CLASSES, UNOBSERVED, of_state, stacked, swatch
 from gpu_usage_audit.report.html.markup import Markup, join, tag
 from gpu_usage_audit.report.html.tables import BAR, NUMBER, Column, paragraph, table
 from gpu_usage_audit.report.model import IDLE_HELD, STATES, TRULY_IDLE, Report
@@ -14,12 +14,19 @@ from gpu_usage_audit.report.parts.idle_split import IdleSplit
 from gpu_usage_audit.report.text.headline import state_hours
 from gpu_usage_audit.report.text.words import skipped
 
-_LONG: Final = "30 minutes and longer"
+_LONG: Final = "30 minutes and more"
 
 
 def headline(report: Report, hours: HourFormat) -> Markup:
     """Return the sentence, the bar of all expected time, and the split with its numbers."""
-    return join([_sentence(report, hours), _whole(report, hours), _split(report, hours), _idle_split(report, hours)])
+    split, idle_split = _split(report, hours), _idle_split(report, hours)
+    return join(
+        [
+            _sentence(report, hours),
+            _whole(report, hours),
+            split if idle_split is None else tag("div", tag("div", split), tag("div", idle_split), class_="two"),
+        ]
+    )
 
 
 def _sentence(report: Report, hours: HourFormat) -> Markup:
@@ -85,7 +92,7 @@ def _split(report: Report, hours: HourFormat) -> Markup:
     most = max(values)
     rows = [
         (
-            join([swatch(CLASSES[state]), state]),
+            of_state(state),
             stacked([(CLASSES[state], "", value)], f"{state} {part} %", of=most),
             part,
             written[state],
@@ -117,10 +124,6 @@ def _idle_split(report: Report, hours: HourFormat) -> Markup | None:
     place = STATES.index(IDLE_HELD)
     written = hours.within([report.headline.states[state].gpu_ms for state in STATES], place, values)
     shares = percents(values)
-    bar = [
-        (kind, f"{words}: {amount} GPU-hours", value)
-        for (kind, words, value), amount in zip(_parts_of(split), written, strict=True)
-    ]
     rows = [
         (
             join([swatch(kind), words]),
@@ -130,29 +133,19 @@ def _idle_split(report: Report, hours: HourFormat) -> Markup | None:
         )
         for (kind, words, value), part, amount in zip(_parts_of(split), shares, written, strict=True)
     ]
-    columns = [Column("streak"), Column("", BAR), Column("of idle-held %", NUMBER), Column("GPU-hours", NUMBER)]
-    label = "Idle-held GPU-hours by streak. " + ", ".join(told for _, told, _ in bar)
-    return join(
-        [
-            tag("h3", "What the idle-held hours are made of"),
-            stacked(bar, label),
-            table(
-                "Idle-held by streak: never used is 0 % in every tick of the streak, low is below the threshold",
-                columns,
-                rows,
-            ),
-        ]
-    )
+    columns = [Column("streaks"), Column("", BAR), Column("of idle-held %", NUMBER), Column("GPU-hours", NUMBER)]
+    told = "not told: hours whose ticks are gone and whose streaks nobody kept" if split.unknown_gpu_ms > 0 else None
+    return table("What idle-held is made of: never used is 0 in every tick of a streak", columns, rows, note=told)
 
 
 def _parts_of(split: IdleSplit) -> Iterator[tuple[str, str, float]]:
     never_short = split.never_used_gpu_ms - split.never_used_long_gpu_ms
-    yield "h", f"never used, {_LONG}", split.never_used_long_gpu_ms
+    yield "h", "never used, 30 min and more", split.never_used_long_gpu_ms
     yield "h2", "never used, shorter", max(never_short, 0)
-    yield "l", f"low, {_LONG}", split.low_long_gpu_ms
+    yield "l", "low, 30 min and more", split.low_long_gpu_ms
     yield "l2", "low, shorter", max(split.low_gpu_ms - split.low_long_gpu_ms, 0)
     if split.unknown_gpu_ms > 0:
-        yield "u", "not known: ticks are gone, no streaks kept", split.unknown_gpu_ms
+        yield "u", "not told", split.unknown_gpu_ms
 
 
 def idle_capacity(report: Report, hours: HourFormat) -> Markup:
@@ -164,7 +157,7 @@ def idle_capacity(report: Report, hours: HourFormat) -> Markup:
     whole = sum(value for value in split.equivalent_gpus.values() if value is not None)
     rows = [
         (
-            join([swatch(CLASSES[state]), state]),
+            of_state(state),
             stacked(
                 [(CLASSES[state], "", split.equivalent_gpus[state] or 0)],
                 f"{gpus(split.equivalent_gpus[state])} of {gpus(whole)} GPUs",

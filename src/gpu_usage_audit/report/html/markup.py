@@ -30,12 +30,10 @@ def text(written: str) -> Markup:
     """
     if isinstance(written, Markup):
         return written
-    clean = safe(written)
-    if written[:1].isspace():
-        clean = " " + clean
-    if clean.strip() and written[-1:].isspace():
-        clean += " "
-    return Markup(escape(clean, quote=True))
+    if not written or written.isspace():
+        return Markup(" " if written else "")
+    before, after = (" " if end.isspace() else "" for end in (written[0], written[-1]))
+    return Markup(f"{before}{escape(safe(written), quote=True)}{after}")
 
 
 def join(parts: Iterable[str | None], between: str = "") -> Markup:

@@ -12,11 +12,11 @@ from gpu_usage_audit.report.html.markup import Markup, join, name, tag
 from gpu_usage_audit.report.html.tables import BAR, NUMBER, Column, paragraph, table, two_lines
 from gpu_usage_audit.report.model import MS_PER_HOUR, Report
 from gpu_usage_audit.report.parts.now import FreeCard, Holder, Now
-from gpu_usage_audit.report.text.now import BYTES_PER_GB
 from gpu_usage_audit.report.text.words import NOT_KNOWN, NOT_LISTED, skipped
 
 MOST_HOLDERS: Final = 50
 MOST_FREE: Final = 50
+_BYTES_PER_GB: Final = 10**9
 
 
 def now(report: Report, hours: HourFormat) -> Markup | None:
@@ -40,37 +40,48 @@ def _holders(now: Now, report: Report, hours: HourFormat) -> Markup:
     shown = now.holders[:MOST_HOLDERS]
     longest = max(holder.idle_ms for holder in shown)
     columns = [
-        Column("idle for"),
-        Column("", BAR),
         Column("who"),
         Column("where"),
+        Column("idle for"),
         Column("memory held", NUMBER),
         Column("active in last 24 h", NUMBER),
         Column("GPU-hours wasted", NUMBER),
         Column("GB-hours wasted", NUMBER),
         Column("runs in"),
-        Column("ending it"),
+        Column("alone", title="whether ending it frees the card"),
     ]
     rows = [_holder(holder, longest, report, hours) for holder in shown]
     rest = len(now.holders) - len(shown)
     note = f"And {plural(rest, 'more holder')}, idle for less time; --json has all." if rest else None
-    return table("Holders that are idle now, the longest first; wasted: in this window", columns, rows, note=note)
+    return table(
+        (
+            "Holders that are idle now, the longest first. Wasted: in this window, the card idle-held; alone: "
+            "ending it frees the card"
+        ),
+        columns,
+        rows,
+        note=note,
+    )
 
 
 def _holder(holder: Holder, longest_ms: int, report: Report, hours: HourFormat) -> list[str]:
     told = at_least(holder.idle_ms, is_at_least=holder.is_at_least)
     memory = NONE if holder.memory_bytes is None else size(holder.memory_bytes)
     return [
-        two_lines(told, f"since {moment(holder.idle_since_ms, report.window.timezone)}"),
-        single("h", holder.idle_ms / longest_ms if longest_ms else 0, f"idle for {told}"),
         _who(holder.owner, holder.program, holder.pid),
         _where(holder.host, holder.gpu, holder.index, holder.card_name),
+        join(
+            [
+                two_lines(told, f"since {moment(holder.idle_since_ms, report.window.timezone)}"),
+                single("h", holder.idle_ms / longest_ms if longest_ms else 0, f"idle for {told}", class_="bar thin"),
+            ]
+        ),
         memory,
         span(holder.active_24h_ms),
         hours.of(holder.wasted_gpu_ms),
-        NONE if holder.wasted_byte_ms is None else amount(holder.wasted_byte_ms / BYTES_PER_GB / MS_PER_HOUR),
-        join(_places(holder), ", ") or NONE,
-        "frees the card" if holder.is_alone else "leaves others on it",
+        NONE if holder.wasted_byte_ms is None else amount(holder.wasted_byte_ms / _BYTES_PER_GB / MS_PER_HOUR),
+        join(_places(holder)) or NONE,
+        "yes" if holder.is_alone else "no",
     ]
 
 
@@ -83,7 +94,9 @@ def _who(owner: str | None, program: str | None, pid: int | None) -> Markup:
 
 
 def _where(host: str, gpu: str, index: int | None, card_name: str | None) -> Markup:
-    card = join([f"GPU {index} · " if index is not None else None, name(card_name or gpu, 28)])
+    card = join(
+        [f"GPU {index} · " if index is not None else None, name((card_name or gpu).removeprefix("NVIDIA "), 28)]
+    )
     return two_lines(name(host, 28), card)
 
 
@@ -95,7 +108,7 @@ def _places(holder: Holder) -> Iterator[Markup]:
         ("unit", holder.systemd_unit),
     ):
         if value:
-            yield join([f"{label} ", name(value, 28)])
+            yield tag("span", f"{label} ", name(value, 20), class_="line")
 
 
 def _free(now: Now, report: Report) -> Markup:
@@ -105,8 +118,8 @@ def _free(now: Now, report: Report) -> Markup:
     columns = [
         Column("card"),
         Column("free for"),
-        Column("usually free at this hour %", NUMBER),
         Column("", BAR),
+        Column("usually free at this hour %", NUMBER),
     ]
     rows = [_free_card(card, report) for card in shown]
     rest = len(now.free) - len(shown)
@@ -131,6 +144,6 @@ def _free_card(card: FreeCard, report: Report) -> list[str]:
     return [
         _where(card.host, card.gpu, card.index, card.card_name),
         two_lines(told, f"since {moment(card.free_since_ms, report.window.timezone)}"),
-        percent(card.usual),
         single("t", card.usual, f"usually free at this hour: {percent(card.usual)} %"),
+        percent(card.usual),
     ]

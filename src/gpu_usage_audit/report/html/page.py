@@ -72,7 +72,7 @@ def render_html(report: Report) -> str:
                 "main",
                 heading(report, hours),
                 tag("nav", *links, aria_label="Sections"),
-                join(blocks, "\n"),
+                join(blocks, Markup("\n")),
             ),
         ),
         lang="en",

@@ -25,31 +25,34 @@ class Column:
     title: str | None = None
 
 
-def state_columns(states: Sequence[str] = STATES, unit: str = "") -> list[Column]:
+def state_columns(states: Sequence[str] = STATES) -> list[Column]:
     """Return a column of numbers for each state."""
-    return [Column(f"{state}{unit}", NUMBER, CLASSES[state]) for state in states]
+    return [Column(state, NUMBER, CLASSES[state]) for state in states]
 
 
-def table(  # noqa: PLR0913 - a table has that many parts, and all but three by name
+def table(
     caption: str,
     columns: Sequence[Column],
     rows: Sequence[Sequence[str]],
     *,
     foot: Sequence[Sequence[str]] = (),
     note: str | None = None,
-    class_: str | None = None,
 ) -> Markup:
     """Return a table whose rows' first cells are their heads; ``note`` below it says what is left out."""
     body = tag(
         "table",
-        tag("caption", caption),
+        caption_of(caption),
         tag("thead", tag("tr", *(_head(column) for column in columns))),
         tag("tbody", *(_row(columns, row) for row in rows)),
         tag("tfoot", *(_row(columns, row) for row in foot)) if foot else None,
-        class_=class_,
     )
     # What scrolls must be reachable by keyboard.
     return join([tag("div", body, class_="scroll", role="region", aria_label=caption, tabindex=0), paragraph(note)])
+
+
+def caption_of(words: str) -> Markup:
+    """Return the caption of a table, which stays in sight where the table is scrolled."""
+    return tag("caption", tag("span", words))
 
 
 def paragraph(words: str | None, class_: str = "note") -> Markup | None:

@@ -13,7 +13,7 @@ from gpu_usage_audit.report.html.bars import CLASSES, UNOBSERVED, swatch
 from gpu_usage_audit.report.html.breakdown import card_label, most
 from gpu_usage_audit.report.html.markup import Markup, join, name, tag
 from gpu_usage_audit.report.html.strip import HEIGHT, Strip, strip_of
-from gpu_usage_audit.report.html.tables import paragraph
+from gpu_usage_audit.report.html.tables import caption_of, paragraph
 from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, Report
 from gpu_usage_audit.report.parts.timeline import CardTimeline, Presence, Timeline
 from gpu_usage_audit.report.text.words import NOT_KNOWN
@@ -36,10 +36,10 @@ def timeline(report: Report, _hours: object) -> Markup | None:
     places = marks(drawn.since_ms, drawn.until_ms, report.window.timezone)
     axis = tag(
         "div",
-        *(tag("span", label, style=f"left:{100 * place:.2f}%") for place, label in places),
+        *(_mark(place, label) for place, label in places),
         class_="axis",
     )
-    numbers = [tag("th", swatch(CLASSES[state]), f"{state} %", scope="col", class_="n") for state in _NUMBERS]
+    numbers = [tag("th", swatch(CLASSES[state]), state, scope="col", class_="n") for state in _NUMBERS]
     head = tag("tr", tag("th", "card, holders", scope="col"), tag("th", axis, scope="col", class_="strip"), *numbers)
     pen = _Pen(drawn, _grid([place for place, _ in places]), report.window.timezone)
     lanes = None if len(shown) <= _FEW_CARDS else _LANES
@@ -49,7 +49,7 @@ def timeline(report: Report, _hours: object) -> Markup | None:
         f"States of each card from {moment(drawn.since_ms, report.window.timezone)} to "
         f"{moment(drawn.until_ms, report.window.timezone)} {report.window.timezone}, % of the whole time"
     )
-    body = tag("table", tag("caption", caption), tag("thead", head), *bodies, class_="timeline")
+    body = tag("table", caption_of(caption), tag("thead", head), *bodies, class_="timeline")
     rest = len(drawn.cards) - len(shown)
     return join(
         [
@@ -141,6 +141,12 @@ def _svg(strip: Strip, label: str) -> Markup:
         role="img",
         aria_label=label,
     )
+
+
+def _mark(place: float, label: str) -> Markup:
+    weekday, _, rest = label.partition(" ")
+    words = join([tag("span", f"{weekday} ", class_="weekday"), rest]) if rest else label
+    return tag("span", words, class_="mark", style=f"left:{100 * place:.2f}%")
 
 
 def _grid(places: Sequence[float]) -> Markup:

@@ -9,10 +9,10 @@ from typing import Final
 
 from gpu_usage_audit.report.basis import moment
 from gpu_usage_audit.report.figures import NONE, HourFormat, percent, percents, plural
-from gpu_usage_audit.report.html.bars import CLASSES, split_in_words, states_bar, swatch
+from gpu_usage_audit.report.html.bars import CLASSES, of_state, split_in_words, states_bar, swatch
 from gpu_usage_audit.report.html.breakdown import shares
 from gpu_usage_audit.report.html.markup import Markup, join, tag
-from gpu_usage_audit.report.html.tables import BAR, NUMBER, Column, paragraph, state_columns, table
+from gpu_usage_audit.report.html.tables import BAR, NUMBER, Column, caption_of, paragraph, state_columns, table
 from gpu_usage_audit.report.model import IDLE_HELD, STATES, TRULY_IDLE, Report, States, observed_ms, share
 from gpu_usage_audit.report.parts.days import Day
 from gpu_usage_audit.report.text.before import change
@@ -28,7 +28,7 @@ _SECONDS_PER_DAY: Final = 86_400
 def time_of_day(report: Report, _hours: HourFormat) -> Markup:
     """Return every hour of the day with its split, in two halves side by side where there is room."""
     half = len(report.time_of_day) // 2
-    columns = [Column("hour"), Column("", BAR), *state_columns(unit=" %")]
+    columns = [Column("hour"), Column("", BAR), *state_columns()]
 
     def rows(first: int, states: Sequence[States]) -> list[list[str]]:
         return [
@@ -73,7 +73,7 @@ def _heatmap(state: str, by_hour: Mapping[tuple[int, int], States], report: Repo
         )
         for weekday in range(7)
     ]
-    body = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *rows), class_="heat")
+    body = tag("table", caption_of(caption), tag("thead", head), tag("tbody", *rows), class_="heat")
     label = f"Heatmap of {state} by weekday and hour"
     return tag("div", body, class_="scroll", role="region", aria_label=label, tabindex=0)
 
@@ -131,31 +131,25 @@ def before(report: Report, hours: HourFormat) -> Markup | None:
     if not observed_ms(earlier.states):
         return tag("p", f"Nothing was observed in the window before ({span}), so there is nothing to compare with.")
     coverage = NONE if earlier.coverage is None else percent(earlier.coverage.ratio)
-    return join(
-        [
-            tag(
-                "div",
-                tag("span", "before", class_="sub"),
-                states_bar(earlier.states),
-                tag("span", "now", class_="sub"),
-                states_bar(report.headline.states),
-                class_="pair",
-            ),
-            table(
-                f"The window before is {span}; {coverage} % of it was observed, of this one "
-                f"{percent(report.coverage.ratio)} %",
-                [
-                    Column("state"),
-                    Column("before %", NUMBER),
-                    Column("now %", NUMBER),
-                    Column("change in points", NUMBER),
-                    Column("before GPU-hours", NUMBER),
-                    Column("now GPU-hours", NUMBER),
-                ],
-                _changes(earlier.states, report.headline.states, hours),
-            ),
-        ]
+    bars = tag(
+        "div",
+        *(tag("span", "before", class_="sub"), states_bar(earlier.states)),
+        *(tag("span", "now", class_="sub"), states_bar(report.headline.states)),
+        class_="pair",
     )
+    changes = table(
+        f"The window before is {span}; {coverage} % of it was observed, of this one {percent(report.coverage.ratio)} %",
+        [
+            Column("state"),
+            Column("before %", NUMBER),
+            Column("now %", NUMBER),
+            Column("change in points", NUMBER),
+            Column("before GPU-hours", NUMBER),
+            Column("now GPU-hours", NUMBER),
+        ],
+        _changes(earlier.states, report.headline.states, hours),
+    )
+    return tag("div", bars, tag("div", changes), class_="two")
 
 
 def _changes(earlier: States, later: States, hours: HourFormat) -> list[list[str]]:
@@ -166,7 +160,7 @@ def _changes(earlier: States, later: States, hours: HourFormat) -> list[list[str
     )
     return [
         [
-            join([swatch(CLASSES[state]), state]),
+            of_state(state),
             was,
             is_now,
             change(share(later, state), share(earlier, state)),

@@ -112,7 +112,7 @@ def _sessions(row: Identity | Party, report: Report) -> list[str]:
     seen = NONE
     if row.first_ms is not None and row.last_ms is not None:
         zone = report.window.timezone
-        seen = two_lines(moment(row.first_ms, zone), moment(row.last_ms, zone))
+        seen = two_lines(tag("span", moment(row.first_ms, zone), class_="line"), moment(row.last_ms, zone))
     return [
         NONE if not row.sessions or row.longest_idle_ms is None else span(row.longest_idle_ms),
         f"{row.sessions:,}" if row.sessions else NONE,
@@ -140,4 +140,4 @@ def _names(identity: Identity) -> tuple[str, str]:
 def _party(party: Party) -> str:
     if party.kind != "listed":
         return NOT_LISTED
-    return NONE_OF_IT if party.name is None else name(party.name)
+    return NONE_OF_IT if party.name is None else name(party.name, 32)
