@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from gpu_usage_audit.cli.narrow import check_narrow, narrow_style
 from gpu_usage_audit.cli.options import StoreOption
 from gpu_usage_audit.cli.report import open_reader
 from gpu_usage_audit.cli.sockets import SocketOption
+from gpu_usage_audit.cli.terminal import check_width, style_for
 from gpu_usage_audit.report.explain import ExplainRequest, explain
 from gpu_usage_audit.report.explain_json import render_explanation_json
 from gpu_usage_audit.report.explain_text import render_explanation
@@ -62,7 +62,7 @@ def command(
         gua explain node-1 3 2026-03-25T14:05 --timezone Europe/Berlin
         gua explain node-1 GPU-5e1b 90m --around 5m --json
     """
-    check_narrow(width)
+    check_width(width)
     request = ExplainRequest(
         host=host,
         card=card,
@@ -74,8 +74,6 @@ def command(
     with open_reader(store, socket) as reader:
         told = explain(reader, request)
     drawn = (
-        render_explanation_json(told)
-        if as_json
-        else render_explanation(told, narrow_style(sys.stdout, width, os.environ))
+        render_explanation_json(told) if as_json else render_explanation(told, style_for(sys.stdout, width, os.environ))
     )
     sys.stdout.write(drawn)

@@ -1,0 +1,146 @@
+"""Cards and holders of a small fleet as ``gua top`` has them, whoever told them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_usage_audit.report.top_model import Snapshot, TopCard, TopHolder
+
+NOW_MS = 1_774_440_000_000
+GIB = 2**30
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+
+def card(index: int | None = 0, **values: Any) -> TopCard:  # noqa: ANN401 - whatever a card has
+    """Return a card that has been idle-held for an hour."""
+    known: dict[str, Any] = {
+        "host": "gpu-1",
+        "gpu": f"GPU-{index}",
+        "index": index,
+        "name": "NVIDIA H100 80GB HBM3",
+        "mig": "none",
+        "state": "idle-held",
+        "reason": None,
+        "state_ms": HOUR_MS,
+        "at_least": False,
+        "utilization": 0.012,
+        "held_bytes": 40 * GIB,
+        "used_bytes": 40 * GIB,
+        "limit_bytes": 80 * GIB,
+        "power_watts": 121.7,
+        "temperature_celsius": 40.0,
+        "interval_ms": 30_000,
+        "age_ms": 12_000,
+        **values,
+    }
+    return TopCard(**{"last_state": known["state"], **known})
+
+
+def holder(pid: int = 4242, **values: Any) -> TopHolder:  # noqa: ANN401 - whatever a holder has
+    """Return a process that has been idle for an hour on the first card."""
+    known: dict[str, Any] = {
+        "host": "gpu-1",
+        "gpu": "GPU-0",
+        "index": 0,
+        "card_name": "NVIDIA H100 80GB HBM3",
+        "pid": pid,
+        "created_ms": NOW_MS - 5 * HOUR_MS,
+        "owner": "alice",
+        "program": "python",
+        "type": "compute",
+        "state": "idle",
+        "idle_ms": HOUR_MS,
+        "at_least": False,
+        "memory_bytes": 40 * GIB,
+        "utilization": 0.0,
+        "container_id": None,
+        "pod_uid": None,
+        "slurm_job_id": None,
+        "systemd_unit": None,
+        **values,
+    }
+    return TopHolder(**known)
+
+
+def snapshot(cards: tuple[TopCard, ...], holders: tuple[TopHolder, ...] = (), **values: Any) -> Snapshot:  # noqa: ANN401 - as above
+    """Return what a store said at ``NOW_MS``."""
+    known: dict[str, Any] = {"source": "store", "where": "chdb:///var/lib/gua/store", "taken_ms": NOW_MS, **values}
+    return Snapshot(cards=cards, holders=holders, **known)
+
+
+def lab() -> Snapshot:
+    """Return a host with a card in every state."""
+    return snapshot(
+        (
+            card(0, state_ms=3 * HOUR_MS),
+            card(1, state="active", utilization=0.873, used_bytes=71 * GIB, power_watts=612.0),
+            card(2, state="truly-idle", utilization=0.0, used_bytes=0, state_ms=26 * HOUR_MS),
+            card(3, state="unknown", reason="pid_namespace", utilization=None, used_bytes=GIB, at_least=True),
+            card(4, state="unobserved", last_state="idle-held", reason="silent", state_ms=HOUR_MS, age_ms=HOUR_MS),
+            card(5, mig="parent", state="truly-idle", utilization=None, used_bytes=None, limit_bytes=None),
+            card(
+                5,
+                gpu="MIG-1",
+                mig="instance",
+                name="NVIDIA H100 80GB HBM3 MIG 3g.40gb",
+                limit_bytes=40 * GIB,
+                power_watts=None,
+                temperature_celsius=None,
+            ),
+        ),
+        (
+            holder(4242, idle_ms=3 * HOUR_MS, slurm_job_id="77"),
+            holder(
+                4243, gpu="GPU-1", index=1, owner="bob", program="train", state="active", idle_ms=None, utilization=0.8
+            ),
+            holder(
+                4244, gpu="GPU-1", index=1, owner="bob", program="evaluate", idle_ms=20 * MINUTE_MS, memory_bytes=GIB
+            ),
+            holder(
+                4245,
+                gpu="GPU-3",
+                index=3,
+                owner=None,
+                program=None,
+                state="unknown",
+                idle_ms=None,
+                memory_bytes=None,
+                utilization=None,
+            ),
+            holder(4246, gpu="GPU-4", index=4, state="unobserved", idle_ms=None, systemd_unit="jupyter.service"),
+            holder(
+                4247,
+                gpu="MIG-1",
+                index=5,
+                idle_ms=90 * MINUTE_MS,
+                at_least=True,
+                container_id="c0ffee" * 10,
+                pod_uid="b011d3bd-1f11-463c-a7b4-5094676bdbe9",
+            ),
+        ),
+        conditions=("the spool was damaged and is kept as /var/lib/gua/spool.db.corrupt",),
+    )
+
+
+def fleet(hosts: int = 40, cards: int = 8) -> Snapshot:
+    """Return a fleet of which every third card is held."""
+    found = tuple(
+        card(
+            place,
+            host=f"gpu-{host:03d}",
+            gpu=f"GPU-{host}-{place}",
+            state="idle-held" if (host + place) % 3 == 0 else "active",
+            state_ms=(host * cards + place) * MINUTE_MS,
+        )
+        for host in range(hosts)
+        for place in range(cards)
+    )
+    return snapshot(
+        found,
+        tuple(
+            holder(1000 + number, host=one.host, gpu=one.gpu, index=one.index, idle_ms=one.state_ms)
+            for number, one in enumerate(found)
+            if one.state == "idle-held"
+        ),
+    )
