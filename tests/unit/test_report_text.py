@@ -24,18 +24,19 @@ def flat(store: FakeStore) -> str:
 
 
 def section(store: FakeStore, title: str, width: int = 80) -> list[str]:
-    (found,) = [block for block in text(store, width).split("\n\n") if block.startswith(title)]
+    (found,) = [block for block in text(store, width).split("\n\n") if f" {title}" in block.splitlines()[0]]
     return found.splitlines()
 
 
-def test_the_five_sections_and_the_basis_stand_in_order() -> None:
+def test_the_sections_and_the_basis_stand_in_order() -> None:
     titles = re.findall(r"^(\d\. [A-Z].*|Basis)$", text(lab()), flags=re.MULTILINE)
     assert [title.split(" (")[0] for title in titles] == [
         "1. Where the GPU-hours went",
-        "2. Idle capacity",
-        "3. Per host",
-        "4. Top identities",
-        "5. Time of day",
+        "2. What to do now",
+        "3. Idle capacity",
+        "4. Per host",
+        "5. Top identities",
+        "6. Time of day",
         "Basis",
     ]
 
@@ -72,23 +73,23 @@ def test_simulated_numbers_say_so() -> None:
 
 
 def test_states_of_the_headline_add_up_as_written() -> None:
-    rows = section(lab(), "1.")[2:6]
+    rows = section(lab(), "Where")[2:6]
     hours = [float(row.split()[1]) for row in rows]
     assert round(sum(hours), 1) == 148.1
     assert round(sum(float(row.split()[2]) for row in rows), 1) == 100.0
-    assert [row.split()[1] for row in section(lab(), "2.")[2:4]] == [row.split()[1] for row in rows[1:3]]
+    assert [row.split()[1] for row in section(lab(), "Idle capacity")[2:4]] == [row.split()[1] for row in rows[1:3]]
 
 
 def test_cards_of_one_name_and_index_are_told_apart() -> None:
     uuids = ("MIG-1993a403-71dc-4cd1-8a0c-ea2acb219c78", "MIG-c4351914-35df-4837-9bd4-0094be310ddb")
     twins = [card("a", uuid, (0.0, 1.0, 0.0, 0.0), mig="instance", name="MIG 1g.10gb") for uuid in uuids]
-    rows = section(store_of(twins), "3.", 60)[3:5]
+    rows = section(store_of(twins), "Per card", 60)[3:5]
     assert [row.split()[1] for row in rows] == ["MIG-1993a40…19c78", "MIG-c435191…10ddb"]
 
 
 def test_a_fleet_shows_the_cards_that_stood_idle_longest() -> None:
     fleet = [card("a", f"GPU-{n:03d}", (1.0, n / 100, 0.0, 0.0), gpu_index=n) for n in range(MOST_CARDS + 20)]
-    lines = section(store_of(fleet), "3.")
+    lines = section(store_of(fleet), "Per card")
     assert len(lines) == MOST_CARDS + 5
     assert lines[3].split()[0] == "20"
     assert "20 cards with less idle time left out, 1.9 idle GPU-hours together" in " ".join(lines)
@@ -96,12 +97,12 @@ def test_a_fleet_shows_the_cards_that_stood_idle_longest() -> None:
 
 def test_identities_that_do_not_fit_are_one_line_that_makes_the_sum_whole() -> None:
     people = [identity("listed", f"user{n}", "python", (1.0, 1.0, 0.0)) for n in range(13)]
-    lines = section(store_of([card("a", "GPU-1", (13.0, 13.0, 0.0, 0.0))], identities={SINCE_MS: people}), "4.")
+    lines = section(store_of([card("a", "GPU-1", (13.0, 13.0, 0.0, 0.0))], identities={SINCE_MS: people}), "Top identities")
     assert lines[-2].split() == ["3", "others", "6.00", "3.00", "3.00", "0.00", "6.00"]
 
 
 def test_a_host_that_nobody_held_says_so() -> None:
-    assert "nobody" in section(store_of([card("a", "GPU-1", (0.0, 0.0, 9.0, 0.0))]), "4.")[1]
+    assert "nobody" in section(store_of([card("a", "GPU-1", (0.0, 0.0, 9.0, 0.0))]), "Top identities")[1]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

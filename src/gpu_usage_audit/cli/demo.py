@@ -21,6 +21,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from gpu_usage_audit.cli import wiring
+from gpu_usage_audit.cli.forms import Asked, choose_form
 from gpu_usage_audit.cli.report import render_report
 from gpu_usage_audit.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gpu_usage_audit.core.errors import UsageError
@@ -59,6 +60,21 @@ def command(
         typer.Option(metavar="URL", envvar="GUA_DEMO_ENDPOINT", help="Send to an OTLP/HTTP endpoint instead."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", envvar="GUA_DEMO_JSON", help="Print the report as JSON.")] = False,
+    section: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", envvar="GUA_DEMO_SECTION", help="Only this section of the report, or all; repeatable."
+        ),
+    ] = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", envvar="GUA_DEMO_MARKDOWN", help="Print the report as Markdown.")
+    ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", envvar="GUA_DEMO_HTML", readable=False, help="Also write the report as a web page."
+        ),
+    ] = None,
     width: Annotated[
         int | None,
         typer.Option(
@@ -72,7 +88,10 @@ def command(
 
     Example:
         gua demo --days 2 --interval 1m
+        gua demo --html demo.html
     """
+    form = Asked(sections=tuple(section or ()), as_json=as_json, markdown=markdown, html=html)
+    choose_form(form)
     scenario = _scenario(seed=seed, gpus=gpus, ticks=ticks, interval=interval, days=days)
     if store is not None and endpoint is not None:
         msg = "--store and --endpoint exclude each other: give one of them"
@@ -91,7 +110,7 @@ def command(
         if dsn is None:
             typer.echo(f"sent {delivery.delivered:,} simulated ticks of {whence.host} to {delivery.where}")
             return
-        _report(dsn, scenario, whence, as_json=as_json, width=width)
+        _report(dsn, scenario, whence, form=form, width=width)
 
 
 def _scenario(*, seed: int, gpus: int, ticks: int | None, interval: str, days: int | None) -> Scenario:
@@ -119,9 +138,9 @@ def _deliver(scenario: Scenario, whence: Origin, *, store: str | None, endpoint:
         return wiring.deliver(made(), store=store, endpoint=endpoint, on_tick=progress.advance)
 
 
-def _report(dsn: str, scenario: Scenario, whence: Origin, *, as_json: bool, width: int | None) -> None:
+def _report(dsn: str, scenario: Scenario, whence: Origin, *, form: Asked, width: int | None) -> None:
     begin_ms = END_MS - scenario.ticks * scenario.interval_ms
-    if not as_json:
+    if not form.as_json:
         every = format_duration(scenario.interval_ms)
         typer.echo(
             f"Simulated numbers of an invented lab: {scenario.gpus} cards, a tick every {every}, "
@@ -134,7 +153,7 @@ def _report(dsn: str, scenario: Scenario, whence: Origin, *, as_json: bool, widt
             until=to_rfc3339(END_MS),
             hosts=(whence.host,),
             width=width,
-            as_json=as_json,
+            form=form,
             now_ms=END_MS,
         )
 

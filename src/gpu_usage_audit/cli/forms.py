@@ -124,6 +124,11 @@ class Form:
         needed = {condition.section for condition in self.conditions if condition.section is not None}
         return self.shown | needed | (self.on_page if self.asked.html is not None else frozenset())
 
+    @property
+    def if_cheap(self) -> frozenset[str]:
+        """Return the sections that are collected for a page of everything, which nobody named."""
+        return self.sections - self.shown if self.asked.html is not None and not self.asked.sections else frozenset()
+
     def render(self, report: Report, style: Style) -> str:
         """Return the report in the form asked for."""
         shown = replace(report, sections=self.shown)

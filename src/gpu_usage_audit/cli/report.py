@@ -277,6 +277,7 @@ def render_report(
             timezone=timezone,
             from_ticks=from_ticks,
             sections=chosen.sections,
+            if_cheap=chosen.if_cheap,
             what_if_limits_ms=chosen.limits_ms,
             now_ms=time.time_ns() // 1_000_000 if now_ms is None else now_ms,
         ),

@@ -23,7 +23,15 @@ from gpu_usage_audit.report.parts.parties import Parties
 from gpu_usage_audit.report.parts.streaks import Streaks
 from gpu_usage_audit.report.parts.timeline import Timeline
 from gpu_usage_audit.report.questions import Answer, ask
-from gpu_usage_audit.report.streaks import ask_streaks, ask_timeline, contention, skipped, streaks, timeline
+from gpu_usage_audit.report.streaks import (
+    MADE_OF_STREAKS,
+    ask_streaks,
+    ask_timeline,
+    contention,
+    skipped,
+    streaks,
+    timeline,
+)
 from gpu_usage_audit.report.who import IDENTITY, ask_who, identities, parties
 from gpu_usage_audit.report.window import ReportRequest
 
@@ -65,7 +73,11 @@ class Asked:
         self._request = request
         self._window = window
         self._extents = extents
-        self.skipped = skipped(hours, extents, wanted, request.parties_by)
+        # Hosts and models are told by their cards, too: nobody is refused for them.
+        people_by = [by for by in request.parties_by if by not in request.groups_by]
+        self.skipped = skipped(hours, extents, wanted - request.if_cheap, people_by)
+        if self.skipped is not None:
+            wanted -= request.if_cheap & MADE_OF_STREAKS
         made = self.skipped is None
         split = bool(wanted & {sections.HEADLINE, sections.NOW, sections.STREAKS, sections.WHAT_IF})
         self._cards = _once(ask_card_streaks(reader, read, window)) if made and split else None

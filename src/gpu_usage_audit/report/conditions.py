@@ -11,7 +11,7 @@ from typing import Final
 from gpu_usage_audit.core.durations import parse_duration_ms
 from gpu_usage_audit.core.errors import UsageError
 from gpu_usage_audit.report import sections
-from gpu_usage_audit.report.figures import amount, percent, span
+from gpu_usage_audit.report.figures import amount, percent, percents, span
 from gpu_usage_audit.report.model import MS_PER_HOUR, STATES, Report
 
 UNOBSERVED: Final = "unobserved"
@@ -108,29 +108,34 @@ def judge(condition: Condition, report: Report) -> Verdict:
         cards = report.now.idle_held_cards
         return _compared(condition, cards, f"{cards:,} cards are idle-held now")
     if condition.metric == COVERAGE:
-        return _ratio(condition, report.coverage.ratio, "of what was expected was observed")
+        return _ratio(
+            condition, report.coverage.ratio, percent(report.coverage.ratio), "of what was expected was observed"
+        )
     if condition.metric == UNOBSERVED:
         gpu_ms, of = report.coverage.unobserved_gpu_ms, "of what was expected is unobserved"
         part = None if report.coverage.ratio is None else gpu_ms / report.coverage.expected_gpu_ms
+        written = percent(part)
     else:
         gpu_ms, of = report.headline.states[condition.metric].gpu_ms, f"of what was observed is {condition.metric}"
         part = report.headline.shares[condition.metric]
+        written = percents([report.headline.states[state].gpu_ms for state in STATES])[STATES.index(condition.metric)]
     if condition.unit == "%":
-        return _ratio(condition, part, of)
+        return _ratio(condition, part, written, of)
     return _compared(condition, gpu_ms, f"{amount(gpu_ms / MS_PER_HOUR, 3)} GPU-hours are {condition.metric}")
 
 
 _NOT_LOOKED_AT: Final = "who is idle now was not looked at, choose a shorter window or fewer hosts"
 
 
-def _ratio(condition: Condition, part: float | None, of: str) -> Verdict:
+def _ratio(condition: Condition, part: float | None, written: str, of: str) -> Verdict:
+    """Judge a share, and say it as the report writes it."""
     if part is None:
         return _untold(condition, "nothing was observed")
-    return _compared(condition, part, f"{percent(part)} % {of}", tolerance=_ROUNDING)
+    return _compared(condition, part, f"{written} % {of}", tolerance=_ROUNDING)
 
 
 def _compared(condition: Condition, found: float, told: str, *, tolerance: float = 0) -> Verdict:
-    bound = condition.value + (tolerance if condition.operator in {">", "<="} else -tolerance)
+    bound = condition.value * (1 + (tolerance if condition.operator in {">", "<="} else -tolerance))
     return Verdict(is_met=_OPERATORS[condition.operator](found, bound), why=f"{condition.text}: {told}")
 
 

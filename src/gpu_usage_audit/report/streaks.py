@@ -31,7 +31,7 @@ MOST_PRESENCES: Final = 6
 _CELLS_MS: Final = tuple(
     minutes * 60_000 for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440, 2880, 10_080, 43_200)
 )
-_MADE_OF_STREAKS: Final = frozenset({sections.STREAKS, sections.WHAT_IF, sections.CONTENTION, sections.TIMELINE})
+MADE_OF_STREAKS: Final = frozenset({sections.STREAKS, sections.WHAT_IF, sections.CONTENTION, sections.TIMELINE})
 
 
 def skipped(
@@ -43,7 +43,7 @@ def skipped(
     """
     ticked = sum(hour.card_ticks for hour in hours if not hour.is_counted)
     card_hours = len(hours) * sum(extent.cards for extent in extents)
-    asked = sorted(wanted & _MADE_OF_STREAKS) or list(parties_by)
+    asked = sorted(wanted & MADE_OF_STREAKS) or list(parties_by)
     if asked and ticked > MOST_TICKED:
         msg = (
             f"{asked[0]}: {ticked:,} card ticks of this window lie in hours that are not counted yet, and streaks are "

@@ -24,6 +24,7 @@ class ReportRequest:
 
     ``where`` are labels (``team=vision``), ``by`` what to add cards or processes up by besides hosts. ``from_ticks``
     counts everything anew from the ticks, and takes nothing from counted hours. ``sections`` are those wanted,
+    ``if_cheap`` those of them that nobody named, which are left out where they would take too much;
     ``what_if_limits_ms`` the limits of what-if, none for the usual ones.
     """
 
@@ -36,6 +37,7 @@ class ReportRequest:
     timezone: str = "UTC"
     from_ticks: bool = False
     sections: frozenset[str] = frozenset(DEFAULT)
+    if_cheap: frozenset[str] = frozenset()
     what_if_limits_ms: tuple[int, ...] = ()
     now_ms: int
 

@@ -11,7 +11,7 @@ from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, MS_PER_HOUR, TRULY_I
 from gpu_usage_audit.report.parts.now import FreeCard, Holder, Now
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.tables import Column, Heading, Part, Table
-from gpu_usage_audit.report.text.words import NAME_WIDTH, card_name, index, known, skipped
+from gpu_usage_audit.report.text.words import NAME_WIDTH, NOT_LISTED, card_name, index, known, skipped
 
 MOST_HOLDERS: Final = 10
 MOST_FREE: Final = 10
@@ -47,7 +47,7 @@ def now(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     found = report.now
     yield _cards(found, report)
     several = len(report.hosts) > 1
-    yield Heading("Holders that are idle, the longest first")
+    yield Heading("Holders that are idle, worst first")
     if found.holders:
         yield _holders(found.holders[:MOST_HOLDERS], style, hours, several=several)
         yield from _more(len(found.holders) - MOST_HOLDERS, "holder")
@@ -102,9 +102,7 @@ _NOTES: Final = (
 def _holder(one: Holder, style: Style, hours: HourFormat) -> list[str]:
     return [
         index(one.index, one.gpu, style),
-        known(one.owner, style),
-        known(one.program, style),
-        NONE if one.pid is None else str(one.pid),
+        *_who(one, style),
         NONE if one.memory_bytes is None else size(one.memory_bytes),
         at_least(one.idle_ms, is_at_least=one.is_at_least),
         span(one.active_24h_ms),
@@ -114,6 +112,12 @@ def _holder(one: Holder, style: Style, hours: HourFormat) -> list[str]:
         "yes" if one.is_alone else "no",
         home(one, style),
     ]
+
+
+def _who(one: Holder, style: Style) -> list[str]:
+    if one.pid is None and one.owner is None and one.program is None:
+        return [NOT_LISTED, NONE, NONE]
+    return [known(one.owner, style), known(one.program, style), NONE if one.pid is None else str(one.pid)]
 
 
 def home(one: Holder, style: Style) -> str:

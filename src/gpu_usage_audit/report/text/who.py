@@ -8,7 +8,7 @@ from typing import Final
 from gpu_usage_audit.core.plaintext import cells, pad
 from gpu_usage_audit.report.basis import moment
 from gpu_usage_audit.report.figures import NONE, HourFormat, percent, plural, span
-from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, UNKNOWN, Identity, Report
+from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, UNKNOWN, Identity, Report, observed_ms
 from gpu_usage_audit.report.parts.parties import Party
 from gpu_usage_audit.report.style import Style, table
 from gpu_usage_audit.report.tables import Column, Drawn, Heading, Part, Table
@@ -68,13 +68,12 @@ def who(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         )
         yield _UNSPLIT
     else:
-        yield _NOBODY
+        yield _nobody(report)
     yield from _parties(report, style, hours)
 
 
 _SAYS: Final = "GPU-hours of cards that were active, idle-held or unknown, split among those on them"
 _UNSPLIT: Final = "unsplit: the hours of each process on its cards, whoever shared them"
-_NOBODY: Final = "nobody: every card was truly-idle for all that was observed"
 
 
 def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -85,8 +84,14 @@ def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     if report.identities:
         yield from _identities(report, style, hours)
     else:
-        yield _NOBODY
+        yield _nobody(report)
     yield from _parties(report, style, hours)
+
+
+def _nobody(report: Report) -> str:
+    if not observed_ms(report.headline.states):
+        return "nobody: nothing was observed"
+    return "nobody: every card was truly-idle for all that was observed"
 
 
 def _streaks(one: Identity) -> list[str]:
