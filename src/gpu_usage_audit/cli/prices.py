@@ -42,7 +42,7 @@ def group() -> None:
     """Set what GPU time costs: a price of a whole GPU's hour for each model, from a moment on.
 
     Example:
-        gua prices set "H100 80GB HBM3" 2.49 --currency EUR --from 2026-01-01 --source "contract 12"
+        gua prices set "H100 80GB HBM3" 2.49 --currency EUR --from 2026-01-01
         gua prices list
     """
 
@@ -81,7 +81,9 @@ def set_(
     change_currency: ChangeCurrencyOption = False,
     store: StoreOption = None,
 ) -> None:
-    """Set the price of a model from a moment on, until its next price; one from the same moment is replaced.
+    """Set what a model costs from a moment on.
+
+    It counts until the model's next price; a price from the same moment is replaced.
 
     Example:
         gua prices set "H100 80GB HBM3" 2.49 --currency EUR --from 2026-01-01 --source "contract 12"
@@ -107,9 +109,9 @@ def import_(
     change_currency: ChangeCurrencyOption = False,
     store: StoreOption = None,
 ) -> None:
-    """Set the prices of a CSV file with a header, all of them or, if a line is wrong, none.
+    """Set the prices of a CSV file, all or none.
 
-    The columns valid_from and source may be left out or empty.
+    It has a header; the columns valid_from and source may be left out or empty. If a line is wrong nothing is set.
 
     Example:
         gua prices import prices.csv
@@ -139,7 +141,9 @@ def remove(
     ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Take a price back: the one before it counts on, and where there is none, nothing is priced.
+    """Take a price back.
+
+    The one before it counts on; where there is none, that time is not priced.
 
     Example:
         gua prices remove "H100 80GB HBM3" --from 2026-01-01
