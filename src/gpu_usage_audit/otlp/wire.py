@@ -100,9 +100,15 @@ def span(time_ns: int, start_ns: int | None) -> bytes:
 def point(value: float, span: bytes, attributes: bytes) -> bytes:
     """Return a NumberDataPoint as a field of its Gauge or Sum; an ``int`` is sent as such, also 0."""
     number = _integer(_AS_INT, value) if isinstance(value, int) else _double(_AS_DOUBLE, value)
-    return b"".join((_point_head(len(span) + len(number) + len(attributes)), span, number, attributes))
+    length = len(span) + _NUMBER_BYTES + len(attributes)
+    # Hundreds of points a tick come through here: a table and plain sums take two thirds of the time of a join.
+    head = _POINT_HEADS[length] if length < len(_POINT_HEADS) else _point_head(length)
+    return head + span + number + attributes
 
 
-@lru_cache(maxsize=1024)  # a point's length is one of a few hundred
 def _point_head(length: int) -> bytes:
     return b"\x0a" + varint(length)
+
+
+_NUMBER_BYTES = 9  # a tag and 64 bits, of either kind
+_POINT_HEADS = tuple(_point_head(length) for length in range(2048))
