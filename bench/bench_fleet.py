@@ -32,9 +32,9 @@ from measures.fleet_report import (  # noqa: E402 - likewise
 from measures.fleet_seed import Fleet, keep_hours, seed_hours, seed_newest_hour, seed_ticks  # noqa: E402 - likewise
 from measures.fleet_server import PATIENCE_S, FleetServer, fleet_server  # noqa: E402 - likewise
 from measures.fleet_storage import show_storage  # noqa: E402 - likewise
-from measures.older import VERSION, CannotInstallError, install  # noqa: E402 - likewise
 
 from gpu_usage_audit.store.tokens import SERVER_TOKENS  # noqa: E402 - likewise
+from servers.older import VERSION, CannotInstallError, install  # noqa: E402 - likewise
 from servers.tools import MissingToolError, clickhouse_library  # noqa: E402 - likewise
 
 # Limits in seconds of all queries of a report, for fleets up to a size in cards and days.

@@ -1,18 +1,31 @@
-"""Import 159,984 rows of one-minute data of 144 cards from one CSV file: counts, time and peak memory."""
+"""Import recordings that other tools made: counts, time and peak memory, each beside its limit.
+
+Run: python bench/bench_import.py [--only csv older] [--minutes 1111] [--days 30]. ``csv`` is 159,984 rows of one-minute
+data of 144 cards in one file of nvidia-smi; ``older`` a database of gpu-usage-audit 1.8 of eight cards at 30 s, once of
+three days and once of 30: memory must not grow with it.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from measures import older_history
+from measures.child import ran
+from measures.figures import machine, show, title
+
+GUA = Path(sys.executable).with_name("gua")
+FEW_DAYS = 3
+LEAST_A_SECOND = 8_000
+MOST_GROWTH = 1.5
 CARDS = 144
 MINUTES = 1_111
 HEADER = (
@@ -41,29 +54,63 @@ def write(path: Path, *, cards: int = CARDS, minutes: int = MINUTES) -> Counter[
     return states
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=int, default=MINUTES)
-    minutes = parser.parse_args().minutes
-    gua = Path(sys.executable).with_name("gua")
+def csv(minutes: int) -> bool:
+    """Import the CSV file, show what it took, and return whether every card tick is in its state."""
     with tempfile.TemporaryDirectory() as folder:
         recording = Path(folder, "recording.csv")
         expected = write(recording, minutes=minutes)
-        command = [gua, "import", "nvidia-smi", recording, "--store", f"chdb://{folder}/store"]
-        started = time.monotonic()
-        finished = subprocess.run(command, check=False)
-        seconds = time.monotonic() - started
-        peak_mib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+        found = ran(
+            GUA, "import", "nvidia-smi", recording, "--store", f"chdb://{folder}/store", output=Path(folder, "output")
+        )
         report = subprocess.run(
-            [gua, "report", "--json", "--store", f"chdb://{folder}/store"], check=True, capture_output=True, text=True
+            [GUA, "report", "--json", "--store", f"chdb://{folder}/store"], check=True, capture_output=True, text=True
         )
     rows = expected.total()
-    print(f"{rows} rows of {CARDS} cards in {seconds:.1f} s: {rows / seconds:,.0f} card ticks/s, peak {peak_mib} MiB")
+    title(f"{rows:,} rows of {CARDS} cards from one CSV file")
+    show("card ticks a second", rows / found.wall_s, note=f"{found.wall_s:.1f} s, {found.cpu_s:.1f} s CPU")
+    show("peak memory", found.peak_mb, "MB")
     states = json.loads(report.stdout)["headline"]["states"]
-    for state, found in states.items():
-        print(f"  {state}: {found['card_ticks']} card ticks, {expected[state]} expected")
-    exact = all(found["card_ticks"] == expected[state] for state, found in states.items())
-    return finished.returncode or (0 if exact else 1)
+    for state, one in states.items():
+        print(f"  {state}: {one['card_ticks']:,} card ticks, {expected[state]:,} expected")
+    return all(one["card_ticks"] == expected[state] for state, one in states.items())
+
+
+def older(days: int) -> bool:
+    """Import an older database of a few days and of many, show what it took, and return whether no row was lost."""
+    title(f"A database of gpu-usage-audit 1.8: {older_history.CARDS} cards, one tick every 30 s")
+    peaks: list[float] = []
+    good = True
+    for length in (FEW_DAYS, days):
+        with tempfile.TemporaryDirectory() as folder:
+            database = Path(folder, "gua.db")
+            processes = older_history.write(database, days=length)
+            card_ticks = length * older_history.TICKS_A_DAY * older_history.CARDS
+            output = Path(folder, "output")
+            found = ran(GUA, "import", "gua-sqlite", database, "--store", f"chdb://{folder}/store", output=output)
+            good &= f"{card_ticks:,} card ticks" in output.read_text() and f"{processes:,} rows" in output.read_text()
+        peaks.append(found.peak_mb)
+        note = f"{card_ticks:,} and {processes:,} process rows in {found.wall_s:.1f} s, {found.cpu_s:.1f} s CPU"
+        took_ms = found.wall_s / card_ticks * 1000
+        show(f"{length} days: a card tick", took_ms, "ms", 1000 / LEAST_A_SECOND if length == days else None, note)
+        show(f"{length} days: card ticks a second", card_ticks / found.wall_s)
+        show(f"{length} days: peak memory", found.peak_mb, "MB")
+    show(f"peak memory, {days} days to {FEW_DAYS}", peaks[1] / peaks[0], "", MOST_GROWTH)
+    return good
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=("csv", "older"), default=("csv", "older"))
+    parser.add_argument("--minutes", type=int, default=MINUTES)
+    parser.add_argument("--days", type=int, default=30)
+    given = parser.parse_args()
+    print(machine())
+    good = True
+    if "csv" in given.only:
+        good &= csv(given.minutes)
+    if "older" in given.only:
+        good &= older(given.days)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 import time
@@ -12,18 +11,10 @@ from pathlib import Path
 
 from measures.cost import options, receiver_of, ticks_made
 from measures.figures import cpu_ms, rss_mb, show, title
-from measures.host import BENCH, crowded, new_agent, pid_of
+from measures.host import crowded, new_agent, pid_of
 
 from driver.fixture import SimulatedDriver
-
-VERSION = "1.8.0"
-HOME = BENCH.parent / ".tools" / f"gpu-usage-audit-{VERSION}"
-# It is written for 3.12; a newer one is as good.
-PYTHON = ">=3.12"
-
-
-class CannotInstallError(Exception):
-    """Why it cannot be had here."""
+from servers.older import VERSION, CannotInstallError, install
 
 
 def older(seconds: float) -> None:
@@ -79,51 +70,3 @@ def _ours(driver: SimulatedDriver, way: str, seconds: float) -> tuple[float, flo
         found = (cpu_ms(pid) - cpu) / (ticks_made(agent) - ticks), rss_mb(pid)
         agent.stop()
     return found
-
-
-def install() -> Path:
-    """Return its command, installed into an environment of its own. Raises CannotInstallError."""
-    gua = HOME / "bin" / "gua"
-    if gua.exists():
-        return gua
-    uv = BENCH.parent / ".tools" / "uv" / "bin" / "uv"
-    found = str(uv) if uv.exists() else shutil.which("uv")
-    if found is None:
-        msg = "uv is not here: make setup brings it"
-        raise CannotInstallError(msg)
-    scratch = HOME.with_name(f"{HOME.name}.{os.getpid()}")
-    try:
-        _run(found, "venv", "--quiet", "--relocatable", "--python", PYTHON, "--no-python-downloads", str(scratch))
-        python = scratch / "bin" / "python"
-        _run(
-            found,
-            "pip",
-            "install",
-            "--quiet",
-            "--compile-bytecode",
-            "--python",
-            str(python),
-            f"gpu-usage-audit=={VERSION}",
-        )
-        scratch.rename(HOME)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    return gua
-
-
-def _run(*command: str) -> None:
-    done = subprocess.run(
-        command, env={**os.environ, **_pyenv()}, capture_output=True, text=True, check=False, timeout=300
-    )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"{command[1]} ended with {done.returncode}"]
-        raise CannotInstallError(lines[0].strip())
-
-
-def _pyenv() -> dict[str, str]:
-    """Return what makes pyenv offer all of its Pythons, where it is used: else it fails for all but one."""
-    pyenv = shutil.which("pyenv")
-    if pyenv is None:
-        return {}
-    versions = subprocess.run([pyenv, "versions", "--bare"], capture_output=True, text=True, check=False).stdout.split()
-    return {"PYENV_VERSION": ":".join(sorted(versions, reverse=True))}
