@@ -144,3 +144,41 @@ def fleet(hosts: int = 40, cards: int = 8) -> Snapshot:
             if one.state == "idle-held"
         ),
     )
+
+
+def status(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever an agent says
+    """Return what an agent with one idle-held card says of itself."""
+    return {
+        "schema": "gua.status/1",
+        "running": True,
+        "stalled": False,
+        "conditions": [],
+        "agent": {"host": "gpu-1", "interval_seconds": 30.0},
+        "cards": [
+            {
+                "index": 0,
+                "uuid": "GPU-0",
+                "name": "NVIDIA H100 80GB HBM3",
+                "mig": "none",
+                "state": "idle-held",
+                "reason": None,
+                "state_seconds": 3600.0,
+                "state_is_at_least": True,
+                "utilization": 0.01,
+                "held_lower_bytes": 8 * GIB,
+                "memory_used_bytes": 8 * GIB,
+                "memory_limit_bytes": 80 * GIB,
+                "power_watts": 121.0,
+                "temperature_celsius": 40,
+                "sample_age_seconds": 12.0,
+                "holders": [
+                    {
+                        "pid": 1, "owner": "alice", "comm": "python", "type": "compute", "memory_bytes": 8 * GIB,
+                        "utilization": 0.0, "state": "idle", "since": "2020-01-01T00:00:00Z", "slurm_job_id": "7",
+                    },
+                    {"pid": 2, "comm": "Xorg", "type": "ignored", "state": "idle"},
+                ],
+            }
+        ],
+        **values,
+    }  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fakes.top import GIB, HOUR_MS, MINUTE_MS, NOW_MS, card, fleet, holder, lab, snapshot
+from fakes.top import HOUR_MS, MINUTE_MS, NOW_MS, card, fleet, holder, lab, snapshot, status
 from gpu_usage_audit.cli.screen import keys_of
 from gpu_usage_audit.cli.top_agent import snapshot_of_agent
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
@@ -223,43 +223,6 @@ class TestSilence:
         assert snapshot((card(0, age_ms=12_000), card(1, age_ms=29_000))).due_ms == 1_000
         assert snapshot((card(0, age_ms=35_000),)).due_ms == 0
         assert snapshot((card(0, state="unobserved", age_ms=HOUR_MS),)).due_ms is None
-
-
-def status(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever an agent says
-    return {
-        "schema": "gua.status/1",
-        "running": True,
-        "stalled": False,
-        "conditions": [],
-        "agent": {"host": "gpu-1", "interval_seconds": 30.0},
-        "cards": [
-            {
-                "index": 0,
-                "uuid": "GPU-0",
-                "name": "NVIDIA H100 80GB HBM3",
-                "mig": "none",
-                "state": "idle-held",
-                "reason": None,
-                "state_seconds": 3600.0,
-                "state_is_at_least": True,
-                "utilization": 0.01,
-                "held_lower_bytes": 8 * GIB,
-                "memory_used_bytes": 8 * GIB,
-                "memory_limit_bytes": 80 * GIB,
-                "power_watts": 121.0,
-                "temperature_celsius": 40,
-                "sample_age_seconds": 12.0,
-                "holders": [
-                    {
-                        "pid": 1, "owner": "alice", "comm": "python", "type": "compute", "memory_bytes": 8 * GIB,
-                        "utilization": 0.0, "state": "idle", "since": "2020-01-01T00:00:00Z", "slurm_job_id": "7",
-                    },
-                    {"pid": 2, "comm": "Xorg", "type": "ignored", "state": "idle"},
-                ],
-            }
-        ],
-        **values,
-    }  # fmt: skip
 
 
 class TestTheAgent:

@@ -71,8 +71,9 @@ class Screen:
         self._give_back()
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
+        waker, self._waker = self._waker, -1  # who still wakes must not write into the next file of this number
         os.close(self._woken)
-        os.close(self._waker)
+        os.close(waker)
 
     def wake(self) -> None:
         """Let :meth:`keys` return at once; any thread may call it."""

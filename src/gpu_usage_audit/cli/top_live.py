@@ -77,13 +77,15 @@ class _Asker:
 
 def watch(ask: Ask, first: Snapshot, *, view: View, interval_seconds: float, width: int | None) -> None:
     """Show a snapshot and those after it until the reader quits or the terminal is gone."""
-    with Screen() as screen:
-        asker = _Asker(ask, first, screen.wake)
-        try:
+    asker: _Asker | None = None
+    try:
+        with Screen() as screen:
+            asker = _Asker(ask, first, screen.wake)
             _loop(screen, asker, view, interval_seconds, width)
-        except KeyboardInterrupt:  # the usual way to leave such a screen
-            return
-        finally:
+    except KeyboardInterrupt:  # the usual way to leave such a screen
+        return
+    finally:
+        if asker is not None:
             asker.finish()
 
 
