@@ -15,7 +15,7 @@ SELECT
     if(empty(current), NULL, arraySum(current.6)) AS in_state_ms,
     if(empty(current), NULL, arraySum(current.7)) AS in_state_us,
     -- It was so when the window began.
-    ifNull(since_ms - {since_ms:Int64} <= 2 * toInt64(current[1].4), false) AS is_at_least,
+    ifNull(since_ms = runs[1].2 AND since_ms - {since_ms:Int64} <= 2 * toInt64(current[1].4), false) AS is_at_least,
     arraySum(arrayMap(streak -> if(arrayMax(streak.8), 0, arraySum(streak.7)), held)) AS never_used_us,
     arraySum(arrayMap(streak -> if(arrayMax(streak.8) OR arraySum(streak.6) < {long_ms:Int64}, 0, arraySum(streak.7)), held)) AS never_used_long_us,
     arraySum(arrayMap(streak -> if(arrayMax(streak.8), arraySum(streak.7), 0), held)) AS low_us,
@@ -42,7 +42,7 @@ FROM
                 arraySplit(
                     (run, before) -> run.1 IN (1, 3) OR run.2 - before.3 > 2 * toInt64(greatest(run.4, before.5)),
                     runs,
-                    arrayPushFront(arrayPopBack(runs), runs[1])
+                    arrayResize(arrayPushFront(arrayPopBack(runs), runs[1]), length(runs))
                 )
             )
         ) AS held,
@@ -53,7 +53,7 @@ FROM
                 arraySplit(
                     (run, before) -> run.1 IN (1, 2) OR run.2 - before.3 > 2 * toInt64(greatest(run.4, before.5)),
                     runs,
-                    arrayPushFront(arrayPopBack(runs), runs[1])
+                    arrayResize(arrayPushFront(arrayPopBack(runs), runs[1]), length(runs))
                 )
             )
         ) AS free,

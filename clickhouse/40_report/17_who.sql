@@ -54,7 +54,7 @@ FROM
                 newest.10,
                 if(is_idle, episodes[-1].1, NULL),
                 if(is_idle, episodes[-1].3, NULL),
-                is_idle AND episodes[-1].1 - {since_ms:Int64} <= 2 * toInt64(episodes[-1].6),
+                is_idle AND created_ms < {since_ms:Int64} AND episodes[-1].1 = first_ms AND first_ms - {since_ms:Int64} <= 2 * toInt64(episodes[-1].6),
                 if(
                     arrayExists(one -> one.1 != 3, last_day),
                     arraySum(arrayMap(

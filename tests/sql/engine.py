@@ -40,6 +40,15 @@ HOUR_VIEWS = {
     "calendar",
     "costs",
     "energy",
+    "card_runs",
+    "process_runs",
+    "card_streaks",
+    "process_streaks",
+    "who",
+    "streaks",
+    "contention",
+    "timeline",
+    "presences",
 }
 LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]
