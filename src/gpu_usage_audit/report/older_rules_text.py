@@ -77,7 +77,7 @@ def _heading(found: OlderRules, style: Style) -> Iterator[str]:
 
 
 def _cards(found: OlderRules, style: Style) -> Iterator[str]:
-    yield style.title("1. Card ticks by its rule")
+    yield from _title("1. Card ticks by its rule", style)
     several = len({card.host for card in found.cards}) > 1
     columns = THEIRS if not any(card.theirs[NOT_COUNTED] for card in found.cards) else (*THEIRS, NOT_COUNTED)
     rows = [
@@ -88,7 +88,7 @@ def _cards(found: OlderRules, style: Style) -> Iterator[str]:
 
 
 def _cross(found: OlderRules, style: Style) -> Iterator[str]:
-    yield style.title("2. Its states (rows) and ours (columns), in card ticks")
+    yield from _title("2. Its states (rows) and ours (columns), in card ticks", style)
     sums = {
         (theirs, ours): sum(cell.card_ticks for cell in found.cells if (cell.theirs, cell.ours) == (theirs, ours))
         for theirs in (*THEIRS, NOT_COUNTED)
@@ -110,7 +110,7 @@ def _inexact(same: int, found: OlderRules) -> float:
 
 
 def _differences(found: OlderRules, style: Style) -> Iterator[str]:
-    yield style.title("3. Where ours differs, and why")
+    yield from _title("3. Where ours differs, and why", style)
     different = [cell for cell in found.cells if cell.why]
     if not different:
         yield from style.wrap("Nowhere.")
@@ -119,6 +119,10 @@ def _differences(found: OlderRules, style: Style) -> Iterator[str]:
         first = f"{cell.theirs} by it, {cell.ours} by ours: {plural(cell.card_ticks, 'card tick')}"
         because = WHY.get(cell.why, cell.why)
         yield from style.wrap(f"{first}, {hours.of(cell.gpu_ms)} GPU-hours: {because}.", indent=2, hanging=4)
+
+
+def _title(text: str, style: Style) -> Iterator[str]:
+    yield from (style.title(line) for line in style.wrap(text, indent=0))
 
 
 def _table(rows: Sequence[Sequence[str]], style: Style) -> Iterator[str]:
