@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -92,7 +93,7 @@ def plain(value: object) -> object:
         found = [plain(one) for one in value]
         return sorted(found, key=repr) if all(isinstance(one, list) for one in found) else found
     if isinstance(value, (bool, int, float)):
-        return round(float(value), 6)
+        return None if math.isnan(value) else round(float(value), 6)
     return value
 
 
