@@ -87,7 +87,7 @@ def command(
 
     Example:
         gua top
-        gua top --store clickhouse://gua_reader@clickhouse:8123 --host node-1 --host node-2
+        gua top --store clickhouse://gua_reader@clickhouse:8123 --host node-1
         gua top --once --only-idle --sort memory
     """
     check_width(width)

@@ -60,9 +60,10 @@ def _what(told: Explanation, style: Style) -> Iterator[str]:
     for line in lines:
         yield style.state(line, state)
     source = str(tick.row["source"] or NOT_KNOWN)
+    length_seconds = (tick.ts_ms - tick.start_ms) / 1000
     text = (
         f"It lies in the tick from {_moment(tick.start_ms, told)} to {_moment(tick.ts_ms, told)} "
-        f"({span(tick.ts_ms - tick.start_ms)}); {_coverage(tick)}; {SOURCES.get(source) or style.name(source)}."
+        f"({length_seconds:.1f} s); {_coverage(tick)}; {SOURCES.get(source) or style.name(source)}."
     )
     yield from style.wrap(text, indent=2)
     if not tick.agrees:
