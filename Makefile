@@ -42,6 +42,7 @@ bench: setup
 	$(BIN)/python bench/bench_tick.py
 	$(BIN)/python bench/bench_agent.py $(BENCH_AGENT)
 	$(BIN)/python bench/bench_demo.py
+	$(BIN)/python bench/bench_html.py
 	$(BIN)/python bench/bench_import.py
 	$(BIN)/python bench/bench_store.py --days $(BENCH_DAYS)
 	$(BIN)/python bench/bench_fleet.py $(BENCH_FLEET)

@@ -57,8 +57,7 @@ class Browser:
         }
         answer = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
         self._session = f"/session/{answer['sessionId']}"
-        self._ask("POST", f"{self._session}/url", {"url": "about:blank"})
-        self.fetched()  # what the page of a new tab is made of
+        self._ask("POST", f"{self._session}/url", {"url": "about:blank"})  # a new tab has a page of its own
 
     def look_as(self, width: int, *, dark: bool = False, media: str = "screen") -> None:
         """Make the page that wide, with light or dark colours, on screen or for print."""
@@ -68,18 +67,21 @@ class Browser:
         self.devtools("Emulation.setEmulatedMedia", media=media, features=[scheme])
 
     def open(self, page: Path) -> None:
+        """Open a page and forget what earlier ones said and fetched."""
+        self.said()
+        self.fetched()
         self._ask("POST", f"{self._session}/url", {"url": page.as_uri()})
 
     def value(self, expression: str) -> Any:  # noqa: ANN401 - whatever the expression is
-        return self._ask("POST", f"{self._session}/execute/sync", {"script": f"return {expression}", "args": []})
+        return self._ask("POST", f"{self._session}/execute/sync", {"script": f"return ({expression})", "args": []})
 
     def devtools(self, command: str, **parameters: object) -> Any:  # noqa: ANN401 - each command has its answer
         return self._ask("POST", f"{self._session}/goog/cdp/execute", {"cmd": command, "params": parameters})
 
-    def screenshot(self, *, height: int | None = None) -> bytes:
-        """Return the whole page, or its first ``height`` pixels, as PNG."""
-        size = self.devtools("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": height or size["height"], "scale": 1}
+    def screenshot(self, *, height: int | None = None, of: str = "html") -> bytes:
+        """Return the first element that a selector finds, or its first ``height`` pixels, as PNG."""
+        box = self.value(f"document.querySelector({json.dumps(of)}).getBoundingClientRect().toJSON()")
+        clip = {**{key: box[key] for key in ("x", "y", "width")}, "height": height or box["height"], "scale": 1}
         shot = self.devtools("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
         return base64.b64decode(shot["data"])
 
@@ -90,11 +92,11 @@ class Browser:
         )
 
     def said(self) -> list[str]:
-        """Return what the console said since the last call: errors, warnings, refusals of the page's policy."""
+        """Return what the console said since the page was opened: errors, warnings, refusals of the page's policy."""
         return [f"{entry['level']}: {entry['message']}" for entry in self._log("browser")]
 
     def fetched(self) -> list[str]:
-        """Return the addresses that were asked for since the last call."""
+        """Return the addresses that were asked for since the page was opened."""
         events = (json.loads(entry["message"])["message"] for entry in self._log("performance"))
         return [event["params"]["request"]["url"] for event in events if event["method"] == _FETCHED]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from gpu_usage_audit.report.basis import moment, size
 from gpu_usage_audit.report.figures import NONE, HourFormat, amount, at_least, percent, plural, span
-from gpu_usage_audit.report.html.bars import single
+from gpu_usage_audit.report.html.bars import CLASSES, of_state, single
 from gpu_usage_audit.report.html.markup import Markup, join, name, tag
 from gpu_usage_audit.report.html.tables import BAR, NUMBER, Column, paragraph, table, two_lines
 from gpu_usage_audit.report.model import MS_PER_HOUR, Report
@@ -48,14 +48,15 @@ def _holders(now: Now, report: Report, hours: HourFormat) -> Markup:
         Column("GPU-hours wasted", NUMBER),
         Column("GB-hours wasted", NUMBER),
         Column("runs in"),
+        Column("card is"),
         Column("alone", title="whether ending it frees the card"),
     ]
     rows = [_holder(holder, longest, report, hours) for holder in shown]
     rest = len(now.holders) - len(shown)
-    note = f"And {plural(rest, 'more holder')}, idle for less time; --json has all." if rest else None
+    note = f"And {plural(rest, 'more holder')}; --json has all." if rest else None
     return table(
         (
-            "Holders that are idle now, the longest first. Wasted: in this window, the card idle-held; alone: "
+            "Holders that are idle now, the worst first. Wasted: in this window, the card idle-held; alone: "
             "ending it frees the card"
         ),
         columns,
@@ -81,6 +82,7 @@ def _holder(holder: Holder, longest_ms: int, report: Report, hours: HourFormat) 
         hours.of(holder.wasted_gpu_ms),
         NONE if holder.wasted_byte_ms is None else amount(holder.wasted_byte_ms / _BYTES_PER_GB / MS_PER_HOUR),
         join(_places(holder)) or NONE,
+        of_state(holder.card_state) if holder.card_state in CLASSES else name(holder.card_state),
         "yes" if holder.is_alone else "no",
     ]
 

@@ -24,6 +24,7 @@ _LANES: Final = 2  # a card, where there are many cards
 _MOST_COLUMNS: Final = 480  # of a strip: about a pixel and a half each on a wide screen
 _COLUMNS_IN_ALL: Final = 30_000  # keep the page of a large fleet below 3 MB
 _LANE_HEIGHT: Final = 6
+_LAST_WORDS: Final = 0.88  # a mark later than that has no room for its words
 _NUMBERS: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN, UNOBSERVED)
 
 
@@ -144,6 +145,8 @@ def _svg(strip: Strip, label: str) -> Markup:
 
 
 def _mark(place: float, label: str) -> Markup:
+    if place > _LAST_WORDS:
+        label = ""
     weekday, _, rest = label.partition(" ")
     words = join([tag("span", f"{weekday} ", class_="weekday"), rest]) if rest else label
     return tag("span", words, class_="mark", style=f"left:{100 * place:.2f}%")
