@@ -19,7 +19,7 @@ def report() -> Report:
 
 
 def test_a_week_is_the_golden_one(report: Report, golden: Callable[[str, str], None]) -> None:
-    golden("week.md", render_markdown(report))
+    golden("week.markdown", render_markdown(report))
 
 
 def test_a_report_of_nothing_is_still_markdown() -> None:

@@ -11,21 +11,22 @@ from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, MS_PER_HOUR, TRULY_I
 from gpu_usage_audit.report.parts.now import FreeCard, Holder, Now
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.tables import Column, Heading, Part, Table
-from gpu_usage_audit.report.text.words import NAME_WIDTH, NOT_LISTED, card_name, index, known, skipped
+from gpu_usage_audit.report.text.words import NAME_WIDTH, card_name, index, known, skipped
 
 MOST_HOLDERS: Final = 10
 MOST_FREE: Final = 10
 _ID_WIDTH: Final = 20
+UNLISTED: Final = "(unlisted)"
 _HOLDER: Final = (
     Column(title="gpu"),
-    Column(title="owner", left=True, shortest=8),
+    Column(title="owner", left=True, shortest=10),
     Column(title="program", left=True, shortest=8),
     Column(title="pid"),
     Column(title="memory", leaves=2),
     Column(title="idle for"),
     Column(title="active 24 h", leaves=4),
-    Column(title="GPU-hours"),
-    Column(title="GB-hours", leaves=3),
+    Column(title="GPU-h"),
+    Column(title="GB-h", leaves=3),
     Column(title="card is", left=True, leaves=5),
     Column(title="alone", left=True, leaves=6),
     Column(title="in", left=True, shortest=8, leaves=7),
@@ -93,8 +94,8 @@ def _holders(holders: Sequence[Holder], style: Style, hours: HourFormat, *, seve
 
 
 _NOTES: Final = (
-    ("GPU-hours", "its part of the time in the window in which its card was idle-held"),
-    ("GB-hours", "its memory (1 GB = 10^9 bytes) in that time"),
+    ("GPU-h", "its GPU-hours in the window while its card was idle-held"),
+    ("GB-h", "its memory in that time, in GB-hours of 10^9 bytes"),
     ("alone", "whether ending it frees the card"),
 )
 
@@ -116,7 +117,7 @@ def _holder(one: Holder, style: Style, hours: HourFormat) -> list[str]:
 
 def _who(one: Holder, style: Style) -> list[str]:
     if one.pid is None and one.owner is None and one.program is None:
-        return [NOT_LISTED, NONE, NONE]
+        return [UNLISTED, NONE, NONE]
     return [known(one.owner, style), known(one.program, style), NONE if one.pid is None else str(one.pid)]
 
 
