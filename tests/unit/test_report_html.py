@@ -256,6 +256,11 @@ def test_unobserved_time_has_a_fill_of_its_own(page: str, report: Report) -> Non
     assert "unobserved 8.4 %" in row[1]
 
 
+def test_what_is_left_of_a_partitioned_card_is_called_so_in_every_section(report: Report) -> None:
+    parted = replace(report, cards=(replace(report.cards[0], mig="parent"), *report.cards[1:]))
+    assert Page(render_html(parted)).text.count("rest of H100") == 2  # cards and timeline
+
+
 def test_every_drawing_tells_its_figures(page: str) -> None:
     drawings = [one for one in Page(page).of("svg") if one.get("aria-hidden") != "true"]
     assert len(drawings) > 100

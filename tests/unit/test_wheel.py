@@ -43,7 +43,9 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.engine
 def test_the_installed_wheel_runs_the_demo_outside_the_checkout(elsewhere: Path) -> None:
-    out = run(elsewhere / "env/bin/gua", "demo", "--ticks", "20", cwd=elsewhere, HOME=str(elsewhere))
+    page = elsewhere / "page.html"
+    out = run(elsewhere / "env/bin/gua", "demo", "--ticks", "20", "--html", page, cwd=elsewhere, HOME=str(elsewhere))
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert "Simulated numbers" in out
     assert "1. Where the GPU-hours went" in out
     assert not (elsewhere / ".gua").exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,7 +42,8 @@ def timeline(report: Report, _hours: object) -> Markup | None:
     )
     numbers = [tag("th", swatch(CLASSES[state]), state, scope="col", class_="n") for state in _NUMBERS]
     head = tag("tr", tag("th", "card, holders", scope="col"), tag("th", axis, scope="col", class_="strip"), *numbers)
-    pen = _Pen(drawn, _grid([place for place, _ in places]), report.window.timezone)
+    mig = {(card.host, card.gpu): card.mig for card in report.cards}
+    pen = _Pen(drawn, _grid([place for place, _ in places]), report.window.timezone, mig)
     lanes = None if len(shown) <= _FEW_CARDS else _LANES
     cells_a_column = _cells_a_column(drawn, len(shown))
     bodies = [pen.card(card, lanes, cells_a_column) for card in shown]
@@ -74,17 +75,19 @@ def _cells_a_column(drawn: Timeline, cards: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Pen:
-    """What all rows have in common: the window and the lines of its axis."""
+    """What all rows have in common: the window, the lines of its axis, and which cards are parts of others."""
 
     drawn: Timeline
     grid: Markup
     zone: str
+    mig: Mapping[tuple[str, str], str | None]
 
     def card(self, card: CardTimeline, lanes: int | None, cells_a_column: int) -> Markup:
         """Return the rows of one card: its strip, and a lane for each of its first holders."""
         told = self._percents(card)
         words = ", ".join(f"{state} {part} %" for state, part in zip(_NUMBERS, told, strict=True))
-        label = join([card_label(card.index, card.card_name, card.gpu), tag("span", name(card.host, 28), class_="sub")])
+        shown_as = card_label(card.index, card.card_name, card.gpu, self.mig.get((card.host, card.gpu)))
+        label = join([shown_as, tag("span", name(card.host, 28), class_="sub")])
         row = tag(
             "tr",
             tag("th", label, scope="row"),
