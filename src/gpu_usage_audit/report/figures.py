@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpu_usage_audit.report import lengths
 from gpu_usage_audit.report.model import MS_PER_HOUR
 
 NONE = "-"
@@ -115,15 +116,8 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def span(milliseconds: float | None) -> str:
-    """Return a length of time in its two largest units, rounded down: ``0s``, ``12s``, ``3h 12m``, ``2d 4h``."""
-    if milliseconds is None:
-        return NONE
-    whole = int(milliseconds // 1000)
-    for unit, unit_seconds, part, part_seconds in (("d", 86_400, "h", 3_600), ("h", 3_600, "m", 60), ("m", 60, "s", 1)):
-        if whole >= unit_seconds:
-            rest = whole % unit_seconds // part_seconds
-            return f"{whole // unit_seconds}{unit}" + (f" {rest}{part}" if rest else "")
-    return f"{whole}s"
+    """Return a length of time in its two largest units, rounded down, ``-`` if it is not known."""
+    return NONE if milliseconds is None else lengths.span(milliseconds)
 
 
 def at_least(milliseconds: float, *, is_at_least: bool) -> str:

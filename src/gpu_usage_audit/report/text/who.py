@@ -9,7 +9,7 @@ from gpu_usage_audit.core.plaintext import cells, pad
 from gpu_usage_audit.report.basis import moment
 from gpu_usage_audit.report.figures import NONE, HourFormat, percent, plural, span
 from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, UNKNOWN, Identity, Report, observed_ms
-from gpu_usage_audit.report.parts.parties import Party
+from gpu_usage_audit.report.parts.parties import BY_CONTAINER, BY_JOB, BY_POD, Party
 from gpu_usage_audit.report.style import Style, table
 from gpu_usage_audit.report.tables import Column, Drawn, Heading, Part, Table
 from gpu_usage_audit.report.text.draw import STACKED_BELOW
@@ -17,7 +17,10 @@ from gpu_usage_audit.report.text.words import NOT_KNOWN, NOT_LISTED
 
 MOST_IDENTITIES: Final = 10
 MOST_PARTIES: Final = 20
-NONE_OF_IT: Final = "(none, or not known)"
+NONE_OF_IT: Final = "(none)"
+UNLISTED: Final = "(unlisted)"
+_STREAKS_FROM: Final = 110
+_HAVE_NONE: Final = frozenset({BY_CONTAINER, BY_POD, BY_JOB})
 _STATES: Final = (ACTIVE, IDLE_HELD, UNKNOWN)
 _UNSPLIT_FROM: Final = 80
 _NAME_WIDTH: Final = 32
@@ -108,7 +111,7 @@ def _parties(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         shown, rest = parties.rows[:MOST_PARTIES], parties.rows[MOST_PARTIES:]
         yield Table(
             columns=[Column(title=parties.by, left=True, shortest=_SHORTEST_NAME), *_PARTIES],
-            rows=[_party(one, report, style, hours) for one in shown],
+            rows=[_party(one, parties.by, report, style, hours) for one in shown],
             notes=_NOTES if parties is report.parties[-1] else (),
         )
         if rest:
@@ -126,10 +129,10 @@ _NOTES: Final = (
 )
 
 
-def _party(one: Party, report: Report, style: Style, hours: HourFormat) -> list[str]:
+def _party(one: Party, by: str, report: Report, style: Style, hours: HourFormat) -> list[str]:
     zone = report.window.timezone
     return [
-        _party_name(one, style),
+        _party_name(one, by, style),
         hours.of(one.gpu_ms),
         percent(one.share),
         *hours.parts([one.active_gpu_ms, one.idle_held_gpu_ms, one.unknown_gpu_ms]),
@@ -141,10 +144,12 @@ def _party(one: Party, report: Report, style: Style, hours: HourFormat) -> list[
     ]
 
 
-def _party_name(one: Party, style: Style) -> str:
+def _party_name(one: Party, by: str, style: Style) -> str:
     if one.kind != "listed":
-        return NOT_LISTED
-    return NONE_OF_IT if one.name is None else style.name(one.name, _NAME_WIDTH) or '""'
+        return UNLISTED
+    if one.name is None:
+        return NONE_OF_IT if by in _HAVE_NONE else NOT_KNOWN
+    return style.name(one.name, _NAME_WIDTH) or '""'
 
 
 def _identities(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -152,11 +157,18 @@ def _identities(report: Report, style: Style, hours: HourFormat) -> Iterator[Par
     yield _SAYS
     top, rest = report.identities[:MOST_IDENTITIES], report.identities[MOST_IDENTITIES:]
     with_unsplit = style.width >= _UNSPLIT_FROM
+    with_streaks = style.width >= _STREAKS_FROM and any(identity.sessions is not None for identity in top)
     header = ["GPU-hours", *_STATES, *(["unsplit"] if with_unsplit else [])]
     figures = [
-        header,
-        *(_figures([identity], hours, with_unsplit=with_unsplit) for identity in top),
-        *([_figures(rest, hours, with_unsplit=with_unsplit)] if rest else []),
+        [*header, *(["longest idle", "sessions"] if with_streaks else [])],
+        *(
+            [
+                *_figures([identity], hours, with_unsplit=with_unsplit),
+                *(_streaks(identity) if with_streaks else []),
+            ]
+            for identity in top
+        ),
+        *([[*_figures(rest, hours, with_unsplit=with_unsplit), *(["", ""] if with_streaks else [])]] if rest else []),
     ]
     lines = table(figures, left=0, indent=2, gap=1 if style.width < _UNSPLIT_FROM else 2)
     room = style.width - max(map(len, lines)) - 4
