@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,11 @@ import pytest
 
 from fakes.older_database import OlderDatabase
 from gpu_usage_audit.core.errors import DataError, GuaError, UnavailableError, UsageError
+from gpu_usage_audit.core.tick import Origin, Source
 from gpu_usage_audit.imports import gua_database
 from gpu_usage_audit.imports.gua_sqlite import Histories
+
+ORIGIN = Origin(host="nobody", source=Source.IMPORT, interval_ms=1)
 
 
 def refused(path: Path) -> tuple[type[GuaError], str]:
@@ -97,6 +101,12 @@ def test_a_newer_schema(database: OlderDatabase, sql: str, what: str) -> None:
         ("UPDATE gpu_sample SET util_pct = 101 WHERE rowid = 3", "gpu_sample.util_pct is 101 in row 3"),
         ("UPDATE gpu_sample SET util_pct = 'many' WHERE rowid = 3", "gpu_sample.util_pct is 'many' in row 3"),
         ("UPDATE gpu_sample SET ts = '2026-13-02T09:00:00+00:00' WHERE rowid = 5", "gpu_sample.ts is '2026-13-02"),
+        ("UPDATE gpu_sample SET ts = '2026-02-30T09:00:00+00:00' WHERE rowid = 5", "gpu_sample.ts is '2026-02-30"),
+        ("UPDATE gpu_sample SET ts = '2026-03-02T24:00:00+00:00' WHERE rowid = 5", "gpu_sample.ts is '2026-03-02T24"),
+        (
+            "UPDATE gpu_sample SET ts = '2026-03-02T09:00:00.1x+00:00' WHERE rowid = 5",
+            "gpu_sample.ts is '2026-03-02T09",
+        ),
         ("UPDATE gpu_sample SET ts = '2026-03-02T09:00:00+09:00' WHERE rowid = 5", "gpu_sample.ts is '2026-03-02"),
         ("UPDATE gpu_sample SET gpu_uuid = ' ' WHERE rowid = 5", "gpu_sample.gpu_uuid is ' ' in row 5"),
         ("UPDATE proc_sample SET mem_used_mb = -1 WHERE rowid = 7", "proc_sample.mem_used_mb is -1 in row 7"),
@@ -133,6 +143,48 @@ def test_a_page_of_nonsense(database: OlderDatabase, page: int) -> None:
     kind, text = refused(path)
     assert kind is DataError
     assert "FILE is damaged" in text
+
+
+def test_an_index_that_lacks_rows(database: OlderDatabase) -> None:
+    path = database.close()
+    index = "name = 'idx_gpu_sample_uuid_ts'"
+    changes = (
+        ("CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE " + index, "DELETE FROM sqlite_schema WHERE " + index),
+        ("INSERT INTO gpu_sample SELECT * FROM gpu_sample LIMIT 3",),
+        ("INSERT INTO sqlite_schema SELECT * FROM kept",),
+    )
+    for statements in changes:  # each as a connection of its own: a schema is read once
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("PRAGMA writable_schema = ON")
+        for statement in statements:
+            connection.execute(statement)
+        connection.close()
+    kind, text = refused(path)
+    assert kind is DataError
+    assert "FILE is damaged: row 201 missing from index" in text
+
+
+def test_bytes_that_changed_anywhere_end_in_one_line_or_in_ticks(database: OlderDatabase) -> None:
+    path = database.close()
+    whole = path.read_bytes()
+    seeded = random.Random(5)  # noqa: S311 - the same changes every time
+    outcomes, said = set(), []
+    for _ in range(150):
+        content = bytearray(whole)
+        for _ in range(seeded.choice((1, 3, 20))):
+            content[seeded.randrange(len(content))] = seeded.randrange(256)
+        path.write_bytes(content)
+        try:
+            histories = Histories([path], host=None, interval_ms=None, ignored=())
+        except GuaError as error:
+            said.append(str(error))
+            outcomes.add(type(error))
+        else:
+            assert len(list(histories.ticks(ORIGIN))) == 200
+            outcomes.add(Histories)
+            histories.close()
+    assert outcomes == {DataError, Histories}
+    assert "\n" not in "".join(said)
 
 
 def test_a_locked_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,8 @@ _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
 _PATIENCE_SECONDS: Final = 5.0
 _AT_ONCE: Final = 2_000
+# What SQLite says of a damaged schema may hold bytes of it, which Python then cannot read.
+_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -50,7 +52,7 @@ class Database:
                 timeout=_PATIENCE_SECONDS,
                 isolation_level=None,
             )
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._error(error) from None
         self._connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         try:
@@ -67,7 +69,7 @@ class Database:
         while True:
             try:
                 rows = cursor.fetchmany(_AT_ONCE)
-            except sqlite3.Error as error:
+            except _ERRORS as error:
                 raise self._error(error) from None
             self._check_undisturbed()
             if not rows:
@@ -76,11 +78,20 @@ class Database:
 
     def row(self, sql: str, parameters: Sequence[object] = ()) -> tuple[Any, ...]:
         """Return the first row of a query that has one."""
-        return next(self.rows(sql, parameters))
+        for row in self.rows(sql, parameters):
+            return row
+        missing = "rows are missing"
+        raise self._damaged(missing)
 
     def value(self, sql: str, parameters: Sequence[object] = ()) -> Any:  # noqa: ANN401 - what SQLite holds there
         """Return the first value of the first row."""
         return self.row(sql, parameters)[0]
+
+    def check(self, table: str) -> None:
+        """Read a table and its indexes once and compare them. Raises DataError for damage."""
+        found = str(self.value(f"PRAGMA integrity_check({table})"))
+        if found != "ok":
+            raise self._damaged(found)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -127,10 +138,10 @@ class Database:
     def _run(self, sql: str, parameters: Sequence[object]) -> sqlite3.Cursor:
         try:
             return self._connection.execute(sql, parameters)
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._error(error) from None
 
-    def _error(self, error: sqlite3.Error) -> GuaError:
+    def _error(self, error: Exception) -> GuaError:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in _LOCKED:
             return UnavailableError(
@@ -144,7 +155,10 @@ class Database:
             return UnavailableError(f"{self.where} cannot be read: {error}: check the disk and the permissions")
         if code == sqlite3.SQLITE_NOTADB:
             return DataError(f"{self.where} is not a SQLite database, or encrypted: give an unencrypted one")
-        return DataError(f"{self.where} is damaged: {error}{_REMEDY}")
+        return self._damaged("its schema is no text" if isinstance(error, UnicodeDecodeError) else str(error))
+
+    def _damaged(self, why: str) -> DataError:
+        return DataError(f"{self.where} is damaged: {' '.join(why.split())}{_REMEDY}")
 
 
 _REMEDY = ": repair it with sqlite3 FILE .recover | sqlite3 NEW and import that"
