@@ -40,6 +40,8 @@ def store(*rows: dict[str, Any], hours: int = 1, card_ticks: int = 960) -> FakeS
             ],
             "older_rule": rows,
             "cards": [{"host": "node-1", "gpu": "GPU-b", "gpu_index": 1, "name": "H100"}],
+            **{view: [] for view in ("headline", "unknown", "overlaps")},
+            "coverage": [{}],
         }
     )
 

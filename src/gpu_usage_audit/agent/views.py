@@ -185,6 +185,18 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 "durations_ms": is_count,
             },
         ),
+        "older_rule": View(
+            _bounds,
+            {
+                "host": is_text,
+                "gpu": is_text,
+                "theirs": lambda value: value in (*_STATES[:3], "not-counted"),
+                "ours": _is_state,
+                "why": is_text,
+                "card_ticks": is_count,
+                "gpu_time_ms": is_count,
+            },
+        ),
         "explain_cards": View(
             frozenset(("hosts",)),
             {
@@ -327,7 +339,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 "program": _name,
                 "first_ms": is_moment,
                 "last_ms": is_moment,
-                **dict.fromkeys(("idle_ms", "processes", "place"), is_count),
+                **dict.fromkeys(("idle_ms", "unknown_ms", "processes", "place"), is_count),
             },
         ),
         "time_of_day": View(

@@ -117,7 +117,11 @@ def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRule
     if not cells:
         raise no_data(window, extents)
     read = {**bounds, "ticked": tick_hours(hours), "stored": int(not request.from_ticks)}
-    labels = {(row["host"], row["gpu"]): (row["gpu_index"], row["name"]) for row in reader.rows("cards", read)}
+    labels = {
+        (row["host"], row["gpu"]): (row["gpu_index"], row["name"])
+        for row in reader.rows("overview", read)
+        if not row["is_total"]
+    }
     cards = [
         OlderCard(
             host=host,
