@@ -313,6 +313,7 @@ def _card_timeline(card: CardTimeline) -> Json:
                 "since": to_rfc3339(one.since_ms),
                 "until": to_rfc3339(one.until_ms),
                 "idle_seconds": seconds(one.idle_ms),
+                "unknown_seconds": seconds(one.unknown_ms),
             }
             for one in card.holders
         ],

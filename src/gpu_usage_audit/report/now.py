@@ -68,7 +68,8 @@ def now(  # noqa: PLR0913 - what is known of the cards comes from four questions
 ) -> Now:
     """Return holders and free cards as of the window's end, or of ``now_ms`` (Unix ms) where that lies ahead."""
     as_of_ms = min(window.until_ms, now_ms)
-    known = {(card.host, card.gpu): card for card in cards if card.expected_gpu_ms > 0}
+    # What is left of a partitioned card is nobody's to hold, and cannot be had as it is.
+    known = {(card.host, card.gpu): card for card in cards if card.mig != "parent"}
     interval_ms: dict[str, int] = {}
     for extent in extents:
         interval_ms[extent.host] = max(interval_ms.get(extent.host, 0), extent.interval_ms or 0)

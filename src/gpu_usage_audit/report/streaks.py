@@ -165,6 +165,7 @@ def _card_timeline(
                 since_ms=row["first_ms"],
                 until_ms=row["last_ms"],
                 idle_ms=row["idle_ms"],
+                unknown_ms=row["unknown_ms"],
             )
             for row in ordered
         ),

@@ -118,6 +118,8 @@ class _Pen:
         idle = percent(holder.idle_ms / there) if there else NONE
         seen = f"from {moment(holder.since_ms, self.zone)} to {moment(holder.until_ms, self.zone)}"
         told = f"{span(there)}, {idle} % idle"
+        if holder.unknown_ms and there:
+            told += f", {percent(min(holder.unknown_ms / there, 1))} % unknown"
         bar = tag("rect", x=f"{start:.2f}%", width=f"{wide:.2f}%", height=_LANE_HEIGHT)
         owner = NOT_KNOWN if holder.owner is None else name(holder.owner, 16)
         program = NOT_KNOWN if holder.program is None else name(holder.program, 20)

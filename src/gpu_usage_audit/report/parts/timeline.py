@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Presence:
-    """One process on a card, clipped to the window (Unix ms); ``idle_ms`` of it idle."""
+    """One process on a card, clipped to the window (Unix ms): ``idle_ms`` of it idle, ``unknown_ms`` not known."""
 
     owner: str | None
     program: str | None
@@ -15,6 +15,7 @@ class Presence:
     since_ms: int
     until_ms: int
     idle_ms: int
+    unknown_ms: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
