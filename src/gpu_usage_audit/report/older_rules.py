@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from gpu_usage_audit.core.errors import UsageError
 from gpu_usage_audit.core.ports import ViewReader
 from gpu_usage_audit.report import fleet
 from gpu_usage_audit.report.filters import Conditions
-from gpu_usage_audit.report.hours import Hour, choose_hours, parts, tick_hours
+from gpu_usage_audit.report.hours import Hour, choose_hours, tick_hours
 from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, Extent, Window
 from gpu_usage_audit.report.window import ReportRequest, choose_extents, choose_window, no_data
 
@@ -19,6 +19,9 @@ RULES: Final = ("gpu-usage-audit",)
 """The names that ``--rules`` takes."""
 THEIRS: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE)
 NOT_COUNTED: Final = "not-counted"
+# A question for 450,000 went beyond the 300 MB that the embedded engine lets it have.
+PART_CARD_TICKS: Final = 100_000
+_HOUR_MS: Final = 3_600_000
 WHY: Final = {
     "ignored": "the memory is of programs that are no users of a card, such as Xorg: its rule counts them",
     "unknown-memory": "a process of unknown memory is there: its rule takes that for 0",
@@ -145,7 +148,16 @@ def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRule
 
 def _windows(window: Window, hours: list[Hour]) -> Iterator[tuple[int, int]]:
     """Yield the window in parts of a bounded number of card ticks: a tick belongs to the hour of its end less 1 ms."""
-    for part in parts([replace(hour, is_counted=False) for hour in hours]):
-        since_ms, until_ms = part[0] * 3_600_000, (part[-1] + 1) * 3_600_000
-        if until_ms > window.since_ms:
-            yield max(since_ms, window.since_ms), min(until_ms, window.until_ms)
+    first, card_ticks = None, 0
+    for hour in hours:
+        if first is not None and card_ticks + hour.card_ticks > PART_CARD_TICKS:
+            yield _within(window, first, hour.hour)
+            first, card_ticks = None, 0
+        first = hour.hour if first is None else first
+        card_ticks += hour.card_ticks
+    if first is not None:
+        yield _within(window, first, hours[-1].hour + 1)
+
+
+def _within(window: Window, first: int, beyond: int) -> tuple[int, int]:
+    return max(first * _HOUR_MS, window.since_ms), min(beyond * _HOUR_MS, window.until_ms)
