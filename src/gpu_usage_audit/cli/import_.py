@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from gpu_usage_audit.cli import import_gua_sqlite, wiring
+from gpu_usage_audit.cli import import_gua_sqlite, import_otlp_json, wiring
 from gpu_usage_audit.cli.options import EndpointOption, StoreOption
 from gpu_usage_audit.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gpu_usage_audit.core.errors import UsageError
@@ -25,6 +25,7 @@ from gpu_usage_audit.otlp.resource import origin
 
 app = typer.Typer(no_args_is_help=True)
 app.command("gua-sqlite")(import_gua_sqlite.command)
+app.command("otlp-json")(import_otlp_json.command)
 
 
 @app.callback()
