@@ -190,7 +190,7 @@ def test_a_command_may_choose_its_code(command: Callable[[Callable[..., None]], 
         (["import"], "gua import --help"),
         (["import", "nvidia-smy"], "nvidia-smi"),
         (["report", "--width", "wide"], "--width"),
-        (["report", "--width", "59"], "60"),
+        (["report", "--width", "19"], "20 or more"),
         (["\x1b[2J"], "no such command: [2J"),
     ],
 )

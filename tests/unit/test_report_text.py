@@ -97,7 +97,9 @@ def test_a_fleet_shows_the_cards_that_stood_idle_longest() -> None:
 
 def test_identities_that_do_not_fit_are_one_line_that_makes_the_sum_whole() -> None:
     people = [identity("listed", f"user{n}", "python", (1.0, 1.0, 0.0)) for n in range(13)]
-    lines = section(store_of([card("a", "GPU-1", (13.0, 13.0, 0.0, 0.0))], identities={SINCE_MS: people}), "Top identities")
+    lines = section(
+        store_of([card("a", "GPU-1", (13.0, 13.0, 0.0, 0.0))], identities={SINCE_MS: people}), "Top identities"
+    )
     assert lines[-2].split() == ["3", "others", "6.00", "3.00", "3.00", "0.00", "6.00"]
 
 

@@ -40,9 +40,7 @@ WhatIfOption = Annotated[
 ]
 LimitsArgument = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[LIMIT]...", help="With --what-if: durations (30m 2h); 5m to 1d in eight steps if not given."
-    ),
+    typer.Argument(metavar="LIMIT", help="With --what-if: durations (30m 2h); 5m to 1d in eight steps if not given."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", envvar="GUA_JSON", help='One JSON object, schema "gua.report/1".')]
 CsvOption = Annotated[

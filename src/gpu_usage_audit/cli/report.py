@@ -147,7 +147,7 @@ def command(
         gua report --section now --section who --by owner
         gua report --what-if 30m 2h 8h
         gua report --csv who --since 30d
-        gua report --html report.html --fail-on 'idle-held > 20%' --fail-on 'coverage < 90%'
+        gua report --html report.html --fail-on 'idle-held > 20%'
         gua report --rules gpu-usage-audit --since 30d
     """
     check_width(width)
