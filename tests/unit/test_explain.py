@@ -13,10 +13,10 @@ import pytest
 from fakes.explained import GIB, HOST, NOON_MS, ExplainedStore, card, process, tick
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.core.plaintext import cells
-from gpu_usage_audit.report.explain import ExplainRequest, Explanation, explain
-from gpu_usage_audit.report.explain_json import render_explanation_json
-from gpu_usage_audit.report.explain_text import render_explanation
-from gpu_usage_audit.report.explain_values import CARD_VALUES, JUDGED_VALUES, PROCESS_FACTS, PROCESS_VALUES
+from gpu_usage_audit.report.explain.explain import ExplainRequest, Explanation, explain
+from gpu_usage_audit.report.explain.json_ import render_explanation_json
+from gpu_usage_audit.report.explain.text import render_explanation
+from gpu_usage_audit.report.explain.values import CARD_VALUES, JUDGED_VALUES, PROCESS_FACTS, PROCESS_VALUES
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.store import statements
 

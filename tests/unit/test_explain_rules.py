@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from gpu_usage_audit.core.facts import CardFacts, TypeTotals
 from gpu_usage_audit.core.rules import Rules, classify
 from gpu_usage_audit.core.tick import ProcessList, ProcessType
-from gpu_usage_audit.report.explain_branches import branches
-from gpu_usage_audit.report.explain_values import CARD_VALUES, facts_of
+from gpu_usage_audit.report.explain.branches import branches
+from gpu_usage_audit.report.explain.values import CARD_VALUES, facts_of
 
 CASES = sorted((Path(__file__).parents[1] / "cases" / "rules").glob("*.json"))
 MIB = 2**20

@@ -16,11 +16,11 @@ from gpu_usage_audit.cli.top_agent import snapshot_of_agent
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.core.plaintext import cells
 from gpu_usage_audit.report.style import Style
-from gpu_usage_audit.report.top_json import render_top_json
-from gpu_usage_audit.report.top_model import Snapshot, aged
-from gpu_usage_audit.report.top_store import snapshot_of_store
-from gpu_usage_audit.report.top_text import render_top
-from gpu_usage_audit.report.top_view import SORTS, View, chosen_cards, chosen_holders, press
+from gpu_usage_audit.report.top.json_ import render_top_json
+from gpu_usage_audit.report.top.model import Snapshot, aged
+from gpu_usage_audit.report.top.store import snapshot_of_store
+from gpu_usage_audit.report.top.text import render_top
+from gpu_usage_audit.report.top.view import SORTS, View, chosen_cards, chosen_holders, press
 
 Golden = Callable[[str, str], None]
 HOSTILE = "\x1b]0;owned\x07\u202e<b>" + "x" * 10_000

@@ -13,9 +13,9 @@ from gpu_usage_audit.cli.options import StoreOption
 from gpu_usage_audit.cli.report import open_reader
 from gpu_usage_audit.cli.sockets import SocketOption
 from gpu_usage_audit.cli.terminal import check_width, style_for
-from gpu_usage_audit.report.explain import ExplainRequest, explain
-from gpu_usage_audit.report.explain_json import render_explanation_json
-from gpu_usage_audit.report.explain_text import render_explanation
+from gpu_usage_audit.report.explain.explain import ExplainRequest, explain
+from gpu_usage_audit.report.explain.json_ import render_explanation_json
+from gpu_usage_audit.report.explain.text import render_explanation
 
 
 def command(

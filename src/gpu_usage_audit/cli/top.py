@@ -21,10 +21,10 @@ from gpu_usage_audit.cli.top_agent import snapshot_of_agent
 from gpu_usage_audit.core.durations import parse_duration_ms
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.report.style import NARROWEST
-from gpu_usage_audit.report.top_json import render_top_json
-from gpu_usage_audit.report.top_model import Snapshot
-from gpu_usage_audit.report.top_text import render_top
-from gpu_usage_audit.report.top_view import SORTS, View, chosen_cards, chosen_holders
+from gpu_usage_audit.report.top.json_ import render_top_json
+from gpu_usage_audit.report.top.model import Snapshot
+from gpu_usage_audit.report.top.text import render_top
+from gpu_usage_audit.report.top.view import SORTS, View, chosen_cards, chosen_holders
 
 if TYPE_CHECKING:
     from gpu_usage_audit.store.database import Store
@@ -176,7 +176,7 @@ class _StoreSource:
     def ask(self) -> Snapshot:
         """Return what the store has now."""
         from gpu_usage_audit.cli import wiring  # noqa: PLC0415 - an agent is asked without any store
-        from gpu_usage_audit.report.top_store import snapshot_of_store  # noqa: PLC0415 - as above
+        from gpu_usage_audit.report.top.store import snapshot_of_store  # noqa: PLC0415 - as above
 
         if self._server is not None:
             return snapshot_of_store(self._server, where=str(self._server.dsn), hosts=self._hosts)

@@ -11,7 +11,7 @@ from typing import Any
 from gpu_usage_audit.core.durations import to_ms
 from gpu_usage_audit.core.rules import ProcessState, State
 from gpu_usage_audit.core.tick import ProcessType
-from gpu_usage_audit.report.top_model import Snapshot, TopCard, TopHolder, aged
+from gpu_usage_audit.report.top.model import Snapshot, TopCard, TopHolder, aged
 
 _NOBODY_WORKS = {State.IDLE_HELD, State.TRULY_IDLE}
 

@@ -16,9 +16,9 @@ from gpu_usage_audit.cli.terminal import style_for
 from gpu_usage_audit.core.errors import GuaError
 from gpu_usage_audit.core.plaintext import safe
 from gpu_usage_audit.report.lengths import span
-from gpu_usage_audit.report.top_model import Snapshot, aged
-from gpu_usage_audit.report.top_text import render_top
-from gpu_usage_audit.report.top_view import View, press
+from gpu_usage_audit.report.top.model import Snapshot, aged
+from gpu_usage_audit.report.top.text import render_top
+from gpu_usage_audit.report.top.view import View, press
 
 Ask = Callable[[], Snapshot]
 _REDRAW_SECONDS: Final = 5.0

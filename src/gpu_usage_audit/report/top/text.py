@@ -8,9 +8,9 @@ from typing import Final
 from gpu_usage_audit.core.plaintext import cells
 from gpu_usage_audit.report.figures import apportion, plural
 from gpu_usage_audit.report.style import Style
-from gpu_usage_audit.report.top_model import ALL_STATES, UNOBSERVED, Snapshot
-from gpu_usage_audit.report.top_tables import card_lines, holder_lines, painted
-from gpu_usage_audit.report.top_view import SORTS, View, chosen_cards, chosen_holders
+from gpu_usage_audit.report.top.model import ALL_STATES, UNOBSERVED, Snapshot
+from gpu_usage_audit.report.top.tables import card_lines, holder_lines, painted
+from gpu_usage_audit.report.top.view import SORTS, View, chosen_cards, chosen_holders
 
 _HOST_WIDTH: Final = 28
 _FILTER_WIDTH: Final = 22

@@ -9,7 +9,7 @@ from typing import Any, Final
 from gpu_usage_audit.core.facts import CardFacts, TypeTotals
 from gpu_usage_audit.core.tick import ProcessList, ProcessType
 from gpu_usage_audit.report.basis import size
-from gpu_usage_audit.report.explain_branches import NOT_KNOWN, ratio_text
+from gpu_usage_audit.report.explain.branches import NOT_KNOWN, ratio_text
 
 YES: Final = "yes"
 NO: Final = "no"

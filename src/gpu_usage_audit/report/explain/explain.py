@@ -14,9 +14,9 @@ from gpu_usage_audit.core.durations import parse_duration_ms, parse_moment_ms, t
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.core.ports import ViewReader
 from gpu_usage_audit.core.rules import Rules
-from gpu_usage_audit.report.explain_branches import Branch, branches
-from gpu_usage_audit.report.explain_card import Card, choose_card
-from gpu_usage_audit.report.explain_values import facts_of
+from gpu_usage_audit.report.explain.branches import Branch, branches
+from gpu_usage_audit.report.explain.card import Card, choose_card
+from gpu_usage_audit.report.explain.values import facts_of
 from gpu_usage_audit.report.model import Extent, Setting
 from gpu_usage_audit.report.window import choose_extents, zone
 

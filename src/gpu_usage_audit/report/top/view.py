@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gpu_usage_audit.core.plaintext import safe
 from gpu_usage_audit.core.tick import Mig
-from gpu_usage_audit.report.top_model import UNOBSERVED, Snapshot, TopCard, TopHolder, is_idle
+from gpu_usage_audit.report.top.model import UNOBSERVED, Snapshot, TopCard, TopHolder, is_idle
 
 SORTS: Final = ("idle", "memory", "utilization", "owner", "program", "card")
 PANES: Final = ("both", "cards", "holders")

@@ -8,7 +8,7 @@ from gpu_usage_audit.core.facts import RATIO_SCALE
 from gpu_usage_audit.core.ports import Row, ViewReader
 from gpu_usage_audit.report.model import Extent
 from gpu_usage_audit.report.questions import ask
-from gpu_usage_audit.report.top_model import UNOBSERVED, Snapshot, TopCard, TopHolder
+from gpu_usage_audit.report.top.model import UNOBSERVED, Snapshot, TopCard, TopHolder
 from gpu_usage_audit.report.window import choose_extents
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from gpu_usage_audit.core.durations import to_rfc3339
-from gpu_usage_audit.report.top_model import UNOBSERVED, Snapshot, TopCard, TopHolder
+from gpu_usage_audit.report.top.model import UNOBSERVED, Snapshot, TopCard, TopHolder
 
 SCHEMA: Final = "gua.top/1"
 

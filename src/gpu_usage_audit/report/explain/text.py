@@ -9,9 +9,9 @@ from typing import Any, Final
 from gpu_usage_audit.core.plaintext import cells, pad
 from gpu_usage_audit.core.rules import State
 from gpu_usage_audit.report.basis import REASONS, SOURCES, moment, size
-from gpu_usage_audit.report.explain import ExplainedTick, Explanation
-from gpu_usage_audit.report.explain_branches import NOT_KNOWN, ratio_text
-from gpu_usage_audit.report.explain_values import (
+from gpu_usage_audit.report.explain.branches import NOT_KNOWN, ratio_text
+from gpu_usage_audit.report.explain.explain import ExplainedTick, Explanation
+from gpu_usage_audit.report.explain.values import (
     CARD_VALUES,
     JUDGED_VALUES,
     NO,

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gpu_usage_audit.core.durations import to_rfc3339
-from gpu_usage_audit.report.explain import ExplainedTick, Explanation
-from gpu_usage_audit.report.explain_branches import Branch
-from gpu_usage_audit.report.explain_text import UNOBSERVED
-from gpu_usage_audit.report.explain_values import (
+from gpu_usage_audit.report.explain.branches import Branch
+from gpu_usage_audit.report.explain.explain import ExplainedTick, Explanation
+from gpu_usage_audit.report.explain.text import UNOBSERVED
+from gpu_usage_audit.report.explain.values import (
     CARD_VALUES,
     FLAG,
     JUDGED_VALUES,

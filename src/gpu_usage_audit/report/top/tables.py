@@ -12,7 +12,7 @@ from gpu_usage_audit.report.basis import size
 from gpu_usage_audit.report.figures import NONE, percent
 from gpu_usage_audit.report.lengths import span
 from gpu_usage_audit.report.style import Style
-from gpu_usage_audit.report.top_model import UNOBSERVED, Snapshot, TopCard, TopHolder
+from gpu_usage_audit.report.top.model import UNOBSERVED, Snapshot, TopCard, TopHolder
 
 _GIB: Final = 2**30
 _BAR: Final = 10
