@@ -80,7 +80,7 @@ def _sentences(report: Report, hours: HourFormat) -> Iterator[str]:
     split = report.idle_split
     if split is not None:
         yield (
-            f"{hours.of(split.long_gpu_ms)} idle-held GPU-hours of it in streaks of 30 minutes and more: "
+            f"{hours.of(split.long_gpu_ms)} idle-held GPU-hours lie in streaks of 30 minutes and more: "
             f"{hours.of(split.never_used_long_gpu_ms)} never used (no engine or process above 0 in the whole streak), "
             f"{hours.of(split.low_long_gpu_ms)} low"
         )
