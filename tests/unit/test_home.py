@@ -125,6 +125,15 @@ def test_a_home_that_others_may_read_becomes_private(tmp_path: Path) -> None:
     assert mode(path) == 0o700
 
 
+def test_the_home_of_gpu_usage_audit_1_becomes_private_too(tmp_path: Path) -> None:
+    path = tmp_path / ".gua"
+    path.mkdir(mode=0o755)
+    for name in ("gua.db", "gua.db-wal", "gua.log", "gua.pid", "cloud.json"):
+        (path / name).touch()
+    prepare_home(path)
+    assert mode(path) == 0o700
+
+
 def test_a_directory_with_other_files_does_not_change_its_mode_because_of_gua(tmp_path: Path) -> None:
     path = tmp_path / "user"
     path.mkdir(mode=0o755)

@@ -19,6 +19,8 @@ _ELSEWHERE: Final = "name another with --state-dir or GUA_HOME"
 _OWN: Final = frozenset(
     ("spool.db", "agent.pid", "agent.sock", "agent.log", "boot.json", "store", "enrolled", "history.json")
 )
+# Of gpu-usage-audit 1.x, whose users have them in the same directory.
+_OLDER: Final = frozenset(("gua.db", "gua.pid", "gua.log", "cloud.json"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,5 +199,5 @@ def _cannot(path: Path, error: OSError) -> str:
 
 
 def _is_own(name: str) -> bool:
-    """Return whether the agent may have made a file of this name: spool.db-wal, agent.log.1, boot.json.4711."""
-    return any(name == own or name.startswith((f"{own}.", f"{own}-")) for own in _OWN)
+    """Return whether the agent or the one before may have made a file: spool.db-wal, agent.log.1, boot.json.4711."""
+    return any(name == own or name.startswith((f"{own}.", f"{own}-")) for own in _OWN | _OLDER)
