@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -102,10 +103,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--query-gpu", type=lambda text: text.split(","))
     parser.add_argument("--query-compute-apps", type=lambda text: text.split(","))
     parser.add_argument("--format", type=lambda text: text.split(","), required=True)
+    parser.add_argument("-l", dest="loop_seconds", type=float)
     given = parser.parse_args(arguments)
     pynvml.nvmlInit()
     fields = given.query_gpu or given.query_compute_apps
-    rows = _cards(fields) if given.query_gpu else _apps(fields)
     units = {"memory.total": "MiB", "memory.used": "MiB", "utilization.gpu": "%", "power.draw": "W"}
     units |= {"used_memory": "MiB", "used_gpu_memory": "MiB"}
     write = csv.writer(sys.stdout, lineterminator="\n").writerow
@@ -113,10 +114,14 @@ def main(arguments: Sequence[str]) -> int:
         names = ["used_gpu_memory" if name == "used_memory" else name for name in fields]
         sys.stdout.write(", ".join(f"{name} [{units[name]}]" if name in units else name for name in names) + "\n")
     plain = "nounits" in given.format
-    for row in rows:
-        cells = [str(value) if plain or not unit else f"{value} {unit}" for value, unit in row]
-        write([cells[0], *(f" {cell}" for cell in cells[1:])])
-    return 0
+    while True:
+        for row in _cards(fields) if given.query_gpu else _apps(fields):
+            cells = [str(value) if plain or not unit else f"{value} {unit}" for value, unit in row]
+            write([cells[0], *(f" {cell}" for cell in cells[1:])])
+        sys.stdout.flush()
+        if given.loop_seconds is None:
+            return 0
+        time.sleep(given.loop_seconds)
 
 
 if __name__ == "__main__":

@@ -5,28 +5,29 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shutil
 import urllib.request
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from servers.clickhouse import PASSWORDS, ClickHouseServer
+from servers.clickhouse import ClickHouseServer
 from servers.collector import CONFIG, Collector
 from servers.gua import Gua, differences
 from servers.process import free_ports, poll
+from servers.site import CONFIG as PLAIN
+from servers.site import GRANTS, settle
+from servers.site import SETTINGS as SITE
 from servers.tap import send, tapped
 
 HERE = Path(__file__).parent
-PLAIN = HERE / "collectors" / "plain.yaml"
 AGENT = CONFIG.with_name("agent.yaml")
 PROMETHEUS = CONFIG.with_name("prometheus.yaml")
+MOMENTS = ("first_seen", "last_seen")
 DEMO = ("demo", "--seed", "7", "--ticks", "60", "--gpus", "4")
-SITE = {"CLICKHOUSE_USER": "site", "CLICKHOUSE_PASSWORD": PASSWORDS["site"]}
-GRANTS = [f"GRANT SELECT ON otel.otel_metrics_{kind}" for kind in ("gauge", "sum")]
 
 Start = Callable[..., Collector]
 
@@ -35,11 +36,7 @@ Start = Callable[..., Collector]
 def clickhouse(_built: None, tmp_path: Path) -> Iterator[ClickHouseServer]:
     """A server with a user of the site's own, and with gua's owner granted what attaching prints, no more."""
     server = ClickHouseServer(tmp_path / "clickhouse")
-    users = tmp_path / "clickhouse" / "users.d"
-    shutil.copy(HERE / "collectors" / "site-user.xml", users / "site.xml")
-    before, owner, after = (users / "gua.xml").read_text("utf-8").partition("<gua_owner>")
-    granted = "".join(f"<query>{grant}</query>" for grant in GRANTS)
-    (users / "gua.xml").write_text(before + owner + after.replace("</grants>", f"{granted}</grants>", 1), "utf-8")
+    settle(server)
     server.start()
     yield server
     server.kill()
@@ -94,11 +91,23 @@ def make_older_tables(server: ClickHouseServer) -> None:
         server.query((HERE / "collectors" / f"otel_metrics_{kind}-v0.120.0.sql").read_text("utf-8"), user="site")
 
 
+def without_moments(identity: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in identity.items() if name not in MOMENTS}
+
+
 def assert_same_but_for_seconds(found: dict[str, Any], expected: dict[str, Any]) -> None:
     """Hold a report from tables of whole seconds to the exact one: ticks and their hours equal, ends a second off."""
     a_second_a_card = len(expected["cards"]) / 3600
     assert found["headline"] == expected["headline"]
-    assert found["identities"] == expected["identities"]
+    assert [without_moments(one) for one in found["identities"]] == [
+        without_moments(one) for one in expected["identities"]
+    ]
+    for one, exact in zip(found["identities"], expected["identities"], strict=True):
+        for name in MOMENTS:
+            assert (one[name] is None) == (exact[name] is None)
+            if one[name] is not None:
+                off = datetime.fromisoformat(one[name]) - datetime.fromisoformat(exact[name])
+                assert abs(off) < timedelta(seconds=1), name
     assert found["overlaps"] == expected["overlaps"] == []
     assert found["coverage"]["gaps"] == expected["coverage"]["gaps"]
     assert found["coverage"]["observed_gpu_hours"] == expected["coverage"]["observed_gpu_hours"]
