@@ -5,23 +5,46 @@ Both ends check with it: the answering one every parameter, the asking one every
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-Check = Callable[[object], bool]
+from gpu_usage_audit.agent.checks import (
+    STATES,
+    Check,
+    are_hours,
+    is_count,
+    is_count_or_unknown,
+    is_date,
+    is_flag,
+    is_host,
+    is_hour,
+    is_labels,
+    is_list_of,
+    is_moment,
+    is_moment_or_unknown,
+    is_name,
+    is_number,
+    is_ratio,
+    is_row_of,
+    is_state,
+    is_text,
+    is_weekday,
+    is_whole,
+    or_unknown,
+)
 
-_LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999, where calendars stop
 _MOST_HOSTS: Final = 10_000
-_MOST_HOURS: Final = 100_000
 _MOST_TICKS: Final = 10_000
-_LONGEST_NAME: Final = 1_024
+_MOST_LIMITS: Final = 100
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+\-/]{1,64}")
-_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_STATES: Final = ("active", "idle-held", "truly-idle", "unknown")
+_PARTIES: Final = ("identity", "owner", "program", "container", "pod", "job", "host", "model")
+_PROCESS_TYPES: Final = ("compute", "graphics", "mps", "ignored")
+_bounds: Final = frozenset(("since_ms", "until_ms", "hosts"))
+_read: Final = _bounds | {"ticked", "stored"}
+_card: Final = frozenset(("host", "gpu", "since_ms", "until_ms"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,85 +54,6 @@ class View:
     parameters: frozenset[str]
     columns: Mapping[str, Check]
 
-
-def is_number(value: object) -> bool:
-    """Return whether this is a number and not infinite, nor a truth value."""
-    return type(value) is int or (type(value) is float and math.isfinite(value))
-
-
-def is_moment(value: object) -> bool:
-    """Return whether this is a Unix time in ms that a calendar can tell."""
-    return type(value) is int and 0 <= value <= _LAST_MS
-
-
-def is_count(value: object) -> bool:
-    """Return whether this is a whole number, 0 or more, of 64 bits."""
-    return type(value) is int and 0 <= value < 2**64
-
-
-def is_text(value: object) -> bool:
-    """Return whether this is text."""
-    return isinstance(value, str)
-
-
-def _or_unknown(check: Check) -> Check:
-    return lambda value: value is None or check(value)
-
-
-def _is_flag(value: object) -> bool:
-    return value in (0, 1)
-
-
-def _is_whole(value: object) -> bool:
-    return type(value) is int and -(2**63) <= value < 2**63
-
-
-def _are_hours(value: object) -> bool:
-    return isinstance(value, list) and len(value) <= _MOST_HOURS and all(map(_is_whole, value))
-
-
-def _is_hour(value: object) -> bool:
-    return type(value) is int and 0 <= value < 24
-
-
-def _is_weekday(value: object) -> bool:
-    return type(value) is int and 1 <= value <= 7
-
-
-def _is_date(value: object) -> bool:
-    return isinstance(value, str) and _DATE.fullmatch(value) is not None
-
-
-def _is_state(value: object) -> bool:
-    return value in _STATES
-
-
-def _is_row_of(*checks: Check) -> Check:
-    return lambda row: (
-        isinstance(row, (list, tuple))
-        and len(row) == len(checks)
-        and all(check(value) for check, value in zip(checks, row, strict=True))
-    )
-
-
-def _is_list_of(check: Check) -> Check:
-    return lambda rows: isinstance(rows, (list, tuple)) and all(map(check, rows))
-
-
-def _is_labels(value: object) -> bool:
-    return isinstance(value, dict) and all(is_text(one) for pair in value.items() for one in pair)
-
-
-_ratio = _or_unknown(is_number)
-_name = _or_unknown(is_text)
-_moment = _or_unknown(is_moment)
-_count = _or_unknown(is_count)
-_bounds: Final = frozenset(("since_ms", "until_ms", "hosts"))
-_read: Final = _bounds | {"ticked", "stored"}
-_card: Final = frozenset(("host", "gpu", "since_ms", "until_ms"))
-_PARTIES: Final = ("identity", "owner", "program", "container", "pod", "job", "host", "model")
-_MOST_LIMITS: Final = 100
-_PROCESS_TYPES: Final = ("compute", "graphics", "mps", "ignored")
 
 VIEWS: Final[Mapping[str, View]] = MappingProxyType(
     {
@@ -121,46 +65,46 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 "cards": is_count,
                 "first_ms": is_moment,
                 "last_ms": is_moment,
-                "interval_ms": _or_unknown(is_count),
+                "interval_ms": or_unknown(is_count),
             },
         ),
-        "rules": View(frozenset(), {"key": is_text, "value": is_number, "is_default": _is_flag}),
+        "rules": View(frozenset(), {"key": is_text, "value": is_number, "is_default": is_flag}),
         "overview": View(
             _read,
             {
-                "is_total": _is_flag,
-                "host": _name,
-                "gpu": _name,
-                "gpu_index": _or_unknown(is_count),
-                "name": _name,
-                "model": _name,
-                "mig": _name,
-                "parent": _name,
+                "is_total": is_flag,
+                "host": is_name,
+                "gpu": is_name,
+                "gpu_index": or_unknown(is_count),
+                "name": is_name,
+                "model": is_name,
+                "mig": is_name,
+                "parent": is_name,
                 "observed_ms": is_number,
                 "elapsed_ms": is_number,
                 "expected_gpu_ms": is_number,
                 "observed_gpu_ms": is_number,
                 "unobserved_gpu_ms": is_number,
-                "ratio": _ratio,
+                "ratio": is_ratio,
                 "gaps": is_count,
-                "effective_since_ms": _moment,
-                "effective_until_ms": _moment,
-                **{f"{state.replace('-', '_')}_gpu_ms": is_number for state in _STATES},
-                **{f"{state.replace('-', '_')}_card_ticks": is_count for state in _STATES},
-                "states": _is_list_of(_is_row_of(_is_state, is_count, is_number, _ratio, _ratio)),
-                "reasons": _is_list_of(_is_row_of(is_text, is_count, is_number)),
+                "effective_since_ms": is_moment_or_unknown,
+                "effective_until_ms": is_moment_or_unknown,
+                **{f"{state.replace('-', '_')}_gpu_ms": is_number for state in STATES},
+                **{f"{state.replace('-', '_')}_card_ticks": is_count for state in STATES},
+                "states": is_list_of(is_row_of(is_state, is_count, is_number, is_ratio, is_ratio)),
+                "reasons": is_list_of(is_row_of(is_text, is_count, is_number)),
             },
         ),
-        "hours": View(_bounds, {"hour": _is_whole, "is_counted": _is_flag, "card_ticks": is_count}),
-        "labels": View(frozenset(), {"host": is_text, "labels": _is_labels}),
+        "hours": View(_bounds, {"hour": is_whole, "is_counted": is_flag, "card_ticks": is_count}),
+        "labels": View(frozenset(), {"host": is_text, "labels": is_labels}),
         "fleet": View(
             _bounds,
             {
                 "host": is_text,
                 "last_ms": is_moment,
-                "is_silent": _is_flag,
-                "ahead_ms": _or_unknown(_is_whole),
-                "behind_ms": _or_unknown(_is_whole),
+                "is_silent": is_flag,
+                "ahead_ms": or_unknown(is_whole),
+                "behind_ms": or_unknown(is_whole),
             },
         ),
         "claims": View(
@@ -177,11 +121,11 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             _read | {"part"},
             {
                 "kind": is_text,
-                "owner": _name,
-                "program": _name,
-                "active_us": _is_whole,
-                "idle_held_us": _is_whole,
-                "unknown_us": _is_whole,
+                "owner": is_name,
+                "program": is_name,
+                "active_us": is_whole,
+                "idle_held_us": is_whole,
+                "unknown_us": is_whole,
                 "durations_ms": is_count,
             },
         ),
@@ -190,8 +134,8 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             {
                 "host": is_text,
                 "gpu": is_text,
-                "theirs": lambda value: value in (*_STATES[:3], "not-counted"),
-                "ours": _is_state,
+                "theirs": lambda value: value in (*STATES[:3], "not-counted"),
+                "ours": is_state,
                 "why": is_text,
                 "card_ticks": is_count,
                 "gpu_time_ms": is_count,
@@ -202,10 +146,10 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             {
                 "host": is_text,
                 "gpu": is_text,
-                "gpu_index": _count,
-                **dict.fromkeys(("name", "mig", "parent", "driver_version", "pci"), _name),
+                "gpu_index": is_count_or_unknown,
+                **dict.fromkeys(("name", "mig", "parent", "driver_version", "pci"), is_name),
                 "source": is_text,
-                "interval_ms": _count,
+                "interval_ms": is_count_or_unknown,
                 "first_ms": is_moment,
                 "last_ms": is_moment,
             },
@@ -217,28 +161,31 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 "ts_ms": is_moment,
                 "duration_ms": is_count,
                 "gpu_time_ms": is_count,
-                "state": _is_state,
-                **dict.fromkeys(("reason", "process_list", "mig", "source"), _name),
-                "busiest_utilization": _count,
+                "state": is_state,
+                **dict.fromkeys(("reason", "process_list", "mig", "source"), is_name),
+                "busiest_utilization": is_count_or_unknown,
                 "threshold_bytes": is_count,
                 "held_lower_bytes": is_count,
-                "held_upper_bytes": _count,
+                "held_upper_bytes": is_count_or_unknown,
                 "unattributed_lower_bytes": is_count,
-                **{f"utilization{part}": _count for part in ("", "_encoder", "_decoder", "_max", "_coverage_ms")},
-                **{f"memory_{part}_bytes": _count for part in ("used", "limit", "reserved")},
                 **{
-                    f"process_{what}": _count
+                    f"utilization{part}": is_count_or_unknown
+                    for part in ("", "_encoder", "_decoder", "_max", "_coverage_ms")
+                },
+                **{f"memory_{part}_bytes": is_count_or_unknown for part in ("used", "limit", "reserved")},
+                **{
+                    f"process_{what}": is_count_or_unknown
                     for kind in _PROCESS_TYPES
                     for what in (f"count_{kind}", f"memory_{kind}_bytes", f"unknown_{kind}")
                 },
-                "process_utilization_max": _count,
-                "power_mw": _count,
-                "temperature_celsius": _or_unknown(_is_whole),
-                "energy_total_mj": _count,
-                "energy_mj": _count,
-                "failed": _count,
-                "memory_shared": _or_unknown(_is_flag),
-                "interval_ms": _count,
+                "process_utilization_max": is_count_or_unknown,
+                "power_mw": is_count_or_unknown,
+                "temperature_celsius": or_unknown(is_whole),
+                "energy_total_mj": is_count_or_unknown,
+                "energy_mj": is_count_or_unknown,
+                "failed": is_count_or_unknown,
+                "memory_shared": or_unknown(is_flag),
+                "interval_ms": is_count_or_unknown,
             },
         ),
         "explain_processes": View(
@@ -246,13 +193,13 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             {
                 "ts_ms": is_moment,
                 "pid": is_count,
-                "created_ms": _moment,
+                "created_ms": is_moment_or_unknown,
                 **dict.fromkeys(
-                    ("owner", "program", "type", "container_id", "pod_uid", "slurm_job_id", "systemd_unit"), _name
+                    ("owner", "program", "type", "container_id", "pod_uid", "slurm_job_id", "systemd_unit"), is_name
                 ),
-                "uid": _count,
+                "uid": is_count_or_unknown,
                 "duration_ms": is_count,
-                **dict.fromkeys(("gpu_time_ms", "memory_bytes", "utilization"), _count),
+                **dict.fromkeys(("gpu_time_ms", "memory_bytes", "utilization"), is_count_or_unknown),
                 "state": lambda value: value in ("active", "idle", "unknown"),
             },
         ),
@@ -261,42 +208,42 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             {
                 "host": is_text,
                 "gpu": is_text,
-                "state": lambda value: value in (*_STATES, ""),
+                "state": lambda value: value in (*STATES, ""),
                 "as_of_ms": is_moment,
                 "newest_span_ms": is_count,
-                "since_ms": _moment,
-                "in_state_ms": _count,
-                "in_state_us": _count,
-                "is_at_least": _is_flag,
+                "since_ms": is_moment_or_unknown,
+                "in_state_ms": is_count_or_unknown,
+                "in_state_us": is_count_or_unknown,
+                "is_at_least": is_flag,
                 **dict.fromkeys(
                     ("never_used_us", "never_used_long_us", "low_us", "low_long_us", "not_kept_us"), is_count
                 ),
-                "usual": _ratio,
+                "usual": is_ratio,
             },
         ),
         "who": View(
             _read | {"by"},
             {
-                "name": _name,
-                "program": _name,
+                "name": is_name,
+                "program": is_name,
                 **dict.fromkeys(("active_us", "idle_held_us", "unknown_us", "durations_ms", "sessions"), is_count),
-                "first_ms": _moment,
-                "last_ms": _moment,
-                "longest_idle_ms": _count,
-                "holders": _is_list_of(
-                    _is_row_of(
+                "first_ms": is_moment_or_unknown,
+                "last_ms": is_moment_or_unknown,
+                "longest_idle_ms": is_count_or_unknown,
+                "holders": is_list_of(
+                    is_row_of(
                         is_text,
                         is_text,
                         is_count,
-                        _is_whole,
-                        _is_row_of(_name, _name, _name, _name, _name, _name),
+                        is_whole,
+                        is_row_of(is_name, is_name, is_name, is_name, is_name, is_name),
                         is_moment,
-                        _is_flag,
-                        _count,
-                        _moment,
-                        _count,
-                        _is_flag,
-                        _count,
+                        is_flag,
+                        is_count_or_unknown,
+                        is_moment_or_unknown,
+                        is_count_or_unknown,
+                        is_flag,
+                        is_count_or_unknown,
                         is_count,
                         is_count,
                         is_count,
@@ -314,7 +261,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
         "contention": View(
             _read,
             {
-                "is_total": _is_flag,
+                "is_total": is_flag,
                 "host": is_text,
                 **dict.fromkeys(
                     ("cards", "free_ms", "contended_ms", "busy_ms", "unknown_ms", "contended_us"), is_count
@@ -326,7 +273,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             {
                 "host": is_text,
                 "gpu": is_text,
-                "cells": _is_list_of(_is_row_of(is_count, is_count, is_count, is_count, is_count)),
+                "cells": is_list_of(is_row_of(is_count, is_count, is_count, is_count, is_count)),
             },
         ),
         "presences": View(
@@ -335,26 +282,26 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 "host": is_text,
                 "gpu": is_text,
                 "pid": is_count,
-                "owner": _name,
-                "program": _name,
+                "owner": is_name,
+                "program": is_name,
                 "first_ms": is_moment,
                 "last_ms": is_moment,
                 **dict.fromkeys(("idle_ms", "unknown_ms", "processes", "place"), is_count),
             },
         ),
         "time_of_day": View(
-            _read | {"timezone"}, {"hour": _is_hour, "state": _is_state, "gpu_ms": is_number, "card_ticks": is_count}
+            _read | {"timezone"}, {"hour": is_hour, "state": is_state, "gpu_ms": is_number, "card_ticks": is_count}
         ),
         "costs": View(
             _read,
             {
-                "model": _name,
-                "currency": _name,
-                "per_gpu_hour": _ratio,
-                "valid_from_ms": _moment,
-                "source": _name,
-                **{f"{state.replace('-', '_')}_gpu_ms": is_number for state in _STATES},
-                **{f"{state.replace('-', '_')}_cost": _ratio for state in _STATES},
+                "model": is_name,
+                "currency": is_name,
+                "per_gpu_hour": is_ratio,
+                "valid_from_ms": is_moment_or_unknown,
+                "source": is_name,
+                **{f"{state.replace('-', '_')}_gpu_ms": is_number for state in STATES},
+                **{f"{state.replace('-', '_')}_cost": is_ratio for state in STATES},
             },
         ),
         "energy": View(
@@ -362,22 +309,22 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
             {
                 "host": is_text,
                 "gpu": is_text,
-                "gpu_index": _or_unknown(is_count),
-                "model": _name,
-                "states": _is_list_of(_is_row_of(_is_state, is_count, is_count, is_count, is_count, is_count)),
-                "bare_watts": _ratio,
-                "held_watts": _ratio,
-                "added_joules": _ratio,
+                "gpu_index": or_unknown(is_count),
+                "model": is_name,
+                "states": is_list_of(is_row_of(is_state, is_count, is_count, is_count, is_count, is_count)),
+                "bare_watts": is_ratio,
+                "held_watts": is_ratio,
+                "added_joules": is_ratio,
             },
         ),
         "calendar": View(
             _read | {"timezone"},
             {
-                "is_week": _is_flag,
-                "weekday": _or_unknown(_is_weekday),
-                "hour": _or_unknown(_is_hour),
-                "date": _or_unknown(_is_date),
-                "state": _is_state,
+                "is_week": is_flag,
+                "weekday": or_unknown(is_weekday),
+                "hour": or_unknown(is_hour),
+                "date": or_unknown(is_date),
+                "state": is_state,
                 "gpu_ms": is_number,
                 "card_ticks": is_count,
             },
@@ -387,23 +334,16 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
 """What gua report and gua explain ask, column by column."""
 
 
-def _is_host(value: object) -> bool:
-    """Return whether this can be a host's name: text that UTF-8 can hold, and not endless."""
-    if not isinstance(value, str) or len(value) > _LONGEST_NAME:
-        return False
-    return not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
-
-
 _PARAMETERS: Final[Mapping[str, Check]] = MappingProxyType(
     {
         "since_ms": is_moment,
         "until_ms": is_moment,
-        "hosts": lambda value: isinstance(value, list) and len(value) <= _MOST_HOSTS and all(map(_is_host, value)),
-        "ticked": _are_hours,
-        "part": _are_hours,
-        "stored": _is_flag,
-        "host": _is_host,
-        "gpu": _is_host,
+        "hosts": lambda value: isinstance(value, list) and len(value) <= _MOST_HOSTS and all(map(is_host, value)),
+        "ticked": are_hours,
+        "part": are_hours,
+        "stored": is_flag,
+        "host": is_host,
+        "gpu": is_host,
         "at_ms": is_moment,
         "most": lambda value: type(value) is int and 1 <= value <= _MOST_TICKS,
         "by": lambda value: isinstance(value, str) and value in _PARTIES,
