@@ -40,7 +40,7 @@ def command(
         raise DataError(msg)
     counted = _Counted()
     wiring.deliver(counted.ticks(files), store=store, endpoint=endpoint)
-    hosts = f"host {safe(*counted.hosts)}" if len(counted.hosts) == 1 else f"{len(counted.hosts)} hosts"
+    hosts = f"host {safe(next(iter(counted.hosts)))}" if len(counted.hosts) == 1 else f"{len(counted.hosts)} hosts"
     typer.echo(f"imported  {counted.card_ticks:,} card ticks of {hosts} ({counted.number:,} ticks)")
     typer.echo(f"time      {to_rfc3339(counted.first_ms)} to {to_rfc3339(counted.last_ms)}")
 
