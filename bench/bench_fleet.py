@@ -29,11 +29,17 @@ from measures.fleet_report import (  # noqa: E402 - likewise
     show_report,
     timed,
 )
-from measures.fleet_seed import Fleet, keep_hours, seed_hours, seed_newest_hour, seed_ticks  # noqa: E402 - likewise
-from measures.fleet_server import PATIENCE_S, FleetServer, fleet_server  # noqa: E402 - likewise
+from measures.fleet_seed import (  # noqa: E402 - likewise
+    Fleet,
+    count_hours,
+    keep_hours,
+    seed_hours,
+    seed_newest_hour,
+    seed_ticks,
+)
+from measures.fleet_server import FleetServer, fleet_server  # noqa: E402 - likewise
 from measures.fleet_storage import show_storage  # noqa: E402 - likewise
 
-from gpu_usage_audit.store.tokens import SERVER_TOKENS  # noqa: E402 - likewise
 from servers.older import VERSION, CannotInstallError, install  # noqa: E402 - likewise
 from servers.tools import MissingToolError, clickhouse_library  # noqa: E402 - likewise
 
@@ -115,12 +121,7 @@ def fill_and_count(server: FleetServer, fleet: Fleet, *, processes: int = 0, sho
     """Fill an empty server with ticks, and count their hours."""
     took = seed_ticks(server, fleet, processes=processes)
     card_ticks, process_ticks = server.parts("card_ticks")[1], server.parts("process_ticks")[1]
-    time.sleep(int(SERVER_TOKENS["SETTLE_SECONDS"]) + 1)
-    begun = time.perf_counter()
-    counted = server.gua.run("rollup", "--store", server.dsn(), seconds=PATIENCE_S)
-    counting = time.perf_counter() - begun
-    if counted.returncode:
-        sys.exit(counted.stderr)
+    counting = count_hours(server)
     hours = server.parts("host_hours")[1]
     if show_it:
         show("card ticks", card_ticks, note=f"and {process_ticks:,} process ticks, made in {took:.0f} s")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from measures.fleet_server import FleetServer
+from measures.fleet_server import PATIENCE_S, FleetServer
+
+from gpu_usage_audit.store.tokens import SERVER_TOKENS
 
 CARDS_A_HOST = 8
 DAY_MS = 86_400_000
@@ -52,6 +55,16 @@ def seed_ticks(server: FleetServer, fleet: Fleet, *, processes: int = 0) -> floa
     for day in range(fleet.first_day, fleet.first_day + fleet.days):
         for part in _parts(fleet, step):
             _seed_day(server, {**part, "day": day, "processes": processes, "ticks": TICKS_A_DAY})
+    return time.perf_counter() - begun
+
+
+def count_hours(server: FleetServer) -> float:
+    """Count the hours of the ticks, once they have settled, and return the seconds it took."""
+    time.sleep(int(SERVER_TOKENS["SETTLE_SECONDS"]) + 1)
+    begun = time.perf_counter()
+    counted = server.gua.run("rollup", "--store", server.dsn(), seconds=PATIENCE_S)
+    if counted.returncode:
+        sys.exit(counted.stderr)
     return time.perf_counter() - begun
 
 
