@@ -191,6 +191,19 @@ except UnavailableError as error:
 """
 
 
+@pytest.mark.parametrize("use", ["open_store(sys.argv[1]).close()", "engine_version()"])
+def test_the_working_directory_of_other_threads_is_left_alone(whole: str, use: str) -> None:
+    code = f"""
+import sys
+from gpu_usage_audit.store.connection import engine_version
+from gpu_usage_audit.store.database import open_store
+sys.addaudithook(lambda event, arguments: print(arguments) if event == "os.chdir" else None)
+{use}
+"""
+    done = subprocess.run([sys.executable, "-c", code, whole], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+
+
 def test_without_the_engine_one_line_names_the_command_that_installs_it(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_ENGINE, f"chdb://{tmp_path / 'store'}"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ INSTALL = 'pip install "gpu-usage-audit[local]"'
 _CODE = re.compile(r"Code: (\d+)|error code (\d+)", re.IGNORECASE)
 _OBJECT = re.compile(r"(?:identifier|[Tt]able(?: function)?) [`'\"]?(gua(?:_report)?\.\w+)")
 _LEAST_VERSION = (25, 8)
+_CHDIR = os.chdir
 _NOISE = re.compile(
     r"Received ClickHouse exception, code: \d+, server response: |Code: \d+\. DB::Exception: |"
     r" \([A-Z_]+\)(?= |\Z)| \(version [^)]*\)| \(for url [^)]*\)"
@@ -67,6 +69,19 @@ def _without_optional() -> Iterator[None]:
             del sys.modules[name]
 
 
+@contextmanager
+def _staying_here() -> Iterator[None]:
+    """Import the engine without its change of the working directory, which it does not need.
+
+    It enters its own folder and comes back; meanwhile another thread would miss files of relative names.
+    """
+    os.chdir = lambda path: None  # noqa: ARG005 - named as the real one's
+    try:
+        yield
+    finally:
+        os.chdir = _CHDIR
+
+
 def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
     """Return a client; ``data`` is the embedded engine's own directory. Raises UnavailableError, TransientError."""
     with _without_optional():
@@ -76,7 +91,8 @@ def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
     logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())
     with translated(dsn):
         if isinstance(dsn, EmbeddedDsn):
-            client: Client = clickhouse_connect.get_client(interface="chdb", path=data)
+            with _staying_here():
+                client: Client = clickhouse_connect.get_client(interface="chdb", path=data)
         else:
             client = clickhouse_connect.get_client(
                 host=dsn.host,
@@ -110,7 +126,7 @@ def check_version(dsn: ServerDsn, version: str) -> None:
 def engine_version() -> str:
     """Return the version of the embedded engine. Raises UnavailableError, naming the remedy, if it is not installed."""
     try:
-        with _without_optional():
+        with _without_optional(), _staying_here():
             import chdb  # noqa: PLC0415 - an extra, and 0.3 s
     except ImportError as error:
         msg = f"the embedded store needs an engine that is not installed ({error.name}): run {INSTALL}"
