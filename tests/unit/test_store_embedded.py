@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -224,3 +225,19 @@ def test_a_server_that_is_down_is_one_line_without_the_password() -> None:
         open_store("clickhouse://u@127.0.0.1:1", password="s3cr3t")  # noqa: S106 - what must not show
     assert "s3cr3t" not in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_questions_asked_at_once_share_the_memory_of_one_and_all_are_answered(whole: str) -> None:
+    told: list[object] = []
+
+    def ask(store: Store) -> None:
+        # About 190 MB each, of 300: no two at a time.
+        told.append(store.select("SELECT length(groupArray(number)) AS long FROM numbers(10000000)", {})[0]["long"])
+
+    with open_store(whole) as store:
+        threads = [threading.Thread(target=ask, args=(store,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert told == [10_000_000] * 4

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from gpu_usage_audit.core.errors import UnavailableError
+from gpu_usage_audit.core.errors import TransientError, UnavailableError
 from gpu_usage_audit.core.ports import SpooledTick
 from gpu_usage_audit.store import hours, landing, upkeep
 from gpu_usage_audit.store.binding import bound_call
@@ -16,6 +16,7 @@ from gpu_usage_audit.store.connection import connect, engine_version, rows_of, t
 from gpu_usage_audit.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine
 from gpu_usage_audit.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gpu_usage_audit.store.durable import sync_filesystem
+from gpu_usage_audit.store.handles import Handles
 from gpu_usage_audit.store.schema import Applied, Schema
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ READ_SETTINGS = {
     # A report asks each question once: compiling its expressions takes longer than it saves.
     "compile_expressions": 0,
     "compile_aggregate_expressions": 0,
+    # Nor is what this gains worth what it takes: a sixth of the time of a report, nearly all of which is making plans.
+    "query_plan_merge_expressions": 0,
+}
+# Questions asked at the same time have the memory of one between them; what does not get enough is asked again alone.
+_SHARED_SETTINGS = {
+    "max_memory_usage_for_user": QUERY_MEMORY_BYTES,
+    "memory_usage_overcommit_max_wait_microseconds": 0,
 }
 
 
@@ -64,6 +72,9 @@ class Store:
         self._client = client
         self._directory = directory
         self._landed = False
+        self._handles = (
+            Handles(client, lambda: connect(dsn, data=str(directory.data))) if directory is not None else None
+        )
         self.schema = Schema(dsn, client, self._select, embedded=directory is not None)
 
     def __enter__(self) -> Self:
@@ -86,7 +97,8 @@ class Store:
                     upkeep.merge_crowded(self._client)
                     replaced = upkeep.replaced_parts(self._client, self._directory.data)
         finally:
-            self._client.close()
+            if self._handles is not None:
+                self._handles.close()
             upkeep.remove_parts(replaced)
             self._directory.release()
 
@@ -97,8 +109,8 @@ class Store:
 
     @property
     def is_concurrent(self) -> bool:
-        """Whether several threads may ask at the same time, as a server's client lets them."""
-        return self._directory is None
+        """Whether several threads may ask at the same time: a server's client and this process's engine let them."""
+        return True
 
     def engine(self) -> str:
         """Return the engine's version, as in ``26.9.2.1``."""
@@ -185,13 +197,25 @@ class Store:
         return self._select(sql, parameters)
 
     def _select(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Mapping[str, Any]]:
+        if self._handles is None:
+            return self._ask(self._client, sql, parameters)
+        try:
+            with self._handles.lent() as handle:
+                return self._ask(handle, sql, parameters)
+        except TransientError:
+            if not self._handles.are_several:
+                raise
+            with self._handles.alone() as handle:
+                return self._ask(handle, sql, parameters)
+
+    def _ask(self, client: Client, sql: str, parameters: Mapping[str, object] | None) -> list[Mapping[str, Any]]:
         with translated(self.dsn):
-            return rows_of(self._client.query(sql, parameters=dict(parameters or {}), settings=self._settings))
+            return rows_of(client.query(sql, parameters=dict(parameters or {}), settings=self._settings))
 
     @property
     def _settings(self) -> dict[str, Any]:
         """What a query on the embedded engine needs; a server's user has it in the profile."""
-        return dict(READ_SETTINGS) if self._directory else {}
+        return {**READ_SETTINGS, **_SHARED_SETTINGS} if self._directory else {}
 
 
 def open_store(dsn: str, *, password: str | None = None, patience_seconds: float = PATIENCE_SECONDS) -> Store:
