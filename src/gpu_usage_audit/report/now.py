@@ -14,7 +14,9 @@ from gpu_usage_audit.report.questions import Answer, ask
 
 # Of a card whose newest tick is older than so many intervals nobody knows what it does now, as in gua.current_cards.
 SILENT_AFTER: Final = 3
+_LANDING_TICKS: Final = 1.5
 _BYTES_PER_KIB: Final = 1024
+_DAY_MS: Final = 24 * 3_600_000
 Key = tuple[str, str]
 
 
@@ -82,7 +84,11 @@ def now(  # noqa: PLR0913 - what is known of the cards comes from four questions
     }
     processes = _processes(who_rows)
     holders = sorted(
-        (one for key, row in newest.items() for one in _holders(known[key], row, processes.get(key, []))),
+        (
+            one
+            for key, row in newest.items()
+            for one in _holders(known[key], row, processes.get(key, []), window.since_ms)
+        ),
         key=_worst_first,
     )
     free = (_free(known[key], row) for key, row in newest.items() if row["state"] == TRULY_IDLE)
@@ -121,16 +127,32 @@ def _worst_first(holder: Holder) -> tuple[bool, int, int, str, str, int]:
     )
 
 
-def _holders(card: Card, row: Row, listed: Sequence[_Process]) -> Iterator[Holder]:
-    present = [process for process in listed if process.last_ms == row["as_of_ms"]]
+def _holders(card: Card, row: Row, listed: Sequence[_Process], since_ms: int) -> Iterator[Holder]:
+    present = _present(row, listed)
     for process in present:
         if process.is_idle and process.idle_ms is not None and process.idle_since_ms is not None:
-            yield _holder(card, row, process, is_alone=len(present) == 1)
+            yield _holder(card, row, process, since_ms, is_alone=len(present) == 1)
     if row["state"] == IDLE_HELD and not present:
         yield _unlisted(card, row)
 
 
-def _holder(card: Card, row: Row, process: _Process, *, is_alone: bool) -> Holder:
+def _whole_day(process: _Process, row: Row, since_ms: int) -> bool:
+    """Return whether the window has all of the 24 hours before the card's newest tick that the process was there."""
+    return max(int(row["as_of_ms"]) - _DAY_MS, process.created_ms) >= since_ms
+
+
+def _present(row: Row, listed: Sequence[_Process]) -> list[_Process]:
+    """Return the processes of the newest tick, or of the one before where the newest has none.
+
+    Of a tick that has not landed whole yet there may be the card and not the processes: that memory belongs to nobody
+    is only said of a card that had none for longer than a tick.
+    """
+    since_ms = row["as_of_ms"] - _LANDING_TICKS * row["newest_span_ms"]
+    newest_ms = max((process.last_ms for process in listed), default=0)
+    return [process for process in listed if process.last_ms == newest_ms >= since_ms]
+
+
+def _holder(card: Card, row: Row, process: _Process, since_ms: int, *, is_alone: bool) -> Holder:
     owner, program, container_id, pod_uid, slurm_job_id, systemd_unit = process.identity
     return Holder(
         host=card.host,
@@ -148,7 +170,7 @@ def _holder(card: Card, row: Row, process: _Process, *, is_alone: bool) -> Holde
         idle_ms=process.idle_ms or 0,
         is_at_least=bool(process.is_at_least),
         is_alone=is_alone,
-        active_24h_ms=process.active_24h_ms,
+        active_24h_ms=process.active_24h_ms if _whole_day(process, row, since_ms) else None,
         wasted_gpu_ms=process.idle_held_us / 1000,
         wasted_byte_ms=float(process.idle_held_kib_ms * _BYTES_PER_KIB) if process.idle_held_known_ms else None,
         container_id=container_id,
