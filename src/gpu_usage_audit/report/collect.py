@@ -9,7 +9,7 @@ from gpu_usage_audit.core.ports import Row, ViewReader
 from gpu_usage_audit.report import fleet
 from gpu_usage_audit.report.asked import Asked
 from gpu_usage_audit.report.filters import Conditions, filters
-from gpu_usage_audit.report.hours import choose_hours, parts, tick_hours
+from gpu_usage_audit.report.hours import hours_of, parts, tick_hours
 from gpu_usage_audit.report.model import (
     ACTIVE,
     IDLE_HELD,
@@ -56,15 +56,17 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     check_by(request.groups_by, {extent.host for extent in extents}, labels)
     window = choose_window(extents, request)
     bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
+    # Nothing else can be asked before it is known which hours are read from ticks: it is asked for first.
+    hour_rows = ask(reader, "hours", bounds)
     # Hosts are silent by the window's end, or by now if that is earlier.
     fleet_rows = ask(reader, "fleet", {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
     claim_rows = ask(reader, "claims", bounds)
     rule_rows = ask(reader, "rules", {})
-    hours = choose_hours(reader, bounds, from_ticks=request.from_ticks)
+    hours = hours_of(hour_rows(), from_ticks=request.from_ticks)
     read = {**bounds, "ticked": tick_hours(hours), "stored": int(not request.from_ticks)}
+    asked = Asked(reader, request, window, extents, hours, bounds, read)
     overview_rows = ask(reader, "overview", read)
     time_of_day_rows = ask(reader, "time_of_day", {**read, "timezone": window.timezone})
-    asked = Asked(reader, request, window, extents, hours, bounds, read)
     overview = list(overview_rows())
     total = next(row for row in overview if row["is_total"])
     headline = _headline(total["states"])

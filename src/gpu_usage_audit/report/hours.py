@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_usage_audit.core.ports import ViewReader
+from gpu_usage_audit.core.ports import Row, ViewReader
 
 PART_CARD_TICKS: Final = 450_000
 _NO_HOUR: Final = -1  # an empty list of numbers has no type in SQL
@@ -23,9 +23,14 @@ class Hour:
 
 def choose_hours(reader: ViewReader, bounds: Mapping[str, object], *, from_ticks: bool = False) -> list[Hour]:
     """Return the hours of the window {since_ms, until_ms, hosts}, with ``from_ticks`` none of them as counted."""
+    return hours_of(reader.rows("hours", bounds), from_ticks=from_ticks)
+
+
+def hours_of(rows: Iterable[Row], *, from_ticks: bool = False) -> list[Hour]:
+    """Return the rows of ``gua_report.hours`` in their order, with ``from_ticks`` none of them as counted."""
     return [
         Hour(hour=row["hour"], is_counted=bool(row["is_counted"]) and not from_ticks, card_ticks=row["card_ticks"])
-        for row in sorted(reader.rows("hours", bounds), key=lambda row: int(row["hour"]))
+        for row in sorted(rows, key=lambda row: int(row["hour"]))
     ]
 
 
