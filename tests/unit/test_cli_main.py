@@ -216,3 +216,20 @@ def test_a_full_disk_is_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([GUA, "version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (3, "gua: No space left on device\n")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_a_stream_that_was_closed_is_one_that_nobody_reads(closed: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" version {closed}', GUA],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_error_stays_short_whatever_was_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.main(["x" * 100_000]) == 2
+    assert len(one_line(capsys)) < 5000

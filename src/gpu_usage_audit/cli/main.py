@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gpu_usage_audit.cli.output import print_error, silence_stdout
+from gpu_usage_audit.cli.output import open_standard_streams, print_error, silence_stdout
 from gpu_usage_audit.core.errors import GuaError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ COMMANDS: Final = {
 
 def run() -> None:
     """Run ``gua`` with the arguments of this process and exit."""
+    open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name outside the locale's charset is no reason to fail
