@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpu_usage_audit.cli import import_, wiring
-from gpu_usage_audit.core.errors import GuaError
+from gpu_usage_audit.core.errors import DataError, GuaError
 from gpu_usage_audit.core.tick import Tick
 from gpu_usage_audit.otlp.decode import decode
 from gpu_usage_audit.otlp.encode import encode
@@ -105,4 +105,14 @@ def test_bad_arguments_and_data_deliver_nothing(
         gua_import("gpu.csv", *arguments)
     assert refused.value.exit_code == code
     assert "\n" not in str(refused.value)
+    assert delivered.ticks == []
+
+
+def test_a_recording_that_lies_ahead_is_refused_whole_as_a_store_would_leave_it_out(
+    tmp_path: Path, delivered: Delivered
+) -> None:
+    path = tmp_path / "ahead.csv"
+    path.write_text(CSV + "2150/03/25 04:47:19, GPU-a, 4 MiB\n")
+    with pytest.raises(DataError, match=r"ahead\.csv: a row is of 2150-03-25T04:47:19Z, more than a day ahead"):
+        gua_import(str(path))
     assert delivered.ticks == []

@@ -81,3 +81,16 @@ def test_one_bad_file_keeps_the_good_ones_from_being_delivered(tmp_path: Path, d
 def test_options_that_mean_nothing_are_refused(tmp_path: Path, options: tuple[str, str]) -> None:
     with pytest.raises(UsageError):
         gua_import(tmp_path / "gua.db", *options)
+
+
+def test_a_history_that_lies_ahead_is_refused_whole_as_a_store_would_leave_it_out(
+    tmp_path: Path, delivered: list[Tick]
+) -> None:
+    database = OlderDatabase(tmp_path / "gua.db", "1.7")
+    run = database.run(30)
+    for seconds in (0, 30, 2e9):
+        database.card(seconds, run_id=run)
+    path = database.close()
+    with pytest.raises(DataError, match="more than a day ahead of this host's clock"):
+        gua_import(path)
+    assert delivered == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,13 @@ def test_what_is_no_otlp_is_refused_before_anything_is_delivered(tmp_path: Path,
     path.write_bytes(content)
     with pytest.raises(DataError, match=why):
         check_lines(path)
+
+
+def test_a_folder_or_a_pipe_that_could_not_be_read_twice_is_wrong_usage(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(UsageError, match="not a regular file"):
+            check_lines(path)
 
 
 def test_no_such_file(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +20,7 @@ from gpu_usage_audit.identity.process import DEFAULT_IGNORED
 from gpu_usage_audit.imports.recording import Recording
 from gpu_usage_audit.imports.rows import DEFAULT_HOST, Reading
 from gpu_usage_audit.imports.stamps import parse_timezone
-from gpu_usage_audit.imports.survey import MAX_INTERVAL_MS, Survey
+from gpu_usage_audit.imports.survey import MAX_INTERVAL_MS, Survey, check_not_ahead
 from gpu_usage_audit.imports.values import parse_size
 from gpu_usage_audit.otlp.resource import origin
 
@@ -106,6 +107,7 @@ def nvidia_smi(
         ignored=DEFAULT_IGNORED,
     )
     found = recording.survey(None if interval is None else _interval_ms(interval))
+    check_not_ahead(", ".join(map(str, files)), found.last_ms, time.time_ns() // 1_000_000)
     made = origin(
         source=Source.IMPORT,
         interval_ms=found.interval_ms,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from importlib.metadata import version
@@ -20,7 +21,7 @@ from gpu_usage_audit.core.tick import Source
 from gpu_usage_audit.identity.process import DEFAULT_IGNORED
 from gpu_usage_audit.imports.gua_sqlite import Histories
 from gpu_usage_audit.imports.rows import DEFAULT_HOST
-from gpu_usage_audit.imports.survey import MAX_INTERVAL_MS
+from gpu_usage_audit.imports.survey import MAX_INTERVAL_MS, check_not_ahead
 from gpu_usage_audit.otlp.resource import origin
 
 
@@ -66,6 +67,8 @@ def command(
         msg = f"--interval {interval!r} is longer than a day: give what one row stands for, as in 30s"
         raise UsageError(msg)
     with closing(Histories(files, host=host, interval_ms=interval_ms, ignored=DEFAULT_IGNORED)) as histories:
+        for where, newest_ms in histories.newest_ms:
+            check_not_ahead(where, newest_ms, time.time_ns() // 1_000_000)
         made = origin(
             source=Source.IMPORT,
             interval_ms=histories.intervals_ms[0],

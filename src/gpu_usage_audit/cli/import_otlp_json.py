@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from gpu_usage_audit.cli.output import safe
 from gpu_usage_audit.core.durations import to_rfc3339
 from gpu_usage_audit.core.errors import DataError
 from gpu_usage_audit.core.tick import Tick
+from gpu_usage_audit.imports.survey import check_not_ahead
 
 
 def command(
@@ -59,6 +61,7 @@ class _Counted:
 
         for path in files:
             for tick in ticks_of_lines(path):
+                check_not_ahead(str(path), tick.ts_ms, time.time_ns() // 1_000_000)
                 self.number += 1
                 self.card_ticks += len(tick.cards)
                 self.first_ms, self.last_ms = min(self.first_ms, tick.ts_ms), max(self.last_ms, tick.ts_ms)

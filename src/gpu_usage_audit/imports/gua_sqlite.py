@@ -78,6 +78,14 @@ class Histories:
         return tuple(contents for _, contents in self._databases)
 
     @property
+    def newest_ms(self) -> tuple[tuple[str, int], ...]:
+        """Return each database and when its last row was recorded (Unix time in ms)."""
+        return tuple(
+            (database.where, Stamps(UTC).parse(database.value("SELECT max(ts) FROM gpu_sample")))
+            for database, _ in self._databases
+        )
+
+    @property
     def hosts(self) -> tuple[str, ...]:
         """Return the hosts whose cards are imported."""
         return tuple(sorted({name for hosts in self._hosts for name in hosts.names}))

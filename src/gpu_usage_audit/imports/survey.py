@@ -12,6 +12,8 @@ from gpu_usage_audit.core.errors import DataError, UsageError
 from gpu_usage_audit.imports.rows import CardRow
 
 MAX_INTERVAL_MS: Final = 86_400_000
+MAX_AHEAD_MS: Final = 86_400_000
+"""How far ahead of the clock a store takes ticks: what lies further would be left out of all that it tells."""
 _EXACT_MS = 60_000
 
 
@@ -72,6 +74,16 @@ def nominal_interval_ms(spacings: Spacings) -> int:
         msg = "the rows of a card are more than a day apart: give what each stands for with --interval, as in 1h"
         raise UsageError(msg)
     return max(1000, (median + 500) // 1000 * 1000)
+
+
+def check_not_ahead(where: str, newest_ms: int, now_ms: int) -> None:
+    """Raise DataError if a recording ends more than a day ahead of the clock (Unix time in ms)."""
+    if newest_ms > now_ms + MAX_AHEAD_MS:
+        msg = (
+            f"{where}: a row is of {to_rfc3339(newest_ms)}, more than a day ahead of this host's clock "
+            f"({to_rfc3339(now_ms)}), and a store takes no such ticks: correct the times or the clock"
+        )
+        raise DataError(msg)
 
 
 def survey(rows: Iterable[CardRow], *, interval_ms: int | None, in_order: bool) -> Survey:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,6 +56,9 @@ def ticks_of_lines(path: Path) -> Iterator[Tick]:
 def _lines(path: Path) -> Iterator[tuple[str, Json]]:
     number = 0
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            msg = f"{path} is not a regular file: it is read twice, so write what the Collector tells to a file first"
+            raise UsageError(msg)
         with path.open("rb") as file:
             while raw := file.readline(_LONGEST_LINE):
                 number += 1
