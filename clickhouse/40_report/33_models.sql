@@ -1,11 +1,11 @@
--- One row is one model that the store has cards of.
+-- One row is one model that the store has cards of. Recordings tell a card's name alone: it is its model.
 CREATE OR REPLACE VIEW gua_report.models $ON_CLUSTER
 $DEFINER
 AS
 SELECT
-    assumeNotNull(cards.model) AS model,
+    assumeNotNull(ifNull(cards.model, cards.name)) AS model,
     count() AS cards
 FROM gua.cards AS cards
-WHERE cards.model IS NOT NULL
+WHERE ifNull(cards.model, cards.name) IS NOT NULL
 GROUP BY model
 ORDER BY model

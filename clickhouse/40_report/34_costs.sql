@@ -82,8 +82,8 @@ WITH
             SELECT
                 host,
                 gpu,
-                model
-            FROM gua.cards
+                ifNull(cards.model, cards.name) AS model
+            FROM gua.cards AS cards
             WHERE empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host)
         ) AS cards
             ON cards.host = used.host AND cards.gpu = used.gpu

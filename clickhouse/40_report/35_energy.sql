@@ -107,9 +107,9 @@ WITH
                 host,
                 gpu,
                 gpu_index,
-                model,
+                ifNull(cards.model, cards.name) AS model,
                 mig
-            FROM gua.cards
+            FROM gua.cards AS cards
             WHERE (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
                 AND NOT ifNull(mig = 'instance', false)
         ) AS cards

@@ -138,5 +138,22 @@ def test_a_file_is_imported_whole_or_not_at_all(gua: Run, tmp_path: Path) -> Non
     assert said.startswith("there are no prices yet: set one with gua prices set MODEL PRICE --currency EUR\n")
     file.write_text(f"{header}L4,EUR,0.8,2026-01-01\nH100 80GB HBM3,EUR,2,\nL4,EUR,0.9,2026-02-01\n", encoding="utf-8")
     assert gua("import", str(file)) == (0, "3 prices of 2 models set\n", "")
-    code, _, error = gua("import", str(tmp_path / "none.csv"))
-    assert (code, error) == (3, f"gua: No such file or directory: {tmp_path / 'none.csv'}\n")
+
+
+def test_what_is_no_file_of_prices_is_one_line_and_read_to_no_end(gua: Run, tmp_path: Path) -> None:
+    assert gua("import", str(tmp_path))[0] == 2
+    code, _, said = gua("import", str(tmp_path / "none.csv"))
+    assert (code, said.count("\n")) == (2, 1)
+    assert "No such file or directory: give the path of a CSV file" in said
+    code, _, said = gua("import", "/dev/zero")
+    assert code == 4
+    assert "is larger than 16 MiB" in said
+
+
+def test_a_card_of_which_only_the_name_is_known_has_a_price_by_it(gua: Run, folder: Path) -> None:
+    with open_store(f"chdb://{folder}") as store:
+        card = {"host": "imported", "gpu": "GPU-9"}
+        store.insert_json("card_info", [{**card, "ts": 1_774_440_000, "name": "NVIDIA A100"}])
+        store.insert_json("card_seen", [{**card, "first_seen": 1_774_440_000, "last_seen": 1_774_443_600}])
+    code, said, told = gua("set", "A100", "1", "--currency", "EUR")
+    assert (code, said, told) == (0, "NVIDIA A100: 1 EUR per GPU-hour from the beginning\n", "")

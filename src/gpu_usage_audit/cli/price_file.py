@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gpu_usage_audit.core.errors import DataError, UsageError
+from gpu_usage_audit.core.errors import DataError, UnavailableError, UsageError
 from gpu_usage_audit.core.prices import ALWAYS_MS, ModelPrice, parse_amount, parse_currency, parse_valid_from
 
 NEEDED: Final = ("model", "currency", "per_gpu_hour")
 OPTIONAL: Final = ("valid_from", "source")
+_MOST_BYTES: Final = 16 * 2**20
 _NAMES: Final = f"{','.join(NEEDED)}, and valid_from and source if wanted"
 
 
 def read_prices(path: Path, *, now_ms: int) -> list[ModelPrice]:
     """Return the prices of a CSV file with a header, in the order of its lines.
 
-    Raises DataError, naming the line, for what is no price and for two prices of a model from the same moment.
+    Raises DataError, naming the line, for what is no price and for two prices of a model from the same moment,
+    UsageError for what is no file and UnavailableError if it cannot be read.
     """
     prices: list[ModelPrice] = []
     lines: dict[tuple[str, int], int] = {}
@@ -35,7 +38,7 @@ def read_prices(path: Path, *, now_ms: int) -> list[ModelPrice]:
 
 
 def _rows(path: Path, now_ms: int) -> Iterator[tuple[int, ModelPrice]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with io.TextIOWrapper(io.BytesIO(_read(path)), encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)
         names: list[str] | None = None
         try:
@@ -52,6 +55,23 @@ def _rows(path: Path, now_ms: int) -> Iterator[tuple[int, ModelPrice]]:
         except csv.Error as error:
             msg = f"{path}:{reader.line_num}: is not CSV ({error})"
             raise DataError(msg) from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        msg = f"{path}: {error.strerror}: give the path of a CSV file with the header {_NAMES}"
+        raise UsageError(msg) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        msg = f"{path} cannot be read: {reason}: check the path and its permissions"
+        raise UnavailableError(msg) from None
+    if len(content) > _MOST_BYTES:
+        msg = f"{path}: is larger than {_MOST_BYTES // 2**20} MiB: give a CSV file with the header {_NAMES}"
+        raise DataError(msg)
+    return content
 
 
 def _header(path: Path, line: int, cells: list[str]) -> list[str]:
