@@ -49,7 +49,7 @@ def to_json(hosts: Sequence[Host]) -> str:
     """Return the hosts as one JSON object, schema ``gua.status.all/1``."""
     silent = sum(bool(host["silent"]) for host in hosts)
     told = {"schema": SCHEMA, "hosts_total": len(hosts), "silent_total": silent, "hosts": list(hosts)}
-    return json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(told, indent=2, allow_nan=False) + "\n"
 
 
 def to_text(hosts: Sequence[Host], style: Style) -> str:

@@ -32,7 +32,7 @@ def _value(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return json.dumps(value, allow_nan=False)
 
 
 def to_json(report: Report) -> Json:

@@ -60,7 +60,7 @@ def render_older_json(found: OlderRules) -> str:
             for cell in found.cells
         ],
     }
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+    return json.dumps(document, allow_nan=False, indent=2) + "\n"
 
 
 def render_older_text(found: OlderRules, style: Style) -> str:

@@ -52,7 +52,7 @@ def render_explanation_json(told: Explanation) -> str:
         "after": _span(told.after),
         "ticks": [_tick(one) for one in told.ticks],
     }
-    return json.dumps(explained, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(explained, indent=2, allow_nan=False) + "\n"
 
 
 def _span(span: tuple[int, int] | None) -> dict[str, str] | None:

@@ -24,7 +24,7 @@ def render_top_json(snapshot: Snapshot, cards: Iterable[TopCard], holders: Itera
         "cards": [_card(card) for card in cards],
         "holders": [_holder(holder) for holder in holders],
     }
-    return json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(told, indent=2, allow_nan=False) + "\n"
 
 
 def _card(card: TopCard) -> dict[str, Any]:
