@@ -85,3 +85,10 @@ def test_a_full_disk_leaves_the_older_file_and_nothing_else(
 def test_a_folder_in_which_nobody_may_write_is_refused(report: Report) -> None:
     with pytest.raises(UnavailableError, match=r"cannot write /proc/report\.html: "):
         write_html(Path("/proc/report.html"), report)
+
+
+def test_a_dash_is_no_file(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="not to -"):
+        write_html(Path("-"), report)
+    assert list(tmp_path.iterdir()) == []

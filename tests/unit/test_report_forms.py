@@ -168,3 +168,43 @@ def test_a_window_in_the_future_or_without_length_is_one_line(since: str, capsys
         captured = capsys.readouterr()
         assert captured.out == ""
         assert "is empty: --since must be before --until" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("told", "conditions"),
+    [
+        ("idle-held > 2h", ["idle-held > 2h"]),
+        (" idle-held >= 20%  coverage<90% streak > 8 h ", ["idle-held >= 20%", "coverage<90%", "streak > 8 h"]),
+    ],
+)
+def test_conditions_of_the_variable_keep_their_spaces(
+    told: str, conditions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUA_FAIL_ON", told)
+    form = choose_form(Asked(fail_on=told.split()))
+    assert [condition.text for condition in form.conditions] == conditions
+
+
+def test_nonsense_in_the_variable_is_told_by_its_first_wrong_condition(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GUA_FAIL_ON", "idle-held is > 2h")
+    assert main.main(WINDOW) == 2
+    assert "gua: --fail-on 'idle-held' is no condition" in capsys.readouterr().err
+
+
+def test_rules_of_the_older_tool_add_nothing_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([*WINDOW, "--rules", "gpu-usage-audit", "--by", "owner"]) == 2
+    assert "leave --by out" in capsys.readouterr().err
+
+
+def test_json_holds_nothing_that_a_terminal_obeys_or_a_charset_lacks(
+    store: FakeStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "\x1b[2J\x9b5m\u202egnp\u2028漢"
+    store.views["cards"][0]["name"] = hostile
+    assert main.main([*WINDOW, "--json", "--section", "cards"]) == 0
+    text = capsys.readouterr().out
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert text.isascii()
+    assert hostile in {card["name"] for card in json.loads(text)["cards"]}

@@ -59,6 +59,11 @@ def test_an_unknown_zone_is_wrong_usage(name: str) -> None:
         report(store("import"), timezone=name)
 
 
+def test_a_zone_of_leap_seconds_which_no_engine_knows_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="leap seconds"):
+        report(store("import"), timezone="right/UTC")
+
+
 @pytest.mark.parametrize("request_", [{"since": "yesterday"}, {"until": "7x"}, {"since": "1d", "until": "2d"}])
 def test_moments_that_mean_nothing_are_wrong_usage(request_: dict[str, object]) -> None:
     with pytest.raises(UsageError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +22,8 @@ from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.text import render_text
 
 CONDITION_MET: Final = 1
+_FAIL_ON: Final = "GUA_FAIL_ON"
+_BETWEEN: Final = re.compile(r"\s+(?=[a-z-]+\s*[<>])")
 
 SectionOption = Annotated[
     list[str] | None,
@@ -71,7 +75,7 @@ FailOnOption = Annotated[
     typer.Option(
         "--fail-on",
         metavar="CONDITION",
-        envvar="GUA_FAIL_ON",
+        envvar=_FAIL_ON,
         help="Exit code 1 if met, after the report; repeatable: 'idle-held > 2h', 'idle-held > 20%', 'coverage < 90%', "
         "'streak > 8h', 'idle-held-now > 3'.",
     ),
@@ -196,5 +200,11 @@ def choose_form(asked: Asked) -> Form:
         shown=chosen if asked.csv is None else frozenset({asked.csv}),
         on_page=chosen if asked.sections else frozenset(SECTIONS),
         limits_ms=tuple(sorted({parse_duration_ms(limit) for limit in asked.limits})),
-        conditions=tuple(parse_condition(text) for text in asked.fail_on),
+        conditions=tuple(parse_condition(text) for text in _conditions(asked.fail_on)),
     )
+
+
+def _conditions(written: Sequence[str]) -> Sequence[str]:
+    """Return the conditions one by one: of the variable come its words, as conditions are written with spaces."""
+    told = os.environ.get(_FAIL_ON, "")
+    return _BETWEEN.split(told.strip()) if written and [*written] == told.split() else written

@@ -168,6 +168,9 @@ def command(
         if form.beyond_json():
             msg = f"--rules compares card by card, as text or --json: leave {form.beyond_json()[0]} out"
             raise UsageError(msg)
+        if by:
+            msg = "--rules compares card by card, and adds nothing up: leave --by out"
+            raise UsageError(msg)
     with open_reader(store, socket) as reader:
         if rules is not None:
             asked = ReportRequest(

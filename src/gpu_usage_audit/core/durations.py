@@ -19,6 +19,8 @@ _MILLISECONDS = {
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|w)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LIMIT_MS = 100 * 366 * _MILLISECONDS["d"]
+# Beyond these the hours of a zone would soon be no times of Python's any more.
+_FIRST_YEAR, _LAST_YEAR = 1900, 2199
 
 
 def parse_duration_ms(text: str) -> int:
@@ -66,6 +68,9 @@ def parse_moment_ms(text: str, *, now_ms: int, timezone: tzinfo) -> int:
                 f"{text!r} is neither a duration (7d, 12h) nor an ISO 8601 time (2026-03-25, 2026-03-25T04:47:00+00:00)"
             )
             raise UsageError(msg) from None
+    if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+        msg = f"{text!r} is too far away: write a time from the year {_FIRST_YEAR} to {_LAST_YEAR}"
+        raise UsageError(msg)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=timezone)
     return to_ms(moment)

@@ -55,10 +55,14 @@ class ReportRequest:
 def zone(name: str) -> tzinfo:
     """Return a time zone by its IANA name. Raises UsageError."""
     try:
-        return ZoneInfo(name)
+        found = ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # a folder of the database is an OSError
         msg = f"unknown time zone {name!r}: give an IANA name, as in UTC, Europe/Berlin or America/New_York"
         raise UsageError(msg) from None
+    if name.startswith("right/"):
+        msg = f"time zone {name!r} counts leap seconds, which no tick does: leave right/ out"
+        raise UsageError(msg)
+    return found
 
 
 def choose_extents(extents: Sequence[Extent], hosts: Sequence[str]) -> tuple[Extent, ...]:

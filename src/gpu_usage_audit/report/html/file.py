@@ -25,6 +25,9 @@ def write_html(path: Path, report: Report) -> None:
     path that cannot be a file, and UnavailableError if the system refuses to write it, without leaving anything behind.
     """
     shown = safe(str(path), 200)
+    if str(path) == "-":
+        msg = "a page is written to a file, not to -: name one, as in report.html"
+        raise UsageError(msg)
     try:
         target = path.resolve()
         _check(target, shown)
