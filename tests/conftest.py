@@ -13,7 +13,7 @@ import pytest
 
 # Markers whose tests need more than Python and a package index, with what they need.
 NEEDS = {
-    "pipeline": "a Collector and a ClickHouse server, made with Go and npm, and Chromium; .ci/run runs them",
+    "pipeline": "a Collector and a ClickHouse server, made with Go and npm, Chromium and Prometheus; .ci/run runs them",
     "reliability": "some minutes; .ci/run runs them",
     "gpu": "a real card",
 }

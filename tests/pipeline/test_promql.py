@@ -1,0 +1,41 @@
+"""Rules and queries for Prometheus: promtool reads them all, and runs the cases of tests/promql."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from servers.promtool import CASES, QUERIES, RULES, case_with_queries, promtool, query
+from servers.tools import MissingToolError
+
+
+@pytest.fixture(autouse=True)
+def _promtool() -> None:
+    try:
+        promtool("--version")
+    except MissingToolError as missing:
+        if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize("file", RULES, ids=lambda file: file.stem)
+def test_promtool_finds_no_fault_in_the_rules(file: Path) -> None:
+    assert "SUCCESS" in promtool("check", "rules", "--lint=all", "--lint-fatal", file)
+
+
+def test_promtool_reads_every_query(tmp_path: Path) -> None:
+    records = [{"record": f"a:query_{number}", "expr": query(file)} for number, file in enumerate(QUERIES)]
+    file = tmp_path / "queries.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": records}]}))
+    assert f"{len(QUERIES)} rules found" in promtool("check", "rules", file)
+
+
+@pytest.mark.parametrize("file", CASES, ids=lambda file: file.stem)
+def test_rules_and_queries_say_what_the_cases_expect(file: Path, tmp_path: Path) -> None:
+    case = tmp_path / file.name
+    case.write_text(yaml.safe_dump(case_with_queries(file)))
+    assert "SUCCESS" in promtool("test", "rules", case)

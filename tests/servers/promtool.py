@@ -1,0 +1,61 @@
+"""The rules and queries of deploy/prometheus, and promtool (Debian's package prometheus), which checks and runs them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from servers.tools import ROOT, MissingToolError
+
+FOLDER = ROOT / "deploy" / "prometheus"
+RULES = sorted((FOLDER / "rules").glob("*.yaml"))
+QUERIES = sorted((FOLDER / "queries").glob("*.promql"))
+CASES = sorted((ROOT / "tests" / "promql").glob("*.yaml"))
+MARK = "query:"
+
+
+def promtool(*arguments: str | Path) -> str:
+    """Return what promtool printed; fails with it where promtool does. Raises MissingToolError."""
+    program = shutil.which("promtool")
+    if program is None:
+        msg = "promtool is not on PATH (on Debian: apt-get install prometheus)"
+        raise MissingToolError(msg)
+    done = subprocess.run(
+        [program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def query(file: Path) -> str:
+    """Return the PromQL of a file without its comments."""
+    return "\n".join(line for line in file.read_text("utf-8").splitlines() if not line.startswith("#")).strip()
+
+
+def rules() -> list[dict[str, Any]]:
+    """Return every rule of every file."""
+    return [
+        rule for file in RULES for group in yaml.safe_load(file.read_text("utf-8"))["groups"] for rule in group["rules"]
+    ]
+
+
+def case_with_queries(file: Path) -> dict[str, Any]:
+    """Return promtool's case with the queries and the paths of the rules put in."""
+    case: dict[str, Any] = yaml.safe_load(file.read_text("utf-8"))
+    case["rule_files"] = [str(FOLDER / "rules" / name) for name in case["rule_files"]]
+    for test in case["tests"]:
+        for each in test.get("promql_expr_test", ()):
+            each.setdefault("eval_time", "0m")
+            if each["expr"].startswith(MARK):
+                each["expr"] = query(FOLDER / "queries" / f"{each['expr'].removeprefix(MARK)}.promql")
+    return case
+
+
+def names(expression: str) -> set[str]:
+    """Return the metric names of ours and of gpu-idle-exporter in an expression, with recorded ones."""
+    return set(re.findall(r"\b(?:gua|gpu_idle|hw)_[a-z0-9_]+\b", expression))
