@@ -55,12 +55,13 @@ class Statement:
 def load(tokens: Mapping[str, str], directory: Path | None = None) -> list[Statement]:
     """Return every statement of the form that ``tokens`` are of, in the order in which they are applied."""
     root = directory or schema_directory()
+    known = {**tokens, **_fragments(root)}
     return [
         Statement(name=str(file.relative_to(root)), sql=sql, creates=_created(sql))
         for file in sorted(root.glob("*/*.sql"))
         if tokens["LOCAL"] or not file.name.endswith(_ONLY_ON_A_CLUSTER)
         if tokens["DEFINER"] or not file.name.endswith(_ONLY_ON_A_SERVER)
-        for sql in [_rendered(file, tokens)]
+        for sql in [_rendered(file, known)]
     ]
 
 
@@ -69,7 +70,7 @@ def _rendered(file: Path, tokens: Mapping[str, str]) -> str:
     if file.name.endswith(_ONLY_ON_A_CLUSTER):
         local = file.with_name(file.name.removesuffix(_ONLY_ON_A_CLUSTER) + ".sql").read_text("utf-8")
         text = text.replace("$COLUMNS", _columns(local))
-    return Template(text).substitute({**tokens, **_fragments(file.parents[1])}).strip()
+    return Template(text).substitute(tokens).strip()
 
 
 def _fragments(root: Path) -> dict[str, str]:
