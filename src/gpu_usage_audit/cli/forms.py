@@ -15,11 +15,9 @@ from gpu_usage_audit.cli.output import print_error
 from gpu_usage_audit.core.durations import parse_duration_ms
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.report.conditions import Condition, judge, parse_condition
-from gpu_usage_audit.report.json_ import render_json
 from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.sections import SECTIONS, STREAKS, WHAT_IF, choose_sections
 from gpu_usage_audit.report.style import Style
-from gpu_usage_audit.report.text import render_text
 
 CONDITION_MET: Final = 1
 _FAIL_ON: Final = "GUA_FAIL_ON"
@@ -135,15 +133,19 @@ class Form:
         """Return the report in the form asked for."""
         shown = replace(report, sections=self.shown)
         if self.asked.as_json:
+            from gpu_usage_audit.report.json_ import render_json  # noqa: PLC0415 - a report has one form of several
+
             return render_json(shown)
         if self.asked.csv is not None:
-            from gpu_usage_audit.report.csv_ import render_csv  # noqa: PLC0415 - most reports are no CSV
+            from gpu_usage_audit.report.csv_ import render_csv  # noqa: PLC0415 - as above
 
             return render_csv(shown, self.asked.csv)
         if self.asked.markdown:
             from gpu_usage_audit.report.markdown import render_markdown  # noqa: PLC0415 - as above
 
             return render_markdown(shown)
+        from gpu_usage_audit.report.text import render_text  # noqa: PLC0415 - as above
+
         return render_text(shown, style)
 
     def write_page(self, report: Report) -> None:

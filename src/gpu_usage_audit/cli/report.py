@@ -33,8 +33,6 @@ from gpu_usage_audit.cli.terminal import check_width, style_for
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.core.ports import ViewReader
 from gpu_usage_audit.report.collect import collect
-from gpu_usage_audit.report.older_rules import check_rules
-from gpu_usage_audit.report.older_rules_text import render_other_rules
 from gpu_usage_audit.report.recording import RecordingReader
 from gpu_usage_audit.report.style import NARROWEST
 from gpu_usage_audit.report.window import ReportRequest
@@ -164,6 +162,8 @@ def command(
     )
     choose_form(form)
     if rules is not None:
+        from gpu_usage_audit.report.older_rules import check_rules  # noqa: PLC0415 - most reports go by the own rules
+
         check_rules(rules)
         if form.beyond_json():
             msg = f"--rules compares card by card, as text or --json: leave {form.beyond_json()[0]} out"
@@ -183,6 +183,8 @@ def command(
                 from_ticks=from_ticks,
                 now_ms=time.time_ns() // 1_000_000,
             )
+            from gpu_usage_audit.report.older_rules_text import render_other_rules  # noqa: PLC0415 - as above
+
             style = style_for(sys.stdout, width, os.environ)
             sys.stdout.write(render_other_rules(reader, asked, style, as_json=as_json))
             return 0

@@ -25,7 +25,6 @@ from gpu_usage_audit.cli.endpoints import open_agent_endpoint
 from gpu_usage_audit.core.errors import DataError, TransientError, UnavailableError, UsageError
 from gpu_usage_audit.core.ports import Landing, Mark
 from gpu_usage_audit.core.tick import Tick
-from gpu_usage_audit.otlp.encode import encode
 from gpu_usage_audit.spool.database import destinations_of
 from gpu_usage_audit.spool.queue import Spool
 from gpu_usage_audit.store.database import Store, open_store
@@ -151,6 +150,8 @@ def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]])
     """Sample one tick of this host and spool it with its mark."""
     if spool.set_aside is not None:
         os.write(2, f"note: the spool was damaged and is kept as {spool.set_aside}\n".encode())
+    from gpu_usage_audit.otlp.encode import encode  # noqa: PLC0415 - who only reads a store makes no ticks
+
     tick, mark = sample(spool.mark())
     spool.append(tick.ts_ms, encode(tick), mark)
 
@@ -224,6 +225,8 @@ def _landing(store: str | None, endpoint: str | None) -> Iterator[tuple[Landing,
 
 
 def _batches(ticks: Iterable[Tick]) -> Iterator[list[tuple[int, bytes]]]:
+    from gpu_usage_audit.otlp.encode import encode  # noqa: PLC0415 - as above
+
     batch: list[tuple[int, bytes]] = []
     size = 0
     for tick in ticks:
