@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gpu_usage_audit.agent.idling import Idling
 from gpu_usage_audit.agent.spans import Outcome, Span, span
 from gpu_usage_audit.agent.utilization import cover
 from gpu_usage_audit.core.attribution import parts_of
@@ -65,6 +66,7 @@ class Sampler:
         self._errors: Counter[tuple[str, str]] = Counter()
         self._energy: dict[str, int] = {}
         self._energy_mark: Mark | None = None
+        self._is_first = True
 
     def sample(self, mark: Mark | None, *, lateness_ms: int | None = None, health: Health = _UNKNOWN_HEALTH) -> Sample:
         """Read every card and return the tick that follows ``mark``, the last one that was spooled.
@@ -87,7 +89,10 @@ class Sampler:
         if covered.duration_ms == 0:
             return Sample(tick=None, mark=now, outcome=covered.outcome)
         energy_known = covered.outcome is Outcome.CONTINUED and mark == self._energy_mark
-        cards = tuple(self._card(raw, now, covered, energy_known=energy_known) for raw in raw_cards)
+        idling = Idling.after(mark, now, interval_ms=self._origin.interval_ms, is_restart=self._is_first)
+        cards = tuple(self._card(raw, now, covered, idling, energy_known=energy_known) for raw in raw_cards)
+        now = replace(now, clocks=idling.clocks())
+        self._is_first = False
         self._energy = {card.uuid: card.energy_total_mj for card in cards if card.energy_total_mj is not None}
         self._energy_mark = now
         return Sample(
@@ -105,7 +110,7 @@ class Sampler:
     def _now(self) -> Mark:
         return Mark(ts_ms=self._clock.wall_ms(), monotonic_ms=self._clock.monotonic_ms(), boot_id=self._clock.boot_id())
 
-    def _card(self, raw: RawCard, now: Mark, covered: Span, *, energy_known: bool) -> CardReading:
+    def _card(self, raw: RawCard, now: Mark, covered: Span, idling: Idling, *, energy_known: bool) -> CardReading:
         slices, all_slices = raw.share
         reading = raw.reading
         used = cover(raw.samples, reading.utilization, start_ms=now.ts_ms - covered.duration_ms, end_ms=now.ts_ms)
@@ -119,7 +124,13 @@ class Sampler:
             utilization_max=used.largest,
             utilization_coverage_ms=used.coverage_ms,
             energy_mj=self._energy_spent(reading) if energy_known else None,
-            processes=parts_of(gpu_time_ms, [self._processes.identify(process) for process in raw.processes]),
+            processes=parts_of(
+                gpu_time_ms,
+                [
+                    idling.timed(reading.uuid, self._processes.identify(process), covered.duration_ms)
+                    for process in raw.processes
+                ],
+            ),
         )
 
     def _believed(self, listed: ProcessList) -> ProcessList:

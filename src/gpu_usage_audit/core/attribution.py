@@ -72,6 +72,7 @@ def _with_part(process: ProcessReading, gpu_time_ms: int | None) -> ProcessReadi
         memory_bytes=process.memory_bytes,
         utilization=process.utilization,
         gpu_time_ms=gpu_time_ms,
+        idle_ms=process.idle_ms,
         container_id=process.container_id,
         pod_uid=process.pod_uid,
         slurm_job_id=process.slurm_job_id,

@@ -45,7 +45,10 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
-    """One metric. ``attributes`` name what its points carry besides those that every point of the subject has."""
+    """One metric. ``attributes`` name what its points carry besides those that every point of the subject has.
+
+    ``is_stored`` is whether the store takes its points; what views tell of the ticks themselves it leaves out.
+    """
 
     name: str
     subject: Subject
@@ -54,6 +57,7 @@ class Metric:
     description: str
     attributes: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
+    is_stored: bool = True
 
 
 CARD_ATTRIBUTES: Final = ("hw.id",)
@@ -281,6 +285,16 @@ PROCESS_GPU_UTILIZATION: Final = Metric(
     description="Mean over the tick of the share of time in which kernels of this process ran on the card, 0 to 1.",
     columns=(Column(name="utilization", scale=10_000, type="UInt16"),),
 )
+PROCESS_IDLE_DURATION: Final = Metric(
+    name="gua.process.idle.duration",
+    subject=Subject.PROCESS,
+    kind=Kind.GAUGE,
+    unit="s",
+    description="Time of the idle ticks in a row that end with this one, 0 if the process is active; goes on through "
+    "restarts of the agent. Absent while it is unknown whether the process idles, and for ignored processes. "
+    "Not stored: gua.idle_episodes tells it of the ticks.",
+    is_stored=False,
+)
 PROCESS_INFO: Final = Metric(
     name="gua.process.info",
     subject=Subject.PROCESS,
@@ -363,6 +377,7 @@ CATALOGUE: Final = (
     PROCESS_GPU_TIME,
     PROCESS_GPU_MEMORY,
     PROCESS_GPU_UTILIZATION,
+    PROCESS_IDLE_DURATION,
     PROCESS_INFO,
     AGENT_TICK_DURATION,
     AGENT_TICK_LATENESS,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from gpu_usage_audit.core.idleness import Clocks
 from gpu_usage_audit.core.tick import CardReading, ProcessReading, ReadError, Tick
 
 
@@ -27,11 +28,12 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mark:
-    """The last tick that was spooled; stored in the same transaction as its spool row."""
+    """The last tick that was spooled, and how long processes had idled; stored in one transaction with its row."""
 
     ts_ms: int
     monotonic_ms: int
     boot_id: str | None
+    clocks: Clocks = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -51,7 +51,8 @@ class ProcessReading:
     ``gpu_time_ms`` is the part of the card's GPU time attributed to this process
     (:mod:`gpu_usage_audit.core.attribution`); ``None`` for ignored processes.
     ``created_ms`` is the process's start as Unix time in milliseconds; pid and start
-    together identify it. ``utilization`` is a ratio, 0 to 1.
+    together identify it. ``utilization`` is a ratio, 0 to 1. ``idle_ms`` is how long it has idled up to this tick
+    (:mod:`gpu_usage_audit.core.idleness`), 0 if it is active; ``None`` for ignored processes, too.
     """
 
     pid: int
@@ -63,6 +64,7 @@ class ProcessReading:
     memory_bytes: int | None = None
     utilization: float | None = None
     gpu_time_ms: int | None = None
+    idle_ms: int | None = None
     container_id: str | None = None
     pod_uid: str | None = None
     slurm_job_id: str | None = None

@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from gpu_usage_audit.core import metrics
+from gpu_usage_audit.core import fields, metrics
 from gpu_usage_audit.core.durations import to_ms
 from gpu_usage_audit.core.errors import DataError
 from gpu_usage_audit.core.tick import (
@@ -24,7 +24,6 @@ from gpu_usage_audit.core.tick import (
     Source,
     Tick,
 )
-from gpu_usage_audit.otlp import fields
 
 _NS_PER_MS = 1_000_000
 _ENUMS = {"mig": Mig, "process_list": ProcessList, "type": ProcessType}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from operator import attrgetter
 
-from gpu_usage_audit.core import metrics
+from gpu_usage_audit.core import fields, metrics
 from gpu_usage_audit.core.durations import to_rfc3339
 from gpu_usage_audit.core.facts import busiest, totals_by_type
+from gpu_usage_audit.core.fields import Form
 from gpu_usage_audit.core.metrics import Kind, Metric
 from gpu_usage_audit.core.tick import AgentReading, CardReading, Origin, ProcessList, ProcessReading, ProcessType, Tick
-from gpu_usage_audit.otlp import fields, wire
-from gpu_usage_audit.otlp.fields import Form
+from gpu_usage_audit.otlp import wire
 
 _NS_PER_MS = 1_000_000
 _YEAR_10000_MS = 253_402_300_800_000

@@ -13,7 +13,7 @@ from typing import Final, Self, TypeVar
 
 from gpu_usage_audit.core.compression import compress
 from gpu_usage_audit.core.ports import Mark, SpooledTick
-from gpu_usage_audit.spool import room
+from gpu_usage_audit.spool import clocks, room
 from gpu_usage_audit.spool.counters import DROPPED, REFUSED, add, all_counters
 from gpu_usage_audit.spool.database import Database
 from gpu_usage_audit.spool.figures import Figures, acknowledged, depth, figures
@@ -84,6 +84,7 @@ class Spool:
                 database.execute(
                     "INSERT OR REPLACE INTO mark VALUES (1, ?, ?, ?)", (mark.ts_ms, mark.monotonic_ms, mark.boot_id)
                 )
+                clocks.put(database, mark.ts_ms, mark.clocks)
             room.keep_below(database, self._max_bytes)
 
         self._write(work)
@@ -108,7 +109,9 @@ class Spool:
                 case None:
                     return None
                 case (int(ts_ms), int(monotonic_ms), str() | None as boot_id):
-                    return Mark(ts_ms=ts_ms, monotonic_ms=monotonic_ms, boot_id=boot_id)
+                    return Mark(
+                        ts_ms=ts_ms, monotonic_ms=monotonic_ms, boot_id=boot_id, clocks=clocks.get(database, ts_ms)
+                    )
             raise DamagedError
 
         return self._read(work)

@@ -1,4 +1,4 @@
-"""Which field of a reading is which metric or attribute: one table for the encoder and the decoder."""
+"""Which field of a reading is which metric or attribute: one table for all that write and read them."""
 
 from __future__ import annotations
 
@@ -75,6 +75,7 @@ PROCESS_FIELDS: Final = (
     _field("gpu_time_ms", metrics.PROCESS_GPU_TIME, Form.MILLI),
     _field("memory_bytes", metrics.PROCESS_GPU_MEMORY, Form.INTEGER),
     _field("utilization", metrics.PROCESS_GPU_UTILIZATION, Form.DOUBLE),
+    _field("idle_ms", metrics.PROCESS_IDLE_DURATION, Form.MILLI),
 )
 
 AGENT_FIELDS: Final = (
