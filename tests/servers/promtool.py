@@ -1,4 +1,4 @@
-"""The rules and queries of deploy/prometheus, and promtool (Debian's package prometheus), which checks and runs them."""
+"""Rules and queries of deploy/prometheus, and promtool (of Debian's package prometheus), which checks and runs them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,142 @@
+"""The image's entry point, as its user, on a file system that it cannot write to; see tests/servers/container.py."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from driver.fixture import SimulatedDriver
+from driver.scenario import Scenario
+from servers import container
+from servers.agent import read_spool
+from servers.process import free_ports, poll
+from servers.second_user import SecondUser, second_user
+from servers.tools import ROOT
+from servers.user import shared_folder
+
+DOCKERFILE = (ROOT / "deploy/docker/Dockerfile").read_text(encoding="utf-8")
+
+
+def words(instruction: str) -> list[str]:
+    """Return what the last such instruction of the Dockerfile holds."""
+    return re.findall(r'"([^"]+)"', re.findall(rf"^{instruction} (.+)$", DOCKERFILE, re.MULTILINE)[-1])
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    if reason := container.missing():
+        pytest.skip(f"only root can make a container by hand: {reason}")
+    with shared_folder() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def user(folder: Path) -> SecondUser:
+    return second_user(folder, {})
+
+
+@pytest.fixture
+def volume(folder: Path, tmp_path: Path) -> Path:
+    """Return a folder like an ``emptyDir``: root's, and everybody may write in it."""
+    made = folder / tmp_path.name
+    made.mkdir()
+    made.chmod(0o777)
+    return made
+
+
+def for_everybody(driver: SimulatedDriver, folder: Path, user: SecondUser) -> dict[str, str]:
+    """Return the environment of a driver whose files everybody may read."""
+    library, scenario = folder / "library", folder / "scenario"
+    shutil.copytree(driver.library, library, dirs_exist_ok=True)
+    shutil.copyfile(driver.scenario, scenario)
+    library.chmod(0o755)
+    scenario.chmod(0o644)
+    paths = [str(library), user.environ.get("LD_LIBRARY_PATH", "")]
+    return {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, paths)), "GUA_SIMULATED_DRIVER": str(scenario)}
+
+
+def test_nothing_can_be_written_in_it_but_the_state(user: SecondUser, folder: Path, volume: Path) -> None:
+    (folder / "open").mkdir(exist_ok=True)
+    (folder / "open").chmod(0o777)
+    asked = (
+        "for place in /tmp /home /var/tmp '{}'; do touch $place/x 2>/dev/null && echo wrote $place; done;"
+        " touch '{}/x' && grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/self/status; id -u"
+    ).format(folder / "open", volume)
+    done = subprocess.run(
+        container.contained(volume, ["sh", "-c", asked]),
+        env=dict(user.environ),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    status = dict(line.split(":\t") for line in done.stdout.splitlines()[:-1])
+    assert status == {"CapEff": "0" * 16, "CapBnd": "0" * 16, "NoNewPrivs": "1"}
+    assert int(done.stdout.splitlines()[-1]) == container.UID
+
+
+def test_the_entry_point_samples_the_cards_and_who_holds_them_without_any_right(
+    simulated_driver: SimulatedDriver,
+    lab: Scenario,  # noqa: ARG001 - the world
+    user: SecondUser,
+    folder: Path,
+    volume: Path,
+    tmp_path: Path,
+) -> None:
+    (port,) = free_ports(1)
+    log = tmp_path / "log"
+    agent = container.start(
+        user,
+        volume,
+        [*words("CMD"), "--interval", "1s"],
+        log,
+        {
+            **for_everybody(simulated_driver, folder, user),
+            "GUA_HOME": str(volume / "state"),
+            "GUA_ENDPOINT": f"http://127.0.0.1:{port}",  # nobody is there: the ticks stay in the spool
+            "GUA_HOST_LOCK": f"gua-test-{uuid.uuid4().hex[:12]}",
+            "NODE_NAME": "node-7",
+            "POD_NAME": "gua-x",
+            "POD_NAMESPACE": "gua",
+        },
+    )
+    try:
+        spool = volume / "state" / "spool.db"
+        poll(
+            lambda: agent.poll() is not None or len(read_spool(spool, "endpoint")) >= 2,
+            "two ticks",
+            seconds=30,
+        )
+        assert agent.poll() is None, log.read_text()
+    finally:
+        agent.send_signal(signal.SIGTERM)
+        code = agent.wait(timeout=20)
+    assert code == 0, log.read_text()
+    assert "Traceback" not in log.read_text()
+    assert spool.stat().st_uid == container.UID
+    tick = read_spool(spool, "endpoint")[0]
+    assert tick.origin.host == "node-7"
+    assert {"k8s.node.name": "node-7", "k8s.pod.name": "gua-x", "k8s.namespace.name": "gua"}.items() <= dict(
+        tick.origin.attributes
+    ).items()
+    assert [card.process_list for card in tick.cards] == ["known"] * 3
+    (holder,) = tick.cards[1].processes
+    # This test's own process, which is root's: pid, name, start, user and cgroup need no capability.
+    assert holder.pid == os.getpid()
+    assert holder.uid == os.geteuid()
+    assert holder.comm
+    assert holder.created_ms is not None
+
+
+def test_the_image_runs_the_agent_unless_it_is_told_otherwise() -> None:
+    assert words("ENTRYPOINT") == ["gua"]
+    assert words("CMD") == ["daemon", "--foreground"]
+    assert "GUA_HOME=/var/lib/gua/state" in DOCKERFILE
+    assert f"USER {container.UID}:{container.UID}\n" in DOCKERFILE

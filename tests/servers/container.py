@@ -1,0 +1,60 @@
+"""What the image's entry point finds in its container, made by hand: no container engine is needed.
+
+A mount namespace in which nothing can be written but the folder of the state, and a user without any capability who
+cannot get one (``no_new_privs``), as ``readOnlyRootFilesystem``, ``runAsNonRoot``, ``capabilities: drop: [ALL]`` and
+``allowPrivilegeEscalation: false`` make it. The PID namespace stays the host's, as ``hostPID`` has it. Not made here:
+the seccomp filter, AppArmor, and the device cgroup.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from servers.second_user import SecondUser
+
+UID = 10_001  # of the image's user, see deploy/docker/Dockerfile
+_SET_UP = """
+set -eu
+mount --bind "$1" "$1"
+# What /proc, /sys and /dev hold is the kernel's.
+awk '{print $5}' /proc/self/mountinfo | while read -r place; do
+  case "$place" in "$1" | /proc* | /sys* | /dev/*) continue ;; esac
+  mount -o remount,bind,ro "$place"
+done
+shift
+exec setpriv --reuid "$UID_INSIDE" --regid "$UID_INSIDE" --clear-groups --no-new-privs \\
+  --inh-caps=-all --ambient-caps=-all --bounding-set=-all -- "$@"
+"""
+
+
+def missing() -> str | None:
+    """Return why no container can be made by hand here, ``None`` if one can."""
+    for program in ("unshare", "setpriv", "mount", "awk"):
+        if shutil.which(program) is None:
+            return f"{program} is not on PATH"
+    asked = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)
+    return None if asked.returncode == 0 else asked.stderr.strip()
+
+
+def contained(state: Path, command: Sequence[str]) -> list[str]:
+    """Return the command as it runs in such a container, which may write below ``state`` and nowhere else."""
+    script = _SET_UP.replace('"$UID_INSIDE"', str(UID))
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(state), *command]
+
+
+def start(
+    user: SecondUser, state: Path, arguments: Sequence[str], log: Path, environ: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start gua with these arguments as the image's user; what it prints goes to ``log``."""
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            contained(state, user.command(*arguments)),
+            env={**user.environ, "HOME": "/home/gua", **environ},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
