@@ -59,7 +59,8 @@ FROM
         ) AS free,
         multiIf(newest_state = 2, held[-1], newest_state = 3, free[-1], []) AS current,
         groupArrayIf((toHour(hour, {timezone:String}), state, toInt64(observed_ms)), state > 0) AS hours,
-        toHour(fromUnixTimestamp64Milli(as_of_ms - 1, 'UTC'), {timezone:String}) AS this_hour,
+        -- Of hours of UTC like the others, also in zones that differ from it by parts of an hour.
+        toHour(toDateTime(intDiv(as_of_ms - 1, 3600000) * 3600, 'UTC'), {timezone:String}) AS this_hour,
         arraySum(arrayMap(one -> if(one.1 = this_hour, one.3, 0), hours)) AS this_hour_ms,
         arraySum(arrayMap(one -> if(one.1 = this_hour AND one.2 = 3, one.3, 0), hours)) AS this_hour_free_ms
     FROM gua_report.card_runs(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})

@@ -1,8 +1,9 @@
 -- One row is one process on one card in the window: its runs, who it was at the last of them, and its idle episodes by the rule of
 -- gua_report.idle_episodes. A run is (state, start, end, span of its first and last tick, observed time, GPU time [us], number of
 -- its identity, state of the card, memory or -1, memory x time [KiB ms], time of known memory), times in ms; identities are (number,
--- (owner, program, container, pod, job, unit)). An episode is (start, end, idle time, [(time, GPU time attributed while the card was idle-held) of its runs], time from
--- its end to the next active tick or -1, span of its first tick). Rows of pid 0 stand for hours of which runs were not kept.
+-- (owner, program, container, pod, job, unit)). An episode is (start, end, idle time, [(time, GPU time attributed while the card was
+-- idle-held, start) of its runs], time from its end to the next active tick, whatever lies between, or -1, span of its first tick).
+-- Rows of pid 0 stand for hours of which runs were not kept.
 CREATE OR REPLACE VIEW gua_report.process_streaks $ON_CLUSTER
 $DEFINER
 AS
@@ -31,7 +32,7 @@ SELECT
             each.1[1].2,
             each.1[-1].3,
             arraySum(each.1.6),
-            arrayMap(run -> (run.6, if(run.9 = 2, run.7, 0)), each.1),
+            arrayMap(run -> (run.6, if(run.9 = 2, run.7, 0), run.2), each.1),
             if(each.2 < 0, toInt64(-1), each.2 - each.1[-1].3),
             each.1[1].4
         ),

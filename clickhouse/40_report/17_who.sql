@@ -1,7 +1,7 @@
 -- One row is one owner (program, container, pod, job, host, model; identity: owner and program) of processes on cards. Times are by the
 -- state of the card; a truly-idle one is held by nobody. A session is one process. longest_idle_ms is an episode of a process
--- that had that name at its last run; NULL where no runs were kept. holders are its processes that the newest tick with
--- processes of their card lists: (host, gpu, pid, created, identity, tick, whether idle, memory, idle since, idle time, whether it was
+-- that had that name at its last run; NULL where no runs were kept, or nothing is known of what they did. holders are its processes
+-- that the newest tick with processes of their card lists: (host, gpu, pid, created, identity, tick, whether idle, memory, idle since, idle time, whether it was
 -- idle when the window began, active time in the 24 h before, and of the time on an idle-held card GPU time, memory x time [KiB ms]
 -- and the time of which that is known).
 CREATE OR REPLACE VIEW gua_report.who $ON_CLUSTER
@@ -58,7 +58,8 @@ FROM
             models.model AS model,
             streaks.runs AS every_run,
             identities,
-            arrayMax(arrayPushBack(episodes.3, toUInt64(0))) AS longest_ms,
+            -- Of a process of which nothing else is known than that it was there, not 0.
+            if(arrayExists(one -> one.1 IN (1, 2), every_run), arrayMax(arrayPushBack(episodes.3, toUInt64(0))), NULL) AS longest_ms,
             every_run[-1] AS newest,
             newest.1 = 2 AS is_idle,
             arrayFilter(one -> one.3 > newest.3 - 86400000, every_run) AS last_day,

@@ -15,14 +15,22 @@ SELECT
         runs,
         arrayPushFront(arrayPopBack(arrayCumSum(runs.1)), toUInt64(0))
     )) AS given_back_us,
-    countIf(again_ms >= 0 AND toInt64(episode_ms) - limit_ms + again_ms <= {again_ms:Int64}) AS false_alarms
+    countIf(
+        next_active_ms >= 0
+        -- Since the moment at which it had been idle for so long, in the last run that begins with less.
+        AND next_active_ms - arrayMax(
+            (run, before_ms) -> if(toInt64(before_ms) < greatest(limit_ms, 1), run.3 + limit_ms - toInt64(before_ms), toInt64(0)),
+            runs,
+            arrayPushFront(arrayPopBack(arrayCumSum(runs.1)), toUInt64(0))
+        ) <= {again_ms:Int64}
+    ) AS false_alarms
 FROM
 (
     SELECT
         holder,
         episode.3 AS episode_ms,
         episode.4 AS runs,
-        episode.5 AS again_ms,
+        if(episode.5 < 0, toInt64(-1), episode.2 + episode.5) AS next_active_ms,
         arrayJoin(arrayFilter(one -> toInt64(episode.3) > one, {limits_ms:Array(Int64)})) AS limit_ms
     FROM
     (

@@ -30,7 +30,7 @@ def identities(rows: Sequence[Row], headline: Headline) -> tuple[Identity, ...]:
             unsplit_ms=row["durations_ms"],
             states=_states([row[column] for column in _COLUMNS]),
             longest_idle_ms=row["longest_idle_ms"],
-            sessions=row["sessions"],
+            sessions=row["sessions"] or None,
             first_ms=row["first_ms"],
             last_ms=row["last_ms"],
         )
@@ -78,8 +78,8 @@ def _party(kind: str, name: str | None, us: Sequence[int], total_ms: float, row:
         unknown_gpu_ms=unknown,
         share=gpu_ms / total_ms if total_ms else None,
         unsplit_ms=row["durations_ms"] if row else gpu_ms,
-        longest_idle_ms=(row["longest_idle_ms"] or 0) if row else 0,
-        sessions=row["sessions"] if row else 0,
+        longest_idle_ms=row["longest_idle_ms"] if row else None,
+        sessions=(row["sessions"] or None) if row else 0,
         first_ms=row["first_ms"] if row else None,
         last_ms=row["last_ms"] if row else None,
     )

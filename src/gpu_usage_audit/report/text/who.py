@@ -138,7 +138,7 @@ def _party(one: Party, by: str, report: Report, style: Style, hours: HourFormat)
         *hours.parts([one.active_gpu_ms, one.idle_held_gpu_ms, one.unknown_gpu_ms]),
         hours.of(one.unsplit_ms),
         span(one.longest_idle_ms),
-        f"{one.sessions:,}",
+        NONE if one.sessions is None else f"{one.sessions:,}",
         NONE if one.first_ms is None else moment(one.first_ms, zone),
         NONE if one.last_ms is None else moment(one.last_ms, zone),
     ]

@@ -1,0 +1,163 @@
+"""A host on which everything happens that is hard to add up, soon and often, the same for the same seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from gpu_usage_audit.core.attribution import attribute
+from gpu_usage_audit.core.tick import (
+    CardReading,
+    Mig,
+    Origin,
+    ProcessList,
+    ProcessReading,
+    ProcessType,
+    Source,
+    Tick,
+)
+
+INTERVAL_MS: Final = 30_000
+_MIB: Final = 2**20
+_GIB: Final = 2**30
+_FREE: Final = 4  # the card that is seldom held
+_NAMES: Final = ("ana", "bo", "chen", None)
+_PROGRAMS: Final = ("python", "ray::IDLE", "serve", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Life:
+    """A process as it is between two changes of mind."""
+
+    reading: ProcessReading
+    habit: str
+
+
+def restless(host: str, *, seed: int, ticks: int, end_ms: int) -> Iterator[Tick]:
+    """Yield ``ticks`` ticks, the last at ``end_ms``, of two whole cards and a partitioned one with an instance.
+
+    A host with an odd seed has one more, which is mostly free.
+
+    Ticks come late, cover less than the time since the last one, and stay away for one interval up to ten. Processes
+    come, go, are missing for a tick, are on two cards, idle, are unknown, and call themselves by what they do; their
+    owners become known late. Cards are lost, lists fail, utilization cannot be read, the energy counter starts again.
+    """
+    rng = Random(f"restless {seed}")  # noqa: S311 - a simulation, no secret
+    origin = Origin(host=host, source=Source.AGENT, interval_ms=INTERVAL_MS)
+    cards = [_Card(rng, host, number) for number in range(4 + seed % 2)]
+    moments = [end_ms]
+    for _ in range(ticks - 1):
+        away = rng.choice((0,) * 30 + (0, 0.3, 1, 1.5, 2, 2.1, 3, 10))
+        moments.append(moments[-1] - INTERVAL_MS - round(away * INTERVAL_MS) - rng.choice((0, 0, 7, -7)))
+    moments.reverse()
+    before_ms = moments[0] - 11_111
+    for ts_ms in moments:
+        passed = ts_ms - before_ms
+        duration_ms = passed if passed <= 2 * INTERVAL_MS and rng.random() < 0.98 else min(INTERVAL_MS - 9, passed)
+        before_ms = ts_ms
+        for card in cards:
+            card.live(ts_ms)
+        if rng.random() < 0.05 and cards[0].lives:
+            cards[1].share(cards[0].lives[0])
+        yield Tick(ts_ms=ts_ms, origin=origin, cards=tuple(card.read(duration_ms) for card in cards))
+
+
+class _Card:
+    def __init__(self, rng: Random, host: str, number: int) -> None:
+        self._rng = rng
+        self._host = host
+        self._number = number
+        self._trouble: str | None = None
+        self.lives: list[_Life] = []
+
+    def share(self, life: _Life) -> None:
+        """Let a process of another card be on this one as well."""
+        if life.reading.pid not in {one.reading.pid for one in self.lives}:
+            self.lives.append(life)
+
+    def live(self, ts_ms: int) -> None:
+        """Change what is on the card now and then."""
+        rng = self._rng
+        self.lives = [
+            replace(one, habit=rng.choice(("busy", "idle", "idle", "still", "still", "unknown")))
+            if rng.random() < 0.06
+            else one
+            for one in self.lives
+            if rng.random() >= 0.012
+        ]
+        if rng.random() < (0.03 if self.lives else 0.08) / (10 if self._number == _FREE else 1):
+            self.lives.append(self._new(ts_ms))
+        if rng.random() < 0.04:
+            self.lives = [
+                replace(one, reading=replace(one.reading, owner=one.reading.owner or "late")) for one in self.lives
+            ]
+        if rng.random() < 0.05:
+            self._trouble = rng.choice((None, None, None, "lost", "list", "utilization", "memory"))
+
+    def _new(self, ts_ms: int) -> _Life:
+        rng = self._rng
+        inside = rng.choice(("job", "pod", "container", "unit", "user", "user"))
+        owner = rng.choice(_NAMES)
+        return _Life(
+            reading=ProcessReading(
+                pid=rng.randint(1000, 999_999),
+                type=rng.choice((ProcessType.COMPUTE, ProcessType.COMPUTE, ProcessType.COMPUTE, ProcessType.IGNORED)),
+                created_ms=rng.choice((ts_ms - rng.randint(10, 90_000), ts_ms - 86_400_000, None)),
+                owner=owner,
+                comm=rng.choice(_PROGRAMS),
+                memory_bytes=rng.choice((None, 20 * _MIB, 3 * _GIB, 9 * _GIB + 511)),
+                slurm_job_id=str(rng.randint(1, 3)) if inside == "job" else None,
+                pod_uid=f"pod-{rng.randint(1, 2)}" if inside in {"job", "pod"} else None,
+                container_id=f"box-{rng.randint(1, 2)}" if inside in {"pod", "container"} else None,
+                systemd_unit="ollama.service" if inside == "unit" else None,
+            ),
+            habit=rng.choice(("busy", "idle", "still")),
+        )
+
+    def read(self, duration_ms: int) -> CardReading:
+        """Return the card as its agent reads it."""
+        rng = self._rng
+        processes = []
+        for one in self.lives:
+            if rng.random() < 0.03:
+                continue  # missing for a tick
+            use = {
+                "busy": rng.choice((0.1, 0.55, 1.0)),
+                "idle": rng.choice((0.0, 0.03, 0.0999)),
+                "still": 0.0,
+                "unknown": None,
+            }[one.habit]
+            memory = one.reading.memory_bytes if rng.random() < 0.97 else None
+            comm = one.reading.comm
+            if comm == "ray::IDLE" and use:
+                comm = "ray::task"
+            processes.append(replace(one.reading, comm=comm, utilization=use, memory_bytes=memory))
+        uses = [one.utilization for one in processes if one.utilization is not None]
+        held = sum(one.memory_bytes or 0 for one in processes)
+        mig = (Mig.NONE, Mig.NONE, Mig.PARENT, Mig.INSTANCE, Mig.NONE)[self._number]
+        share = (7, 7, 4, 3, 7)[self._number]
+        known = self._trouble != "list"
+        return attribute(
+            CardReading(
+                uuid=f"GPU-{self._host}-{self._number}",
+                duration_ms=duration_ms,
+                gpu_time_ms=duration_ms * share // 7,
+                process_list=ProcessList.KNOWN if known else ProcessList.FAILED,
+                index=self._number,
+                name=f"Card {self._number}",
+                model="Fast" if self._number % 2 else "Slow",
+                mig=mig,
+                parent=f"GPU-{self._host}-2" if mig is Mig.INSTANCE else None,
+                utilization=None if self._trouble == "utilization" else max(uses, default=0.0),
+                utilization_max=None if rng.random() < 0.3 else max(uses, default=0.0) / 2,
+                memory_used_bytes=None if self._trouble == "memory" else held + (rng.random() < 0.02) * _GIB,
+                memory_limit_bytes=80 * _GIB,
+                memory_reserved_bytes=300 * _MIB,
+                power_watts=None if rng.random() < 0.03 else 70 + 300 * max(uses, default=0.0),
+                energy_mj=None if rng.random() < 0.05 else round(duration_ms * (70 + 300 * max(uses, default=0.0))),
+                failed=self._trouble == "lost",
+                processes=tuple(processes) if known else (),
+            )
+        )
