@@ -112,3 +112,8 @@ def test_colour_changes_no_letter(width: int) -> None:
     coloured = text(lab(), width, colour=True)
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == text(lab(), width)
     assert coloured.count("\x1b[0m") * 2 == coloured.count("\x1b[")
+
+
+def test_a_word_that_is_cut_stays_in_the_characters_of_the_terminal() -> None:
+    (line,) = Style(width=20, unicode=False).wrap("h" * 100)
+    assert (line.isascii(), len(line), ".." in line) == (True, 20, True)

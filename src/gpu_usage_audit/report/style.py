@@ -98,7 +98,7 @@ class Style:
             if line and cells(line) + 1 + cells(word) > room:
                 yield prefix + line
                 prefix, line, room = later, "", self.width - len(later)
-            line = f"{line} {word}" if line else safe(word, room)
+            line = f"{line} {word}" if line else safe(word, room, ellipsis="…" if self.unicode else "..")
         yield prefix + line
 
     def term(self, label: str, text: str, *, label_width: int = 11) -> Iterator[str]:
