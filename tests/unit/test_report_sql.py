@@ -24,7 +24,7 @@ from gpu_usage_audit.report.recording import RecordingReader
 from gpu_usage_audit.sim.host import END_MS, Scenario, simulate
 from gpu_usage_audit.store.database import Store, open_store
 
-HOST = "it's a \\ tab\tand\nline 'host'"
+HOST = "it's a \\ tab\tand\nline 'host' \x1b[31m\x9b5m\u202e漢"
 # What a person does with the script: the whole file at once, in a process of its own.
 RUN = """
 import sys
@@ -110,6 +110,12 @@ def plain(value: object) -> object:
 )
 def test_parameters_are_written_as_clickhouse_reads_them(value: object, written: str) -> None:
     assert parameter(value) == written
+
+
+def test_a_terminal_that_shows_the_script_obeys_nothing_in_it() -> None:
+    assert parameter([HOST]).isprintable()
+    assert quoted(parameter([HOST])).isprintable()
+    assert quoted("\x1b\u202e") == "'\\x1B\\xE2\\x80\\xAE'"
 
 
 def test_nothing_ends_a_string_early() -> None:

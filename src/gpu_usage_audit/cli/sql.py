@@ -54,4 +54,9 @@ def quoted(text: str) -> str:
 def _escaped(text: str) -> str:
     for character, written in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"), ("\0", "\\0")):
         text = text.replace(character, written)
-    return text
+    # A host's name may hold what a terminal obeys.
+    return text if text.isprintable() else "".join(one if one.isprintable() else _bytes(one) for one in text)
+
+
+def _bytes(character: str) -> str:
+    return "".join(f"\\x{byte:02X}" for byte in character.encode())
