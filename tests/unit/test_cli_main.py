@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -158,6 +159,19 @@ def test_a_file_that_cannot_be_opened_is_no_fault(
     command(lambda: Path("/nowhere/gua").read_text())  # type: ignore[arg-type, return-value]
     assert frame.main(["version"]) == 3
     assert one_line(capsys) == "gua: No such file or directory: /nowhere/gua"
+
+
+def test_what_belongs_to_another_user_is_told_with_what_to_do(
+    command: Callable[[Callable[..., None]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/theirs/store")
+
+    command(refused)
+    assert frame.main(["version"]) == 3
+    assert one_line(capsys) == (
+        "gua: Permission denied: /theirs/store: it belongs to another user, run gua as one who may"
+    )
 
 
 def test_an_interrupt_is_130(

@@ -82,7 +82,8 @@ def main(arguments: Sequence[str]) -> int:
         return BROKEN_PIPE
     except OSError as error:  # a full disk, a file without permission: the user's to solve, and it says where
         where = f": {error.filename}" if error.filename else ""
-        print_error(f"{error.strerror or error}{where}")
+        whose = ": it belongs to another user, run gua as one who may" if isinstance(error, PermissionError) else ""
+        print_error(f"{error.strerror or error}{where}{whose}")
         return _after_error(UnavailableError.exit_code)
     except Exception as error:  # noqa: BLE001 - the last resort: no traceback for users
         if os.environ.get("GUA_DEBUG"):
