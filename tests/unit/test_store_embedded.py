@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -216,6 +217,22 @@ def test_without_the_engine_one_line_names_the_command_that_installs_it(tmp_path
         'the embedded store needs an engine that is not installed (chdb): run pip install "gpu-usage-audit[local]"\n'
     )
     assert not (tmp_path / "store").exists()
+
+
+def test_a_time_zone_that_the_engine_does_not_find_is_no_missing_engine(tmp_path: Path) -> None:
+    code = "import sys\nfrom gpu_usage_audit.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "prices", "set", "H100", "1", "--currency", "EUR"],
+        env={**os.environ, "TZ": "Nowhere/Here", "GUA_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert done.stderr == (
+        "gua: the engine of the embedded store cannot be loaded (Cannot load time zone Nowhere/Here): "
+        "set TZ to a zone that is here, as in TZ=UTC\n"
+    )
 
 
 def test_a_server_that_is_down_is_one_line_without_the_password() -> None:

@@ -128,8 +128,14 @@ def engine_version() -> str:
     try:
         with _without_optional(), _staying_here():
             import chdb  # noqa: PLC0415 - an extra, and 0.3 s
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         msg = f"the embedded store needs an engine that is not installed ({error.name}): run {INSTALL}"
+        raise UnavailableError(msg) from None
+    except ImportError as error:  # a time zone in TZ that is not there, too little memory
+        remedy = (
+            "set TZ to a zone that is here, as in TZ=UTC" if "time zone" in str(error) else "check its installation"
+        )
+        msg = f"the engine of the embedded store cannot be loaded ({error}): {remedy}"
         raise UnavailableError(msg) from None
     return str(chdb.engine_version)
 
