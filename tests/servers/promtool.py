@@ -57,5 +57,6 @@ def case_with_queries(file: Path) -> dict[str, Any]:
 
 
 def names(expression: str) -> set[str]:
-    """Return the metric names of ours and of gpu-idle-exporter in an expression, with recorded ones."""
-    return set(re.findall(r"\b(?:gua|gpu_idle|hw)_[a-z0-9_]+\b", expression))
+    """Return the metrics of agents that an expression asks for; labels are left out."""
+    bare = re.sub(r"\{[^}]*\}|\b(?:by|on|without|ignoring)\s*\([^)]*\)", "", expression)
+    return set(re.findall(r"\b(?:gua|gpu_idle|hw)_[a-z0-9_]+\b", bare))
