@@ -161,6 +161,24 @@ def test_a_file_that_cannot_be_opened_is_no_fault(
     assert one_line(capsys) == "gua: No such file or directory: /nowhere/gua"
 
 
+def test_a_working_directory_that_is_gone_is_told(
+    tmp_path: Path, command: Callable[[Callable[..., None]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ask() -> None:
+        (tmp_path / "gone").mkdir()
+        before = Path.cwd()
+        os.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        try:
+            Path.cwd()
+        finally:
+            os.chdir(before)
+
+    command(ask)
+    assert frame.main(["version"]) == 3
+    assert one_line(capsys) == "gua: the working directory is gone: change to one that is there"
+
+
 def test_what_belongs_to_another_user_is_told_with_what_to_do(
     command: Callable[[Callable[..., None]], None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -81,9 +81,7 @@ def main(arguments: Sequence[str]) -> int:
         silence_stdout()
         return BROKEN_PIPE
     except OSError as error:  # a full disk, a file without permission: the user's to solve, and it says where
-        where = f": {error.filename}" if error.filename else ""
-        whose = ": it belongs to another user, run gua as one who may" if isinstance(error, PermissionError) else ""
-        print_error(f"{error.strerror or error}{where}{whose}")
+        print_error(_of_the_system(error))
         return _after_error(UnavailableError.exit_code)
     except Exception as error:  # noqa: BLE001 - the last resort: no traceback for users
         if os.environ.get("GUA_DEBUG"):
@@ -188,6 +186,14 @@ def _help(function: object) -> str:
     """Return a docstring as help in which indented blocks, the example above all, keep their lines."""
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
     return "\n\n".join(f"\b\n{text}" if "\n " in text else text for text in paragraphs)
+
+
+def _of_the_system(error: OSError) -> str:
+    where = f": {error.filename}" if error.filename else ""
+    if isinstance(error, FileNotFoundError) and not where:
+        return "the working directory is gone: change to one that is there"
+    whose = ": it belongs to another user, run gua as one who may" if isinstance(error, PermissionError) else ""
+    return f"{error.strerror or error}{where}{whose}"
 
 
 def _after_error(code: int) -> int:
