@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
@@ -269,7 +269,7 @@ def contention(counted: Counted, hosts: Sequence[str]) -> dict[str, float]:
     moments = {moment for both in expected.values() for moment in both}
     begin: dict[int, list[tuple[Key, Seen]]] = defaultdict(list)
     for key in expected:
-        for one in counted.ticks.get(key, []):
+        for one in closed(counted.ticks.get(key, [])):
             begin[one.since_ms].append((key, one))
             moments |= {one.since_ms, one.until_ms}
     sums = dict.fromkeys(("free", "contended", "busy", "unknown", "contended_gpu"), 0.0)
@@ -295,6 +295,21 @@ def found_by(cards: Sequence[Seen | None]) -> str:
     if UNKNOWN in states:
         return "unknown"
     return "contended" if IDLE_HELD in states else "busy"
+
+
+def closed(ticks: Sequence[Seen]) -> Iterator[Seen]:
+    """Yield ticks that last until the next one if that is no more than a tick away, in the same state and UTC hour."""
+    for one, after in pairwise([*ticks, None]):
+        if one is None:
+            continue
+        is_same = after is not None and (one.state, (one.ts_ms - 1) // HOUR_MS) == (
+            after.state,
+            (after.ts_ms - 1) // HOUR_MS,
+        )
+        if after is not None and is_same and 0 < after.since_ms - one.until_ms <= max(one.ms, after.ms):
+            yield replace(one, until_ms=after.since_ms)
+        else:
+            yield one
 
 
 def closed_ms(ticks: Sequence[Seen]) -> int:

@@ -67,6 +67,13 @@ def test_a_tick_without_its_processes_yet_makes_no_memory_nobody_s(ticks_ago: in
     assert [one.pid for one in found.holders] == [pid]
 
 
+def test_who_has_left_a_card_that_is_free_since_holds_it_no_more() -> None:
+    found = told([streak("truly-idle")], process(UNTIL_MS - TICK_MS))
+
+    assert found.holders == ()
+    assert [one.gpu for one in found.free] == ["GPU-a"]
+
+
 def test_two_processes_of_a_card_are_not_alone() -> None:
     found = told([streak("idle-held")], process(UNTIL_MS), process(UNTIL_MS, pid=8))
 

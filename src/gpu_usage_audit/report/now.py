@@ -145,9 +145,10 @@ def _present(row: Row, listed: Sequence[_Process]) -> list[_Process]:
     """Return the processes of the newest tick, or of the one before where the newest has none.
 
     Of a tick that has not landed whole yet there may be the card and not the processes: that memory belongs to nobody
-    is only said of a card that had none for longer than a tick.
+    is only said of a card that had none for longer than a tick. On a card that nothing holds nobody is any more.
     """
-    since_ms = row["as_of_ms"] - _LANDING_TICKS * row["newest_span_ms"]
+    ticks = 0 if row["state"] == TRULY_IDLE else _LANDING_TICKS
+    since_ms = row["as_of_ms"] - ticks * row["newest_span_ms"]
     newest_ms = max((process.last_ms for process in listed), default=0)
     return [process for process in listed if process.last_ms == newest_ms >= since_ms]
 

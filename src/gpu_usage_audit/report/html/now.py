@@ -36,7 +36,7 @@ def _counts(now: Now, report: Report) -> Markup:
 
 def _holders(now: Now, report: Report, hours: HourFormat) -> Markup:
     if not now.holders:
-        return tag("p", "Nobody holds a card without using it.")
+        return tag("p", "No process is known to be idle on a card.")
     shown = now.holders[:MOST_HOLDERS]
     longest = max(holder.idle_ms for holder in shown)
     columns = [
@@ -115,7 +115,7 @@ def _places(holder: Holder) -> Iterator[Markup]:
 
 def _free(now: Now, report: Report) -> Markup:
     if not now.free:
-        return tag("p", "No card is free.")
+        return tag("p", "No card is known to be free.")
     shown = now.free[:MOST_FREE]
     columns = [
         Column("card"),

@@ -23,10 +23,10 @@ class Party:
     not truly-idle. ``name`` is ``None`` where it is not known, or where a process has none (is in no container). The
     split GPU times are attributed (docs/rules.md) and add up, over all rows, to those of cards that were active,
     idle-held or unknown; ``share`` is the part of that sum, 0 to 1. ``unsplit_ms``: how long its processes were on
-    cards, each for itself. ``longest_idle_ms``: longest idle episode of any process that had the name when it was last
-    seen, ``None`` where no such process was ever known to be active or idle. A session is one process, however many
-    cards it was on; ``first_ms`` and ``last_ms`` are when any was first and last seen on a card in the window. Of hours
-    whose processes were not kept apart there are no sessions (``None``).
+    those cards, each for itself. ``longest_idle_ms``: longest idle episode of any process that had the name when it was
+    last seen, ``None`` where no such process was ever known to be active or idle. A session is one process, however
+    many cards it was on; ``first_ms`` and ``last_ms`` are when any was first and last seen on a card in the window. Of
+    hours whose processes were not kept apart there are no sessions (``None``).
     """
 
     kind: str
