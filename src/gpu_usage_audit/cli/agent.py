@@ -18,8 +18,10 @@ from gpu_usage_audit.agent.grid import phase_ms
 from gpu_usage_audit.agent.home import Home
 from gpu_usage_audit.agent.home import held as home_held
 from gpu_usage_audit.agent.hostlock import HostLock
+from gpu_usage_audit.agent.listeners import Listeners
 from gpu_usage_audit.agent.logs import Changes, open_log
 from gpu_usage_audit.agent.loop import Loop, Schedule
+from gpu_usage_audit.agent.loop import Watcher as LoopWatcher
 from gpu_usage_audit.agent.notify import Notifier
 from gpu_usage_audit.agent.outbox import Outbox
 from gpu_usage_audit.agent.periodic import PeriodicLanding
@@ -27,6 +29,7 @@ from gpu_usage_audit.agent.pidfile import PidFile
 from gpu_usage_audit.agent.sampler import Health, Sampler
 from gpu_usage_audit.agent.sender import Sender
 from gpu_usage_audit.agent.server import PUBLIC_MODE, Listen, LocalServer
+from gpu_usage_audit.agent.unspooled import MarkOnly
 from gpu_usage_audit.agent.watcher import Watcher
 from gpu_usage_audit.cli import children
 from gpu_usage_audit.cli.destinations import Destination
@@ -34,7 +37,9 @@ from gpu_usage_audit.cli.endpoints import open_agent_endpoint
 from gpu_usage_audit.cli.host import Host
 from gpu_usage_audit.cli.settings import Places
 from gpu_usage_audit.core.errors import UnavailableError
+from gpu_usage_audit.core.idleness import Clocks
 from gpu_usage_audit.core.ports import Landing
+from gpu_usage_audit.exporter.address import Serving
 from gpu_usage_audit.otlp.encode import encode
 from gpu_usage_audit.procfs.reader import ProcFs
 from gpu_usage_audit.spool.figures import Figures
@@ -67,8 +72,11 @@ def run(
     ready: Ready,
     version: str,
     on_ready: Callable[[], None],
+    serving: Serving | None = None,
 ) -> None:
     """Be the agent until a signal asks to stop; then release the driver first of all.
+
+    Without destinations no tick is kept: they are only served, and the spool holds the mark of the last one.
 
     Raises UnavailableError, and says so through ``ready``, where another agent runs, the places cannot be used or
     no card can be read at the start.
@@ -83,10 +91,9 @@ def run(
         held.enter_context(home_held(places.home))
         log = open_log(places.log_file)
         _hold_pid_file(held, places.pid_file, started_ms=started, version=version, supervised=notifier.supervised)
-        spool = held.enter_context(
-            Spool(places.home.spool, destinations=[destination.name for destination in destinations])
-        )
-        outbox = Outbox(spool)
+        names = [destination.name for destination in destinations]
+        spool = held.enter_context(Spool(places.home.spool, destinations=names or None))
+        outbox = Outbox(spool) if names else MarkOnly(spool)
         # A second connection: who asks for the status must not wait for a tick that a slow disk takes seconds to keep.
         viewed = held.enter_context(Spool(places.home.spool, destinations=None))
         host = open_host()
@@ -109,7 +116,8 @@ def run(
             for sender in senders:
                 sender.wake()
 
-        loop = _loop(host, outbox, spool, watcher, on_tick=wake)
+        told = _told(held, watcher, serving, host, outbox)
+        loop = _loop(host, outbox, spool, watcher, told, on_tick=wake)
         loop.first()
         held.enter_context(_answering(places, destinations, board))
         held.enter_context(_delivering([*senders, *landings]))
@@ -121,7 +129,7 @@ def run(
             version,
             host.origin.host,
             host.origin.interval_ms / 1000,
-            " and ".join(destination.where for destination in destinations),
+            " and ".join(_where(destinations, serving)),
         )
         loop.run()
         host.cards.close()  # before anything that may take a moment: somebody may wait to unload the driver
@@ -146,7 +154,35 @@ def _hold_pid_file(held: ExitStack, path: Path, *, started_ms: int, version: str
     held.callback(pid_file.release)
 
 
-def _loop(host: Host, outbox: Outbox, spool: Spool, watcher: Watcher, *, on_tick: Callable[[], None]) -> Loop:
+def _where(destinations: Sequence[Destination], serving: Serving | None) -> list[str]:
+    served = [] if serving is None else [f"whoever asks at http://{serving.address}/metrics"]
+    return [*(destination.where for destination in destinations), *served]
+
+
+def _told(
+    held: ExitStack, watcher: Watcher, serving: Serving | None, host: Host, outbox: Outbox | MarkOnly
+) -> LoopWatcher:
+    """Return who is told what the loop does; with an endpoint it answers from here on."""
+    if serving is None:
+        return watcher
+    from gpu_usage_audit.exporter.endpoint import Endpoint  # noqa: PLC0415 - and prometheus-client, only for those who serve
+
+    def clocks() -> Clocks:
+        return outbox.mark.clocks if outbox.mark is not None else {}
+
+    endpoint = Endpoint(serving, clock=host.clock, origin=host.origin, clocks=clocks)
+    return Listeners([watcher, held.enter_context(endpoint)])
+
+
+def _loop(
+    host: Host,
+    outbox: Outbox | MarkOnly,
+    spool: Spool,
+    watcher: Watcher,
+    told: LoopWatcher,
+    *,
+    on_tick: Callable[[], None],
+) -> Loop:
     dropped_before, repairs_before = spool.dropped(), spool.repairs()
 
     def health() -> Health:
@@ -175,9 +211,9 @@ def _loop(host: Host, outbox: Outbox, spool: Spool, watcher: Watcher, *, on_tick
         schedule=Schedule(
             interval_ms=host.origin.interval_ms, phase_ms=phase_ms(host.origin.host, host.origin.interval_ms)
         ),
-        encode=encode,
+        encode=encode if isinstance(outbox, Outbox) else lambda _: b"",
         wait=signals.wait,
-        watcher=watcher,
+        watcher=told,
         health=health,
         on_tick=on_tick,
     )
@@ -191,7 +227,7 @@ def _mended(figures: Figures) -> str:
     )
 
 
-def _figures(spool: Spool, outbox: Outbox) -> SpoolFigures:
+def _figures(spool: Spool, outbox: Outbox | MarkOnly) -> SpoolFigures:
     try:
         figures = spool.figures()
     except UnavailableError as error:

@@ -12,8 +12,16 @@ from gpu_usage_audit.agent.background import Launched, Ready, detach
 from gpu_usage_audit.agent.home import home_path, prepare_home
 from gpu_usage_audit.agent.hostlock import HostLock
 from gpu_usage_audit.cli.destinations import agent_destinations
-from gpu_usage_audit.cli.options import EndpointOption, StoreOption
+from gpu_usage_audit.cli.options import (
+    EndpointOption,
+    IgnoreProcessOption,
+    ProcfsOption,
+    SocketOption,
+    StateDirOption,
+    StoreOption,
+)
 from gpu_usage_audit.cli.process import become_agent
+from gpu_usage_audit.cli.prometheus import DEFAULT, CompatibleOption, between, serving
 from gpu_usage_audit.cli.settings import AgentSettings, Places
 from gpu_usage_audit.core.durations import parse_duration_ms
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
@@ -22,6 +30,8 @@ from gpu_usage_audit.procfs.reader import ProcFs
 
 SHORTEST_INTERVAL_MS = 1_000
 LONGEST_INTERVAL_MS = 10 * 60 * 1_000
+OPTIONAL_VALUES = {"--prometheus": DEFAULT}
+"""Options whose value may be left out, and what it is then."""
 
 
 def command(
@@ -34,25 +44,25 @@ def command(
         bool, typer.Option("--once", envvar="GUA_ONCE", help="Read one tick, deliver it and exit.")
     ] = False,
     interval: Annotated[
-        str, typer.Option(metavar="DURATION", envvar="GUA_INTERVAL", help="Time between ticks, 1s to 10m.")
-    ] = "30s",
-    store: StoreOption = None,
-    endpoint: EndpointOption = None,
-    procfs: Annotated[
-        Path, typer.Option(metavar="DIR", envvar="GUA_PROCFS", help="The host's /proc, as mounted in a container.")
-    ] = Path("/proc"),
-    ignore_process: Annotated[
-        list[str] | None,
+        str | None,
         typer.Option(
-            metavar="NAME",
-            envvar="GUA_IGNORE_PROCESS",
-            help="Do not count processes of this name as users of a card, besides display servers and monitors.",
+            metavar="DURATION", envvar="GUA_INTERVAL", help="Time between ticks, 1s to 10m; 30s if not given."
         ),
     ] = None,
-    state_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", envvar="GUA_HOME", readable=False, help="Spool and state; ~/.gua if not given."),
+    store: StoreOption = None,
+    endpoint: EndpointOption = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:PORT]",
+            envvar="GUA_PROMETHEUS",
+            help="Serve /metrics to Prometheus, at 127.0.0.1:9835 if no address is given.",
+        ),
     ] = None,
+    compatible: CompatibleOption = True,
+    procfs: ProcfsOption = Path("/proc"),
+    ignore_process: IgnoreProcessOption = None,
+    state_dir: StateDirOption = None,
     pid_file: Annotated[
         Path | None,
         typer.Option(
@@ -71,15 +81,7 @@ def command(
             help="agent.log in the state directory if not given; stderr in the foreground.",
         ),
     ] = None,
-    socket: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            envvar="GUA_SOCKET",
-            readable=False,
-            help="Answer gua status and gua report of all users of this host here, as at /run/gua/agent.sock.",
-        ),
-    ] = None,
+    socket: SocketOption = None,
 ) -> None:
     """Sample this host's cards and who holds them, until gua stop.
 
@@ -89,9 +91,12 @@ def command(
     Example:
         gua daemon
         gua daemon --interval 10s --endpoint https://collector.example:4318
+        gua daemon --prometheus
         gua daemon --once
     """
-    interval_ms = parse_interval_ms(interval)
+    served = serving(prometheus, os.environ, is_compatible=compatible, of="--prometheus")
+    text, of = between(interval, os.environ if served else {}, default="30s")
+    interval_ms = parse_interval_ms(text, of=of)
     home = home_path(state_dir, os.environ)
     destinations = agent_destinations(store, endpoint, home)
     if not ProcFs(procfs).is_there():
@@ -123,6 +128,7 @@ def command(
             log_file=log,
             public_socket=socket.absolute() if socket else None,
         ),
+        serving=served,
     )
     os.environ.update(absolute_files(os.environ))  # in the background the agent is in another directory
     launched = Ready() if foreground or log is None else detach(log)
@@ -132,10 +138,14 @@ def command(
     become_agent(settings, launched)
 
 
-def parse_interval_ms(text: str) -> int:
-    """Return an interval in ms. Raises UsageError if it is no duration or not within 1 s and 10 min."""
-    interval_ms = parse_duration_ms(text)
+def parse_interval_ms(text: str, *, of: str = "--interval") -> int:
+    """Return an interval in ms. Raises UsageError, naming whose it is, if it is none or not within 1 s and 10 min."""
+    try:
+        interval_ms = parse_duration_ms(text)
+    except UsageError as error:
+        msg = f"{of}: {error}"
+        raise UsageError(msg) from None
     if not SHORTEST_INTERVAL_MS <= interval_ms <= LONGEST_INTERVAL_MS:
-        msg = f"--interval {text!r} is not within 1s and 10m: give another, as in 30s"
+        msg = f"{of} {text!r} is not within 1s and 10m: give another, as in 30s"
         raise UsageError(msg)
     return interval_ms

@@ -8,7 +8,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "demo": Entry(module="demo", summary="Simulate a host with eight cards for a week and report on it."),
     "daemon": Entry(module="daemon", summary="Sample this host's cards and who holds them."),
     "start": Entry(module="daemon"),
+    "exporter": Entry(module="exporter", summary="Serve this host's cards, and who idles on them, to Prometheus."),
     "stop": Entry(module="stop", summary="Stop the agent of this host and release the driver."),
     "status": Entry(module="status", summary="Show whether the agent runs, and the cards as they are now."),
     "top": Entry(module="top", summary="Watch every card and who holds it, live."),
@@ -164,6 +165,7 @@ def _invoke(name: str, rest: Sequence[str]) -> int:
     from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - as above
 
     group = COMMANDS[name].group
+    rest = with_values(rest, optional_values(name))
     try:
         result = typer.main.get_command(app).main(
             args=[name, *rest] if group else list(rest),
@@ -180,6 +182,21 @@ def _invoke(name: str, rest: Sequence[str]) -> int:
             raise stop.__context__ from None
         raise
     return result if isinstance(result, int) else 0
+
+
+def optional_values(name: str) -> Mapping[str, str]:
+    """Return the options of a command whose value may be left out, and what it is then; typer has none such."""
+    module = importlib.import_module(f"gpu_usage_audit.cli.{COMMANDS[name].module}")
+    found: Mapping[str, str] = getattr(module, "OPTIONAL_VALUES", {})
+    return found
+
+
+def with_values(arguments: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """Return the arguments with the values that were left out: before another option, or at the end."""
+    return [
+        f"{argument}={values[argument]}" if argument in values and after.startswith("-") else argument
+        for argument, after in zip(arguments, [*arguments[1:], "-"], strict=False)
+    ]
 
 
 def _help(function: object) -> str:

@@ -57,6 +57,7 @@ def main() -> int:
             ),
             places=settings.places,
             destinations=settings.destinations,
+            serving=settings.serving,
             ready=Ready.handed_on(descriptor),
             version=version("gpu-usage-audit"),
             on_ready=give_back_memory,

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_usage_audit.agent.home import Home
 from gpu_usage_audit.cli.destinations import Destination
+from gpu_usage_audit.exporter.address import Address, Serving
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,13 +24,17 @@ class Places:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentSettings:
-    """Everything that ``gua daemon`` hands on; ``ignored`` are process names besides the usual ones."""
+    """Everything that ``gua daemon`` hands on; ``ignored`` are process names besides the usual ones.
+
+    Without destinations ticks are only served.
+    """
 
     interval_ms: int
     procfs: Path
     ignored: tuple[str, ...]
     destinations: tuple[Destination, ...]
     places: Places
+    serving: Serving | None = None
 
     def to_json(self) -> str:
         """Return the settings as text for :meth:`from_json`."""
@@ -39,7 +44,7 @@ class AgentSettings:
     def from_json(cls, text: str) -> AgentSettings:
         """Return the settings that :meth:`to_json` wrote."""
         found: dict[str, Any] = json.loads(text)
-        places = found["places"]
+        places, serving = found["places"], found["serving"]
         return cls(
             interval_ms=found["interval_ms"],
             procfs=Path(found["procfs"]),
@@ -51,6 +56,7 @@ class AgentSettings:
                 log_file=_path(places["log_file"]),
                 public_socket=_path(places["public_socket"]),
             ),
+            serving=serving and Serving(address=Address(**serving["address"]), constant=serving["constant"]),
         )
 
 

@@ -8,9 +8,11 @@ from enum import Enum
 from typing import Final
 
 from gpu_usage_audit.core import metrics
+from gpu_usage_audit.core.durations import to_rfc3339
 from gpu_usage_audit.core.metrics import Metric
 
 _INT64 = 1 << 63
+_YEAR_10000_MS = 253_402_300_800_000
 
 
 class Form(Enum):
@@ -106,3 +108,10 @@ PROCESS_INFO: Final = {
     "slurm.job.id": "slurm_job_id",
     "systemd.unit": "systemd_unit",
 }
+
+
+def creation_time(created_ms: int | None) -> str | None:
+    """Return a process's start as RFC 3339 with milliseconds; ``None`` if it is unknown or no such time."""
+    if created_ms is None or not 0 <= created_ms < _YEAR_10000_MS:
+        return None
+    return to_rfc3339(created_ms) if created_ms % 1000 else to_rfc3339(created_ms).replace("Z", ".000Z")

@@ -6,7 +6,6 @@ from functools import lru_cache
 from operator import attrgetter
 
 from gpu_usage_audit.core import fields, metrics
-from gpu_usage_audit.core.durations import to_rfc3339
 from gpu_usage_audit.core.facts import busiest, totals_by_type
 from gpu_usage_audit.core.fields import Form
 from gpu_usage_audit.core.metrics import Kind, Metric
@@ -14,7 +13,6 @@ from gpu_usage_audit.core.tick import AgentReading, CardReading, Origin, Process
 from gpu_usage_audit.otlp import wire
 
 _NS_PER_MS = 1_000_000
-_YEAR_10000_MS = 253_402_300_800_000
 _RESOURCE_TEXT = 4096
 _SUM_ENDINGS = {
     Kind.DELTA: b"\x10\x01\x18\x01",  # aggregation_temporality = DELTA, is_monotonic = true
@@ -182,7 +180,7 @@ def _process_identity(uuid: str, pid: int, created_ms: int | None, owner: str | 
         [
             ("hw.id", uuid),
             ("process.pid", pid),
-            ("process.creation.time", _creation_time(created_ms)),
+            ("process.creation.time", fields.creation_time(created_ms)),
             ("process.owner", owner),
             ("gua.process.comm", comm),
         ]
@@ -195,12 +193,6 @@ _process_facts = attrgetter(*fields.PROCESS_INFO.values())
 @lru_cache(maxsize=_MOST_PROCESSES)
 def _process_info(*facts: wire.Value | None) -> bytes:
     return wire.joined(zip(fields.PROCESS_INFO, facts, strict=True))
-
-
-def _creation_time(created_ms: int | None) -> str | None:
-    if created_ms is None or not 0 <= created_ms < _YEAR_10000_MS:
-        return None
-    return to_rfc3339(created_ms) if created_ms % 1000 else to_rfc3339(created_ms).replace("Z", ".000Z")
 
 
 def _add_agent(points: _Points, agent: AgentReading) -> None:

@@ -1,0 +1,85 @@
+"""Whether the agent does what it is for: told by the loop, asked by probes and by each scrape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_usage_audit.core.ports import Clock
+from gpu_usage_audit.core.tick import Tick
+
+LATE_INTERVALS: Final = 2
+STALE_MS: Final = 30_000
+HUNG_MS: Final = 30_000
+"""The loop goes round every 5 s, and a reading may wait as long for a call that hangs."""
+DRIVER: Final = "driver"
+_LONGEST_REASON: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    wall_ms: int
+    monotonic_ms: int
+
+
+class Health:
+    """Written by the loop's thread and read by others; each attribute is replaced as a whole."""
+
+    def __init__(self, clock: Clock, interval_ms: int) -> None:
+        self._clock = clock
+        self._interval_ms = interval_ms
+        self._born = self._alive = self._now()
+        self._ticked: _Moment | None = None
+        self._failing: str | None = None
+        self._skipped: str | None = None
+
+    def ticked(self, tick: Tick) -> None:
+        """Take note of a tick; one in which every card is lost is no good one."""
+        lost = bool(tick.cards) and all(card.failed for card in tick.cards)
+        self._failing = "every card is lost or needs a reset" if lost else None
+        self._skipped = None
+        self._ticked = self._now()
+
+    def skipped(self, reason: str, message: str) -> None:
+        """Take note of a tick that could not be made, and why."""
+        self._skipped = message
+        if reason == DRIVER:
+            self._failing = message
+
+    def alive(self) -> None:
+        """Take note that the loop goes round."""
+        self._alive = self._now()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there was a tick."""
+        return self._ticked is not None
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the last tick is so old that nobody knows what is on the cards now."""
+        ticked = self._ticked
+        return ticked is None or self._age_ms(ticked) > max(STALE_MS, LATE_INTERVALS * self._interval_ms)
+
+    def trouble(self) -> str | None:
+        """Return in one line what is wrong, ``None`` if nothing is."""
+        failing, skipped, ticked = self._failing, self._skipped, self._ticked
+        why = f": {skipped}" if skipped else ""
+        if failing is not None:
+            found = f"the cards cannot be read: {failing}"
+        elif (age_ms := self._age_ms(ticked or self._born)) > LATE_INTERVALS * self._interval_ms:
+            since = f"the last tick is {age_ms / 1000:.0f} s old" if ticked else f"no tick for {age_ms / 1000:.0f} s"
+            found = f"{since}, one is due every {self._interval_ms / 1000:g} s{why}"
+        elif (hung_ms := self._age_ms(self._alive)) > HUNG_MS:
+            found = f"the loop that samples has not moved for {hung_ms / 1000:.0f} s{why}"
+        else:
+            return None
+        return " ".join(found.split())[:_LONGEST_REASON]
+
+    def _now(self) -> _Moment:
+        return _Moment(self._clock.wall_ms(), self._clock.monotonic_ms())
+
+    def _age_ms(self, then: _Moment) -> int:
+        """Return the time since then by the clock that passed more: the monotonic one stands in a suspend."""
+        now = self._now()
+        return max(now.monotonic_ms - then.monotonic_ms, now.wall_ms - then.wall_ms)

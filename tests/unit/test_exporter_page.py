@@ -1,0 +1,236 @@
+"""The page as prometheus-client's own parsers read it: names, labels, and what has no sample."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from fakes.cards import GIB, START_MS, card, process, tick
+from gpu_usage_audit.core.metrics import CATALOGUE
+from gpu_usage_audit.core.rules import State
+from gpu_usage_audit.core.tick import AgentReading, ErrorCount, ProcessList, Tick
+from gpu_usage_audit.exporter.catalogue import Catalogue
+from gpu_usage_audit.exporter.families import Family, Form, Page
+from gpu_usage_audit.exporter.names import family_name, is_counter
+
+TEXT, OPENMETRICS = Form(is_openmetrics=False, is_gzip=False), Form(is_openmetrics=True, is_gzip=False)
+Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def read(families: Iterable[Family]) -> Series:
+    """Return name and labels of each sample and its value, after both parsers have found the same."""
+    page = Page(families)
+    text = series(text_string_to_metric_families(page.body(TEXT).decode()))
+    assert text == series(openmetrics.text_string_to_metric_families(page.body(OPENMETRICS).decode()))
+    return text
+
+
+def series(parsed: Iterable[Any]) -> Series:
+    found: Series = {}
+    for family in parsed:
+        for sample in family.samples:
+            key = (sample.name, tuple(sorted(sample.labels.items())))
+            assert key not in found, key
+            found[key] = sample.value
+    return found
+
+
+def values(found: Series, name: str, **labels: str) -> list[float]:
+    return [value for (one, has), value in found.items() if one == name and labels.items() <= dict(has).items()]
+
+
+def labels_of(found: Series, name: str) -> list[dict[str, str]]:
+    return [dict(has) for one, has in found if one == name]
+
+
+def busy_tick(ts_ms: int = START_MS) -> Tick:
+    full = card(
+        held=8 * GIB,
+        busy=0.25,
+        utilization_encoder=0.0,
+        utilization_decoder=0.5,
+        utilization_max=0.75,
+        utilization_coverage_ms=29_500,
+        power_watts=300.5,
+        temperature_celsius=41.0,
+        energy_total_mj=1_234_567,
+        energy_mj=9_001,
+        failed=False,
+        processes=(
+            process(
+                11,
+                created_ms=START_MS - 1000,
+                utilization=0.05,
+                idle_ms=30_000,
+                gpu_time_ms=30_000,
+                container_id="c" * 64,
+                pod_uid="6f1d2c3b-0000-4000-8000-000000000001",
+                slurm_job_id="77",
+            ),
+        ),
+    )
+    agent = AgentReading(
+        started_ms=START_MS - 5000,
+        tick_duration_seconds=0.01,
+        tick_lateness_seconds=0.0,
+        spool_ticks=1,
+        spool_bytes=2,
+        dropped_ticks=0,
+        errors=(ErrorCount(call="a", code="b", count=3),),
+    )
+    return tick(ts_ms, full, agent=agent)
+
+
+def test_every_metric_of_the_catalogue_has_the_name_that_the_specification_gives_it() -> None:
+    assert {metric.name: family_name(metric) + "_total" * is_counter(metric) for metric in CATALOGUE} == {
+        "gua.gpu.sample.duration": "gua_gpu_sample_duration_seconds_total",
+        "gua.gpu.time": "gua_gpu_time_seconds_total",
+        "hw.gpu.utilization": "hw_gpu_utilization_ratio",
+        "gua.gpu.utilization.max": "gua_gpu_utilization_max_ratio",
+        "gua.gpu.utilization.coverage": "gua_gpu_utilization_coverage_seconds",
+        "hw.gpu.memory.usage": "hw_gpu_memory_usage_bytes",
+        "hw.gpu.memory.limit": "hw_gpu_memory_limit_bytes",
+        "gua.gpu.memory.reserved": "gua_gpu_memory_reserved_bytes",
+        "gua.gpu.process.count": "gua_gpu_process_count",
+        "gua.gpu.process.memory.usage": "gua_gpu_process_memory_usage_bytes",
+        "gua.gpu.process.memory.unknown": "gua_gpu_process_memory_unknown",
+        "gua.gpu.process.utilization.max": "gua_gpu_process_utilization_max_ratio",
+        "hw.power": "hw_power_watts",
+        "hw.temperature": "hw_temperature_celsius",
+        "hw.energy": "hw_energy_joules_total",
+        "gua.gpu.energy": "gua_gpu_energy_joules_total",
+        "hw.status": "hw_status",
+        "gua.gpu.info": "gua_gpu_info_ratio",
+        "gua.process.sample.duration": "gua_process_sample_duration_seconds_total",
+        "gua.process.gpu.time": "gua_process_gpu_time_seconds_total",
+        "gua.process.gpu.memory.usage": "gua_process_gpu_memory_usage_bytes",
+        "gua.process.gpu.utilization": "gua_process_gpu_utilization_ratio",
+        "gua.process.idle.duration": "gua_process_idle_duration_seconds",
+        "gua.process.info": "gua_process_info_ratio",
+        "gua.agent.tick.duration": "gua_agent_tick_duration_seconds",
+        "gua.agent.tick.lateness": "gua_agent_tick_lateness_seconds",
+        "gua.agent.spool.ticks": "gua_agent_spool_ticks",
+        "gua.agent.spool.size": "gua_agent_spool_size_bytes",
+        "gua.agent.dropped": "gua_agent_dropped_total",
+        "gua.agent.errors": "gua_agent_errors_total",
+    }
+
+
+def test_a_tick_in_which_everything_is_known_has_a_sample_of_every_metric() -> None:
+    found = read(Catalogue().families(busy_tick()))
+    names = {name for name, _ in found}
+    assert names >= {family_name(metric) + "_total" * is_counter(metric) for metric in CATALOGUE}
+    assert values(found, "gua_process_idle_duration_seconds") == [30]
+    assert values(found, "hw_energy_joules_total") == [1234.567]
+    assert values(found, "gua_agent_errors_total", call="a", code="b") == [3]
+
+
+def test_a_process_says_on_each_series_who_holds_the_card_through_it() -> None:
+    found = read(Catalogue().families(busy_tick()))
+    for name in ("gua_process_idle_duration_seconds", "gua_process_gpu_memory_usage_bytes", "gua_process_state"):
+        [labels] = labels_of(found, name)
+        assert (labels | {"state": ""}) == {
+            "hw_id": "GPU-1",
+            "process_pid": "11",
+            "process_creation_time": "2026-03-24T23:59:59.000Z",
+            "process_owner": "ana",
+            "gua_process_comm": "python3",
+            "container_id": "c" * 64,
+            "k8s_pod_uid": "6f1d2c3b-0000-4000-8000-000000000001",
+            "slurm_job_id": "77",
+            "state": "",
+        }
+
+
+def test_amounts_of_ticks_add_up_and_begin_anew_with_a_process_that_went_away() -> None:
+    catalogue = Catalogue()
+    totals = [
+        values(read(catalogue.families(one)), "gua_process_gpu_time_seconds_total")
+        for one in (busy_tick(START_MS), busy_tick(START_MS + 30_000), tick(START_MS + 60_000, card()), busy_tick())
+    ]
+    assert totals == [[30], [60], [], [30]]
+
+
+def test_a_card_that_vanished_has_no_series_in_the_next_page() -> None:
+    catalogue = Catalogue()
+    catalogue.families(tick(START_MS, card("GPU-1"), card("GPU-2")))
+    left = read(catalogue.families(tick(START_MS + 30_000, card("GPU-1"))))
+    assert {labels["hw_id"] for _, has in left for labels in [dict(has)] if "hw_id" in labels} == {"GPU-1"}
+
+
+def test_what_is_unknown_has_no_sample_and_a_state_says_why() -> None:
+    unknown = card(busy=None, held=GIB, processes=(process(11, None, utilization=None),))
+    found = read(Catalogue().families(tick(START_MS, unknown)))
+    for name in (
+        "hw_gpu_utilization_ratio",
+        "gua_process_gpu_memory_usage_bytes",
+        "gua_process_gpu_utilization_ratio",
+        "gua_process_idle_duration_seconds",
+        "hw_power_watts",
+    ):
+        assert values(found, name) == [], name
+    assert values(found, "gua_process_state", state="unknown") == [1]
+    assert {state: values(found, "gua_gpu_state", state=state) for state in State} == {
+        "active": [0],
+        "idle-held": [0],
+        "truly-idle": [0],
+        "unknown": [1],
+    }
+    assert values(found, "gua_gpu_unknown", reason="utilization") == [1]
+
+
+def test_a_list_of_processes_that_is_not_known_has_no_counts() -> None:
+    found = read(Catalogue().families(tick(START_MS, card(process_list=ProcessList.FAILED))))
+    assert values(found, "gua_gpu_process_count") == []
+    assert values(read(Catalogue().families(tick(START_MS, card()))), "gua_gpu_process_count") == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_none_has_no_sample(number: float) -> None:
+    assert values(read(Catalogue().families(tick(START_MS, card(power_watts=number)))), "hw_power_watts") == []
+
+
+@pytest.mark.parametrize(
+    ("comm", "shown"),
+    [
+        ('a"b', 'a"b'),
+        ("a\nb", "a\nb"),
+        ("a\\nb", "a\\nb"),
+        ("a\\", "a\\"),
+        ('"} 1\nfake{a="', '"} 1\nfake{a="'),
+        ("a\udcffb", "a\ufffdb"),
+        ("a\x00b", "a\ufffdb"),
+        ("\u202eevil", "\u202eevil"),
+        ("\r", "\r"),
+        ("é" * 300, "é" * 256),
+    ],
+)
+def test_a_hostile_name_is_one_label_and_nothing_else(comm: str, shown: str) -> None:
+    usual = read(Catalogue().families(tick(START_MS, card(held=GIB))))
+    hostile = card(held=GIB, processes=(process(4711, GIB, comm=comm, owner=comm),))
+    found = read(Catalogue().families(tick(START_MS, hostile)))
+    assert len(found) == len(usual)
+    [labels] = labels_of(found, "gua_process_info_ratio")
+    assert (labels["gua_process_comm"], labels["process_owner"]) == (shown, shown)
+
+
+def test_attributes_of_the_user_are_on_the_target_and_cannot_replace_ours() -> None:
+    one = tick(START_MS, card())
+    origin = replace(one.origin, attributes=(("host.name", "forged"), ("k8s.node.name", "n1"), ("1 a\n", "x")))
+    [labels] = labels_of(read(Catalogue().families(replace(one, origin=origin))), "target_info")
+    assert (labels["host_name"], labels["k8s_node_name"], labels["_1_a_"]) == ("gpu-1", "n1", "x")
+
+
+def test_a_page_is_the_same_packed_and_is_made_once_for_each_form() -> None:
+    page = Page(Catalogue().families(busy_tick()))
+    packed = page.body(Form(is_openmetrics=True, is_gzip=True))
+    assert gzip.decompress(packed) == page.body(OPENMETRICS)
+    assert page.body(OPENMETRICS) is page.body(OPENMETRICS)
+    assert page.body(OPENMETRICS).endswith(b"# EOF\n")
