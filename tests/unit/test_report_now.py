@@ -67,8 +67,9 @@ def test_a_tick_without_its_processes_yet_makes_no_memory_nobody_s(ticks_ago: in
     assert [one.pid for one in found.holders] == [pid]
 
 
-def test_who_has_left_a_card_that_is_free_since_holds_it_no_more() -> None:
-    found = told([streak("truly-idle")], process(UNTIL_MS - TICK_MS))
+@pytest.mark.parametrize("ticks_ago", [0, 1])
+def test_nobody_holds_a_card_that_is_free(ticks_ago: int) -> None:
+    found = told([streak("truly-idle")], process(UNTIL_MS - ticks_ago * TICK_MS))
 
     assert found.holders == ()
     assert [one.gpu for one in found.free] == ["GPU-a"]

@@ -128,6 +128,8 @@ def _worst_first(holder: Holder) -> tuple[bool, int, int, str, str, int]:
 
 
 def _holders(card: Card, row: Row, listed: Sequence[_Process], since_ms: int) -> Iterator[Holder]:
+    if row["state"] == TRULY_IDLE:  # what is too small to hold a card is nobody to be asked
+        return
     present = _present(row, listed)
     for process in present:
         if process.is_idle and process.idle_ms is not None and process.idle_since_ms is not None:
@@ -145,10 +147,9 @@ def _present(row: Row, listed: Sequence[_Process]) -> list[_Process]:
     """Return the processes of the newest tick, or of the one before where the newest has none.
 
     Of a tick that has not landed whole yet there may be the card and not the processes: that memory belongs to nobody
-    is only said of a card that had none for longer than a tick. On a card that nothing holds nobody is any more.
+    is only said of a card that had none for longer than a tick.
     """
-    ticks = 0 if row["state"] == TRULY_IDLE else _LANDING_TICKS
-    since_ms = row["as_of_ms"] - ticks * row["newest_span_ms"]
+    since_ms = row["as_of_ms"] - _LANDING_TICKS * row["newest_span_ms"]
     newest_ms = max((process.last_ms for process in listed), default=0)
     return [process for process in listed if process.last_ms == newest_ms >= since_ms]
 

@@ -49,15 +49,15 @@ def _holders(now: Now, report: Report, hours: HourFormat) -> Markup:
         Column("GB-hours wasted", NUMBER),
         Column("runs in"),
         Column("card is"),
-        Column("alone", title="whether ending it frees the card"),
+        Column("alone", title="whether no other process is listed on the card"),
     ]
     rows = [_holder(holder, longest, report, hours) for holder in shown]
     rest = len(now.holders) - len(shown)
     note = f"And {plural(rest, 'more holder')}; --json has all." if rest else None
     return table(
         (
-            "Holders that are idle now, the worst first. Wasted: in this window, the card idle-held; alone: "
-            "ending it frees the card"
+            "Holders that are idle now, the worst first. Wasted: in this window, the card idle-held; of memory that no "
+            "listed process owns, in this streak. Alone: no other process is listed on the card"
         ),
         columns,
         rows,

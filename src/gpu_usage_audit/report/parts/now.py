@@ -15,7 +15,7 @@ class Holder:
     utilization was known at no tick of them, or the window begins later than they and the process. ``wasted_gpu_ms``:
     GPU time attributed to it in the window while the card was idle-held (without a ``pid``: of the card, in the
     current streak); ``wasted_byte_ms``: its memory times that time, ``None`` where its memory is known at no tick of
-    it. ``is_alone``: no other counted process is on the card, so that ending it frees the card.
+    it. ``is_alone``: no other counted process is listed on the card.
     """
 
     host: str

@@ -94,9 +94,9 @@ def _holders(holders: Sequence[Holder], style: Style, hours: HourFormat, *, seve
 
 
 _NOTES: Final = (
-    ("GPU-h", "its GPU-hours in the window while its card was idle-held"),
+    ("GPU-h", "its GPU-hours in the window while its card was idle-held; of (unlisted) memory, of this streak"),
     ("GB-h", "its memory in that time, in GB-hours of 10^9 bytes"),
-    ("alone", "whether ending it frees the card"),
+    ("alone", "no other process is listed on the card"),
 )
 
 
