@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from driver.fixture import SimulatedDriver
 from driver.scenario import Scenario
 from servers import container
 from servers.agent import read_spool
-from servers.process import free_ports, poll
+from servers.process import free_ports, http_answers, poll
 from servers.second_user import SecondUser, second_user
 from servers.tools import ROOT
 from servers.user import shared_folder
@@ -133,6 +134,51 @@ def test_the_entry_point_samples_the_cards_and_who_holds_them_without_any_right(
     assert holder.uid == os.geteuid()
     assert holder.comm
     assert holder.created_ms is not None
+
+
+def test_the_exporter_serves_prometheus_without_any_right(
+    simulated_driver: SimulatedDriver,
+    lab: Scenario,  # noqa: ARG001 - the world
+    user: SecondUser,
+    folder: Path,
+    volume: Path,
+    tmp_path: Path,
+) -> None:
+    (port,) = free_ports(1)
+    log = tmp_path / "log"
+    agent = container.start(
+        user,
+        volume,
+        ["exporter"],  # as deploy/kubernetes has it
+        log,
+        {
+            **for_everybody(simulated_driver, folder, user),
+            "GUA_HOME": str(volume / "state"),
+            "GUA_INTERVAL": "1s",
+            "GUA_PROMETHEUS": f"0.0.0.0:{port}",
+            "GUA_HOST_LOCK": f"gua-test-{uuid.uuid4().hex[:12]}",
+            "NODE_NAME": "node-7",
+            "POD_NAME": "gua-x",
+            "POD_NAMESPACE": "gua",
+        },
+    )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        poll(lambda: agent.poll() is not None or http_answers(f"{url}/readyz"), "the exporter", seconds=30)
+        assert agent.poll() is None, log.read_text()
+        assert http_answers(f"{url}/healthz")
+        with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:  # noqa: S310 - the test's own URL
+            page = answer.read().decode()
+    finally:
+        agent.send_signal(signal.SIGTERM)
+        code = agent.wait(timeout=20)
+    assert code == 0, log.read_text()
+    assert re.search(rf'^gua_process_idle_duration_seconds{{[^}}]*process_pid="{os.getpid()}"', page, re.MULTILINE)
+    assert re.search(
+        rf'^gpu_idle_process_idle_seconds{{gpu="1",pid="{os.getpid()}".*node="node-7",pod="gua-x",namespace="gua"}}',
+        page,
+        re.MULTILINE,
+    )
 
 
 def test_the_image_runs_the_agent_unless_it_is_told_otherwise() -> None:
