@@ -6,15 +6,16 @@ them back with its parsers. https://prometheus.io/docs/instrumenting/exposition_
 
 from __future__ import annotations
 
-import gzip
 import re
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
 MAX_TEXT: Final = 256
 _FASTEST: Final = 1
+_GZIP: Final = 31
 _UNSENDABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 Labels = Iterable[tuple[str, str | int | None]]
@@ -48,24 +49,44 @@ class Form:
 
 
 class Page:
-    """One page, never changed; each form of it is made when it is first asked for."""
+    """One page, never changed; each form of it is made when it is first asked for. Takes the lines of its families."""
 
     def __init__(self, families: Iterable[Family]) -> None:
-        self._families = [(family, "".join(family.lines)) for family in families if family.lines]
+        self._families: list[tuple[Family, bytes]] = []
+        for family in families:
+            if family.lines:
+                self._families.append((family, "".join(family.lines).encode()))
+                family.lines.clear()  # thousands of texts, once more what the page holds
         self._made: dict[Form, bytes] = {}
 
     def body(self, form: Form) -> bytes:
         """Return the page in that form."""
         made = self._made.get(form)
         if made is None:
-            made = gzip.compress(self._plain(form), _FASTEST) if form.is_gzip else self._plain(form)
-            self._made[form] = made
+            parts = self._parts(is_openmetrics=form.is_openmetrics)
+            made = self._made[form] = _packed(parts) if form.is_gzip else b"".join(parts)
         return made
 
-    def _plain(self, form: Form) -> bytes:
-        head = _openmetrics_head if form.is_openmetrics else _text_head
-        parts = [part for family, lines in self._families for part in (head(family), lines)]
-        return "".join([*parts, "# EOF\n" if form.is_openmetrics else ""]).encode()
+    def _parts(self, *, is_openmetrics: bool) -> Iterator[bytes]:
+        for family, lines in self._families:
+            yield _head(family, is_openmetrics=is_openmetrics)
+            yield lines
+        if is_openmetrics:
+            yield b"# EOF\n"
+
+
+def _packed(parts: Iterable[bytes]) -> bytes:
+    packer = zlib.compressobj(_FASTEST, wbits=_GZIP)
+    return b"".join([*(packer.compress(part) for part in parts), packer.flush()])
+
+
+def _head(family: Family, *, is_openmetrics: bool) -> bytes:
+    """Return what precedes the samples: OpenMetrics names counters without ``_total``, and escapes quotes."""
+    name = family.name if is_openmetrics else family.sample_name
+    text = family.help.replace("\\", "\\\\").replace("\n", "\\n")
+    if is_openmetrics:
+        text = text.replace('"', '\\"')
+    return f"# HELP {name} {text}\n# TYPE {name} {'counter' if family.is_counter else 'gauge'}\n".encode()
 
 
 def braced(labels: Labels) -> str:
@@ -84,19 +105,3 @@ def escaped(text: str) -> str:
     """Return a label's value: cleaned as for OTLP (no NUL, no lone surrogate, 256 characters), and escaped."""
     clean = _UNSENDABLE.sub("\ufffd", text[:MAX_TEXT])
     return clean.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-
-
-def _text_head(family: Family) -> str:
-    text = family.help.replace("\\", "\\\\").replace("\n", "\\n")
-    kind = "counter" if family.is_counter else "gauge"
-    return f"# HELP {family.sample_name} {text}\n# TYPE {family.sample_name} {kind}\n"
-
-
-def _openmetrics_head(family: Family) -> str:
-    kind = "counter" if family.is_counter else "gauge"
-    return f"# HELP {family.name} {escaped_help(family.help)}\n# TYPE {family.name} {kind}\n"
-
-
-def escaped_help(text: str) -> str:
-    """Return a help text as OpenMetrics wants it."""
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

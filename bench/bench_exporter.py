@@ -1,0 +1,198 @@
+"""The page for Prometheus: how long it takes to make and to fetch, 200 scrapers against a real agent, and its memory.
+
+Run: .venv/bin/python bench/bench_exporter.py [--seconds 60] [--scrapes 1000]. Prints figures beside their limits.
+Cards are simulated (tests/driver, needs a C compiler); the page of 16 cards x 100 processes is made of ready ticks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import http.client
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from measures.figures import machine, rss_mb, show, title  # noqa: E402 - found through the line above
+from measures.host import crowded, new_agent, pid_of  # noqa: E402 - likewise
+
+from fakes.cards import GIB, START_MS, card, process, tick  # noqa: E402 - likewise
+from gpu_usage_audit.core.idleness import Clock  # noqa: E402 - likewise
+from gpu_usage_audit.core.tick import Origin, Source, Tick  # noqa: E402 - likewise
+from gpu_usage_audit.exporter.address import Address, Serving  # noqa: E402 - likewise
+from gpu_usage_audit.exporter.endpoint import Endpoint  # noqa: E402 - likewise
+from gpu_usage_audit.procfs.clock import SystemClock  # noqa: E402 - likewise
+from gpu_usage_audit.procfs.reader import ProcFs  # noqa: E402 - likewise
+
+CARDS, PROCESSES = 16, 100
+SCRAPERS = 200
+SCRAPE_LIMIT_MS, RSS_LIMIT_MB = 10.0, 60.0
+PACKED = {"Accept-Encoding": "gzip", "Accept": "application/openmetrics-text;version=1.0.0"}
+INTERVAL_SECONDS = 1
+
+
+def crowd(ts_ms: int) -> Tick:
+    """Return a tick of 16 cards with 100 processes each, all known."""
+    return tick(
+        ts_ms,
+        *(
+            card(
+                f"GPU-8f1c2d3e-4b5a-6978-8897-a6b5c4d3e2{number:02d}",
+                index=number,
+                held=80 * GIB,
+                power_watts=120.0,
+                temperature_celsius=41.0,
+                energy_total_mj=ts_ms,
+                failed=False,
+                processes=tuple(
+                    process(
+                        10_000 + PROCESSES * number + one,
+                        512 * 2**20,
+                        created_ms=START_MS - one,
+                        utilization=0.0,
+                        idle_ms=ts_ms - START_MS,
+                        gpu_time_ms=300,
+                        container_id=f"{one:04d}" + "ab" * 30,
+                        pod_uid=f"6f1d2c3b-0000-4000-8000-{one:012d}",
+                        slurm_job_id=str(4000 + one),
+                    )
+                    for one in range(PROCESSES)
+                ),
+            )
+            for number in range(CARDS)
+        ),
+    )
+
+
+def serve() -> None:
+    """Serve such ticks, one a second, to the parent; prints the port, then what each tick took."""
+    clocks = {
+        (one.uuid, each.pid, each.created_ms): Clock(seen_ms=1, span_ms=1, zero_polls=2, zero_ms=1)
+        for one in crowd(START_MS).cards
+        for each in one.processes
+    }
+    origin = Origin(host="bench", source=Source.SIMULATOR, interval_ms=30_000)
+    serving = Serving(address=Address(port=0))
+    with Endpoint(serving, clock=SystemClock(ProcFs()), origin=origin, clocks=lambda: clocks) as endpoint:
+        print(endpoint.port, flush=True)
+        number = 0
+        while True:
+            number += 1
+            one = crowd(START_MS + 1000 * number)
+            began = time.thread_time()
+            endpoint.ticked(one, lateness_ms=0)
+            print(json.dumps({"ms": 1000 * (time.thread_time() - began), "rss": rss_mb()}), flush=True)
+            time.sleep(INTERVAL_SECONDS)
+
+
+def fetch(port: int, headers: dict[str, str]) -> bytes:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("GET", "/metrics", headers=headers)
+        answer = connection.getresponse()
+        if answer.status != http.client.OK:
+            msg = f"status {answer.status}"
+            raise RuntimeError(msg)
+        return answer.read()
+    finally:
+        connection.close()
+
+
+def scrapes(count: int) -> None:
+    title(f"A page of {CARDS} cards x {PROCESSES} processes, a new one each second, {count} scrapes of each form")
+    with subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None  # noqa: S101 - a pipe was asked for
+        port = int(child.stdout.readline())
+        told = [json.loads(child.stdout.readline()) for _ in range(2)]
+        for form, headers in (("text", {}), ("OpenMetrics, gzip", PACKED)):
+            body = fetch(port, headers)
+            plain = gzip.decompress(body) if headers else body
+            samples = sum(not line.startswith(b"#") for line in plain.splitlines())
+            time.sleep(2.5)  # from here on the form is made with the tick
+            taken = []
+            for _ in range(count):
+                began = time.perf_counter()
+                fetch(port, headers)
+                taken.append(1000 * (time.perf_counter() - began))
+                time.sleep(0.005)
+            taken.sort()
+            note = f"{samples:,} samples, {len(body) / 1e6:.2f} MB"
+            show(f"{form}: scrape, p50", taken[len(taken) // 2], "ms", note=note)
+            show(f"{form}: scrape, p99", taken[int(len(taken) * 0.99)], "ms", SCRAPE_LIMIT_MS)
+        child.terminate()
+        told += [json.loads(line) for line in child.stdout]
+    both = sorted(one["ms"] for one in told[-5:])
+    show("made anew for both forms, CPU a tick", both[len(both) // 2], "ms")
+    show("resident memory of that process", max(one["rss"] for one in told), "MB")
+
+
+@contextmanager
+def scraping(port: int, seconds: float) -> Iterator[Counter[str]]:
+    """Yield how often what happened to the scrapers, who ask again as soon as they are answered."""
+    happened: Counter[str] = Counter()
+    end = time.monotonic() + seconds
+
+    def scrape() -> None:
+        while time.monotonic() < end:
+            try:
+                fetch(port, PACKED)
+                happened["scrapes"] += 1
+            except (OSError, RuntimeError, http.client.HTTPException) as error:
+                happened[type(error).__name__] += 1
+            time.sleep(0.01)
+
+    threads = [threading.Thread(target=scrape, daemon=True) for _ in range(SCRAPERS)]
+    for one in threads:
+        one.start()
+    yield happened
+    for one in threads:
+        one.join(30)
+
+
+def flood(seconds: float) -> None:
+    title(f"A real agent, 8 cards x 10 processes, a tick each second; {SCRAPERS} scrapers every 10 ms, {seconds:g} s")
+    with crowded() as driver, new_agent(driver) as agent:
+        port = 19_835
+        agent.start("--prometheus", f"127.0.0.1:{port}", interval="1s")
+        time.sleep(5)
+        fetch(port, PACKED)
+        time.sleep(3)
+        show("resident memory, scraped once", rss_mb(pid_of(agent)), "MB", RSS_LIMIT_MB)
+        before = agent.status()["ticks"]
+        began = time.monotonic()
+        with scraping(port, seconds) as happened:
+            pass
+        after, passed = agent.status()["ticks"], time.monotonic() - began
+        show("ticks made", float(after["made"] - before["made"]), note=f"in {passed:.1f} s")
+        skipped = Counter(after["skipped"])
+        skipped.subtract(before["skipped"])
+        show("ticks missed", float(sum(skipped.values())), note=str({k: v for k, v in skipped.items() if v}))
+        show("scrapes", ", ".join(f"{count:,} {what}" for what, count in happened.items()))
+        show("resident memory after that", rss_mb(pid_of(agent)), "MB", RSS_LIMIT_MB)
+        agent.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=60, help="how long 200 scrapers ask")
+    parser.add_argument("--scrapes", type=int, default=1000, help="scrapes of each form")
+    options = parser.parse_args()
+    if options.serve:
+        serve()
+    print(machine())
+    scrapes(options.scrapes)
+    flood(options.seconds)
+
+
+if __name__ == "__main__":
+    main()
