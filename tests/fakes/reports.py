@@ -9,15 +9,9 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from gpu_usage_audit.report.model import (
-    ACTIVE,
-    IDLE_HELD,
-    STATES,
-    TRULY_IDLE,
-    UNKNOWN,
     Card,
     Claim,
     Claimant,
-    Coverage,
     Extent,
     Filter,
     Group,
@@ -29,8 +23,6 @@ from gpu_usage_audit.report.model import (
     Setting,
     Silent,
     Skew,
-    States,
-    StateTime,
     UnknownReason,
     Window,
 )
@@ -44,6 +36,7 @@ from gpu_usage_audit.report.parts.parties import BY_OWNER, BY_POD, BY_PROGRAM, P
 from gpu_usage_audit.report.parts.streaks import LONGER_THAN_MS, WHAT_IF_LIMITS_MS, StreakClass, Streaks, WhatIf
 from gpu_usage_audit.report.parts.timeline import CardTimeline, Presence, Timeline
 from gpu_usage_audit.report.sections import SECTIONS
+from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, Coverage, States, StateTime
 
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000

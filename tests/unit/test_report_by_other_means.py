@@ -19,13 +19,14 @@ from gpu_usage_audit.core.tick import Origin, Source, Tick
 from gpu_usage_audit.otlp.encode import encode
 from gpu_usage_audit.report.collect import collect
 from gpu_usage_audit.report.hours import choose_hours
-from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, Report
+from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.contention import Contention
 from gpu_usage_audit.report.parts.idle_split import LONG_STREAK_MS
 from gpu_usage_audit.report.parts.now import Holder
 from gpu_usage_audit.report.parts.parties import PARTIES_BY
 from gpu_usage_audit.report.parts.streaks import FALSE_ALARM_MS
 from gpu_usage_audit.report.sections import SECTIONS
+from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
 from gpu_usage_audit.report.window import ReportRequest
 from gpu_usage_audit.sim.host import END_MS, Scenario, simulate
 from gpu_usage_audit.store.database import Store, open_store

@@ -9,7 +9,8 @@ import pytest
 
 from gpu_usage_audit.core.ports import Row
 from gpu_usage_audit.report.calendar_ import before, calendar, calendar_of, ms_of_days
-from gpu_usage_audit.report.model import STATES, StateTime, Window
+from gpu_usage_audit.report.model import Window
+from gpu_usage_audit.report.states import STATES, StateTime
 
 HOUR_MS = 3_600_000
 

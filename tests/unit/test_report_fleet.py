@@ -14,7 +14,8 @@ from gpu_usage_audit.core.errors import UsageError
 from gpu_usage_audit.core.plaintext import cells
 from gpu_usage_audit.report.collect import collect
 from gpu_usage_audit.report.json_ import render_json
-from gpu_usage_audit.report.model import STATES, Report
+from gpu_usage_audit.report.model import Report
+from gpu_usage_audit.report.states import STATES
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.text import render_text
 from gpu_usage_audit.report.text.cards import MOST_OF_A_FLEET

@@ -11,7 +11,7 @@ import pytest
 
 from fakes.reports import week_report
 from gpu_usage_audit.report.json_ import to_json
-from gpu_usage_audit.report.model import STATES
+from gpu_usage_audit.report.states import STATES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "report-json.md"
 # Of these the states have keys of their own; all others have those of `states.<state>`.

@@ -9,8 +9,8 @@ import pytest
 from gpu_usage_audit.core.ports import Row
 from gpu_usage_audit.report.costs import money, money_of
 from gpu_usage_audit.report.energies import energy, energy_of
-from gpu_usage_audit.report.model import STATES
 from gpu_usage_audit.report.parts.energy import StateEnergy
+from gpu_usage_audit.report.states import STATES
 
 HOUR_MS = 3_600_000
 

@@ -11,7 +11,7 @@ from gpu_usage_audit.core.durations import to_rfc3339
 from gpu_usage_audit.core.plaintext import cells, pad
 from gpu_usage_audit.core.ports import Row, ViewReader
 from gpu_usage_audit.report.figures import NONE, plural
-from gpu_usage_audit.report.model import STATES
+from gpu_usage_audit.report.states import STATES
 from gpu_usage_audit.report.style import Style
 
 SCHEMA: Final = "gua.status.all/1"

@@ -9,7 +9,8 @@ from typing import Final
 
 from gpu_usage_audit.core.durations import format_duration
 from gpu_usage_audit.report.figures import HourFormat, percent, plural
-from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN, Report
+from gpu_usage_audit.report.model import Report
+from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.window import names, zone
 

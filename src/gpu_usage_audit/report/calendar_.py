@@ -8,9 +8,10 @@ from typing import Final
 
 from gpu_usage_audit.core.ports import Row, ViewReader
 from gpu_usage_audit.report.hours import choose_hours, tick_hours
-from gpu_usage_audit.report.model import STATES, Coverage, States, StateTime, Window
+from gpu_usage_audit.report.model import Window
 from gpu_usage_audit.report.parts.days import Before, Day, WeekHour
 from gpu_usage_audit.report.questions import ask
+from gpu_usage_audit.report.states import STATES, Coverage, States, StateTime
 from gpu_usage_audit.report.window import zone
 
 Calendar = tuple[tuple[WeekHour, ...], tuple[Day, ...]]

@@ -10,25 +10,10 @@ from gpu_usage_audit.report import fleet
 from gpu_usage_audit.report.asked import Asked
 from gpu_usage_audit.report.filters import Conditions, filters
 from gpu_usage_audit.report.hours import hours_of, parts, tick_hours
-from gpu_usage_audit.report.model import (
-    ACTIVE,
-    IDLE_HELD,
-    STATES,
-    UNKNOWN,
-    Card,
-    Coverage,
-    Extent,
-    Headline,
-    Identity,
-    Overlap,
-    Report,
-    Setting,
-    States,
-    StateTime,
-    UnknownReason,
-)
+from gpu_usage_audit.report.model import Card, Extent, Headline, Identity, Overlap, Report, Setting, UnknownReason
 from gpu_usage_audit.report.questions import Answer, ask
 from gpu_usage_audit.report.rollups import check_by, needs_labels, rollups
+from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, Coverage, States, StateTime
 from gpu_usage_audit.report.window import ReportRequest, choose_extents, choose_window, no_data
 
 # A state's total: its name, card ticks, GPU time in ms, share of observed time, equivalent GPUs.

@@ -12,7 +12,8 @@ from gpu_usage_audit.core.durations import parse_duration_ms
 from gpu_usage_audit.core.errors import UsageError
 from gpu_usage_audit.report import sections
 from gpu_usage_audit.report.figures import amount, percent, percents, span
-from gpu_usage_audit.report.model import MS_PER_HOUR, STATES, Report
+from gpu_usage_audit.report.model import Report
+from gpu_usage_audit.report.states import MS_PER_HOUR, STATES
 
 UNOBSERVED: Final = "unobserved"
 COVERAGE: Final = "coverage"

@@ -15,7 +15,8 @@ from gpu_usage_audit.core.plaintext import safe
 from gpu_usage_audit.report import csv_more, sections
 from gpu_usage_audit.report.csv_values import Cell, Section, hours_of, of_states, state_columns
 from gpu_usage_audit.report.json_values import time
-from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, Report, share
+from gpu_usage_audit.report.model import Report
+from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, share
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 

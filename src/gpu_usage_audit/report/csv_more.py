@@ -10,7 +10,8 @@ from gpu_usage_audit.report import sections
 from gpu_usage_audit.report.csv_values import Cell, Section, hours_of, of_states, seconds_of, state_columns
 from gpu_usage_audit.report.figures import BYTES_PER_GB
 from gpu_usage_audit.report.json_values import time
-from gpu_usage_audit.report.model import MS_PER_HOUR, STATES, Report, share
+from gpu_usage_audit.report.model import Report
+from gpu_usage_audit.report.states import MS_PER_HOUR, STATES, share
 
 
 def _now(report: Report) -> Iterator[Sequence[Cell]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from gpu_usage_audit.report.model import MS_PER_HOUR, STATES, Report, States
+from gpu_usage_audit.report.model import Report
+from gpu_usage_audit.report.states import MS_PER_HOUR, STATES, States
 
 Cell = str | float | None
 Section = tuple[Sequence[str], Callable[[Report], Iterable[Sequence[Cell]]]]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_usage_audit.report import lengths
-from gpu_usage_audit.report.model import MS_PER_HOUR
+from gpu_usage_audit.report.states import MS_PER_HOUR
 
 NONE = "-"
 BYTES_PER_GB = 10**9

@@ -9,23 +9,23 @@ from gpu_usage_audit.core.durations import to_rfc3339
 from gpu_usage_audit.report import sections
 from gpu_usage_audit.report.figures import BYTES_PER_GB
 from gpu_usage_audit.report.json_values import Json, hours, number, ratio, seconds, states_of, time
-from gpu_usage_audit.report.model import (
-    ACTIVE,
-    IDLE_HELD,
-    MS_PER_HOUR,
-    STATES,
-    TRULY_IDLE,
-    UNKNOWN,
-    Report,
-    StateTime,
-    observed_ms,
-)
+from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.energy import CardEnergy
 from gpu_usage_audit.report.parts.idle_split import LONG_STREAK_MS
 from gpu_usage_audit.report.parts.now import FreeCard, Holder
 from gpu_usage_audit.report.parts.parties import Party
 from gpu_usage_audit.report.parts.streaks import FALSE_ALARM_MS
 from gpu_usage_audit.report.parts.timeline import CardTimeline
+from gpu_usage_audit.report.states import (
+    ACTIVE,
+    IDLE_HELD,
+    MS_PER_HOUR,
+    STATES,
+    TRULY_IDLE,
+    UNKNOWN,
+    StateTime,
+    observed_ms,
+)
 
 
 def idle_held(report: Report) -> Json | None:

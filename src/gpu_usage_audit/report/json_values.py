@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, overload
 
 from gpu_usage_audit.core.durations import to_rfc3339
-from gpu_usage_audit.report.model import MS_PER_HOUR, STATES, States, share
+from gpu_usage_audit.report.states import MS_PER_HOUR, STATES, States, share
 
 DECIMALS: Final = 6
 Json = dict[str, object]

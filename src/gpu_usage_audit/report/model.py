@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gpu_usage_audit.report.sections import DEFAULT
+from gpu_usage_audit.report.states import Coverage, States
 
 if TYPE_CHECKING:  # they are made of what stands here
     from gpu_usage_audit.report.parts.contention import Contention
@@ -18,14 +19,6 @@ if TYPE_CHECKING:  # they are made of what stands here
     from gpu_usage_audit.report.parts.parties import Parties
     from gpu_usage_audit.report.parts.streaks import Streaks
     from gpu_usage_audit.report.parts.timeline import Timeline
-
-ACTIVE: Final = "active"
-IDLE_HELD: Final = "idle-held"
-TRULY_IDLE: Final = "truly-idle"
-UNKNOWN: Final = "unknown"
-STATES: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN)
-
-MS_PER_HOUR: Final = 3_600_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,28 +52,6 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StateTime:
-    """One state's part: GPU time in ms, and in how many ticks of a card (``None`` where ticks are shared)."""
-
-    gpu_ms: float = 0
-    card_ticks: int | None = None
-
-
-States = Mapping[str, StateTime]
-
-
-def observed_ms(states: States) -> float:
-    """Return the GPU time in ms of all states together."""
-    return sum(states[state].gpu_ms for state in STATES)
-
-
-def share(states: States, state: str) -> float | None:
-    """Return a state's part of the observed time, 0 to 1; ``None`` if nothing was observed."""
-    total = observed_ms(states)
-    return states[state].gpu_ms / total if total else None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Headline:
     """The split of everything observed, with each state's share and the whole GPUs it is worth."""
 
@@ -92,19 +63,6 @@ class Headline:
     def card_ticks(self) -> int:
         """Return the ticks of all cards."""
         return sum(time.card_ticks or 0 for time in self.states.values())
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Coverage:
-    """How much of the expected GPU time (ms) was observed; ``ratio`` is ``None`` if none was expected."""
-
-    expected_gpu_ms: float
-    observed_gpu_ms: float
-    unobserved_gpu_ms: float
-    ratio: float | None
-    gaps: int
-    effective_since_ms: int | None
-    effective_until_ms: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

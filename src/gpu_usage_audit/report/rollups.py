@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from gpu_usage_audit.report.filters import CLUSTER_KEY, Labels, check_key
-from gpu_usage_audit.report.model import STATES, Card, Group, Rollup, StateTime
+from gpu_usage_audit.report.model import Card, Group, Rollup
+from gpu_usage_audit.report.states import STATES, StateTime
 
 BY_HOST: Final = "host"
 BY_MODEL: Final = "model"

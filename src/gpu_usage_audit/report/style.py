@@ -9,7 +9,7 @@ from typing import Final
 
 from gpu_usage_audit.core.plaintext import ascii_only, cells, safe
 from gpu_usage_audit.report.figures import apportion
-from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States
+from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States
 
 NARROWEST: Final = 20
 WIDEST: Final = 140  # longer lines are harder to read across, not easier

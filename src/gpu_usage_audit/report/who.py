@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpu_usage_audit.core.ports import Row, ViewReader
-from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, STATES, UNKNOWN, Headline, Identity, StateTime
+from gpu_usage_audit.report.model import Headline, Identity
 from gpu_usage_audit.report.parts.parties import Parties, Party
 from gpu_usage_audit.report.questions import Answer, ask
+from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
 
 IDENTITY = "identity"
 _HELD = (ACTIVE, IDLE_HELD, UNKNOWN)

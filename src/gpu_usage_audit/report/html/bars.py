@@ -8,7 +8,7 @@ from typing import Final
 
 from gpu_usage_audit.report.figures import percent, percents
 from gpu_usage_audit.report.html.markup import EMPTY, Markup, join, tag
-from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States
+from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States
 
 UNOBSERVED: Final = "unobserved"
 CLASSES: Final[Mapping[str, str]] = MappingProxyType(

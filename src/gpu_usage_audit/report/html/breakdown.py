@@ -10,7 +10,8 @@ from gpu_usage_audit.report.figures import NONE, HourFormat, percent, percents, 
 from gpu_usage_audit.report.html.bars import states_bar
 from gpu_usage_audit.report.html.markup import Markup, join, name, tag
 from gpu_usage_audit.report.html.tables import BAR, NUMBER, Column, state_columns, table
-from gpu_usage_audit.report.model import IDLE_HELD, STATES, TRULY_IDLE, Card, Group, Report, Rollup, States
+from gpu_usage_audit.report.model import Card, Group, Report, Rollup
+from gpu_usage_audit.report.states import IDLE_HELD, STATES, TRULY_IDLE, States
 from gpu_usage_audit.report.text.groups import NOT_TOLD
 
 MOST_GROUPS: Final = 100

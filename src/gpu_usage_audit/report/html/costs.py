@@ -11,9 +11,10 @@ from gpu_usage_audit.report.html.bars import CLASSES, stacked
 from gpu_usage_audit.report.html.breakdown import card_label, most
 from gpu_usage_audit.report.html.markup import Markup, join, name, tag
 from gpu_usage_audit.report.html.tables import BAR, NUMBER, Column, state_columns, table, two_lines
-from gpu_usage_audit.report.model import STATES, Report
+from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.energy import CardEnergy, StateEnergy
 from gpu_usage_audit.report.parts.money import Cost, Money
+from gpu_usage_audit.report.states import STATES
 from gpu_usage_audit.report.text.energy import JOULES_PER_KWH
 from gpu_usage_audit.report.text.money import CENTS
 

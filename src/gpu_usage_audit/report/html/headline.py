@@ -9,8 +9,9 @@ from gpu_usage_audit.report.figures import HourFormat, gpus, percent, percents, 
 from gpu_usage_audit.report.html.bars import CLASSES, UNOBSERVED, of_state, stacked, swatch
 from gpu_usage_audit.report.html.markup import Markup, join, tag
 from gpu_usage_audit.report.html.tables import BAR, NUMBER, Column, paragraph, table
-from gpu_usage_audit.report.model import IDLE_HELD, STATES, TRULY_IDLE, Report
+from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.idle_split import IdleSplit
+from gpu_usage_audit.report.states import IDLE_HELD, STATES, TRULY_IDLE
 from gpu_usage_audit.report.text.headline import state_hours
 from gpu_usage_audit.report.text.words import skipped
 

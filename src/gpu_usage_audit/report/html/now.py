@@ -10,8 +10,9 @@ from gpu_usage_audit.report.figures import NONE, HourFormat, amount, at_least, p
 from gpu_usage_audit.report.html.bars import CLASSES, of_state, single
 from gpu_usage_audit.report.html.markup import Markup, join, name, tag
 from gpu_usage_audit.report.html.tables import BAR, NUMBER, Column, paragraph, table, two_lines
-from gpu_usage_audit.report.model import MS_PER_HOUR, Report
+from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.now import FreeCard, Holder, Now
+from gpu_usage_audit.report.states import MS_PER_HOUR
 from gpu_usage_audit.report.text.words import NOT_KNOWN, NOT_LISTED, skipped
 
 MOST_HOLDERS: Final = 50

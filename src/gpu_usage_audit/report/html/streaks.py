@@ -9,9 +9,10 @@ from gpu_usage_audit.report.html.bars import stacked
 from gpu_usage_audit.report.html.breakdown import most
 from gpu_usage_audit.report.html.markup import Markup, join, name
 from gpu_usage_audit.report.html.tables import BAR, NUMBER, Column, paragraph, table
-from gpu_usage_audit.report.model import IDLE_HELD, Report
+from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.contention import Contention
 from gpu_usage_audit.report.parts.streaks import FALSE_ALARM_MS, StreakClass, Streaks, WhatIf
+from gpu_usage_audit.report.states import IDLE_HELD
 from gpu_usage_audit.report.text.streaks import unknown
 
 MOST_HOSTS: Final = 100

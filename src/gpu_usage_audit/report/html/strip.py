@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_usage_audit.report.figures import apportion
-from gpu_usage_audit.report.model import STATES
 from gpu_usage_audit.report.parts.timeline import CardTimeline, Timeline
+from gpu_usage_audit.report.states import STATES
 
 HEIGHT: Final = 24
 _STEPS: Final = 12  # of a column that holds several states

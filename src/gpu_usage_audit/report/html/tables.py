@@ -8,7 +8,7 @@ from typing import Final
 
 from gpu_usage_audit.report.html.bars import CLASSES, swatch
 from gpu_usage_audit.report.html.markup import Markup, join, tag
-from gpu_usage_audit.report.model import STATES
+from gpu_usage_audit.report.states import STATES
 
 TEXT: Final = None
 NUMBER: Final = "n"

@@ -14,8 +14,9 @@ from gpu_usage_audit.report.html.breakdown import card_label, most
 from gpu_usage_audit.report.html.markup import Markup, join, name, tag
 from gpu_usage_audit.report.html.strip import HEIGHT, Strip, strip_of
 from gpu_usage_audit.report.html.tables import caption_of, paragraph
-from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, Report
+from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.timeline import CardTimeline, Presence, Timeline
+from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
 from gpu_usage_audit.report.text.words import NOT_KNOWN
 
 MOST_CARDS: Final = 128

@@ -13,8 +13,9 @@ from gpu_usage_audit.report.html.bars import CLASSES, of_state, split_in_words, 
 from gpu_usage_audit.report.html.breakdown import shares
 from gpu_usage_audit.report.html.markup import Markup, join, tag
 from gpu_usage_audit.report.html.tables import BAR, NUMBER, Column, caption_of, paragraph, state_columns, table
-from gpu_usage_audit.report.model import IDLE_HELD, STATES, TRULY_IDLE, Report, States, observed_ms, share
+from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.days import Day
+from gpu_usage_audit.report.states import IDLE_HELD, STATES, TRULY_IDLE, States, observed_ms, share
 from gpu_usage_audit.report.text.before import change
 from gpu_usage_audit.report.text.week import WEEKDAYS
 

@@ -10,8 +10,9 @@ from gpu_usage_audit.report.figures import NONE, HourFormat, percent, percents, 
 from gpu_usage_audit.report.html.bars import CLASSES, stacked
 from gpu_usage_audit.report.html.markup import Markup, join, name, tag
 from gpu_usage_audit.report.html.tables import BAR, NUMBER, Column, state_columns, table, two_lines
-from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, UNKNOWN, Identity, Report
+from gpu_usage_audit.report.model import Identity, Report
 from gpu_usage_audit.report.parts.parties import Parties, Party
+from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, UNKNOWN
 from gpu_usage_audit.report.text.who import NONE_OF_IT
 from gpu_usage_audit.report.text.words import NOT_KNOWN, NOT_LISTED
 

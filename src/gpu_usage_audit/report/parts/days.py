@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_usage_audit.report.model import Coverage, States
+from gpu_usage_audit.report.states import Coverage, States
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

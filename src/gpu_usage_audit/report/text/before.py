@@ -7,7 +7,8 @@ from typing import Final
 
 from gpu_usage_audit.report.basis import length, moment
 from gpu_usage_audit.report.figures import NONE, HourFormat, percent, percents
-from gpu_usage_audit.report.model import STATES, Report, observed_ms, share
+from gpu_usage_audit.report.model import Report
+from gpu_usage_audit.report.states import STATES, observed_ms, share
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.tables import Column, Part, Table
 

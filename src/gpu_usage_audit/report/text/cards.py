@@ -9,7 +9,8 @@ from typing import Final
 
 from gpu_usage_audit.core.plaintext import cells, pad
 from gpu_usage_audit.report.figures import NONE, HourFormat, percents, plural
-from gpu_usage_audit.report.model import IDLE_HELD, STATES, TRULY_IDLE, Card, Report
+from gpu_usage_audit.report.model import Card, Report
+from gpu_usage_audit.report.states import IDLE_HELD, STATES, TRULY_IDLE
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.tables import Column, Drawn, Part, Table
 from gpu_usage_audit.report.text.draw import STACKED_BELOW

@@ -7,7 +7,8 @@ from datetime import date
 from typing import Final
 
 from gpu_usage_audit.report.figures import HourFormat, percents
-from gpu_usage_audit.report.model import STATES, Report, observed_ms
+from gpu_usage_audit.report.model import Report
+from gpu_usage_audit.report.states import STATES, observed_ms
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.tables import Column, Part, Table
 from gpu_usage_audit.report.text.week import WEEKDAYS

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gpu_usage_audit.core.plaintext import cells, pad
-from gpu_usage_audit.report.model import STATES
+from gpu_usage_audit.report.states import STATES
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.tables import Column, Drawn, Heading, Part, Table
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gpu_usage_audit.report.figures import NONE, HourFormat, amount, plural
-from gpu_usage_audit.report.model import STATES, Report
+from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.energy import CardEnergy
+from gpu_usage_audit.report.states import STATES
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.tables import Column, Heading, Part, Table
 from gpu_usage_audit.report.text.words import NAME_WIDTH, card_name, index

@@ -7,8 +7,9 @@ from typing import Final
 
 from gpu_usage_audit.core.plaintext import cells, pad, safe
 from gpu_usage_audit.report.figures import HourFormat, percent, percents, plural
-from gpu_usage_audit.report.model import IDLE_HELD, STATES, TRULY_IDLE, Group, Report, Rollup
+from gpu_usage_audit.report.model import Group, Report, Rollup
 from gpu_usage_audit.report.rollups import BY_HOST, added
+from gpu_usage_audit.report.states import IDLE_HELD, STATES, TRULY_IDLE
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.tables import Column, Drawn, Heading, Part, Table
 from gpu_usage_audit.report.text.draw import STACKED_BELOW

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpu_usage_audit.report.figures import HourFormat, percent, percents, plural, within
-from gpu_usage_audit.report.model import IDLE_HELD, STATES, Report
+from gpu_usage_audit.report.model import Report
+from gpu_usage_audit.report.states import IDLE_HELD, STATES
 from gpu_usage_audit.report.style import Style, table
 from gpu_usage_audit.report.tables import Column, Drawn, Part, Table
 from gpu_usage_audit.report.text.draw import STACKED_BELOW

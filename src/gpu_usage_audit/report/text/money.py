@@ -7,8 +7,9 @@ from typing import Final
 
 from gpu_usage_audit.report.basis import moment
 from gpu_usage_audit.report.figures import NONE, HourFormat, amount
-from gpu_usage_audit.report.model import IDLE_HELD, STATES, Report
+from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.money import Cost
+from gpu_usage_audit.report.states import IDLE_HELD, STATES
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.tables import Column, Heading, Part, Table
 from gpu_usage_audit.report.text.words import NAME_WIDTH, known

@@ -7,8 +7,9 @@ from typing import Final
 
 from gpu_usage_audit.report.basis import moment, size
 from gpu_usage_audit.report.figures import BYTES_PER_GB, NONE, HourFormat, amount, at_least, percent, plural, span
-from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, MS_PER_HOUR, TRULY_IDLE, UNKNOWN, Report
+from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.now import FreeCard, Holder, Now
+from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, TRULY_IDLE, UNKNOWN
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.tables import Column, Heading, Part, Table
 from gpu_usage_audit.report.text.words import NAME_WIDTH, card_name, index, known, skipped

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpu_usage_audit.report.figures import HourFormat, percents
-from gpu_usage_audit.report.model import STATES, Report, share
+from gpu_usage_audit.report.model import Report
+from gpu_usage_audit.report.states import STATES, share
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.tables import Column, Drawn, Part, Table
 from gpu_usage_audit.report.text.draw import STACKED_BELOW

@@ -7,8 +7,9 @@ from typing import Final
 
 from gpu_usage_audit.report.basis import moment
 from gpu_usage_audit.report.figures import HourFormat, percents, plural, span
-from gpu_usage_audit.report.model import STATES, Report
+from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.timeline import CardTimeline, Presence
+from gpu_usage_audit.report.states import STATES
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.tables import Column, Drawn, Part, Table
 from gpu_usage_audit.report.text.words import NAME_WIDTH, card_name, index, known

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpu_usage_audit.report.figures import NONE, HourFormat, percent, span
-from gpu_usage_audit.report.model import IDLE_HELD, Report
+from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.streaks import FALSE_ALARM_MS
+from gpu_usage_audit.report.states import IDLE_HELD
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.tables import Column, Part, Table
 from gpu_usage_audit.report.text.streaks import unknown

@@ -8,8 +8,9 @@ from typing import Final
 from gpu_usage_audit.core.plaintext import cells, pad
 from gpu_usage_audit.report.basis import moment
 from gpu_usage_audit.report.figures import NONE, HourFormat, percent, plural, span
-from gpu_usage_audit.report.model import ACTIVE, IDLE_HELD, UNKNOWN, Identity, Report, observed_ms
+from gpu_usage_audit.report.model import Identity, Report
 from gpu_usage_audit.report.parts.parties import BY_CONTAINER, BY_JOB, BY_POD, Party
+from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, UNKNOWN, observed_ms
 from gpu_usage_audit.report.style import Style, table
 from gpu_usage_audit.report.tables import Column, Drawn, Heading, Part, Table
 from gpu_usage_audit.report.text.draw import STACKED_BELOW

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpu_usage_audit.core.rules import ProcessState
-from gpu_usage_audit.report.model import STATES
+from gpu_usage_audit.report.states import STATES
 
 UNOBSERVED: Final = "unobserved"
 ALL_STATES: Final = (*STATES, UNOBSERVED)
