@@ -1,0 +1,50 @@
+"""Time by state: what every part of a report is made of. In milliseconds of GPU time, unknown as ``None``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+ACTIVE: Final = "active"
+IDLE_HELD: Final = "idle-held"
+TRULY_IDLE: Final = "truly-idle"
+UNKNOWN: Final = "unknown"
+STATES: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN)
+
+MS_PER_HOUR: Final = 3_600_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StateTime:
+    """One state's part: GPU time in ms, and in how many ticks of a card (``None`` where ticks are shared)."""
+
+    gpu_ms: float = 0
+    card_ticks: int | None = None
+
+
+States = Mapping[str, StateTime]
+
+
+def observed_ms(states: States) -> float:
+    """Return the GPU time in ms of all states together."""
+    return sum(states[state].gpu_ms for state in STATES)
+
+
+def share(states: States, state: str) -> float | None:
+    """Return a state's part of the observed time, 0 to 1; ``None`` if nothing was observed."""
+    total = observed_ms(states)
+    return states[state].gpu_ms / total if total else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coverage:
+    """How much of the expected GPU time (ms) was observed; ``ratio`` is ``None`` if none was expected."""
+
+    expected_gpu_ms: float
+    observed_gpu_ms: float
+    unobserved_gpu_ms: float
+    ratio: float | None
+    gaps: int
+    effective_since_ms: int | None
+    effective_until_ms: int | None
