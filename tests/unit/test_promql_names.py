@@ -7,13 +7,14 @@ import re
 from gpu_usage_audit.core.tick import Origin, Source, Tick
 from gpu_usage_audit.exporter import compatible
 from gpu_usage_audit.exporter.catalogue import Catalogue
-from servers.promtool import QUERIES, names, query, rules
+from servers.promtool import QUERIES, names, panel_queries, query, rules
 
 
 def test_every_metric_of_a_rule_or_query_is_one_that_agents_serve() -> None:
     served = served_names()
     recorded = {rule["record"] for rule in rules() if "record" in rule}
     asked = {str(rule["expr"]) for rule in rules()} | {query(file) for file in QUERIES}
+    asked |= {text for _, text in panel_queries()}
     for expression in asked:
         without_recorded = re.sub("|".join(map(re.escape, sorted(recorded))), "", expression)
         found = names(without_recorded)

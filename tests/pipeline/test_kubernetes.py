@@ -1,0 +1,236 @@
+"""The manifests of deploy/kubernetes, put together by kustomize, against Kubernetes' schemas and what they promise."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpu_usage_audit.cli.main import main
+from servers import kubernetes
+from servers.container import UID
+from servers.kubernetes import COMPONENTS, FOLDER, SETS, Manifest
+from servers.tools import ROOT, MissingToolError, checkers, kustomize
+
+VERSIONS = ["1.30", "1.34", "1.37"]
+PRIVILEGED = {"overlays/gke", "overlays/bare", "overlays/bare-lib64"}
+ON_SET = pytest.mark.parametrize("name", SETS)
+DRIVER = ("nvidia-runtime", "nvidia-environment", "host-driver")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tools() -> None:
+    try:
+        kustomize()
+        checkers()
+    except MissingToolError as missing:
+        if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+
+
+def built(name: str) -> tuple[Manifest, ...]:
+    return kubernetes.built(FOLDER / name)
+
+
+@ON_SET
+def test_the_schemas_of_three_versions_find_no_fault(name: str) -> None:
+    assert kubernetes.faults(built(name), VERSIONS) == []
+
+
+def test_the_schemas_would_find_a_fault() -> None:
+    wrong = yaml.safe_load(yaml.safe_dump([*built("overlays/nvidia-runtime")]))
+    pod = kubernetes.only(wrong, "DaemonSet")["spec"]["template"]["spec"]
+    pod["hostPid"] = pod.pop("hostPID")
+    assert len(kubernetes.faults(wrong, VERSIONS)) == len(VERSIONS)
+
+
+@pytest.mark.parametrize(
+    "components",
+    [
+        ("otlp", "pod-monitor", "host-network"),
+        ("otlp", "service-monitor", "owner-names"),
+    ],
+)
+def test_components_go_together(components: tuple[str, ...], tmp_path: Path) -> None:
+    made = kubernetes.with_components(tmp_path, *components)
+    assert kubernetes.faults(made, VERSIONS) == []
+    images = {
+        container["image"]
+        for pod in kubernetes.pods(made)
+        for container in (*pod["containers"], *pod.get("initContainers", ()))
+    }
+    assert images == {"own.example/gua:7"}, "an image that is set is set everywhere"
+
+
+def test_every_component_is_in_an_overlay_or_tried_with_one() -> None:
+    used = {
+        Path(component).name
+        for file in FOLDER.glob("overlays/*/kustomization.yaml")
+        for component in yaml.safe_load(file.read_text()).get("components", ())
+    }
+    tried = {"otlp", "pod-monitor", "service-monitor", "host-network", "owner-names", "nvidia-environment"}
+    assert set(COMPONENTS) == used | tried
+
+
+@ON_SET
+def test_containers_can_do_no_more_than_they_must(name: str) -> None:
+    for pod in kubernetes.pods(built(name)):
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] == UID
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert "hostNetwork" not in pod
+        for container in (*pod.get("initContainers", ()), *pod["containers"]):
+            if container["name"] == "training":
+                continue
+            said = container["securityContext"]
+            assert said["readOnlyRootFilesystem"] is True
+            assert container["resources"]["limits"]["memory"]
+            if name in PRIVILEGED and container["name"] == "agent":
+                assert said == {"privileged": True, "readOnlyRootFilesystem": True}
+                continue
+            assert said["allowPrivilegeEscalation"] is False
+            added = ["CHOWN"] if container["name"] == "own-state" else None
+            assert (said["capabilities"]["drop"], said["capabilities"].get("add")) == (["ALL"], added)
+            assert said.get("runAsUser", UID) == (0 if added else UID)
+
+
+@ON_SET
+def test_an_agent_knows_where_it_is_and_keeps_its_state_in_a_folder_of_its_own(name: str) -> None:
+    for agent in kubernetes.agents(built(name)):
+        variables = kubernetes.environment(agent)
+        assert (variables["NODE_NAME"], variables["POD_NAME"], variables["POD_NAMESPACE"]) == (
+            "{spec.nodeName}",
+            "{metadata.name}",
+            "{metadata.namespace}",
+        )
+        (state,) = [each["mountPath"] for each in agent["volumeMounts"] if each["name"].endswith("state")]
+        assert variables["GUA_HOME"] == f"{state}/state"
+        assert {agent[probe]["httpGet"]["path"] for probe in ("livenessProbe", "startupProbe")} == {
+            "/healthz",
+            "/readyz",
+        }
+
+
+@pytest.mark.parametrize("name", [name for name in SETS if name != "gateway"])
+def test_an_agent_is_called_as_it_can_be_called(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made = built(name)
+    (agent,) = kubernetes.agents(made)
+    assert main([agent["args"][0], "--help"]) == 0
+    shown = capsys.readouterr().out
+    settings = {*kubernetes.environment(agent), *(key for each in made for key in each.get("data", ()))}
+    for setting in sorted(each for each in settings if each.startswith("GUA_") and each != "GUA_HOST_NAME"):
+        assert setting in shown
+    for option in agent["args"][1:]:
+        assert f"{option} " in shown
+
+
+@pytest.mark.parametrize("name", [name for name in SETS if name != "gateway"])
+def test_who_holds_a_card_is_told_with_the_hosts_pids_but_in_the_sidecar(name: str) -> None:
+    (pod,) = kubernetes.pods(built(name))
+    assert pod.get("hostPID", False) is (name != "overlays/sidecar")
+    assert len([*kubernetes.agents(built(name))]) == 1
+
+
+def test_privileged_is_only_where_the_nodes_driver_is_mounted() -> None:
+    found = {
+        name
+        for name, pod in itertools.chain.from_iterable(
+            zip(itertools.repeat(n), kubernetes.pods(built(n))) for n in SETS
+        )
+        for container in pod["containers"]
+        if container.get("securityContext", {}).get("privileged")
+    }
+    assert found == PRIVILEGED
+    for name in PRIVILEGED:
+        (agent,) = kubernetes.agents(built(name))
+        (mounted,) = [each for each in agent["volumeMounts"] if each["name"] == "driver"]
+        assert mounted["readOnly"] is True
+        assert mounted["mountPath"].startswith("/usr/local/nvidia")
+        assert kubernetes.environment(agent)["LD_LIBRARY_PATH"].startswith("/usr/local/nvidia")
+
+
+def test_only_the_runtime_class_differs_between_eks_and_the_usual_one() -> None:
+    usual, eks = (kubernetes.only(built(f"overlays/{name}"), "DaemonSet") for name in ("nvidia-runtime", "eks"))
+    pod = dict(usual["spec"]["template"]["spec"])
+    assert pod.pop("runtimeClassName") == "nvidia"
+    assert pod == eks["spec"]["template"]["spec"]
+    (agent,) = kubernetes.agents(built("overlays/eks"))
+    variables = kubernetes.environment(agent)
+    assert (variables["NVIDIA_VISIBLE_DEVICES"], variables["NVIDIA_DRIVER_CAPABILITIES"]) == ("all", "utility")
+
+
+@ON_SET
+def test_selectors_find_what_they_are_for(name: str) -> None:
+    made = built(name)
+    labels = [each["spec"]["template"]["metadata"]["labels"] for each in made if "template" in each.get("spec", {})]
+    assert labels
+    for each in made:
+        spec = each.get("spec", {})
+        match each["kind"]:
+            case "DaemonSet" | "Deployment" | "StatefulSet":
+                assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+            case "Service":
+                assert any(spec["selector"].items() <= found.items() for found in labels)
+            case "NetworkPolicy":
+                assert any(spec["podSelector"]["matchLabels"].items() <= found.items() for found in labels)
+                assert set(spec["policyTypes"]) == {"Ingress", "Egress"}
+
+
+def test_monitors_find_the_agents_port(tmp_path: Path) -> None:
+    for component, kind, ports in (
+        ("pod-monitor", "PodMonitor", "podMetricsEndpoints"),
+        ("service-monitor", "ServiceMonitor", "endpoints"),
+    ):
+        made = kubernetes.with_components(tmp_path / component, component)
+        monitor = kubernetes.only(made, kind)
+        target = kubernetes.only(made, "DaemonSet" if kind == "PodMonitor" else "Service")
+        found = target["spec"]["template"]["metadata"] if kind == "PodMonitor" else target["metadata"]
+        assert monitor["metadata"]["namespace"] == target["metadata"]["namespace"]
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= found["labels"].items()
+        (asked,) = monitor["spec"][ports]
+        (agent,) = kubernetes.agents(made)
+        assert asked["port"] in {port["name"] for port in agent["ports"]}
+        assert asked["honorLabels"] is True
+
+
+def test_agents_may_send_to_the_gateway_and_it_takes_only_theirs(tmp_path: Path) -> None:
+    made = kubernetes.with_components(tmp_path, "otlp")
+    (agent,) = kubernetes.agents(made)
+    assert agent["args"] == ["daemon", "--foreground"]
+    settings = kubernetes.only(made, "ConfigMap")["data"]
+    gateway = built("gateway")
+    service = kubernetes.only(gateway, "Service")
+    ports = {port["port"] for port in service["spec"]["ports"]}
+    assert settings["GUA_ENDPOINT"] == f"http://{service['metadata']['name']}:4318"
+    policy = kubernetes.only(made, "NetworkPolicy")["spec"]
+    assert ports == {port["port"] for port in policy["egress"][0]["ports"]}
+    senders = kubernetes.only(gateway, "NetworkPolicy")["spec"]["ingress"][0]["from"]
+    labels = kubernetes.only(made, "DaemonSet")["spec"]["template"]["metadata"]["labels"]
+    assert all(sender["podSelector"]["matchLabels"].items() <= labels.items() for sender in senders)
+
+
+def test_the_gateways_settings_are_ones_that_its_config_reads() -> None:
+    (container,) = next(kubernetes.pods(built("gateway")))["containers"]
+    maps = {each["metadata"]["name"].rpartition("-")[0]: each["data"] for each in built("gateway") if "data" in each}
+    config = (ROOT / "otel-collector/config.yaml").read_text("utf-8")
+    assert maps["gua-collector"] == {"config.yaml": config}
+    for variable in {each["name"] for each in container["env"]} | set(maps["gua-gateway"]):
+        assert f"${{env:{variable}" in config, variable
+    tag = container["image"].rpartition(":")[2]
+    assert f"receiver/otlpreceiver v{tag}" in (ROOT / "otel-collector/builder.yaml").read_text("utf-8")
+
+
+def test_the_linter_finds_no_fault_in_the_dockerfile() -> None:
+    done = subprocess.run(
+        [str(checkers().with_name("hadolint")), str(ROOT / "deploy/docker/Dockerfile")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
