@@ -19,7 +19,6 @@ from servers.tools import ROOT, MissingToolError, checkers, kustomize
 VERSIONS = ["1.30", "1.34", "1.37"]
 PRIVILEGED = {"overlays/gke", "overlays/bare", "overlays/bare-lib64"}
 ON_SET = pytest.mark.parametrize("name", SETS)
-DRIVER = ("nvidia-runtime", "nvidia-environment", "host-driver")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,7 +51,7 @@ def test_the_schemas_would_find_a_fault() -> None:
 @pytest.mark.parametrize(
     "components",
     [
-        ("otlp", "pod-monitor", "host-network"),
+        ("otlp", "pod-monitor", "host-network", "prometheus-rules"),
         ("otlp", "service-monitor", "owner-names"),
     ],
 )
@@ -73,7 +72,7 @@ def test_every_component_is_in_an_overlay_or_tried_with_one() -> None:
         for file in FOLDER.glob("overlays/*/kustomization.yaml")
         for component in yaml.safe_load(file.read_text()).get("components", ())
     }
-    tried = {"otlp", "pod-monitor", "service-monitor", "host-network", "owner-names", "nvidia-environment"}
+    tried = {"otlp", "pod-monitor", "service-monitor", "host-network", "owner-names", "prometheus-rules"}
     assert set(COMPONENTS) == used | tried
 
 
@@ -197,6 +196,11 @@ def test_monitors_find_the_agents_port(tmp_path: Path) -> None:
         (agent,) = kubernetes.agents(made)
         assert asked["port"] in {port["name"] for port in agent["ports"]}
         assert asked["honorLabels"] is True
+
+
+def test_the_operators_rules_are_the_shipped_ones(tmp_path: Path) -> None:
+    made = kubernetes.only(kubernetes.with_components(tmp_path, "prometheus-rules"), "PrometheusRule")
+    assert made["spec"] == yaml.safe_load((ROOT / "deploy/prometheus/rules/gua.yaml").read_text("utf-8"))
 
 
 def test_agents_may_send_to_the_gateway_and_it_takes_only_theirs(tmp_path: Path) -> None:
