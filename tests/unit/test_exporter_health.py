@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from fakes.cards import GIB, START_MS, card, tick
 from fakes.clock import FakeClock
-from gpu_usage_audit.core.tick import Origin, Source
+from gpu_usage_audit.core.tick import Origin, ReadError, Source
 from gpu_usage_audit.exporter.address import Address, Serving
 from gpu_usage_audit.exporter.endpoint import Endpoint
 from gpu_usage_audit.exporter.server import Request
@@ -28,10 +28,10 @@ class Probe:
         answer = self.endpoint.respond(Request(path=path))
         return answer.status, answer.body.decode().strip()
 
-    def ticked(self, *, failed: bool = False, seconds: float = 0) -> None:
-        self.clock.advance(round(seconds * 1000))
+    def ticked(self, *, failed: bool | None = False, errors: tuple[ReadError, ...] = ()) -> None:
         self.endpoint.alive()
-        self.endpoint.ticked(tick(START_MS, card(held=GIB, failed=failed)), lateness_ms=0)
+        one = replace(tick(START_MS, card(held=GIB, failed=failed)), errors=errors)
+        self.endpoint.ticked(one, lateness_ms=0)
 
 
 @pytest.fixture
@@ -66,6 +66,17 @@ def test_a_driver_that_fails_is_told_with_its_reason_until_it_answers_again(prob
 def test_a_host_whose_cards_are_all_lost_is_not_well(probe: Probe) -> None:
     probe.ticked(failed=True)
     assert probe.ask("/healthz") == (503, "the cards cannot be read: every card is lost or needs a reset")
+
+
+def test_a_driver_that_is_gone_is_told_although_ticks_go_on(probe: Probe) -> None:
+    probe.ticked(failed=None, errors=(ReadError(call="nvmlInit_v2", code="DRIVER_NOT_LOADED"),))
+    assert probe.ask("/healthz") == (503, "the cards cannot be read: nvmlInit_v2 DRIVER_NOT_LOADED")
+
+
+def test_one_card_that_can_be_read_is_enough(probe: Probe) -> None:
+    cards = (card("GPU-1", failed=True), card("GPU-2", failed=None), card("GPU-3", failed=False))
+    probe.endpoint.ticked(tick(START_MS, *cards), lateness_ms=0)
+    assert probe.ask("/healthz") == (200, "ok")
 
 
 def test_a_tick_older_than_two_intervals_is_too_old(probe: Probe) -> None:

@@ -14,6 +14,7 @@ HUNG_MS: Final = 30_000
 """The loop goes round every 5 s, and a reading may wait as long for a call that hangs."""
 DRIVER: Final = "driver"
 _LONGEST_REASON: Final = 300
+_TOLD_ERRORS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,8 @@ class Health:
         self._skipped: str | None = None
 
     def ticked(self, tick: Tick) -> None:
-        """Take note of a tick; one in which every card is lost is no good one."""
-        lost = bool(tick.cards) and all(card.failed for card in tick.cards)
-        self._failing = "every card is lost or needs a reset" if lost else None
+        """Take note of a tick; one in which no card could be read is no good one."""
+        self._failing = _failing(tick)
         self._skipped = None
         self._ticked = self._now()
 
@@ -83,3 +83,16 @@ class Health:
         """Return the time since then by the clock that passed more: the monotonic one stands in a suspend."""
         now = self._now()
         return max(now.monotonic_ms - then.monotonic_ms, now.wall_ms - then.wall_ms)
+
+
+def _failing(tick: Tick) -> str | None:
+    """Return why no card of a tick could be read; ``None`` if one was, or the driver has none.
+
+    Without a driver the agent still tells of the cards that it has met, but of their state it knows nothing.
+    """
+    if any(card.failed is False for card in tick.cards) or not (tick.cards or tick.errors):
+        return None
+    if tick.cards and all(card.failed for card in tick.cards):
+        return "every card is lost or needs a reset"
+    said = [f"{error.call} {error.code}" for error in tick.errors[:_TOLD_ERRORS]]
+    return ", ".join(dict.fromkeys(said)) or "the driver told nothing of any card"
