@@ -181,6 +181,31 @@ def test_the_exporter_serves_prometheus_without_any_right(
     )
 
 
+@pytest.mark.parametrize(("capabilities", "code"), [(["chown"], 0), ([], 1)])
+def test_one_capability_gives_a_folder_of_the_node_to_the_agents_user(
+    capabilities: list[str], code: int, volume: Path
+) -> None:
+    volume.chmod(0o755)
+    command = ["chown", f"{container.UID}:{container.UID}", str(volume)]  # components/state-on-node
+    done = subprocess.run(
+        container.contained(volume, command, uid=0, capabilities=capabilities), capture_output=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert volume.stat().st_uid == (container.UID if capabilities else 0)
+
+
+@pytest.mark.parametrize(("uid", "capabilities", "code"), [(0, ["sys_ptrace"], 0), (0, [], 1), (container.UID, [], 1)])
+def test_the_nodes_names_of_users_take_root_with_one_capability(
+    uid: int, capabilities: list[str], code: int, volume: Path
+) -> None:
+    # components/owner-names: as through /proc/1/root, here of this process, which the node's first one need not let in.
+    command = ["sh", "-c", f"exec cat /proc/{os.getpid()}/root/etc/passwd"]
+    done = subprocess.run(
+        container.contained(volume, command, uid=uid, capabilities=capabilities), capture_output=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+
+
 def test_the_image_runs_the_agent_unless_it_is_told_otherwise() -> None:
     assert words("ENTRYPOINT") == ["gua"]
     assert words("CMD") == ["daemon", "--foreground"]

@@ -26,7 +26,7 @@ awk '{print $5}' /proc/self/mountinfo | while read -r place; do
 done
 shift
 exec setpriv --reuid "$UID_INSIDE" --regid "$UID_INSIDE" --clear-groups --no-new-privs \\
-  --inh-caps=-all --ambient-caps=-all --bounding-set=-all -- "$@"
+  --inh-caps=-all --ambient-caps=-all --bounding-set="$CAPABILITIES" -- "$@"
 """
 
 
@@ -39,9 +39,13 @@ def missing() -> str | None:
     return None if asked.returncode == 0 else asked.stderr.strip()
 
 
-def contained(state: Path, command: Sequence[str]) -> list[str]:
-    """Return the command as it runs in such a container, which may write below ``state`` and nowhere else."""
-    script = _SET_UP.replace('"$UID_INSIDE"', str(UID))
+def contained(state: Path, command: Sequence[str], *, uid: int = UID, capabilities: Sequence[str] = ()) -> list[str]:
+    """Return the command as it runs in such a container, which may write below ``state`` and nowhere else.
+
+    A user id of 0 gets ``capabilities`` and no others, an ordinary user none, as in Kubernetes.
+    """
+    bounding = ",".join(["-all", *(f"+{name}" for name in capabilities)])
+    script = _SET_UP.replace('"$UID_INSIDE"', str(uid)).replace('"$CAPABILITIES"', bounding)
     return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(state), *command]
 
 
