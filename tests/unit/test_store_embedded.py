@@ -248,7 +248,7 @@ def test_questions_asked_at_once_share_the_memory_of_one_and_all_are_answered(wh
     told: list[object] = []
 
     def ask(store: Store) -> None:
-        # About 190 MB each, of 300: no two at a time.
+        # About 190 MB each, of 300: no two at a time, each once it is alone.
         told.append(store.select("SELECT length(groupArray(number)) AS long FROM numbers(10000000)", {})[0]["long"])
 
     with open_store(whole) as store:

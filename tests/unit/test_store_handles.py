@@ -39,7 +39,6 @@ def test_who_asks_after_another_gets_the_same_handle() -> None:
         with lending.lent():
             pass
     assert len(made) == 1
-    assert not lending.are_several
 
 
 def test_who_asks_beside_another_gets_a_handle_of_its_own_up_to_the_most() -> None:
@@ -79,7 +78,7 @@ def test_who_wants_to_be_alone_waits_for_all_and_holds_up_those_after() -> None:
     threads = [threading.Thread(target=alone), threading.Thread(target=after)]
     with lending.lent():
         threads[0].start()
-        while not lending._wants_all:  # noqa: SLF001 - nothing tells when a thread has begun to wait
+        while not lending._alone:  # noqa: SLF001 - nothing tells when a thread has begun to wait
             time.sleep(0.001)
         threads[1].start()
         time.sleep(0.02)
