@@ -15,6 +15,9 @@ CREATE SETTINGS PROFILE IF NOT EXISTS gua_reader SETTINGS
     max_rows_to_read = 5000000000,
     max_result_rows = 10000000,
     session_timezone = 'UTC',
+    query_plan_merge_expressions = 0,
+    compile_expressions = 0,
+    compile_aggregate_expressions = 0,
     readonly = 1;
 
 CREATE USER IF NOT EXISTS gua_reader IDENTIFIED WITH sha256_password BY {reader_password:String} SETTINGS PROFILE 'gua_reader';

@@ -234,6 +234,9 @@ def test_a_reader_has_the_same_limits_in_both() -> None:
         "max_rows_to_read",
         "max_result_rows",
         "session_timezone",
+        "query_plan_merge_expressions",
+        "compile_expressions",
+        "compile_aggregate_expressions",
     }
     for name, value in limits.items():
         assert re.search(rf"\b{name} = '?{value}\b", sql), name
