@@ -1,0 +1,154 @@
+"""A real Prometheus scrapes a real agent, evaluates the shipped rules, and fires their alert after its grace time.
+
+The rules are those of deploy/prometheus, with an hour and five minutes made some seconds; promtool runs them with
+their own times in tests/unit/test_promql.py.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from driver.fixture import SimulatedDriver
+from driver.scenario import GIB, MIB, Card, Constant, Load, Process, Scenario, uuid
+from servers.agent import Agent
+from servers.process import free_ports, poll
+from servers.prometheus import Prometheus
+from servers.promtool import RULES
+from servers.tools import MissingToolError
+
+IDLE_SECONDS, GRACE_SECONDS = 8, 5
+BUSY, HOLDER = 1, 2
+
+
+@pytest.fixture
+def program() -> Iterator[int]:
+    """Return the pid of a process that holds a card."""
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        yield process.pid
+        process.kill()
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> list[Path]:
+    """Return the shipped rules in seconds instead of hours."""
+    scaled = []
+    for file in RULES:
+        text = file.read_text(encoding="utf-8")
+        assert "> 3600" in text
+        assert "for: 5m" in text
+        scaled.append(tmp_path / file.name)
+        scaled[-1].write_text(text.replace("> 3600", f"> {IDLE_SECONDS}").replace("for: 5m", f"for: {GRACE_SECONDS}s"))
+    return scaled
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[[Prometheus], Prometheus]]:
+    """Return what runs a Prometheus until the end of the test."""
+    running: list[Prometheus] = []
+
+    def start(one: Prometheus) -> Prometheus:
+        running.append(one)
+        one.run()
+        return one
+
+    yield start
+    for one in running:
+        one.kill()
+
+
+def world(driver: SimulatedDriver, pid: int, load: Load, *, cards: int = 3) -> None:
+    """Give the host a card at work, one that ``pid`` holds with that load, and a free one."""
+    driver.write(
+        Scenario(
+            [
+                Card(uuid(BUSY), memory_reserved=500 * MIB, processes=[Process(os.getpid(), 8 * GIB, Constant(80))]),
+                Card(uuid(HOLDER), memory_reserved=500 * MIB, processes=[Process(pid, 2 * GIB, load)]),
+                Card(uuid(3), memory_reserved=500 * MIB),
+            ][:cards]
+        )
+    )
+
+
+def make(folder: Path, port: int, rules: list[Path]) -> Prometheus:
+    try:
+        return Prometheus(folder / "prometheus", f"127.0.0.1:{port}", rules)
+    except MissingToolError as missing:
+        if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize(
+    ("alert", "pid_label"), [("GuaMemoryHeldByIdleProcess", "process_pid"), ("GpuMemoryHeldByIdleProcess", "pid")]
+)
+def test_the_alert_fires_after_its_grace_time_not_before_and_ends_with_work(
+    alert: str,
+    pid_label: str,
+    agent: Agent,
+    program: int,
+    rules: list[Path],
+    started: Callable[[Prometheus], Prometheus],
+    tmp_path: Path,
+) -> None:
+    [port] = free_ports(1)
+    world(agent.driver, program, Constant(50))
+    agent.start("--prometheus", f"127.0.0.1:{port}")
+    prometheus = started(make(tmp_path, port, rules))
+    poll(lambda: prometheus.query("up") and prometheus.target()["health"] == "up", "a scrape", seconds=30)
+    assert prometheus.alerts(alert) == []
+
+    world(agent.driver, program, Constant(0))
+    began = time.monotonic()
+    pending = poll(lambda: prometheus.alerts(alert), "the alert to be pending", seconds=60)
+    assert [one["state"] for one in pending] == ["pending"]
+    pending_at = time.monotonic()
+    assert pending_at - began > IDLE_SECONDS - 2  # a tick and a scrape are a second each
+    firing = poll(lambda: [one for one in prometheus.alerts(alert) if one["state"] == "firing"], "it", seconds=30)
+    assert time.monotonic() - pending_at > GRACE_SECONDS - 1.5
+    [labels] = [one["labels"] for one in firing]
+    assert labels[pid_label] == str(program)
+    assert all(str(value) for value in labels.values())
+
+    world(agent.driver, program, Constant(50))
+    poll(lambda: not prometheus.alerts(alert), "the alert to end", seconds=30)
+    agent.stop()
+
+
+def test_what_vanishes_is_gone_from_prometheus_with_the_next_scrape_and_a_restart_keeps_the_clock(
+    agent: Agent,
+    program: int,
+    rules: list[Path],
+    started: Callable[[Prometheus], Prometheus],
+    tmp_path: Path,
+) -> None:
+    [port] = free_ports(1)
+    world(agent.driver, program, Constant(0))
+    agent.start("--prometheus", f"127.0.0.1:{port}")
+    prometheus = started(make(tmp_path, port, rules))
+    idle = f'gua_process_idle_duration_seconds{{process_pid="{program}"}}'
+    poll(lambda: max(prometheus.query(idle).values(), default=0) > 6, "6 s of idling", seconds=60)
+    before = max(prometheus.query(idle).values())
+    agent.stop()
+    agent.start("--prometheus", f"127.0.0.1:{port}")
+    poll(lambda: max(prometheus.query(idle).values(), default=0) > before, "the clock to go on", seconds=20)
+
+    [series] = poll(lambda: prometheus.query(f'gua_gpu_state{{hw_id="{uuid(3)}"}} == 1'), "the free card")
+    assert ("state", "truly-idle") in series
+    world(agent.driver, program, Constant(0), cards=2)
+    poll(lambda: not prometheus.query(f'{{hw_id="{uuid(3)}"}}'), "the card to be gone", seconds=20)
+    assert not prometheus.query(f'{{uuid="{uuid(3)}"}}')
+    # Every sample of the page was taken: none twice, none that Prometheus cannot read.
+    target = prometheus.target()
+    assert target["lastError"] == ""
+    assert prometheus.query("scrape_samples_scraped") == {
+        (("__name__", "scrape_samples_scraped"), ("instance", f"127.0.0.1:{port}"), ("job", "gua")): pytest.approx(
+            len(prometheus.query('{__name__=~"gua_.*|hw_.*|gpu_idle_.*|target_info", job="gua"}')), abs=2
+        )
+    }
+    agent.stop()
