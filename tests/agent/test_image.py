@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -117,8 +118,7 @@ def test_the_entry_point_samples_the_cards_and_who_holds_them_without_any_right(
         )
         assert agent.poll() is None, log.read_text()
     finally:
-        agent.send_signal(signal.SIGTERM)
-        code = agent.wait(timeout=20)
+        code = container.end(agent)
     assert code == 0, log.read_text()
     assert "Traceback" not in log.read_text()
     assert spool.stat().st_uid == container.UID
@@ -136,49 +136,68 @@ def test_the_entry_point_samples_the_cards_and_who_holds_them_without_any_right(
     assert holder.created_ms is not None
 
 
-def test_the_exporter_serves_prometheus_without_any_right(
-    simulated_driver: SimulatedDriver,
-    lab: Scenario,  # noqa: ARG001 - the world
-    user: SecondUser,
-    folder: Path,
-    volume: Path,
-    tmp_path: Path,
-) -> None:
-    (port,) = free_ports(1)
-    log = tmp_path / "log"
-    agent = container.start(
-        user,
-        volume,
-        ["exporter"],  # as deploy/kubernetes has it
-        log,
-        {
-            **for_everybody(simulated_driver, folder, user),
-            "GUA_HOME": str(volume / "state"),
+@dataclass
+class Exporter:
+    """What starts ``gua exporter`` in a container and reads its page."""
+
+    user: SecondUser
+    volume: Path
+    log: Path
+    driver: dict[str, str]
+
+    @contextmanager
+    def page(self, *, own_pids: bool = False) -> Iterator[str]:
+        (port,) = free_ports(1)
+        environ = {
+            **self.driver,
+            "GUA_HOME": str(self.volume / "state"),
             "GUA_INTERVAL": "1s",
             "GUA_PROMETHEUS": f"0.0.0.0:{port}",
             "GUA_HOST_LOCK": f"gua-test-{uuid.uuid4().hex[:12]}",
             "NODE_NAME": "node-7",
             "POD_NAME": "gua-x",
             "POD_NAMESPACE": "gua",
-        },
-    )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        poll(lambda: agent.poll() is not None or http_answers(f"{url}/readyz"), "the exporter", seconds=30)
-        assert agent.poll() is None, log.read_text()
-        assert http_answers(f"{url}/healthz")
-        with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:  # noqa: S310 - the test's own URL
-            page = answer.read().decode()
-    finally:
-        agent.send_signal(signal.SIGTERM)
-        code = agent.wait(timeout=20)
-    assert code == 0, log.read_text()
-    assert re.search(rf'^gua_process_idle_duration_seconds{{[^}}]*process_pid="{os.getpid()}"', page, re.MULTILINE)
-    assert re.search(
-        rf'^gpu_idle_process_idle_seconds{{gpu="1",pid="{os.getpid()}".*node="node-7",pod="gua-x",namespace="gua"}}',
-        page,
-        re.MULTILINE,
-    )
+        }
+        # As deploy/kubernetes has it.
+        agent = container.start(self.user, self.volume, ["exporter"], self.log, environ, own_pids=own_pids)
+        try:
+            url = f"http://127.0.0.1:{port}"
+            poll(lambda: agent.poll() is not None or http_answers(f"{url}/readyz"), "the exporter", seconds=30)
+            assert agent.poll() is None, self.log.read_text()
+            assert http_answers(f"{url}/healthz")
+            with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:  # noqa: S310 - the test's own URL
+                yield answer.read().decode()
+        finally:
+            code = container.end(agent)
+        assert code == 0, self.log.read_text()
+
+
+@pytest.fixture
+def exporter(
+    simulated_driver: SimulatedDriver,
+    lab: Scenario,  # noqa: ARG001 - the world
+    user: SecondUser,
+    folder: Path,
+    volume: Path,
+    tmp_path: Path,
+) -> Exporter:
+    return Exporter(user, volume, tmp_path / "log", for_everybody(simulated_driver, folder, user))
+
+
+def test_the_exporter_serves_prometheus_without_any_right(exporter: Exporter) -> None:
+    with exporter.page() as page:
+        pid = os.getpid()
+        assert re.search(rf'^gua_process_idle_duration_seconds{{[^}}]*process_pid="{pid}"', page, re.MULTILINE)
+        of_the_agent = 'node="node-7",pod="gua-x",namespace="gua"'
+        assert re.search(rf'^gpu_idle_process_idle_seconds{{gpu="1",pid="{pid}".*{of_the_agent}}}', page, re.MULTILINE)
+
+
+def test_without_the_nodes_pids_it_tells_of_cards_and_names_nobody(exporter: Exporter) -> None:
+    with exporter.page(own_pids=True) as page:
+        assert len(re.findall(r'^gua_gpu_info_ratio{.*gua_gpu_process_list="pid_namespace"', page, re.MULTILINE)) == 3
+        assert re.search(r'^gua_gpu_state{hw_id="[^"]*2",state="idle-held"} 1$', page, re.MULTILINE)
+        assert not re.search(r"(process_owner|gua_process_comm|container_id|k8s_pod_uid)=", page)
+        assert set(re.findall(r'^gpu_idle_process_.*process="([^"]*)"', page, re.MULTILINE)) <= {"unknown"}
 
 
 @pytest.mark.parametrize(("capabilities", "code"), [(["chown"], 0), ([], 1)])

@@ -8,7 +8,9 @@ the seccomp filter, AppArmor, and the device cgroup.
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,26 +41,48 @@ def missing() -> str | None:
     return None if asked.returncode == 0 else asked.stderr.strip()
 
 
-def contained(state: Path, command: Sequence[str], *, uid: int = UID, capabilities: Sequence[str] = ()) -> list[str]:
+def contained(
+    state: Path, command: Sequence[str], *, uid: int = UID, capabilities: Sequence[str] = (), own_pids: bool = False
+) -> list[str]:
     """Return the command as it runs in such a container, which may write below ``state`` and nowhere else.
 
-    A user id of 0 gets ``capabilities`` and no others, an ordinary user none, as in Kubernetes.
+    A user id of 0 gets ``capabilities`` and no others, an ordinary user none, as in Kubernetes. With ``own_pids`` it
+    is in a PID namespace of its own, as without ``hostPID``.
     """
     bounding = ",".join(["-all", *(f"+{name}" for name in capabilities)])
     script = _SET_UP.replace('"$UID_INSIDE"', str(uid)).replace('"$CAPABILITIES"', bounding)
-    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(state), *command]
+    pids = ["--pid", "--fork", "--mount-proc"] if own_pids else []
+    return ["unshare", "--mount", *pids, "--propagation", "private", "sh", "-c", script, "sh", str(state), *command]
 
 
 def start(
-    user: SecondUser, state: Path, arguments: Sequence[str], log: Path, environ: Mapping[str, str]
+    user: SecondUser,
+    state: Path,
+    arguments: Sequence[str],
+    log: Path,
+    environ: Mapping[str, str],
+    *,
+    own_pids: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Start gua with these arguments as the image's user; what it prints goes to ``log``."""
     with log.open("wb") as file:
         return subprocess.Popen(
-            contained(state, user.command(*arguments)),
+            contained(state, user.command(*arguments), own_pids=own_pids),
             env={**user.environ, "HOME": "/home/gua", **environ},
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
         )
+
+
+def end(agent: subprocess.Popen[bytes]) -> int:
+    """End it as a container is ended, with SIGTERM, and return its exit code."""
+    # unshare stays beside a process in a PID namespace of its own, and passes no signal on.
+    children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text("ascii").split()
+    os.kill(int(children[0]) if _has_own_pids(agent) else agent.pid, signal.SIGTERM)
+    return agent.wait(timeout=20)
+
+
+def _has_own_pids(agent: subprocess.Popen[bytes]) -> bool:
+    return isinstance(agent.args, list) and "--fork" in agent.args
