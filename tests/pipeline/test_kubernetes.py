@@ -196,6 +196,11 @@ def test_monitors_find_the_agents_port(tmp_path: Path) -> None:
         (agent,) = kubernetes.agents(made)
         assert asked["port"] in {port["name"] for port in agent["ports"]}
         assert asked["honorLabels"] is True
+        # The agent's own pod must not be taken for that of a process.
+        node, dropped = asked["relabelings"]
+        assert (node["sourceLabels"], node["targetLabel"]) == (["__meta_kubernetes_pod_node_name"], "instance")
+        assert dropped["action"] == "labeldrop"
+        assert {"pod", "namespace", "container"} <= set(dropped["regex"].split("|"))
 
 
 def test_the_operators_rules_are_the_shipped_ones(tmp_path: Path) -> None:
