@@ -1,0 +1,116 @@
+"""``gua exporter`` as a process: the older exporter's variables, a restart, a port that is taken, and no ticks kept."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from servers.agent import GUA, Agent
+from servers.process import free_ports, poll
+
+Start = Callable[[Mapping[str, str]], int]
+
+
+@pytest.fixture
+def start(agent: Agent) -> Start:
+    """Return what starts the exporter with these variables, and returns its port once it is ready."""
+
+    def run(environ: Mapping[str, str]) -> int:
+        [port] = free_ports(1)
+        agent.environ = {"POLL_INTERVAL": "1s", "HTTP_PORT": str(port), **environ}
+        with agent.log.open("ab") as log:
+            agent.process = subprocess.Popen(
+                [*GUA, "exporter"], env=agent.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        poll(lambda: ask(port, "/readyz")[0] == 200, "the exporter to be ready", seconds=20)
+        return port
+
+    return run
+
+
+def ask(port: int, path: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    except OSError:
+        return 0, ""
+    finally:
+        connection.close()
+
+
+def idle_seconds(port: int) -> float:
+    """Return how long the process of the lab's second card has been idle by the rule of two polls."""
+    lines = ask(port, "/metrics")[1].splitlines()
+    return max(
+        [
+            float(line.split()[-1])
+            for line in lines
+            if line.startswith("gpu_idle_process_idle_seconds{") and 'gpu="1"' in line
+        ],
+        default=0,
+    )
+
+
+def test_the_older_exporters_variables_count_and_no_tick_is_kept(start: Start, agent: Agent) -> None:
+    port = start({"NODE_NAME": "n1", "POD_NAME": "gua-x", "POD_NAMESPACE": "gpu"})
+    page = ask(port, "/metrics")[1]
+    series = [line for line in page.splitlines() if line.startswith("gpu_idle_")]
+    assert series
+    assert all(',node="n1",pod="gua-x",namespace="gpu"}' in line for line in series)
+    assert not any('pod="' in line for line in page.splitlines() if line.startswith(("gua_", "hw_")))
+    status = agent.status()
+    assert (status["running"], status["agent"]["interval_seconds"]) == (True, 1)
+    assert (status["destinations"], status["spool"]["ticks"]) == ([], 0)
+    agent.stop()
+
+
+def test_a_restart_and_a_crash_set_no_clock_back(start: Start, agent: Agent) -> None:
+    port = start({})
+    poll(lambda: idle_seconds(port) > 2, "the process to be idle", seconds=20)
+    before = idle_seconds(port)
+    agent.stop()
+    port = start({"GUA_COMPATIBLE": "1"})
+    assert idle_seconds(port) >= before
+    agent.kill()
+    port = start({})
+    assert idle_seconds(port) >= before
+    agent.stop()
+
+
+def test_a_port_that_is_taken_is_one_line_and_exit_code_3(agent: Agent) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        agent.environ = {"HTTP_PORT": str(taken.getsockname()[1])}
+        for command in (["exporter"], ["daemon", "--prometheus"]):
+            done = agent.run(*command)
+            assert done.returncode == 3
+            last = done.stderr.strip().splitlines()[-1]
+            assert "cannot serve Prometheus at 127.0.0.1:" in last
+            assert "in use" in last
+            assert "Traceback" not in done.stderr
+            assert agent.status()["running"] is False
+
+
+def test_scrapers_and_hangers_on_cost_no_tick(start: Start, agent: Agent) -> None:
+    port = start({})
+    hanging = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+    before = agent.status()["ticks"]["made"]
+    scrapers = [threading.Thread(target=lambda: [ask(port, "/metrics") for _ in range(20)]) for _ in range(50)]
+    for one in scrapers:
+        one.start()
+    for one in scrapers:
+        one.join(60)
+    poll(lambda: agent.status()["ticks"]["made"] >= before + 3, "three more ticks", seconds=20)
+    assert "missed" not in agent.status()["ticks"]["skipped"]
+    assert ask(port, "/healthz") == (200, "ok\n")
+    for one in hanging:
+        one.close()
+    agent.stop()
