@@ -9,6 +9,7 @@ import pytest
 
 from fakes.cards import GIB, START_MS, card, tick
 from fakes.clock import FakeClock
+from gpu_usage_audit.core.idleness import Clocks
 from gpu_usage_audit.core.tick import Origin, ReadError, Source
 from gpu_usage_audit.exporter.address import Address, Serving
 from gpu_usage_audit.exporter.endpoint import Endpoint
@@ -97,9 +98,24 @@ def test_a_loop_that_stands_is_told_before_the_tick_is_old(probe: Probe) -> None
     assert probe.ask("/healthz") == (503, "the loop that samples has not moved for 30 s")
 
 
-def test_without_any_tick_for_two_intervals_it_is_not_well(probe: Probe) -> None:
-    probe.clock.advance(2 * INTERVAL_MS + 1)
-    assert probe.ask("/healthz") == (503, "no tick for 60 s, one is due every 30 s")
+def test_a_start_may_take_a_while_and_no_longer(probe: Probe) -> None:
+    probe.clock.advance(90_000)
+    assert probe.ask("/healthz") == (200, "ok")
+    probe.clock.advance(1)
+    assert probe.ask("/healthz") == (503, "no tick for 90 s since the start")
+
+
+def test_a_tick_that_cannot_be_served_hurts_nobody_and_is_told() -> None:
+    def no_clocks() -> Clocks:
+        raise ZeroDivisionError
+
+    origin = Origin(host="gpu-1", source=Source.AGENT, interval_ms=INTERVAL_MS)
+    serving = Serving(address=Address(port=0))
+    with Endpoint(serving, clock=FakeClock(), origin=origin, clocks=no_clocks) as endpoint:
+        endpoint.ticked(tick(START_MS, card(held=GIB)), lateness_ms=0)
+        answer = endpoint.respond(Request(path="/healthz"))
+    assert answer.status == 503
+    assert answer.body.startswith(b"the page could not be made: unexpected ZeroDivisionError")
 
 
 def test_a_suspend_makes_the_last_tick_old_although_the_monotonic_clock_stood(probe: Probe) -> None:

@@ -52,7 +52,13 @@ class Endpoint:
         self._server.close()
 
     def ticked(self, tick: Tick, *, lateness_ms: int) -> None:  # noqa: ARG002 - as the loop tells it
-        """Serve a tick from now on."""
+        """Serve a tick from now on. Never raises: what is wrong here must not cost a tick elsewhere."""
+        try:
+            self._serve(tick)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._health.broken(f"the page could not be made: unexpected {type(error).__name__}: {error}")
+
+    def _serve(self, tick: Tick) -> None:
         families = [] if self._constant is None else compatible.families(tick, self._clocks(), self._constant)
         page = Page([*families, *self._catalogue.families(tick), _tick_time(tick.ts_ms), _is_stale(0)])
         for form in self._lately_asked():

@@ -12,7 +12,10 @@ LATE_INTERVALS: Final = 2
 STALE_MS: Final = 30_000
 HUNG_MS: Final = 30_000
 """The loop goes round every 5 s, and a reading may wait as long for a call that hangs."""
+START_MS: Final = 90_000
+"""A driver without persistence mode takes long for its first answers; who kills the agent for it makes it longer."""
 DRIVER: Final = "driver"
+_UNREADABLE: Final = "the cards cannot be read"
 _LONGEST_REASON: Final = 300
 _TOLD_ERRORS: Final = 8
 
@@ -36,7 +39,8 @@ class Health:
 
     def ticked(self, tick: Tick) -> None:
         """Take note of a tick; one in which no card could be read is no good one."""
-        self._failing = _failing(tick)
+        failing = _failing(tick)
+        self._failing = None if failing is None else f"{_UNREADABLE}: {failing}"
         self._skipped = None
         self._ticked = self._now()
 
@@ -44,7 +48,11 @@ class Health:
         """Take note of a tick that could not be made, and why."""
         self._skipped = message
         if reason == DRIVER:
-            self._failing = message
+            self._failing = f"{_UNREADABLE}: {message}"
+
+    def broken(self, message: str) -> None:
+        """Take note that a tick could not be served, and why."""
+        self._failing = message
 
     def alive(self) -> None:
         """Take note that the loop goes round."""
@@ -66,10 +74,15 @@ class Health:
         failing, skipped, ticked = self._failing, self._skipped, self._ticked
         why = f": {skipped}" if skipped else ""
         if failing is not None:
-            found = f"the cards cannot be read: {failing}"
-        elif (age_ms := self._age_ms(ticked or self._born)) > LATE_INTERVALS * self._interval_ms:
-            since = f"the last tick is {age_ms / 1000:.0f} s old" if ticked else f"no tick for {age_ms / 1000:.0f} s"
-            found = f"{since}, one is due every {self._interval_ms / 1000:g} s{why}"
+            found = failing
+        elif ticked is None:
+            age_ms = self._age_ms(self._born)
+            if age_ms <= max(START_MS, LATE_INTERVALS * self._interval_ms):
+                return None
+            found = f"no tick for {age_ms / 1000:.0f} s since the start{why}"
+        elif (age_ms := self._age_ms(ticked)) > LATE_INTERVALS * self._interval_ms:
+            due = f"one is due every {self._interval_ms / 1000:g} s"
+            found = f"the last tick is {age_ms / 1000:.0f} s old, {due}{why}"
         elif (hung_ms := self._age_ms(self._alive)) > HUNG_MS:
             found = f"the loop that samples has not moved for {hung_ms / 1000:.0f} s{why}"
         else:

@@ -138,6 +138,7 @@ class Server:
                 return
             except OSError:  # no descriptor is left, or the caller has gone
                 self._drop_oldest()
+                time.sleep(_LONGEST_PAUSE_SECONDS)
                 return
             if len(self._connections) >= _MOST_CONNECTIONS:
                 self._drop_oldest()
@@ -156,7 +157,7 @@ class Server:
                 self._write(connection)
         except (BlockingIOError, InterruptedError):
             return
-        except OSError:
+        except Exception:  # noqa: BLE001 - one caller must not end the thread that answers all
             self._drop(connection)
 
     def _read(self, connection: _Connection) -> None:
