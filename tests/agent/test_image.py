@@ -111,6 +111,9 @@ def test_the_entry_point_samples_the_cards_and_who_holds_them_without_any_right(
     )
     try:
         spool = volume / "state" / "spool.db"
+        # Until it answers the spool is being made, and who looks into it would make files of its own there.
+        answers = volume / "state" / "agent.sock"
+        poll(lambda: agent.poll() is not None or answers.exists(), "the agent to answer", seconds=30)
         poll(
             lambda: agent.poll() is not None or len(read_spool(spool, "endpoint")) >= 2,
             "two ticks",
