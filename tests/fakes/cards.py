@@ -7,6 +7,7 @@ from typing import Any
 from gpu_usage_audit.core.tick import (
     AgentReading,
     CardReading,
+    ErrorCount,
     Origin,
     ProcessList,
     ProcessReading,
@@ -45,3 +46,42 @@ def card(uuid: str = "GPU-1", *, busy: float | None = 0.0, held: int = 0, **valu
 def tick(ts_ms: int, *cards: CardReading, agent: AgentReading | None = None) -> Tick:
     origin = Origin(host="gpu-1", source=Source.AGENT, interval_ms=INTERVAL_MS)
     return Tick(ts_ms=ts_ms, origin=origin, cards=cards, agent=agent)
+
+
+def full_tick(ts_ms: int = START_MS) -> Tick:
+    """Return a tick in which everything is known, of one card, one process and the agent."""
+    full = card(
+        held=8 * GIB,
+        busy=0.25,
+        utilization_encoder=0.0,
+        utilization_decoder=0.5,
+        utilization_max=0.75,
+        utilization_coverage_ms=29_500,
+        power_watts=300.5,
+        temperature_celsius=41.0,
+        energy_total_mj=1_234_567,
+        energy_mj=9_001,
+        failed=False,
+        processes=(
+            process(
+                11,
+                created_ms=START_MS - 1000,
+                utilization=0.05,
+                idle_ms=30_000,
+                gpu_time_ms=30_000,
+                container_id="c" * 64,
+                pod_uid="6f1d2c3b-0000-4000-8000-000000000001",
+                slurm_job_id="77",
+            ),
+        ),
+    )
+    agent = AgentReading(
+        started_ms=START_MS - 5000,
+        tick_duration_seconds=0.01,
+        tick_lateness_seconds=0.0,
+        spool_ticks=1,
+        spool_bytes=2,
+        dropped_ticks=0,
+        errors=(ErrorCount(call="a", code="b", count=3),),
+    )
+    return tick(ts_ms, full, agent=agent)

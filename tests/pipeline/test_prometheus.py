@@ -9,17 +9,26 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from driver.fixture import SimulatedDriver
 from driver.scenario import GIB, MIB, Card, Constant, Load, Process, Scenario, uuid
+from fakes.cards import full_tick
+from gpu_usage_audit.exporter.catalogue import Catalogue
+from gpu_usage_audit.exporter.families import Form, Page
+from gpu_usage_audit.otlp.encode import encode
 from servers.agent import Agent
+from servers.clickhouse import ClickHouseServer
+from servers.collector import CONFIG, Collector
 from servers.process import free_ports, poll
 from servers.prometheus import Prometheus
 from servers.promtool import RULES
+from servers.tap import send
 from servers.tools import MissingToolError
 
 IDLE_SECONDS, GRACE_SECONDS = 8, 5
@@ -82,6 +91,52 @@ def make(folder: Path, port: int, rules: list[Path]) -> Prometheus:
         if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
             pytest.fail(str(missing))
         pytest.skip(str(missing))
+
+
+def series(page: str, without: frozenset[str]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Return the samples of gua's own names on a page, less some labels."""
+    return {
+        (sample.name, tuple(sorted((name, value) for name, value in sample.labels.items() if name not in without))): (
+            sample.value
+        )
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.name.startswith(("gua_", "hw_"))
+    }
+
+
+@pytest.mark.usefixtures("_built")
+def test_names_labels_and_values_are_those_that_a_collector_serves_of_the_same_tick(tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    settings = {"PROMETHEUS_SCRAPE": f"127.0.0.1:{port}"}
+    nowhere = ClickHouseServer(tmp_path / "not-started")
+    collector = Collector(tmp_path / "collector", nowhere, settings, config=CONFIG.with_name("prometheus.yaml"))
+    tick = full_tick()
+    collector.start()
+    try:
+        send(collector.endpoint, encode(tick))
+        url = f"http://127.0.0.1:{port}/metrics"
+
+        def page() -> str:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return str(answer.read().decode())
+
+        poll(lambda: "gua_process_info_ratio" in page(), "the Collector's page", seconds=30)
+        theirs = page()
+    finally:
+        collector.kill()
+    ours = Page(Catalogue().families(tick)).body(Form(is_openmetrics=False, is_gzip=False)).decode()
+
+    # There each series carries the resource, here target_info does; here each carries who holds the card.
+    resource = {"host_name", "service_name", "service_version", "service_instance_id", "gua_source", "job", "instance"}
+    scope = {"gua_sample_interval", "otel_scope_name", "otel_scope_version", "otel_scope_schema_url"}
+    holder = {"container_id", "k8s_pod_uid", "slurm_job_id"}
+    own = {"gua_gpu_state", "gua_gpu_unknown", "gua_process_state"}
+    left_out = frozenset(resource | scope | holder)
+    expected = series(theirs, left_out)
+    assert len(expected) > 30
+    found = {key: value for key, value in series(ours, left_out).items() if key[0] not in own}
+    assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

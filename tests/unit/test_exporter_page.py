@@ -12,10 +12,10 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from fakes.cards import GIB, START_MS, card, process, tick
+from fakes.cards import GIB, START_MS, card, full_tick, process, tick
 from gpu_usage_audit.core.metrics import CATALOGUE
 from gpu_usage_audit.core.rules import State
-from gpu_usage_audit.core.tick import AgentReading, ErrorCount, ProcessList, Tick
+from gpu_usage_audit.core.tick import ProcessList
 from gpu_usage_audit.exporter.catalogue import Catalogue
 from gpu_usage_audit.exporter.families import Family, Form, Page
 from gpu_usage_audit.exporter.names import family_name, is_counter
@@ -48,44 +48,6 @@ def values(found: Series, name: str, **labels: str) -> list[float]:
 
 def labels_of(found: Series, name: str) -> list[dict[str, str]]:
     return [dict(has) for one, has in found if one == name]
-
-
-def busy_tick(ts_ms: int = START_MS) -> Tick:
-    full = card(
-        held=8 * GIB,
-        busy=0.25,
-        utilization_encoder=0.0,
-        utilization_decoder=0.5,
-        utilization_max=0.75,
-        utilization_coverage_ms=29_500,
-        power_watts=300.5,
-        temperature_celsius=41.0,
-        energy_total_mj=1_234_567,
-        energy_mj=9_001,
-        failed=False,
-        processes=(
-            process(
-                11,
-                created_ms=START_MS - 1000,
-                utilization=0.05,
-                idle_ms=30_000,
-                gpu_time_ms=30_000,
-                container_id="c" * 64,
-                pod_uid="6f1d2c3b-0000-4000-8000-000000000001",
-                slurm_job_id="77",
-            ),
-        ),
-    )
-    agent = AgentReading(
-        started_ms=START_MS - 5000,
-        tick_duration_seconds=0.01,
-        tick_lateness_seconds=0.0,
-        spool_ticks=1,
-        spool_bytes=2,
-        dropped_ticks=0,
-        errors=(ErrorCount(call="a", code="b", count=3),),
-    )
-    return tick(ts_ms, full, agent=agent)
 
 
 def test_every_metric_of_the_catalogue_has_the_name_that_the_specification_gives_it() -> None:
@@ -124,7 +86,7 @@ def test_every_metric_of_the_catalogue_has_the_name_that_the_specification_gives
 
 
 def test_a_tick_in_which_everything_is_known_has_a_sample_of_every_metric() -> None:
-    found = read(Catalogue().families(busy_tick()))
+    found = read(Catalogue().families(full_tick()))
     names = {name for name, _ in found}
     assert names >= {family_name(metric) + "_total" * is_counter(metric) for metric in CATALOGUE}
     assert values(found, "gua_process_idle_duration_seconds") == [30]
@@ -133,7 +95,7 @@ def test_a_tick_in_which_everything_is_known_has_a_sample_of_every_metric() -> N
 
 
 def test_a_process_says_on_each_series_who_holds_the_card_through_it() -> None:
-    found = read(Catalogue().families(busy_tick()))
+    found = read(Catalogue().families(full_tick()))
     for name in ("gua_process_idle_duration_seconds", "gua_process_gpu_memory_usage_bytes", "gua_process_state"):
         [labels] = labels_of(found, name)
         assert (labels | {"state": ""}) == {
@@ -153,7 +115,7 @@ def test_amounts_of_ticks_add_up_and_begin_anew_with_a_process_that_went_away() 
     catalogue = Catalogue()
     totals = [
         values(read(catalogue.families(one)), "gua_process_gpu_time_seconds_total")
-        for one in (busy_tick(START_MS), busy_tick(START_MS + 30_000), tick(START_MS + 60_000, card()), busy_tick())
+        for one in (full_tick(START_MS), full_tick(START_MS + 30_000), tick(START_MS + 60_000, card()), full_tick())
     ]
     assert totals == [[30], [60], [], [30]]
 
@@ -229,7 +191,7 @@ def test_attributes_of_the_user_are_on_the_target_and_cannot_replace_ours() -> N
 
 
 def test_a_page_is_the_same_packed_and_is_made_once_for_each_form() -> None:
-    page = Page(Catalogue().families(busy_tick()))
+    page = Page(Catalogue().families(full_tick()))
     packed = page.body(Form(is_openmetrics=True, is_gzip=True))
     assert gzip.decompress(packed) == page.body(OPENMETRICS)
     assert page.body(OPENMETRICS) is page.body(OPENMETRICS)
