@@ -24,8 +24,8 @@ from gpu_usage_audit.report.questions import Answer, ask
 
 MOST_TICKED: Final = 250_000
 """Card ticks of hours that are not counted, of which streaks can be made in the memory of a query."""
-MOST_CARD_HOURS: Final = 2_000_000
-"""Card-hours of which a report makes streaks without being asked to: of 2,048 cards, 40 days."""
+MOST_CARD_HOURS: Final = 150_000
+"""Card-hours of which a report makes streaks without being asked to: of 200 cards, 30 days."""
 MOST_CELLS: Final = 400
 MOST_PRESENCES: Final = 6
 _CELLS_MS: Final = tuple(
@@ -44,6 +44,8 @@ def skipped(
     ticked = sum(hour.card_ticks for hour in hours if not hour.is_counted)
     card_hours = len(hours) * sum(extent.cards for extent in extents)
     asked = sorted(wanted & MADE_OF_STREAKS) or list(parties_by)
+    if not asked and sections.NOW in wanted and wanted != frozenset(sections.DEFAULT):
+        asked = [sections.NOW]
     if asked and ticked > MOST_TICKED:
         msg = (
             f"{asked[0]}: {ticked:,} card ticks of this window lie in hours that are not counted yet, and streaks are "

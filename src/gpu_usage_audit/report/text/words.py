@@ -36,5 +36,5 @@ def skipped(report: Report, what: str) -> str:
     hours = plural(report.streaks_skipped or 0, "card-hour")
     return (
         f"{what} was not looked at: the ticks of {hours} would have to be read. Choose a shorter window or fewer "
-        "hosts, or count hours with gua rollup."
+        "hosts, ask for it with --section now, or count hours with gua rollup."
     )
