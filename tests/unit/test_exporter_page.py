@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fakes.cards import GIB, START_MS, card, full_tick, process, tick
 from gpu_usage_audit.core.metrics import CATALOGUE
 from gpu_usage_audit.core.rules import State
-from gpu_usage_audit.core.tick import ProcessList
+from gpu_usage_audit.core.tick import ProcessList, ProcessType
 from gpu_usage_audit.exporter.catalogue import Catalogue
 from gpu_usage_audit.exporter.families import Family, Form, Page
 from gpu_usage_audit.exporter.names import family_name, is_counter
@@ -154,6 +154,14 @@ def test_a_list_of_processes_that_is_not_known_has_no_counts() -> None:
     assert values(read(Catalogue().families(tick(START_MS, card()))), "gua_gpu_process_count") == [0, 0, 0, 0]
 
 
+def test_an_ignored_process_is_told_of_but_neither_idles_nor_works() -> None:
+    one = card(held=GIB, processes=(process(11, comm="Xorg", type=ProcessType.IGNORED, utilization=0.0),))
+    found = read(Catalogue().families(tick(START_MS, one)))
+    assert values(found, "gua_process_info_ratio", gua_process_type="ignored") == [1]
+    assert values(found, "gua_process_state") == []
+    assert values(found, "gua_process_idle_duration_seconds") == []
+
+
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_a_number_that_is_none_has_no_sample(number: float) -> None:
     assert values(read(Catalogue().families(tick(START_MS, card(power_watts=number)))), "hw_power_watts") == []
@@ -196,3 +204,15 @@ def test_a_page_is_the_same_packed_and_is_made_once_for_each_form() -> None:
     assert gzip.decompress(packed) == page.body(OPENMETRICS)
     assert page.body(OPENMETRICS) is page.body(OPENMETRICS)
     assert page.body(OPENMETRICS).endswith(b"# EOF\n")
+
+
+def test_a_help_text_is_one_line_in_both_formats() -> None:
+    family = Family("gua_x", 'says "a\\b"\nand more')
+    family.add("", 1)
+    page = Page([family])
+    for form, parse in (
+        (TEXT, text_string_to_metric_families),
+        (OPENMETRICS, openmetrics.text_string_to_metric_families),
+    ):
+        [found] = parse(page.body(form).decode())
+        assert found.documentation == 'says "a\\b"\nand more'

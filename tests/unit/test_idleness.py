@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -184,3 +186,14 @@ def test_the_spool_keeps_clocks_with_the_mark_and_believes_them_with_no_other(tm
         with_older = replace(mark, ts_ms=9, clocks={})
         spool.append(9, b"tick", with_older)
         assert spool.mark() == with_older
+
+
+def test_clocks_of_another_mark_are_not_believed(tmp_path: Path) -> None:
+    path = tmp_path / "spool.db"
+    with Spool(path) as spool:
+        spool.append(7, b"tick", Mark(ts_ms=7, monotonic_ms=8, boot_id="boot", clocks={("GPU-1", 1, 5): run(IDLE)}))
+    with closing(sqlite3.connect(path)) as older:  # a gua that knows of no clocks
+        older.execute("UPDATE mark SET ts_ms = 9")
+        older.commit()
+    with Spool(path) as spool:
+        assert spool.mark() == Mark(ts_ms=9, monotonic_ms=8, boot_id="boot")

@@ -10,7 +10,16 @@ from gpu_usage_audit.core import fields, metrics
 from gpu_usage_audit.core.facts import busiest, card_facts, ratio, totals_by_type
 from gpu_usage_audit.core.metrics import Kind, Metric
 from gpu_usage_audit.core.rules import Rules, State, classify, process_state
-from gpu_usage_audit.core.tick import AgentReading, CardReading, ErrorCount, Origin, ProcessList, ProcessReading, Tick
+from gpu_usage_audit.core.tick import (
+    AgentReading,
+    CardReading,
+    ErrorCount,
+    Origin,
+    ProcessList,
+    ProcessReading,
+    ProcessType,
+    Tick,
+)
 from gpu_usage_audit.exporter.families import Family, Labels, braced, inside
 from gpu_usage_audit.exporter.names import family_name, is_counter, label_name
 
@@ -88,8 +97,9 @@ class Catalogue:
                 self._add(made, one.metric, one.form.to_wire(value), braces)
         info = [(key, getattr(process, fields.PROCESS_INFO[key])) for key in fields.PROCESS_INFO if key not in _HOLDER]
         self._add(made, metrics.PROCESS_INFO, 1, _with(labels, info))
-        state = process_state(ratio(process.utilization), _SHIPPED)
-        states["gua_process_state"].add(f'{{{labels},state="{state}"}}', 1)
+        if process.type is not ProcessType.IGNORED:
+            state = process_state(ratio(process.utilization), _SHIPPED)
+            states["gua_process_state"].add(f'{{{labels},state="{state}"}}', 1)
 
     def _identity(self, uuid: str, process: ProcessReading) -> str:
         """Return a process's labels; they are seldom other ones than a tick ago."""
@@ -132,7 +142,8 @@ _ALL: Final = metrics.CATALOGUE
 _STATE_HELP: Final = {
     "gua_gpu_state": "1 for the state that the card was in over the last tick, 0 for the others.",
     "gua_gpu_unknown": "1 for the reason why the state of the card is unknown; no sample where it is known.",
-    "gua_process_state": "1 for the state that the process was in over the last tick; no sample for others.",
+    "gua_process_state": "1 for the state that the process was in over the last tick; no sample for others, "
+    "nor for ignored processes.",
 }
 
 
