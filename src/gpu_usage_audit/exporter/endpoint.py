@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Self
 
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder
-from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.exposition import choose_encoder
 
 from gpu_usage_audit.core.idleness import Clocks
 from gpu_usage_audit.core.ports import Clock
@@ -21,6 +20,9 @@ from gpu_usage_audit.exporter.server import Request, Response, Server
 _REMEMBERED_TICKS: Final = 10
 _INDEX: Final = b"gua: /metrics for Prometheus, /healthz whether sampling works, /readyz whether there was a tick\n"
 _OPENMETRICS: Final = "application/openmetrics-text"
+# Of what is written here, whatever newer versions the library may know.
+_OPENMETRICS_TYPE: Final = f"{_OPENMETRICS}; version=1.0.0; charset=utf-8"
+_TEXT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Endpoint:
@@ -100,7 +102,7 @@ class Endpoint:
         return Response(
             status=200,
             body=page.body(form),
-            content_type=CONTENT_TYPE_LATEST if form.is_openmetrics else CONTENT_TYPE_PLAIN_0_0_4,
+            content_type=_OPENMETRICS_TYPE if form.is_openmetrics else _TEXT_TYPE,
             headers=(("Vary", "Accept, Accept-Encoding"), *((("Content-Encoding", "gzip"),) if form.is_gzip else ())),
         )
 
