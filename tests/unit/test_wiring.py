@@ -17,6 +17,7 @@ from gpu_usage_audit.core.errors import DataError, TransientError, UnavailableEr
 from gpu_usage_audit.core.ports import Mark
 from gpu_usage_audit.core.tick import CardReading, Origin, Source, Tick
 from gpu_usage_audit.otlp.decode import decode
+from gpu_usage_audit.otlp import encode as encoding
 from gpu_usage_audit.otlp.encode import encode
 from gpu_usage_audit.report.hours import choose_hours, tick_hours
 from gpu_usage_audit.spool.queue import Spool
@@ -132,7 +133,8 @@ class TestDeliver:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         damaged = tick(1)
-        monkeypatch.setattr(wiring, "encode", lambda one: b"abcde" if one == damaged else encode(one))
+        whole = encoding.encode
+        monkeypatch.setattr(encoding, "encode", lambda one: b"abcde" if one == damaged else whole(one))
         address = f"chdb://{tmp_path / 'store'}"
         with pytest.raises(DataError, match="refused 1 of 3 ticks"):
             wiring.deliver((tick(n) for n in range(3)), store=address)
