@@ -16,8 +16,8 @@ from gpu_usage_audit.cli.destinations import ENDPOINT, STORE, agent_destinations
 from gpu_usage_audit.core.errors import DataError, TransientError, UnavailableError, UsageError
 from gpu_usage_audit.core.ports import Mark
 from gpu_usage_audit.core.tick import CardReading, Origin, Source, Tick
-from gpu_usage_audit.otlp.decode import decode
 from gpu_usage_audit.otlp import encode as encoding
+from gpu_usage_audit.otlp.decode import decode
 from gpu_usage_audit.otlp.encode import encode
 from gpu_usage_audit.report.hours import choose_hours, tick_hours
 from gpu_usage_audit.spool.queue import Spool
