@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -10,7 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fakes.kubelet import pod as told_pod
+from fakes.kubelet import pod_list
 from gpu_usage_audit.cli.main import main
+from gpu_usage_audit.identity.kubelet import parse_kubelet
 from servers import kubernetes
 from servers.container import UID
 from servers.kubernetes import COMPONENTS, FOLDER, SETS, Manifest
@@ -52,7 +56,7 @@ def test_the_schemas_would_find_a_fault() -> None:
     "components",
     [
         ("otlp", "pod-monitor", "host-network", "prometheus-rules"),
-        ("otlp", "service-monitor", "owner-names"),
+        ("otlp", "service-monitor", "owner-names", "pod-names"),
     ],
 )
 def test_components_go_together(components: tuple[str, ...], tmp_path: Path) -> None:
@@ -72,7 +76,7 @@ def test_every_component_is_in_an_overlay_or_tried_with_one() -> None:
         for file in FOLDER.glob("overlays/*/kustomization.yaml")
         for component in yaml.safe_load(file.read_text()).get("components", ())
     }
-    tried = {"otlp", "pod-monitor", "service-monitor", "host-network", "owner-names", "prometheus-rules"}
+    tried = {"otlp", "pod-monitor", "service-monitor", "host-network", "owner-names", "pod-names", "prometheus-rules"}
     assert set(COMPONENTS) == used | tried
 
 
@@ -201,6 +205,32 @@ def test_monitors_find_the_agents_port(tmp_path: Path) -> None:
         assert (node["sourceLabels"], node["targetLabel"]) == (["__meta_kubernetes_pod_node_name"], "instance")
         assert dropped["action"] == "labeldrop"
         assert {"pod", "namespace", "container"} <= set(dropped["regex"].split("|"))
+
+
+def test_only_names_of_pods_need_a_token_and_it_reads_lists_of_pods_alone(tmp_path: Path) -> None:
+    made = kubernetes.with_components(tmp_path, "pod-names")
+    (pod,) = kubernetes.pods(made)
+    assert pod["automountServiceAccountToken"] is True
+    (rule,) = kubernetes.only(made, "ClusterRole")["rules"]
+    assert rule == {"apiGroups": [""], "resources": ["nodes/pods"], "verbs": ["get"]}
+    account = kubernetes.only(made, "ServiceAccount")["metadata"]
+    (subject,) = kubernetes.only(made, "ClusterRoleBinding")["subjects"]
+    assert (subject["name"], subject["namespace"]) == (account["name"], account["namespace"])
+    assert pod["serviceAccountName"] == account["name"]
+    (agent,) = kubernetes.agents(made)
+    names = [each["name"] for each in agent["env"]]
+    assert names.index("NODE_IP") < names.index("GUA_KUBELET"), "Kubernetes knows what stands before"
+    assert kubernetes.environment(agent)["NODE_IP"] == "{status.hostIP}"
+    url = kubernetes.environment(agent)["GUA_KUBELET"]
+    for node in ("10.0.0.7", "fd00::7"):
+        assert parse_kubelet(url.replace("$(NODE_IP)", node)).host == node
+    assert {"ports": [{"port": 10250}]} in kubernetes.only(made, "NetworkPolicy")["spec"]["egress"]
+
+
+def test_the_lists_of_pods_that_names_are_tested_with_have_no_fault() -> None:
+    recorded = json.loads((ROOT / "tests/fixtures/kubelet/pods.json").read_text("utf-8"))
+    for answer in (recorded, json.loads(pod_list(told_pod()))):
+        assert kubernetes.faults([answer], VERSIONS) == []
 
 
 def test_the_operators_rules_are_the_shipped_ones(tmp_path: Path) -> None:

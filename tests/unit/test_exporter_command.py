@@ -14,6 +14,7 @@ from gpu_usage_audit.cli.prometheus import between, serving
 from gpu_usage_audit.cli.settings import AgentSettings, Places
 from gpu_usage_audit.core.errors import UsageError
 from gpu_usage_audit.exporter.address import Address, Serving, parse_address
+from gpu_usage_audit.identity.kubelet import Kubelet
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,8 @@ def test_an_exporter_that_is_turned_off_is_refused(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("served", [None, Serving(), Serving(address=Address(port=1), constant=None)])
-def test_the_agents_process_is_told_all_of_it(served: Serving | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kubelet", [None, Kubelet(host="fd00::7", port=10250, insecure=True)])
+def test_the_agents_process_is_told_all_of_it(served: Serving | None, kubelet: Kubelet | None, tmp_path: Path) -> None:
     settings = AgentSettings(
         interval_ms=5000,
         procfs=Path("/proc"),
@@ -115,6 +117,7 @@ def test_the_agents_process_is_told_all_of_it(served: Serving | None, tmp_path: 
         destinations=(),
         places=Places(home=Home(tmp_path), pid_file=tmp_path / "pid", log_file=None, public_socket=None),
         serving=served,
+        kubelet=kubelet,
     )
     assert AgentSettings.from_json(settings.to_json()) == settings
     assert os.sep in settings.to_json()

@@ -171,3 +171,21 @@ def test_errors_travel_with_the_tick_and_are_counted() -> None:
     assert tick.errors == tuple(errors)
     assert tick.agent is not None
     assert tick.agent.errors == (ErrorCount(call="nvmlDeviceGetName", code="NO_PERMISSION", count=4),)
+
+
+def test_what_fails_beside_the_cards_is_counted_and_is_no_error_of_the_tick() -> None:
+    cards, failed = Cards(FakeClock(), WHOLE), [ReadError(call="kubelet GET /pods", code="403")]
+    agent = Sampler(
+        cards=cards,
+        processes=People(),
+        clock=cards.clock,
+        origin=ORIGIN,
+        initial_pid_namespace=True,
+        besides=lambda: [failed.pop()] if failed else [],
+    )
+    first = agent.sample(None)
+    for tick in (first.tick, agent.sample(first.mark).tick):
+        assert tick is not None
+        assert tick.agent is not None
+        assert tick.errors == ()
+        assert tick.agent.errors == (ErrorCount(call="kubelet GET /pods", code="403", count=1),)

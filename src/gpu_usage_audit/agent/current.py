@@ -144,6 +144,9 @@ def _holder(process: ProcessReading, rules: Rules) -> dict[str, Any]:
         "pod_uid": process.pod_uid,
         "slurm_job_id": process.slurm_job_id,
         "systemd_unit": process.systemd_unit,
+        "pod_name": process.pod_name,
+        "pod_namespace": process.pod_namespace,
+        "container_name": process.container_name,
         "since": None if process.created_ms is None else to_rfc3339(process.created_ms),
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -51,17 +51,26 @@ class Sampler:
     """Makes ticks for as long as the agent lives.
 
     ``initial_pid_namespace`` is whether the agent sees the host's processes as the driver does; where it
-    does not, or that is not known, no list of processes is believed.
+    does not, or that is not known, no list of processes is believed. ``besides`` returns what else failed since it was
+    last asked, to be counted.
     """
 
-    def __init__(
-        self, *, cards: CardReader, processes: ProcessFacts, clock: Clock, origin: Origin, initial_pid_namespace: bool
+    def __init__(  # noqa: PLR0913 - by keyword only, one for each thing that a tick is made of
+        self,
+        *,
+        cards: CardReader,
+        processes: ProcessFacts,
+        clock: Clock,
+        origin: Origin,
+        initial_pid_namespace: bool,
+        besides: Callable[[], Sequence[ReadError]] = tuple,
     ) -> None:
         self._cards = cards
         self._processes = processes
         self._clock = clock
         self._origin = origin
         self._initial_pid_namespace = initial_pid_namespace
+        self._besides = besides
         self._started = self._now()
         self._errors: Counter[tuple[str, str]] = Counter()
         self._energy: dict[str, int] = {}
@@ -78,6 +87,7 @@ class Sampler:
         raw_cards, errors = self._cards.read()
         now = self._now()
         self._count(errors)
+        self._count(self._besides())
         covered = span(
             now,
             mark,

@@ -131,6 +131,10 @@ def run(
             host.origin.interval_ms / 1000,
             " and ".join(_where(destinations, serving)),
         )
+        if host.pods is not None:
+            log.info("names of pods come from %s", host.pods.kubelet)
+            if host.pods.kubelet.insecure:
+                log.warning("--kubelet-insecure: whoever answers there gets the service account's token")
         loop.run()
         host.cards.close()  # before anything that may take a moment: somebody may wait to unload the driver
         notifier.stopping()
@@ -186,6 +190,8 @@ def _loop(
     dropped_before, repairs_before = spool.dropped(), spool.repairs()
 
     def health() -> Health:
+        if host.pods is not None:
+            told.condition("kubelet", host.pods.trouble)
         with contextlib.suppress(UnavailableError):
             figures = spool.figures()
             if figures.repairs > repairs_before or spool.set_aside is not None:
@@ -204,6 +210,7 @@ def _loop(
             clock=host.clock,
             origin=host.origin,
             initial_pid_namespace=host.seen_by_host,
+            besides=tuple if host.pods is None else host.pods.errors,
         ),
         cards=host.cards,
         outbox=outbox,

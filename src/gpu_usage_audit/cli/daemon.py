@@ -12,6 +12,7 @@ from gpu_usage_audit.agent.background import Launched, Ready, detach
 from gpu_usage_audit.agent.home import home_path, prepare_home
 from gpu_usage_audit.agent.hostlock import HostLock
 from gpu_usage_audit.cli.destinations import agent_destinations
+from gpu_usage_audit.cli.kubelet import InsecureOption, KubeletOption, kubelet_of
 from gpu_usage_audit.cli.options import (
     EndpointOption,
     IgnoreProcessOption,
@@ -60,6 +61,8 @@ def command(
         ),
     ] = None,
     compatible: CompatibleOption = True,
+    kubelet: KubeletOption = None,
+    kubelet_insecure: InsecureOption = False,
     procfs: ProcfsOption = Path("/proc"),
     ignore_process: IgnoreProcessOption = None,
     state_dir: StateDirOption = None,
@@ -97,6 +100,7 @@ def command(
     served = serving(prometheus, os.environ, is_compatible=compatible, of="--prometheus")
     text, of = between(interval, os.environ if served else {}, default="30s")
     interval_ms = parse_interval_ms(text, of=of)
+    asked = kubelet_of(kubelet, insecure=kubelet_insecure)
     home = home_path(state_dir, os.environ)
     destinations = agent_destinations(store, endpoint, home)
     if not ProcFs(procfs).is_there():
@@ -129,6 +133,7 @@ def command(
             public_socket=socket.absolute() if socket else None,
         ),
         serving=served,
+        kubelet=asked,
     )
     os.environ.update(absolute_files(os.environ))  # in the background the agent is in another directory
     launched = Ready() if foreground or log is None else detach(log)

@@ -11,6 +11,7 @@ import typer
 from gpu_usage_audit.agent.background import Ready
 from gpu_usage_audit.agent.home import home_path, prepare_home
 from gpu_usage_audit.cli.daemon import parse_interval_ms
+from gpu_usage_audit.cli.kubelet import InsecureOption, KubeletOption, kubelet_of
 from gpu_usage_audit.cli.options import IgnoreProcessOption, ProcfsOption, SocketOption, StateDirOption
 from gpu_usage_audit.cli.process import become_agent
 from gpu_usage_audit.cli.prometheus import DEFAULT, CompatibleOption, between, serving
@@ -30,6 +31,8 @@ def command(
         typer.Option(metavar="DURATION", envvar="GUA_INTERVAL", help="Time between ticks, 1s to 10m; 5s if not given."),
     ] = None,
     compatible: CompatibleOption = True,
+    kubelet: KubeletOption = None,
+    kubelet_insecure: InsecureOption = False,
     procfs: ProcfsOption = Path("/proc"),
     ignore_process: IgnoreProcessOption = None,
     state_dir: StateDirOption = None,
@@ -51,6 +54,7 @@ def command(
         raise UsageError(msg)
     text, of = between(interval, os.environ, default="5s")
     interval_ms = parse_interval_ms(text, of=of)
+    asked = kubelet_of(kubelet, insecure=kubelet_insecure)
     if not ProcFs(procfs).is_there():
         msg = f"cannot read {procfs}/stat: mount the host's /proc there, or name the place with --procfs"
         raise UnavailableError(msg)
@@ -69,6 +73,7 @@ def command(
                 public_socket=socket.absolute() if socket else None,
             ),
             serving=served,
+            kubelet=asked,
         ),
         Ready(),
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gpu_usage_audit.agent import signals
 from gpu_usage_audit.agent.home import Home
@@ -17,6 +17,8 @@ from gpu_usage_audit.cli.owners import owners_of
 from gpu_usage_audit.core.ports import CardReader, Clock, ProcessFacts
 from gpu_usage_audit.core.tick import Origin, Source
 from gpu_usage_audit.identity.facts import NoProcesses
+from gpu_usage_audit.identity.kubelet import Kubelet
+from gpu_usage_audit.identity.pods import NoNames
 from gpu_usage_audit.identity.process import DEFAULT_IGNORED, ProcessIdentity
 from gpu_usage_audit.nvml.reader import NvmlReader
 from gpu_usage_audit.otlp.resource import origin
@@ -25,6 +27,9 @@ from gpu_usage_audit.procfs.clock import SystemClock
 from gpu_usage_audit.procfs.host import machine_id
 from gpu_usage_audit.procfs.reader import ProcFs
 
+if TYPE_CHECKING:
+    from gpu_usage_audit.identity.pod_names import PodNames
+
 _CALL_LIMIT_SECONDS: Final = 5.0
 # A reading that waits for a hung call longer than an interval would cost the other cards a tick.
 _CALL_LIMIT_OF_INTERVAL: Final = 0.8
@@ -32,20 +37,27 @@ _CALL_LIMIT_OF_INTERVAL: Final = 0.8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Host:
-    """What the agent reads. ``seen_by_host`` is whether it sees the host's processes as the driver does."""
+    """What the agent reads. ``seen_by_host`` is whether it sees the host's processes as the driver does.
+
+    ``pods`` is where names of pods come from, if from anywhere.
+    """
 
     cards: CardReader
     processes: ProcessFacts
     clock: Clock
     origin: Origin
     seen_by_host: bool
+    pods: PodNames | None = None
 
 
-def open_host(procfs: Path, *, interval_ms: int, home: Home, ignored: Sequence[str]) -> Host:
+def open_host(
+    procfs: Path, *, interval_ms: int, home: Home, ignored: Sequence[str], kubelet: Kubelet | None = None
+) -> Host:
     """Return this host; the driver is opened with the first reading. ``ignored`` come besides the usual names."""
     host = ProcFs(procfs)
     clock = SystemClock(host)
     seen_by_host = host.in_initial_pid_namespace()
+    pods = None if kubelet is None else _pod_names(kubelet)
     return Host(
         cards=NvmlReader(
             clock,
@@ -57,11 +69,19 @@ def open_host(procfs: Path, *, interval_ms: int, home: Home, ignored: Sequence[s
             owners_of(host),
             boot_time_ms=stored_boot_time_ms(host, home.boot_file),
             ignored=(*DEFAULT_IGNORED, *ignored),
+            pods=NoNames() if pods is None else pods,
         ),
         clock=clock,
         origin=agent_origin(interval_ms=interval_ms, home=home.path),
         seen_by_host=seen_by_host,
+        pods=pods,
     )
+
+
+def _pod_names(kubelet: Kubelet) -> PodNames:
+    from gpu_usage_audit.identity.pod_names import PodNames  # noqa: PLC0415 - TLS and HTTP, only for those who ask
+
+    return PodNames(kubelet)
 
 
 def agent_origin(*, interval_ms: int, home: Path) -> Origin:

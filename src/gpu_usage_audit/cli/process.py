@@ -54,6 +54,7 @@ def main() -> int:
                 interval_ms=settings.interval_ms,
                 home=settings.places.home,
                 ignored=settings.ignored,
+                kubelet=settings.kubelet,
             ),
             places=settings.places,
             destinations=settings.destinations,

@@ -10,6 +10,7 @@ from typing import Any
 from gpu_usage_audit.agent.home import Home
 from gpu_usage_audit.cli.destinations import Destination
 from gpu_usage_audit.exporter.address import Address, Serving
+from gpu_usage_audit.identity.kubelet import Kubelet
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +36,7 @@ class AgentSettings:
     destinations: tuple[Destination, ...]
     places: Places
     serving: Serving | None = None
+    kubelet: Kubelet | None = None
 
     def to_json(self) -> str:
         """Return the settings as text for :meth:`from_json`."""
@@ -44,7 +46,7 @@ class AgentSettings:
     def from_json(cls, text: str) -> AgentSettings:
         """Return the settings that :meth:`to_json` wrote."""
         found: dict[str, Any] = json.loads(text)
-        places, serving = found["places"], found["serving"]
+        places, serving, kubelet = found["places"], found["serving"], found["kubelet"]
         return cls(
             interval_ms=found["interval_ms"],
             procfs=Path(found["procfs"]),
@@ -57,6 +59,7 @@ class AgentSettings:
                 public_socket=_path(places["public_socket"]),
             ),
             serving=serving and Serving(address=Address(**serving["address"]), constant=serving["constant"]),
+            kubelet=kubelet and Kubelet(**kubelet),
         )
 
 

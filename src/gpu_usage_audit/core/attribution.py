@@ -77,6 +77,9 @@ def _with_part(process: ProcessReading, gpu_time_ms: int | None) -> ProcessReadi
         pod_uid=process.pod_uid,
         slurm_job_id=process.slurm_job_id,
         systemd_unit=process.systemd_unit,
+        pod_name=process.pod_name,
+        pod_namespace=process.pod_namespace,
+        container_name=process.container_name,
     )
 
 

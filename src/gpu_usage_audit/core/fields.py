@@ -107,6 +107,9 @@ PROCESS_INFO: Final = {
     "k8s.pod.uid": "pod_uid",
     "slurm.job.id": "slurm_job_id",
     "systemd.unit": "systemd_unit",
+    "k8s.pod.name": "pod_name",
+    "k8s.namespace.name": "pod_namespace",
+    "k8s.container.name": "container_name",
 }
 
 

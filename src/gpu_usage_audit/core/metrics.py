@@ -308,6 +308,9 @@ PROCESS_INFO: Final = Metric(
         "k8s.pod.uid",
         "slurm.job.id",
         "systemd.unit",
+        "k8s.pod.name",
+        "k8s.namespace.name",
+        "k8s.container.name",
     ),
 )
 AGENT_TICK_DURATION: Final = Metric(

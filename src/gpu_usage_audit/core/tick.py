@@ -69,6 +69,9 @@ class ProcessReading:
     pod_uid: str | None = None
     slurm_job_id: str | None = None
     systemd_unit: str | None = None
+    pod_name: str | None = None
+    pod_namespace: str | None = None
+    container_name: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

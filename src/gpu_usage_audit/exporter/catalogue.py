@@ -25,7 +25,14 @@ from gpu_usage_audit.exporter.names import family_name, is_counter, label_name
 
 _SHIPPED: Final = Rules()
 # What names a process and who holds the card through it, on each of its series: alerts need no join.
-_HOLDER: Final = ("container.id", "k8s.pod.uid", "slurm.job.id")
+_HOLDER: Final = (
+    "container.id",
+    "k8s.pod.uid",
+    "slurm.job.id",
+    "k8s.pod.name",
+    "k8s.namespace.name",
+    "k8s.container.name",
+)
 _STATES: Final = tuple(State)
 
 Total = tuple[str, str]
@@ -112,6 +119,9 @@ class Catalogue:
             process.container_id,
             process.pod_uid,
             process.slurm_job_id,
+            process.pod_name,
+            process.pod_namespace,
+            process.container_name,
         )
         labels = self._processes.get(key)
         if labels is None:

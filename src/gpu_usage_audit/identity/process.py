@@ -11,6 +11,7 @@ from gpu_usage_audit.core.tick import ProcessReading, ProcessType
 from gpu_usage_audit.identity.facts import ProcessTable
 from gpu_usage_audit.identity.known import KnownProcesses
 from gpu_usage_audit.identity.owner import Owners
+from gpu_usage_audit.identity.pods import NoNames, Pods
 
 DEFAULT_IGNORED: Final = (
     "Xorg",
@@ -31,10 +32,10 @@ class ProcessIdentity:
 
     ``boot_time_ms`` (Unix time) must be the same for the whole boot: a process's start is counted from it, so
     that one process keeps one start however the clock moves. ``None``: starts stay unknown.
-    ``ignored`` are process names whose processes do not count as users of a card.
+    ``ignored`` are process names whose processes do not count as users of a card. ``pods`` must not block.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - by keyword, one for each thing that names come from
         self,
         table: ProcessTable,
         owners: Owners,
@@ -42,10 +43,12 @@ class ProcessIdentity:
         boot_time_ms: int | None,
         ignored: Iterable[str] = DEFAULT_IGNORED,
         monotonic: Callable[[], float] = time.monotonic,
+        pods: Pods = NoNames(),  # noqa: B008 - it holds nothing
     ) -> None:
         self._known = KnownProcesses(table, monotonic=monotonic)
         self._ticks_per_second = table.ticks_per_second
         self._owners = owners
+        self._pods = pods
         self._boot_time_ms = boot_time_ms
         self._ignored = frozenset(_comm(name) for name in ignored)
 
@@ -58,6 +61,7 @@ class ProcessIdentity:
                 pid=process.pid, type=kind, memory_bytes=process.memory_bytes, utilization=process.utilization
             )
         place = known.place
+        names = self._pods.names(place.pod_uid, place.container_id)
         return ProcessReading(
             pid=process.pid,
             type=ProcessType.IGNORED if known.comm in self._ignored else kind,
@@ -71,6 +75,9 @@ class ProcessIdentity:
             pod_uid=place.pod_uid,
             slurm_job_id=place.slurm_job_id,
             systemd_unit=place.systemd_unit,
+            pod_name=names.pod,
+            pod_namespace=names.namespace,
+            container_name=names.container,
         )
 
     def __len__(self) -> int:
