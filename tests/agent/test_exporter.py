@@ -7,13 +7,16 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
+from driver.scenario import crowd
 from servers.agent import GUA, Agent
 from servers.process import free_ports, poll
 
 Start = Callable[[Mapping[str, str]], int]
+PROC = Path(__file__).parents[1] / "fixtures" / "proc" / "host"
 
 
 @pytest.fixture
@@ -114,3 +117,22 @@ def test_scrapers_and_hangers_on_cost_no_tick(start: Start, agent: Agent) -> Non
     for one in hanging:
         one.close()
     agent.stop()
+
+
+def test_a_kubelet_that_cannot_be_asked_leaves_ids_one_line_and_a_count(start: Start, agent: Agent) -> None:
+    agent.driver.write(crowd([4545], cards=1))
+    port = start({"GUA_PROCFS": str(PROC), "GUA_KUBELET": "https://127.0.0.1:1/pods", "GUA_KUBELET_INSECURE": "1"})
+    poll(lambda: 'gua_agent_errors_total{call="kubelet GET /pods"' in ask(port, "/metrics")[1], "the count", seconds=20)
+    made = agent.status()["ticks"]["made"]
+    poll(lambda: agent.status()["ticks"]["made"] >= made + 2, "two more ticks", seconds=20)
+    page = ask(port, "/metrics")[1]
+    assert 'k8s_pod_uid="0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"' in page
+    assert "k8s_pod_name" not in page
+    status = agent.status()
+    assert [each for each in status["conditions"] if each.startswith("pods have ids but no names: https://127.0.0.1:1")]
+    [holder] = status["cards"][0]["holders"]
+    assert (holder["pod_uid"] is not None, holder["pod_name"], holder["container_name"]) == (True, None, None)
+    agent.stop()
+    log = agent.tail()
+    assert log.count("pods have ids but no names") == 1
+    assert "--kubelet-insecure: whoever answers there gets the service account's token" in log
