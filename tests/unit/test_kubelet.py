@@ -68,6 +68,13 @@ def test_the_first_look_asks_and_the_next_one_knows() -> None:
     assert asked.count == 1
 
 
+def test_names_may_be_there_before_the_first_look() -> None:
+    asked = Asked(pod_list(pod()))
+    asked.names.begin()
+    assert [asked.look(None), asked.look()] == [Names(), KNOWN]
+    assert asked.count == 1
+
+
 def test_nobody_is_asked_for_a_process_outside_of_a_pod() -> None:
     asked = Asked(pod_list(pod()))
     assert asked.look(None) == Names()
@@ -104,7 +111,7 @@ def test_a_failure_is_told_once_asked_again_after_30_seconds_and_forgets_no_name
     asked.look("newer", None)
     assert asked.count == 2
     asked.now = 41
-    asked.look("newer", None)
+    asked.look()  # also for who is known: trouble that has passed is taken back
     assert asked.count == 3
     assert asked.names.trouble is None
     assert asked.look() == KNOWN, "its processes may outlive it in the list"

@@ -81,7 +81,9 @@ def open_host(
 def _pod_names(kubelet: Kubelet) -> PodNames:
     from gpu_usage_audit.identity.pod_names import PodNames  # noqa: PLC0415 - TLS and HTTP, only for those who ask
 
-    return PodNames(kubelet)
+    pods = PodNames(kubelet)
+    pods.begin()
+    return pods
 
 
 def agent_origin(*, interval_ms: int, home: Path) -> Origin:

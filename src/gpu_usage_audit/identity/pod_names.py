@@ -51,6 +51,11 @@ class PodNames:
         self._trouble: str | None = None
         self._errors: list[ReadError] = []
 
+    def begin(self) -> None:
+        """Ask before anybody is looked up, so that names are there by the first tick where the driver takes longer."""
+        with self._lock:
+            self._start()
+
     def names(self, pod_uid: str | None, container_id: str | None) -> Names:
         """Return what is known at once; never waits, never raises."""
         if pod_uid is None:
@@ -58,7 +63,7 @@ class PodNames:
         with self._lock:
             pod = self._pods.get(pod_uid)
             container = None if pod is None or container_id is None else pod.containers.get(container_id)
-            if pod is None or (container is None and container_id is not None):
+            if pod is None or (container is None and container_id is not None) or self._trouble is not None:
                 self._want((pod_uid, container_id))
             if pod is None:
                 return NO_NAMES
@@ -83,6 +88,9 @@ class PodNames:
         again = key in self._in_vain or self._trouble is not None
         if self._monotonic() - self._asked_at < (AGAIN_SECONDS if again else NEW_SECONDS):
             return
+        self._start()
+
+    def _start(self) -> None:
         self._working = True
         try:
             threading.Thread(target=self._work, name="gua-pods", daemon=True).start()
