@@ -60,6 +60,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the outputs in tests/golden anew")
 
 
+# Started in the background of a script, or by nohup, all of these tests and what they start would ignore them.
+for _signal, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_signal) == signal.SIG_IGN:
+        signal.signal(_signal, _handler)
+
+
 @pytest.fixture(autouse=True)
 def process_as_it_was() -> Iterator[None]:
     """Take back what a command that ran within the test's own process did to its umask and signals."""

@@ -163,7 +163,7 @@ def test_the_alert_fires_after_its_grace_time_not_before_and_ends_with_work(
     pending = poll(lambda: prometheus.alerts(alert), "the alert to be pending", seconds=60)
     assert [one["state"] for one in pending] == ["pending"]
     pending_at = time.monotonic()
-    assert pending_at - began > IDLE_SECONDS - 2  # a tick and a scrape are a second each
+    assert pending_at - began > IDLE_SECONDS - 4  # a tick and a scrape are a second each, on a busy machine two
     firing = poll(lambda: [one for one in prometheus.alerts(alert) if one["state"] == "firing"], "it", seconds=30)
     assert time.monotonic() - pending_at > GRACE_SECONDS - 1.5
     [labels] = [one["labels"] for one in firing]

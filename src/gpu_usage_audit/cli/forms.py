@@ -126,8 +126,8 @@ class Form:
 
     @property
     def if_cheap(self) -> frozenset[str]:
-        """Return the sections that are collected for a page of everything, which nobody named."""
-        return self.sections - self.shown if self.asked.html is not None and not self.asked.sections else frozenset()
+        """Return the sections that nobody named: those of a page of everything, and what a condition looks at."""
+        return self.sections - self.shown
 
     def render(self, report: Report, style: Style) -> str:
         """Return the report in the form asked for."""

@@ -76,8 +76,12 @@ def idle_ms(clock: Clock, process: ProcessReading, rules: Rules) -> int | None:
 
 
 def kept(before: Clocks, now: Clocks, ts_ms: int, gap_ms: int) -> dict[Key, Clock]:
-    """Return the clocks after a tick: those in it, and those of processes that may still come back."""
-    gone = {key: clock for key, clock in before.items() if key not in now and 0 <= ts_ms - clock.seen_ms <= gap_ms}
+    """Return the clocks after a tick: those in it, and those of processes that may still come back and have idled."""
+    gone = {
+        key: clock
+        for key, clock in before.items()
+        if key not in now and 0 <= ts_ms - clock.seen_ms <= gap_ms and (clock.idle_ms or clock.zero_polls)
+    }
     return {**gone, **now}
 
 
