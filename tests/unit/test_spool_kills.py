@@ -25,6 +25,13 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "spool.db"
 
 
+def wait_for(pipe: int) -> None:
+    """Wait until there is something to read, for 10 s at most; select takes no descriptor above 1,023."""
+    waiting = select.poll()
+    waiting.register(pipe, select.POLLIN)
+    waiting.poll(10_000)
+
+
 def child(work: Callable[[int], None]) -> tuple[int, int]:
     """Start ``work`` with a pipe's end in a process of its own; return its id and the other end."""
     here, there = os.pipe()
@@ -67,9 +74,7 @@ def test_an_appender_that_is_killed_at_any_moment_loses_no_tick_that_it_was_told
 
     for _ in range(30):
         pid, pipe = child(append)
-        waiting = select.poll()  # select takes no descriptor above 1,023
-        waiting.register(pipe, select.POLLIN)
-        waiting.poll(10_000)
+        wait_for(pipe)
         time.sleep(noise.random() * 0.03)
         kill(pid)
         acknowledged = told(pipe)
@@ -121,7 +126,7 @@ def test_a_sender_that_is_killed_at_any_moment_loses_nothing_and_acknowledges_no
     sampler.start()
     for gate, (pid, pipe) in zip(gates, children, strict=True):
         os.write(gate[1], b"x")
-        select.select([pipe], [], [], 10)
+        wait_for(pipe)
         time.sleep(noise.random() * 0.08)
         kill(pid)
         delivered |= set(told(pipe))

@@ -79,7 +79,9 @@ class Terminal:
 
     def read(self) -> str:
         """Return what there is to read within a while."""
-        if not select.select([self.master], [], [], 0.2)[0]:
+        waiting = select.poll()  # select takes no descriptor above 1,023
+        waiting.register(self.master, select.POLLIN)
+        if not waiting.poll(200):
             return ""
         text = os.read(self.master, 65536).decode()
         self.written += text
