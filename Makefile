@@ -7,6 +7,7 @@ TESTS ?= not pipeline and not reliability and not gpu
 JOBS ?= 2
 BENCH_DAYS ?= 2
 BENCH_AGENT ?= --ticks 600 --cpu-ticks 60 --seconds 5 --times 3 --backlog 480
+BENCH_EXPORTER ?= --seconds 5 --scrapes 200
 BENCH_FLEET ?= --cards 16 --days 2 --sizes 8x30 64x30 --storage-days 1 --times 3 --no-older
 BENCH_IMPORT ?= --days 6
 BENCH_REPORT ?= --days 7 --times 3 --no-older
@@ -45,6 +46,7 @@ bench: setup
 	$(BIN)/python bench/bench_agent.py $(BENCH_AGENT)
 	$(BIN)/python bench/bench_demo.py
 	$(BIN)/python bench/bench_html.py
+	$(BIN)/python bench/bench_exporter.py $(BENCH_EXPORTER)
 	$(BIN)/python bench/bench_import.py $(BENCH_IMPORT)
 	$(BIN)/python bench/bench_store.py --days $(BENCH_DAYS)
 	$(BIN)/python bench/bench_fleet.py $(BENCH_FLEET)

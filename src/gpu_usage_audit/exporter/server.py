@@ -194,7 +194,7 @@ class Server:
         except Exception as error:  # noqa: BLE001 - a fault in one answer must not end the thread that gives all
             return _words(500, f"unexpected {type(error).__name__}"), True
 
-    def _begin(self, connection: _Connection, response: Response, is_sent: bool = True) -> None:  # noqa: FBT001, FBT002
+    def _begin(self, connection: _Connection, response: Response, is_sent: bool = True) -> None:  # noqa: FBT001, FBT002 - told apart from a whole answer
         lines = [
             f"HTTP/1.1 {response.status} {_REASONS[response.status]}",
             f"Content-Type: {response.content_type}",
@@ -288,7 +288,7 @@ def _listening(address: Address) -> socket.socket:
 def _family(address: Address) -> tuple[socket.AddressFamily, str]:
     """Return the address family and the numeric host."""
     if not address.host:
-        return (socket.AF_INET6, "::") if socket.has_dualstack_ipv6() else (socket.AF_INET, "0.0.0.0")  # noqa: S104
+        return (socket.AF_INET6, "::") if socket.has_dualstack_ipv6() else (socket.AF_INET, "0.0.0.0")  # noqa: S104 - asked for by a port alone
     found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, place = found[0]
     return family, str(place[0])

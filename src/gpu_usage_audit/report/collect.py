@@ -13,6 +13,7 @@ from gpu_usage_audit.report.hours import hours_of, parts, tick_hours
 from gpu_usage_audit.report.model import Card, Extent, Headline, Identity, Overlap, Report, Setting, UnknownReason
 from gpu_usage_audit.report.questions import Answer, ask
 from gpu_usage_audit.report.rollups import check_by, needs_labels, rollups
+from gpu_usage_audit.report.sections import WHO
 from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, Coverage, States, StateTime
 from gpu_usage_audit.report.window import ReportRequest, choose_extents, choose_window, no_data
 
@@ -61,6 +62,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     reported = {card.host for card in cards}
     silent, skewed = fleet.troubles(fleet_rows())
     made = asked.told(headline, cards)
+    wanted_parts = parts(hours) if WHO in request.sections else ()
     return Report(
         window=window,
         hosts=tuple(sorted(reported)),
@@ -70,7 +72,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         unknown=tuple(sorted((_reason(*one) for one in total["reasons"]), key=lambda r: _place(r.reason, _REASONS))),
         headline=headline,
         cards=tuple(cards),
-        identities=_identities(_one_by_one(reader, read, parts(hours))) if made.identities is None else made.identities,
+        identities=_identities(_one_by_one(reader, read, wanted_parts)) if made.identities is None else made.identities,
         time_of_day=_time_of_day(time_of_day_rows()),
         overlaps=_overlaps(row for row in overview if not row["is_total"]),
         filters=filters(request.hosts, conditions, known={extent.host for extent in known}),
