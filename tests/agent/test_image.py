@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from driver.fixture import SimulatedDriver
-from driver.scenario import Scenario
+from driver.scenario import Scenario, crowd
+from fakes.kubelet import POD_UID, kubelet
 from servers import container
 from servers.agent import read_spool
 from servers.process import free_ports, http_answers, poll
@@ -24,6 +25,7 @@ from servers.second_user import SecondUser, second_user
 from servers.tools import ROOT
 from servers.user import shared_folder
 
+PROC = ROOT / "tests/fixtures/proc/host"
 DOCKERFILE = (ROOT / "deploy/docker/Dockerfile").read_text(encoding="utf-8")
 
 
@@ -149,10 +151,14 @@ class Exporter:
     driver: dict[str, str]
 
     @contextmanager
-    def page(self, *, own_pids: bool = False) -> Iterator[str]:
+    def page(
+        self, until: str = "", *, own_pids: bool = False, account: Path | None = None, **further: str
+    ) -> Iterator[str]:
+        """Yield the page that has ``until`` in it."""
         (port,) = free_ports(1)
         environ = {
             **self.driver,
+            **further,
             "GUA_HOME": str(self.volume / "state"),
             "GUA_INTERVAL": "1s",
             "GUA_PROMETHEUS": f"0.0.0.0:{port}",
@@ -162,14 +168,23 @@ class Exporter:
             "POD_NAMESPACE": "gua",
         }
         # As deploy/kubernetes has it.
-        agent = container.start(self.user, self.volume, ["exporter"], self.log, environ, own_pids=own_pids)
+        agent = container.start(
+            self.user, self.volume, ["exporter"], self.log, environ, own_pids=own_pids, account=account
+        )
         try:
             url = f"http://127.0.0.1:{port}"
             poll(lambda: agent.poll() is not None or http_answers(f"{url}/readyz"), "the exporter", seconds=30)
             assert agent.poll() is None, self.log.read_text()
             assert http_answers(f"{url}/healthz")
-            with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:  # noqa: S310 - the test's own URL
-                yield answer.read().decode()
+            pages: list[str] = []
+
+            def is_there() -> bool:
+                with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:  # noqa: S310 - the test's own URL
+                    pages.append(answer.read().decode())
+                return until in pages[-1]
+
+            poll(is_there, until, seconds=20)
+            yield pages[-1]
         finally:
             code = container.end(agent)
         assert code == 0, self.log.read_text()
@@ -201,6 +216,34 @@ def test_without_the_nodes_pids_it_tells_of_cards_and_names_nobody(exporter: Exp
         assert re.search(r'^gua_gpu_state{hw_id="[^"]*2",state="idle-held"} 1$', page, re.MULTILINE)
         assert not re.search(r"(process_owner|gua_process_comm|container_id|k8s_pod_uid)=", page)
         assert set(re.findall(r'^gpu_idle_process_.*process="([^"]*)"', page, re.MULTILINE)) <= {"unknown"}
+
+
+def test_pods_have_names_where_the_service_accounts_token_is_mounted(
+    exporter: Exporter, simulated_driver: SimulatedDriver, folder: Path, tmp_path: Path
+) -> None:
+    # As components/pod-names has it: the node's kubelet, behind TLS of the cluster's authority, and the token's folder.
+    simulated_driver.write(crowd([4545], cards=1))
+    shutil.copyfile(simulated_driver.scenario, exporter.driver["GUA_SIMULATED_DRIVER"])
+    proc = folder / f"proc-{tmp_path.name}"
+    shutil.copytree(PROC, proc, symlinks=True)
+    mounted = folder / f"secrets-{tmp_path.name}"
+    mounted.mkdir()
+    mounted.chmod(0o755)
+    with kubelet(mounted) as fake:
+        for each in fake.account.iterdir():
+            each.chmod(0o644)
+        with exporter.page(
+            'k8s_pod_name="', account=fake.account, GUA_PROCFS=str(proc), GUA_KUBELET=str(fake.kubelet)
+        ) as page:
+            assert re.search(
+                rf'^gua_process_idle_duration_seconds{{[^}}]*process_pid="4545"[^}}]*k8s_pod_uid="{POD_UID}"'
+                r'[^}]*k8s_pod_name="train-0",k8s_namespace_name="lab"',
+                page,
+                re.MULTILINE,
+            )
+            assert "gua_agent_errors_total{" not in page
+        assert set(fake.asked) == {"/pods"}
+    assert "no names" not in exporter.log.read_text()
 
 
 @pytest.mark.parametrize(("capabilities", "code"), [(["chown"], 0), ([], 1)])

@@ -9,6 +9,7 @@ the seccomp filter, AppArmor, and the device cgroup.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,9 +19,15 @@ from pathlib import Path
 from servers.second_user import SecondUser
 
 UID = 10_001  # of the image's user, see deploy/docker/Dockerfile
+_ACCOUNT = "/run/secrets/kubernetes.io/serviceaccount"  # /var/run is /run
 _SET_UP = """
 set -eu
 mount --bind "$1" "$1"
+if [ -n "$ACCOUNT" ]; then
+  mount -t tmpfs tmpfs /run
+  mkdir -p "$ACCOUNT_INSIDE"
+  mount --bind "$ACCOUNT" "$ACCOUNT_INSIDE"
+fi
 # What /proc, /sys and /dev hold is the kernel's.
 awk '{print $5}' /proc/self/mountinfo | while read -r place; do
   case "$place" in "$1" | /proc* | /sys* | /dev/*) continue ;; esac
@@ -42,15 +49,22 @@ def missing() -> str | None:
 
 
 def contained(
-    state: Path, command: Sequence[str], *, uid: int = UID, capabilities: Sequence[str] = (), own_pids: bool = False
+    state: Path,
+    command: Sequence[str],
+    *,
+    uid: int = UID,
+    capabilities: Sequence[str] = (),
+    own_pids: bool = False,
+    account: Path | None = None,
 ) -> list[str]:
     """Return the command as it runs in such a container, which may write below ``state`` and nowhere else.
 
     A user id of 0 gets ``capabilities`` and no others, an ordinary user none, as in Kubernetes. With ``own_pids`` it
-    is in a PID namespace of its own, as without ``hostPID``.
+    is in a PID namespace of its own, as without ``hostPID``. ``account`` is mounted as the service account's folder.
     """
     bounding = ",".join(["-all", *(f"+{name}" for name in capabilities)])
     script = _SET_UP.replace('"$UID_INSIDE"', str(uid)).replace('"$CAPABILITIES"', bounding)
+    script = script.replace('"$ACCOUNT_INSIDE"', _ACCOUNT).replace('"$ACCOUNT"', shlex.quote(str(account or "")))
     pids = ["--pid", "--fork", "--mount-proc"] if own_pids else []
     return ["unshare", "--mount", *pids, "--propagation", "private", "sh", "-c", script, "sh", str(state), *command]
 
@@ -63,11 +77,12 @@ def start(
     environ: Mapping[str, str],
     *,
     own_pids: bool = False,
+    account: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start gua with these arguments as the image's user; what it prints goes to ``log``."""
     with log.open("wb") as file:
         return subprocess.Popen(
-            contained(state, user.command(*arguments), own_pids=own_pids),
+            contained(state, user.command(*arguments), own_pids=own_pids, account=account),
             env={**user.environ, "HOME": "/home/gua", **environ},
             cwd="/",
             stdin=subprocess.DEVNULL,
