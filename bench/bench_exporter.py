@@ -33,6 +33,7 @@ from gpu_usage_audit.exporter.address import Address, Serving  # noqa: E402 - li
 from gpu_usage_audit.exporter.endpoint import Endpoint  # noqa: E402 - likewise
 from gpu_usage_audit.procfs.clock import SystemClock  # noqa: E402 - likewise
 from gpu_usage_audit.procfs.reader import ProcFs  # noqa: E402 - likewise
+from servers.agent import Agent  # noqa: E402 - likewise
 
 CARDS, PROCESSES = 16, 100
 SCRAPERS = 200
@@ -161,13 +162,11 @@ def scraping(port: int, seconds: float) -> Iterator[Counter[str]]:
 
 
 def flood(seconds: float) -> None:
-    title(f"A real agent, 8 cards x 10 processes, a tick each second; {SCRAPERS} scrapers every 10 ms, {seconds:g} s")
-    with crowded() as driver, new_agent(driver) as agent:
-        port = 19_835
-        agent.start("--prometheus", f"127.0.0.1:{port}", interval="1s")
-        time.sleep(5)
-        fetch(port, PACKED)
-        time.sleep(3)
+    title(
+        f"A real agent, {CARDS} cards x {PROCESSES} processes, a tick each second; {SCRAPERS} scrapers every 10 ms, "
+        f"{seconds:g} s"
+    )
+    with scraped(CARDS, CARDS * PROCESSES) as (agent, port):
         show("resident memory, scraped once", rss_mb(pid_of(agent)), "MB", RSS_LIMIT_MB)
         before = agent.status()["ticks"]
         began = time.monotonic()
@@ -180,6 +179,26 @@ def flood(seconds: float) -> None:
         show("ticks missed", float(sum(skipped.values())), note=str({k: v for k, v in skipped.items() if v}))
         show("scrapes", ", ".join(f"{count:,} {what}" for what, count in happened.items()))
         show("resident memory after that", rss_mb(pid_of(agent)), "MB", RSS_LIMIT_MB)
+
+
+def small() -> None:
+    title("The same agent, 8 cards x 10 processes")
+    with scraped(8, 80) as (agent, port):
+        for _ in range(20):
+            fetch(port, PACKED)
+        show("resident memory, scraped 20 times", rss_mb(pid_of(agent)), "MB", RSS_LIMIT_MB)
+
+
+@contextmanager
+def scraped(cards: int, processes: int) -> Iterator[tuple[Agent, int]]:
+    """Yield an agent that ticks each second, and the port of its page, which was asked for once."""
+    port = 19_835
+    with crowded(cards=cards, processes=processes) as driver, new_agent(driver) as agent:
+        agent.start("--prometheus", f"127.0.0.1:{port}", interval="1s")
+        time.sleep(5)
+        fetch(port, PACKED)
+        time.sleep(3)
+        yield agent, port
         agent.stop()
 
 
@@ -193,6 +212,7 @@ def main() -> None:
         serve()
     print(machine())
     scrapes(options.scrapes)
+    small()
     flood(options.seconds)
 
 

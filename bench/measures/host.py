@@ -12,7 +12,7 @@ from pathlib import Path
 
 from driver.build import build
 from driver.fixture import SimulatedDriver
-from driver.scenario import Scenario, crowd, replace_text
+from driver.scenario import GIB, MIB, Scenario, crowd, replace_text
 from servers.agent import Agent
 
 BENCH = Path(__file__).resolve().parents[1]
@@ -40,9 +40,10 @@ def simulated(scenario: Scenario) -> Iterator[SimulatedDriver]:
 
 
 @contextmanager
-def crowded() -> Iterator[SimulatedDriver]:
-    """Yield the driver of a host with 8 cards x 10 processes."""
-    with sleeping() as pids, simulated(crowd(pids, cards=CARDS)) as driver:
+def crowded(*, cards: int = CARDS, processes: int = PROCESSES) -> Iterator[SimulatedDriver]:
+    """Yield the driver of a host, by default with 8 cards x 10 processes; ``processes`` are those of all cards."""
+    step = GIB // 2 if processes <= PROCESSES else 10 * MIB
+    with sleeping(processes) as pids, simulated(crowd(pids, cards=cards, step=step)) as driver:
         yield driver
 
 

@@ -358,12 +358,15 @@ def uuid(number: int) -> str:
     return f"GPU-{number:08d}-{number % 10000:04d}-{number % 10000:04d}-{number % 10000:04d}-{number:012d}"
 
 
-def crowd(pids: Iterable[int | str], *, cards: int = 8) -> Scenario:
-    """Return a host for measurements: the pids dealt out over the cards, every second card at work."""
+def crowd(pids: Iterable[int | str], *, cards: int = 8, step: int = GIB // 2) -> Scenario:
+    """Return a host for measurements: the pids dealt out over the cards, every second card at work.
+
+    The first process of a card has ``step`` bytes of memory, each further one that much more.
+    """
     dealt: list[list[Process]] = [[] for _ in range(cards)]
     for position, pid in enumerate(pids):
         load = Burst(period_ms=1000, on_ms=70, phase_ms=10 * position) if position % cards % 2 == 0 else IDLE
-        dealt[position % cards].append(Process(pid, memory=(1 + position // cards) * GIB // 2, load=load))
+        dealt[position % cards].append(Process(pid, memory=(1 + position // cards) * step, load=load))
     return Scenario(
         [
             Card(
