@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from fakes.reports import week_report
 from fakes.store import SINCE_MS, UNTIL_MS, FakeStore, card, extent, identity, lab, rules, store_of
 from gpu_usage_audit.report.collect import collect
+from gpu_usage_audit.report.parts.energy import StateEnergy
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.text import render_text
 from gpu_usage_audit.report.text.cards import MOST_CARDS
@@ -117,3 +120,14 @@ def test_colour_changes_no_letter(width: int) -> None:
 def test_a_word_that_is_cut_stays_in_the_characters_of_the_terminal() -> None:
     (line,) = Style(width=20, unicode=False).wrap("h" * 100)
     assert (line.isascii(), len(line), ".." in line) == (True, 20, True)
+
+
+def test_energy_that_nobody_measured_is_not_zero() -> None:
+    report = week_report()
+    assert report.energy is not None
+    nothing = StateEnergy(
+        measured_joules=0, measured_ms=0, estimated_joules=7.2e6, estimated_ms=3_600_000, unknown_ms=0
+    )
+    cards = tuple(replace(each, states={**each.states, "idle-held": nothing}) for each in report.energy.cards[:1])
+    shown = render_text(replace(report, energy=replace(report.energy, cards=cards)), Style(width=80))
+    assert re.search(r"^ *idle-held +- +0\.0 +2\.00 +1\.0 ", shown, re.MULTILINE), shown

@@ -67,12 +67,15 @@ def _state(cards: Sequence[CardEnergy], state: str, hours: HourFormat) -> list[s
     parts = [card.states[state] for card in cards if state in card.states]
     return [
         state,
-        amount(sum(part.measured_joules for part in parts) / JOULES_PER_KWH, 2),
-        hours.of(sum(part.measured_ms for part in parts)),
-        amount(sum(part.estimated_joules for part in parts) / JOULES_PER_KWH, 2),
-        hours.of(sum(part.estimated_ms for part in parts)),
+        *_told(sum(part.measured_joules for part in parts), sum(part.measured_ms for part in parts), hours),
+        *_told(sum(part.estimated_joules for part in parts), sum(part.estimated_ms for part in parts), hours),
         hours.of(sum(part.unknown_ms for part in parts)),
     ]
+
+
+def _told(joules: float, ms: int, hours: HourFormat) -> list[str]:
+    """Return the energy of some hours: that of none at all is not 0."""
+    return [amount(joules / JOULES_PER_KWH, 2) if ms else NONE, hours.of(ms)]
 
 
 def _card(card: CardEnergy, style: Style) -> list[str]:
