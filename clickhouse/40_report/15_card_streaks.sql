@@ -1,7 +1,8 @@
 -- One row is one card that was observed in the window: what its newest tick found, since when it is idle-held or truly-idle, and
 -- its idle-held GPU time by the streak it lies in. A streak is ticks of one state in a row: an active tick, or one of the other
--- idle state, ends it; an unknown tick, or a gap of up to twice the longer of the two ticks beside it, does not. usual: part of
--- what was observed in the hour of the day of the newest tick, in the given zone, in which the card was truly-idle.
+-- idle state, ends it; an unknown tick, or a gap of up to twice the longer of the two ticks beside it, does not. watched_since: since
+-- when there was no larger gap. usual: part of what was observed in the hour of the day of the newest tick, in the given zone, in
+-- which the card was truly-idle.
 CREATE OR REPLACE VIEW gua_report.card_streaks $ON_CLUSTER
 $DEFINER
 AS
@@ -14,8 +15,12 @@ SELECT
     if(empty(current), NULL, current[1].2) AS since_ms,
     if(empty(current), NULL, arraySum(current.6)) AS in_state_ms,
     if(empty(current), NULL, arraySum(current.7)) AS in_state_us,
-    -- It was so when the window began.
-    ifNull(since_ms = runs[1].2 AND since_ms - {since_ms:Int64} <= 2 * toInt64(current[1].4), false) AS is_at_least,
+    -- Nothing tells what it was just before: there the window, the observation, or the observation after a gap begins, or it was unknown.
+    ifNull(
+        since_ms - arrayMax(run -> if(run.1 != 4 AND run.2 < since_ms, run.3, toInt64(0)), runs) > 2 * toInt64(current[1].4),
+        false
+    ) AS is_at_least,
+    watched[-1][1].2 AS watched_since_ms,
     arraySum(arrayMap(streak -> if(arrayMax(streak.8), 0, arraySum(streak.7)), held)) AS never_used_us,
     arraySum(arrayMap(streak -> if(arrayMax(streak.8) OR arraySum(streak.6) < {long_ms:Int64}, 0, arraySum(streak.7)), held)) AS never_used_long_us,
     arraySum(arrayMap(streak -> if(arrayMax(streak.8), arraySum(streak.7), 0), held)) AS low_us,
@@ -35,6 +40,11 @@ FROM
             run -> run.2,
             groupArrayIf((state, start_ms, end_ms, first_span_ms, last_span_ms, observed_ms, gpu_us, is_used), state > 0)
         ) AS runs,
+        arraySplit(
+            (run, before) -> run.2 - before.3 > 2 * toInt64(greatest(run.4, before.5)),
+            runs,
+            arrayResize(arrayPushFront(arrayPopBack(runs), runs[1]), length(runs))
+        ) AS watched,
         arrayFilter(
             streak -> notEmpty(streak),
             arrayMap(

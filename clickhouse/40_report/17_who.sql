@@ -1,9 +1,9 @@
 -- One row is one owner (program, container, pod, job, host, model; identity: owner and program) of processes on cards. Times are by the
 -- state of the card; a truly-idle one is held by nobody. A session is one process. longest_idle_ms is an episode of a process
 -- that had that name at its last run; NULL where no runs were kept, or nothing is known of what they did. holders are its processes
--- that the newest tick with processes of their card lists: (host, gpu, pid, created, identity, tick, whether idle, memory, idle since, idle time, whether it was
--- idle when the window began, active time in the 24 h before, and of the time on an idle-held card GPU time, memory x time [KiB ms]
--- and the time of which that is known).
+-- that the newest tick with processes of their card lists: (host, gpu, pid, created, identity, tick, whether idle, memory, idle
+-- since, idle time, span of the first tick of that, until when it was known before what it did or 0, when it was first listed, active
+-- time in the 24 h before, and of the time on an idle-held card GPU time, memory x time [KiB ms] and the time of which that is known).
 CREATE OR REPLACE VIEW gua_report.who $ON_CLUSTER
 $DEFINER
 AS
@@ -76,7 +76,9 @@ FROM
                     if(newest.10 < 0, NULL, toUInt64(newest.10)),
                     if(is_idle, episodes[-1].1, NULL),
                     if(is_idle, episodes[-1].3, NULL),
-                    is_idle AND created_ms < {since_ms:Int64} AND episodes[-1].1 = first_ms AND first_ms - {since_ms:Int64} <= 2 * toInt64(episodes[-1].6),
+                    if(is_idle, episodes[-1].6, NULL),
+                    if(is_idle, arrayMax(one -> if(one.1 IN (1, 2) AND one.2 < episodes[-1].1, one.3, toInt64(0)), every_run), NULL),
+                    first_ms,
                     if(
                         arrayExists(one -> one.1 != 3, last_day),
                         arraySum(arrayMap(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from random import Random
 from typing import Final
 
@@ -310,14 +311,33 @@ def test_who_is_idle_now(both: Both) -> None:
         assert (holder.idle_since_ms, holder.idle_ms) == (streak[0].since_ms, sum(one.ms for one in streak))
 
 
+def is_far_from_known(ticks: list[Seen], first: Seen) -> bool:
+    """Return whether no tick just before tells what was then."""
+    just_before_ms = first.since_ms - 2 * first.span_ms
+    return not any(one.state != UNKNOWN and just_before_ms <= one.until_ms and one.ts_ms < first.ts_ms for one in ticks)
+
+
+def began_unseen(counted: Counted, ticks: list[Seen], first: Seen) -> bool:
+    """Return whether the process may have idled on the card before that tick."""
+    if any(one.state != UNKNOWN and one.ts_ms < first.ts_ms for one in ticks):
+        return is_far_from_known(ticks, first)
+    near_ms = 2 * first.span_ms
+    if first.since_ms - ticks[0].since_ms > near_ms:  # unknown from the beginning
+        return True
+    key = next(key for key, of_process in counted.processes.items() if of_process is ticks)
+    of_card = counted.ticks[key[:2]]
+    watched_since_ms = of_card[0].since_ms
+    for before, after in pairwise(of_card):
+        if means.is_apart(before, after):
+            watched_since_ms = after.since_ms
+    return max(ticks[0].row["created_ms"] + near_ms, ticks[0].since_ms - near_ms) <= watched_since_ms
+
+
 def check_holder(counted: Counted, holder: Holder, ticks: list[Seen]) -> None:
     episode = means.episodes(ticks)[-1]
     last = ticks[-1]
     assert (holder.idle_since_ms, holder.idle_ms) == (episode.ticks[0].since_ms, episode.ms)
-    began_before = ticks[0].since_ms - counted.since_ms <= 2 * ticks[0].span_ms
-    assert holder.is_at_least == (
-        episode.ticks[0] is ticks[0] and last.row["created_ms"] < counted.since_ms and began_before
-    )
+    assert holder.is_at_least == began_unseen(counted, ticks, episode.ticks[0])
     day_ms = last.until_ms - DAY_MS
     active_ms = sum(
         one.until_ms - max(one.since_ms, day_ms) for one in ticks if one.state == ACTIVE and one.ts_ms > day_ms
@@ -351,9 +371,7 @@ def test_cards_that_are_free(both: Both) -> None:
         ticks = counted.ticks[key]
         streak = list(means.streaks(ticks, TRULY_IDLE, {ACTIVE, IDLE_HELD}))[-1]
         assert (card.free_since_ms, card.free_ms) == (streak[0].since_ms, sum(one.ms for one in streak))
-        assert card.is_at_least == (
-            streak[0] is ticks[0] and ticks[0].since_ms - counted.since_ms <= 2 * ticks[0].span_ms
-        )
+        assert card.is_at_least == is_far_from_known(ticks, streak[0])
 
         def hour(one: Seen) -> int:
             return means.local((one.ts_ms - 1) // HOUR_MS * HOUR_MS, both.asked.timezone).hour

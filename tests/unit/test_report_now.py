@@ -28,15 +28,26 @@ def streak(state: str, *, as_of_ms: int = UNTIL_MS, gpu: str = "GPU-a") -> dict[
         "in_state_ms": HOUR_MS,
         "in_state_us": HOUR_MS * 1000,
         "is_at_least": False,
+        "watched_since_ms": as_of_ms - 24 * HOUR_MS,
         "usual": 0.5,
     }
 
 
-def process(last_ms: int, *, pid: int = 7, gpu: str = "GPU-a") -> tuple[object, ...]:
+def process(
+    last_ms: int,
+    *,
+    pid: int = 7,
+    gpu: str = "GPU-a",
+    created_ms: int = 0,
+    known_before_ms: int = 0,
+    first_ms: int | None = None,
+    idle_since_ms: int | None = None,
+) -> tuple[object, ...]:
     """Return a holder as ``who`` lists it, idle for ten minutes."""
     identity = ("ana", "train", None, None, "42", None)
-    idle = (True, 2**30, last_ms - 600_000, 600_000, False, 0)
-    return ("node-1", gpu, pid, 0, identity, last_ms, *idle, 600_000_000, 2**20 * 600_000, 600_000)
+    since_ms = last_ms - 600_000 if idle_since_ms is None else idle_since_ms
+    idle = (True, 2**30, since_ms, 600_000, TICK_MS, known_before_ms, since_ms if first_ms is None else first_ms, 0)
+    return ("node-1", gpu, pid, created_ms, identity, last_ms, *idle, 600_000_000, 2**20 * 600_000, 600_000)
 
 
 def told(rows: list[dict[str, Any]], *processes: tuple[object, ...], **of_card: object) -> Now:
@@ -98,3 +109,31 @@ def test_the_rest_of_a_partitioned_card_is_nothing_to_be_had() -> None:
     found = told([streak("truly-idle")], mig="parent")
 
     assert (found.free, found.free_cards, found.silent_cards) == ((), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("known_before_ms", "created_ms", "first_ms", "is_at_least"),
+    [
+        (UNTIL_MS - 600_000, 0, UNTIL_MS - HOUR_MS, False),  # it worked until then
+        (UNTIL_MS - 600_000 - 2 * TICK_MS, 0, UNTIL_MS - HOUR_MS, False),
+        (UNTIL_MS - 600_000 - 2 * TICK_MS - 1, 0, UNTIL_MS - HOUR_MS, True),  # unknown or unobserved until then
+        (0, 0, UNTIL_MS - 600_000, False),  # it came to a card that was watched
+        (0, 0, UNTIL_MS - 24 * HOUR_MS, True),
+        (0, UNTIL_MS - HOUR_MS, UNTIL_MS - HOUR_MS, True),  # unknown from its beginning on
+    ],
+)
+def test_an_idle_time_of_which_nobody_saw_the_beginning_is_a_least_one(
+    known_before_ms: int, created_ms: int, first_ms: int, *, is_at_least: bool
+) -> None:
+    since = {"idle_since_ms": first_ms} if first_ms == UNTIL_MS - 24 * HOUR_MS else {}
+    one = process(UNTIL_MS, known_before_ms=known_before_ms, created_ms=created_ms, first_ms=first_ms, **since)
+
+    assert [one.is_at_least for one in told([streak("idle-held")], one).holders] == [is_at_least]
+
+
+@pytest.mark.parametrize(("after_ms", "is_at_least"), [(0, False), (-2 * TICK_MS, True), (1 - 2 * TICK_MS, False)])
+def test_a_process_that_began_with_the_observation_idled_nowhere_before(after_ms: int, *, is_at_least: bool) -> None:
+    watched_ms = UNTIL_MS - 24 * HOUR_MS
+    one = process(UNTIL_MS, created_ms=watched_ms + after_ms, first_ms=watched_ms, idle_since_ms=watched_ms)
+
+    assert [one.is_at_least for one in told([streak("idle-held")], one).holders] == [is_at_least]

@@ -215,6 +215,7 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                 "in_state_ms": is_count_or_unknown,
                 "in_state_us": is_count_or_unknown,
                 "is_at_least": is_flag,
+                "watched_since_ms": is_moment,
                 **dict.fromkeys(
                     ("never_used_us", "never_used_long_us", "low_us", "low_long_us", "not_kept_us"), is_count
                 ),
@@ -242,7 +243,9 @@ VIEWS: Final[Mapping[str, View]] = MappingProxyType(
                         is_count_or_unknown,
                         is_moment_or_unknown,
                         is_count_or_unknown,
-                        is_flag,
+                        is_count_or_unknown,
+                        is_count_or_unknown,
+                        is_moment,
                         is_count_or_unknown,
                         is_count,
                         is_count,

@@ -148,9 +148,9 @@ def _streak(condition: Condition, report: Report) -> Verdict:
     verdict = _compared(condition, longest, f"the longest current idle streak is {span(longest)}")
     open_ended = any(one.is_at_least for one in holders)
     grows_into = condition.operator in {">", ">="}
-    # A streak that began before what was looked at is longer than what was seen of it.
+    # A streak whose beginning nobody saw may be longer than what was seen of it.
     if open_ended and verdict.is_met != grows_into:
-        return _untold(condition, f"a streak is at least {span(longest)}, and began before what was looked at")
+        return _untold(condition, f"a streak is at least {span(longest)}, and nobody saw its beginning")
     return verdict
 
 

@@ -33,7 +33,9 @@ class _Process:
     memory_bytes: int | None
     idle_since_ms: int | None
     idle_ms: int | None
-    is_at_least: bool
+    idle_first_span_ms: int | None
+    known_before_ms: int | None
+    first_ms: int
     active_24h_ms: int | None
     idle_held_us: int
     idle_held_kib_ms: int
@@ -144,6 +146,18 @@ def _whole_day(process: _Process, row: Row, since_ms: int) -> bool:
     return max(int(row["as_of_ms"]) - _DAY_MS, process.created_ms) >= since_ms
 
 
+def _began_unseen(process: _Process, watched_since_ms: int) -> bool:
+    """Return whether a process may have idled before its streak: nothing tells what it did just before.
+
+    A process that was just created, or came to a card that had been watched for a while, did not idle there before.
+    """
+    near_ms = 2 * (process.idle_first_span_ms or 0)
+    known_ms = process.known_before_ms or 0
+    if not known_ms and max(process.created_ms + near_ms, process.first_ms - near_ms) > watched_since_ms:
+        known_ms = process.first_ms
+    return (process.idle_since_ms or 0) - known_ms > near_ms
+
+
 def _present(row: Row, listed: Sequence[_Process]) -> list[_Process]:
     """Return the processes of the newest tick, or of the one before where the newest has none.
 
@@ -171,7 +185,7 @@ def _holder(card: Card, row: Row, process: _Process, since_ms: int, *, is_alone:
         memory_bytes=process.memory_bytes,
         idle_since_ms=process.idle_since_ms or 0,
         idle_ms=process.idle_ms or 0,
-        is_at_least=bool(process.is_at_least),
+        is_at_least=_began_unseen(process, row["watched_since_ms"]),
         is_alone=is_alone,
         active_24h_ms=process.active_24h_ms if _whole_day(process, row, since_ms) else None,
         wasted_gpu_ms=process.idle_held_us / 1000,
