@@ -58,9 +58,17 @@ def test_two_polls_at_zero_make_idle_and_the_time_runs_from_the_second() -> None
     ]
 
 
-def test_an_unknown_poll_is_not_one_of_two_at_zero_but_does_not_end_an_idle_time() -> None:
+def test_an_unknown_poll_is_not_one_of_two_at_zero_and_neither_counts_for_an_idle_time_nor_ends_it() -> None:
     assert not run(IDLE, UNKNOWN, IDLE).is_idle
-    assert run(IDLE, IDLE, UNKNOWN, IDLE).zero_ms == 60_000
+    assert run(IDLE, IDLE, UNKNOWN, IDLE).zero_ms == 30_000
+    assert run(IDLE, IDLE, *[UNKNOWN] * 240, IDLE).zero_ms == 30_000
+    assert run(IDLE, IDLE, UNKNOWN, BUSY).zero_ms == 0
+
+
+def test_time_in_which_nobody_looked_is_no_idle_time_by_either_rule() -> None:
+    before = run(IDLE, IDLE, IDLE)
+    after = run(IDLE, before=before, at=3 * STEP_MS + 60_000)
+    assert (after.idle_ms, after.zero_ms) == (120_000, 60_000)
 
 
 def test_a_process_that_holds_nothing_is_not_idle_and_one_of_unknown_memory_is() -> None:
@@ -155,6 +163,36 @@ def test_a_restart_of_five_minutes_does_not_count_and_does_not_end_the_streak(tm
     assert before is not None
     assert after is not None
     assert 0 < after - before <= 61
+
+
+def set_clock(idle: Idle, milliseconds: int) -> None:
+    assert isinstance(idle.host.clock, FakeClock)
+    idle.host.clock.wall += milliseconds
+
+
+@pytest.mark.parametrize("seconds", [61, 600, -61])
+def test_a_clock_that_is_set_ends_no_streak(tmp_path: Path, seconds: int) -> None:
+    idle = Idle(tmp_path)
+    idle.host.run(3600)
+    set_clock(idle, 1000 * seconds)
+    idle.host.run(300)
+    [told] = idle.idle_seconds().values()
+    assert told == pytest.approx(3900, abs=62)
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(9 * 60, True), (3 * 3600, False)])
+def test_how_long_an_agent_was_away_is_not_told_by_a_clock_that_was_set(
+    tmp_path: Path, seconds: int, *, kept: bool
+) -> None:
+    idle = Idle(tmp_path)
+    idle.host.run(3600)
+    set_clock(idle, -1000 * seconds)
+    idle.host.pass_(1000 * seconds)
+    idle.host.start()
+    idle.host.run(60)
+    [told] = idle.idle_seconds().values()
+    assert told is not None
+    assert told >= 3600 if kept else told <= 120
 
 
 def test_after_a_boot_and_for_a_pid_that_passed_on_the_streak_is_a_new_one(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from gpu_usage_audit.core.rules import Rules
 from gpu_usage_audit.core.tick import ProcessReading, ProcessType
 
 _SHIPPED: Final = Rules()
+_DRIFT_MS: Final = 1_000
 
 
 @dataclass(kw_only=True, slots=True)
@@ -31,7 +32,7 @@ class Idling:
         """
         known = mark is not None and mark.boot_id == now.boot_id and (now.boot_id is not None or not is_restart)
         return cls(
-            before=mark.clocks if mark is not None and known else {},
+            before=_on_the_clock_of(now, mark, is_restart=is_restart) if mark is not None and known else {},
             ts_ms=now.ts_ms,
             gap_ms=RESTART_GAP_MS if is_restart else GAP_MS,
             longest_span_ms=2 * interval_ms,
@@ -50,3 +51,14 @@ class Idling:
     def clocks(self) -> Clocks:
         """Return the clocks after the tick."""
         return kept(self.before, self.now, self.ts_ms, max(self.gap_ms, self.longest_span_ms) + self.longest_span_ms)
+
+
+def _on_the_clock_of(now: Mark, mark: Mark, *, is_restart: bool) -> Clocks:
+    """Return a mark's clocks as if the wall clock had not been set since: the other one tells how long nobody looked.
+
+    One that was set back while the agent ran is left as it is: there was no tick, but nobody was away.
+    """
+    set_ms = now.ts_ms - mark.ts_ms - (now.monotonic_ms - mark.monotonic_ms)
+    if -_DRIFT_MS < set_ms < _DRIFT_MS or (set_ms < 0 and not is_restart):
+        return mark.clocks
+    return {key: clock._replace(seen_ms=clock.seen_ms + set_ms) for key, clock in mark.clocks.items()}

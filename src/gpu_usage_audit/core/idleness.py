@@ -28,8 +28,8 @@ Key = tuple[str, int, int | None]
 class Clock(NamedTuple):
     """One process: when it was last listed and over what span, its idle time, and its polls and time at 0 %.
 
-    ``idle_ms`` is the time of the idle ticks of the present streak, 0 without one; what no tick covers does not count.
-    ``zero_ms`` runs from the second poll at 0 % on by the time that passed.
+    ``idle_ms`` is the time of the idle ticks of the present streak, 0 without one, ``zero_ms`` that of the polls at 0 %
+    after the second: what no tick covers, or one that could not tell, does not count.
     """
 
     seen_ms: int
@@ -53,12 +53,9 @@ def advance(before: Clock | None, process: ProcessReading, now: Clock, rules: Ru
     What is unknown neither ends a streak nor counts for it; a single poll at 0 % before it does not count as one of two
     in a row.
     """
-    passed_ms = 0 if before is None else now.seen_ms - before.seen_ms
-    if before is None or passed_ms - now.span_ms > max(gap_ms, 2 * max(now.span_ms, before.span_ms)):
-        before, passed_ms = now, 0
-    elif passed_ms <= 0:  # the clock was set back
-        passed_ms = now.span_ms
-    zero_polls, zero_ms = _zero(before, process, passed_ms)
+    if before is None or _gap_ms(before, now) > max(gap_ms, 2 * max(now.span_ms, before.span_ms)):
+        before = now
+    zero_polls, zero_ms = _zero(before, process, now.span_ms)
     return Clock(
         seen_ms=now.seen_ms,
         span_ms=now.span_ms,
@@ -113,10 +110,15 @@ def _idle_ms(before: Clock, state: ProcessState, span_ms: int) -> int:
     return before.idle_ms + (span_ms if state is ProcessState.IDLE else 0)
 
 
-def _zero(before: Clock, process: ProcessReading, passed_ms: int) -> tuple[int, int]:
-    """Return the polls at 0 % in a row and the time since the second of them."""
+def _gap_ms(before: Clock, now: Clock) -> int:
+    """Return how long nobody looked between two ticks."""
+    return now.seen_ms - now.span_ms - before.seen_ms
+
+
+def _zero(before: Clock, process: ProcessReading, span_ms: int) -> tuple[int, int]:
+    """Return the polls at 0 % in a row, and the time of those after the second of them."""
     if process.utilization is None:
-        return (before.zero_polls, before.zero_ms + passed_ms) if before.is_idle else (0, 0)
+        return (before.zero_polls, before.zero_ms) if before.is_idle else (0, 0)
     if process.utilization > 0 or process.memory_bytes == 0:
         return 0, 0
-    return min(before.zero_polls + 1, IDLE_POLLS), before.zero_ms + passed_ms if before.is_idle else 0
+    return min(before.zero_polls + 1, IDLE_POLLS), before.zero_ms + span_ms if before.is_idle else 0
