@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import takewhile
+from typing import Final
 
 _DELETED = " (deleted)"
 _UNIFIED = ""
 _SYSTEMD = "name=systemd"
+_DELEGATED: Final = re.compile(r"user@[0-9]+\.service", re.ASCII)
 
 
 def paths(text: str) -> list[list[str]]:
@@ -15,6 +19,14 @@ def paths(text: str) -> list[list[str]]:
     A line is ``hierarchy:controllers:path``, and the path may contain colons.
     """
     return [segments for _, segments in _lines(text) if segments]
+
+
+def managed_paths(text: str) -> list[list[str]]:
+    """Return the paths as far as the host manages them.
+
+    Below ``user@1000.service`` that user names cgroups as they like: systemd delegates it to them (user@.service(5)).
+    """
+    return [list(takewhile(lambda segment: not _DELEGATED.fullmatch(segment), segments)) for segments in paths(text)]
 
 
 def systemd_path(text: str) -> list[str]:

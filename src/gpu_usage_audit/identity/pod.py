@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gpu_usage_audit.identity.cgroup import paths
+from gpu_usage_audit.identity.cgroup import managed_paths
 
 # pod<uid> (cgroupfs) or kubepods-burstable-pod<uid, with _ for ->.slice (systemd). Static pods have an MD5 for a uid.
 _POD: Final = re.compile(
@@ -15,7 +15,7 @@ _POD: Final = re.compile(
 
 def pod_uid(text: str) -> str | None:
     """Return the pod's uid as Kubernetes writes it, ``None`` outside of a pod."""
-    for segments in paths(text):
+    for segments in managed_paths(text):
         for segment in reversed(segments):
             found = _POD.fullmatch(segment)
             if found is not None:

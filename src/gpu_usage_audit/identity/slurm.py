@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gpu_usage_audit.identity.cgroup import paths
+from gpu_usage_audit.identity.cgroup import managed_paths
 
 _JOB: Final = re.compile(r"job_(?P<id>[0-9]+)", re.ASCII)
 
@@ -16,7 +16,7 @@ def slurm_job_id(text: str) -> str | None:
     Version 1: ``/slurm/uid_1000/job_42/step_0``, or ``/slurm_<node>/…`` with several slurmd on a host;
     version 2: ``/system.slice/[<node>_]slurmstepd.scope/job_42/…``.
     """
-    for segments in paths(text):
+    for segments in managed_paths(text):
         for position, segment in enumerate(segments):
             found = _JOB.fullmatch(segment)
             if found is not None and any(_of_slurm(above) for above in segments[:position]):
