@@ -216,6 +216,8 @@ def test_without_the_nodes_pids_it_tells_of_cards_and_names_nobody(exporter: Exp
         assert re.search(r'^gua_gpu_state{hw_id="[^"]*2",state="idle-held"} 1$', page, re.MULTILINE)
         assert not re.search(r"(process_owner|gua_process_comm|container_id|k8s_pod_uid)=", page)
         assert set(re.findall(r'^gpu_idle_process_.*process="([^"]*)"', page, re.MULTILINE)) <= {"unknown"}
+        assert re.search(r"^gua_process_gpu_time", page, re.MULTILINE)
+        assert not re.search(r"^gua_process_(gpu_utilization|idle)", page, re.MULTILINE)
 
 
 def test_pods_have_names_where_the_service_accounts_token_is_mounted(

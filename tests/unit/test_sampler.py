@@ -6,9 +6,11 @@ from dataclasses import replace
 import pytest
 
 from fakes.clock import FakeClock
+from gpu_usage_audit.agent.current import card_status, follow
 from gpu_usage_audit.agent.sampler import Sampler
 from gpu_usage_audit.agent.spans import Outcome
 from gpu_usage_audit.core.ports import Mark, RawCard, RawProcess, UtilizationSample
+from gpu_usage_audit.core.rules import Rules
 from gpu_usage_audit.core.tick import (
     CardReading,
     ErrorCount,
@@ -19,6 +21,7 @@ from gpu_usage_audit.core.tick import (
     Source,
     Tick,
 )
+from gpu_usage_audit.otlp.encode import encode
 
 ORIGIN = Origin(host="gpu01", source=Source.AGENT, interval_ms=30_000)
 WHOLE = RawCard(
@@ -48,7 +51,9 @@ class Cards:
 
 class People:
     def identify(self, process: RawProcess) -> ProcessReading:
-        return ProcessReading(pid=process.pid, uid=process.pid, memory_bytes=process.memory_bytes)
+        return ProcessReading(
+            pid=process.pid, uid=process.pid, memory_bytes=process.memory_bytes, utilization=process.utilization
+        )
 
 
 def sampler(cards: Cards, *, initial: bool = True) -> Sampler:
@@ -119,6 +124,30 @@ def test_in_another_pid_namespace_no_list_is_believed(listed: ProcessList, belie
     raw = replace(WHOLE, reading=replace(WHOLE.reading, process_list=listed))
     assert tick_of(Cards(FakeClock(), raw)).cards[0].process_list is listed
     assert tick_of(Cards(FakeClock(), raw), initial=False).cards[0].process_list is believed
+
+
+@pytest.mark.parametrize("used", [0.0, 0.9])
+def test_in_another_pid_namespace_it_is_unknown_who_used_the_card_and_nobody_idles(used: float) -> None:
+    clock = FakeClock()
+    raw = replace(WHOLE, processes=tuple(replace(raw_process(pid), utilization=used) for pid in (7, 8)))
+    agent = sampler(Cards(clock, raw), initial=False)
+    first = agent.sample(None)
+    clock.advance(29_800)
+    sample = agent.sample(first.mark)
+    assert first.tick is not None
+    assert sample.tick is not None
+    (card,) = sample.tick.cards
+    assert [(one.utilization, one.idle_ms) for one in card.processes] == [(None, None)] * 2
+    assert sum(one.gpu_time_ms or 0 for one in card.processes) == card.gpu_time_ms, "somebody's, whoever it is"
+    assert {(clock.idle_ms, clock.zero_polls) for clock in sample.mark.clocks.values()} == {(0, 0)}
+    told = encode(sample.tick)
+    assert b"gua.process.gpu.time" in told
+    of_use = (b"gua.process.gpu.utilization", b"gua.gpu.process.utilization.max", b"gua.process.idle.duration")
+    assert not [name for name in of_use if name in told]
+    (standing,) = follow(follow({}, first.tick, Rules()), sample.tick, Rules()).values()
+    status = card_status(standing, Rules(), age_seconds=0)
+    assert [(one["state"], one["utilization"]) for one in status["holders"]] == [("unknown", None)] * 2
+    assert standing.facts.process_utilization_max is None
 
 
 def test_utilization_is_the_spans_and_not_the_moments() -> None:

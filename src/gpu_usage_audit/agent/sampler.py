@@ -11,7 +11,7 @@ from gpu_usage_audit.agent.idling import Idling
 from gpu_usage_audit.agent.spans import Outcome, Span, span
 from gpu_usage_audit.agent.utilization import cover
 from gpu_usage_audit.core.attribution import parts_of
-from gpu_usage_audit.core.ports import CardReader, Clock, Mark, ProcessFacts, RawCard
+from gpu_usage_audit.core.ports import CardReader, Clock, Mark, ProcessFacts, RawCard, RawProcess
 from gpu_usage_audit.core.tick import (
     AgentReading,
     CardReading,
@@ -51,8 +51,8 @@ class Sampler:
     """Makes ticks for as long as the agent lives.
 
     ``initial_pid_namespace`` is whether the agent sees the host's processes as the driver does; where it
-    does not, or that is not known, no list of processes is believed. ``besides`` returns what else failed since it was
-    last asked, to be counted.
+    does not, or that is not known, no list of processes is believed, nor what any process used. ``besides`` returns
+    what else failed since it was last asked, to be counted.
     """
 
     def __init__(  # noqa: PLR0913 - by keyword only, one for each thing that a tick is made of
@@ -138,7 +138,7 @@ class Sampler:
                 gpu_time_ms,
                 [
                     idling.timed(reading.uuid, self._processes.identify(process), covered.duration_ms)
-                    for process in raw.processes
+                    for process in self._told(raw.processes)
                 ],
             ),
         )
@@ -147,6 +147,16 @@ class Sampler:
         if self._initial_pid_namespace or listed is ProcessList.ABSENT:
             return listed
         return ProcessList.PID_NAMESPACE
+
+    def _told(self, processes: Sequence[RawProcess]) -> Sequence[RawProcess]:
+        """Return the processes, in another PID namespace without their utilization.
+
+        There the driver may list them by the container's pids and answer who used the card by the host's, so that
+        each of them seems to have used nothing (driver 560: https://github.com/Project-HAMi/HAMi-core/issues/112).
+        """
+        if self._initial_pid_namespace:
+            return processes
+        return [replace(process, utilization=None) for process in processes]
 
     def _energy_spent(self, reading: CardReading) -> int | None:
         """Return what the counter gained since the last tick, ``None`` across a reset of it."""
