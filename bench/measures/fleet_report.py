@@ -18,8 +18,8 @@ from measures.fleet_server import FleetServer
 
 from gpu_usage_audit.core.durations import to_rfc3339
 from gpu_usage_audit.core.ports import Row
-from gpu_usage_audit.report.collect import collect
-from gpu_usage_audit.report.json_ import to_json
+from gpu_usage_audit.report.asking.collect import collect
+from gpu_usage_audit.report.json.render import to_json
 from gpu_usage_audit.report.window import ReportRequest
 from gpu_usage_audit.store import open_store
 from gpu_usage_audit.store.database import Store

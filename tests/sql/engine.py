@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gpu_usage_audit.report.hours import choose_hours, tick_hours
+from gpu_usage_audit.report.asking.hours import choose_hours, tick_hours
 from gpu_usage_audit.store.database import Store
 from sql.older import OldestEngine
 

@@ -12,9 +12,9 @@ from gpu_usage_audit.core.compression import compress
 from gpu_usage_audit.core.ports import SpooledTick
 from gpu_usage_audit.core.tick import Origin, Source, Tick
 from gpu_usage_audit.otlp.encode import encode
-from gpu_usage_audit.report.collect import collect
-from gpu_usage_audit.report.hours import choose_hours
-from gpu_usage_audit.report.json_ import to_json
+from gpu_usage_audit.report.asking.collect import collect
+from gpu_usage_audit.report.asking.hours import choose_hours
+from gpu_usage_audit.report.json.render import to_json
 from gpu_usage_audit.report.window import ReportRequest
 from gpu_usage_audit.sim.host import END_MS, Scenario, simulate
 from gpu_usage_audit.store.database import Store, open_store

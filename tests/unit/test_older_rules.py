@@ -10,8 +10,8 @@ import pytest
 from fakes.store import HOUR_MS, SINCE_MS, UNTIL_MS, FakeStore, extent
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.core.plaintext import cells
-from gpu_usage_audit.report.older_rules import WHY, check_rules, collect_older_rules
-from gpu_usage_audit.report.older_rules_text import render_older_json, render_older_text, render_other_rules
+from gpu_usage_audit.report.older.rules import WHY, check_rules, collect_older_rules
+from gpu_usage_audit.report.older.text import render_older_json, render_older_text, render_other_rules
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.window import ReportRequest
 

@@ -10,8 +10,8 @@ import pytest
 
 from fakes.store import UNTIL_MS, FakeStore, lab
 from gpu_usage_audit.core.errors import UnavailableError
-from gpu_usage_audit.report.collect import collect
-from gpu_usage_audit.report.questions import ask
+from gpu_usage_audit.report.asking.collect import collect
+from gpu_usage_audit.report.asking.questions import ask
 from gpu_usage_audit.report.window import ReportRequest
 
 

@@ -18,8 +18,8 @@ from gpu_usage_audit.core.compression import compress
 from gpu_usage_audit.core.ports import SpooledTick
 from gpu_usage_audit.core.tick import Origin, Source, Tick
 from gpu_usage_audit.otlp.encode import encode
-from gpu_usage_audit.report.collect import collect
-from gpu_usage_audit.report.hours import choose_hours
+from gpu_usage_audit.report.asking.collect import collect
+from gpu_usage_audit.report.asking.hours import choose_hours
 from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.contention import Contention
 from gpu_usage_audit.report.parts.idle_split import LONG_STREAK_MS

@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 
 from gpu_usage_audit.core.ports import Row
-from gpu_usage_audit.report.calendar_ import before, calendar, calendar_of, ms_of_days
+from gpu_usage_audit.report.asking.calendar_ import before, calendar, calendar_of, ms_of_days
 from gpu_usage_audit.report.model import Window
 from gpu_usage_audit.report.states import STATES, StateTime
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from fakes.reports import HOSTILE, LONG, bare_report, week_report
-from gpu_usage_audit.report.csv_ import render_csv
+from gpu_usage_audit.report.csv.render import render_csv
 from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.sections import SECTIONS
 from gpu_usage_audit.report.states import MS_PER_HOUR, STATES

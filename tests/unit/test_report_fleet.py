@@ -12,8 +12,8 @@ import pytest
 from fakes.store import DAY_MS, HOUR_MS, SINCE_MS, UNTIL_MS, FakeStore, card, extent, store_of
 from gpu_usage_audit.core.errors import UsageError
 from gpu_usage_audit.core.plaintext import cells
-from gpu_usage_audit.report.collect import collect
-from gpu_usage_audit.report.json_ import render_json
+from gpu_usage_audit.report.asking.collect import collect
+from gpu_usage_audit.report.json.render import render_json
 from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.states import STATES
 from gpu_usage_audit.report.style import Style

@@ -9,8 +9,8 @@ import pytest
 
 from fakes.store import UNTIL_MS, lab
 from gpu_usage_audit.core.plaintext import cells
-from gpu_usage_audit.report.collect import collect
-from gpu_usage_audit.report.json_ import render_json
+from gpu_usage_audit.report.asking.collect import collect
+from gpu_usage_audit.report.json.render import render_json
 from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.text import render_text

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fakes.store import HOUR_MS, UNTIL_MS, lab
-from gpu_usage_audit.report.collect import collect
-from gpu_usage_audit.report.json_ import render_json
+from gpu_usage_audit.report.asking.collect import collect
+from gpu_usage_audit.report.json.render import render_json
 from gpu_usage_audit.report.window import ReportRequest
 
 STATES = ["active", "idle-held", "truly-idle", "unknown"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fakes.reports import week_report
-from gpu_usage_audit.report.json_ import to_json
+from gpu_usage_audit.report.json.render import to_json
 from gpu_usage_audit.report.states import STATES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "report-json.md"

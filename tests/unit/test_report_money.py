@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from gpu_usage_audit.core.ports import Row
-from gpu_usage_audit.report.costs import money, money_of
-from gpu_usage_audit.report.energies import energy, energy_of
+from gpu_usage_audit.report.asking.costs import money, money_of
+from gpu_usage_audit.report.asking.energies import energy, energy_of
 from gpu_usage_audit.report.parts.energy import StateEnergy
 from gpu_usage_audit.report.states import STATES
 

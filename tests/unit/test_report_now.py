@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fakes.store import HOUR_MS, UNTIL_MS, card, extent
-from gpu_usage_audit.report.collect import _card, _extent
+from gpu_usage_audit.report.asking.collect import _card, _extent
+from gpu_usage_audit.report.asking.now import now
 from gpu_usage_audit.report.model import Window
-from gpu_usage_audit.report.now import now
 from gpu_usage_audit.report.parts.now import Now
 
 TICK_MS = 30_000

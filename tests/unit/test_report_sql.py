@@ -20,7 +20,7 @@ from gpu_usage_audit.core.compression import compress
 from gpu_usage_audit.core.ports import SpooledTick
 from gpu_usage_audit.core.tick import Origin, Source
 from gpu_usage_audit.otlp.encode import encode
-from gpu_usage_audit.report.recording import RecordingReader
+from gpu_usage_audit.report.asking.recording import RecordingReader
 from gpu_usage_audit.sim.host import END_MS, Scenario, simulate
 from gpu_usage_audit.store.database import Store, open_store
 

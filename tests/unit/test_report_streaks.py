@@ -7,10 +7,10 @@ import pytest
 from fakes.store import extent
 from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.report import sections
-from gpu_usage_audit.report.collect import _extent
-from gpu_usage_audit.report.hours import Hour
+from gpu_usage_audit.report.asking.collect import _extent
+from gpu_usage_audit.report.asking.hours import Hour
+from gpu_usage_audit.report.asking.streaks import MOST_CARD_HOURS, MOST_TICKED, skipped
 from gpu_usage_audit.report.model import Extent
-from gpu_usage_audit.report.streaks import MOST_CARD_HOURS, MOST_TICKED, skipped
 
 DEFAULT = frozenset(sections.DEFAULT)
 

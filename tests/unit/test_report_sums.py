@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpu_usage_audit.report.calendar_ import before, calendar
-from gpu_usage_audit.report.costs import money
-from gpu_usage_audit.report.energies import energy
-from gpu_usage_audit.report.hours import choose_hours, tick_hours
+from gpu_usage_audit.report.asking.calendar_ import before, calendar
+from gpu_usage_audit.report.asking.costs import money
+from gpu_usage_audit.report.asking.energies import energy
+from gpu_usage_audit.report.asking.hours import choose_hours, tick_hours
 from gpu_usage_audit.report.model import Window
 from gpu_usage_audit.report.states import STATES
 from gpu_usage_audit.store.database import Store, open_store

@@ -9,7 +9,7 @@ import pytest
 
 from fakes.reports import week_report
 from fakes.store import SINCE_MS, UNTIL_MS, FakeStore, card, extent, identity, lab, rules, store_of
-from gpu_usage_audit.report.collect import collect
+from gpu_usage_audit.report.asking.collect import collect
 from gpu_usage_audit.report.parts.energy import StateEnergy
 from gpu_usage_audit.report.style import Style
 from gpu_usage_audit.report.text import render_text

@@ -12,7 +12,7 @@ import pytest
 
 from fakes.reports import HOSTILE, bare_report, empty_report, week_report
 from gpu_usage_audit.core.plaintext import cells
-from gpu_usage_audit.report.json_ import render_json
+from gpu_usage_audit.report.json.render import render_json
 from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.sections import SECTIONS
 from gpu_usage_audit.report.style import NARROWEST, Style

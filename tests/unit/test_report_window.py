@@ -7,7 +7,7 @@ import pytest
 from fakes.store import DAY_MS, HOUR_MS, SINCE_MS, UNTIL_MS, FakeStore, card, extent, lab, store_of
 from gpu_usage_audit.core.durations import to_rfc3339
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
-from gpu_usage_audit.report.collect import collect
+from gpu_usage_audit.report.asking.collect import collect
 from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.window import ReportRequest
 

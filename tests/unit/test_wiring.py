@@ -19,7 +19,7 @@ from gpu_usage_audit.core.tick import CardReading, Origin, Source, Tick
 from gpu_usage_audit.otlp import encode as encoding
 from gpu_usage_audit.otlp.decode import decode
 from gpu_usage_audit.otlp.encode import encode
-from gpu_usage_audit.report.hours import choose_hours, tick_hours
+from gpu_usage_audit.report.asking.hours import choose_hours, tick_hours
 from gpu_usage_audit.spool.queue import Spool
 from gpu_usage_audit.store.database import open_store
 from servers.tap import tapped

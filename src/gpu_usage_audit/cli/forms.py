@@ -133,11 +133,11 @@ class Form:
         """Return the report in the form asked for."""
         shown = replace(report, sections=self.shown)
         if self.asked.as_json:
-            from gpu_usage_audit.report.json_ import render_json  # noqa: PLC0415 - a report has one form of several
+            from gpu_usage_audit.report.json.render import render_json  # noqa: PLC0415 - a report has one form of several
 
             return render_json(shown)
         if self.asked.csv is not None:
-            from gpu_usage_audit.report.csv_ import render_csv  # noqa: PLC0415 - as above
+            from gpu_usage_audit.report.csv.render import render_csv  # noqa: PLC0415 - as above
 
             return render_csv(shown, self.asked.csv)
         if self.asked.markdown:

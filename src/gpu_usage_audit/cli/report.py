@@ -32,8 +32,8 @@ from gpu_usage_audit.cli.sockets import SocketOption, places, remote_reader
 from gpu_usage_audit.cli.terminal import check_width, style_for
 from gpu_usage_audit.core.errors import UnavailableError, UsageError
 from gpu_usage_audit.core.ports import ViewReader
-from gpu_usage_audit.report.collect import collect
-from gpu_usage_audit.report.recording import RecordingReader
+from gpu_usage_audit.report.asking.collect import collect
+from gpu_usage_audit.report.asking.recording import RecordingReader
 from gpu_usage_audit.report.style import NARROWEST
 from gpu_usage_audit.report.window import ReportRequest
 
@@ -162,7 +162,7 @@ def command(
     )
     choose_form(form)
     if rules is not None:
-        from gpu_usage_audit.report.older_rules import check_rules  # noqa: PLC0415 - most reports go by the own rules
+        from gpu_usage_audit.report.older.rules import check_rules  # noqa: PLC0415 - most reports go by the own rules
 
         check_rules(rules)
         if form.beyond_json():
@@ -183,7 +183,7 @@ def command(
                 from_ticks=from_ticks,
                 now_ms=time.time_ns() // 1_000_000,
             )
-            from gpu_usage_audit.report.older_rules_text import render_other_rules  # noqa: PLC0415 - as above
+            from gpu_usage_audit.report.older.text import render_other_rules  # noqa: PLC0415 - as above
 
             style = style_for(sys.stdout, width, os.environ)
             sys.stdout.write(render_other_rules(reader, asked, style, as_json=as_json))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpu_usage_audit.report.recording import Question
+from gpu_usage_audit.report.asking.recording import Question
 from gpu_usage_audit.store.database import READ_SETTINGS, call_of
 
 _HEAD = """\

@@ -10,12 +10,12 @@ class Holder:
     """A process that is idle on a card at the card's newest tick; times in ms, Unix ms for moments.
 
     ``pid`` is ``None`` where the card is idle-held and no listed process owns the memory. ``idle_ms`` is the idle
-    time of the current streak (gaps and unknown ticks in it do not count); ``is_at_least``: nothing tells
-    what it did just before, so it may be longer. ``active_24h_ms``: its active ticks in the last 24 h before ``as_of_ms``, ``None`` where its
-    utilization was known at no tick of them, or the window begins later than they and the process. ``wasted_gpu_ms``:
-    GPU time attributed to it in the window while the card was idle-held (without a ``pid``: of the card, in the
-    current streak); ``wasted_byte_ms``: its memory times that time, ``None`` where its memory is known at no tick of
-    it. ``is_alone``: no other counted process is listed on the card.
+    time of the current streak (gaps and unknown ticks in it do not count); ``is_at_least``: nothing tells what it did
+    just before, so it may be longer. ``active_24h_ms``: its active ticks in the last 24 h before ``as_of_ms``,
+    ``None`` where its utilization was known at no tick of them, or the window begins later than they and the process.
+    ``wasted_gpu_ms``: GPU time attributed to it in the window while the card was idle-held (without a ``pid``: of the
+    card, in the current streak); ``wasted_byte_ms``: its memory times that time, ``None`` where its memory is known at
+    no tick of it. ``is_alone``: no other counted process is listed on the card.
     """
 
     host: str

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from gpu_usage_audit.core.facts import RATIO_SCALE
 from gpu_usage_audit.core.ports import Row, ViewReader
+from gpu_usage_audit.report.asking.questions import ask
 from gpu_usage_audit.report.model import Extent
-from gpu_usage_audit.report.questions import ask
 from gpu_usage_audit.report.top.model import UNOBSERVED, Snapshot, TopCard, TopHolder
 from gpu_usage_audit.report.window import choose_extents
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from gpu_usage_audit.core.ports import Row, ViewReader
-from gpu_usage_audit.report.hours import choose_hours, tick_hours
+from gpu_usage_audit.report.asking.hours import choose_hours, tick_hours
+from gpu_usage_audit.report.asking.questions import ask
 from gpu_usage_audit.report.model import Window
 from gpu_usage_audit.report.parts.days import Before, Day, WeekHour
-from gpu_usage_audit.report.questions import ask
 from gpu_usage_audit.report.states import STATES, Coverage, States, StateTime
 from gpu_usage_audit.report.window import zone
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from gpu_usage_audit.core.durations import to_rfc3339
 from gpu_usage_audit.report import sections
-from gpu_usage_audit.report.csv_values import Cell, Section, hours_of, of_states, seconds_of, state_columns
+from gpu_usage_audit.report.csv.values import Cell, Section, hours_of, of_states, seconds_of, state_columns
 from gpu_usage_audit.report.figures import BYTES_PER_GB
-from gpu_usage_audit.report.json_values import time
+from gpu_usage_audit.report.json.values import time
 from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.states import MS_PER_HOUR, STATES, share
 

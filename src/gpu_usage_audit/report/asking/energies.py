@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from gpu_usage_audit.core.ports import Row, ViewReader
+from gpu_usage_audit.report.asking.questions import ask
 from gpu_usage_audit.report.parts.energy import CardEnergy, Energy, StateEnergy
-from gpu_usage_audit.report.questions import ask
 from gpu_usage_audit.report.states import STATES
 
 _NONE: Final = StateEnergy(measured_joules=0, measured_ms=0, estimated_joules=0, estimated_ms=0, unknown_ms=0)

@@ -8,8 +8,8 @@ from typing import Final
 
 from gpu_usage_audit.core.durations import to_rfc3339
 from gpu_usage_audit.report import sections
-from gpu_usage_audit.report.json_parts import PARTS, idle_held
-from gpu_usage_audit.report.json_values import Json, hours, number, ratio, seconds, states_of, time
+from gpu_usage_audit.report.json.parts import PARTS, idle_held
+from gpu_usage_audit.report.json.values import Json, hours, number, ratio, seconds, states_of, time
 from gpu_usage_audit.report.model import Card, Claimant, Group, Identity, Report
 from gpu_usage_audit.report.states import IDLE_HELD, TRULY_IDLE
 from gpu_usage_audit.report.troubles import shortened

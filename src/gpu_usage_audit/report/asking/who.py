@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpu_usage_audit.core.ports import Row, ViewReader
+from gpu_usage_audit.report.asking.questions import Answer, ask
 from gpu_usage_audit.report.model import Headline, Identity
 from gpu_usage_audit.report.parts.parties import Parties, Party
-from gpu_usage_audit.report.questions import Answer, ask
 from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
 
 IDENTITY = "identity"

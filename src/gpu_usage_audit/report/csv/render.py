@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from gpu_usage_audit.core.plaintext import safe
-from gpu_usage_audit.report import csv_more, sections
-from gpu_usage_audit.report.csv_values import Cell, Section, hours_of, of_states, state_columns
-from gpu_usage_audit.report.json_values import time
+from gpu_usage_audit.report import sections
+from gpu_usage_audit.report.csv import more
+from gpu_usage_audit.report.csv.values import Cell, Section, hours_of, of_states, state_columns
+from gpu_usage_audit.report.json.values import time
 from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, share
 
@@ -206,5 +207,5 @@ _SECTIONS: Final[Mapping[str, Section]] = {
         ("hour", *state_columns("gpu_hours"), *state_columns("share")),
         _time_of_day,
     ),
-    **csv_more.SECTIONS,
+    **more.SECTIONS,
 }

@@ -8,7 +8,8 @@ from typing import Final
 from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.core.ports import Row, ViewReader
 from gpu_usage_audit.report import sections
-from gpu_usage_audit.report.hours import Hour
+from gpu_usage_audit.report.asking.hours import Hour
+from gpu_usage_audit.report.asking.questions import Answer, ask
 from gpu_usage_audit.report.model import Card, Extent, Window
 from gpu_usage_audit.report.parts.contention import Contention
 from gpu_usage_audit.report.parts.streaks import (
@@ -20,7 +21,6 @@ from gpu_usage_audit.report.parts.streaks import (
     WhatIf,
 )
 from gpu_usage_audit.report.parts.timeline import CardTimeline, Presence, Timeline
-from gpu_usage_audit.report.questions import Answer, ask
 
 MOST_TICKED: Final = 250_000
 """Card ticks of hours that are not counted, of which streaks can be made in the memory of a query."""

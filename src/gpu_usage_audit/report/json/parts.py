@@ -8,7 +8,7 @@ from typing import Final
 from gpu_usage_audit.core.durations import to_rfc3339
 from gpu_usage_audit.report import sections
 from gpu_usage_audit.report.figures import BYTES_PER_GB
-from gpu_usage_audit.report.json_values import Json, hours, number, ratio, seconds, states_of, time
+from gpu_usage_audit.report.json.values import Json, hours, number, ratio, seconds, states_of, time
 from gpu_usage_audit.report.model import Report
 from gpu_usage_audit.report.parts.energy import CardEnergy
 from gpu_usage_audit.report.parts.idle_split import LONG_STREAK_MS

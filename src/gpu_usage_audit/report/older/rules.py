@@ -9,9 +9,9 @@ from typing import Final
 
 from gpu_usage_audit.core.errors import UsageError
 from gpu_usage_audit.core.ports import ViewReader
-from gpu_usage_audit.report import fleet
+from gpu_usage_audit.report.asking import fleet
+from gpu_usage_audit.report.asking.hours import Hour, choose_hours, tick_hours
 from gpu_usage_audit.report.filters import Conditions
-from gpu_usage_audit.report.hours import Hour, choose_hours, tick_hours
 from gpu_usage_audit.report.model import Extent, Window
 from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE
 from gpu_usage_audit.report.window import ReportRequest, choose_extents, choose_window, no_data

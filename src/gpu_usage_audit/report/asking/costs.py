@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Final
 
 from gpu_usage_audit.core.ports import Row, ViewReader
+from gpu_usage_audit.report.asking.questions import ask
 from gpu_usage_audit.report.parts.money import Cost, Money, Price
-from gpu_usage_audit.report.questions import ask
 from gpu_usage_audit.report.states import STATES
 
 _COLUMNS: Final = {state: state.replace("-", "_") for state in STATES}

@@ -7,12 +7,23 @@ from dataclasses import dataclass
 
 from gpu_usage_audit.core.ports import Row, ViewReader
 from gpu_usage_audit.report import sections
-from gpu_usage_audit.report.calendar_ import Calendar, before, calendar
-from gpu_usage_audit.report.costs import money
-from gpu_usage_audit.report.energies import energy
-from gpu_usage_audit.report.hours import Hour
+from gpu_usage_audit.report.asking.calendar_ import Calendar, before, calendar
+from gpu_usage_audit.report.asking.costs import money
+from gpu_usage_audit.report.asking.energies import energy
+from gpu_usage_audit.report.asking.hours import Hour
+from gpu_usage_audit.report.asking.now import ask_card_streaks, idle_split, now
+from gpu_usage_audit.report.asking.questions import Answer, ask
+from gpu_usage_audit.report.asking.streaks import (
+    MADE_OF_STREAKS,
+    ask_streaks,
+    ask_timeline,
+    contention,
+    skipped,
+    streaks,
+    timeline,
+)
+from gpu_usage_audit.report.asking.who import IDENTITY, ask_who, identities, parties
 from gpu_usage_audit.report.model import Card, Extent, Headline, Identity, Window
-from gpu_usage_audit.report.now import ask_card_streaks, idle_split, now
 from gpu_usage_audit.report.parts.contention import Contention
 from gpu_usage_audit.report.parts.days import Before
 from gpu_usage_audit.report.parts.energy import Energy
@@ -22,17 +33,6 @@ from gpu_usage_audit.report.parts.now import Now
 from gpu_usage_audit.report.parts.parties import Parties
 from gpu_usage_audit.report.parts.streaks import Streaks
 from gpu_usage_audit.report.parts.timeline import Timeline
-from gpu_usage_audit.report.questions import Answer, ask
-from gpu_usage_audit.report.streaks import (
-    MADE_OF_STREAKS,
-    ask_streaks,
-    ask_timeline,
-    contention,
-    skipped,
-    streaks,
-    timeline,
-)
-from gpu_usage_audit.report.who import IDENTITY, ask_who, identities, parties
 from gpu_usage_audit.report.window import ReportRequest
 
 Told = Callable[[], Sequence[Row]]

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from gpu_usage_audit.core.ports import Row, ViewReader
-from gpu_usage_audit.report import fleet
-from gpu_usage_audit.report.asked import Asked
+from gpu_usage_audit.report.asking import fleet
+from gpu_usage_audit.report.asking.asked import Asked
+from gpu_usage_audit.report.asking.hours import hours_of, parts, tick_hours
+from gpu_usage_audit.report.asking.questions import Answer, ask
 from gpu_usage_audit.report.filters import Conditions, filters
-from gpu_usage_audit.report.hours import hours_of, parts, tick_hours
 from gpu_usage_audit.report.model import Card, Extent, Headline, Identity, Overlap, Report, Setting, UnknownReason
-from gpu_usage_audit.report.questions import Answer, ask
 from gpu_usage_audit.report.rollups import check_by, needs_labels, rollups
 from gpu_usage_audit.report.sections import WHO
 from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, Coverage, States, StateTime

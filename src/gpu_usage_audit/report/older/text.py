@@ -10,7 +10,7 @@ from gpu_usage_audit.core.durations import to_rfc3339
 from gpu_usage_audit.core.plaintext import cells
 from gpu_usage_audit.core.ports import ViewReader
 from gpu_usage_audit.report.figures import NONE, HourFormat, plural
-from gpu_usage_audit.report.older_rules import NOT_COUNTED, THEIRS, WHY, OlderCard, OlderRules, collect_older_rules
+from gpu_usage_audit.report.older.rules import NOT_COUNTED, THEIRS, WHY, OlderCard, OlderRules, collect_older_rules
 from gpu_usage_audit.report.states import MS_PER_HOUR, STATES
 from gpu_usage_audit.report.style import Style, table
 from gpu_usage_audit.report.window import ReportRequest

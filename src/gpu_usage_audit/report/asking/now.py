@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_usage_audit.core.ports import Row, ViewReader
+from gpu_usage_audit.report.asking.questions import Answer, ask
 from gpu_usage_audit.report.model import Card, Extent, Window
 from gpu_usage_audit.report.parts.idle_split import LONG_STREAK_MS, IdleSplit
 from gpu_usage_audit.report.parts.now import FreeCard, Holder, Now
-from gpu_usage_audit.report.questions import Answer, ask
 from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN
 
 # Of a card whose newest tick is older than so many intervals nobody knows what it does now, as in gua.current_cards.
