@@ -47,6 +47,15 @@ def test_the_mean_of_an_instance_is_over_the_whole_span_between_two_readings() -
     assert host.errors == []
 
 
+def test_an_instance_whose_counters_alone_can_be_read_has_not_failed() -> None:
+    one = instance(1, percent=50)
+    lists = [f"nvmlDeviceGet{kind}RunningProcesses_v3" for kind in ("Compute", "Graphics", "MPSCompute")]
+    one.faults = dict.fromkeys(["nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", *lists], NO_PERMISSION)
+    host = Host(one)
+    assert host.tick()["MIG-1"].reading.failed is None
+    assert host.tick()["MIG-1"].reading.failed is False
+
+
 def test_a_chip_without_counters_leaves_utilization_unknown_without_an_error() -> None:
     host = Host(instance(1, percent=50), gpm=False)
     host.tick()

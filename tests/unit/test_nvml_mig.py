@@ -92,6 +92,28 @@ def test_an_instance_of_unknown_memory_makes_the_parents_unknown() -> None:
     assert errors == ["MIG-1 nvmlDeviceGetMemoryInfo NO_PERMISSION"] * 2
 
 
+SILENT = dict.fromkeys(
+    [
+        "nvmlDeviceGetMemoryInfo_v2",
+        "nvmlDeviceGetMemoryInfo",
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+        "nvmlDeviceGetGraphicsRunningProcesses_v3",
+        "nvmlDeviceGetMPSComputeRunningProcesses_v3",
+        "nvmlDeviceGetPowerUsage",
+        "nvmlDeviceGetTemperature",
+        "nvmlDeviceGetTotalEnergyConsumption",
+    ],
+    999,
+)
+
+
+def test_whether_a_parent_or_an_instance_has_failed_is_told_by_its_own_readings() -> None:
+    cards, _ = read(partitioned(instance("MIG-1", 1, 5, faults=SILENT), instance("MIG-2", 1, 5)))
+    assert [raw.reading.failed for raw in cards] == [False, None, False]
+    cards, _ = read(partitioned(instance("MIG-1", 1, 5), faults=SILENT))
+    assert [raw.reading.failed for raw in cards] == [None, False]
+
+
 def test_an_instance_without_a_uuid_or_slices_is_left_out_and_named() -> None:
     nameless = instance("MIG-1", 1, 5, faults={"nvmlDeviceGetUUID": NO_PERMISSION})
     shapeless = instance("MIG-2", 1, 5, faults={"nvmlDeviceGetAttributes_v2": NO_PERMISSION})

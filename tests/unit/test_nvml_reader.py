@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from fakes.clock import FakeClock
-from fakes.nvml import GIB, GPU_IS_LOST, MIB, NO_PERMISSION, NOT_SUPPORTED, RESET_REQUIRED, Card, FakeDriver
+from fakes.nvml import GIB, GPU_IS_LOST, MIB, NO_PERMISSION, NOT_SUPPORTED, RESET_REQUIRED, Card, FakeDriver, Use
 from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.core.ports import RawCard
 from gpu_usage_audit.core.tick import Mig, ProcessList, ReadError
@@ -54,6 +54,41 @@ def test_a_call_that_fails_leaves_its_value_unknown_and_is_named(call: str, fiel
     assert getattr(raw.reading, field) is None
     assert getattr(other.reading, field) is not None
     assert errors == [ReadError(call=call, code="NO_PERMISSION", uuid="GPU-a")]
+
+
+READINGS = (
+    "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetComputeRunningProcesses_v3",
+    "nvmlDeviceGetUtilizationRates",
+    "nvmlDeviceGetEncoderUtilization",
+    "nvmlDeviceGetSamples",
+    "nvmlDeviceGetProcessUtilization",
+    "nvmlDeviceGetPowerUsage",
+    "nvmlDeviceGetTemperature",
+    "nvmlDeviceGetTotalEnergyConsumption",
+)
+FURTHER = (
+    "nvmlDeviceGetMemoryInfo_v2",
+    "nvmlDeviceGetGraphicsRunningProcesses_v3",
+    "nvmlDeviceGetMPSComputeRunningProcesses_v3",
+    "nvmlDeviceGetDecoderUtilization",
+)
+
+
+@pytest.mark.parametrize("code", [NO_PERMISSION, NOT_SUPPORTED, 999])
+def test_a_card_that_tells_no_more_than_who_it_is_may_have_failed_or_not(code: int) -> None:
+    (raw, other), _ = read(Card("GPU-a", faults=dict.fromkeys(READINGS + FURTHER, code)), Card("GPU-b"))
+    assert (raw.reading.name, raw.reading.mig, raw.reading.failed) == ("NVIDIA H100 80GB HBM3", Mig.NONE, None)
+    assert other.reading.failed is False
+
+
+@pytest.mark.parametrize("call", READINGS)
+def test_a_single_reading_shows_that_a_card_has_not_failed(call: str) -> None:
+    card = Card("GPU-a", faults=dict.fromkeys(set(READINGS + FURTHER) - {call}, 999))
+    card.ring = [(FakeClock().wall_ms() * 1000 - 5, 0)]
+    card.uses = [Use(7, FakeClock().wall_ms() * 1000 - 5, 10)]
+    (raw,), _ = read(card)
+    assert raw.reading.failed is False
 
 
 def test_a_driver_without_the_second_memory_call_counts_the_reserve_as_used() -> None:

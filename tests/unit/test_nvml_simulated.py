@@ -132,6 +132,19 @@ def test_a_lost_card_is_failed_until_it_is_back_and_the_other_goes_on(host: Host
     assert (cards[A]["failed"], host.errors) == (False, [])
 
 
+@pytest.mark.parametrize("code", [2, 3, 4, 7, 999])
+def test_a_card_of_which_no_call_answers_is_not_called_sound(host: Host, code: int) -> None:
+    host.is_(Card(A, processes=[Process(7)]), Card(B))
+    assert host.tick()[A]["failed"] is False
+    host.is_(Card(A, processes=[Process(7)], wrong=[Fault("nvmlDevice*", code)]), Card(B))
+    for _ in range(2):
+        cards = host.tick()
+        assert (cards[A]["failed"], cards[B]["failed"]) == (None, False)
+    host.is_(Card(A, processes=[Process(7)]), Card(B))
+    host.tick()
+    assert host.tick()[A]["failed"] is False
+
+
 def test_a_driver_that_is_unloaded_leaves_unknown_time_and_comes_back(host: Host) -> None:
     host.is_(Card(A))
     host.tick()

@@ -36,7 +36,8 @@ class DriverGoneError(Exception):
 class Calls:
     """Asks the driver about one card (or about none) and collects what failed.
 
-    ``running`` names the call that is under way, for whoever waits for one that does not come back.
+    ``running`` names the call that is under way, for whoever waits for one that does not come back. ``answers``
+    counts what came back with an answer; an error that has a meaning is none.
     """
 
     def __init__(self, driver: Driver, uuid: str | None = None) -> None:
@@ -44,6 +45,7 @@ class Calls:
         self.uuid = uuid
         self.errors: list[ReadError] = []
         self.running = ""
+        self.answers = 0
 
     def ask(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Return the answer, or ``None`` and remember the error. Raises CardLostError and DriverGoneError."""
@@ -59,12 +61,12 @@ class Calls:
         self.running = function.__name__
         try:
             try:
-                return function(*args, **kwargs)
+                answer = function(*args, **kwargs)
             except self._driver.NVMLError as error:
                 if code_of(error) != INSUFFICIENT_SIZE:
                     raise
                 # nvidia-ml-py asks for the size first; more came in between, which a second try has room for.
-                return function(*args, **kwargs)
+                answer = function(*args, **kwargs)
         except self._driver.NVMLError as error:
             code = code_of(error)
             if code in meanings:
@@ -78,6 +80,8 @@ class Calls:
         except UnicodeDecodeError:
             self.note(function.__name__, "text that is not UTF-8")
             return None
+        self.answers += 1
+        return answer
 
     def note(self, call: str, code: str) -> None:
         """Remember that a call failed, or that its answer cannot be true."""

@@ -39,19 +39,21 @@ def read_card(driver: Driver, calls: Calls, handle: Handle, known: KnownCard) ->
     identity = known.identity
     distrust = distrusted(identity.driver_version, identity.name)
     mode = read_mode(driver, calls, handle)
+    shared = read_memory_shared(driver, calls, handle, identity.name)
+    before = calls.answers
     memory = read_memory(driver, calls, handle)
     listing = list_processes(driver, calls, handle, limit_bytes=memory.limit, distrust=distrust)
     power_mw = calls.ask(driver.nvmlDeviceGetPowerUsage, handle)
     card = replace(
         identity,
         mig=mode,
-        memory_shared=read_memory_shared(driver, calls, handle, identity.name),
+        memory_shared=shared,
         power_watts=None if power_mw is None else power_mw / 1000,
         temperature_celsius=calls.ask(driver.nvmlDeviceGetTemperature, handle, TEMPERATURE_GPU),
         energy_total_mj=calls.ask(driver.nvmlDeviceGetTotalEnergyConsumption, handle),
-        failed=False,
     )
     if mode is Mig.PARENT:
+        card = replace(card, failed=_failed(calls, before))
         known.samples.clear()
         partition = read_partition(driver, calls, handle)
         read = [read_instance(driver, calls, card, one, partition.slices) for one in partition.instances]
@@ -71,7 +73,7 @@ def read_card(driver: Driver, calls: Calls, handle: Handle, known: KnownCard) ->
     known.uses.drain(driver, calls, handle)
     return [
         RawCard(
-            reading=_with(card, memory, listing, instant),
+            reading=_with(replace(card, failed=_failed(calls, before)), memory, listing, instant),
             share=(1, 1),
             processes=raw_processes(listing, known.uses.take([process.pid for process in listing.processes])),
             samples=known.samples.take(),
@@ -101,8 +103,10 @@ def read_instance(
         return None
     calls.uuid = uuid
     distrust = distrusted(parent.driver_version, parent.name)
+    before = calls.answers
     memory = read_memory(driver, calls, instance.handle)
     listing = list_processes(driver, calls, instance.handle, limit_bytes=memory.limit, distrust=distrust)
+    failed = _failed(calls, before)
     identity = replace(
         parent,
         uuid=uuid,
@@ -112,6 +116,7 @@ def read_instance(
         power_watts=None,
         temperature_celsius=None,
         energy_total_mj=None,
+        failed=failed,
     )
     calls.uuid = parent.uuid
     raw = RawCard(
@@ -150,7 +155,9 @@ def read_use(
     calls.uuid = instances[0].raw.reading.parent if instances else calls.uuid
     gpm.keep(driver, calls, present)
     return [
-        replace(one.raw, samples=(used[one.raw.reading.uuid],)) if one.raw.reading.uuid in used else one.raw
+        replace(one.raw, reading=replace(one.raw.reading, failed=False), samples=(used[one.raw.reading.uuid],))
+        if one.raw.reading.uuid in used
+        else one.raw
         for one in instances
     ]
 
@@ -181,6 +188,15 @@ def read_memory_shared(driver: Driver, calls: Calls, handle: Handle, name: str |
         return by_name
     mode = calls.ask_with({NOT_SUPPORTED: None, FUNCTION_NOT_FOUND: None}, driver.nvmlDeviceGetAddressingMode, handle)
     return by_name if mode is None else mode == ADDRESSING_MODE_ATS or bool(by_name)
+
+
+def _failed(calls: Calls, before: int) -> bool | None:
+    """Return that a card has not failed if anything was answered since ``before``; else nobody knows.
+
+    Only what the card does proves it: who it is, how it is cut and how it is addressed, the driver may tell of a
+    card that is dead.
+    """
+    return False if calls.answers > before else None
 
 
 def _with(card: CardReading, memory: DeviceMemory, listing: Listing, instant: Instant | None = None) -> CardReading:
