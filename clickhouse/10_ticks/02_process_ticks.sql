@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS gua.process_ticks${LOCAL} $ON_CLUSTER
     duration_ms SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Seconds of the tick in which this process was on the card [ms]' CODEC(ZSTD(1)),
     gpu_time_ms SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'The part of the card''s GPU time attributed to this process; absent for ignored processes [ms]' CODEC(ZSTD(1)),
     memory_bytes SimpleAggregateFunction(anyLast, Nullable(UInt64)) COMMENT 'Device memory of the process on this card [By]' CODEC(ZSTD(1)),
-    utilization SimpleAggregateFunction(anyLast, Nullable(UInt16)) COMMENT 'Mean over the tick of the share of time in which kernels of this process ran on the card, 0 to 1 [1/10,000]' CODEC(ZSTD(1)),
+    utilization SimpleAggregateFunction(anyLast, Nullable(UInt16)) COMMENT 'Mean over the tick of the share of time in which this process used the card, 0 to 1; of each sample the largest of kernels, video encoder and video decoder [1/10,000]' CODEC(ZSTD(1)),
     owner SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'User the process runs as' CODEC(ZSTD(1)),
     program SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Process name (comm)' CODEC(ZSTD(1)),
     uid SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Numeric user id' CODEC(ZSTD(1)),

@@ -247,7 +247,7 @@ static void begin_process(Parser *p)
     memset(p->process, 0, sizeof *p->process);
     p->process->pid = (unsigned)whole(p, 1);
     p->process->lists = ON_COMPUTE;
-    p->process->load.kind = LOAD_CONSTANT;
+    p->process->load.kind = p->process->encoder.kind = p->process->decoder.kind = LOAD_CONSTANT;
     p->process->from_us = INT64_MIN;
     p->process->to_us = NEVER;
     p->process->gpu_instance = p->instance == NULL ? NOT_AVAILABLE_32 : p->instance->gpu_instance;
@@ -344,6 +344,8 @@ static void instance_memory(Parser *p)
 }
 
 static void process_load(Parser *p) { load(p, &p->process->load); }
+static void process_encoder(Parser *p) { load(p, &p->process->encoder); }
+static void process_decoder(Parser *p) { load(p, &p->process->decoder); }
 static void process_from(Parser *p) { p->process->from_us = seconds(p, 1); }
 static void process_to(Parser *p) { p->process->to_us = seconds(p, 1); }
 static void process_memory(Parser *p) { p->process->memory = is(p, 1, "na") ? NOT_AVAILABLE_64 : whole(p, 1); }
@@ -393,8 +395,8 @@ static const struct {
     {"energy", NULL, card_energy, NULL, NULL},
     {"load", NULL, card_load, instance_load, process_load},
     {"memory_load", NULL, card_memory_load, NULL, NULL},
-    {"encoder", NULL, card_encoder, NULL, NULL},
-    {"decoder", NULL, card_decoder, NULL, NULL},
+    {"encoder", NULL, card_encoder, NULL, process_encoder},
+    {"decoder", NULL, card_decoder, NULL, process_decoder},
     {"sample_period_ms", NULL, card_sample_period, NULL, NULL},
     {"ring", NULL, card_ring, NULL, NULL},
     {"gpm", NULL, card_gpm, NULL, NULL},

@@ -79,8 +79,17 @@ LISTS(nvmlDeviceGetComputeRunningProcesses, ON_COMPUTE)
 LISTS(nvmlDeviceGetGraphicsRunningProcesses, ON_GRAPHICS)
 LISTS(nvmlDeviceGetMPSComputeRunningProcesses, ON_MPS)
 
-/* Return a process's mean percent over the whole samples after `last_seen_us`, at most the ring's. */
-static double mean_since(const Card *card, const Process *process, uint64_t last_seen_us, int64_t now_us)
+/* Return a mean in whole percent, 1 for anything above none. */
+static unsigned whole_percent(double mean)
+{
+    if (mean <= 0)
+        return 0;
+    return mean < 1 ? 1 : (unsigned)(mean + 0.5);
+}
+
+/* Return an engine's mean percent for a process over the whole samples after `last_seen_us`, at most the ring's. */
+static double mean_since(const Card *card, const Process *process, const Load *load, uint64_t last_seen_us,
+                         int64_t now_us)
 {
     int64_t period_us = card->sample_period_us;
     int64_t newest = now_us / period_us;
@@ -90,7 +99,27 @@ static double mean_since(const Card *card, const Process *process, uint64_t last
         return 0;
     if ((int64_t)last_seen_us / period_us > first)
         first = (int64_t)last_seen_us / period_us;
-    return load_within(&process->load, process->from_us, process->to_us, first * period_us, newest * period_us);
+    return load_within(load, process->from_us, process->to_us, first * period_us, newest * period_us);
+}
+
+/* Fill in a process's row; return 0, and nothing is filled in, if it used no engine. */
+static int use_since(const Card *card, const Process *process, uint64_t last_seen_us, int64_t now_us,
+                     ProcessSample *row)
+{
+    double sm = mean_since(card, process, &process->load, last_seen_us, now_us);
+    double encoder = mean_since(card, process, &process->encoder, last_seen_us, now_us);
+    double decoder = mean_since(card, process, &process->decoder, last_seen_us, now_us);
+
+    if (sm <= 0 && encoder <= 0 && decoder <= 0)
+        return 0;
+    *row = (ProcessSample){
+        .pid = process->pid,
+        .time_us = (uint64_t)(now_us / card->sample_period_us * card->sample_period_us),
+        .sm = whole_percent(sm),
+        .encoder = whole_percent(encoder),
+        .decoder = whole_percent(decoder),
+    };
+    return 1;
 }
 
 /*
@@ -100,6 +129,7 @@ static double mean_since(const Card *card, const Process *process, uint64_t last
 EXPORT int nvmlDeviceGetProcessUtilization(Handle *device, ProcessSample *rows, unsigned *count, uint64_t last_seen_us)
 {
     const Card *card;
+    ProcessSample row;
     unsigned needed = 0, filled = 0, room;
 
     ENTER(about_handle(device));
@@ -107,7 +137,7 @@ EXPORT int nvmlDeviceGetProcessUtilization(Handle *device, ProcessSample *rows, 
     if (card->mig == MIG_ON)
         return leave(NOT_SUPPORTED);
     for (int i = 0; i < card->process_count; i++)
-        needed += mean_since(card, &card->processes[i], last_seen_us, subject.now_us) > 0;
+        needed += (unsigned)use_since(card, &card->processes[i], last_seen_us, subject.now_us, &row);
     if (needed + card->padding == 0)
         return leave(NOT_FOUND);
     room = rows == NULL ? 0 : *count;
@@ -115,15 +145,8 @@ EXPORT int nvmlDeviceGetProcessUtilization(Handle *device, ProcessSample *rows, 
     if (*count > room)
         return leave(INSUFFICIENT_SIZE);
     memset(rows, 0, *count * sizeof *rows);
-    for (int i = 0; i < card->process_count; i++) {
-        double mean = mean_since(card, &card->processes[i], last_seen_us, subject.now_us);
-        if (mean <= 0)
-            continue;
-        rows[filled++] = (ProcessSample){
-            .pid = card->processes[i].pid,
-            .time_us = (uint64_t)(subject.now_us / card->sample_period_us * card->sample_period_us),
-            .sm = mean < 1 ? 1 : (unsigned)(mean + 0.5),
-        };
-    }
+    for (int i = 0; i < card->process_count; i++)
+        if (use_since(card, &card->processes[i], last_seen_us, subject.now_us, &row))
+            rows[filled++] = row;
     return leave(SUCCESS);
 }

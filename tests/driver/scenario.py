@@ -151,12 +151,18 @@ class Process:
     end: float | None = None
     gpu_instance: int | None = None
     compute_instance: int | None = None
+    encoder: Load = IDLE
+    decoder: Load = IDLE
 
     def lines(self) -> Iterator[str]:
         yield f"process {self.pid}"
         yield f"memory {'na' if self.memory is None else self.memory}"
         yield f"lists {' '.join(self.lists)}"
         yield f"load {self.load.text()}"
+        if self.encoder is not IDLE:
+            yield f"encoder {self.encoder.text()}"
+        if self.decoder is not IDLE:
+            yield f"decoder {self.decoder.text()}"
         if self.start is not None:
             yield f"from {self.start:.6f}"
         if self.end is not None:

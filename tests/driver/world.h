@@ -29,7 +29,7 @@ typedef struct {
     unsigned pid;
     unsigned lists; /* a bit for each of ON_COMPUTE, ON_GRAPHICS, ON_MPS */
     uint64_t memory; /* NOT_AVAILABLE_64 if the driver does not tell */
-    Load load;
+    Load load, encoder, decoder;
     int64_t from_us, to_us;
     unsigned gpu_instance, compute_instance; /* NOT_AVAILABLE_32 outside MIG */
 } Process;

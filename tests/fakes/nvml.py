@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from types import SimpleNamespace
 
 from pynvml import c_nvmlProcessUtilizationSample_t, c_nvmlSample_t, c_nvmlValue_t
@@ -44,6 +44,9 @@ class Use:
     pid: int
     timeStamp: int
     smUtil: int
+    memUtil: int = 0
+    encUtil: int = 0
+    decUtil: int = 0
 
 
 @dataclass
@@ -230,11 +233,7 @@ class FakeDriver:
     ) -> Sequence[c_nvmlProcessUtilizationSample_t]:
         card = self._card("nvmlDeviceGetProcessUtilization", handle)
         self.asked.append(("nvmlDeviceGetProcessUtilization", since_us))
-        uses = [
-            c_nvmlProcessUtilizationSample_t(use.pid, use.timeStamp, use.smUtil)
-            for use in card.uses
-            if use.timeStamp > since_us
-        ]
+        uses = [c_nvmlProcessUtilizationSample_t(*astuple(use)) for use in card.uses if use.timeStamp > since_us]
         if not uses:
             raise FakeNvmlError(NOT_FOUND)
         return uses

@@ -108,6 +108,16 @@ def test_an_idle_card_is_idle_and_its_processes_too(host: Host) -> None:
     assert (card["memory_used_bytes"], card["process_list"]) == (4 * GIB, "known")
 
 
+def test_a_process_that_only_encodes_or_decodes_video_is_not_idle(host: Host) -> None:
+    codecs = [Process(7, encoder=Constant(85)), Process(8, decoder=Burst(period_ms=3000, on_ms=1500)), Process(9)]
+    host.is_(Card(A, encoder=85, decoder=50, processes=codecs))
+    host.tick()
+    card = host.tick()[A]
+    assert card["utilization"] == 0.0
+    assert [one["utilization"] for one in card["processes"]] == [pytest.approx(0.85), pytest.approx(0.5, abs=0.02), 0.0]
+    assert host.errors == []
+
+
 def test_padded_answers_change_nothing(host: Host) -> None:
     host.is_(Card(A, padding=90, processes=[Process(7, load=Constant(30))]))
     host.tick()

@@ -134,6 +134,20 @@ def test_what_is_no_percentage_is_told_and_not_believed() -> None:
     assert errors == [ReadError(call="nvmlDeviceGetProcessUtilization", code="not a percentage", uuid="GPU-a")]
 
 
+def test_a_process_is_as_busy_as_the_busiest_of_kernels_encoder_and_decoder_in_each_sample() -> None:
+    bench = Bench(1, 2, 3, 4, 5)
+    now_us = bench.clock.wall * 1000
+    bench.card.uses = [
+        Use(1, now_us - 5, 0, encUtil=85),
+        Use(2, now_us - 5, 0, decUtil=60),
+        Use(3, now_us - 9, 20, encUtil=80, decUtil=10),
+        Use(3, now_us - 5, 40, encUtil=10, decUtil=20),
+        Use(4, now_us - 5, 0, memUtil=70),
+        Use(5, now_us - 5, 30, memUtil=70),
+    ]
+    assert bench.read() == {1: 0.85, 2: 0.6, 3: pytest.approx(0.6), 4: 0.0, 5: 0.3}
+
+
 def test_more_processes_than_are_told_apart_are_unknown_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uses, "MOST_PROCESSES", 2)
     bench = Bench(1, 2, 3)

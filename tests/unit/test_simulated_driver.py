@@ -324,6 +324,17 @@ def test_process_utilization_has_a_row_for_whoever_used_the_card(world: World) -
     assert [row["pid"] for row in padded] == [1, 0, 0]
 
 
+def test_a_process_uses_codecs_by_loads_of_their_own(world: World) -> None:
+    processes = [Process(1, encoder=Constant(85)), Process(2, load=Constant(5), decoder=Constant(0.2)), Process(3)]
+    world.is_(Card(uuid(0), processes=processes))
+    world.at(NOW + 4)
+    rows = world.ask("nvmlDeviceGetProcessUtilization(card(0), 0)")
+    assert [(row["pid"], row["smUtil"], row["encUtil"], row["decUtil"]) for row in rows] == [
+        (1, 0, 85, 0),
+        (2, 5, 0, 1),
+    ]
+
+
 def test_process_utilization_reaches_no_further_back_than_the_ring(world: World) -> None:
     world.is_(Card(uuid(0), processes=[Process(1, load=Constant(60), end=NOW), Process(2, load=Constant(1))]))
 

@@ -24,7 +24,7 @@ _SAMPLES: Final = {
     5: struct.Struct("@Qi4x"),
     6: struct.Struct("@QH6x"),
 }
-_USES: Final = struct.Struct("@IQI12x")
+_USES: Final = struct.Struct("@IQI4xII")
 
 
 def samples(kind: int, rows: Iterable[Row]) -> list[tuple[int, float]] | None:
@@ -33,6 +33,9 @@ def samples(kind: int, rows: Iterable[Row]) -> list[tuple[int, float]] | None:
     return None if layout is None else sorted(layout.iter_unpack(b"".join(rows)))
 
 
-def uses(rows: Sequence[Row]) -> list[tuple[int, int, int]]:
-    """Return (pid, time stamp, percent of the multiprocessors) of each ``nvmlProcessUtilizationSample_t``."""
+def uses(rows: Sequence[Row]) -> list[tuple[int, int, int, int, int]]:
+    """Return (pid, time stamp, percents of multiprocessors, encoder, decoder) of ``nvmlProcessUtilizationSample_t``.
+
+    Its fourth percentage, of the memory interface, is left out: memory is busy where one of the others is.
+    """
     return list(_USES.iter_unpack(b"".join(rows)))

@@ -1,5 +1,7 @@
 """Which process used a card how much over an interval: several answers of the driver made one mean.
 
+A process that only encodes or decodes video leaves the multiprocessors alone, and is not idle.
+
 Each answer of nvmlDeviceGetProcessUtilization is the mean since the time that it was asked from. The interval's
 mean is therefore the sum of value x window over the sum of windows, over those windows that were answered; a
 failed one is no window of its own, as the next answer reaches back over it.
@@ -31,7 +33,11 @@ _NOBODY: Final[Mapping[int, Sequence[Row]]] = {
 }
 
 Use = tuple[int, int, int]
-"""Process, time stamp in microseconds, percent."""
+"""Process, time stamp in microseconds, percent of the busiest of multiprocessors, encoder and decoder.
+
+Where one of the three is no percentage, this is none either: the row is not believed, as in nvtop
+(https://github.com/Syllo/nvtop/issues/110).
+"""
 
 
 class UseBuffer:
@@ -64,7 +70,7 @@ class UseBuffer:
         window_ms = max(0 if self._windows_ms else 1, min(window_ms, _LONGEST_WINDOW_MS))
         told: dict[int, tuple[float, int]] = {}
         for pid, _, percent in rows:
-            value = ratio(percent)
+            value = percent / 100 if percent <= 100 else ratio(percent)
             if value is None:
                 calls.note("nvmlDeviceGetProcessUtilization", "not a percentage")
             elif pid in told:
@@ -137,9 +143,13 @@ class UseBuffer:
         self._stamps.learn(_newest(rows))
         now_us = self._stamps.now_us()
         # The driver pads the answer with rows of zeros, and repeats rows that it told before.
-        return [row for row in rows if row[0] > 0 and since_us < row[1] <= now_us]
+        return [
+            (pid, stamp_us, sm if sm >= encoder and sm >= decoder else max(encoder, decoder))
+            for pid, stamp_us, sm, encoder, decoder in rows
+            if pid > 0 and since_us < stamp_us <= now_us
+        ]
 
 
-def _newest(rows: Sequence[Use]) -> int:
+def _newest(rows: Sequence[tuple[int, ...]]) -> int:
     """Return the latest time stamp, 0 where there is none."""
-    return max([stamp_us for _, stamp_us, _ in rows], default=0)
+    return max([row[1] for row in rows], default=0)
