@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import http.client
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.exporter.address import Address
-from gpu_usage_audit.exporter.server import Request, Response, Server
+from gpu_usage_audit.exporter.server import Request, Respond, Response, Server
+from gpu_usage_audit.exporter.unread import LITTLE_BYTES, NEWEST, Unread
+from servers.process import poll
 
 PAGE = b"x" * 3_000_000
 
@@ -24,10 +28,18 @@ def server() -> Iterator[Server]:
             raise ZeroDivisionError
         return Response(status=200, body=PAGE if request.path == "/big" else b"ok\n")
 
+    with running(respond) as one:
+        yield one
+
+
+@contextmanager
+def running(respond: Respond) -> Iterator[Server]:
     one = Server(Address(port=0), respond)
     one.start()
-    yield one
-    one.close()
+    try:
+        yield one
+    finally:
+        one.close()
 
 
 def say(server: Server, words: bytes, *, seconds: float = 5) -> bytes:
@@ -38,6 +50,23 @@ def say(server: Server, words: bytes, *, seconds: float = 5) -> bytes:
         while received := caller.recv(1 << 20):
             answer += received
         return answer
+
+
+@contextmanager
+def not_reading(server: Server, count: int) -> Iterator[list[socket.socket]]:
+    """Yield callers who have asked for something big one after the other, and read nothing of it."""
+    callers: list[socket.socket] = []
+    try:
+        for _ in range(count):
+            caller = socket.socket()
+            caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            callers.append(caller)
+            caller.connect(("127.0.0.1", server.port))
+            caller.sendall(b"GET /big HTTP/1.1\r\n\r\n")
+        yield callers
+    finally:
+        for caller in callers:
+            caller.close()
 
 
 def get(server: Server, path: str = "/small", method: str = "GET") -> tuple[int, bytes]:
@@ -56,8 +85,10 @@ def test_get_is_answered_with_the_page_and_head_without_it(server: Server) -> No
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "BREW"])
-def test_what_is_no_scrape_is_refused(server: Server, method: str) -> None:
-    assert get(server, method=method)[0] == 405
+def test_what_is_no_scrape_is_refused_with_what_may_be_asked(server: Server, method: str) -> None:
+    answer = say(server, f"{method} / HTTP/1.1\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 405 ")
+    assert b"\r\nAllow: GET, HEAD\r\n" in answer
 
 
 @pytest.mark.parametrize(
@@ -87,6 +118,59 @@ def test_a_huge_head_is_refused_and_not_kept(server: Server) -> None:
 def test_a_fault_in_an_answer_is_an_answer(server: Server) -> None:
     assert get(server, "/fault") == (500, b"unexpected ZeroDivisionError\n")
     assert get(server) == (200, b"ok\n")
+
+
+@pytest.mark.parametrize(("path", "status"), [("/big", 200), ("/fault", 500), ("/" + "a" * 9000, 431)])
+def test_no_answer_to_head_has_a_body(server: Server, path: str, status: int) -> None:
+    answer = say(server, f"HEAD {path} HTTP/1.1\r\n\r\n".encode())
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+    assert answer.endswith(b"\r\n\r\n")
+    assert b"Content-Length: 0" not in answer
+
+
+class Ticking:
+    """Answers each caller with another page, as if there were a tick before each; keeps all of them."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.pages: list[bytes] = []
+
+    def respond(self, _: Request) -> Response:
+        self.pages.append(bytes([len(self.pages) % 256]) * self.size)
+        return Response(status=200, body=self.pages[-1])
+
+    def held(self) -> int:
+        """Return how many pages somebody else holds, too."""
+        return sum(sys.getrefcount(self.pages[at]) > 2 for at in range(len(self.pages)))
+
+
+def test_who_does_not_read_cannot_make_us_keep_a_page_of_each_tick() -> None:
+    ticking = Ticking(4 * 2**20)
+    with running(ticking.respond) as server, not_reading(server, 40) as callers:
+        poll(lambda: len(ticking.pages) == 40, "an answer to each")
+        assert ticking.held() <= NEWEST
+        callers[0].settimeout(5)
+        with suppress(ConnectionError):
+            while callers[0].recv(1 << 20):
+                pass
+        assert get(server)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "dropped"),
+    [(4 * 2**20, NEWEST, 0), (4 * 2**20, NEWEST + 1, 1), (2**20, 8, 0), (2**20, 9, 1), (LITTLE_BYTES, 1000, 0)],
+)
+def test_the_slow_keep_the_newest_pages_and_all_while_that_is_little(size: int, count: int, dropped: int) -> None:
+    unread = Unread[str]()
+    pages = [bytes(size) for _ in range(count)]
+    for number, page in enumerate(pages):
+        unread.begun(f"{number}a", page)
+        unread.begun(f"{number}b", page)
+    assert sorted(unread.too_old()) == [f"{number}{who}" for number in range(dropped) for who in "ab"]
+    unread.ended("0a")
+    unread.ended("0b")
+    unread.ended("nobody")
+    assert unread.too_old() == []
 
 
 def test_slow_readers_and_silent_callers_keep_nobody_waiting(server: Server) -> None:

@@ -1,7 +1,8 @@
 """HTTP for scrapers and probes: one thread, no thread per caller, and nobody can make it wait for him.
 
-Every caller gets the same bytes, of which no copy is made, so that slow readers cost a socket each. Only what a
-scrape needs is understood: GET and HEAD, and one request a connection.
+Every caller gets the same bytes, of which no copy is made, so that slow readers cost a socket each; those who are
+slower than the ticks have to go, lest each keep a page of his own. Only what a scrape needs is understood: GET and
+HEAD, and one request a connection.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final
 
 from gpu_usage_audit.core.errors import UnavailableError
 from gpu_usage_audit.exporter.address import Address
+from gpu_usage_audit.exporter.unread import Unread
 
 _MOST_CONNECTIONS: Final = 400
 _BACKLOG: Final = 512
@@ -64,7 +66,7 @@ class Response:
 Respond = Callable[[Request], Response]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Connection:
     socket: socket.socket
     deadline: float
@@ -85,6 +87,7 @@ class Server:
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._connections: dict[int, _Connection] = {}
+        self._unread = Unread[_Connection]()
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="prometheus endpoint", daemon=True)
 
@@ -170,19 +173,18 @@ class Server:
         if len(head) > _LONGEST_HEAD:
             self._begin(connection, _words(431, f"the request's head is longer than {_LONGEST_HEAD} bytes"))
         elif end:
-            self._begin(connection, *self._answer(head.decode("latin-1")))
+            self._begin(connection, self._answer(head.decode("latin-1")))
         elif not _may_be_http(connection.asked):
             self._begin(connection, _words(400, "this is no HTTP request"))
 
-    def _answer(self, head: str) -> tuple[Response, bool]:
-        """Return the response and whether its body is sent."""
+    def _answer(self, head: str) -> Response:
         first, *lines = head.split("\n")
         found = _REQUEST.fullmatch(first)
         if found is None:
-            return _words(400, "this is no HTTP/1 request"), True
+            return _words(400, "this is no HTTP/1 request")
         method, target = found.groups()
         if method not in {"GET", "HEAD"}:
-            return _words(405, "only GET and HEAD are answered here"), True
+            return _words(405, "only GET and HEAD are answered here", ("Allow", "GET, HEAD"))
         headers = dict(_headers(lines))
         request = Request(
             path=target.partition("?")[0],
@@ -190,11 +192,12 @@ class Server:
             accept_encoding=headers.get("accept-encoding", ""),
         )
         try:
-            return self._respond(request), method == "GET"
+            return self._respond(request)
         except Exception as error:  # noqa: BLE001 - a fault in one answer must not end the thread that gives all
-            return _words(500, f"unexpected {type(error).__name__}"), True
+            return _words(500, f"unexpected {type(error).__name__}")
 
-    def _begin(self, connection: _Connection, response: Response, is_sent: bool = True) -> None:  # noqa: FBT001, FBT002 - told apart from a whole answer
+    def _begin(self, connection: _Connection, response: Response) -> None:
+        """Begin to answer: whatever the answer is, HEAD gets none of its body."""
         lines = [
             f"HTTP/1.1 {response.status} {_REASONS[response.status]}",
             f"Content-Type: {response.content_type}",
@@ -204,10 +207,14 @@ class Server:
             "Connection: close",
             *(f"{name}: {value}" for name, value in response.headers),
         ]
-        head = "\r\n".join([*lines, "", ""]).encode("latin-1")
-        connection.left = [memoryview(head), *([memoryview(response.body)] if is_sent and response.body else [])]
+        connection.left = [memoryview("\r\n".join([*lines, "", ""]).encode("latin-1"))]
+        if response.body and not connection.asked.startswith(b"HEAD "):
+            connection.left.append(memoryview(response.body))
+            self._unread.begun(connection, response.body)
         connection.deadline = time.monotonic() + _ANSWER_SECONDS
         self._selector.modify(connection.socket, selectors.EVENT_WRITE, connection)
+        for one in self._unread.too_old():
+            self._drop(one)
         self._write(connection)
 
     def _write(self, connection: _Connection) -> None:
@@ -218,6 +225,7 @@ class Server:
         if left:
             left[0] = left[0][sent:]
             return
+        self._unread.ended(connection)
         # Closed at once, bytes that he still sends would make the kernel reset the connection, and he lose the answer.
         connection.socket.shutdown(socket.SHUT_WR)
         connection.is_lingering = True
@@ -240,13 +248,15 @@ class Server:
         descriptor = connection.socket.fileno()
         if self._connections.pop(descriptor, None) is None:
             return
+        self._unread.ended(connection)
+        connection.left = None  # events that are still to be looked at hold the connection
         with contextlib.suppress(OSError, KeyError, ValueError):
             self._selector.unregister(connection.socket)
         connection.socket.close()
 
 
-def _words(status: int, text: str) -> Response:
-    return Response(status=status, body=f"{text}\n".encode())
+def _words(status: int, text: str, *headers: tuple[str, str]) -> Response:
+    return Response(status=status, body=f"{text}\n".encode(), headers=headers)
 
 
 def _headers(lines: list[str]) -> Iterator[tuple[str, str]]:
