@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Self
 
-from prometheus_client.exposition import choose_encoder
-
 from gpu_usage_audit.core.idleness import Clocks
 from gpu_usage_audit.core.ports import Clock
 from gpu_usage_audit.core.tick import Origin, Tick
@@ -16,12 +14,12 @@ from gpu_usage_audit.exporter.catalogue import Catalogue, target_info
 from gpu_usage_audit.exporter.families import Family, Form, Page
 from gpu_usage_audit.exporter.health import Health
 from gpu_usage_audit.exporter.server import Request, Response, Server
+from gpu_usage_audit.exporter.wanted import OPENMETRICS, wanted
 
 _REMEMBERED_TICKS: Final = 10
 _INDEX: Final = b"gua: /metrics for Prometheus, /healthz whether sampling works, /readyz whether there was a tick\n"
-_OPENMETRICS: Final = "application/openmetrics-text"
 # Of what is written here, whatever newer versions the library may know.
-_OPENMETRICS_TYPE: Final = f"{_OPENMETRICS}; version=1.0.0; charset=utf-8"
+_OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
 _TEXT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -96,7 +94,7 @@ class Endpoint:
         return Response(status=404, body=_INDEX)
 
     def _metrics(self, request: Request) -> Response:
-        form = Form(is_openmetrics=_takes_openmetrics(request.accept), is_gzip=_takes_gzip(request.accept_encoding))
+        form = wanted(request.accept, request.accept_encoding)
         self._asked[form] = _REMEMBERED_TICKS
         page = self._empty if self._health.is_stale else self._page
         return Response(
@@ -110,22 +108,6 @@ class Endpoint:
         asked = {form: ticks - 1 for form, ticks in list(self._asked.items())}
         self._asked.update(asked)
         return [form for form, ticks in asked.items() if ticks >= 0]
-
-
-def _takes_openmetrics(accept: str) -> bool:
-    try:
-        _, content_type = choose_encoder(accept)
-    except (TypeError, ValueError):  # a version that is no number
-        return False
-    return content_type.startswith(_OPENMETRICS)
-
-
-def _takes_gzip(accept_encoding: str) -> bool:
-    for one in accept_encoding.lower().split(","):
-        coding, *parameters = (part.strip() for part in one.split(";"))
-        if coding in {"gzip", "*"}:
-            return not any(parameter.replace(" ", "") in {"q=0", "q=0.0", "q=0.00"} for parameter in parameters)
-    return False
 
 
 def _tick_time(ts_ms: int) -> Family:
