@@ -25,6 +25,8 @@ from gpu_usage_audit.identity.kubelet import Kubelet
         (":9000", Address(host="", port=9000)),
         ("9000", Address(port=9000)),
         ("node-1.lab", Address(host="node-1.lab")),
+        ("node-1.lab.:80", Address(host="node-1.lab.", port=80)),
+        (f"bücher_1.{'a' * 63}", Address(host=f"bücher_1.{'a' * 63}")),
         ("[::1]:9000", Address(host="::1", port=9000)),
         ("[::]", Address(host="::")),
         ("::1", Address(host="::1")),
@@ -34,7 +36,13 @@ def test_an_address_is_read_as_people_write_it(text: str, address: Address) -> N
     assert parse_address(text) == address
 
 
-@pytest.mark.parametrize("text", ["", "a:b", ":", ":0", ":65536", "http://x:1", "a b:1", "[::1", "[]:1", "x:1:", "٣"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "a:b", ":", ":0", ":65536", "http://x:1", "a b:1", "[::1", "[]:1", "x:1:", "٣"),
+        *("a..b", "a..b:19904", ".", ".a:1", "a" * 64, f"{'a' * 70}:19904", f"b.{'é' * 60}:1"),
+    ],
+)
 def test_what_is_no_address_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(UsageError, match="is no address: write HOST:PORT") as error:
         parse_address(text)
@@ -91,14 +99,24 @@ def test_an_interval_that_makes_no_sense_is_one_line_and_exit_code_2(
     assert repr(interval) in said
 
 
-@pytest.mark.parametrize("port", ["0", "-1", "abc", "65536", "80 80"])
+@pytest.mark.parametrize("port", ["0", "-1", "abc", "65536", "80 80", "127.0.0.1:9835", "٣"])
 def test_a_port_that_makes_no_sense_is_one_line_and_exit_code_2(
     port: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HTTP_PORT", port)
     assert main(["exporter"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"gua: HTTP_PORT {port!r} is no address")
+    assert said == f"gua: HTTP_PORT {port!r} is no port: write a number from 1 to 65535, as in 9835\n"
+
+
+@pytest.mark.parametrize("address", ["a..b:19904", f"{'a' * 70}:19904"])
+@pytest.mark.parametrize("command", ["exporter", "daemon"])
+def test_a_host_name_that_none_can_have_is_one_line_and_exit_code_2(
+    command: str, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--prometheus", address]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"gua: --prometheus {address!r} is no address: write HOST:PORT")
     assert said.count("\n") == 1
 
 

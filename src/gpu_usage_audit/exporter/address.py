@@ -49,14 +49,17 @@ def parse_address(text: str, *, port: int = DEFAULT_PORT, of: str = "--prometheu
     if text.count(":") > 1:  # an IPv6 address without brackets has no port
         return Address(host=_ipv6(text, text, of), port=port)
     host, colon, digits = text.partition(":")
-    if (not host and not colon) or not all(one.isalnum() or one in ".-_" for one in host):
+    if (not host and not colon) or not all(one.isalnum() or one in ".-_" for one in host) or not _is_name(host):
         _refuse(text, of)
     return Address(host=host, port=_port(digits, text, of) if colon else port)
 
 
 def parse_port(text: str, of: str) -> int:
     """Return a port. Raises UsageError."""
-    return _port(text.strip(), text, of)
+    if not _is_port(text.strip()):
+        msg = f"{of} {text!r} is no port: write a number from {_PORTS[0]} to {_PORTS[-1]}, as in {DEFAULT_PORT}"
+        raise UsageError(msg)
+    return int(text)
 
 
 def _ipv6(host: str, text: str, of: str) -> str:
@@ -67,9 +70,22 @@ def _ipv6(host: str, text: str, of: str) -> str:
 
 
 def _port(digits: str, text: str, of: str) -> int:
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 5 and int(digits) in _PORTS):
+    if not _is_port(digits):
         _refuse(text, of)
     return int(digits)
+
+
+def _is_port(digits: str) -> bool:
+    return digits.isascii() and digits.isdecimal() and len(digits) <= 5 and int(digits) in _PORTS
+
+
+def _is_name(host: str) -> bool:
+    """Return whether the system may be asked for a host's name: no part of it is empty, or longer than 63 bytes."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _refuse(text: str, of: str) -> NoReturn:
