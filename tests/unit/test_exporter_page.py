@@ -198,6 +198,15 @@ def test_attributes_of_the_user_are_on_the_target_and_cannot_replace_ours() -> N
     assert (labels["host_name"], labels["k8s_node_name"], labels["_1_a_"]) == ("gpu-1", "n1", "x")
 
 
+@pytest.mark.parametrize("name", ["__name__", "__address__", "__", ".._", "--name__"])
+def test_an_attribute_of_the_user_cannot_be_a_label_of_prometheus_own(name: str) -> None:
+    one = tick(START_MS, card())
+    origin = replace(one.origin, attributes=((name, "x"), ("team", "vision")))
+    [labels] = labels_of(read(Catalogue().families(replace(one, origin=origin))), "target_info")
+    assert labels["team"] == "vision"
+    assert not [label for label in labels if label.startswith("__")]
+
+
 def test_a_page_is_the_same_packed_and_is_made_once_for_each_form() -> None:
     page = Page(Catalogue().families(full_tick()))
     packed = page.body(Form(is_openmetrics=True, is_gzip=True))

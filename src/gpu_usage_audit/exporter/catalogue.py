@@ -34,6 +34,8 @@ _HOLDER: Final = (
     "k8s.container.name",
 )
 _STATES: Final = tuple(State)
+_RESERVED: Final = "__"
+"""Labels of Prometheus' own begin so; a page with a second ``__name__`` is none that anybody can read."""
 
 Total = tuple[str, str]
 
@@ -169,7 +171,7 @@ def target_info(origin: Origin) -> Family:
         "gua_sample_interval": f"{origin.interval_ms / 1000:g}",
         "gua_source": str(origin.source),
     }
-    further = {_legal(key): value for key, value in origin.attributes}
+    further = {_legal(key): value for key, value in origin.attributes if not _legal(key).startswith(_RESERVED)}
     family.add(braced({**further, **own}.items()), 1)
     return family
 
