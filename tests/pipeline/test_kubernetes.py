@@ -14,13 +14,15 @@ from fakes.kubelet import pod as told_pod
 from fakes.kubelet import pod_list
 from gpu_usage_audit.cli.main import main
 from gpu_usage_audit.identity.kubelet import parse_kubelet
-from servers import kubernetes
+from servers import kubernetes, promtool
 from servers.container import UID
 from servers.kubernetes import COMPONENTS, FOLDER, SETS, VERSIONS, Manifest
 from servers.tools import ROOT, checkers
 
 pytestmark = pytest.mark.usefixtures("_kubernetes_tools")
 PRIVILEGED = {"overlays/gke", "overlays/bare", "overlays/bare-lib64"}
+SCRAPE_SECONDS = 30  # as the monitors have it, and deploy/prometheus/scrape.yaml
+EVALUATION_SECONDS = 60  # Prometheus' default, the operator's is 30
 ON_SET = pytest.mark.parametrize("name", SETS)
 
 
@@ -106,6 +108,16 @@ def test_an_agent_knows_where_it_is_and_keeps_its_state_in_a_folder_of_its_own(n
             "/healthz",
             "/readyz",
         }
+
+
+@ON_SET
+def test_a_lost_card_is_told_before_the_agent_is_ended_for_it(name: str) -> None:
+    (rule,) = [each for each in promtool.rules() if each.get("alert") == "GuaGpuFailed"]
+    grace = int(rule["for"].removesuffix("m")) * 60
+    for agent in kubernetes.agents(built(name)):
+        probe = agent["livenessProbe"]
+        least = (probe["failureThreshold"] - 1) * probe["periodSeconds"]
+        assert SCRAPE_SECONDS + EVALUATION_SECONDS + grace <= least
 
 
 @pytest.mark.parametrize("name", [name for name in SETS if name != "gateway"])

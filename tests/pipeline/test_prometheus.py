@@ -1,7 +1,7 @@
 """A real Prometheus scrapes a real agent, evaluates the shipped rules, and fires their alert after its grace time.
 
 The rules are those of deploy/prometheus, with an hour and five minutes made some seconds; promtool runs them with
-their own times in tests/unit/test_promql.py.
+their own times in tests/pipeline/test_promql.py.
 """
 
 from __future__ import annotations
@@ -201,6 +201,9 @@ def test_what_vanishes_is_gone_from_prometheus_with_the_next_scrape_and_a_restar
     # Every sample of the page was taken: none twice, none that Prometheus cannot read.
     target = prometheus.target()
     assert target["lastError"] == ""
+    # They have the same labels, so that alerts can set one against the other.
+    assert prometheus.query("up and gua_agent_stale == 0")
+    assert not prometheus.query("up unless gua_agent_stale")
     assert prometheus.query("scrape_samples_scraped") == {
         (("__name__", "scrape_samples_scraped"), ("instance", f"127.0.0.1:{port}"), ("job", "gua")): pytest.approx(
             len(prometheus.query('{__name__=~"gua_.*|hw_.*|gpu_idle_.*|target_info", job="gua"}')), abs=2
