@@ -11,6 +11,8 @@ from gpu_usage_audit.nvml import known, uses
 from gpu_usage_audit.nvml.reader import NvmlReader
 from gpu_usage_audit.nvml.stamps import Stamps
 
+NO_PERCENTAGE = ReadError(call="nvmlDeviceGetProcessUtilization", code="not a percentage", uuid="GPU-a")
+
 
 class Bench:
     def __init__(self, *pids: int) -> None:
@@ -130,8 +132,82 @@ def test_stamps_from_boot_are_found_out_before_anybody_is_called_idle(monkeypatc
 def test_what_is_no_percentage_is_told_and_not_believed() -> None:
     bench = Bench(1)
     bench.card.uses = [Use(1, bench.clock.wall * 1000 - 5, 2_147_483_632)]
-    (_,), errors = bench.reader.read()
-    assert errors == [ReadError(call="nvmlDeviceGetProcessUtilization", code="not a percentage", uuid="GPU-a")]
+    (raw,), errors = bench.reader.read()
+    assert raw.processes[0].utilization is None
+    assert errors == [NO_PERCENTAGE]
+
+
+@pytest.mark.parametrize("garbage", [2_619, 808_334_905, 2**32 - 1])
+@pytest.mark.parametrize("engine", ["smUtil", "encUtil", "decUtil"])
+def test_a_process_is_unknown_for_the_interval_in_which_one_of_its_rows_is_no_percentage(
+    garbage: int, engine: str
+) -> None:
+    bench = Bench(1, 2, 3)
+    bench.read()
+    bench.window(10, p1=90, p2=50)
+    bench.clock.advance(10_000)
+    now_us = bench.clock.wall * 1000
+    wrong = Use(1, now_us - 5, 0)
+    setattr(wrong, engine, garbage)
+    bench.card.uses = [Use(1, now_us - 9, 90), wrong, Use(2, now_us - 5, 50)]
+    bench.reader.drain()
+    bench.window(10, p1=90, p2=50)
+    (raw,), errors = bench.reader.read()
+    assert [one.utilization for one in raw.processes] == [None, pytest.approx(0.5), 0.0]
+    assert errors == [NO_PERCENTAGE]
+    bench.window(10, p1=90)
+    assert bench.read() == {1: pytest.approx(0.9), 2: 0.0, 3: 0.0}
+
+
+def test_a_row_whose_memory_alone_is_no_percentage_is_believed() -> None:
+    bench = Bench(1)
+    bench.card.uses = [Use(1, bench.clock.wall * 1000 - 5, 30, memUtil=2_619)]
+    assert bench.read() == {1: 0.3}
+
+
+def test_a_process_all_of_whose_rows_lie_ahead_of_now_is_unknown_and_not_idle() -> None:
+    bench = Bench(1, 2, 3)
+    bench.read()
+    bench.clock.advance(10_000)
+    now_us = bench.clock.wall * 1000
+    bench.card.uses = [
+        Use(1, now_us + 2_000_000, 95),
+        Use(2, now_us + 2_000_000, 60),
+        Use(2, now_us - 500_000, 40),
+        Use(0, now_us + 2_000_000, 0),
+    ]
+    (raw,), errors = bench.reader.read()
+    assert [one.utilization for one in raw.processes] == [None, pytest.approx(0.4), 0.0]
+    assert errors == [
+        ReadError(call="nvmlDeviceGetProcessUtilization", code="stamped later than now", uuid="GPU-a"),
+    ]
+    # They are asked for again, and count once their time has come.
+    bench.clock.advance(10_000)
+    assert bench.read() == {1: pytest.approx(0.95), 2: pytest.approx(0.6), 3: 0.0}
+
+
+def test_stamps_that_lie_a_few_ms_ahead_are_of_now_and_counted_once() -> None:
+    bench = Bench(1)
+    bench.read()
+    for percent in (90, 10, 0):
+        bench.clock.advance(5_000)
+        bench.card.uses += [Use(1, bench.clock.wall * 1000 + 4_700, percent)] if percent else []
+        (raw,), errors = bench.reader.read()
+        assert (raw.processes[0].utilization, errors) == (pytest.approx(percent / 100), [])
+
+
+def test_a_clock_that_was_set_back_leaves_those_unknown_of_whom_only_the_time_before_is_told() -> None:
+    bench = Bench(1, 2)
+    bench.read()
+    bench.clock.advance(10_000)
+    before_us = bench.clock.wall * 1000 - 1_000_000
+    bench.clock.wall -= 120_000
+    bench.card.uses = [
+        Use(1, before_us, 90),
+        Use(2, before_us, 90),
+        Use(2, bench.clock.wall * 1000 - 100_000, 30),
+    ]
+    assert bench.read() == {1: None, 2: pytest.approx(0.3)}
 
 
 def test_a_process_is_as_busy_as_the_busiest_of_kernels_encoder_and_decoder_in_each_sample() -> None:

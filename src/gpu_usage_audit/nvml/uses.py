@@ -27,6 +27,9 @@ _LONGEST_WINDOW_MS: Final = 17_000
 _LEISURE_MS: Final = 7_000
 # More processes than this in one interval are not told apart; those left out are unknown, not idle.
 MOST_PROCESSES: Final = 10_000
+# The driver may read its clock a little later than we read ours, and ours tells whole milliseconds only. Less than
+# the 1/6 s between samples, so that a clock set back by so little hides one of them at most.
+_AHEAD_US: Final = 100_000
 _NOBODY: Final[Mapping[int, Sequence[Row]]] = {
     NOT_FOUND: (),
     0: (),  # nvidia-ml-py raises code 0, success, where the driver has room for no sample
@@ -48,7 +51,7 @@ class UseBuffer:
         self._since_us: int | None = None
         self._answered_ms: int | None = None
         self._windows_ms = 0
-        self._weighted: dict[int, float] = {}
+        self._weighted: dict[int, float | None] = {}
         self._unseen_ms: dict[int, int] = {}
         self._listed: frozenset[int] = frozenset()
         self._full = False
@@ -69,10 +72,11 @@ class UseBuffer:
         # An answer right after another has no weight, unless it is the interval's only one.
         window_ms = max(0 if self._windows_ms else 1, min(window_ms, _LONGEST_WINDOW_MS))
         told: dict[int, tuple[float, int]] = {}
+        disbelieved: set[int] = set()
         for pid, _, percent in rows:
             value = percent / 100 if percent <= 100 else ratio(percent)
             if value is None:
-                calls.note("nvmlDeviceGetProcessUtilization", "not a percentage")
+                disbelieved.add(pid)
             elif pid in told:
                 total, times = told[pid]
                 told[pid] = total + value, times + 1
@@ -80,13 +84,14 @@ class UseBuffer:
                 told[pid] = value, 1
         for pid, (total, times) in told.items():
             self._add(pid, total / times * window_ms)
+        self._doubt(calls, disbelieved, "not a percentage")
         self._windows_ms += window_ms
 
     def take(self, listed: Collection[int]) -> Mapping[int, float | None]:
         """Return the mean of each listed process as a ratio, and start the next interval.
 
         A process that the last interval's list did not have counts from its first use on. ``None`` is unknown:
-        no window was answered.
+        no window was answered, or what was answered of this process cannot be true.
         """
         means = {pid: self._mean(pid) for pid in listed}
         self._windows_ms = 0
@@ -102,15 +107,25 @@ class UseBuffer:
         windows_ms = self._windows_ms
         if pid not in self._listed:
             windows_ms -= self._unseen_ms.get(pid, 0)
-        return min(1.0, self._weighted.get(pid, 0.0) / windows_ms)
+        weighted = self._weighted.get(pid, 0.0)
+        return None if weighted is None else min(1.0, weighted / windows_ms)
 
-    def _add(self, pid: int, weighted: float) -> None:
+    def _doubt(self, calls: Calls, pids: Collection[int], why: str) -> None:
+        """Leave what these processes did in the whole interval unknown."""
+        if pids:
+            calls.note("nvmlDeviceGetProcessUtilization", why)
+        for pid in pids:
+            self._add(pid, None)
+
+    def _add(self, pid: int, weighted: float | None) -> None:
+        """Count a use, ``None`` for one of unknown size."""
         if pid not in self._weighted:
             if len(self._weighted) >= MOST_PROCESSES:
                 self._full = True
                 return
             self._unseen_ms[pid] = self._windows_ms
-        self._weighted[pid] = self._weighted.get(pid, 0.0) + weighted
+        before = self._weighted.get(pid, 0.0)
+        self._weighted[pid] = None if before is None or weighted is None else before + weighted
 
     def _ask(self, driver: Driver, calls: Calls, handle: Handle) -> Sequence[Use] | None:
         """Return the rows after the last answer, ``None`` if it could not be had."""
@@ -131,7 +146,7 @@ class UseBuffer:
     def _from_us(self) -> int:
         """Return the time to ask from: the last answer, but a second ago at first, or if the clock was set back."""
         now_us = self._stamps.now_us()
-        if self._since_us is None or self._since_us > now_us:
+        if self._since_us is None or self._since_us > now_us + _AHEAD_US:
             self._since_us = max(0, now_us - _FIRST_LOOK_US)
         return self._since_us
 
@@ -140,14 +155,21 @@ class UseBuffer:
         if answer is None:
             return None
         rows = uses(answer)
-        self._stamps.learn(_newest(rows))
-        now_us = self._stamps.now_us()
+        newest_us = _newest(rows)
+        self._stamps.learn(newest_us)
+        until_us = self._stamps.now_us() + _AHEAD_US
         # The driver pads the answer with rows of zeros, and repeats rows that it told before.
-        return [
+        told = [
             (pid, stamp_us, sm if sm >= encoder and sm >= decoder else max(encoder, decoder))
             for pid, stamp_us, sm, encoder, decoder in rows
-            if pid > 0 and since_us < stamp_us <= now_us
+            if pid > 0 and since_us < stamp_us <= until_us
         ]
+        if newest_us > until_us:
+            # The next answers have these rows again, once their time has come. Until then they show no more than
+            # that somebody used the card: the clock was set back, or the driver's goes ahead.
+            ahead = {row[0] for row in rows if row[0] > 0 and row[1] > until_us}
+            self._doubt(calls, ahead.difference([pid for pid, _, _ in told]), "stamped later than now")
+        return told
 
 
 def _newest(rows: Sequence[tuple[int, ...]]) -> int:
