@@ -194,6 +194,7 @@ def test_stamps_that_lie_a_few_ms_ahead_are_of_now_and_counted_once() -> None:
         bench.card.uses += [Use(1, bench.clock.wall * 1000 + 4_700, percent)] if percent else []
         (raw,), errors = bench.reader.read()
         assert (raw.processes[0].utilization, errors) == (pytest.approx(percent / 100), [])
+        assert bench.read() == {1: 0.0}, "nothing since then, whatever the driver's clock"
 
 
 def test_a_clock_that_was_set_back_leaves_those_unknown_of_whom_only_the_time_before_is_told() -> None:
