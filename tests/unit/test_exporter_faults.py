@@ -261,6 +261,18 @@ def test_health_is_not_green_with_the_driver_gone_and_nothing_old_is_shown(host:
     assert host.idle_seconds(102)
 
 
+def test_health_is_not_green_while_the_driver_is_there_and_every_call_about_cards_fails(host: Host) -> None:
+    host.run_to(30)
+    host.has([Card(uuid(index), wrong=[Fault("nvmlDevice*", UNKNOWN_ERROR)]) for index in range(5)])
+    host.run_to(60)
+    status, why = host.exporter.do("health")
+    assert (status, why.startswith("the cards cannot be read: nvml")) == (503, True)
+    assert {value for (name, labels), value in host.page().items() if ("state", "unknown") in labels} == {1}
+    host.has(world())
+    host.run_to(65)
+    assert host.exporter.do("health") == [200, "ok"]
+
+
 def test_a_scrape_asks_the_driver_nothing(simulated_driver: SimulatedDriver, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     host = Host(simulated_driver)

@@ -10,7 +10,7 @@ import pytest
 from fakes.cards import GIB, START_MS, card, tick
 from fakes.clock import FakeClock
 from gpu_usage_audit.core.idleness import Clocks
-from gpu_usage_audit.core.tick import Origin, ReadError, Source
+from gpu_usage_audit.core.tick import CardReading, Origin, ProcessList, ReadError, Source
 from gpu_usage_audit.exporter.address import Address, Serving
 from gpu_usage_audit.exporter.endpoint import Endpoint
 from gpu_usage_audit.exporter.server import Request
@@ -29,10 +29,22 @@ class Probe:
         answer = self.endpoint.respond(Request(path=path))
         return answer.status, answer.body.decode().strip()
 
-    def ticked(self, *, failed: bool | None = False, errors: tuple[ReadError, ...] = ()) -> None:
+    def ticked(self, *cards: CardReading, errors: tuple[ReadError, ...] = ()) -> None:
         self.endpoint.alive()
-        one = replace(tick(START_MS, card(held=GIB, failed=failed)), errors=errors)
+        one = replace(tick(START_MS, *(cards or [card(held=GIB, failed=False)])), errors=errors)
         self.endpoint.ticked(one, lateness_ms=0)
+
+
+def unread(uuid: str = "GPU-1", *, failed: bool | None = None, **values: object) -> CardReading:
+    """Return a reading that tells which card it is, and of what else only what is given."""
+    told: dict[str, object] = {
+        "memory_used_bytes": None,
+        "memory_limit_bytes": None,
+        "memory_reserved_bytes": None,
+        "process_list": ProcessList.FAILED,
+        **values,
+    }
+    return card(uuid, busy=None, failed=failed, **told)
 
 
 @pytest.fixture
@@ -65,18 +77,54 @@ def test_a_driver_that_fails_is_told_with_its_reason_until_it_answers_again(prob
 
 
 def test_a_host_whose_cards_are_all_lost_is_not_well(probe: Probe) -> None:
-    probe.ticked(failed=True)
+    probe.ticked(unread(failed=True))
     assert probe.ask("/healthz") == (503, "the cards cannot be read: every card is lost or needs a reset")
 
 
 def test_a_driver_that_is_gone_is_told_although_ticks_go_on(probe: Probe) -> None:
-    probe.ticked(failed=None, errors=(ReadError(call="nvmlInit_v2", code="DRIVER_NOT_LOADED"),))
+    probe.ticked(unread(), errors=(ReadError(call="nvmlInit_v2", code="DRIVER_NOT_LOADED"),))
     assert probe.ask("/healthz") == (503, "the cards cannot be read: nvmlInit_v2 DRIVER_NOT_LOADED")
 
 
-def test_one_card_that_can_be_read_is_enough(probe: Probe) -> None:
-    cards = (card("GPU-1", failed=True), card("GPU-2", failed=None), card("GPU-3", failed=False))
-    probe.endpoint.ticked(tick(START_MS, *cards), lateness_ms=0)
+@pytest.mark.parametrize("failed", [False, None])
+def test_cards_of_which_no_call_tells_anything_are_not_read_whatever_they_are_said_to_be(
+    probe: Probe,
+    failed: bool | None,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    errors = [
+        ReadError(call=call, code="UNKNOWN", uuid=uuid)
+        for uuid in ("GPU-1", "GPU-2")
+        for call in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetPowerUsage")
+    ]
+    probe.ticked(unread(failed=failed), unread("GPU-2", failed=True), errors=tuple(errors))
+    assert probe.ask("/healthz") == (
+        503,
+        "the cards cannot be read: nvmlDeviceGetMemoryInfo UNKNOWN, nvmlDeviceGetPowerUsage UNKNOWN",
+    )
+    probe.ticked()
+    assert probe.ask("/healthz") == (200, "ok")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"memory_used_bytes": 0},
+        {"memory_limit_bytes": GIB},
+        {"process_list": ProcessList.KNOWN},
+        {"utilization_encoder": 0.0},
+        {"power_watts": 0.0},
+        {"temperature_celsius": 0.0},
+        {"energy_total_mj": 0},
+    ],
+)
+def test_one_card_that_tells_one_thing_is_enough(probe: Probe, told: dict[str, object]) -> None:
+    cards = (unread("GPU-1", failed=True), unread("GPU-2"), unread("GPU-3", failed=None, **told))
+    probe.ticked(*cards, errors=(ReadError(call="nvmlDeviceGetMemoryInfo", code="UNKNOWN"),))
+    assert probe.ask("/healthz") == (200, "ok")
+
+
+def test_a_driver_without_cards_is_well(probe: Probe) -> None:
+    probe.endpoint.ticked(tick(START_MS), lateness_ms=0)
     assert probe.ask("/healthz") == (200, "ok")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_usage_audit.core.ports import Clock
-from gpu_usage_audit.core.tick import Tick
+from gpu_usage_audit.core.tick import CardReading, ProcessList, Tick
 
 LATE_INTERVALS: Final = 2
 STALE_MS: Final = 30_000
@@ -103,9 +103,24 @@ def _failing(tick: Tick) -> str | None:
 
     Without a driver the agent still tells of the cards that it has met, but of their state it knows nothing.
     """
-    if any(card.failed is False for card in tick.cards) or not (tick.cards or tick.errors):
+    if any(_is_read(card) for card in tick.cards) or not (tick.cards or tick.errors):
         return None
     if tick.cards and all(card.failed for card in tick.cards):
         return "every card is lost or needs a reset"
-    said = [f"{error.call} {error.code}" for error in tick.errors[:_TOLD_ERRORS]]
-    return ", ".join(dict.fromkeys(said)) or "the driver told nothing of any card"
+    said = [f"{error.call} {error.code}" for error in tick.errors]
+    return ", ".join(list(dict.fromkeys(said))[:_TOLD_ERRORS]) or "the driver told nothing of any card"
+
+
+def _is_read(card: CardReading) -> bool:
+    """Return whether a reading tells more than which card it is; that a card did not fail may just not be known."""
+    told = (
+        card.memory_used_bytes,
+        card.memory_limit_bytes,
+        card.utilization,
+        card.utilization_encoder,
+        card.utilization_decoder,
+        card.power_watts,
+        card.temperature_celsius,
+        card.energy_total_mj,
+    )
+    return card.process_list is ProcessList.KNOWN or any(value is not None for value in told)
