@@ -8,12 +8,13 @@ import shutil
 import subprocess
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 from driver.fixture import SimulatedDriver
 from driver.scenario import Scenario, crowd
@@ -152,14 +153,21 @@ class Exporter:
 
     @contextmanager
     def page(
-        self, until: str = "", *, own_pids: bool = False, account: Path | None = None, **further: str
+        self,
+        until: str = "",
+        *,
+        uid: int = container.UID,
+        capabilities: Sequence[str] = (),
+        own_pids: bool = False,
+        account: Path | None = None,
+        **further: str,
     ) -> Iterator[str]:
         """Yield the page that has ``until`` in it."""
         (port,) = free_ports(1)
         environ = {
             **self.driver,
-            **further,
             "GUA_HOME": str(self.volume / "state"),
+            **further,
             "GUA_INTERVAL": "1s",
             "GUA_PROMETHEUS": f"0.0.0.0:{port}",
             "GUA_HOST_LOCK": f"gua-test-{uuid.uuid4().hex[:12]}",
@@ -169,7 +177,15 @@ class Exporter:
         }
         # As deploy/kubernetes has it.
         agent = container.start(
-            self.user, self.volume, ["exporter"], self.log, environ, own_pids=own_pids, account=account
+            self.user,
+            self.volume,
+            ["exporter"],
+            self.log,
+            environ,
+            uid=uid,
+            capabilities=capabilities,
+            own_pids=own_pids,
+            account=account,
         )
         try:
             url = f"http://127.0.0.1:{port}"
@@ -271,6 +287,36 @@ def test_the_nodes_names_of_users_take_root_with_one_capability(
         container.contained(volume, command, uid=uid, capabilities=capabilities), capture_output=True, check=False
     )
     assert done.returncode == code, done.stderr
+
+
+def owner_names() -> tuple[str, str]:
+    """Return whose the folder of the state becomes with components/owner-names, and the agent's GUA_HOME."""
+    file = ROOT / "deploy/kubernetes/components/owner-names/kustomization.yaml"
+    operations, merged = (yaml.safe_load(each["patch"]) for each in yaml.safe_load(file.read_text("utf-8"))["patches"])
+    (owner,) = [each["value"] for each in operations if each["path"].endswith("/initContainers/0/command/1")]
+    ((home,),) = [each["env"] for each in merged["spec"]["template"]["spec"]["containers"]]
+    assert home["name"] == "GUA_HOME"
+    return owner, home["value"]
+
+
+def test_names_of_users_can_be_had_and_given_up_where_state_lies_on_the_node(exporter: Exporter, volume: Path) -> None:
+    volume.chmod(0o755)
+    owner_of_root, path = owner_names()
+    home = path.replace("/var/lib/gua", str(volume))
+    usual = f"{container.UID}:{container.UID}"  # components/state-on-node
+    for owner, uid, capabilities, further in (
+        (usual, container.UID, [], {}),
+        (owner_of_root, 0, ["sys_ptrace"], {"GUA_HOME": home}),
+        (usual, container.UID, [], {}),
+    ):
+        given = container.contained(volume, ["chown", owner, str(volume)], uid=0, capabilities=["chown"])
+        subprocess.run(given, check=True)
+        with exporter.page("gua_process_state{", uid=uid, capabilities=capabilities, **further):
+            pass
+    assert {each.name: each.stat().st_uid for each in volume.iterdir()} == {
+        "state": container.UID,
+        Path(home).name: 0,
+    }
 
 
 def test_the_image_runs_the_agent_unless_it_is_told_otherwise() -> None:

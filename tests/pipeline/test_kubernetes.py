@@ -207,6 +207,19 @@ def test_monitors_find_the_agents_port(tmp_path: Path) -> None:
         assert {"pod", "namespace", "container"} <= set(dropped["regex"].split("|"))
 
 
+def test_an_agent_that_is_root_has_state_of_its_own_in_the_folder_that_it_is_given(tmp_path: Path) -> None:
+    made = kubernetes.with_components(tmp_path, "owner-names")
+    (usual,) = kubernetes.agents(built("overlays/nvidia-runtime"))
+    (agent,) = kubernetes.agents(made)
+    assert agent["securityContext"]["runAsUser"] == 0
+    (state,) = [each["mountPath"] for each in agent["volumeMounts"] if each["name"] == "state"]
+    homes = [kubernetes.environment(each)["GUA_HOME"] for each in (usual, agent)]
+    assert [Path(home).parent for home in homes] == [Path(state)] * 2
+    assert len({*homes}) == 2, "neither may take what belongs to the other"
+    (given,) = [each["initContainers"][0]["command"] for each in kubernetes.pods(made)]
+    assert given == ["chown", "0:0", state]
+
+
 def test_only_names_of_pods_need_a_token_and_it_reads_lists_of_pods_alone(tmp_path: Path) -> None:
     made = kubernetes.with_components(tmp_path, "pod-names")
     (pod,) = kubernetes.pods(made)

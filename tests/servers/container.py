@@ -76,13 +76,22 @@ def start(
     log: Path,
     environ: Mapping[str, str],
     *,
+    uid: int = UID,
+    capabilities: Sequence[str] = (),
     own_pids: bool = False,
     account: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start gua with these arguments as the image's user; what it prints goes to ``log``."""
+    """Start gua with these arguments, as the image's user if no other is named; what it prints goes to ``log``."""
     with log.open("wb") as file:
         return subprocess.Popen(
-            contained(state, user.command(*arguments), own_pids=own_pids, account=account),
+            contained(
+                state,
+                user.command(*arguments),
+                uid=uid,
+                capabilities=capabilities,
+                own_pids=own_pids,
+                account=account,
+            ),
             env={**user.environ, "HOME": "/home/gua", **environ},
             cwd="/",
             stdin=subprocess.DEVNULL,
