@@ -267,6 +267,14 @@ def test_agents_may_send_to_the_gateway_and_it_takes_only_theirs(tmp_path: Path)
     assert all(sender["podSelector"]["matchLabels"].items() <= labels.items() for sender in senders)
 
 
+def test_names_of_hosts_are_asked_for_wherever_the_cluster_answers_them(tmp_path: Path) -> None:
+    # No `to`: NodeLocal DNSCache and clouds' resolvers are addresses of the node, which no selector of pods finds.
+    dns = {"ports": [{"port": port, "protocol": protocol} for port in (53, 5353) for protocol in ("UDP", "TCP")]}
+    for made in (kubernetes.with_components(tmp_path, "otlp"), built("gateway")):
+        assert dns in kubernetes.only(made, "NetworkPolicy")["spec"]["egress"]
+    assert kubernetes.only(built("overlays/nvidia-runtime"), "NetworkPolicy")["spec"]["egress"] == []
+
+
 def test_the_gateways_settings_are_ones_that_its_config_reads() -> None:
     (container,) = next(kubernetes.pods(built("gateway")))["containers"]
     maps = {each["metadata"]["name"].rpartition("-")[0]: each["data"] for each in built("gateway") if "data" in each}
