@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fakes.cards import GIB, START_MS, card, full_tick, process, tick
 from gpu_usage_audit.core.metrics import CATALOGUE
 from gpu_usage_audit.core.rules import State
-from gpu_usage_audit.core.tick import ProcessList, ProcessType
+from gpu_usage_audit.core.tick import Mig, ProcessList, ProcessType
 from gpu_usage_audit.exporter.catalogue import Catalogue
 from gpu_usage_audit.exporter.families import Family, Form, Page
 from gpu_usage_audit.exporter.names import family_name, is_counter
@@ -118,6 +118,58 @@ def test_amounts_of_ticks_add_up_and_begin_anew_with_a_process_that_went_away() 
         for one in (full_tick(START_MS), full_tick(START_MS + 30_000), tick(START_MS + 60_000, card()), full_tick())
     ]
     assert totals == [[30], [60], [], [30]]
+
+
+def test_a_sum_goes_on_after_a_tick_that_cannot_tell_the_amount() -> None:
+    holder = process(11, created_ms=5, gpu_time_ms=5000)
+    known = card(energy_mj=100_000, processes=(holder,))
+    no_amounts = replace(known, energy_mj=None, processes=(replace(holder, gpu_time_ms=None),))
+    unread = card(energy_mj=None, process_list=ProcessList.FAILED)
+    catalogue = Catalogue()
+    shown = []
+    for one in (known, no_amounts, known, unread, unread, known):
+        found = read(catalogue.families(tick(START_MS, one)))
+        shown.append(
+            (
+                values(found, "gua_gpu_energy_joules_total"),
+                values(found, "gua_process_gpu_time_seconds_total"),
+                values(found, "gua_process_sample_duration_seconds_total"),
+            )
+        )
+    assert shown == [
+        ([100], [5], [30]),
+        ([], [], [60]),
+        ([200], [10], [90]),
+        ([], [], []),
+        ([], [], []),
+        ([300], [15], [120]),
+    ]
+
+
+def test_what_has_gone_loses_its_sum() -> None:
+    catalogue = Catalogue()
+    held = card(held=GIB, process_list=ProcessList.PID_NAMESPACE, energy_mj=1000)
+    other = card(process_list=ProcessList.PID_NAMESPACE, processes=(process(12),))
+    for one in (held, other, held):  # one is gone where another one is listed, even if not all may be
+        found = read(catalogue.families(tick(START_MS, one)))
+        assert values(found, "gua_process_sample_duration_seconds_total") == [30]
+    catalogue.families(tick(START_MS, card("GPU-2")))
+    found = read(catalogue.families(tick(START_MS, held)))
+    assert values(found, "gua_gpu_sample_duration_seconds_total") == [30]
+    assert values(found, "gua_gpu_energy_joules_total") == [1]
+
+
+def test_a_partitioned_card_of_which_nothing_is_left_is_in_no_state() -> None:
+    parent = card("GPU-1", mig=Mig.PARENT, gpu_time_ms=0)
+    instance = card("MIG-1", mig=Mig.INSTANCE, parent="GPU-1", busy=0.9)
+    found = read(Catalogue().families(tick(START_MS, parent, instance)))
+    assert {labels["hw_id"] for labels in labels_of(found, "gua_gpu_state")} == {"MIG-1"}
+    assert values(found, "gua_gpu_info_ratio", hw_id="GPU-1") == [1]
+    lost = [replace(one, failed=True) for one in (parent, instance)]
+    found = read(Catalogue().families(tick(START_MS, *lost)))
+    assert {labels["hw_id"] for labels in labels_of(found, "gua_gpu_unknown")} == {"MIG-1"}
+    for share in (replace(parent, gpu_time_ms=1), replace(parent, mig=Mig.NONE), replace(instance, gpu_time_ms=0)):
+        assert values(read(Catalogue().families(tick(START_MS, share))), "gua_gpu_state", state="active")
 
 
 def test_a_card_that_vanished_has_no_series_in_the_next_page() -> None:

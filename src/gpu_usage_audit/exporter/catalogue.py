@@ -8,12 +8,14 @@ from typing import Final
 
 from gpu_usage_audit.core import fields, metrics
 from gpu_usage_audit.core.facts import busiest, card_facts, ratio, totals_by_type
+from gpu_usage_audit.core.fields import Field, Form
 from gpu_usage_audit.core.metrics import Kind, Metric
 from gpu_usage_audit.core.rules import Rules, State, classify, process_state
 from gpu_usage_audit.core.tick import (
     AgentReading,
     CardReading,
     ErrorCount,
+    Mig,
     Origin,
     ProcessList,
     ProcessReading,
@@ -22,6 +24,7 @@ from gpu_usage_audit.core.tick import (
 )
 from gpu_usage_audit.exporter.families import Family, Labels, braced, inside
 from gpu_usage_audit.exporter.names import family_name, is_counter, label_name
+from gpu_usage_audit.exporter.totals import Sums, Totals
 
 _SHIPPED: Final = Rules()
 # What names a process and who holds the card through it, on each of its series: alerts need no join.
@@ -34,18 +37,20 @@ _HOLDER: Final = (
     "k8s.container.name",
 )
 _STATES: Final = tuple(State)
+_PROCESS_DURATION: Final = Field(name="duration_ms", metric=metrics.PROCESS_SAMPLE_DURATION, form=Form.MILLI)
 _RESERVED: Final = "__"
 """Labels of Prometheus' own begin so; a page with a second ``__name__`` is none that anybody can read."""
 
-Total = tuple[str, str]
-
 
 class Catalogue:
-    """Makes families of ticks, one after the other: amounts of ticks are summed up from the first one on."""
+    """Makes families of ticks, one after the other: amounts of ticks are summed up from the first one on.
+
+    A sum goes on through ticks that cannot tell its amount, and ends with the card or process.
+    """
 
     def __init__(self) -> None:
-        self._totals: dict[Total, float] = {}
-        self._next: dict[Total, float] = {}
+        self._totals: dict[str, Sums] = {}
+        self._next: dict[str, Sums] = {}
         self._processes: dict[tuple[object, ...], str] = {}
         self._known: dict[tuple[object, ...], str] = {}
 
@@ -55,60 +60,43 @@ class Catalogue:
         What is unknown has no sample, and what is not in this tick has none any more.
         """
         made = {metric.name: Family(family_name(metric), metric.description, is_counter(metric)) for metric in _ALL}
-        states = {name: Family(name, text) for name, text in _STATE_HELP.items()}
+        made |= {name: Family(name, text) for name, text in _STATE_HELP.items()}
         self._next, self._known = {}, {}
         for card in tick.cards:
-            self._add_card(made, states, card)
+            self._add_card(made, card)
         if tick.agent is not None:
             self._add_agent(made, tick.agent)
         self._totals, self._processes = self._next, self._known
-        return [*made.values(), *states.values(), target_info(tick.origin)]
+        return [*made.values(), target_info(tick.origin)]
 
-    def _add(self, made: dict[str, Family], metric: Metric, value: float | None, labels: str) -> None:
-        if value is None or not math.isfinite(value):
-            return
-        if metric.kind is Kind.DELTA:
-            key = (metric.name, labels)
-            value = round(value + self._totals.get(key, 0), 3)  # amounts are counted in thousandths
-            self._next[key] = value
-        made[metric.name].add(labels, value)
-
-    def _add_card(self, made: dict[str, Family], states: dict[str, Family], card: CardReading) -> None:
+    def _add_card(self, made: dict[str, Family], card: CardReading) -> None:
         identity = inside([("hw_id", card.uuid)])
+        if identity in self._next:  # a series may stand on a page once only
+            return
+        totals = Totals(before=self._totals.get(identity, {}))
+        self._next[identity] = totals.after
         for one in fields.CARD_FIELDS:
-            value = getattr(card, one.name)
-            if value is not None:
-                self._add(made, one.metric, one.form.to_wire(value), _with(identity, one.attributes))
+            _add_field(made, one, getattr(card, one.name), identity, totals)
         if card.failed is not None:
-            self._add(made, metrics.STATUS, int(not card.failed), _with(identity, fields.STATUS_OK))
+            _add(made, metrics.STATUS, int(not card.failed), _with(identity, fields.STATUS_OK))
         info = [(key, _text(getattr(card, name))) for key, name in fields.CARD_INFO.items()]
-        self._add(made, metrics.INFO, 1, _with(identity, info))
-        self._add(made, metrics.PROCESS_UTILIZATION_MAX, busiest(card.processes), f"{{{identity}}}")
+        _add(made, metrics.INFO, 1, _with(identity, info))
+        _add(made, metrics.PROCESS_UTILIZATION_MAX, busiest(card.processes), f"{{{identity}}}")
         if card.process_list is ProcessList.KNOWN:
-            for kind, totals in totals_by_type(card.processes).items():
+            for kind, of_type in totals_by_type(card.processes).items():
                 labels = _with(identity, [("gua.process.type", kind.value)])
-                self._add(made, metrics.PROCESS_COUNT, totals.count, labels)
-                self._add(made, metrics.PROCESS_MEMORY, totals.memory_bytes, labels)
-                self._add(made, metrics.PROCESS_MEMORY_UNKNOWN, totals.unknown, labels)
-        _add_state(states, card, identity)
+                _add(made, metrics.PROCESS_COUNT, of_type.count, labels)
+                _add(made, metrics.PROCESS_MEMORY, of_type.memory_bytes, labels)
+                _add(made, metrics.PROCESS_MEMORY_UNKNOWN, of_type.unknown, labels)
+        _add_state(made, card, identity)
+        there = {identity}
         for process in card.processes:
-            self._add_process(made, states, card, process)
-
-    def _add_process(
-        self, made: dict[str, Family], states: dict[str, Family], card: CardReading, process: ProcessReading
-    ) -> None:
-        labels = self._identity(card.uuid, process)
-        braces = f"{{{labels}}}"
-        self._add(made, metrics.PROCESS_SAMPLE_DURATION, card.duration_ms / 1000, braces)
-        for one in fields.PROCESS_FIELDS:
-            value = getattr(process, one.name)
-            if value is not None:
-                self._add(made, one.metric, one.form.to_wire(value), braces)
-        info = [(key, getattr(process, fields.PROCESS_INFO[key])) for key in fields.PROCESS_INFO if key not in _HOLDER]
-        self._add(made, metrics.PROCESS_INFO, 1, _with(labels, info))
-        if process.type is not ProcessType.IGNORED:
-            state = process_state(ratio(process.utilization), _SHIPPED)
-            states["gua_process_state"].add(f'{{{labels},state="{state}"}}', 1)
+            labels = self._identity(card.uuid, process)
+            if labels not in there:
+                there.add(labels)
+                _add_process(made, card.duration_ms, process, labels, totals)
+        is_unseen = card.process_list is not ProcessList.KNOWN and not card.processes
+        totals.carry(lambda labels: is_unseen or labels in there)  # nobody has seen the processes go, either
 
     def _identity(self, uuid: str, process: ProcessReading) -> str:
         """Return a process's labels; they are seldom other ones than a tick ago."""
@@ -141,13 +129,13 @@ class Catalogue:
 
     def _add_agent(self, made: dict[str, Family], agent: AgentReading) -> None:
         for one in fields.AGENT_FIELDS:
-            self._add(made, one.metric, one.form.to_wire(getattr(agent, one.name)), "")
+            _add(made, one.metric, one.form.to_wire(getattr(agent, one.name)), "")
         # Two codes may be one text once they are cleaned, and a series may stand on a page once only.
         errors: defaultdict[str, int] = defaultdict(int)
         for error in agent.errors:
             errors[_error_labels(error)] += error.count
         for labels, count in errors.items():
-            self._add(made, metrics.AGENT_ERRORS, count, labels)
+            _add(made, metrics.AGENT_ERRORS, count, labels)
 
 
 _ALL: Final = metrics.CATALOGUE
@@ -176,12 +164,42 @@ def target_info(origin: Origin) -> Family:
     return family
 
 
-def _add_state(states: dict[str, Family], card: CardReading, identity: str) -> None:
+def _add(made: dict[str, Family], metric: Metric, value: float | None, labels: str) -> None:
+    if value is not None and math.isfinite(value):
+        made[metric.name].add(labels, value)
+
+
+def _add_field(made: dict[str, Family], one: Field, value: float | None, identity: str, totals: Totals) -> None:
+    """Add a card's or process's field, an amount of the tick as the sum of all."""
+    number = one.form.to_wire(value)
+    if number is not None and math.isfinite(number):
+        if one.metric.kind is Kind.DELTA:
+            number = totals.added(one.metric.name, identity, number)
+        labels = _with(identity, one.attributes) if one.attributes else f"{{{identity}}}"
+        made[one.metric.name].add(labels, number)
+
+
+def _add_process(
+    made: dict[str, Family], duration_ms: int, process: ProcessReading, labels: str, totals: Totals
+) -> None:
+    _add_field(made, _PROCESS_DURATION, duration_ms, labels, totals)
+    for one in fields.PROCESS_FIELDS:
+        _add_field(made, one, getattr(process, one.name), labels, totals)
+    info = [(key, getattr(process, fields.PROCESS_INFO[key])) for key in fields.PROCESS_INFO if key not in _HOLDER]
+    _add(made, metrics.PROCESS_INFO, 1, _with(labels, info))
+    if process.type is not ProcessType.IGNORED:
+        state = process_state(ratio(process.utilization), _SHIPPED)
+        made["gua_process_state"].add(f'{{{labels},state="{state}"}}', 1)
+
+
+def _add_state(made: dict[str, Family], card: CardReading, identity: str) -> None:
+    if card.mig is Mig.PARENT and card.gpu_time_ms == 0:
+        return  # all of it is its instances'; whoever counts states would count it as one more card
     verdict = classify(card_facts(card), _SHIPPED)
     for state in _STATES:
-        states["gua_gpu_state"].add(f'{{{identity},state="{state}"}}', int(state is verdict.state))
+        made["gua_gpu_state"].add(f'{{{identity},state="{state}"}}', int(state is verdict.state))
     if verdict.reason is not None:
-        states["gua_gpu_unknown"].add(f'{{{identity},reason="{verdict.reason}"}}', 1)
+        made["gua_gpu_unknown"].add(f'{{{identity},reason="{verdict.reason}"}}', 1)
 
 
 def _with(identity: str, attributes: Labels) -> str:
