@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import pytest
+
 from fakes.clock import FakeClock
 from fakes.nvml import GIB, MIB, NO_PERMISSION, NOT_SUPPORTED, Card, FakeDriver, Process
+from gpu_usage_audit.core.facts import card_facts
 from gpu_usage_audit.core.ports import RawCard
+from gpu_usage_audit.core.rules import Rules, State, classify
 from gpu_usage_audit.core.tick import Mig, ProcessList
 from gpu_usage_audit.nvml.reader import NvmlReader
 
@@ -123,6 +127,87 @@ def test_an_instance_without_a_uuid_or_slices_is_left_out_and_named() -> None:
         "GPU-p nvmlDeviceGetAttributes_v2 NO_PERMISSION",
         "GPU-p nvmlDeviceGetUUID NO_PERMISSION",
     ]
+
+
+def state(raw: RawCard) -> State:
+    return classify(card_facts(raw.reading), Rules()).state
+
+
+@pytest.mark.parametrize(
+    "call", ["nvmlDeviceGetAttributes_v2", "nvmlDeviceGetUUID", "nvmlDeviceGetMigDeviceHandleByIndex"]
+)
+def test_while_an_instance_cannot_be_read_neither_it_nor_what_is_left_of_its_card_is_idle(call: str) -> None:
+    worker = Process(7, 15 * GIB, gpuInstanceId=2)
+    large = instance("MIG-3", 3, 20, used=15 * GIB, compute=[worker], gpu_instance=2)
+    card = partitioned(instance("MIG-1", 1, 5), large, used=15 * GIB, reserved=0, compute=[worker])
+    reader = NvmlReader(FakeClock(), FakeDriver(card))
+    before = reader.read()[0]
+    assert [raw.reading.uuid for raw in before] == ["GPU-p", "MIG-1", "MIG-3"]
+    assert (before[0].reading.process_list, state(before[0])) == (ProcessList.KNOWN, State.TRULY_IDLE)
+    (card if call == "nvmlDeviceGetMigDeviceHandleByIndex" else large).faults[call] = 999
+    for _ in range(2):
+        cards, errors = reader.read()
+        parent, unread = cards[0], cards[-1]
+        assert (parent.reading.process_list, parent.processes) == (ProcessList.FAILED, ())
+        assert (parent.reading.memory_used_bytes, parent.reading.memory_limit_bytes) == (None, None)
+        assert (unread.reading.uuid, unread.reading.process_list) == ("MIG-3", ProcessList.FAILED)
+        assert (unread.reading.parent, unread.reading.failed) == ("GPU-p", None)
+        assert [raw.share for raw in cards] == [raw.share for raw in before]
+        assert [state(parent), state(unread)] == [State.UNKNOWN, State.UNKNOWN]
+        assert {error.call for error in errors} == {call}
+    card.faults.clear()
+    large.faults.clear()
+    assert list(reader.read()[0]) == list(before)
+
+
+@pytest.mark.parametrize("call", ["nvmlDeviceGetAttributes_v2", "nvmlDeviceGetUUID"])
+def test_what_is_left_of_a_card_is_not_known_to_be_empty_if_an_instance_was_never_read(call: str) -> None:
+    (parent,), _ = read(partitioned(instance("MIG-1", 1, 5, faults={call: NO_PERMISSION}), used=0, reserved=0))
+    assert (parent.reading.process_list, parent.reading.memory_used_bytes) == (ProcessList.FAILED, None)
+    assert state(parent) is State.UNKNOWN
+
+
+def test_an_instance_that_is_gone_is_gone_also_while_another_cannot_be_read() -> None:
+    shapeless = instance("MIG-1", 1, 5, faults={"nvmlDeviceGetAttributes_v2": NO_PERMISSION})
+    card = partitioned(shapeless, instance("MIG-3", 3, 20))
+    reader = NvmlReader(FakeClock(), FakeDriver(card))
+    assert [raw.reading.uuid for raw in reader.read()[0]] == ["GPU-p", "MIG-3"]
+    card.instances[1] = None
+    assert [(raw.reading.uuid, raw.share) for raw in reader.read()[0]] == [("GPU-p", (7, 7))]
+
+
+def test_an_instance_at_another_index_is_not_told_twice() -> None:
+    one, other = instance("MIG-1", 1, 5), instance("MIG-3", 3, 20)
+    card = partitioned(one, other)
+    reader = NvmlReader(FakeClock(), FakeDriver(card))
+    reader.read()
+    one.faults["nvmlDeviceGetUUID"] = 999
+    card.instances = [other, one]
+    assert [raw.reading.uuid for raw in reader.read()[0]] == ["GPU-p", "MIG-3"]
+
+
+def test_instances_are_found_where_the_driver_does_not_tell_how_many_there_may_be() -> None:
+    card = partitioned(instance("MIG-3", 3, 20), None, instance("MIG-1", 1, 5))
+    card.faults["nvmlDeviceGetMaxMigDeviceCount"] = 999
+    cards, errors = read(card)
+    assert [(raw.reading.uuid, raw.reading.process_list) for raw in cards] == [
+        (uuid, ProcessList.KNOWN) for uuid in ("GPU-p", "MIG-3", "MIG-1")
+    ]
+    assert errors == ["GPU-p nvmlDeviceGetMaxMigDeviceCount UNKNOWN"]
+
+
+def test_a_card_of_instances_stays_one_while_nothing_of_it_can_be_read() -> None:
+    card = partitioned(instance("MIG-1", 1, 5))
+    reader = NvmlReader(FakeClock(), FakeDriver(card))
+    before = reader.read()[0]
+    mig = ("nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex")
+    card.faults = SILENT | dict.fromkeys(mig, 999)
+    for _ in range(2):
+        cards = reader.read()[0]
+        assert [(raw.reading.uuid, raw.share) for raw in cards] == [(raw.reading.uuid, raw.share) for raw in before]
+        assert [(raw.reading.failed, state(raw)) for raw in cards] == [(None, State.UNKNOWN)] * 2
+    card.faults = {}
+    assert list(reader.read()[0]) == list(before)
 
 
 def test_a_mode_that_cannot_be_read_is_unknown() -> None:

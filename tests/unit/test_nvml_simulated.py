@@ -212,6 +212,25 @@ def test_a_call_that_hangs_costs_its_own_card_only(simulated_driver: SimulatedDr
     host.close()
 
 
+@pytest.mark.parametrize("call", ["nvmlDeviceGetAttributes_v2", "nvmlDeviceGetUUID"])
+def test_an_instance_that_cannot_be_read_is_unknown_and_so_is_the_rest_of_its_card(host: Host, call: str) -> None:
+    worker = Process(7, memory=30 * GIB, load=Constant(90), gpu_instance=1, compute_instance=0)
+    inside = Instance("MIG-1", 1, 3, memory_total=40 * GIB, processes=[worker])
+    host.is_(Card(A, mig="on", gpm=True, instances=[inside]))
+    host.tick()
+    before = host.tick()
+    assert (before[A]["process_list"], before["MIG-1"]["utilization"]) == ("known", pytest.approx(0.9))
+    host.is_(Card(A, mig="on", gpm=True, instances=[replace(inside, wrong=[Fault(call, 999)])]))
+    for _ in range(2):
+        cards = host.tick()
+        assert {(one["process_list"], one["memory_used_bytes"]) for one in cards.values()} == {("failed", None)}
+        assert {uuid: one["gpu_time_ms"] for uuid, one in cards.items()} == {A: 17_142, "MIG-1": 12_857}
+        assert host.errors == [f"{call} UNKNOWN"]
+    host.is_(Card(A, mig="on", gpm=True, instances=[inside]))
+    host.tick()
+    assert host.tick()["MIG-1"]["utilization"] == pytest.approx(0.9)
+
+
 def test_no_permission_for_one_call_leaves_the_others(host: Host) -> None:
     host.is_(Card(A, wrong=[Fault("nvmlDeviceGetPowerUsage", 4)]), Card(B))
     cards = host.tick()

@@ -39,6 +39,9 @@ def read_card(driver: Driver, calls: Calls, handle: Handle, known: KnownCard) ->
     identity = known.identity
     distrust = distrusted(identity.driver_version, identity.name)
     mode = read_mode(driver, calls, handle)
+    if mode is None and known.partitioned:
+        # It takes a reset of the card to change that; without it the instances would be gone.
+        mode = Mig.PARENT
     shared = read_memory_shared(driver, calls, handle, identity.name)
     before = calls.answers
     memory = read_memory(driver, calls, handle)
@@ -54,19 +57,8 @@ def read_card(driver: Driver, calls: Calls, handle: Handle, known: KnownCard) ->
     )
     if mode is Mig.PARENT:
         card = replace(card, failed=_failed(calls, before))
-        known.samples.clear()
-        partition = read_partition(driver, calls, handle)
-        read = [read_instance(driver, calls, card, one, partition.slices) for one in partition.instances]
-        present = [instance for instance in read if instance is not None]
-        own = read_use(driver, calls, handle, known.gpm, present)
-        return [
-            RawCard(
-                reading=_with(card, left_over(memory, (raw.reading for raw in own)), listing),
-                share=(partition.unallocated, partition.slices),
-                processes=raw_processes(_outside(listing, [one.listing for one in present]), {}),
-            ),
-            *own,
-        ]
+        return read_partitioned(driver, calls, handle, known, _Whole(card=card, memory=memory, listing=listing))
+    known.places = {}
     # None of these answers in MIG mode, so only whole cards are asked.
     instant = read_instant(driver, calls, handle)
     known.samples.drain(driver, calls, handle)
@@ -78,6 +70,51 @@ def read_card(driver: Driver, calls: Calls, handle: Handle, known: KnownCard) ->
             processes=raw_processes(listing, known.uses.take([process.pid for process in listing.processes])),
             samples=known.samples.take(),
         )
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Whole:
+    """A partitioned card as it was read: with everything that its instances have, too."""
+
+    card: CardReading
+    memory: DeviceMemory
+    listing: Listing
+
+
+def read_partitioned(driver: Driver, calls: Calls, handle: Handle, known: KnownCard, whole: _Whole) -> list[RawCard]:
+    """Return the parent, which stands for what no instance has, and its instances.
+
+    An instance that cannot be read now is unknown, with the share that it had when it was read before. Then the
+    parent's processes and memory are unknown, too: they may be that instance's.
+    """
+    known.samples.clear()
+    partition = read_partition(driver, calls, handle)
+    own = {index: raw.share[0] for index, raw in known.unread_at(partition.unread).items()}
+    own |= {one.index: one.slices for one in partition.instances}
+    allocated = sum(own.values())
+    slices = max(partition.slices, allocated)
+    read = {one.index: read_instance(driver, calls, whole.card, one, slices) for one in partition.instances}
+    present = {index: instance for index, instance in read.items() if instance is not None}
+    missing = partition.unread | (read.keys() - present.keys())
+    uuids = {index: one.raw.reading.uuid for index, one in present.items()}
+    unread = {
+        index: replace(raw, share=(own[index], slices))
+        for index, raw in known.unread_at(missing).items()
+        if raw.reading.uuid not in uuids.values()
+    }
+    known.places = uuids | {index: raw.reading.uuid for index, raw in unread.items()}
+    instances = [*read_use(driver, calls, handle, known.gpm, list(present.values())), *unread.values()]
+    memory, listing = left_over(whole.memory, (raw.reading for raw in instances)), whole.listing
+    if missing:
+        memory, listing = DeviceMemory(), replace(listing, known=False)
+    return [
+        RawCard(
+            reading=_with(whole.card, memory, listing),
+            share=(slices - allocated, slices),
+            processes=raw_processes(_outside(listing, [one.listing for one in present.values()]), {}),
+        ),
+        *instances,
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,8 +19,8 @@ VENDOR: Final = "NVIDIA"
 class KnownCard:
     """One card. It is written by the thread that asks the card, and by others only while that one waits.
 
-    ``drained`` are the errors of the drains since the last reading, each kind once. ``lost`` is whether the
-    card was lost when it was asked last.
+    ``places`` are the UUIDs of its instances by their indexes. ``drained`` are the errors of the drains since the
+    last reading, each kind once. ``lost`` is whether the card was lost when it was asked last.
     """
 
     def __init__(self, uuid: str, clock: Clock) -> None:
@@ -32,6 +32,7 @@ class KnownCard:
         self.gpm = Gpm(clock)
         self.drained: dict[ReadError, None] = {}
         self.lost = False
+        self.places: dict[int, str] = {}
         self._last: tuple[tuple[CardReading, tuple[int, int]], ...] = ()
 
     @property
@@ -47,10 +48,17 @@ class KnownCard:
         """Return the card, and its instances as they were last, with everything unknown; failed if it is lost."""
         failed = True if self.lost else None
         cards = self._last or ((self.identity, (1, 1)),)
-        return [
-            RawCard(reading=replace(_empty(reading), failed=failed), share=share, processes=())
-            for reading, share in cards
-        ]
+        return [_unread(reading, share, failed=failed) for reading, share in cards]
+
+    def unread_at(self, indexes: Iterable[int]) -> dict[int, RawCard]:
+        """Return the instances that were at these indexes at the last reading, with everything unknown."""
+        last = {reading.uuid: (reading, share) for reading, share in self._last}
+        uuids = {index: self.places[index] for index in indexes if index in self.places}
+        return {index: _unread(*last[uuid], failed=None) for index, uuid in uuids.items() if uuid in last}
+
+
+def _unread(reading: CardReading, share: tuple[int, int], *, failed: bool | None) -> RawCard:
+    return RawCard(reading=replace(_empty(reading), failed=failed), share=share, processes=())
 
 
 def _empty(reading: CardReading) -> CardReading:

@@ -12,28 +12,36 @@ from gpu_usage_audit.nvml.driver import FUNCTION_NOT_FOUND, INVALID_ARGUMENT, NO
 # nvmlDeviceGetGpuInstanceProfileInfo: the profiles that span a whole card, largest first (8, 7, 6, 4 slices).
 _WHOLE_CARD_PROFILES: Final = (5, 4, 6, 3)
 _USUAL_SLICES: Final = 7
+# So many are looked for where the driver does not tell how many there may be; no card has more slices.
+_MOST_INSTANCES: Final = 8
+_NOBODY: Final[Handle] = object()
 _FIRST_VERSION: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Instance:
-    """One MIG device; ``slices`` of the card's compute slices are its own."""
+    """One MIG device, at an index of its card; ``slices`` of the card's compute slices are its own."""
 
+    index: int
     handle: Handle
     slices: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Partition:
-    """How a card with MIG switched on is cut up: its compute slices, and the instances that own some."""
+    """How a card with MIG switched on is cut up: its compute slices, and the instances that own some.
+
+    At the indexes ``unread`` there is or may be an instance, too, of which not even its size could be read.
+    """
 
     slices: int
     instances: tuple[Instance, ...]
+    unread: frozenset[int]
 
     @property
-    def unallocated(self) -> int:
-        """Return the slices that no instance owns: what the parent stands for."""
-        return max(0, self.slices - sum(instance.slices for instance in self.instances))
+    def allocated(self) -> int:
+        """Return the slices that instances own, as far as that is known."""
+        return sum(instance.slices for instance in self.instances)
 
 
 def read_mode(driver: Driver, calls: Calls, handle: Handle) -> Mig | None:
@@ -50,18 +58,25 @@ def read_partition(driver: Driver, calls: Calls, handle: Handle) -> Partition:
     An instance whose slices cannot be read is left out, as its GPU time could not be told; the error says so.
     """
     instances: list[Instance] = []
-    for index in range(calls.ask(driver.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
+    unread: set[int] = set()
+    count = calls.ask(driver.nvmlDeviceGetMaxMigDeviceCount, handle)
+    for index in range(_MOST_INSTANCES if count is None else count):
         instance = calls.ask_with(
-            {NOT_FOUND: None, INVALID_ARGUMENT: None}, driver.nvmlDeviceGetMigDeviceHandleByIndex, handle, index
+            {NOT_FOUND: _NOBODY, INVALID_ARGUMENT: _NOBODY}, driver.nvmlDeviceGetMigDeviceHandleByIndex, handle, index
         )
-        if instance is None:
+        if instance is _NOBODY:
             continue
-        attributes = calls.ask(driver.nvmlDeviceGetAttributes_v2, instance)
-        if attributes is not None:
+        attributes = None if instance is None else calls.ask(driver.nvmlDeviceGetAttributes_v2, instance)
+        if attributes is None:
+            unread.add(index)
+        else:
             # Not gpuInstanceSliceCount: compute instances of one GPU instance share that, and would count it twice.
-            instances.append(Instance(handle=instance, slices=attributes.computeInstanceSliceCount))
+            slices = attributes.computeInstanceSliceCount
+            instances.append(Instance(index=index, handle=instance, slices=slices))
     allocated = sum(instance.slices for instance in instances)
-    return Partition(slices=max(_slices(driver, calls, handle), allocated), instances=tuple(instances))
+    return Partition(
+        slices=max(_slices(driver, calls, handle), allocated), instances=tuple(instances), unread=frozenset(unread)
+    )
 
 
 def _slices(driver: Driver, calls: Calls, handle: Handle) -> int:
