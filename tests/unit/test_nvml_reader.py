@@ -112,6 +112,12 @@ def test_more_memory_used_than_there_is_is_not_believed() -> None:
     assert len(errors) == 2
 
 
+def test_a_card_without_any_memory_is_not_believed_to_be_empty() -> None:
+    (raw,), errors = read(Card("GPU-a", total=0, used=0, reserved=0))
+    assert (raw.reading.memory_used_bytes, raw.reading.memory_limit_bytes) == (None, None)
+    assert [error.code for error in errors] == ["total is 0"] * 2
+
+
 @pytest.mark.parametrize(("code", "name"), [(GPU_IS_LOST, "GPU_IS_LOST"), (RESET_REQUIRED, "RESET_REQUIRED")])
 def test_a_lost_card_is_a_failed_reading_and_the_others_go_on(code: int, name: str) -> None:
     (lost, good), errors = read(Card("GPU-a", faults={"nvmlDeviceGetMemoryInfo_v2": code}), Card("GPU-b"))

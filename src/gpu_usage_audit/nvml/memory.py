@@ -32,13 +32,13 @@ def read_memory(driver: Driver, calls: Calls, handle: Handle) -> DeviceMemory:
     """Return the device's memory; every field is ``None`` where it cannot be read (GB10: NOT_SUPPORTED)."""
     split = calls.ask_with(_OLDER_DRIVER, driver.nvmlDeviceGetMemoryInfo, handle, driver.nvmlMemory_v2)
     if split is not None:
-        if split.used + split.reserved <= split.total:
+        if split.used + split.reserved <= split.total and split.total > 0:
             return DeviceMemory(used=split.used, limit=split.total, reserved=split.reserved)
-        calls.note("nvmlDeviceGetMemoryInfo", "used and reserved exceed total")
+        calls.note("nvmlDeviceGetMemoryInfo", "used and reserved exceed total" if split.total else "total is 0")
     whole = calls.ask(driver.nvmlDeviceGetMemoryInfo, handle)
     if whole is None:
         return DeviceMemory()
-    if whole.used > whole.total:
-        calls.note("nvmlDeviceGetMemoryInfo", "used exceeds total")
+    if whole.used > whole.total or whole.total == 0:
+        calls.note("nvmlDeviceGetMemoryInfo", "used exceeds total" if whole.total else "total is 0")
         return DeviceMemory()
     return DeviceMemory(used=whole.used, limit=whole.total)
