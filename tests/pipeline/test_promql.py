@@ -8,8 +8,21 @@ from pathlib import Path
 import pytest
 import yaml
 
-from servers.promtool import CASES, FOLDER, QUERIES, RULES, case_with_queries, panel_queries, promtool, query
+from servers.promtool import (
+    CASES,
+    FOLDER,
+    QUERIES,
+    RULES,
+    case_with_queries,
+    dashboard,
+    panel_queries,
+    promtool,
+    query,
+)
 from servers.tools import MissingToolError
+
+# What a Prometheus has of two agents.
+DATA = Path(__file__).parents[1] / "promql" / "data" / "dashboard.yaml"
 
 
 @pytest.fixture(autouse=True)
@@ -46,12 +59,29 @@ def test_promtool_reads_the_scrape_configuration() -> None:
 
 
 def test_every_panel_of_the_dashboard_shows_something(tmp_path: Path) -> None:
-    data = Path(__file__).parents[1] / "promql" / "data" / "dashboard.yaml"
     asked = [
         {"expr": f"count({text}) > bool 0", "eval_time": "5m", "exp_samples": [{"labels": "{}", "value": 1}]}
         for _, text in panel_queries()
     ]
     case = tmp_path / "dashboard.yaml"
-    test = {"interval": "1m", "input_series": yaml.safe_load(data.read_text()), "promql_expr_test": asked}
+    test = {"interval": "1m", "input_series": yaml.safe_load(DATA.read_text()), "promql_expr_test": asked}
+    case.write_text(yaml.safe_dump({"tests": [test]}))
+    assert "SUCCESS" in promtool("test", "rules", case)
+
+
+def test_tables_that_are_merged_have_no_column_in_which_their_rows_differ(tmp_path: Path) -> None:
+    # Grafana merges rows that are the same in every column that all tables have, and a metric's name is such a column.
+    (panel,) = [panel for panel in dashboard()["panels"] if "merge" in str(panel.get("transformations"))]
+    asked = [
+        {
+            "expr": f"count by (__name__) ({target['expr'].replace('$instance', '.*')})",
+            "eval_time": "5m",
+            "exp_samples": [{"labels": "{}", "value": 1}],
+        }
+        for target in panel["targets"]
+    ]
+    assert len(asked) == 2
+    case = tmp_path / "merged.yaml"
+    test = {"interval": "1m", "input_series": yaml.safe_load(DATA.read_text()), "promql_expr_test": asked}
     case.write_text(yaml.safe_dump({"tests": [test]}))
     assert "SUCCESS" in promtool("test", "rules", case)
