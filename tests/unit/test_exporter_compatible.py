@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from fakes.cards import GIB, START_MS, card, process, tick
 from gpu_usage_audit.core.idleness import Clock, Clocks
-from gpu_usage_audit.core.tick import CardReading, Mig, ProcessList, ProcessType, Tick
+from gpu_usage_audit.core.tick import CardReading, Mig, ProcessList, ProcessReading, ProcessType, Tick
 from gpu_usage_audit.exporter import compatible
 from gpu_usage_audit.exporter.families import Form, Page
 
@@ -105,6 +107,86 @@ def test_a_partitioned_card_is_one_device_with_all_its_memory_and_processes() ->
     assert f"device_memory_used_bytes{device} {8 * GIB}" in found
     assert f'memory_total_bytes{{gpu="0"}} {8 * GIB}' in found
     assert 'process_idle_seconds{gpu="0",pid="11",process="python3"} 90.0' in found
+
+
+@pytest.mark.parametrize("unknown", ["parent", "instance"])
+def test_a_partitioned_card_whose_processes_are_not_all_known_has_no_sum(unknown: str) -> None:
+    lists = {"parent": ProcessList.KNOWN, "instance": ProcessList.KNOWN, unknown: ProcessList.FAILED}
+    parent = card("GPU-1", mig=Mig.PARENT, process_list=lists["parent"])
+    instance = card("MIG-1", mig=Mig.INSTANCE, parent="GPU-1", process_list=lists["instance"])
+    assert not process_lines(parent, instance)
+
+
+def test_a_lost_card_has_no_sum_even_if_it_is_partitioned() -> None:
+    lost = CardReading(uuid="GPU-1", index=0, duration_ms=1, gpu_time_ms=0, mig=Mig.PARENT, failed=True)
+    assert lines(tick(START_MS, lost)) == []
+
+
+def on_two(first: ProcessReading, second: ProcessReading, *clocks: Clock) -> dict[str, float]:
+    """Return what is told of a process on two instances of a card; its name in short, and the card's sum."""
+    parent = card("GPU-1", busy=None, mig=Mig.PARENT)
+    instances = [
+        card(uuid, index=None, busy=None, mig=Mig.INSTANCE, parent="GPU-1", processes=(one,))
+        for uuid, one in (("MIG-1", first), ("MIG-2", second))
+    ]
+    known = {(uuid, 11, 5): clock for uuid, clock in zip(("MIG-1", "MIG-2"), clocks, strict=True)}
+    found = [line for line in lines(tick(START_MS, parent, *instances), known) if not line.startswith("device")]
+    return {line.partition("{")[0].removeprefix("process_"): float(line.split()[-1]) for line in found}
+
+
+def test_a_process_on_two_instances_of_a_card_is_one_with_the_memory_of_both() -> None:
+    later = IDLE._replace(zero_ms=60_000)
+    first = process(11, GIB, created_ms=5, utilization=0.0)
+    second = process(11, 30 * GIB, created_ms=5, utilization=0.0)
+    assert on_two(first, second, IDLE, later) == {
+        "compute_utilization_percent": 0,
+        "memory_used_bytes": 31 * GIB,
+        "idle_seconds": 60,
+        "idle_memory_bytes": 31 * GIB,
+        "memory_total_bytes": 31 * GIB,
+    }
+
+
+def test_a_process_that_works_on_one_of_two_instances_is_not_idle_and_holds_the_other_idly() -> None:
+    first = process(11, GIB, created_ms=5, utilization=0.0)
+    second = process(11, 30 * GIB, created_ms=5, utilization=0.4)
+    assert on_two(first, second, IDLE, Clock(seen_ms=START_MS, span_ms=30_000)) == {
+        "compute_utilization_percent": 40,
+        "memory_used_bytes": 31 * GIB,
+        "idle_seconds": 0,
+        "idle_memory_bytes": GIB,
+        "memory_total_bytes": GIB,
+    }
+
+
+def test_what_is_unknown_on_one_of_two_instances_is_unknown_of_both() -> None:
+    idle = process(11, GIB, created_ms=5, utilization=0.0)
+    active = replace(idle, utilization=0.4)
+    unused = Clock(seen_ms=START_MS, span_ms=30_000)
+    assert on_two(idle, replace(idle, utilization=None), IDLE, IDLE) == {"memory_used_bytes": 2 * GIB}
+    assert on_two(active, replace(idle, utilization=None), unused, IDLE) == {
+        "memory_used_bytes": 2 * GIB,
+        "idle_seconds": 0,
+    }
+    assert on_two(idle, replace(idle, memory_bytes=None), IDLE, IDLE) == {
+        "compute_utilization_percent": 0,
+        "idle_seconds": 90,
+    }
+
+
+def test_of_two_cards_at_one_index_the_lost_one_goes_by_its_uuid() -> None:
+    lost = card("GPU-1", failed=True)
+    there = card("GPU-2", failed=False, busy=0.5)
+    unread = card("GPU-3", failed=None, index=1)
+    for cards in ([lost, there, unread], [unread, there, lost]):
+        found = lines(tick(START_MS, *cards))
+        assert [line for line in found if line.startswith("memory_total")] == [
+            'memory_total_bytes{gpu="0"} 0',
+            'memory_total_bytes{gpu="1"} 0',
+            'memory_total_bytes{gpu="GPU-1"} 0',
+        ]
+        assert 'device_utilization_percent{gpu="0",model="NVIDIA H100 80GB HBM3",uuid="GPU-2"} 50.0' in found
+    assert 'memory_total_bytes{gpu="0"} 0' in lines(tick(START_MS, lost, unread))
 
 
 def test_cards_without_an_index_are_told_apart() -> None:

@@ -4,42 +4,20 @@ from __future__ import annotations
 
 import gzip
 import math
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from fakes.cards import GIB, START_MS, card, full_tick, process, tick
+from fakes.pages import OPENMETRICS, TEXT, Series, read_families
 from gpu_usage_audit.core.metrics import CATALOGUE
 from gpu_usage_audit.core.rules import State
 from gpu_usage_audit.core.tick import Mig, ProcessList, ProcessType
 from gpu_usage_audit.exporter.catalogue import Catalogue
 from gpu_usage_audit.exporter.families import Family, Form, Page
 from gpu_usage_audit.exporter.names import family_name, is_counter
-
-TEXT, OPENMETRICS = Form(is_openmetrics=False, is_gzip=False), Form(is_openmetrics=True, is_gzip=False)
-Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
-
-
-def read(families: Iterable[Family]) -> Series:
-    """Return name and labels of each sample and its value, after both parsers have found the same."""
-    page = Page(families)
-    text = series(text_string_to_metric_families(page.body(TEXT).decode()))
-    assert text == series(openmetrics.text_string_to_metric_families(page.body(OPENMETRICS).decode()))
-    return text
-
-
-def series(parsed: Iterable[Any]) -> Series:
-    found: Series = {}
-    for family in parsed:
-        for sample in family.samples:
-            key = (sample.name, tuple(sorted(sample.labels.items())))
-            assert key not in found, key
-            found[key] = sample.value
-    return found
 
 
 def values(found: Series, name: str, **labels: str) -> list[float]:
@@ -86,7 +64,7 @@ def test_every_metric_of_the_catalogue_has_the_name_that_the_specification_gives
 
 
 def test_a_tick_in_which_everything_is_known_has_a_sample_of_every_metric() -> None:
-    found = read(Catalogue().families(full_tick()))
+    found = read_families(Catalogue().families(full_tick()))
     names = {name for name, _ in found}
     assert names >= {family_name(metric) + "_total" * is_counter(metric) for metric in CATALOGUE}
     assert values(found, "gua_process_idle_duration_seconds") == [30]
@@ -95,7 +73,7 @@ def test_a_tick_in_which_everything_is_known_has_a_sample_of_every_metric() -> N
 
 
 def test_a_process_says_on_each_series_who_holds_the_card_through_it() -> None:
-    found = read(Catalogue().families(full_tick()))
+    found = read_families(Catalogue().families(full_tick()))
     for name in ("gua_process_idle_duration_seconds", "gua_process_gpu_memory_usage_bytes", "gua_process_state"):
         [labels] = labels_of(found, name)
         assert (labels | {"state": ""}) == {
@@ -114,7 +92,7 @@ def test_a_process_says_on_each_series_who_holds_the_card_through_it() -> None:
 def test_amounts_of_ticks_add_up_and_begin_anew_with_a_process_that_went_away() -> None:
     catalogue = Catalogue()
     totals = [
-        values(read(catalogue.families(one)), "gua_process_gpu_time_seconds_total")
+        values(read_families(catalogue.families(one)), "gua_process_gpu_time_seconds_total")
         for one in (full_tick(START_MS), full_tick(START_MS + 30_000), tick(START_MS + 60_000, card()), full_tick())
     ]
     assert totals == [[30], [60], [], [30]]
@@ -128,7 +106,7 @@ def test_a_sum_goes_on_after_a_tick_that_cannot_tell_the_amount() -> None:
     catalogue = Catalogue()
     shown = []
     for one in (known, no_amounts, known, unread, unread, known):
-        found = read(catalogue.families(tick(START_MS, one)))
+        found = read_families(catalogue.families(tick(START_MS, one)))
         shown.append(
             (
                 values(found, "gua_gpu_energy_joules_total"),
@@ -151,10 +129,10 @@ def test_what_has_gone_loses_its_sum() -> None:
     held = card(held=GIB, process_list=ProcessList.PID_NAMESPACE, energy_mj=1000)
     other = card(process_list=ProcessList.PID_NAMESPACE, processes=(process(12),))
     for one in (held, other, held):  # one is gone where another one is listed, even if not all may be
-        found = read(catalogue.families(tick(START_MS, one)))
+        found = read_families(catalogue.families(tick(START_MS, one)))
         assert values(found, "gua_process_sample_duration_seconds_total") == [30]
     catalogue.families(tick(START_MS, card("GPU-2")))
-    found = read(catalogue.families(tick(START_MS, held)))
+    found = read_families(catalogue.families(tick(START_MS, held)))
     assert values(found, "gua_gpu_sample_duration_seconds_total") == [30]
     assert values(found, "gua_gpu_energy_joules_total") == [1]
 
@@ -162,26 +140,26 @@ def test_what_has_gone_loses_its_sum() -> None:
 def test_a_partitioned_card_of_which_nothing_is_left_is_in_no_state() -> None:
     parent = card("GPU-1", mig=Mig.PARENT, gpu_time_ms=0)
     instance = card("MIG-1", mig=Mig.INSTANCE, parent="GPU-1", busy=0.9)
-    found = read(Catalogue().families(tick(START_MS, parent, instance)))
+    found = read_families(Catalogue().families(tick(START_MS, parent, instance)))
     assert {labels["hw_id"] for labels in labels_of(found, "gua_gpu_state")} == {"MIG-1"}
     assert values(found, "gua_gpu_info_ratio", hw_id="GPU-1") == [1]
     lost = [replace(one, failed=True) for one in (parent, instance)]
-    found = read(Catalogue().families(tick(START_MS, *lost)))
+    found = read_families(Catalogue().families(tick(START_MS, *lost)))
     assert {labels["hw_id"] for labels in labels_of(found, "gua_gpu_unknown")} == {"MIG-1"}
     for share in (replace(parent, gpu_time_ms=1), replace(parent, mig=Mig.NONE), replace(instance, gpu_time_ms=0)):
-        assert values(read(Catalogue().families(tick(START_MS, share))), "gua_gpu_state", state="active")
+        assert values(read_families(Catalogue().families(tick(START_MS, share))), "gua_gpu_state", state="active")
 
 
 def test_a_card_that_vanished_has_no_series_in_the_next_page() -> None:
     catalogue = Catalogue()
     catalogue.families(tick(START_MS, card("GPU-1"), card("GPU-2")))
-    left = read(catalogue.families(tick(START_MS + 30_000, card("GPU-1"))))
+    left = read_families(catalogue.families(tick(START_MS + 30_000, card("GPU-1"))))
     assert {labels["hw_id"] for _, has in left for labels in [dict(has)] if "hw_id" in labels} == {"GPU-1"}
 
 
 def test_what_is_unknown_has_no_sample_and_a_state_says_why() -> None:
     unknown = card(busy=None, held=GIB, processes=(process(11, None, utilization=None),))
-    found = read(Catalogue().families(tick(START_MS, unknown)))
+    found = read_families(Catalogue().families(tick(START_MS, unknown)))
     for name in (
         "hw_gpu_utilization_ratio",
         "gua_process_gpu_memory_usage_bytes",
@@ -201,14 +179,14 @@ def test_what_is_unknown_has_no_sample_and_a_state_says_why() -> None:
 
 
 def test_a_list_of_processes_that_is_not_known_has_no_counts() -> None:
-    found = read(Catalogue().families(tick(START_MS, card(process_list=ProcessList.FAILED))))
+    found = read_families(Catalogue().families(tick(START_MS, card(process_list=ProcessList.FAILED))))
     assert values(found, "gua_gpu_process_count") == []
-    assert values(read(Catalogue().families(tick(START_MS, card()))), "gua_gpu_process_count") == [0, 0, 0, 0]
+    assert values(read_families(Catalogue().families(tick(START_MS, card()))), "gua_gpu_process_count") == [0, 0, 0, 0]
 
 
 def test_an_ignored_process_is_told_of_but_neither_idles_nor_works() -> None:
     one = card(held=GIB, processes=(process(11, comm="Xorg", type=ProcessType.IGNORED, utilization=0.0),))
-    found = read(Catalogue().families(tick(START_MS, one)))
+    found = read_families(Catalogue().families(tick(START_MS, one)))
     assert values(found, "gua_process_info_ratio", gua_process_type="ignored") == [1]
     assert values(found, "gua_process_state") == []
     assert values(found, "gua_process_idle_duration_seconds") == []
@@ -216,7 +194,7 @@ def test_an_ignored_process_is_told_of_but_neither_idles_nor_works() -> None:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_a_number_that_is_none_has_no_sample(number: float) -> None:
-    assert values(read(Catalogue().families(tick(START_MS, card(power_watts=number)))), "hw_power_watts") == []
+    assert values(read_families(Catalogue().families(tick(START_MS, card(power_watts=number)))), "hw_power_watts") == []
 
 
 @pytest.mark.parametrize(
@@ -235,9 +213,9 @@ def test_a_number_that_is_none_has_no_sample(number: float) -> None:
     ],
 )
 def test_a_hostile_name_is_one_label_and_nothing_else(comm: str, shown: str) -> None:
-    usual = read(Catalogue().families(tick(START_MS, card(held=GIB))))
+    usual = read_families(Catalogue().families(tick(START_MS, card(held=GIB))))
     hostile = card(held=GIB, processes=(process(4711, GIB, comm=comm, owner=comm),))
-    found = read(Catalogue().families(tick(START_MS, hostile)))
+    found = read_families(Catalogue().families(tick(START_MS, hostile)))
     assert len(found) == len(usual)
     [labels] = labels_of(found, "gua_process_info_ratio")
     assert (labels["gua_process_comm"], labels["process_owner"]) == (shown, shown)
@@ -246,7 +224,7 @@ def test_a_hostile_name_is_one_label_and_nothing_else(comm: str, shown: str) -> 
 def test_attributes_of_the_user_are_on_the_target_and_cannot_replace_ours() -> None:
     one = tick(START_MS, card())
     origin = replace(one.origin, attributes=(("host.name", "forged"), ("k8s.node.name", "n1"), ("1 a\n", "x")))
-    [labels] = labels_of(read(Catalogue().families(replace(one, origin=origin))), "target_info")
+    [labels] = labels_of(read_families(Catalogue().families(replace(one, origin=origin))), "target_info")
     assert (labels["host_name"], labels["k8s_node_name"], labels["_1_a_"]) == ("gpu-1", "n1", "x")
 
 
@@ -254,7 +232,7 @@ def test_attributes_of_the_user_are_on_the_target_and_cannot_replace_ours() -> N
 def test_an_attribute_of_the_user_cannot_be_a_label_of_prometheus_own(name: str) -> None:
     one = tick(START_MS, card())
     origin = replace(one.origin, attributes=((name, "x"), ("team", "vision")))
-    [labels] = labels_of(read(Catalogue().families(replace(one, origin=origin))), "target_info")
+    [labels] = labels_of(read_families(Catalogue().families(replace(one, origin=origin))), "target_info")
     assert labels["team"] == "vision"
     assert not [label for label in labels if label.startswith("__")]
 

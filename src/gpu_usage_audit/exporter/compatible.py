@@ -6,13 +6,13 @@ holds memory is idle once its SM utilization was 0 % in two polls in a row. What
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from gpu_usage_audit.core.idleness import Clock, Clocks
 from gpu_usage_audit.core.tick import CardReading, Mig, ProcessList, ProcessReading, ProcessType, Tick
-from gpu_usage_audit.exporter.families import Family, inside
+from gpu_usage_audit.exporter.families import Family, escaped, inside
 
 UNNAMED: Final = "unknown"
 """The name of a process that cannot be read, as gpu-idle-exporter has it."""
@@ -35,39 +35,56 @@ _DEVICE: Final = {
 _TOTAL: Final = {"gpu_idle_memory_total_bytes": "GPU memory held by all idle processes on the device."}
 _LISTED: Final = (ProcessType.COMPUTE, ProcessType.MPS)
 
+_WHICH_FAILED: Final = (False, None, True)
+
 Made = dict[str, Family]
+T = TypeVar("T", int, float)
 
 
-@dataclass(kw_only=True, slots=True)
-class _Device:
-    """A whole card: the idle memory on it and on its instances, ``None`` once a part of it is not known."""
+class _Use(NamedTuple):
+    """What a process does on a card or on one of its instances; ``None`` is unknown."""
 
-    index: str
-    idle_bytes: int | None = 0
-    seen: set[tuple[int, str]] = field(default_factory=set)
+    percent: float | None
+    memory_bytes: int | None
+    idle_seconds: float | None
+    idle_bytes: int | None
 
 
 def families(tick: Tick, clocks: Clocks, constant: Mapping[str, str]) -> list[Family]:
     """Return the families of a tick; ``clocks`` are those after it, ``constant`` further labels of every sample."""
     made = {name: Family(name, text) for name, text in (_PROCESS | _DEVICE | _TOTAL).items()}
     end = "".join(f",{one}" for one in [inside(constant.items())] if one) + "}"
-    devices = {card.uuid: _Device(index=_index(card)) for card in tick.cards if card.mig is not Mig.INSTANCE}
+    instances: defaultdict[str | None, list[CardReading]] = defaultdict(list)
     for card in tick.cards:
-        if card.mig is not Mig.INSTANCE:
-            parts = [card, *(one for one in tick.cards if one.parent == card.uuid and one.mig is Mig.INSTANCE)]
-            _add_device(made, card, parts, end)
-        device = devices.get(card.uuid if card.mig is not Mig.INSTANCE else card.parent or "")
-        if device is not None:
-            _add_processes(made, device, card, clocks, end)
-    for device in devices.values():
-        if device.idle_bytes is not None:
-            made["gpu_idle_memory_total_bytes"].add(f"{{{inside([('gpu', device.index)])}{end}", device.idle_bytes)
+        if card.mig is Mig.INSTANCE:
+            instances[card.parent].append(card)
+    for gpu, card in _devices(tick.cards).items():
+        parts = [card, *instances[card.uuid]]
+        _add_device(made, f'{{gpu="{gpu}",', card, parts, end)
+        _add_processes(made, f'{{gpu="{gpu}"', parts, clocks, end)
     return list(made.values())
 
 
-def _add_device(made: Made, card: CardReading, parts: Sequence[CardReading], end: str) -> None:
+def _devices(cards: Iterable[CardReading]) -> dict[str, CardReading]:
+    """Return each whole card by its label ``gpu``, which no two have: the index, else the UUID.
+
+    A card without an index now, or whose index another one has by now, goes by its UUID: of two cards at one index the
+    lost one was there before, as the driver numbers those that it has left anew.
+    """
+    whole: dict[str, CardReading] = {}
+    for card in cards:
+        if card.mig is not Mig.INSTANCE:
+            whole.setdefault(card.uuid, card)
+    named: dict[str, CardReading] = {}
+    for card in sorted(whole.values(), key=lambda card: _WHICH_FAILED.index(card.failed)):
+        index = None if card.index is None else str(card.index)
+        named.setdefault(escaped(card.uuid) if index is None or index in named else index, card)
+    return named
+
+
+def _add_device(made: Made, begin: str, card: CardReading, parts: Sequence[CardReading], end: str) -> None:
     """Add a whole card; of a partitioned one the memory is that of its ``parts`` together."""
-    labels = "{" + inside([("gpu", _index(card)), ("model", card.name), ("uuid", card.uuid)]) + end
+    labels = begin + inside([("model", card.name), ("uuid", card.uuid)]) + end
     values = (
         _percent(card.utilization),
         _sum([part.memory_used_bytes for part in parts]),
@@ -80,49 +97,56 @@ def _add_device(made: Made, card: CardReading, parts: Sequence[CardReading], end
             made[name].add(labels, value)
 
 
-def _add_processes(made: Made, device: _Device, card: CardReading, clocks: Clocks, end: str) -> None:
-    if card.process_list is not ProcessList.KNOWN and not _is_empty_parent(card):
-        device.idle_bytes = None
-    for process in card.processes:
-        named = process.comm or UNNAMED
-        if process.type not in _LISTED or (process.pid, named) in device.seen:
-            continue
-        device.seen.add((process.pid, named))
-        labels = "{" + inside([("gpu", device.index), ("pid", process.pid), ("process", named)]) + end
-        idle_bytes = _add_process(made, process, clocks.get((card.uuid, process.pid, process.created_ms)), labels)
-        device.idle_bytes = None if idle_bytes is None or device.idle_bytes is None else device.idle_bytes + idle_bytes
+def _add_processes(made: Made, begin: str, parts: Sequence[CardReading], clocks: Clocks, end: str) -> None:
+    """Add the processes on the parts of a card, each once, and what they hold idly together."""
+    uses: dict[str, _Use] = {}
+    for part in parts:
+        for process in part.processes:
+            if process.type in _LISTED:
+                use = _use(process, clocks.get((part.uuid, process.pid, process.created_ms)))
+                labels = inside([("pid", process.pid), ("process", process.comm or UNNAMED)])
+                before = uses.get(labels)
+                uses[labels] = use if before is None else _together(before, use)
+    for labels, use in uses.items():
+        for name, value in zip(_PROCESS, use, strict=True):
+            if value is not None:
+                made[name].add(f"{begin},{labels}{end}", value)
+    if all(part.process_list is ProcessList.KNOWN for part in parts):
+        idle_bytes = _sum([use.idle_bytes for use in uses.values()])
+        if idle_bytes is not None:
+            made["gpu_idle_memory_total_bytes"].add(begin + end, idle_bytes)
 
 
-def _add_process(made: Made, process: ProcessReading, clock: Clock | None, labels: str) -> int | None:
-    """Return the memory that the process holds idly, ``None`` where that is not known."""
-    is_known = process.utilization is not None and clock is not None
-    is_idle = clock is not None and clock.is_idle
-    idle_bytes = None if not is_known else process.memory_bytes if is_idle else 0
-    values = (
-        _percent(process.utilization),
-        process.memory_bytes,
-        clock.zero_ms / 1000 if clock is not None and is_known else None,
-        idle_bytes,
+def _use(process: ProcessReading, clock: Clock | None) -> _Use:
+    percent, memory_bytes = _percent(process.utilization), process.memory_bytes
+    if percent is None or clock is None:
+        return _Use(percent, memory_bytes, idle_seconds=None, idle_bytes=None)
+    return _Use(percent, memory_bytes, clock.zero_ms / 1000, memory_bytes if clock.is_idle else 0)
+
+
+def _together(one: _Use, other: _Use) -> _Use:
+    """Return what a process does on two instances of a card: idle if it is on both, and since it is on both.
+
+    It holds idly what it holds on those on which it is idle.
+    """
+    seconds = (one.idle_seconds, other.idle_seconds)
+    return _Use(
+        percent=_known(max, (one.percent, other.percent)),
+        memory_bytes=_sum((one.memory_bytes, other.memory_bytes)),
+        idle_seconds=0.0 if 0 in seconds else _known(min, seconds),  # active on one of them, whatever the other is
+        idle_bytes=_sum((one.idle_bytes, other.idle_bytes)),
     )
-    for name, value in zip(_PROCESS, values, strict=True):
-        if value is not None:
-            made[name].add(labels, value)
-    return idle_bytes
 
 
-def _is_empty_parent(card: CardReading) -> bool:
-    """Return whether the processes stand on the card's instances."""
-    return card.mig is Mig.PARENT and not card.processes
-
-
-def _index(card: CardReading) -> str:
-    """Return the label ``gpu``; a card that has no index now is told by its UUID, so that no two are one."""
-    return card.uuid if card.index is None else str(card.index)
+def _known(of: Callable[[list[T]], T], values: Iterable[T | None]) -> T | None:
+    """Return what a function makes of numbers, ``None`` if one of them is not known."""
+    numbers = list(values)
+    known = [number for number in numbers if number is not None]
+    return of(known) if len(known) == len(numbers) else None
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
-    known = list(numbers)
-    return None if None in known else sum(one for one in known if one is not None)
+    return _known(sum, numbers)
 
 
 def _percent(ratio: float | None) -> float | None:
