@@ -1,0 +1,41 @@
+"""The page as promtool lints it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from fakes.cards import START_MS, full_tick
+from fakes.clock import FakeClock
+from gpu_usage_audit.core.idleness import Clock
+from gpu_usage_audit.exporter.address import Address, Serving
+from gpu_usage_audit.exporter.endpoint import Endpoint
+from gpu_usage_audit.exporter.server import Request
+
+# The names that OpenTelemetry gives the catalogue's metrics come before promtool's taste.
+KNOWN = {'gua_gpu_process_count non-histogram and non-summary metrics should not have "_count" suffix'}
+
+
+def test_promtool_has_nothing_to_say_of_the_page_but_of_the_one_name() -> None:
+    program = shutil.which("promtool")
+    if program is None:
+        if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
+            pytest.fail("promtool is not on PATH (on Debian: apt-get install prometheus)")
+        pytest.skip("promtool is not on PATH (on Debian: apt-get install prometheus)")
+    one = full_tick()
+    idle = Clock(seen_ms=START_MS, span_ms=30_000, zero_polls=2, zero_ms=1)
+    clocks = {("GPU-1", 11, START_MS - 1000): idle}
+    serving = Serving(address=Address(port=0), constant={"node": "n1"})
+    with Endpoint(serving, clock=FakeClock(), origin=one.origin, clocks=lambda: clocks) as endpoint:
+        empty = endpoint.respond(Request(path="/metrics")).body
+        endpoint.ticked(one, lateness_ms=0)
+        page = endpoint.respond(Request(path="/metrics")).body
+    assert b"gpu_idle_process_idle_memory_bytes{" in page
+    said = [
+        subprocess.run([program, "check", "metrics"], input=each, capture_output=True, check=False).stderr.decode()
+        for each in (empty, page)
+    ]
+    assert [set(each.splitlines()) for each in said] == [set(), KNOWN]
