@@ -282,8 +282,8 @@ PROCESS_GPU_UTILIZATION: Final = Metric(
     subject=Subject.PROCESS,
     kind=Kind.GAUGE,
     unit="1",
-    description="Mean over the tick of the share of time in which this process used the card, 0 to 1; of each sample the "
-    "largest of kernels, video encoder and video decoder.",
+    description="Mean over the tick of the share of time in which this process used the card, 0 to 1; of each sample "
+    "the largest of kernels, video encoder and video decoder.",
     columns=(Column(name="utilization", scale=10_000, type="UInt16"),),
 )
 PROCESS_IDLE_DURATION: Final = Metric(
