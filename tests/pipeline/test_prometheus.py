@@ -201,9 +201,10 @@ def test_what_vanishes_is_gone_from_prometheus_with_the_next_scrape_and_a_restar
     # Every sample of the page was taken: none twice, none that Prometheus cannot read.
     target = prometheus.target()
     assert target["lastError"] == ""
-    # They have the same labels, so that alerts can set one against the other.
-    assert prometheus.query("up and gua_agent_stale == 0")
-    assert not prometheus.query("up unless gua_agent_stale")
+    # Alerts set the target against what its page tells.
+    assert prometheus.query("up and on (job, instance) gua_agent_stale == 0")
+    for told in ("hw_gpu_memory_usage_bytes", "hw_gpu_utilization_ratio", "gua_gpu_process_count"):
+        assert prometheus.query(f"up and on (job, instance) {told}")
     assert prometheus.query("scrape_samples_scraped") == {
         (("__name__", "scrape_samples_scraped"), ("instance", f"127.0.0.1:{port}"), ("job", "gua")): pytest.approx(
             len(prometheus.query('{__name__=~"gua_.*|hw_.*|gpu_idle_.*|target_info", job="gua"}')), abs=2
