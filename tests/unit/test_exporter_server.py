@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import pytest
 
@@ -67,6 +67,15 @@ def not_reading(server: Server, count: int) -> Iterator[list[socket.socket]]:
     finally:
         for caller in callers:
             caller.close()
+
+
+def rest_of(caller: socket.socket) -> int:
+    """Return how many bytes a caller still gets until the other end is done."""
+    caller.settimeout(5)
+    got = 0
+    while received := caller.recv(1 << 20):
+        got += len(received)
+    return got
 
 
 def get(server: Server, path: str = "/small", method: str = "GET") -> tuple[int, bytes]:
@@ -149,11 +158,29 @@ def test_who_does_not_read_cannot_make_us_keep_a_page_of_each_tick() -> None:
     with running(ticking.respond) as server, not_reading(server, 40) as callers:
         poll(lambda: len(ticking.pages) == 40, "an answer to each")
         assert ticking.held() <= NEWEST
-        callers[0].settimeout(5)
-        with suppress(ConnectionError):
-            while callers[0].recv(1 << 20):
-                pass
+        with pytest.raises(ConnectionResetError):  # else the kernel would keep what is left for him
+            rest_of(callers[0])
         assert get(server)[0] == 200
+
+
+def test_the_kernel_takes_little_of_a_page_that_nobody_reads() -> None:
+    ticking = Ticking(800_000)
+    with running(ticking.respond) as server, not_reading(server, 1) as callers:
+        poll(lambda: ticking.pages, "an answer")
+        time.sleep(0.5)
+        assert ticking.held() == 1
+        assert rest_of(callers[0]) > ticking.size
+
+
+@pytest.mark.parametrize("is_half_closed", [True, False])
+def test_an_answer_that_is_on_its_way_reaches_who_reads_it_later(*, is_half_closed: bool) -> None:
+    ticking = Ticking(100_000)
+    with running(ticking.respond) as server, not_reading(server, 1) as callers:
+        if is_half_closed:
+            callers[0].shutdown(socket.SHUT_WR)
+        poll(lambda: ticking.pages and not ticking.held(), "all of it to be sent")
+        time.sleep(2)
+        assert rest_of(callers[0]) > ticking.size
 
 
 @pytest.mark.parametrize(

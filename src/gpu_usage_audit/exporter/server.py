@@ -8,9 +8,12 @@ HEAD, and one request a connection.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import re
 import selectors
 import socket
+import struct
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +32,8 @@ _REQUEST_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 30.0
 _LINGER_SECONDS: Final = 1.0
 _SWEEP_SECONDS: Final = 0.5
+_SEND_BUFFER_BYTES: Final = 128 * 2**10
+"""By itself the kernel takes up to 4 MB of a page for each who does not read it."""
 _BUSY_SECONDS: Final = 0.001
 _LONGEST_PAUSE_SECONDS: Final = 0.02
 _REQUEST: Final = re.compile(r"([A-Z]{1,16}) ([^ ]+) HTTP/1\.[01]")
@@ -72,7 +77,7 @@ class _Connection:
     deadline: float
     asked: bytearray = field(default_factory=bytearray)
     left: list[memoryview] | None = None
-    is_lingering: bool = False
+    answered: float | None = None
 
 
 class Server:
@@ -129,8 +134,8 @@ class Server:
             if busy > _BUSY_SECONDS:
                 # However many ask, half of the interpreter's time is left for sampling.
                 time.sleep(min(busy, _LONGEST_PAUSE_SECONDS))
-        for connection in list(self._connections.values()):
-            self._drop(connection)
+        for connection in self._connections.values():
+            connection.socket.close()
         self._selector.close()
 
     def _accept(self) -> None:
@@ -152,7 +157,7 @@ class Server:
 
     def _serve(self, connection: _Connection) -> None:
         try:
-            if connection.is_lingering:
+            if connection.answered is not None:
                 self._discard(connection)
             elif connection.left is None:
                 self._read(connection)
@@ -228,17 +233,22 @@ class Server:
         self._unread.ended(connection)
         # Closed at once, bytes that he still sends would make the kernel reset the connection, and he lose the answer.
         connection.socket.shutdown(socket.SHUT_WR)
-        connection.is_lingering = True
-        connection.deadline = time.monotonic() + _LINGER_SECONDS
+        connection.answered = time.monotonic()
         self._selector.modify(connection.socket, selectors.EVENT_READ, connection)
 
     def _discard(self, connection: _Connection) -> None:
-        if not connection.socket.recv(65536):
+        if connection.socket.recv(65536):
+            return
+        if _is_read(connection.socket):
             self._drop(connection)
+        else:  # he has nothing more to say, and may still read
+            self._selector.unregister(connection.socket)
 
     def _sweep(self, now: float) -> None:
-        for connection in [one for one in self._connections.values() if one.deadline < now]:
-            self._drop(connection)
+        for one in list(self._connections.values()):
+            is_over = one.answered is not None and now - one.answered > _LINGER_SECONDS and _is_read(one.socket)
+            if is_over or one.deadline < now:
+                self._drop(one)
 
     def _drop_oldest(self) -> None:
         if self._connections:
@@ -252,7 +262,20 @@ class Server:
         connection.left = None  # events that are still to be looked at hold the connection
         with contextlib.suppress(OSError, KeyError, ValueError):
             self._selector.unregister(connection.socket)
+        with contextlib.suppress(OSError):
+            if not _is_read(connection.socket):
+                # Closed as usual, the kernel would keep what he has not read, and go on offering it for minutes.
+                connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.socket.close()
+
+
+def _is_read(connection: socket.socket) -> bool:
+    """Return whether all that was sent has arrived: https://man7.org/linux/man-pages/man7/tcp.7.html, SIOCOUTQ."""
+    try:
+        (left,) = struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))
+    except OSError:
+        return True
+    return bool(left == 0)
 
 
 def _words(status: int, text: str, *headers: tuple[str, str]) -> Response:
@@ -278,6 +301,7 @@ def _listening(address: Address) -> socket.socket:
         listener = socket.socket(family, socket.SOCK_STREAM)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)  # of all that are accepted
             if family == socket.AF_INET6 and not address.host:
                 listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             listener.bind((host, address.port))
