@@ -265,7 +265,19 @@ def test_a_kubelets_address_is_read_as_manifests_write_it(text: str, address: st
     assert str(parse_kubelet(text)) == address
 
 
-@pytest.mark.parametrize("text", ["x", "http://n:10255/pods", "https://", "https://n:0", "https://a@b", "https://n:x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x",
+        "http://n:10255/pods",
+        "https://",
+        "https://n:0",
+        "https://a@b",
+        "https://n:x",
+        "https://a b/",
+        "https://a\n/",
+    ],
+)
 def test_what_is_no_kubelet_is_refused_in_one_line(
     text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

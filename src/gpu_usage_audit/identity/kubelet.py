@@ -37,7 +37,7 @@ def parse_kubelet(text: str, *, insecure: bool = False) -> Kubelet:
     try:
         url = urlsplit(_bracketed(text))
         port = 10250 if url.port is None else url.port
-        plain = url.path.isascii() and url.path.isprintable() and " " not in url.path
+        plain = text.isascii() and text.isprintable() and " " not in text
     except ValueError:
         url, port, plain = urlsplit(""), 0, False
     if url.scheme != "https" or not url.hostname or not port or not plain or url.query or "@" in url.netloc:
