@@ -1,4 +1,5 @@
-"""The page for Prometheus: how long it takes to make and to fetch, 200 scrapers against a real agent, and its memory.
+"""The page for Prometheus: how long it takes to make and to fetch, 200 scrapers against a real agent, its memory, and
+callers who do not read.
 
 Run: .venv/bin/python bench/bench_exporter.py [--seconds 60] [--scrapes 1000]. Prints figures beside their limits.
 Cards are simulated (tests/driver, needs a C compiler); the page of 16 cards x 100 processes is made of ready ticks.
@@ -10,13 +11,15 @@ import argparse
 import gzip
 import http.client
 import json
+import resource
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +40,7 @@ from servers.agent import Agent  # noqa: E402 - likewise
 
 CARDS, PROCESSES = 16, 100
 SCRAPERS = 200
+UNREAD_A_SECOND = 80
 SCRAPE_LIMIT_MS, RSS_LIMIT_MB = 10.0, 60.0
 PACKED = {"Accept-Encoding": "gzip", "Accept": "application/openmetrics-text;version=1.0.0"}
 INTERVAL_SECONDS = 1
@@ -138,6 +142,40 @@ def scrapes(count: int) -> None:
     show("resident memory of that process", max(one["rss"] for one in told), "MB")
 
 
+def unread(seconds: float) -> None:
+    title(f"The same page; {UNREAD_A_SECOND} callers more each second who ask for it and read nothing, {seconds:g} s")
+    with (
+        ExitStack() as held,
+        subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True) as child,
+    ):
+        assert child.stdout is not None  # noqa: S101 - a pipe was asked for
+        port = int(child.stdout.readline())
+        for form in ({}, PACKED):
+            fetch(port, form)
+        told = [json.loads(child.stdout.readline()) for _ in range(4)]
+        before_mb, before_kernel_mb = max(one["rss"] for one in told), kernel_mb()
+        peak_kernel_mb = 0.0
+        for _ in range(int(seconds)):
+            for _ in range(UNREAD_A_SECOND):
+                caller = held.enter_context(socket.socket())
+                caller.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_RCVBUF, 4096
+                )  # what a caller keeps itself is not counted
+                caller.connect(("127.0.0.1", port))
+                caller.sendall(b"GET /metrics HTTP/1.1\r\nHost: bench\r\n\r\n")
+            told.append(json.loads(child.stdout.readline()))
+            peak_kernel_mb = max(peak_kernel_mb, kernel_mb())
+        child.terminate()
+    show("resident memory before, and at most", f"{before_mb:.0f} and {max(one['rss'] for one in told):.0f} MB")
+    show("the kernel's for TCP before, and at most", f"{before_kernel_mb:.0f} and {peak_kernel_mb:.0f} MB")
+
+
+def kernel_mb() -> float:
+    """Return what the kernel keeps for TCP, in MB (``mem`` of /proc/net/sockstat, in pages)."""
+    words = Path("/proc/net/sockstat").read_text("ascii").partition("TCP:")[2].split()
+    return int(words[words.index("mem") + 1]) * resource.getpagesize() / 1e6
+
+
 @contextmanager
 def scraping(port: int, seconds: float) -> Iterator[Counter[str]]:
     """Yield how often what happened to the scrapers, who ask again as soon as they are answered."""
@@ -212,6 +250,7 @@ def main() -> None:
         serve()
     print(machine())
     scrapes(options.scrapes)
+    unread(min(options.seconds, 10))
     small()
     flood(options.seconds)
 
