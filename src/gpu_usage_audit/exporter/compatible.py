@@ -21,7 +21,7 @@ CONSTANT: Final = {"NODE_NAME": "node", "POD_NAME": "pod", "POD_NAMESPACE": "nam
 """Environment variables, and the labels that they become on all of these metrics: those of the exporter's own pod."""
 
 _PROCESS: Final = {
-    "gpu_idle_process_compute_utilization_percent": "GPU utilization of this process, of the multiprocessors or a video codec, 0 to 100.",
+    "gpu_idle_process_compute_utilization_percent": "GPU utilization (SM or video codec) of this process, 0 to 100.",
     "gpu_idle_process_memory_used_bytes": "GPU memory held by this process.",
     "gpu_idle_process_idle_seconds": "For how long this process has been idle; 0 when active.",
     "gpu_idle_process_idle_memory_bytes": "GPU memory that this process holds while idle; 0 when active.",
