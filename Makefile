@@ -8,8 +8,8 @@ JOBS ?= 2
 BENCH_DAYS ?= 2
 BENCH_AGENT ?= --ticks 600 --cpu-ticks 60 --seconds 5 --times 3 --backlog 480
 BENCH_EXPORTER ?= --seconds 5 --scrapes 200
-BENCH_FLEET ?= --cards 16 --days 2 --sizes 8x30 64x30 --storage-days 1 --times 3 --no-older
-BENCH_IMPORT ?= --days 6
+BENCH_FLEET ?= --cards 16 --days 2 --sizes 8x30 --storage-days 1 --times 3 --no-older
+BENCH_IMPORT ?= --days 3
 BENCH_REPORT ?= --days 7 --times 3 --no-older
 
 .PHONY: setup demo test check bench clean
