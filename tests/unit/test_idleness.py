@@ -150,6 +150,9 @@ def test_a_restart_in_the_middle_of_two_hours_leaves_two_hours(tmp_path: Path) -
     idle.host.run(3580)
     [seconds] = idle.idle_seconds().values()
     assert seconds == pytest.approx(7200, abs=31)  # the agent itself is as old, up to one interval
+    assert idle.host.outbox.mark is not None
+    [clock] = idle.host.outbox.mark.clocks.values()
+    assert clock.zero_ms == pytest.approx(7_200_000, abs=91_000)  # from the second poll on
 
 
 def test_a_restart_of_five_minutes_does_not_count_and_does_not_end_the_streak(tmp_path: Path) -> None:
