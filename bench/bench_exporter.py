@@ -30,12 +30,12 @@ from measures.figures import machine, rss_mb, show, title  # noqa: E402 - found 
 from measures.host import crowded, new_agent, pid_of  # noqa: E402 - likewise
 
 from fakes.cards import GIB, START_MS, card, process, tick  # noqa: E402 - likewise
-from gpu_usage_audit.core.idleness import Clock  # noqa: E402 - likewise
-from gpu_usage_audit.core.tick import Origin, Source, Tick  # noqa: E402 - likewise
-from gpu_usage_audit.exporter.address import Address, Serving  # noqa: E402 - likewise
-from gpu_usage_audit.exporter.endpoint import Endpoint  # noqa: E402 - likewise
-from gpu_usage_audit.procfs.clock import SystemClock  # noqa: E402 - likewise
-from gpu_usage_audit.procfs.reader import ProcFs  # noqa: E402 - likewise
+from gua.core.idleness import Clock  # noqa: E402 - likewise
+from gua.core.tick import Origin, Source, Tick  # noqa: E402 - likewise
+from gua.exporter.address import Address, Serving  # noqa: E402 - likewise
+from gua.exporter.endpoint import Endpoint  # noqa: E402 - likewise
+from gua.procfs.clock import SystemClock  # noqa: E402 - likewise
+from gua.procfs.reader import ProcFs  # noqa: E402 - likewise
 from servers.agent import Agent  # noqa: E402 - likewise
 
 CARDS, PROCESSES = 16, 100

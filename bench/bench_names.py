@@ -27,7 +27,7 @@ INSERT INTO gua.otel_metrics_sum
     (ResourceAttributes, ScopeName, ServiceName, MetricName, Attributes,
      StartTimeUnix, TimeUnix, Value, AggregationTemporality)
 SELECT
-    map('host.name', 'node-1', 'gua.source', 'agent', 'gua.sample.interval', '30'), 'gpu_usage_audit', 'gua', metric,
+    map('host.name', 'node-1', 'gua.source', 'agent', 'gua.sample.interval', '30'), 'gua', '0.1.0', metric,
     {attributes}, TimeUnix - 30, toDateTime64('2026-03-26 12:00:00', 9, 'UTC') + {tick} * 30 AS TimeUnix, 30., 1
 FROM numbers({first}, {count})
 ARRAY JOIN ['gua.{subject}.time', 'gua.{other}.duration'] AS metric

@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from gpu_usage_audit.otlp.encode import encode
-from gpu_usage_audit.sim.load import full_host
-from gpu_usage_audit.spool.queue import Spool
+from gua.otlp.encode import encode
+from gua.sim.load import full_host
+from gua.spool.queue import Spool
 
 INTERVAL_MS = 30_000
 TICKS_A_DAY = 86_400_000 // INTERVAL_MS
@@ -27,9 +27,9 @@ GUA = Path(sys.executable).with_name("gua")
 LAND = """
 import sys, json, time
 from pathlib import Path
-from gpu_usage_audit.agent.lander import drain
-from gpu_usage_audit.spool.queue import Spool
-from gpu_usage_audit.store import open_store
+from gua.agent.delivery import drain
+from gua.spool.queue import Spool
+from gua.store import open_store
 begun = time.perf_counter()
 with open_store(sys.argv[2]) as store, Spool(Path(sys.argv[1]), max_bytes=None) as spool:
     opened = time.perf_counter()

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from gpu_usage_audit.core.compression import compress
-from gpu_usage_audit.core.ports import Mark
-from gpu_usage_audit.core.tick import (
+from gua.core.ports import Mark
+from gua.core.tick import (
     AgentReading,
     CardReading,
     ErrorCount,
@@ -28,8 +27,9 @@ from gpu_usage_audit.core.tick import (
     Source,
     Tick,
 )
-from gpu_usage_audit.otlp.encode import encode
-from gpu_usage_audit.spool.queue import Spool
+from gua.otlp.encode import encode
+from gua.spool.queue import Spool
+from gua.state.compression import compress
 
 START_MS = 1_774_413_000_000
 INTERVAL_MS = 30_000

@@ -9,13 +9,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from gpu_usage_audit.core.metrics import CARD_ATTRIBUTES, CATALOGUE, PROCESS_ATTRIBUTES, SCOPE, Metric, Subject
+from gua.core.metrics import CARD_ATTRIBUTES, CATALOGUE, PROCESS_ATTRIBUTES, SCOPE, Metric, Subject
 
 PAGE = Path(__file__).parent / "metrics.md"
 TABLES = {Subject.CARD: "gua.card_ticks", Subject.PROCESS: "gua.process_ticks"}
 BASE = {Subject.CARD: CARD_ATTRIBUTES, Subject.PROCESS: PROCESS_ATTRIBUTES, Subject.AGENT: ()}
 HEADINGS = {Subject.CARD: "Cards", Subject.PROCESS: "Processes on cards", Subject.AGENT: "The agent"}
-INTRODUCTION = f"""<!-- Written by docs/generate_metrics.py from src/gpu_usage_audit/core/metrics.py: edit that. -->
+INTRODUCTION = f"""<!-- Written by docs/generate_metrics.py from src/gua/core/metrics.py: edit that. -->
 
 # Metrics
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpu_usage_audit.store.statements import SERVER_TOKENS, Statement, load
+from gua.store.statements import SERVER_TOKENS, Statement, load
 
 PAGE = Path(__file__).parent / "views.md"
 # In the order in which a newcomer needs them; the column by which a tool filters on time, where there is one.

@@ -14,10 +14,10 @@ from measures.host import crowded, new_agent
 
 from driver.fixture import SimulatedDriver
 from fakes.otlp import Receiver
-from gpu_usage_audit.agent.client import ask_status
-from gpu_usage_audit.cli.destinations import ENDPOINT
-from gpu_usage_audit.otlp.encode import encode
-from gpu_usage_audit.spool.queue import Spool
+from gua.app.destinations import ENDPOINT
+from gua.local_socket.client import ask_status
+from gua.otlp.encode import encode
+from gua.spool.queue import Spool
 
 LIMIT_S = 60.0
 GIVE_UP_SECONDS = 300

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from measures.simulated import FileClock
 
-from gpu_usage_audit.agent.grid import DRAIN_EVERY_MS
-from gpu_usage_audit.agent.sampler import Sampler
-from gpu_usage_audit.core.ports import Mark, RawCard, RawProcess
-from gpu_usage_audit.core.tick import Origin, ProcessReading, ReadError, Source
-from gpu_usage_audit.nvml.reader import NvmlReader
+from gua.agent.sampler import Sampler
+from gua.agent.schedule import DRAIN_EVERY_MS
+from gua.core.ports import Mark, RawCard, RawProcess
+from gua.core.tick import Origin, ProcessReading, ReadError, Source
+from gua.nvml.reader import NvmlReader
 
 INTERVAL_MS = 30_000
 

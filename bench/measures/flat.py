@@ -17,17 +17,17 @@ from measures.figures import rss_mb
 
 from fakes.clock import FakeClock
 from fakes.nvml import Card, FakeDriver, Process, Use
-from gpu_usage_audit.agent.board import Board, SpoolFigures
-from gpu_usage_audit.agent.lander import drain
-from gpu_usage_audit.agent.outbox import Outbox
-from gpu_usage_audit.agent.sampler import Health, Sampler
-from gpu_usage_audit.core.ports import SpooledTick
-from gpu_usage_audit.core.tick import Origin, Source
-from gpu_usage_audit.identity.owner import Owners
-from gpu_usage_audit.identity.process import ProcessIdentity
-from gpu_usage_audit.nvml.reader import NvmlReader
-from gpu_usage_audit.otlp.encode import encode
-from gpu_usage_audit.spool.queue import Spool
+from gua.agent.delivery import drain
+from gua.agent.outbox import Outbox
+from gua.agent.sampler import Health, Sampler
+from gua.agent.status import Board, SpoolFigures
+from gua.core.ports import SpooledTick
+from gua.core.tick import Origin, Source
+from gua.identity.owner import Owners
+from gua.identity.process import ProcessIdentity
+from gua.nvml.reader import NvmlReader
+from gua.otlp.encode import encode
+from gua.spool.queue import Spool
 
 CHECKPOINTS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
 CARDS, ON_EACH, INTERVAL_MS, DELIVERED_EVERY = 8, 10, 30_000, 10

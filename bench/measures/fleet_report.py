@@ -16,13 +16,13 @@ from measures.figures import cpu_ms, middle, show, spread
 from measures.fleet_seed import Fleet
 from measures.fleet_server import FleetServer
 
-from gpu_usage_audit.core.durations import to_rfc3339
-from gpu_usage_audit.core.ports import Row
-from gpu_usage_audit.report.asking.collect import collect
-from gpu_usage_audit.report.json.render import to_json
-from gpu_usage_audit.report.window import ReportRequest
-from gpu_usage_audit.store import open_store
-from gpu_usage_audit.store.database import Store
+from gua.core.durations import to_rfc3339
+from gua.core.ports import Row
+from gua.report.asking.collect import collect
+from gua.report.json.render import to_json
+from gua.report.window import ReportRequest
+from gua.store import open_store
+from gua.store.database import Store
 from servers.gua import differences
 
 GUA = Path(sys.executable).with_name("gua")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from measures.fleet_server import PATIENCE_S, FleetServer
 
-from gpu_usage_audit.store.tokens import SERVER_TOKENS
+from gua.store.tokens import SERVER_TOKENS
 
 CARDS_A_HOST = 8
 DAY_MS = 86_400_000

@@ -13,7 +13,7 @@ from measures.host import crowded, new_agent
 
 from driver.fixture import SimulatedDriver
 from fakes.otlp import Receiver
-from gpu_usage_audit.agent.client import ask_status
+from gua.local_socket.client import ask_status
 from servers.agent import GUA, Agent
 from servers.process import poll
 

@@ -17,26 +17,26 @@ from pathlib import Path
 
 from measures.simulated import FileClock, MeteredDriver
 
-from gpu_usage_audit.agent.board import Board, SpoolFigures
-from gpu_usage_audit.agent.logs import Changes, open_log
-from gpu_usage_audit.agent.loop import Loop, Schedule
-from gpu_usage_audit.agent.notify import Notifier
-from gpu_usage_audit.agent.outbox import Outbox
-from gpu_usage_audit.agent.sampler import Health, Sampler
-from gpu_usage_audit.agent.sender import Sender
-from gpu_usage_audit.agent.watcher import Watcher
-from gpu_usage_audit.cli.owners import owners_of
-from gpu_usage_audit.core.tick import Origin, Source
-from gpu_usage_audit.identity.process import ProcessIdentity
-from gpu_usage_audit.nvml.reader import NvmlReader
-from gpu_usage_audit.otlp.encode import encode
-from gpu_usage_audit.procfs.reader import ProcFs
-from gpu_usage_audit.spool.queue import Spool
+from gua.agent.endpoint_delivery import Sender
+from gua.agent.events import AgentEvents
+from gua.agent.logs import Changes, open_log
+from gua.agent.loop import Loop, Schedule
+from gua.agent.notify import Notifier
+from gua.agent.outbox import Outbox
+from gua.agent.sampler import Health, Sampler
+from gua.agent.status import Board, SpoolFigures
+from gua.app.owners import owners_of
+from gua.core.tick import Origin, Source
+from gua.identity.process import ProcessIdentity
+from gua.nvml.reader import NvmlReader
+from gua.otlp.encode import encode
+from gua.procfs.reader import ProcFs
+from gua.spool.queue import Spool
 
 WARM_UP, BLOCK = 10, 20
 
 
-class Told(Watcher):
+class Told(AgentEvents):
     """Says when a delivery came to an end, either way."""
 
     def __init__(self, clock: FileClock, log: Path, destination: str, spool: Spool, interval_ms: int) -> None:
@@ -150,7 +150,7 @@ class OnFoot:
 
 
 def _sender(spool: Path, endpoint: str, told: Told) -> Sender:
-    from gpu_usage_audit.otlp.send import open_endpoint  # noqa: PLC0415 - as the agent does: only with an endpoint
+    from gua.otlp.send import open_endpoint  # noqa: PLC0415 - as the agent does: only with an endpoint
 
     return Sender(
         "otlp",

@@ -4,7 +4,7 @@ CREATE TABLE IF NOT EXISTS gua.otel_metrics_gauge${LOCAL} $ON_CLUSTER
 (
     ResourceAttributes Map(LowCardinality(String), String) COMMENT 'Who sent the point: host.name, gua.source, ...' CODEC(ZSTD(1)),
     ResourceSchemaUrl String COMMENT 'Schema URL of the resource attributes' CODEC(ZSTD(1)),
-    ScopeName String COMMENT 'gpu_usage_audit for points of this project' CODEC(ZSTD(1)),
+    ScopeName String COMMENT 'gua for points of this project, gpu_usage_audit for those of before 0.1.0' CODEC(ZSTD(1)),
     ScopeVersion String COMMENT 'Version of the instrumentation' CODEC(ZSTD(1)),
     ScopeAttributes Map(LowCardinality(String), String) COMMENT 'Attributes of the instrumentation' CODEC(ZSTD(1)),
     ScopeDroppedAttrCount UInt32 COMMENT 'Scope attributes that the sender dropped' CODEC(ZSTD(1)),

@@ -36,7 +36,7 @@ WHERE MetricName IN (
         'hw.temperature',
         'gua.gpu.info'
     )
-    AND ScopeName = 'gpu_usage_audit'
+    AND ScopeName IN ('gua', 'gpu_usage_audit')
     AND ResourceAttributes['host.name'] != ''
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)

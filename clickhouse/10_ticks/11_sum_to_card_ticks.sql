@@ -31,7 +31,7 @@ WHERE MetricName IN (
         'gua.gpu.energy',
         'hw.status'
     )
-    AND ScopeName = 'gpu_usage_audit'
+    AND ScopeName IN ('gua', 'gpu_usage_audit')
     AND ResourceAttributes['host.name'] != ''
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)

@@ -19,7 +19,7 @@ WHERE MetricName IN (
         'gua.process.gpu.utilization',
         'gua.process.info'
     )
-    AND ScopeName = 'gpu_usage_audit'
+    AND ScopeName IN ('gua', 'gpu_usage_audit')
     AND ResourceAttributes['host.name'] != ''
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)

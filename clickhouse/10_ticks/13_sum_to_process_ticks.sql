@@ -18,7 +18,7 @@ WHERE MetricName IN (
         'gua.process.gpu.time',
         'gua.process.gpu.memory.usage'
     )
-    AND ScopeName = 'gpu_usage_audit'
+    AND ScopeName IN ('gua', 'gpu_usage_audit')
     AND ResourceAttributes['host.name'] != ''
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)

@@ -19,7 +19,7 @@ SELECT
     ResourceAttributes AS labels
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName = 'gua.gpu.info'
-    AND ScopeName = 'gpu_usage_audit'
+    AND ScopeName IN ('gua', 'gpu_usage_audit')
     AND ResourceAttributes['host.name'] != ''
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)

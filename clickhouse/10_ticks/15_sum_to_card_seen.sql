@@ -18,7 +18,7 @@ SELECT
     ) AS newest_share
 FROM gua.otel_metrics_sum${LOCAL}
 WHERE MetricName IN ('gua.gpu.sample.duration', 'gua.gpu.time')
-    AND ScopeName = 'gpu_usage_audit'
+    AND ScopeName IN ('gua', 'gpu_usage_audit')
     AND ResourceAttributes['host.name'] != ''
     AND Attributes['hw.id'] != ''
     AND isFinite(Value)

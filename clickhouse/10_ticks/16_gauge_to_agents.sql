@@ -19,7 +19,7 @@ SELECT
     ) AS newest
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName = 'gua.agent.tick.duration'
-    AND ScopeName = 'gpu_usage_audit'
+    AND ScopeName IN ('gua', 'gpu_usage_audit')
     AND ResourceAttributes['host.name'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0

@@ -156,7 +156,7 @@ def test_an_agent_without_engine_and_endpoint_names_both_remedies(agent: Agent, 
         check=False,
     )
     assert done.returncode == 3
-    assert "gpu-usage-audit[local]" in done.stderr
+    assert "gua-otel[local]" in done.stderr
     assert "--endpoint" in done.stderr
 
 

@@ -18,10 +18,10 @@ from driver.build import build
 from driver.fixture import SimulatedDriver
 from driver.scenario import IDLE, MIB, Card, Constant, Process, Scenario, uuid
 from fakes.otlp import Answer, GrpcReceiver, HttpReceiver, Receiver
-from gpu_usage_audit.agent.home import Home
-from gpu_usage_audit.cli import children
-from gpu_usage_audit.cli.destinations import Destination
-from gpu_usage_audit.core.errors import TransientError
+from gua.app import children
+from gua.app.destinations import Destination
+from gua.core.errors import TransientError
+from gua.state.directory import Home
 from servers.agent import Agent
 from servers.process import free_ports, poll
 from servers.secrets import Holder, files_below, places_of, start_holder, token
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.engine
 
 DUMP = """
 import sys
-from gpu_usage_audit.store.database import open_store
+from gua.store.database import open_store
 with open_store(sys.argv[1]) as store:
     named = "SELECT database, name FROM system.tables WHERE engine LIKE '%Tree' AND database != 'system'"
     tables = store._select(named)
@@ -290,6 +290,6 @@ def test_the_agents_credentials_reach_their_receivers_alone(host: Host) -> None:
 
 def test_every_process_of_the_agent_was_looked_at(host: Host) -> None:
     lines = [line.decode().split("\0") for line in host.told.arguments.values()]
-    assert any("gpu_usage_audit.cli.process" in line for line in lines)
+    assert any("gua.app.agent_process" in line for line in lines)
     assert any("answer" in line for line in lines)
     assert any("land" in line for line in lines)

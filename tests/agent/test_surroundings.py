@@ -30,7 +30,7 @@ def start(agent: Agent, *command: str | Path, cwd: Path | None = None) -> None:
 def test_no_code_is_taken_from_the_directory_in_which_it_is_started(agent: Agent, tmp_path: Path) -> None:
     planted = tmp_path / "somebody's"
     planted.mkdir()
-    for name in ("ctypes", "json", "socket", "gpu_usage_audit"):
+    for name in ("ctypes", "json", "socket", "gua"):
         (planted / f"{name}.py").write_text("raise SystemExit('code of another user')\n")
     start(agent, COMMAND, cwd=planted)
     assert agent.process is not None

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpu_usage_audit.agent.sampler import Sampler
-from gpu_usage_audit.core.ports import RawProcess
-from gpu_usage_audit.core.tick import Origin, ProcessReading, Source
-from gpu_usage_audit.nvml.reader import NvmlReader
+from gua.agent.sampler import Sampler
+from gua.core.ports import RawProcess
+from gua.core.tick import Origin, ProcessReading, Source
+from gua.nvml.reader import NvmlReader
 
 
 class Agent:

@@ -178,7 +178,7 @@ class Names(dict[str, object]):
     def reader(self) -> object:
         """Return what the agent's own reader makes of the cards, and its errors."""
         from fakes.clock import FakeClock  # noqa: PLC0415 - only this question needs the agent
-        from gpu_usage_audit.nvml.reader import NvmlReader  # noqa: PLC0415 - likewise
+        from gua.nvml.reader import NvmlReader  # noqa: PLC0415 - likewise
 
         reader = NvmlReader(FakeClock())
         try:

@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from driver.agent import FileClock
-from gpu_usage_audit.agent.sampler import Sampler
-from gpu_usage_audit.agent.unspooled import MarkOnly
-from gpu_usage_audit.core.errors import UnavailableError
-from gpu_usage_audit.core.idleness import Clocks
-from gpu_usage_audit.core.ports import RawProcess
-from gpu_usage_audit.core.tick import Origin, ProcessReading, Source
-from gpu_usage_audit.exporter.address import Address, Serving
-from gpu_usage_audit.exporter.endpoint import Endpoint
-from gpu_usage_audit.exporter.server import Request
-from gpu_usage_audit.identity.process import process_type
-from gpu_usage_audit.nvml.reader import NvmlReader
-from gpu_usage_audit.spool.queue import Spool
+from gua.agent.outbox import MarkOnly
+from gua.agent.sampler import Sampler
+from gua.core.errors import UnavailableError
+from gua.core.idleness import Clocks
+from gua.core.ports import RawProcess
+from gua.core.tick import Origin, ProcessReading, Source
+from gua.exporter.address import Address, Serving
+from gua.exporter.endpoint import Endpoint
+from gua.exporter.server import Request
+from gua.identity.process import process_type
+from gua.nvml.reader import NvmlReader
+from gua.spool.queue import Spool
 
 TESTS = Path(__file__).resolve().parents[1]
 

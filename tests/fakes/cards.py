@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_usage_audit.core.tick import (
+from gua.core.tick import (
     AgentReading,
     CardReading,
     ErrorCount,

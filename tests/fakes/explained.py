@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpu_usage_audit.core.rules import Rules, classify
-from gpu_usage_audit.core.tick import ProcessType
-from gpu_usage_audit.report.explain.values import CARD_VALUES, facts_of
+from gua.core.rules import Rules, classify
+from gua.core.tick import ProcessType
+from gua.report.explain.values import CARD_VALUES, facts_of
 
 GIB = 2**30
 NOON_MS = 1_774_440_000_000  # 2026-03-25T12:00:00Z

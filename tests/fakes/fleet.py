@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpu_usage_audit.core.compression import compress
-from gpu_usage_audit.core.ports import SpooledTick
-from gpu_usage_audit.core.tick import AgentReading, CardReading, Origin, ProcessList, Source, Tick
-from gpu_usage_audit.otlp.encode import encode
+from gua.core.ports import SpooledTick
+from gua.core.tick import AgentReading, CardReading, Origin, ProcessList, Source, Tick
+from gua.otlp.encode import encode
+from gua.state.compression import compress
 
 INTERVAL_MS = 30_000
 

@@ -11,19 +11,19 @@ from types import TracebackType
 from typing import Any, Self
 
 from fakes.clock import FakeClock
-from gpu_usage_audit.agent.board import Board, SpoolFigures
-from gpu_usage_audit.agent.logs import Changes
-from gpu_usage_audit.agent.loop import Loop, Schedule
-from gpu_usage_audit.agent.notify import Notifier
-from gpu_usage_audit.agent.outbox import Outbox
-from gpu_usage_audit.agent.sampler import Health, Sampler
-from gpu_usage_audit.agent.watcher import Watcher
-from gpu_usage_audit.core.compression import decompress
-from gpu_usage_audit.core.ports import CardReader, Clock, RawCard, RawProcess
-from gpu_usage_audit.core.tick import CardReading, Origin, ProcessList, ProcessReading, ReadError, Source, Tick
-from gpu_usage_audit.otlp.decode import decode
-from gpu_usage_audit.otlp.encode import encode
-from gpu_usage_audit.spool.queue import Spool
+from gua.agent.events import AgentEvents
+from gua.agent.logs import Changes
+from gua.agent.loop import Loop, Schedule
+from gua.agent.notify import Notifier
+from gua.agent.outbox import Outbox
+from gua.agent.sampler import Health, Sampler
+from gua.agent.status import Board, SpoolFigures
+from gua.core.ports import CardReader, Clock, RawCard, RawProcess
+from gua.core.tick import CardReading, Origin, ProcessList, ProcessReading, ReadError, Source, Tick
+from gua.otlp.decode import decode
+from gua.otlp.encode import encode
+from gua.spool.queue import Spool
+from gua.state.compression import decompress
 
 GIB = 2**30
 HOUR = 3600
@@ -134,7 +134,7 @@ class Host:
             clock=now,
             spool=self._figures,
         )
-        self.watcher = Watcher(
+        self.watcher = AgentEvents(
             board=self.board,
             changes=Changes(logging.getLogger("host")),
             notifier=Notifier({}),

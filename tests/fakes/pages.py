@@ -8,7 +8,7 @@ from typing import Any, Final
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpu_usage_audit.exporter.families import Family, Form, Page
+from gua.exporter.families import Family, Form, Page
 
 TEXT: Final = Form(is_openmetrics=False, is_gzip=False)
 OPENMETRICS: Final = Form(is_openmetrics=True, is_gzip=False)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from gpu_usage_audit.report.model import (
+from gua.report.model import (
     Card,
     Claim,
     Claimant,
@@ -26,17 +26,17 @@ from gpu_usage_audit.report.model import (
     UnknownReason,
     Window,
 )
-from gpu_usage_audit.report.parts.contention import Contention
-from gpu_usage_audit.report.parts.days import Before, Day, WeekHour
-from gpu_usage_audit.report.parts.energy import CardEnergy, Energy, StateEnergy
-from gpu_usage_audit.report.parts.idle_split import IdleSplit
-from gpu_usage_audit.report.parts.money import Cost, Money, Price
-from gpu_usage_audit.report.parts.now import FreeCard, Holder, Now
-from gpu_usage_audit.report.parts.parties import BY_OWNER, BY_POD, BY_PROGRAM, Parties, Party
-from gpu_usage_audit.report.parts.streaks import LONGER_THAN_MS, WHAT_IF_LIMITS_MS, StreakClass, Streaks, WhatIf
-from gpu_usage_audit.report.parts.timeline import CardTimeline, Presence, Timeline
-from gpu_usage_audit.report.sections import SECTIONS
-from gpu_usage_audit.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, Coverage, States, StateTime
+from gua.report.parts.contention import Contention
+from gua.report.parts.days import Before, Day, WeekHour
+from gua.report.parts.energy import CardEnergy, Energy, StateEnergy
+from gua.report.parts.idle_split import IdleSplit
+from gua.report.parts.money import Cost, Money, Price
+from gua.report.parts.now import FreeCard, Holder, Now
+from gua.report.parts.parties import BY_OWNER, BY_POD, BY_PROGRAM, Parties, Party
+from gua.report.parts.streaks import LONGER_THAN_MS, WHAT_IF_LIMITS_MS, StreakClass, Streaks, WhatIf
+from gua.report.parts.timeline import CardTimeline, Presence, Timeline
+from gua.report.sections import SECTIONS
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, Coverage, States, StateTime
 
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from gpu_usage_audit.core.attribution import attribute
-from gpu_usage_audit.core.tick import (
+from gua.core.attribution import attribute
+from gua.core.tick import (
     CardReading,
     Mig,
     Origin,

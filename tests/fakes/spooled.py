@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpu_usage_audit.core.compression import compress
-from gpu_usage_audit.core.ports import SpooledTick
-from gpu_usage_audit.core.tick import CardReading, Origin, Source, Tick
-from gpu_usage_audit.otlp.encode import encode
+from gua.core.ports import SpooledTick
+from gua.core.tick import CardReading, Origin, Source, Tick
+from gua.otlp.encode import encode
+from gua.state.compression import compress
 
 
 def spooled(number: int, length: int | None = None) -> SpooledTick:

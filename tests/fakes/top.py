@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_usage_audit.report.top.model import Snapshot, TopCard, TopHolder
+from gua.report.top.model import Snapshot, TopCard, TopHolder
 
 NOW_MS = 1_774_440_000_000
 GIB = 2**30

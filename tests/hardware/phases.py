@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import mean, median
 from typing import Any
 
-from gpu_usage_audit.core.facts import card_facts
-from gpu_usage_audit.core.rules import Rules, State, classify
-from gpu_usage_audit.core.tick import CardReading, ProcessList, ProcessReading
+from gua.core.facts import card_facts
+from gua.core.rules import Rules, State, classify
+from gua.core.tick import CardReading, ProcessList, ProcessReading
 from hardware import smi
 
 MIB = 2**20

@@ -8,7 +8,7 @@ of its error) and tests/fixtures/nvidia-smi/NAME/{gpu,apps}.csv, a recording for
 apps.csv`. UUIDs are replaced by invented ones, programs keep their name alone. Look through the files before they are
 committed: pids and programs of other people's processes are in them.
 
-It has not met a real card yet: tests/unit/test_hardware_record.py runs it on the simulated driver.
+It has not met a real card yet: tests/unit/nvml/test_hardware_record.py runs it on the simulated driver.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ FIXTURES = HERE.parent / "fixtures"
 if __name__ == "__main__":
     sys.path.insert(0, str(HERE.parent))
 
-from gpu_usage_audit.nvml.driver import Driver, load  # noqa: E402 - found where this runs as a script, see above
-from gpu_usage_audit.nvml.reader import NvmlReader  # noqa: E402 - likewise
-from gpu_usage_audit.procfs.clock import SystemClock  # noqa: E402 - likewise
-from gpu_usage_audit.procfs.reader import ProcFs  # noqa: E402 - likewise
+from gua.nvml.driver import Driver, load  # noqa: E402 - found where this runs as a script, see above
+from gua.nvml.reader import NvmlReader  # noqa: E402 - likewise
+from gua.procfs.clock import SystemClock  # noqa: E402 - likewise
+from gua.procfs.reader import ProcFs  # noqa: E402 - likewise
 from hardware.phases import PHASES  # noqa: E402 - likewise
 from hardware.watch import loaded  # noqa: E402 - likewise
 
@@ -148,7 +148,7 @@ def recording(path: Path, names: Names) -> Iterator[RecordingDriver]:
             with lock:
                 file.write(names.hide(line) + "\n")
 
-        versions = {name: version(name) for name in ("nvidia-ml-py", "gpu-usage-audit")}
+        versions = {name: version(name) for name in ("nvidia-ml-py", "gua-otel")}
         write({"unix_ms": time.time_ns() // 1_000_000, **versions})
         yield RecordingDriver(load(), write)
 

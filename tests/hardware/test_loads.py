@@ -4,7 +4,7 @@ Run with ``make test TESTS=gpu``; takes five minutes. Needs a card that nobody u
 GUA_TEST_GPU. Prints what the agent saw beside what nvidia-smi says (``pytest -s``).
 
 It has not met a real card yet. Its judgement (phases.py), its load (load.py) and its course (watch.py) are tested
-on the simulated driver, by tests/unit/test_hardware.py and test_hardware_record.py.
+on the simulated driver, by tests/unit/nvml/test_hardware.py and test_hardware_record.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import cast
 import pytest
 
 from driver.fixture import SimulatedDriver
-from gpu_usage_audit.procfs.reader import ProcFs
+from gua.procfs.reader import ProcFs
 from hardware import smi
 from hardware.phases import PHASES, Phase, faults, table
 from hardware.watch import RealDriver, free_card, loaded, watch

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gpu_usage_audit.core.ports import RawCard
-from gpu_usage_audit.core.tick import Mig, ProcessList
-from gpu_usage_audit.nvml.reader import NvmlReader
-from gpu_usage_audit.procfs.clock import SystemClock
-from gpu_usage_audit.procfs.reader import ProcFs
+from gua.core.ports import RawCard
+from gua.core.tick import Mig, ProcessList
+from gua.nvml.reader import NvmlReader
+from gua.procfs.clock import SystemClock
+from gua.procfs.reader import ProcFs
 from hardware.smi import ask
 
 pytestmark = pytest.mark.gpu

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpu_usage_audit.store.grants import owner_grants, reader_grants, writer_grants
+from gua.store.grants import owner_grants, reader_grants, writer_grants
 from servers.clickhouse import PASSWORDS, ClickHouseServer
 from servers.gua import Gua
 from servers.tools import ROOT

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from gpu_usage_audit.core.compression import compress
-from gpu_usage_audit.core.ports import SpooledTick
-from gpu_usage_audit.store.database import open_store
+from gua.core.ports import SpooledTick
+from gua.state.compression import compress
+from gua.store.database import open_store
 from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
 from servers.gua import Gua, differences

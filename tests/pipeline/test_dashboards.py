@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from gpu_usage_audit.core.compression import compress
-from gpu_usage_audit.core.ports import SpooledTick
-from gpu_usage_audit.core.tick import (
+from gua.core.ports import SpooledTick
+from gua.core.tick import (
     AgentReading,
     CardReading,
     ErrorCount,
@@ -26,8 +25,9 @@ from gpu_usage_audit.core.tick import (
     Source,
     Tick,
 )
-from gpu_usage_audit.otlp.encode import encode
-from gpu_usage_audit.store.database import open_store
+from gua.otlp.encode import encode
+from gua.state.compression import compress
+from gua.store.database import open_store
 from servers import grafana
 from servers.clickhouse import PASSWORDS, ClickHouseServer
 from servers.grafana import Query, Seen

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fakes.fleet import INTERVAL_MS, agent_tick, spooled_ticks
-from gpu_usage_audit.core.tick import Tick
-from gpu_usage_audit.store.database import open_store
+from gua.core.tick import Tick
+from gua.store.database import open_store
 from servers.clickhouse import ClickHouseServer
 from servers.gua import Gua
 

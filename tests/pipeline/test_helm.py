@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_usage_audit.cli.main import main
+from gua.cli.main import main
 from servers import helm, kubernetes
 from servers.helm import CHART, refusal, rendered
 from servers.kubernetes import COMPONENTS, FOLDER, SETS, VERSIONS, Manifest

@@ -21,9 +21,7 @@ SECOND_NS = 1_000_000_000
 PLAIN = Path(__file__).parent / "collectors" / "plain.yaml"
 
 
-def resource(
-    metrics: list[dict[str, Any]], *, host: str = "demo-host", scope: str = "gpu_usage_audit"
-) -> dict[str, Any]:
+def resource(metrics: list[dict[str, Any]], *, host: str = "demo-host", scope: str = "gua") -> dict[str, Any]:
     attributes = {"host.name": host, "service.name": "gua", "gua.source": "agent", "gua.sample.interval": "30"}
     return {
         "resource": {"attributes": pairs(attributes)},

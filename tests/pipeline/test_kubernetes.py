@@ -12,8 +12,8 @@ import yaml
 
 from fakes.kubelet import pod as told_pod
 from fakes.kubelet import pod_list
-from gpu_usage_audit.cli.main import main
-from gpu_usage_audit.identity.kubelet import parse_kubelet
+from gua.cli.main import main
+from gua.identity.kubelet import parse_kubelet
 from servers import kubernetes, promtool
 from servers.container import UID
 from servers.kubernetes import COMPONENTS, FOLDER, SETS, VERSIONS, Manifest

@@ -19,9 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from driver.fixture import SimulatedDriver
 from driver.scenario import GIB, MIB, Card, Constant, Load, Process, Scenario, uuid
 from fakes.cards import full_tick
-from gpu_usage_audit.exporter.catalogue import Catalogue
-from gpu_usage_audit.exporter.families import Form, Page
-from gpu_usage_audit.otlp.encode import encode
+from gua.exporter.catalogue import Catalogue
+from gua.exporter.families import Form, Page
+from gua.otlp.encode import encode
 from servers.agent import Agent
 from servers.clickhouse import ClickHouseServer
 from servers.collector import CONFIG, Collector

@@ -10,10 +10,10 @@ import pytest
 
 from fakes.cards import START_MS, full_tick
 from fakes.clock import FakeClock
-from gpu_usage_audit.core.idleness import Clock
-from gpu_usage_audit.exporter.address import Address, Serving
-from gpu_usage_audit.exporter.endpoint import Endpoint
-from gpu_usage_audit.exporter.server import Request
+from gua.core.idleness import Clock
+from gua.exporter.address import Address, Serving
+from gua.exporter.endpoint import Endpoint
+from gua.exporter.server import Request
 
 # The names that OpenTelemetry gives the catalogue's metrics come before promtool's taste.
 KNOWN = {'gua_gpu_process_count non-histogram and non-summary metrics should not have "_count" suffix'}

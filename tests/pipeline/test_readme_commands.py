@@ -61,8 +61,8 @@ WAYS: Mapping[str, Mapping[str, Way]] = {
         "make test": Elsewhere("it runs the tests themselves", ".ci/run", 'exec make test TESTS="not gpu"'),
     },
     "One host": {
-        'pip install "gpu-usage-audit[local]"': Elsewhere(
-            "it takes what an index has, not this checkout", "tests/unit/test_wheel.py", '"pip", "install"'
+        'pip install "gua-otel[local]"': Elsewhere(
+            "it takes what an index has, not this checkout", "tests/unit/packaging/test_wheel.py", '"pip", "install"'
         ),
         "gua doctor": Runs("version 575.57.08, 3 cards"),
         "gua daemon": Runs("gua agent started"),

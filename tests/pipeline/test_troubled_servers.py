@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_usage_audit.core.errors import UnavailableError
-from gpu_usage_audit.store.connection import check_version
-from gpu_usage_audit.store.dsn import ServerDsn
+from gua.core.errors import UnavailableError
+from gua.store.connection import check_version
+from gua.store.dsn import ServerDsn
 from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
 from servers.gua import Gua, differences

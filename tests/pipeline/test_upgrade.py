@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_usage_audit.store.statements import SCHEMA_VERSION
+from gua.store.statements import SCHEMA_VERSION
 from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
 from servers.gua import Gua, differences

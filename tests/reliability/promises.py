@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from gpu_usage_audit.core.facts import card_facts
-from gpu_usage_audit.core.rules import Rules, classify
-from gpu_usage_audit.core.tick import Tick
+from gua.core.facts import card_facts
+from gua.core.rules import Rules, classify
+from gua.core.tick import Tick
 from servers.agent import assert_spans_never_overlap, wall_ms
 
 INTERVAL_MS = 1_000

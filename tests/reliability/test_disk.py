@@ -19,10 +19,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from fakes.clock import FakeClock
 from fakes.host import DESTINATION, INTERVAL_MS, Cards, Host, show
 from fakes.otlp import HttpReceiver
-from gpu_usage_audit.core.compression import decompress, is_intact
-from gpu_usage_audit.core.ports import SpooledTick
-from gpu_usage_audit.core.tick import Tick
-from gpu_usage_audit.otlp.decode import decode
+from gua.core.ports import SpooledTick
+from gua.core.tick import Tick
+from gua.otlp.decode import decode
+from gua.state.compression import decompress, is_intact
 from reliability.promises import assert_none_is_missing, assert_time_is_told_once
 from servers.agent import Agent, assert_spans_never_overlap, observed_ms, wall_ms
 from servers.process import free_ports, poll

@@ -19,15 +19,15 @@ from fakes.clock import FakeClock
 from fakes.host import DESTINATION, HOUR, Cards, Host, show
 from fakes.line import Fault, Line
 from fakes.otlp import Answer, GrpcReceiver, HttpReceiver, Received, Receiver, Tls
-from gpu_usage_audit.agent.sender import Sender
-from gpu_usage_audit.cli.report import render_report
-from gpu_usage_audit.core.compression import compress
-from gpu_usage_audit.core.ports import SpooledTick
-from gpu_usage_audit.core.tick import Tick
-from gpu_usage_audit.otlp.decode import decode
-from gpu_usage_audit.otlp.send import open_endpoint
-from gpu_usage_audit.spool.queue import Spool
-from gpu_usage_audit.store.database import open_store
+from gua.agent.endpoint_delivery import Sender
+from gua.cli.report import render_report
+from gua.core.ports import SpooledTick
+from gua.core.tick import Tick
+from gua.otlp.decode import decode
+from gua.otlp.send import open_endpoint
+from gua.spool.queue import Spool
+from gua.state.compression import compress
+from gua.store.database import open_store
 from servers.agent import Agent, assert_spans_never_overlap, observed_ms
 from servers.process import free_ports, poll
 

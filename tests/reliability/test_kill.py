@@ -22,8 +22,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from driver.fixture import SimulatedDriver
 from driver.scenario import Latency, Scenario
 from fakes.otlp import Answer, GrpcReceiver, HttpReceiver, Received, Receiver
-from gpu_usage_audit.core.tick import Tick
-from gpu_usage_audit.otlp.decode import decode
+from gua.core.tick import Tick
+from gua.otlp.decode import decode
 from servers.agent import Agent, assert_spans_never_overlap, observed_ms, wall_ms
 from servers.process import poll
 

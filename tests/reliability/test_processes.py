@@ -14,7 +14,7 @@ import pytest
 
 from driver.fixture import SimulatedDriver
 from driver.scenario import MIB, Process, Scenario, replace_text
-from gpu_usage_audit.core.tick import ProcessReading, Tick
+from gua.core.tick import ProcessReading, Tick
 from reliability.promises import assert_none_is_missing, assert_time_is_told_once
 from servers.agent import Agent, wall_ms
 

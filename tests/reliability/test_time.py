@@ -22,8 +22,8 @@ from driver.scenario import Card as SimulatedCard
 from fakes.clock import FakeClock
 from fakes.host import HOUR, INTERVAL_MS, Host, show
 from fakes.nvml import Card, FakeDriver
-from gpu_usage_audit.core.tick import Tick
-from gpu_usage_audit.nvml.reader import NvmlReader
+from gua.core.tick import Tick
+from gua.nvml.reader import NvmlReader
 from servers.agent import Agent, assert_spans_never_overlap, observed_ms
 
 DAY = 24 * HOUR

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from driver.fixture import SimulatedDriver
-from gpu_usage_audit.core.compression import decompress
-from gpu_usage_audit.core.tick import Tick
-from gpu_usage_audit.otlp.decode import decode
-from gpu_usage_audit.spool.queue import Spool
+from gua.core.tick import Tick
+from gua.otlp.decode import decode
+from gua.spool.queue import Spool
+from gua.state.compression import decompress
 from servers.process import poll
 
-GUA = [sys.executable, "-m", "gpu_usage_audit"]
+GUA = [sys.executable, "-m", "gua"]
 
 
 @dataclass

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import gpu_usage_audit
+import gua
 from servers.user import other_uid
 
 # Not needed to ask the agent, and large: Python's own extras, the embedded engine with what it declares, and tools.
@@ -32,7 +32,7 @@ class SecondUser:
     environ: Mapping[str, str]
 
     def command(self, *arguments: str | Path) -> list[str]:
-        return [str(self.python), "-m", "gpu_usage_audit", *map(str, arguments)]
+        return [str(self.python), "-m", "gua", *map(str, arguments)]
 
     def start(self, *arguments: str | Path, **environ: str) -> subprocess.Popen[str]:
         """Start a gua command of this user."""
@@ -80,7 +80,7 @@ def _python_for(uid: int, folder: Path) -> tuple[Path, dict[str, str]]:
     own = Path(sys.executable)
     if uid == os.geteuid():
         return own, {name: os.environ[name] for name in ("PYTHONPATH", "LD_LIBRARY_PATH") if name in os.environ}
-    asked = [own, "-c", "import gpu_usage_audit.cli.main, ctypes, ssl"]
+    asked = [own, "-c", "import gua.cli.main, ctypes, ssl"]
     with contextlib.suppress(PermissionError):
         if subprocess.run(asked, cwd="/", env={}, capture_output=True, check=False, **_identity(uid)).returncode == 0:
             return own, {}
@@ -91,7 +91,7 @@ def _python_for(uid: int, folder: Path) -> tuple[Path, dict[str, str]]:
     for library in (base / "lib").glob("libpython*.so*"):
         _place(library, made / "lib" / library.name)
     _mirror(Path(sysconfig.get_path("purelib")), made / "packages")
-    package = Path(gpu_usage_audit.__file__).parent  # in the checkout, for an editable installation
+    package = Path(gua.__file__).parent  # in the checkout, for an editable installation
     _mirror(package, made / "packages" / package.name)
     return made / "bin" / version, {"PYTHONPATH": str(made / "packages"), "LD_LIBRARY_PATH": str(made / "lib")}
 

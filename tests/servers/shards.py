@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from gpu_usage_audit.store import statements
+from gua.store import statements
 from servers.clickhouse import ClickHouseServer
 
 CLUSTER = "lab"

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from gpu_usage_audit.core.facts import card_facts, ratio
-from gpu_usage_audit.core.rules import Rules, classify, process_state
-from gpu_usage_audit.core.tick import CardReading, ProcessReading, Tick
-from gpu_usage_audit.otlp.decode import decode
+from gua.core.facts import card_facts, ratio
+from gua.core.rules import Rules, classify, process_state
+from gua.core.tick import CardReading, ProcessReading, Tick
+from gua.otlp.decode import decode
 from servers.clickhouse import ClickHouseServer
 from servers.gua import Gua
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gpu_usage_audit.otlp.decode import decode
+from gua.otlp.decode import decode
 from servers.agent import assert_spans_never_overlap
 from soak.accounts import Account, account
 from soak.fleet import Fleet, fleet

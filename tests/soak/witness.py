@@ -6,8 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from gpu_usage_audit.core.compression import decompress
-from gpu_usage_audit.spool.queue import Spool
+from gua.spool.queue import Spool
+from gua.state.compression import decompress
 
 _WITNESS = """
 CREATE TABLE recorded (blob BLOB NOT NULL, id INTEGER NOT NULL);

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_usage_audit.store import statements
-from gpu_usage_audit.store.database import open_store
+from gua.store import statements
+from gua.store.database import open_store
 from servers.clickhouse import ClickHouseServer
 from servers.tools import MissingToolError, clickhouse_library
 from sql.engine import Engine

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gpu_usage_audit.report.asking.hours import choose_hours, tick_hours
-from gpu_usage_audit.store.database import Store
+from gua.report.asking.hours import choose_hours, tick_hours
+from gua.store.database import Store
 from sql.older import OldestEngine
 
 TABLES = (

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gpu_usage_audit.store import hours, statements
+from gua.store import hours, statements
 from servers.tools import ROOT, oldest_engine
 
 Row = Mapping[str, Any]

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from gpu_usage_audit.core import metrics
-from gpu_usage_audit.core.metrics import CATALOGUE, Column, Kind, Metric, Subject
-from gpu_usage_audit.store import statements
+from gua.core import metrics
+from gua.core.metrics import CATALOGUE, Column, Kind, Metric, Subject
+from gua.store import statements
 from sql.engine import Engine
 
 COLUMNS = [(metric, column) for metric in CATALOGUE for column in metric.columns]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_usage_audit.store.statements import Replication, Statement, cluster_tokens, load
+from gua.store.statements import Replication, Statement, cluster_tokens, load
 from sql.engine import Engine
 
 FORMS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from gpu_usage_audit.report.explain.explain import ExplainRequest, explain
+from gua.report.explain.explain import ExplainRequest, explain
 from sql.engine import Engine
 from sql.test_rule_cases import CASES, by_settings
 

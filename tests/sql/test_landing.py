@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from gpu_usage_audit.core.compression import compress
-from gpu_usage_audit.core.errors import UnavailableError
-from gpu_usage_audit.core.ports import SpooledTick
-from gpu_usage_audit.core.tick import CardReading, Mig, Origin, ProcessList, ProcessReading, ProcessType, Source, Tick
-from gpu_usage_audit.otlp.encode import encode
-from gpu_usage_audit.sim.host import Scenario, simulate
-from gpu_usage_audit.store import statements
+from gua.core.errors import UnavailableError
+from gua.core.ports import SpooledTick
+from gua.core.tick import CardReading, Mig, Origin, ProcessList, ProcessReading, ProcessType, Source, Tick
+from gua.otlp.encode import encode
+from gua.sim.host import Scenario, simulate
+from gua.state.compression import compress
+from gua.store import statements
 from servers.tap import split
 from sql.engine import Engine, same
 

@@ -157,7 +157,7 @@ def test_a_window_of_episodes_reads_only_its_days_and_the_one_before(engine: Eng
 def point(metric: str, value: float, time: str, **attributes: str) -> dict[str, Any]:
     return {
         "ResourceAttributes": {"host.name": "node-1", "service.instance.id": "one", "service.version": "9"},
-        "ScopeName": "gpu_usage_audit",
+        "ScopeName": "gua",
         "MetricName": metric,
         "Attributes": attributes,
         "StartTimeUnix": time,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_usage_audit.cli.main import main
+from gua.cli.main import main
 from servers.clickhouse import ClickHouseServer
 
 pytestmark = pytest.mark.pipeline

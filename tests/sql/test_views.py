@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gpu_usage_audit.store import statements
+from gua.store import statements
 from sql.engine import LANDING, TABLES, Engine, lines_of, same
 
 HERE = Path(__file__).resolve().parent

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_usage_audit.store.database import Store, open_store
+from gua.store.database import Store, open_store
 from servers.shards import UNREPLICATED, Shards
 from servers.tools import MissingToolError, clickhouse_library
 from sql import test_views

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from golden.by_hand.ticks import TICKS
-from gpu_usage_audit.cli import wiring
+from gua.app import delivery
 from servers.gua import Gua
 
 HERE = Path(__file__).resolve().parent
@@ -48,7 +48,7 @@ def report(address: str, home: Path) -> dict[str, Any]:
 
 def test_the_report_is_the_one_worked_out_by_hand(tmp_path: Path) -> None:
     address = f"chdb://{tmp_path / 'store'}"
-    wiring.deliver(TICKS, store=address)
+    delivery.deliver(TICKS, store=address)
     assert differences(report(address, tmp_path), EXPECTED) == []
 
 
@@ -57,5 +57,5 @@ def test_it_is_so_however_the_ticks_come(tmp_path: Path) -> None:
     ticks = TICKS * 3
     random.Random(1).shuffle(ticks)  # noqa: S311 - a fixed order, not a secret
     for first in range(0, len(ticks), 7):
-        wiring.deliver(ticks[first : first + 7], store=address)
+        delivery.deliver(ticks[first : first + 7], store=address)
     assert differences(report(address, tmp_path), EXPECTED) == []

@@ -1,1 +1,0 @@
-"""gpu-usage-audit: where a lab's GPU hours go."""

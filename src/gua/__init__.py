@@ -1,0 +1,1 @@
+"""gua: where a lab's GPU hours go."""

@@ -1,0 +1,204 @@
+"""Going into the background: the command that was typed stays until the agent is ready, or tells why it is not.
+
+launched = detach(home.log_file)
+if isinstance(launched, Launched):     # the process that was typed: the agent is another one now
+    print(launched.text)
+    return
+with launched:                         # the agent: what fails before it is ready is told by the other
+    ...
+    launched.ready(f"gua agent started: pid {os.getpid()}")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
+from gua.state.private_files import open_private
+
+PATIENCE_SECONDS: Final = 30.0
+_STANDARD_STREAMS: Final = 3
+_SEARCHED_DESCRIPTORS: Final = 1024
+_LONGEST: Final = 64 * 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launched:
+    """What the process that was typed prints and then ends with; ``ready`` is False if the agent still starts."""
+
+    text: str
+    ready: bool
+
+
+class Ready:
+    """The agent's end of the pipe to the process that was typed; without one (in the foreground) it tells nobody.
+
+    As a context manager it tells of an error that ends the block before ``ready``, and lets it pass.
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self._descriptor = descriptor
+
+    def ready(self, text: str) -> None:
+        """Let the other process print ``text`` and exit with 0; only the first word of all counts."""
+        self._tell({"ready": text})
+
+    def failed(self, message: str, exit_code: int) -> None:
+        """Let the other process print ``gua: <message>`` and exit with ``exit_code`` (2, 3 or 4)."""
+        self._tell({"failed": message, "exit_code": exit_code})
+
+    def hand_on(self) -> int | None:
+        """Return the pipe's end, kept open across an execve; :meth:`handed_on` takes it up there."""
+        if self._descriptor is not None:
+            os.set_inheritable(self._descriptor, True)  # noqa: FBT003 - the standard library's
+        return self._descriptor
+
+    @classmethod
+    def handed_on(cls, descriptor: str | None) -> Self:
+        """Return what :meth:`hand_on` gave to the process before; children will not inherit it."""
+        if descriptor is None:
+            return cls()
+        os.set_inheritable(int(descriptor), False)  # noqa: FBT003 - the standard library's
+        return cls(int(descriptor))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, GuaError):
+            self.failed(str(error), error.exit_code)
+        elif isinstance(error, OSError):
+            where = f": {error.filename}" if error.filename else ""
+            self.failed(f"{error.strerror or error}{where}", UnavailableError.exit_code)
+        elif self._descriptor is not None:
+            os.close(self._descriptor)  # the other names the log, where a traceback may be
+            self._descriptor = None
+
+    def _tell(self, word: dict[str, object]) -> None:
+        if self._descriptor is None:
+            return
+        with contextlib.suppress(OSError):  # the other was interrupted: the agent starts all the same
+            os.write(self._descriptor, json.dumps(word).encode() + b"\n")
+        os.close(self._descriptor)
+        self._descriptor = None
+
+
+def detach(log_file: Path, *, patience_seconds: float = PATIENCE_SECONDS) -> Ready | Launched:
+    """Go on as a process of its own, without a terminal; return ``Ready`` in it and ``Launched`` in the other.
+
+    The agent's session is its own, its umask 077, its directory /, its input empty, its output the log file
+    (0600, appended to). Locks are taken after this: both processes would hold them.
+
+    Raises in the process that was typed what the agent tells as failed (UsageError, UnavailableError or
+    DataError by its exit code), and UnavailableError if the log cannot be opened or the agent ends without a
+    word. After the patience that process leaves, and says that the agent still starts.
+    Must be called before there is a second thread: a fork would take only one along.
+    """
+    if threading.active_count() != 1:
+        msg = "detach() must be called before any thread is started"
+        raise RuntimeError(msg)
+    log = _above_streams(open_private(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
+    hearing, telling = (_above_streams(end) for end in os.pipe())
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # else both processes print what is still in the buffer
+            stream.flush()
+    starter = os.fork()
+    if starter == 0:
+        os.close(hearing)
+        _become_agent(log, telling)
+        return Ready(telling)
+    os.close(log)
+    os.close(telling)
+    os.waitpid(starter, 0)
+    try:
+        return _outcome(_hear(hearing, patience_seconds, time.monotonic), log_file)
+    finally:
+        os.close(hearing)
+
+
+def _become_agent(log: int, telling: int) -> None:
+    """Leave the session, fork once more (only a session's leader can get a terminal again) and move in."""
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.umask(0o077)
+    os.chdir("/")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, stream in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, stream)
+    # What a shell left open would stay open for months: a lock of flock(1), a pipe that somebody waits on.
+    # Whatever this process opened itself is not inheritable.
+    for descriptor in range(_STANDARD_STREAMS, _SEARCHED_DESCRIPTORS):
+        with contextlib.suppress(OSError):
+            if os.get_inheritable(descriptor):
+                os.close(descriptor)
+    for descriptor in {nothing, log} - {0, 1, 2}:
+        os.close(descriptor)
+    with contextlib.suppress(OSError):
+        os.write(telling, json.dumps({"pid": os.getpid()}).encode() + b"\n")
+
+
+def _above_streams(descriptor: int) -> int:
+    """Return the same open file under a number that is not a standard stream's, as where those were closed."""
+    if descriptor >= _STANDARD_STREAMS:
+        return descriptor
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _STANDARD_STREAMS)
+    os.close(descriptor)
+    return moved
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Heard:
+    words: dict[str, object]
+    in_time: bool
+
+
+def _hear(descriptor: int, patience_seconds: float, monotonic: Callable[[], float]) -> _Heard:
+    """Return what the agent told until it closed its end of the pipe, or until the patience ran out."""
+    deadline = monotonic() + patience_seconds
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    told = b""
+    in_time = True
+    while len(told) < _LONGEST:
+        if not poll.poll(max(0, round((deadline - monotonic()) * 1000))):
+            in_time = False
+            break
+        part = os.read(descriptor, _LONGEST)
+        if not part:
+            break
+        told += part
+    words: dict[str, object] = {}
+    for line in told.splitlines():
+        with contextlib.suppress(ValueError):
+            words.update(json.loads(line))
+    return _Heard(words=words, in_time=in_time)
+
+
+def _outcome(heard: _Heard, log_file: Path) -> Launched:
+    pid = heard.words.get("pid", "unknown")
+    if "ready" in heard.words:
+        return Launched(text=str(heard.words["ready"]), ready=True)
+    if "failed" in heard.words:
+        kinds: dict[object, type[GuaError]] = {
+            kind.exit_code: kind for kind in (UsageError, UnavailableError, DataError)
+        }
+        raise kinds.get(heard.words.get("exit_code"), UnavailableError)(str(heard.words["failed"]))
+    if heard.in_time:
+        msg = f"the agent (pid {pid}) ended before it was ready: see the end of {log_file}"
+        raise UnavailableError(msg)
+    return Launched(text=f"gua agent is still starting: pid {pid}; see gua status and {log_file}", ready=False)

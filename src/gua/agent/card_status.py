@@ -1,0 +1,237 @@
+"""The cards as they are now: each one's state by the rules, and since when it has been in it.
+
+Pure: one function carries what is known from tick to tick. A stretch of one state is known only as far as
+ticks follow each other; where it may have begun earlier, its length is "at least".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from gua.core.durations import to_rfc3339
+from gua.core.facts import CardFacts, TypeTotals, card_facts, ratio
+from gua.core.rules import Rules, Verdict, classify, process_state
+from gua.core.tick import CardReading, ProcessList, ProcessReading, ProcessType, Tick
+
+BREAK_INTERVALS: Final = 2
+MISSED_TICKS: Final = 2
+MOST_HOLDERS: Final = 64
+_NUMBERS: Final = (
+    "utilization",
+    "utilization_encoder",
+    "utilization_decoder",
+    "process_utilization_max",
+    "memory_used_bytes",
+    "memory_limit_bytes",
+    "memory_reserved_bytes",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """A card as it was last read, at ``ts_ms``, and the stretch (``since_ms``, ``ts_ms``] in its present state.
+
+    With ``at_least`` the card may have been in that state before ``since_ms``, too: nobody looked.
+    ``missed`` counts the ticks since then in which the card was not.
+    """
+
+    card: CardReading
+    facts: CardFacts
+    verdict: Verdict
+    ts_ms: int
+    since_ms: int
+    at_least: bool
+    missed: int = 0
+
+
+def follow(known: Mapping[str, Standing], tick: Tick, rules: Rules) -> dict[str, Standing]:
+    """Return the cards after a tick, by uuid: those in it, and those that have missed fewer than two.
+
+    A hole of more than two intervals before the tick's span, or a span that reaches back over the last one
+    (the clock was set back), ends what is known of a card's stretch.
+    """
+    now = {card.uuid: _standing(known.get(card.uuid), card, tick, rules) for card in tick.cards}
+    after = {
+        uuid: replace(standing, missed=standing.missed + 1)
+        for uuid, standing in known.items()
+        if uuid not in now and standing.missed + 1 < MISSED_TICKS
+    }
+    return after | now
+
+
+def _standing(before: Standing | None, card: CardReading, tick: Tick, rules: Rules) -> Standing:
+    facts = card_facts(card)
+    verdict = classify(facts, rules)
+    start_ms = tick.ts_ms - card.duration_ms
+    longest_ms = BREAK_INTERVALS * tick.origin.interval_ms
+    followed = before is not None and 0 <= start_ms - before.ts_ms <= longest_ms
+    same = before is not None and followed and before.verdict.state is verdict.state
+    return Standing(
+        card=card,
+        facts=facts,
+        verdict=verdict,
+        ts_ms=tick.ts_ms,
+        since_ms=before.since_ms if before is not None and same else start_ms,
+        at_least=before.at_least if before is not None and same else not followed,
+    )
+
+
+def in_order(known: Mapping[str, Standing]) -> list[Standing]:
+    """Return cards as a person walks along them: by index, a partitioned card before its instances."""
+    return sorted(
+        known.values(),
+        key=lambda s: (s.card.index is None, s.card.index or 0, bool(s.card.parent), s.card.uuid),
+    )
+
+
+def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict[str, Any]:
+    """Return one element of ``cards`` of "gua.status/1"; bytes, ratios, watts, degrees and seconds, unknown is null.
+
+    ``state_seconds`` ends at the card's last reading. Of many holders the largest 64 are listed,
+    ``holders_total`` counts all. ``facts`` is what the rules look at, for :func:`facts_of`.
+    """
+    card, verdict = standing.card, standing.verdict
+    return {
+        "index": card.index,
+        "uuid": card.uuid,
+        "name": card.name,
+        "mig": card.mig,
+        "parent": card.parent,
+        "state": verdict.state,
+        "reason": verdict.reason,
+        "since": to_rfc3339(standing.since_ms),
+        "state_seconds": (standing.ts_ms - standing.since_ms) / 1000,
+        "state_is_at_least": standing.at_least,
+        "utilization": card.utilization,
+        "utilization_max": card.utilization_max,
+        "memory_used_bytes": card.memory_used_bytes,
+        "memory_limit_bytes": card.memory_limit_bytes,
+        "memory_reserved_bytes": card.memory_reserved_bytes,
+        "held_lower_bytes": verdict.held_lower_bytes,
+        "held_upper_bytes": verdict.held_upper_bytes,
+        "threshold_bytes": verdict.threshold_bytes,
+        "power_watts": card.power_watts,
+        "temperature_celsius": card.temperature_celsius,
+        "sample_age_seconds": age_seconds,
+        "process_list": card.process_list,
+        "holders": [_holder(process, rules) for process in _largest(card.processes)],
+        "holders_total": len(card.processes),
+        "facts": facts_status(standing.facts),
+    }
+
+
+def _largest(processes: Sequence[ProcessReading]) -> list[ProcessReading]:
+    """Return the processes to list: counted before ignored, unknown memory first, then by memory."""
+    return sorted(
+        processes,
+        key=lambda p: (p.type is ProcessType.IGNORED, p.memory_bytes is not None, -(p.memory_bytes or 0), p.pid),
+    )[:MOST_HOLDERS]
+
+
+def _holder(process: ProcessReading, rules: Rules) -> dict[str, Any]:
+    return {
+        "pid": process.pid,
+        "owner": process.owner,
+        "uid": process.uid,
+        "comm": process.comm,
+        "type": process.type,
+        "memory_bytes": process.memory_bytes,
+        "utilization": process.utilization,
+        "state": process_state(ratio(process.utilization), rules),
+        "container_id": process.container_id,
+        "pod_uid": process.pod_uid,
+        "slurm_job_id": process.slurm_job_id,
+        "systemd_unit": process.systemd_unit,
+        "pod_name": process.pod_name,
+        "pod_namespace": process.pod_namespace,
+        "container_name": process.container_name,
+        "since": None if process.created_ms is None else to_rfc3339(process.created_ms),
+    }
+
+
+def facts_status(facts: CardFacts) -> dict[str, Any]:
+    """Return facts as JSON knows them; utilizations in 1/10,000, ``processes`` as type: [count, bytes, unknown]."""
+    return {
+        **{name: getattr(facts, name) for name in _NUMBERS},
+        "memory_shared": facts.memory_shared,
+        "failed": facts.failed,
+        "process_list": facts.process_list,
+        "processes": None
+        if facts.processes is None
+        else {kind: [total.count, total.memory_bytes, total.unknown] for kind, total in facts.processes.items()},
+    }
+
+
+def facts_of(status: Mapping[str, Any]) -> CardFacts:
+    """Return the facts that :func:`facts_status` told, whoever says so. Raises ValueError for anything else."""
+    processes = status.get("processes")
+    if processes is not None and not isinstance(processes, dict):
+        msg = "processes is no object"
+        raise ValueError(msg)
+    return CardFacts(
+        **{name: _number(status.get(name)) for name in _NUMBERS},
+        memory_shared=_flag(status.get("memory_shared")),
+        failed=_flag(status.get("failed")),
+        process_list=ProcessList(str(status.get("process_list"))),
+        processes=None if processes is None else {ProcessType(kind): _totals(one) for kind, one in processes.items()},
+    )
+
+
+def _totals(numbers: object) -> TypeTotals:
+    known = [_number(number) for number in numbers] if isinstance(numbers, list) else []
+    match known:
+        case [int(count), int(memory_bytes), int(unknown)]:
+            return TypeTotals(count=count, memory_bytes=memory_bytes, unknown=unknown)
+    msg = "not the totals of processes"
+    raise ValueError(msg)
+
+
+def _number(value: object) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64):
+        return value
+    msg = "not a number"
+    raise ValueError(msg)
+
+
+def _flag(value: object) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    msg = "not true or false"
+    raise ValueError(msg)
+
+
+def rules_of(status: Mapping[str, Any]) -> Rules:
+    """Return the rules that a status tells. Raises ValueError or UsageError for anything else."""
+    active, held, ratio_ = (
+        status.get(name) for name in ("active_utilization", "held_memory_bytes", "held_memory_ratio")
+    )
+    if not isinstance(active, (int, float)) or type(held) is not int or not isinstance(ratio_, (int, float)):
+        msg = "not the rules"
+        raise ValueError(msg)
+    return Rules(active_utilization=active, held_memory_bytes=held, held_memory_ratio=ratio_)
+
+
+def judged_again(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+    """Return an element of ``cards`` as other rules judge its last reading.
+
+    Since when it has been in its state is kept where the state is the same, and unknown where it is another.
+    Raises ValueError if the card lacks what the rules look at.
+    """
+    facts = card.get("facts")
+    if not isinstance(facts, dict):
+        msg = "a card without facts"
+        raise ValueError(msg)  # noqa: TRY004 - one error for whatever is wrong in an answer
+    verdict = classify(facts_of(facts), rules)
+    judged = {
+        **card,
+        "state": verdict.state,
+        "reason": verdict.reason,
+        "held_lower_bytes": verdict.held_lower_bytes,
+        "held_upper_bytes": verdict.held_upper_bytes,
+        "threshold_bytes": verdict.threshold_bytes,
+    }
+    if verdict.state != card.get("state"):
+        judged |= {"since": None, "state_seconds": None, "state_is_at_least": None}
+    return judged

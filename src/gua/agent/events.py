@@ -1,0 +1,107 @@
+"""Who is told what the agent does: the board that ``gua status`` shows, the log, and the service manager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gua.agent.logs import Changes
+from gua.agent.loop import Watcher
+from gua.agent.notify import Notifier
+from gua.agent.status import Board
+from gua.core.tick import Tick
+
+_CLOCK = "clock"
+_DRIVER = "driver"
+_FAULT = "fault"
+
+
+class AgentEvents:
+    """Takes what the loop and the senders tell; safe for threads.
+
+    ``also_alive`` is called each time the loop goes round, some times a minute.
+    """
+
+    def __init__(self, *, board: Board, changes: Changes, notifier: Notifier, also_alive: Callable[[], None]) -> None:
+        self._board = board
+        self._changes = changes
+        self._notifier = notifier
+        self._also_alive = also_alive
+
+    def ticked(self, tick: Tick, *, lateness_ms: int) -> None:
+        """Show the tick; log calls and cards that began to fail with it, or work again."""
+        self._board.ticked(tick, lateness_ms=lateness_ms)
+        self._changes.works(_DRIVER, "the cards can be read again")
+        self._changes.works(_FAULT, "ticks can be made again")
+        self._changes.works(_CLOCK, "the clock has passed the last tick: ticks go on")
+        for card in tick.cards:
+            if card.failed:
+                self._changes.failed(card.uuid, f"card {card.uuid} is lost or needs a reset", kind="lost")
+            else:
+                self._changes.works(card.uuid, f"card {card.uuid} is back")
+        failing = {(error.call, error.code) for error in tick.errors}
+        if failing:
+            words = ", ".join(f"{call}: {code}" for call, code in sorted(failing))
+            self._changes.failed("calls", f"some calls failed, the rest goes on: {words}", kind=words)
+        else:
+            self._changes.works("calls", "all calls succeed again")
+
+    def skipped(self, reason: str, message: str, count: int = 1) -> None:
+        """Count ticks that were due and are not there, and log why."""
+        self._board.skipped(reason, count)
+        self._changes.failed(reason if reason in {_DRIVER, _FAULT} else _CLOCK, message, kind=reason)
+
+    def condition(self, key: str, message: str | None) -> None:
+        """Show and log what stands until it is taken back."""
+        self._board.note(key, message)
+        if message is None:
+            self._changes.works(key, f"{key}: all is well again")
+        else:
+            self._changes.failed(key, message, kind=message)
+
+    def delivered(self, destination: str, *, ticks: int, refused: int = 0) -> None:
+        """Count what arrived, and what was refused for good."""
+        self._board.delivered(destination, ticks=ticks, newest_ts_ms=None, refused=refused)
+        self._changes.works(destination, f"{destination}: delivery goes on")
+        if refused:
+            self._changes.failed(
+                f"{destination} refused",
+                f"{destination}: {refused} ticks were refused for good; they are kept in the spool",
+                kind="refused",
+            )
+
+    def failed(self, destination: str, message: str) -> None:
+        """Show and log why nothing arrives; the ticks wait in the spool."""
+        self._board.failed(destination, message)
+        self._changes.failed(destination, f"{destination}: {message}", kind="failed")
+
+    def alive(self) -> None:
+        """Feed the service manager's watchdog."""
+        self._notifier.alive()
+        self._also_alive()
+
+
+class Listeners:
+    """Tells each of them, in their order."""
+
+    def __init__(self, watchers: Sequence[Watcher]) -> None:
+        self._watchers = watchers
+
+    def ticked(self, tick: Tick, *, lateness_ms: int) -> None:
+        """Take note of a tick that was put into the spool."""
+        for one in self._watchers:
+            one.ticked(tick, lateness_ms=lateness_ms)
+
+    def skipped(self, reason: str, message: str, count: int = 1) -> None:
+        """Take note of ticks that were due and could not be made."""
+        for one in self._watchers:
+            one.skipped(reason, message, count)
+
+    def condition(self, key: str, message: str | None) -> None:
+        """Take note of something that stands until it is taken back with ``None``."""
+        for one in self._watchers:
+            one.condition(key, message)
+
+    def alive(self) -> None:
+        """Take note that the loop goes round."""
+        for one in self._watchers:
+            one.alive()

@@ -1,0 +1,64 @@
+"""The idle clocks of all processes of one tick, carried on from the mark of the tick before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
+
+from gua.core.idleness import GAP_MS, RESTART_GAP_MS, Clock, Clocks, Key, advance, idle_ms, kept
+from gua.core.ports import Mark
+from gua.core.rules import Rules
+from gua.core.tick import ProcessReading, ProcessType
+
+_SHIPPED: Final = Rules()
+_DRIFT_MS: Final = 1_000
+
+
+@dataclass(kw_only=True, slots=True)
+class Idling:
+    """Clocks ``before`` a tick at ``ts_ms``; those after it are made process by process."""
+
+    before: Clocks
+    ts_ms: int
+    gap_ms: int
+    longest_span_ms: int
+    now: dict[Key, Clock] = field(default_factory=dict)
+
+    @classmethod
+    def after(cls, mark: Mark | None, now: Mark, *, interval_ms: int, is_restart: bool) -> Self:
+        """Return the clocks that a mark holds; those of another boot are of other processes.
+
+        Where the system does not tell the boot, an agent that starts cannot know, and begins anew.
+        """
+        known = mark is not None and mark.boot_id == now.boot_id and (now.boot_id is not None or not is_restart)
+        return cls(
+            before=_on_the_clock_of(now, mark, is_restart=is_restart) if mark is not None and known else {},
+            ts_ms=now.ts_ms,
+            gap_ms=RESTART_GAP_MS if is_restart else GAP_MS,
+            longest_span_ms=2 * interval_ms,
+        )
+
+    def timed(self, uuid: str, process: ProcessReading, span_ms: int) -> ProcessReading:
+        """Return a process of that card with the time it has idled, and let its clock run."""
+        if process.type is ProcessType.IGNORED:
+            return process
+        key = (uuid, process.pid, process.created_ms)
+        now = Clock(seen_ms=self.ts_ms, span_ms=span_ms)
+        clock = advance(self.before.get(key), process, now, _SHIPPED, gap_ms=self.gap_ms)
+        self.now[key] = clock
+        return replace(process, idle_ms=idle_ms(clock, process, _SHIPPED))
+
+    def clocks(self) -> Clocks:
+        """Return the clocks after the tick."""
+        return kept(self.before, self.now, self.ts_ms, max(self.gap_ms, self.longest_span_ms) + self.longest_span_ms)
+
+
+def _on_the_clock_of(now: Mark, mark: Mark, *, is_restart: bool) -> Clocks:
+    """Return a mark's clocks as if the wall clock had not been set since: the other one tells how long nobody looked.
+
+    One that was set back while the agent ran is left as it is: there was no tick, but nobody was away.
+    """
+    set_ms = now.ts_ms - mark.ts_ms - (now.monotonic_ms - mark.monotonic_ms)
+    if -_DRIFT_MS < set_ms < _DRIFT_MS or (set_ms < 0 and not is_restart):
+        return mark.clocks
+    return {key: clock._replace(seen_ms=clock.seen_ms + set_ms) for key, clock in mark.clocks.items()}

@@ -1,0 +1,220 @@
+"""What the agent has to say: lines of a bounded log, at changes and never at every tick."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Final, TextIO
+
+from gua.core.plaintext import safe
+from gua.state.private_files import open_private
+
+NAME: Final = "gua"
+MAX_BYTES: Final = 1_000_000
+OLD_FILES: Final = 2
+REPEAT_SECONDS: Final = 3600.0
+LINES_PER_PERIOD: Final = 6
+MAX_SUBJECTS: Final = 256
+_LONGEST_LINE: Final = 2_000
+_LONGEST_TRACE: Final = 40
+_OTHERS: Final = "others"
+
+
+def open_log(log_file: Path | None) -> logging.Logger:
+    """Return the agent's log: a file of at most 1 MB and two older ones, or stderr where no file is given.
+
+    Lines are ``2026-03-25T04:47:19Z WARNING message`` in UTC, without control and BiDi characters; files have mode
+    0600 and are not reached through links. What libraries log as a warning or worse comes here too, each
+    message at most six times an hour. A log that cannot be written never stops the agent.
+    Raises UnavailableError where the file cannot be opened at first.
+    """
+    close_log()
+    handler = _QuietStream(sys.stderr) if log_file is None else _PrivateFile(log_file)
+    handler.setFormatter(_Line())
+    own = logging.getLogger(NAME)
+    own.setLevel(logging.INFO)
+    own.propagate = False
+    own.addHandler(handler)
+    logging.getLogger().addHandler(_Libraries(handler))
+    return own
+
+
+def close_log() -> None:
+    """Close what :func:`open_log` opened; without it nothing happens."""
+    root, own = logging.getLogger(), logging.getLogger(NAME)
+    for passed in [handler for handler in root.handlers if isinstance(handler, _Libraries)]:
+        root.removeHandler(passed)
+    for opened in [handler for handler in own.handlers if isinstance(handler, _PrivateFile | _QuietStream)]:
+        own.removeHandler(opened)
+        opened.close()
+
+
+class Changes:
+    """Logs when something fails, fails otherwise, or works again; what goes on failing once an hour.
+
+    Something that changes all the time gets six lines an hour, with the number of those left out. It keeps
+    at most 256 subjects; what comes after shares one. Safe for threads.
+    """
+
+    def __init__(
+        self,
+        logger: logging.Logger,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        repeat_seconds: float = REPEAT_SECONDS,
+    ) -> None:
+        self._logger = logger
+        self._monotonic = monotonic
+        self._repeat_seconds = repeat_seconds
+        self._subjects: dict[str, _Subject] = {}
+        self._lock = threading.Lock()
+
+    def failed(self, subject: str, message: str, *, kind: str = "", level: int = logging.WARNING) -> None:
+        """Log ``message`` if ``subject`` worked until now, failed with another ``kind``, or an hour has passed."""
+        with self._lock:
+            found = self._subject(subject)
+            now = self._monotonic()
+            if found.failing == kind and now - found.told_at < self._repeat_seconds:
+                return
+            found.failing = kind
+            self._say(found, level, message, now)
+
+    def works(self, subject: str, message: str) -> None:
+        """Log ``message`` if ``subject`` failed until now."""
+        with self._lock:
+            found = self._subjects.get(subject)
+            if found is None or found.failing is None:
+                return
+            found.failing = None
+            self._say(found, logging.INFO, message, self._monotonic())
+
+    def _say(self, subject: _Subject, level: int, message: str, now: float) -> None:
+        lines = subject.lines
+        if len(lines) == LINES_PER_PERIOD and now - lines[0] < self._repeat_seconds:
+            subject.left_out += 1
+            return
+        if subject.left_out:
+            message = f"{message} ({subject.left_out} changes before this one were not logged)"
+            subject.left_out = 0
+        lines.append(now)
+        self._logger.log(level, "%s", message)
+
+    def _subject(self, name: str) -> _Subject:
+        found = self._subjects.get(name)
+        if found is not None:
+            return found
+        if len(self._subjects) >= MAX_SUBJECTS:
+            now = self._monotonic()
+            for other in [
+                other
+                for other, subject in self._subjects.items()
+                if subject.failing is None and now - subject.told_at >= self._repeat_seconds
+            ]:
+                del self._subjects[other]
+        if len(self._subjects) >= MAX_SUBJECTS:
+            name = _OTHERS
+        return self._subjects.setdefault(name, _Subject())
+
+
+class _Subject:
+    """What was said of one thing: ``failing`` is the kind of its failure, ``None`` while it works."""
+
+    __slots__ = ("failing", "left_out", "lines")
+
+    def __init__(self) -> None:
+        self.failing: str | None = None
+        self.left_out = 0
+        self.lines: deque[float] = deque(maxlen=LINES_PER_PERIOD)
+
+    @property
+    def told_at(self) -> float:
+        """When the last line was written."""
+        return self.lines[-1] if self.lines else -float("inf")
+
+
+class _Line(logging.Formatter):
+    """One line a record, and the lines of its traceback, indented."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+        try:
+            message = record.getMessage()
+        except (TypeError, ValueError):  # a library's message that does not fit its arguments
+            message = str(record.msg)
+        lines = [f"{when} {record.levelname} {safe(message, _LONGEST_LINE)}"]
+        if record.exc_info and record.exc_info[1] is not None:
+            trace = "".join(traceback.format_exception(record.exc_info[1])).splitlines()
+            lines += [f"  | {safe(line, _LONGEST_LINE)}" for line in trace[-_LONGEST_TRACE:]]
+        return "\n".join(lines)
+
+
+class _QuietStream(logging.StreamHandler[TextIO]):
+    """Writes to a stream; nobody reading it is no reason to end."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
+        """Leave the line out."""
+
+
+class _PrivateFile(RotatingFileHandler):
+    """A bounded file of the agent's own."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=MAX_BYTES, backupCount=OLD_FILES, encoding="utf-8", errors="backslashreplace")
+
+    def _open(self) -> TextIOWrapper:
+        descriptor = open_private(Path(self.baseFilename), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.fchmod(descriptor, 0o600)
+        return os.fdopen(descriptor, "a", encoding=self.encoding, errors=self.errors)
+
+    def doRollover(self) -> None:  # noqa: N802 - the standard library's name
+        """Begin a new file; in the background stdout and stderr go to the log too and move with it."""
+        streams = [number for number in (1, 2) if self._is_log(number)]
+        super().doRollover()
+        if self.stream is None:
+            self.stream = self._open()
+        for number in streams:
+            os.dup2(self.stream.fileno(), number)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - as above
+        """Leave the line out, as on a full disk, and open the file anew for the next."""
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            with contextlib.suppress(Exception):  # what its buffer holds cannot be written either
+                stream.close()
+
+    def _is_log(self, number: int) -> bool:
+        try:
+            return self.stream is not None and os.path.samestat(os.fstat(number), os.fstat(self.stream.fileno()))
+        except OSError:
+            return False
+
+
+class _Libraries(logging.Handler):
+    """Passes on what other loggers have to say, so that an exporter that logs every retry does not fill the log."""
+
+    def __init__(self, target: logging.Handler) -> None:
+        super().__init__(logging.WARNING)
+        self._target = target
+        self._said: dict[tuple[str, str], deque[float]] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record unless the same message was written six times within the hour."""
+        key = (record.name, str(record.msg)[:200])
+        if key not in self._said and len(self._said) >= MAX_SUBJECTS:
+            key = (_OTHERS, "")
+        said = self._said.setdefault(key, deque(maxlen=LINES_PER_PERIOD))
+        now = time.monotonic()
+        if len(said) == LINES_PER_PERIOD and now - said[0] < REPEAT_SECONDS:
+            return
+        said.append(now)
+        self._target.handle(record)

@@ -1,0 +1,257 @@
+"""What is known of the running agent, in memory: the loop and the senders write it, the local socket reads it."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from gua.agent.card_status import Standing, card_status, follow, in_order
+from gua.core.durations import to_rfc3339
+from gua.core.errors import GuaError
+from gua.core.ports import Clock
+from gua.core.rules import Rules
+from gua.core.tick import Tick
+
+SCHEMA: Final = "gua.status/1"
+STALLED_INTERVALS: Final = 2
+"""An agent whose last tick is older than this many intervals is stalled."""
+
+_SHIPPED: Final = Rules()
+_MOST_ERRORS: Final = 100
+_LONGEST_TEXT: Final = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpoolFigures:
+    """What the spool holds: its ticks and bytes, ticks that wait in memory for it, ticks dropped for ever.
+
+    ``waiting`` is how many ticks each destination has not acknowledged, ``oldest_ms`` the time of the oldest
+    of them (Unix ms), where it is known. ``trouble`` is why the spool did not tell what is ``None``.
+    """
+
+    ticks: int | None
+    bytes: int | None
+    in_memory_ticks: int = 0
+    dropped_ticks: int | None = 0
+    trouble: str | None = None
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    oldest_ms: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Moment:
+    """A moment on both clocks, in ms."""
+
+    wall_ms: int
+    monotonic_ms: int
+
+
+@dataclass(kw_only=True, slots=True)
+class _Destination:
+    name: str
+    where: str
+    delivered_ticks: int = 0
+    refused_ticks: int = 0
+    newest_ts_ms: int | None = None
+    last_delivery: _Moment | None = None
+    last_error: str | None = None
+    last_error_time: _Moment | None = None
+    failing: bool = False
+
+
+@dataclass(kw_only=True, slots=True)
+class _LastTick:
+    tick: Tick
+    lateness_ms: int
+    seen: _Moment
+
+
+@dataclass(kw_only=True, slots=True)
+class _State:
+    """What the loop tells; only touched with the lock held. ``cards`` and ``seen`` are made anew by each tick."""
+
+    made: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    last: _LastTick | None = None
+    cards: dict[str, Standing] = field(default_factory=dict)
+    seen: dict[str, _Moment] = field(default_factory=dict)
+    conditions: dict[str, str] = field(default_factory=dict)
+
+
+class Board:
+    """The agent as ``gua status`` shows it. Every method may be called from any thread, and none blocks for long.
+
+    ``destinations`` are (name, where) as people may read them: without passwords. ``started_ms`` is Unix time.
+    ``spool`` is asked for each status, by the thread that asks; whatever GuaError it raises shows as a condition.
+    """
+
+    def __init__(  # noqa: PLR0913 - what an agent is, told once
+        self,
+        *,
+        pid: int,
+        version: str,
+        host: str,
+        started_ms: int,
+        interval_ms: int,
+        destinations: Sequence[tuple[str, str]],
+        clock: Clock,
+        spool: Callable[[], SpoolFigures],
+        rules: Rules = _SHIPPED,
+    ) -> None:
+        self._agent = {
+            "pid": pid,
+            "version": version,
+            "host": host,
+            "started": to_rfc3339(started_ms),
+        }
+        self._interval_ms = interval_ms
+        self._clock = clock
+        self._spool = spool
+        self._rules = rules
+        self._born = self._now()
+        self._lock = threading.Lock()
+        self._state = _State()
+        self._destinations = {name: _Destination(name=name, where=where) for name, where in destinations}
+
+    def ticked(self, tick: Tick, *, lateness_ms: int) -> None:
+        """Take a tick that was made ``lateness_ms`` after its grid point."""
+        now = self._now()
+        with self._lock:
+            state = self._state
+            state.made += 1
+            state.last = _LastTick(tick=tick, lateness_ms=lateness_ms, seen=now)
+            state.cards = follow(state.cards, tick, self._rules)
+            seen = state.seen | {card.uuid: now for card in tick.cards}
+            state.seen = {uuid: seen[uuid] for uuid in state.cards}
+
+    def skipped(self, reason: str, times: int = 1) -> None:
+        """Count grid points without a tick; reasons: waiting, too_soon, restarted, driver, fault, missed."""
+        with self._lock:
+            self._state.skipped[reason] += times
+
+    def delivered(self, destination: str, *, ticks: int, newest_ts_ms: int | None = None, refused: int = 0) -> None:
+        """Count ticks that a destination took (the newest at ``newest_ts_ms``), and those it refused for good."""
+        now = self._now()
+        with self._lock:
+            one = self._destinations[destination]
+            one.delivered_ticks += ticks
+            one.refused_ticks += refused
+            one.failing = False
+            if ticks:
+                one.last_delivery = now
+            if newest_ts_ms is not None:
+                one.newest_ts_ms = max(newest_ts_ms, one.newest_ts_ms or newest_ts_ms)
+
+    def failed(self, destination: str, message: str) -> None:
+        """Note why the last attempt to deliver came to nothing."""
+        now = self._now()
+        with self._lock:
+            one = self._destinations[destination]
+            one.last_error = message[:_LONGEST_TEXT]
+            one.last_error_time = now
+            one.failing = True
+
+    def note(self, key: str, text: str | None) -> None:
+        """Show a standing condition (a full disk, a spool set aside) until it is taken back with ``None``."""
+        with self._lock:
+            if text is None:
+                self._state.conditions.pop(key, None)
+            else:
+                self._state.conditions[key] = text[:_LONGEST_TEXT]
+
+    def status(self) -> dict[str, Any]:
+        """Return the status object "gua.status/1": times RFC 3339 UTC, ages in seconds, unknown as None."""
+        figures, trouble = self._spool_figures()
+        with self._lock:  # what is shown is put together after it: the loop must not wait for that
+            now = self._now()
+            state = replace(self._state, skipped=self._state.skipped.copy(), conditions=dict(self._state.conditions))
+            destinations = [replace(one) for one in self._destinations.values()]
+        uptime = self._age(self._born, now)
+        age = None if state.last is None else self._age(state.last.seen, now)
+        return {
+            "schema": SCHEMA,
+            "running": True,
+            "stalled": (uptime if age is None else age) > STALLED_INTERVALS * self._interval_ms / 1000,
+            "agent": {
+                **self._agent,
+                "uptime_seconds": uptime,
+                "interval_seconds": self._interval_ms / 1000,
+            },
+            "last_tick": None if state.last is None else self._last_tick(state.last, now),
+            "ticks": {"made": state.made, "skipped": dict(sorted(state.skipped.items()))},
+            "spool": {
+                "ticks": figures and figures.ticks,
+                "bytes": figures and figures.bytes,
+                "in_memory_ticks": figures and figures.in_memory_ticks,
+                "dropped_ticks": figures and figures.dropped_ticks,
+            },
+            "destinations": [self._delivery(one, figures, now) for one in destinations],
+            "errors": _errors(state.last),
+            "conditions": list(dict.fromkeys([*state.conditions.values(), *trouble])),
+            "rules": {
+                "active_utilization": self._rules.active_utilization,
+                "held_memory_bytes": self._rules.held_memory_bytes,
+                "held_memory_ratio": self._rules.held_memory_ratio,
+            },
+            "cards": [
+                card_status(one, self._rules, age_seconds=self._age(state.seen[one.card.uuid], now))
+                for one in in_order(state.cards)
+            ],
+        }
+
+    def _now(self) -> _Moment:
+        return _Moment(wall_ms=self._clock.wall_ms(), monotonic_ms=self._clock.monotonic_ms())
+
+    @staticmethod
+    def _age(then: _Moment, now: _Moment) -> float:
+        """Return the seconds since a moment, by the clock that passed more: the monotonic one stands in a suspend."""
+        return max(now.monotonic_ms - then.monotonic_ms, now.wall_ms - then.wall_ms, 0) / 1000
+
+    def _spool_figures(self) -> tuple[SpoolFigures | None, list[str]]:
+        try:
+            figures = self._spool()
+            return figures, [figures.trouble[:_LONGEST_TEXT]] if figures.trouble else []
+        except GuaError as error:
+            return None, [str(error)[:_LONGEST_TEXT]]
+
+    def _last_tick(self, last: _LastTick, now: _Moment) -> dict[str, Any]:
+        return {
+            "time": to_rfc3339(last.tick.ts_ms),
+            "age_seconds": self._age(last.seen, now),
+            "lateness_seconds": last.lateness_ms / 1000,
+            "duration_seconds": last.tick.agent and last.tick.agent.tick_duration_seconds,
+        }
+
+    def _delivery(self, one: _Destination, figures: SpoolFigures | None, now: _Moment) -> dict[str, Any]:
+        waiting = None if figures is None else figures.waiting.get(one.name)
+        return {
+            "name": one.name,
+            "where": one.where,
+            "failing": one.failing,
+            "waiting_ticks": waiting,
+            "lag_seconds": self._lag(one, waiting, figures, now),
+            "delivered_ticks": one.delivered_ticks,
+            "refused_ticks": one.refused_ticks,
+            "last_delivery": one.last_delivery and to_rfc3339(one.last_delivery.wall_ms),
+            "last_delivery_age_seconds": one.last_delivery and self._age(one.last_delivery, now),
+            "last_error": one.last_error,
+            "last_error_time": one.last_error_time and to_rfc3339(one.last_error_time.wall_ms),
+        }
+
+    def _lag(self, one: _Destination, waiting: int | None, figures: SpoolFigures | None, now: _Moment) -> float | None:
+        """Return how old the oldest tick is that waits, 0 if none does, ``None`` where that is not known."""
+        if waiting == 0:
+            return 0.0
+        oldest_ms = None if figures is None else figures.oldest_ms.get(one.name)
+        if oldest_ms is None:
+            oldest_ms = one.newest_ts_ms
+        return None if waiting is None or oldest_ms is None else max(0, now.wall_ms - oldest_ms) / 1000
+
+
+def _errors(last: _LastTick | None) -> list[dict[str, Any]]:
+    counts = () if last is None or last.tick.agent is None else last.tick.agent.errors
+    most = sorted(counts, key=lambda one: (-one.count, one.call, one.code))[:_MOST_ERRORS]
+    return [{"call": one.call, "code": one.code, "count": one.count} for one in most]

@@ -1,0 +1,80 @@
+"""Lands what the spool holds into a store every hour, by a short-lived child: the agent never loads the engine."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gua.agent.endpoint_delivery import Delivered
+from gua.core.errors import GuaError
+
+EVERY_SECONDS: Final = 3600.0
+_FIRST_BACK_OFF_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Landed:
+    """What the child says it did."""
+
+    ticks: int
+    refused: int
+
+
+class PeriodicLanding:
+    """Calls ``land`` every hour until :meth:`stop`; after a failure first after a minute, doubling to the hour.
+
+    ``land(stopping)`` runs the child, ends it when ``stopping`` is set, and raises GuaError with what went wrong.
+    The first landing comes within an hour, at a random moment: hosts that were started together do not land together.
+    """
+
+    def __init__(
+        self,
+        destination: str,
+        *,
+        land: Callable[[threading.Event], Landed],
+        watcher: Delivered,
+        every_seconds: float = EVERY_SECONDS,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._destination = destination
+        self._land = land
+        self._watcher = watcher
+        self._every_seconds = every_seconds
+        self._jitter = jitter
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self.run, name=f"land into {destination}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the thread to end; a child that is landing is ended too, what it has not landed stays in the spool."""
+        self._stop.set()
+
+    def join(self, timeout_seconds: float) -> bool:
+        """Wait for the end of the thread; return whether it came."""
+        self._thread.join(timeout_seconds)
+        return not self._thread.is_alive()
+
+    def run(self) -> None:
+        """Land until stopped."""
+        wait = self._every_seconds * self._jitter()
+        back_off = _FIRST_BACK_OFF_SECONDS
+        while not self._stop.wait(wait):
+            try:
+                landed = self._land(self._stop)
+            except Exception as error:  # noqa: BLE001 - no room for a child now, say: the next try must not be lost
+                if self._stop.is_set():
+                    return
+                words = str(error) if isinstance(error, GuaError) else f"unexpected {type(error).__name__}: {error}"
+                self._watcher.failed(self._destination, words)
+                wait = min(back_off, self._every_seconds)
+                back_off *= 2
+            else:
+                self._watcher.delivered(self._destination, ticks=landed.ticks, refused=landed.refused)
+                wait = self._every_seconds
+                back_off = _FIRST_BACK_OFF_SECONDS

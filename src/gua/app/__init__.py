@@ -1,0 +1,1 @@
+"""Puts things together: what a command or the agent needs, opened in order and released in order."""

@@ -1,0 +1,298 @@
+"""The agent as one process: everything that it holds, put together, started in order and released in order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+from gua.agent import signals
+from gua.agent.background import Ready
+from gua.agent.endpoint_delivery import Sender
+from gua.agent.events import AgentEvents, Listeners
+from gua.agent.logs import Changes, open_log
+from gua.agent.loop import Loop, Schedule, Watcher
+from gua.agent.notify import Notifier
+from gua.agent.outbox import MarkOnly, Outbox
+from gua.agent.sampler import Health, Sampler
+from gua.agent.schedule import phase_ms
+from gua.agent.status import Board, SpoolFigures
+from gua.agent.store_delivery import PeriodicLanding
+from gua.app import children
+from gua.app.agent_settings import Places
+from gua.app.destinations import Destination
+from gua.app.endpoints import open_agent_endpoint
+from gua.app.host import Host
+from gua.core.errors import UnavailableError
+from gua.core.idleness import Clocks
+from gua.core.ports import Landing
+from gua.exporter.address import Serving
+from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
+from gua.otlp.encode import encode
+from gua.procfs.reader import ProcFs
+from gua.spool.queue import Spool
+from gua.spool.stats import Figures
+from gua.state.directory import Home
+from gua.state.directory import held as home_held
+from gua.state.host_lock import HostLock
+from gua.state.pid_file import PidFile
+
+_JOIN_SECONDS: Final = 3.0
+
+
+class Delivery(Protocol):
+    """A thread that takes ticks from the spool to one destination."""
+
+    def start(self) -> None:
+        """Start the thread."""
+        ...
+
+    def stop(self) -> None:
+        """Ask it to end."""
+        ...
+
+    def join(self, timeout_seconds: float) -> bool:
+        """Wait for its end; return whether it came."""
+        ...
+
+
+def run(
+    open_host: Callable[[], Host],
+    *,
+    places: Places,
+    destinations: Sequence[Destination],
+    ready: Ready,
+    version: str,
+    on_ready: Callable[[], None],
+    serving: Serving | None = None,
+) -> None:
+    """Be the agent until a signal asks to stop; then release the driver first of all.
+
+    Without destinations no tick is kept: they are only served, and the spool holds the mark of the last one.
+
+    Raises UnavailableError, and says so through ``ready``, where another agent runs, the places cannot be used or
+    no card can be read at the start.
+    """
+    started = time.time_ns() // 1_000_000
+    notifier = Notifier(os.environ)
+    with ready, ExitStack() as held:
+        signals.hold()
+        lock = HostLock.of(os.environ)
+        lock.acquire()
+        held.callback(lock.release)
+        held.enter_context(home_held(places.home))
+        log = open_log(places.log_file)
+        _hold_pid_file(held, places.pid_file, started_ms=started, version=version, supervised=notifier.supervised)
+        names = [destination.name for destination in destinations]
+        spool = held.enter_context(Spool(places.home.spool, destinations=names or None))
+        outbox = Outbox(spool) if names else MarkOnly(spool)
+        # A second connection: who asks for the status must not wait for a tick that a slow disk takes seconds to keep.
+        viewed = held.enter_context(Spool(places.home.spool, destinations=None))
+        host = open_host()
+        held.callback(host.cards.close)
+        board = Board(
+            pid=os.getpid(),
+            version=version,
+            host=host.origin.host,
+            started_ms=started,
+            interval_ms=host.origin.interval_ms,
+            destinations=[(destination.name, destination.where) for destination in destinations],
+            clock=host.clock,
+            spool=lambda: _figures(viewed, outbox),
+        )
+        watcher = AgentEvents(board=board, changes=Changes(log), notifier=notifier, also_alive=lock.forget_callers)
+        senders = [_sender(places.home, one, watcher) for one in destinations if one.endpoint]
+        landings = [_landing(places.home, one, watcher) for one in destinations if one.store]
+
+        def wake() -> None:
+            for sender in senders:
+                sender.wake()
+
+        told = _told(held, watcher, serving, host, outbox)
+        loop = _loop(host, outbox, spool, watcher, told, on_tick=wake)
+        loop.first()
+        held.enter_context(_answering(places, destinations, board))
+        held.enter_context(_delivering([*senders, *landings]))
+        ready.ready(f"gua agent started: pid {os.getpid()}, every {host.origin.interval_ms / 1000:g} s")
+        notifier.ready(f"sampling every {host.origin.interval_ms / 1000:g} s")
+        on_ready()
+        log.info(
+            "gua %s samples %s every %g s; ticks go to %s",
+            version,
+            host.origin.host,
+            host.origin.interval_ms / 1000,
+            " and ".join(_where(destinations, serving)),
+        )
+        if host.pods is not None:
+            log.info("names of pods come from %s", host.pods.kubelet)
+            if host.pods.kubelet.insecure:
+                log.warning("--kubelet-insecure: whoever answers there gets the service account's token")
+        loop.run()
+        host.cards.close()  # before anything that may take a moment: somebody may wait to unload the driver
+        notifier.stopping()
+        log.info("the agent was asked to stop and released the driver")
+
+
+def _hold_pid_file(held: ExitStack, path: Path, *, started_ms: int, version: str, supervised: bool) -> None:
+    own = ProcFs()  # the /proc of this PID namespace, whatever --procfs names
+    process = own.process(os.getpid())
+    if process is None:
+        msg = "cannot read /proc/self/stat: mount /proc here"
+        raise UnavailableError(msg)
+    pid_file = PidFile(path)
+    pid_file.acquire(
+        start_ticks=process.start_ticks,
+        boot_id=own.boot_id(),
+        started_ms=started_ms,
+        version=version,
+        supervised=supervised,
+    )
+    held.callback(pid_file.release)
+
+
+def _where(destinations: Sequence[Destination], serving: Serving | None) -> list[str]:
+    served = [] if serving is None else [f"whoever asks at http://{serving.address}/metrics"]
+    return [*(destination.where for destination in destinations), *served]
+
+
+def _told(
+    held: ExitStack, watcher: AgentEvents, serving: Serving | None, host: Host, outbox: Outbox | MarkOnly
+) -> Watcher:
+    """Return who is told what the loop does; with an endpoint it answers from here on."""
+    if serving is None:
+        return watcher
+    from gua.exporter.endpoint import Endpoint  # noqa: PLC0415 - and prometheus-client, only for those who serve
+
+    def clocks() -> Clocks:
+        return outbox.mark.clocks if outbox.mark is not None else {}
+
+    endpoint = Endpoint(serving, clock=host.clock, origin=host.origin, clocks=clocks)
+    return Listeners([watcher, held.enter_context(endpoint)])
+
+
+def _loop(
+    host: Host,
+    outbox: Outbox | MarkOnly,
+    spool: Spool,
+    watcher: AgentEvents,
+    told: Watcher,
+    *,
+    on_tick: Callable[[], None],
+) -> Loop:
+    dropped_before, repairs_before = spool.dropped(), spool.repairs()
+
+    def health() -> Health:
+        if host.pods is not None:
+            told.condition("kubelet", host.pods.trouble)
+        with contextlib.suppress(UnavailableError):
+            figures = spool.figures()
+            if figures.repairs > repairs_before or spool.set_aside is not None:
+                watcher.condition("spool repairs", _mended(figures))
+            return Health(
+                spool_ticks=figures.ticks + outbox.waiting,
+                spool_bytes=figures.bytes,
+                dropped_ticks=max(0, figures.dropped - dropped_before) + outbox.dropped,
+            )
+        return Health()
+
+    return Loop(
+        sampler=Sampler(
+            cards=host.cards,
+            processes=host.processes,
+            clock=host.clock,
+            origin=host.origin,
+            initial_pid_namespace=host.seen_by_host,
+            besides=tuple if host.pods is None else host.pods.errors,
+        ),
+        cards=host.cards,
+        outbox=outbox,
+        clock=host.clock,
+        schedule=Schedule(
+            interval_ms=host.origin.interval_ms, phase_ms=phase_ms(host.origin.host, host.origin.interval_ms)
+        ),
+        encode=encode if isinstance(outbox, Outbox) else lambda _: b"",
+        wait=signals.wait,
+        watcher=told,
+        health=health,
+        on_tick=on_tick,
+    )
+
+
+def _mended(figures: Figures) -> str:
+    lost = "an unknown number" if figures.lost is None else str(figures.lost)
+    return (
+        f"the spool was damaged or removed, and mended, {figures.repairs} x so far: {figures.salvaged} ticks taken "
+        f"over, {lost} lost; a damaged file lies beside it"
+    )
+
+
+def _figures(spool: Spool, outbox: Outbox | MarkOnly) -> SpoolFigures:
+    try:
+        figures = spool.figures()
+    except UnavailableError as error:
+        # What waits in memory is known all the same.
+        return SpoolFigures(
+            ticks=None, bytes=None, in_memory_ticks=outbox.waiting, dropped_ticks=None, trouble=str(error)
+        )
+    return SpoolFigures(
+        ticks=figures.ticks,
+        bytes=figures.bytes,
+        in_memory_ticks=outbox.waiting,
+        dropped_ticks=figures.dropped + outbox.dropped,
+        waiting=figures.waiting,
+        oldest_ms=figures.oldest_ms,
+    )
+
+
+def _sender(home: Home, destination: Destination, watcher: AgentEvents) -> Sender:
+    def landing() -> AbstractContextManager[Landing]:
+        return contextlib.closing(open_agent_endpoint(destination, home.path, patience_seconds=0))
+
+    return Sender(
+        destination.name,
+        queue=lambda: Spool(home.spool, destinations=None),
+        landing=landing,
+        watcher=watcher,
+    )
+
+
+def _landing(home: Home, destination: Destination, watcher: AgentEvents) -> PeriodicLanding:
+    return PeriodicLanding(destination.name, land=partial(children.land, home, destination), watcher=watcher)
+
+
+@contextmanager
+def _delivering(deliveries: Sequence[Delivery]) -> Iterator[None]:
+    for each in deliveries:
+        each.start()
+    try:
+        yield
+    finally:
+        for each in deliveries:
+            each.stop()
+        deadline = time.monotonic() + _JOIN_SECONDS
+        for each in deliveries:
+            each.join(max(0.0, deadline - time.monotonic()))  # one that still waits for its endpoint ends with us
+
+
+@contextmanager
+def _answering(places: Places, destinations: Sequence[Destination], board: Board) -> Iterator[None]:
+    listen = [Listen(path=places.home.socket)]
+    if places.public_socket is not None:
+        listen.append(Listen(path=places.public_socket, mode=PUBLIC_MODE))
+    # A server may hold other hosts too, which this host's users may not see by the agent's rights.
+    stores = [one.store for one in destinations if one.store and one.store.startswith("chdb:")]
+    server = LocalServer(
+        listen=listen,
+        status=board.status,
+        answer=children.answer_in_child(home=places.home.path, store=stores[0]) if stores else None,
+    )
+    server.start()
+    try:
+        yield
+    finally:
+        server.close()

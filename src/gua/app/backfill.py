@@ -1,0 +1,147 @@
+"""What this host recorded before it joined: stored ticks, made anew and delivered like new ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gua.agent.endpoint_delivery import BATCH_TICKS
+from gua.app.delivery import PATIENCE_SECONDS
+from gua.app.destinations import Destination, store_address
+from gua.app.endpoints import open_agent_endpoint
+from gua.app.host import agent_origin
+from gua.app.output import safe, say
+from gua.app.rebuilt_ticks import Rebuilt
+from gua.core.durations import to_rfc3339
+from gua.core.errors import TransientError, UnavailableError, UsageError
+from gua.core.ports import SpooledTick
+from gua.core.tick import Origin
+from gua.otlp.encode import encode
+from gua.state.compression import compress
+from gua.state.private_files import open_private, replace_private
+from gua.store.database import Store, open_store
+from gua.store.directory import StoreDirectory
+from gua.store.dsn import EmbeddedDsn, parse_dsn
+from gua.store.history import card_info, card_rows, process_rows, recorded_days
+
+# So much is read at a time while the store is open, which nobody else can use meanwhile, and then sent.
+_PART_BYTES: Final = 8 * 2**20
+_SLICE_TICKS: Final = 120
+_USUAL_INTERVAL_MS: Final = 30_000
+
+
+@dataclass(slots=True)
+class Sent:
+    """What was delivered so far; ``through_ms`` is the time (Unix ms) up to which."""
+
+    through_ms: int
+    ticks: int = 0
+    card_ticks: int = 0
+    left_out: int = 0
+    refused: int = 0
+
+
+def send_history(store: str | None, home: Path, destination: Destination, *, interval_ms: int) -> None:
+    """Deliver every tick of this host that the embedded store holds, oldest first, and print how many they were.
+
+    What an interrupted run delivered is not sent again by the next one; sending it again would change nothing.
+    Raises UsageError for a store that is a server, UnavailableError where the store or the endpoint fails.
+    """
+    parsed = parse_dsn(store_address(store, home), password=os.environ.get("GUA_STORE_PASSWORD"))
+    if not isinstance(parsed, EmbeddedDsn):
+        msg = "history is sent from an embedded store, and this is a server: leave --with-history out"
+        raise UsageError(msg)
+    if not StoreDirectory(parsed.path).exists():
+        say(f"history: none, there is no store at {safe(str(parsed.path))}")
+        return
+    origin = agent_origin(interval_ms=interval_ms, home=home)
+    progress = _Progress(home / "history.json", {"endpoint": destination.endpoint, "host": origin.host})
+    sent = Sent(through_ms=progress.read())
+    try:
+        with closing(open_agent_endpoint(destination, home, patience_seconds=PATIENCE_SECONDS)) as endpoint:
+            while part := _part(str(parsed), origin, sent):
+                for start in range(0, len(part), BATCH_TICKS):
+                    sent.refused += len(endpoint.land(part[start : start + BATCH_TICKS]))
+                sent.ticks += len(part)
+                progress.write(sent.through_ms)
+                if sys.stderr.isatty():
+                    say(f"history: delivered up to {to_rfc3339(sent.through_ms)}", to_stderr=True)
+    except UnavailableError as error:
+        kind = TransientError if isinstance(error, TransientError) else UnavailableError
+        msg = f"{error} (not all of the history was delivered: gua sync-once --with-history goes on with it)"
+        raise kind(msg) from None
+    progress.forget()
+    say(
+        safe(
+            f"history: {sent.ticks} ticks of {origin.host} ({sent.card_ticks} card ticks) "
+            f"were delivered to {destination.where}"
+        )
+    )
+    if sent.left_out:
+        say(f"note: {sent.left_out} card ticks are not wholly stored and were left out", to_stderr=True)
+    if sent.refused:
+        say(f"note: {sent.refused} ticks were refused for good", to_stderr=True)
+
+
+def _part(address: str, origin: Origin, sent: Sent) -> Sequence[SpooledTick]:
+    """Return the ticks that follow, encoded, with the time up to which they go noted; none at the end."""
+    part: list[SpooledTick] = []
+    size = 0
+    with open_store(address) as store:
+        rebuilt = Rebuilt(origin, card_info(store, origin.host))
+        for since_ms, until_ms in _slices(store, origin.host, sent.through_ms):
+            cards = card_rows(store, origin.host, since_ms=since_ms, until_ms=until_ms)
+            processes = process_rows(store, origin.host, since_ms=since_ms, until_ms=until_ms)
+            for tick in rebuilt.ticks(cards, processes):
+                raw = encode(tick)
+                part.append(SpooledTick(id=0, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
+                size += len(part[-1].blob)
+            sent.through_ms = until_ms
+            if size >= _PART_BYTES:
+                break
+    sent.card_ticks += rebuilt.card_ticks
+    sent.left_out += rebuilt.left_out
+    return part
+
+
+def _slices(store: Store, host: str, after_ms: int) -> Iterator[tuple[int, int]]:
+    """Yield spans (since, until] that hold some ticks each, oldest first: a whole day may have a million rows."""
+    for day in recorded_days(store, host):
+        step_ms = _SLICE_TICKS * (day.interval_ms or _USUAL_INTERVAL_MS)
+        since_ms = max(day.first_ms - 1, after_ms)
+        while since_ms < day.last_ms:
+            until_ms = min(since_ms + step_ms, day.last_ms)
+            yield since_ms, until_ms
+            since_ms = until_ms
+
+
+class _Progress:
+    """How far an interrupted run came, for the same endpoint and host; a file that says nothing means the start."""
+
+    def __init__(self, path: Path, whose: dict[str, str | None]) -> None:
+        self._path = path
+        self._whose = whose
+
+    def read(self) -> int:
+        if not os.path.lexists(self._path):
+            return 0
+        with os.fdopen(open_private(self._path, os.O_RDONLY), "rb") as file:
+            try:
+                match json.loads(file.read()):
+                    case {"through_ms": int(through_ms), **whose} if whose == self._whose:
+                        return through_ms
+            except ValueError:
+                pass
+        return 0
+
+    def write(self, through_ms: int) -> None:
+        replace_private(self._path, json.dumps({**self._whose, "through_ms": through_ms}).encode())
+
+    def forget(self) -> None:
+        self._path.unlink(missing_ok=True)

@@ -1,0 +1,132 @@
+"""The short-lived processes that do what needs the engine, so that the agent itself stays small."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from gua.agent.store_delivery import Landed
+from gua.app.destinations import Destination
+from gua.core.errors import TransientError, UnavailableError
+from gua.core.plaintext import safe
+from gua.local_socket.peer import Peer, complain
+from gua.state.directory import Home
+
+# The service manager's, as a child must not speak to it in the agent's name; and what keeps the agent small.
+_NOT_INHERITED: Final = frozenset({"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "MALLOC_ARENA_MAX"})
+_LONGEST_LANDING_SECONDS: Final = 1800.0
+_LOOK_EVERY_SECONDS: Final = 0.5
+_LONGEST_WORDS: Final = 400
+REPORT_SECONDS: Final = 180.0
+_WATCH_SECONDS: Final = 0.25
+_GRACE_SECONDS: Final = 10.0
+
+
+def gua(*arguments: str) -> list[str]:
+    """Return the command line of this very gua."""
+    return [sys.executable, "-P", "-m", "gua", *arguments]
+
+
+def land(home: Home, destination: Destination, stopping: threading.Event) -> Landed:
+    """Land the spool into the destination's store in a child, and return what it landed.
+
+    The child is ended when ``stopping`` is set, or after half an hour: what it has not acknowledged stays in the
+    spool. Raises TransientError with the child's own words where it fails.
+    """
+    arguments = ["land", "--spool", str(home.spool), "--destination", destination.name]
+    environ = _environment(destination.store)
+    deadline = time.monotonic() + _LONGEST_LANDING_SECONDS
+    with subprocess.Popen(  # noqa: S603 - our own command
+        gua(*arguments),
+        env=environ,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        while True:
+            try:
+                answer, complaint = child.communicate(timeout=_LOOK_EVERY_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                if stopping.is_set() or time.monotonic() > deadline:
+                    child.kill()
+                    child.communicate()
+                    msg = f"landing into {destination.where} was ended; what was not landed stays in the spool"
+                    raise TransientError(msg) from None
+    try:
+        counts = json.loads(answer)
+        return Landed(ticks=int(counts["landed"]), refused=int(counts["refused"]))
+    except (ValueError, KeyError, TypeError):
+        said = safe(complaint.strip().rpartition("\n")[2].removeprefix("gua: "))[:_LONGEST_WORDS]
+        msg = said or f"landing into {destination.where} ended with code {child.returncode}: see gua doctor"
+        raise TransientError(msg) from None
+
+
+def _environment(store: str | None) -> dict[str, str]:
+    """Return a child's environment. The store's address may hold a password, and everybody can read arguments."""
+    environ = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+    return {**environ, "GUA_STORE": store} if store else environ
+
+
+def answer_in_child(
+    *, home: Path, store: str | None, seconds: float = REPORT_SECONDS
+) -> Callable[[socket.socket, Peer], None]:
+    """Return what the agent's :class:`~gua.local_socket.server.LocalServer` calls for a report.
+
+    Each call starts ``gua answer`` on the agent's ``home`` and ``store`` (told by environment, as an address may
+    hold a password), and returns when it is done. When the user is gone, or the connection is shut down, it has
+    10 s to close the store before it is killed; after ``seconds`` it is killed in any case.
+    """
+
+    def answer(connection: socket.socket, _peer: Peer) -> None:
+        environ = _environment(store)
+        environ["GUA_HOME"] = str(home)
+        child = subprocess.Popen(  # noqa: S603 - this very program
+            gua("answer", "--fd", str(connection.fileno())),
+            pass_fds=(connection.fileno(),),
+            env=environ,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        in_time = _watch(child, connection, seconds)
+        if not in_time:
+            complain(connection, f"the report took more than {seconds:g} s: ask for less", TransientError.exit_code)
+        elif child.returncode:
+            complain(connection, f"the report ended early ({child.returncode})", UnavailableError.exit_code)
+
+    return answer
+
+
+def _watch(child: subprocess.Popen[bytes], connection: socket.socket, seconds: float) -> bool:
+    """Wait for the child, and kill it some time after nobody waits for its answer; return whether it was in time."""
+    gone = select.poll()
+    gone.register(connection.fileno(), select.POLLRDHUP)
+    deadline = time.monotonic() + seconds
+    left = False
+    try:
+        while child.poll() is None:
+            if time.monotonic() >= deadline:
+                return left
+            if not left and gone.poll(0):
+                left, deadline = True, min(deadline, time.monotonic() + _GRACE_SECONDS)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(_WATCH_SECONDS)
+        return True
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()

@@ -1,0 +1,106 @@
+"""Where ticks go: what the options and the environment name, worked out without opening anything."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gua.core.errors import UnavailableError
+from gua.otlp.endpoint import configured_endpoint, read_settings
+from gua.state.directory import home_path
+from gua.state.enrollment import Enrollment, read_enrollment
+from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
+
+STORE: Final = "store"
+ENDPOINT: Final = "endpoint"
+
+
+def home_directory() -> Path:
+    """Return where the agent and the default store live: ``GUA_HOME``, else ``~/.gua``."""
+    return home_path(None, os.environ)
+
+
+def store_address(store: str | None, home: Path | None = None) -> str:
+    """Return the store's address: as given, else ``GUA_STORE``, else the directory ``store`` below the home."""
+    return store or os.environ.get("GUA_STORE") or str(default_store(home or home_directory()))
+
+
+def default_store(home: Path) -> EmbeddedDsn:
+    """Return the store of a home that names no other."""
+    return EmbeddedDsn(path=home.absolute() / STORE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Destination:
+    """Where the agent's ticks go: ``name`` in the spool, ``where`` for people, and the one address of the two.
+
+    ``enrolled`` is whether the endpoint is shown the token of this host's enrollment. The token itself is never
+    part of this, as it travels through environments.
+    """
+
+    name: str
+    where: str
+    store: str | None = None
+    endpoint: str | None = None
+    enrolled: bool = False
+
+
+def agent_destinations(store: str | None, endpoint: str | None, home: Path) -> list[Destination]:
+    """Return where the agent delivers: the endpoint, the store, or both if both are named alike.
+
+    Without either, OpenTelemetry's own variables may name an endpoint. Where nothing names one and no option names
+    a store, it is the endpoint that this host is enrolled with, if it is, and the store below the home or the
+    environment's. Raises UsageError for an address that means nothing, UnavailableError where the embedded engine
+    is missing.
+    """
+    store_alone = bool(store) and not endpoint and store != os.environ.get("GUA_STORE")
+    store, endpoint = more_explicit(store, endpoint)
+    if not store and not endpoint:
+        endpoint = configured_endpoint(os.environ)
+    enrollment = read_enrollment(home)
+    joined = not endpoint and not store_alone and enrollment is not None
+    found = []
+    if enrollment is not None and joined:
+        found.append(_endpoint(enrollment.endpoint, enrollment))
+    elif endpoint:
+        found.append(_endpoint(endpoint, enrollment))
+    if store or not endpoint:
+        parsed = parse_dsn(store_address(store, home), password=os.environ.get("GUA_STORE_PASSWORD"))
+        if isinstance(parsed, EmbeddedDsn) and importlib.util.find_spec("chdb") is None:
+            if joined:
+                return found
+            msg = (
+                'there is no place for ticks: install the embedded engine (pip install "gua-otel[local]"), '
+                "or send them to an OTLP endpoint with --endpoint URL"
+            )
+            raise UnavailableError(msg)
+        address = store_address(store, home)
+        found.append(Destination(name=store_destination(parsed, home), where=str(parsed), store=address))
+    return found
+
+
+def _endpoint(url: str, enrollment: Enrollment | None) -> Destination:
+    """Return the endpoint; it is shown the token only if it is the one that the host is enrolled with."""
+    if enrollment is not None:
+        enrolled = read_settings(enrollment.endpoint, os.environ, enrollment)
+        if url == enrollment.endpoint or read_settings(url, os.environ).url == enrolled.url:
+            return Destination(name=ENDPOINT, where=enrolled.shown, endpoint=enrollment.endpoint, enrolled=True)
+    return Destination(name=ENDPOINT, where=read_settings(url, os.environ).shown, endpoint=url)
+
+
+def store_destination(parsed: EmbeddedDsn | ServerDsn, home: Path) -> str:
+    """Return the name that the spool has for a store, so that its reports know which ticks still wait for it."""
+    return STORE if parsed == default_store(home) else f"{STORE} {parsed}"
+
+
+def more_explicit(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:
+    """Return both, or only the one that was given as an option while the other came from the environment."""
+    if store and endpoint:
+        store_by_environment = store == os.environ.get("GUA_STORE")
+        endpoint_by_environment = endpoint == os.environ.get("GUA_ENDPOINT")
+        if store_by_environment != endpoint_by_environment:
+            return (None, endpoint) if store_by_environment else (store, None)
+    return store, endpoint

@@ -1,0 +1,200 @@
+"""The driver: device files, the library, and one reading of every card, by the agent's own reader."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from gua.app.doctor.finding import Finding, failed, of_error, ok, skipped, warning
+from gua.core.errors import UnavailableError
+from gua.core.ports import CardReader, RawCard
+from gua.core.tick import CardReading, Mig, ProcessList, ReadError
+
+LIBRARY: Final = "libnvidia-ml.so.1"
+_DEVICE: Final = re.compile(r"nvidia(ctl|[0-9]+)")
+_INSTALL: Final = "install the NVIDIA driver, or start the container with the NVIDIA runtime (--gpus all)"
+_RESET: Final = "look at dmesg for its Xid, then nvidia-smi --gpu-reset, or restart the host; other cards go on"
+_LOST: Final = frozenset({"GPU_IS_LOST", "RESET_REQUIRED"})
+_GIB: Final = 2**30
+# Between two GPM samples of a MIG instance; less than 0.1 s tells nothing.
+_BETWEEN_SECONDS: Final = 0.25
+
+
+def load_library(name: str) -> object:
+    """Load a shared library. Raises OSError."""
+    return ctypes.CDLL(name)
+
+
+def may_use(path: Path) -> bool:
+    """Return whether this process may read and write a device."""
+    return os.access(path, os.R_OK | os.W_OK)
+
+
+def check_driver(
+    dev: Path,
+    reader: Callable[[], CardReader],
+    *,
+    load: Callable[[str], object] = load_library,
+    sleep: Callable[[float], None] = time.sleep,
+    permitted: Callable[[Path], bool] = may_use,
+) -> list[Finding]:
+    """Look at the device files in ``dev``, the library, the driver, and each card."""
+    try:
+        load(LIBRARY)
+    except OSError as error:
+        return [
+            _devices(dev, permitted, works=False),
+            failed("library", "NVML library", f"{LIBRARY} cannot be loaded ({_first_line(error)})", _INSTALL),
+            skipped("driver", "driver", "not without its library"),
+        ]
+    found = [ok("library", "NVML library", f"{LIBRARY} loads")]
+    cards = reader()
+    try:
+        read, errors = cards.read()
+        if any(card.reading.mig is Mig.INSTANCE for card in read):
+            sleep(_BETWEEN_SECONDS)
+            read, errors = cards.read()
+    except UnavailableError as error:
+        return [_devices(dev, permitted, works=False), *found, of_error("driver", "driver", error)]
+    finally:
+        cards.close()
+    general = [error for error in errors if error.uuid is None]
+    found += [_driver(read, general), *(_card(card, errors) for card in read)]
+    return [_devices(dev, permitted, works=True), *found]
+
+
+def _devices(dev: Path, permitted: Callable[[Path], bool], *, works: bool) -> Finding:
+    try:
+        names = sorted(name for name in os.listdir(dev) if _DEVICE.fullmatch(name))  # noqa: PTH208 - names are enough
+    except OSError:
+        names = []
+    denied = [name for name in names if not permitted(dev / name)]
+    if denied:
+        return failed(
+            "devices",
+            "device files",
+            f"{dev}/{denied[0]} may not be read and written by this user ({len(denied)} of {len(names)})",
+            f"run the agent as a user who may, or add it to the group that owns {dev}/{denied[0]}",
+        )
+    if names:
+        return ok("devices", "device files", f"{len(names)} in {dev}, all permitted")
+    if works:
+        return ok("devices", "device files", f"none in {dev}, and the driver works without")
+    return failed(
+        "devices", "device files", f"no {dev}/nvidiactl and no {dev}/nvidia0", f"{_INSTALL}; modprobe nvidia loads it"
+    )
+
+
+def _driver(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
+    version = next((card.reading.driver_version for card in cards if card.reading.driver_version), None)
+    instances = sum(card.reading.mig is Mig.INSTANCE for card in cards)
+    detail = f"version {version or 'unknown'}, {_count(len(cards) - instances, 'card')}"
+    if instances:
+        detail += f", {_count(instances, 'MIG instance')}"
+    if errors:
+        lost = any(error.code in _LOST for error in errors)
+        found = failed if lost else warning
+        return found(
+            "driver", "driver", f"{detail}; {_told(errors)}", _RESET if lost else "look at nvidia-smi and dmesg"
+        )
+    return ok("driver", "driver", detail)
+
+
+def _card(card: RawCard, errors: Sequence[ReadError]) -> Finding:
+    reading = card.reading
+    name, title = f"card.{reading.uuid}", _title(reading)
+    own = [error for error in errors if error.uuid == reading.uuid]
+    if reading.failed:
+        return failed(name, title, f"{reading.uuid} is lost or needs a reset; {_told(own)}", _RESET)
+    gaps = _gaps(card)
+    detail = "; ".join(
+        part
+        for part in (
+            f"{reading.name or reading.model or 'unknown model'} ({reading.uuid})",
+            _mig(reading),
+            _memory(reading),
+            _utilization(card),
+            _holders(card),
+            _distrust(reading),
+            *gaps,
+            _told(own),
+        )
+        if part
+    )
+    if gaps or own:
+        remedy = "what cannot be read stays unknown; a newer driver, or root, may tell it"
+        return warning(name, title, detail, remedy)
+    return ok(name, title, detail)
+
+
+def _gaps(card: RawCard) -> list[str]:
+    reading, gaps = card.reading, []
+    if reading.process_list is ProcessList.FAILED:
+        gaps.append("its processes cannot be read: no owners")
+    if reading.memory_used_bytes is None and not reading.memory_shared:
+        gaps.append("its memory cannot be read")
+    # The parent of MIG instances stands for what none of them owns, which nobody can use.
+    if reading.utilization is None and not card.samples and reading.mig is not Mig.PARENT:
+        gaps.append("its utilization cannot be read: unknown wherever something may be held")
+    return gaps
+
+
+def _title(reading: CardReading) -> str:
+    index = "" if reading.index is None else f" {reading.index}"
+    return f"card{index} MIG" if reading.mig is Mig.INSTANCE else f"card{index}"
+
+
+def _mig(reading: CardReading) -> str:
+    return {Mig.PARENT: "MIG on", Mig.INSTANCE: f"instance of {reading.parent}", None: "MIG unknown"}.get(
+        reading.mig, "MIG off"
+    )
+
+
+def _memory(reading: CardReading) -> str:
+    if reading.memory_shared:
+        return "memory shared with the host"
+    if reading.memory_used_bytes is None or reading.memory_limit_bytes is None:
+        return ""
+    used, limit = reading.memory_used_bytes / _GIB, reading.memory_limit_bytes / _GIB
+    reserve = (
+        "driver's reserve told apart" if reading.memory_reserved_bytes is not None else "with the driver's reserve"
+    )
+    return f"{used:.1f} of {limit:.1f} GiB used, {reserve}"
+
+
+def _utilization(card: RawCard) -> str:
+    if card.samples:
+        return f"utilization in {_count(len(card.samples), 'sample')}"
+    return "" if card.reading.utilization is None else "utilization as an instant value, no samples yet"
+
+
+def _holders(card: RawCard) -> str:
+    if card.reading.process_list is not ProcessList.KNOWN:
+        return ""
+    return f"{len(card.processes)} process{'' if len(card.processes) == 1 else 'es'}"
+
+
+def _distrust(reading: CardReading) -> str:
+    from gua.nvml.quirks import distrusted  # noqa: PLC0415 - only where there is a card
+
+    found = sorted(distrusted(reading.driver_version, reading.name))
+    return f"known fault of this driver, worked around: {', '.join(found)}" if found else ""
+
+
+def _told(errors: Sequence[ReadError]) -> str:
+    counted = Counter((error.call, error.code) for error in errors)
+    return ", ".join(f"{call}: {code}" for call, code in sorted(counted))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _first_line(error: OSError) -> str:
+    return (str(error).splitlines() or ["unknown"])[0].removeprefix(f"{LIBRARY}: ")

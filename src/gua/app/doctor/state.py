@@ -1,0 +1,162 @@
+"""The state directory, its disk, the spool in it, and the agent that may run by it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from gua.app.doctor.finding import Finding, State, failed, of_error, ok, skipped, warning
+from gua.core.errors import GuaError, UnavailableError
+from gua.procfs.reader import ProcFs
+from gua.spool.errors import DamagedError, Trouble, trouble
+from gua.spool.schema import APPLICATION_ID, VERSION
+from gua.spool.stats import Figures, figures
+from gua.state.directory import Home, examine_home
+from gua.state.host_lock import HostLock
+from gua.state.pid_file import running
+
+_MIB: Final = 2**20
+_SCARCE_BYTES: Final = 1024 * _MIB
+_NEEDED_BYTES: Final = 64 * _MIB
+# Reading all of a larger spool to see whether it is sound would take longer than everything else here.
+_CHECKED_BYTES: Final = 64 * _MIB
+UNIT_NAMES: Final = ("gua.service",)
+UNIT_FOLDERS: Final = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+
+
+def check_state(home: Path) -> list[Finding]:
+    """Look at the state directory, the disk under it and the spool."""
+    return [_directory(home), _disk(home), check_spool(Home(home).spool)]
+
+
+def _directory(home: Path) -> Finding:
+    fault = examine_home(home)
+    if fault is not None:
+        return of_error("state_directory", "state directory", fault)
+    if not home.exists():
+        return ok("state_directory", "state directory", f"{home} is not there yet: gua daemon makes it")
+    mode = home.stat().st_mode & 0o777
+    return ok("state_directory", "state directory", f"{home}, mode {mode:04o}")
+
+
+def _disk(home: Path) -> Finding:
+    there = next((place for place in (home, *home.parents) if place.exists()), None)
+    if there is None:
+        return skipped("disk_space", "disk space", f"no part of {home} is there")
+    free = shutil.disk_usage(there).free
+    detail = f"{free / 2**30:.1f} GiB free under {there}"
+    if free < _NEEDED_BYTES:
+        return failed("disk_space", "disk space", detail, "free some, or name another disk with --state-dir")
+    if free < _SCARCE_BYTES:
+        return warning("disk_space", "disk space", detail, "free some: an outage of a day fills 30 MB and more")
+    return ok("disk_space", "disk space", detail)
+
+
+def check_spool(path: Path) -> Finding:
+    """Look into the spool without changing it, or a file beside it."""
+    name, title = "spool", "spool"
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return skipped(name, title, f"{path} is not there yet")
+    except OSError as error:
+        return skipped(name, title, f"{path} cannot be looked at ({error.strerror})")
+    if not os.access(path, os.R_OK):
+        return skipped(name, title, f"{path} may not be read by this user: it is its owner's")
+    try:
+        with closing(sqlite3.connect(_address(path), uri=True, timeout=1)) as connection:
+            return _spooled(path, connection, size)
+    except (sqlite3.Error, DamagedError) as error:
+        if trouble(error) is Trouble.OTHER:
+            return warning(name, title, f"{path} cannot be read now ({error})", "run gua doctor again in a moment")
+        return warning(
+            name, title, f"{path} is damaged", "start the agent: it sets the file aside and takes over what can be read"
+        )
+
+
+def _address(path: Path) -> str:
+    """Return how to open the file so that nothing is created: its log is only read if both its files are there."""
+    logged = all(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm"))
+    return f"{path.absolute().as_uri()}?mode=ro{'' if logged else '&immutable=1'}"
+
+
+def _spooled(path: Path, connection: sqlite3.Connection, size: int) -> Finding:
+    if not size:
+        return ok("spool", "spool", f"{path} is empty")
+    if _pragma(connection, "application_id") != APPLICATION_ID:
+        return failed(
+            "spool", "spool", f"{path} is no spool of gua", "move it away, or name another place with --state-dir"
+        )
+    if _pragma(connection, "user_version") > VERSION:
+        return failed("spool", "spool", f"{path} was written by a later version of gua", "install that version")
+    if size <= _CHECKED_BYTES and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        raise DamagedError
+    return _told(figures(connection, size))
+
+
+def _told(found: Figures) -> Finding:
+    waiting = ", ".join(f"{ticks} for {where}" for where, ticks in sorted(found.waiting.items())) or "none"
+    detail = f"{found.bytes / _MIB:.1f} MiB, waiting: {waiting}"
+    lost = [
+        f"{count} {what}"
+        for what, count in (
+            ("refused for good", sum(found.refused.values())),
+            ("dropped, as the spool was full", found.dropped),
+            ("lost with a damaged file", found.lost or 0),
+        )
+        if count
+    ]
+    if lost:
+        return warning(
+            "spool", "spool", f"{detail}; ticks {', '.join(lost)}", "see gua status and the agent's log for the reason"
+        )
+    return ok("spool", "spool", detail)
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
+    return value
+
+
+def check_agent(pid_file: Path, environ: Mapping[str, str]) -> Finding:
+    """Say whether the agent of this state directory runs, or another of this host."""
+    installed = metadata.version("gua-otel")
+    try:
+        agent = running(pid_file, ProcFs())
+        holder = HostLock.of(environ).holder()
+    except UnavailableError as error:
+        return of_error("agent", "agent", error, state=State.SKIPPED)
+    except GuaError as error:
+        return of_error("agent", "agent", error)
+    if agent is None:
+        if holder is not None:
+            return ok("agent", "agent", f"one with another state directory samples this host ({holder})")
+        return ok("agent", "agent", "none runs; gua daemon starts it")
+    if agent.version != installed:
+        return warning(
+            "agent",
+            "agent",
+            f"pid {agent.pid} is version {agent.version}, installed is {installed}",
+            "gua stop && gua daemon, or systemctl restart gua",
+        )
+    return ok("agent", "agent", f"pid {agent.pid} runs")
+
+
+def check_unit(root: Path, *, user: Path | None) -> Finding:
+    """Say whether a systemd unit starts the agent; ``root`` is / outside of tests."""
+    if not (root / "run/systemd/system").is_dir():
+        return skipped("systemd_unit", "systemd unit", "systemd does not run here")
+    folders = [root / folder.lstrip("/") for folder in UNIT_FOLDERS]
+    if user is not None:
+        folders.append(user / ".config/systemd/user")
+    for folder in folders:
+        for name in UNIT_NAMES:
+            if (folder / name).exists():
+                return ok("systemd_unit", "systemd unit", str(folder / name))
+    return skipped("systemd_unit", "systemd unit", "none: nothing starts the agent after a boot (see deploy/systemd)")

@@ -1,0 +1,101 @@
+"""This host as the agent reads it: cards, processes, clock, and who the host is."""
+
+from __future__ import annotations
+
+import os
+import platform
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gua.agent import signals
+from gua.app.owners import owners_of
+from gua.core.ports import CardReader, Clock, ProcessFacts
+from gua.core.tick import Origin, Source
+from gua.identity.facts import NoProcesses
+from gua.identity.kubelet import Kubelet
+from gua.identity.pods import NoNames
+from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
+from gua.nvml.reader import NvmlReader
+from gua.otlp.resource import origin
+from gua.procfs.boot import stored_boot_time_ms
+from gua.procfs.clock import SystemClock
+from gua.procfs.host import machine_id
+from gua.procfs.reader import ProcFs
+from gua.state.directory import Home
+
+if TYPE_CHECKING:
+    from gua.identity.pod_names import PodNames
+
+_CALL_LIMIT_SECONDS: Final = 5.0
+# A reading that waits for a hung call longer than an interval would cost the other cards a tick.
+_CALL_LIMIT_OF_INTERVAL: Final = 0.8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Host:
+    """What the agent reads. ``seen_by_host`` is whether it sees the host's processes as the driver does.
+
+    ``pods`` is where names of pods come from, if from anywhere.
+    """
+
+    cards: CardReader
+    processes: ProcessFacts
+    clock: Clock
+    origin: Origin
+    seen_by_host: bool
+    pods: PodNames | None = None
+
+
+def open_host(
+    procfs: Path, *, interval_ms: int, home: Home, ignored: Sequence[str], kubelet: Kubelet | None = None
+) -> Host:
+    """Return this host; the driver is opened with the first reading. ``ignored`` come besides the usual names."""
+    host = ProcFs(procfs)
+    clock = SystemClock(host)
+    seen_by_host = host.in_initial_pid_namespace()
+    pods = None if kubelet is None else _pod_names(kubelet)
+    return Host(
+        cards=NvmlReader(
+            clock,
+            call_limit_seconds=min(_CALL_LIMIT_SECONDS, _CALL_LIMIT_OF_INTERVAL * interval_ms / 1000),
+            stopping=signals.asked,
+        ),
+        processes=ProcessIdentity(
+            host if seen_by_host else NoProcesses(),
+            owners_of(host),
+            boot_time_ms=stored_boot_time_ms(host, home.boot_file),
+            ignored=(*DEFAULT_IGNORED, *ignored),
+            pods=NoNames() if pods is None else pods,
+        ),
+        clock=clock,
+        origin=agent_origin(interval_ms=interval_ms, home=home.path),
+        seen_by_host=seen_by_host,
+        pods=pods,
+    )
+
+
+def _pod_names(kubelet: Kubelet) -> PodNames:
+    from gua.identity.pod_names import PodNames  # noqa: PLC0415 - TLS and HTTP, only for those who ask
+
+    pods = PodNames(kubelet)
+    pods.begin()
+    return pods
+
+
+def agent_origin(*, interval_ms: int, home: Path) -> Origin:
+    """Return where this host's ticks come from; an installation is one state directory on one machine."""
+    machine = machine_id()
+    host = platform.node() or None
+    return origin(
+        source=Source.AGENT,
+        interval_ms=interval_ms,
+        environ=os.environ,
+        host=host,
+        host_id=machine,
+        instance_id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"gua:{machine or host}:{home.absolute()}")),
+        service_version=version("gua-otel"),
+    )

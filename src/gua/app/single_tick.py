@@ -1,0 +1,91 @@
+"""A single tick of this host, without an agent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gua.agent.coverage import Outcome
+from gua.agent.sampler import Sampler
+from gua.app import delivery
+from gua.app.destinations import Destination
+from gua.app.host import Host
+from gua.app.output import say
+from gua.core.errors import UnavailableError
+from gua.core.ports import Mark
+from gua.core.tick import Tick
+from gua.state.directory import Home
+
+
+def tick_once(host: Host, destinations: Sequence[Destination], home: Home) -> None:
+    """Make one tick, deliver it with what waits, and print what it holds."""
+    ticks: list[Tick] = []
+
+    def sample(mark: Mark | None) -> tuple[Tick, Mark]:
+        tick, now = sample_once(host, mark)
+        ticks.append(tick)
+        return tick, now
+
+    try:
+        drained = delivery.deliver_agent_tick(sample, destinations=destinations, spool_path=home.spool)
+    finally:
+        host.cards.close()
+    if drained.refused:
+        say(f"note: {drained.refused} ticks were refused for good and are kept in {home.spool}", to_stderr=True)
+    for tick in ticks:
+        say(summary(tick))
+        for line in notes(tick, seen_by_host=host.seen_by_host):
+            say(line, to_stderr=True)
+
+
+def sample_once(host: Host, mark: Mark | None) -> tuple[Tick, Mark]:
+    """Return the host's tick that follows the mark. Raises UnavailableError where there is none."""
+    sampler = Sampler(
+        cards=host.cards,
+        processes=host.processes,
+        clock=host.clock,
+        origin=host.origin,
+        initial_pid_namespace=host.seen_by_host,
+    )
+    return tick_after(sampler, mark)
+
+
+def tick_after(sampler: Sampler, mark: Mark | None) -> tuple[Tick, Mark]:
+    """Return the tick that follows the mark. Raises UnavailableError where there is none yet."""
+    sample = sampler.sample(mark)
+    if sample.tick is not None:
+        return sample.tick, sample.mark
+    if sample.outcome is Outcome.WAITING and mark is not None:
+        behind_s = (mark.ts_ms - sample.mark.ts_ms) / 1000
+        msg = f"the clock is {behind_s:.3f} s behind the last tick (was it set back?): try again when it has passed"
+        raise UnavailableError(msg)
+    msg = "less than a millisecond passed since the last tick: try again"
+    raise UnavailableError(msg)
+
+
+def summary(tick: Tick) -> str:
+    """Return one line on what the tick holds."""
+    cards = _count(len(tick.cards), "card", "cards")
+    processes = _count(sum(len(card.processes) for card in tick.cards), "process", "processes")
+    covered_s = max((card.duration_ms for card in tick.cards), default=0) / 1000
+    return f"1 tick of {tick.origin.host}: {cards}, {processes} on them, {covered_s:.3f} s covered"
+
+
+def notes(tick: Tick, *, seen_by_host: bool) -> list[str]:
+    """Return a line for each thing that the tick could not tell."""
+    lines = []
+    if not seen_by_host:
+        lines.append(
+            "note: gua runs outside of the host's PID namespace, so who holds a card is not known; "
+            "start the container with the host's (docker --pid host, kubernetes hostPID)"
+        )
+    failed = Counter((error.call, error.code) for error in tick.errors)
+    lines += [
+        f"note: {call} failed {_count(count, 'time', 'times')}: {code}"
+        for (call, code), count in sorted(failed.items())
+    ]
+    return lines
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

@@ -1,0 +1,156 @@
+"""``gua daemon``: the agent of this host, or a single tick of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gua.agent.background import Launched, Ready, detach
+from gua.app.agent_process import become_agent
+from gua.app.agent_settings import AgentSettings, Places
+from gua.app.destinations import agent_destinations
+from gua.cli.kubelet import InsecureOption, KubeletOption, kubelet_of
+from gua.cli.options import (
+    EndpointOption,
+    IgnoreProcessOption,
+    ProcfsOption,
+    SocketOption,
+    StateDirOption,
+    StoreOption,
+)
+from gua.cli.prometheus import DEFAULT, CompatibleOption, between, serving
+from gua.core.durations import parse_duration_ms
+from gua.core.errors import UnavailableError, UsageError
+from gua.otlp.endpoint import absolute_files
+from gua.procfs.reader import ProcFs
+from gua.state.directory import home_path, prepare_home
+from gua.state.host_lock import HostLock
+
+SHORTEST_INTERVAL_MS = 1_000
+LONGEST_INTERVAL_MS = 10 * 60 * 1_000
+OPTIONAL_VALUES = {"--prometheus": DEFAULT}
+"""Options whose value may be left out, and what it is then."""
+
+
+def command(
+    *,
+    foreground: Annotated[
+        bool,
+        typer.Option("--foreground", envvar="GUA_FOREGROUND", help="Stay in the foreground, as under systemd."),
+    ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", envvar="GUA_ONCE", help="Read one tick, deliver it and exit.")
+    ] = False,
+    interval: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", envvar="GUA_INTERVAL", help="Time between ticks, 1s to 10m; 30s if not given."
+        ),
+    ] = None,
+    store: StoreOption = None,
+    endpoint: EndpointOption = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:PORT]",
+            envvar="GUA_PROMETHEUS",
+            help="Serve /metrics to Prometheus, at 127.0.0.1:9835 if no address is given.",
+        ),
+    ] = None,
+    compatible: CompatibleOption = True,
+    kubelet: KubeletOption = None,
+    kubelet_insecure: InsecureOption = False,
+    procfs: ProcfsOption = Path("/proc"),
+    ignore_process: IgnoreProcessOption = None,
+    state_dir: StateDirOption = None,
+    pid_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="GUA_PID_FILE",
+            readable=False,
+            help="agent.pid in the state directory if not given.",
+        ),
+    ] = None,
+    log_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="GUA_LOG_FILE",
+            readable=False,
+            help="agent.log in the state directory if not given; stderr in the foreground.",
+        ),
+    ] = None,
+    socket: SocketOption = None,
+) -> None:
+    """Sample this host's cards and who holds them, until gua stop.
+
+    Goes into the background once the first tick is made; gua start is another name for it. Ticks go to an OTLP
+    endpoint, to a store, or to both. Needs the NVIDIA driver. Reads no command lines and no environments.
+
+    Example:
+        gua daemon
+        gua daemon --interval 10s --endpoint https://collector.example:4318
+        gua daemon --prometheus
+        gua daemon --once
+    """
+    served = serving(prometheus, os.environ, is_compatible=compatible, of="--prometheus")
+    text, of = between(interval, os.environ if served else {}, default="30s")
+    interval_ms = parse_interval_ms(text, of=of)
+    asked = kubelet_of(kubelet, insecure=kubelet_insecure)
+    home = home_path(state_dir, os.environ)
+    destinations = agent_destinations(store, endpoint, home)
+    if not ProcFs(procfs).is_there():
+        msg = f"cannot read {procfs}/stat: mount the host's /proc there, or name the place with --procfs"
+        raise UnavailableError(msg)
+    os.umask(0o077)
+    prepared = prepare_home(home)
+    if once:
+        from gua.app.host import open_host  # noqa: PLC0415 - the agent's own process imports it
+        from gua.app.single_tick import tick_once  # noqa: PLC0415 - only for this
+
+        lock = HostLock.of(os.environ)
+        lock.acquire()  # an agent's own ticks cover this moment: a second one would count it twice
+        try:
+            host = open_host(procfs, interval_ms=interval_ms, home=prepared, ignored=ignore_process or [])
+            tick_once(host, destinations, prepared)
+        finally:
+            lock.release()
+        return
+    log = log_file.absolute() if log_file else None if foreground else prepared.log_file
+    settings = AgentSettings(
+        interval_ms=interval_ms,
+        procfs=procfs.absolute(),
+        ignored=tuple(ignore_process or ()),
+        destinations=tuple(destinations),
+        places=Places(
+            home=prepared,
+            pid_file=pid_file.absolute() if pid_file else prepared.pid_file,
+            log_file=log,
+            public_socket=socket.absolute() if socket else None,
+        ),
+        serving=served,
+        kubelet=asked,
+    )
+    os.environ.update(absolute_files(os.environ))  # in the background the agent is in another directory
+    launched = Ready() if foreground or log is None else detach(log)
+    if isinstance(launched, Launched):
+        typer.echo(launched.text)
+        return
+    become_agent(settings, launched)
+
+
+def parse_interval_ms(text: str, *, of: str = "--interval") -> int:
+    """Return an interval in ms. Raises UsageError, naming whose it is, if it is none or not within 1 s and 10 min."""
+    try:
+        interval_ms = parse_duration_ms(text)
+    except UsageError as error:
+        msg = f"{of}: {error}"
+        raise UsageError(msg) from None
+    if not SHORTEST_INTERVAL_MS <= interval_ms <= LONGEST_INTERVAL_MS:
+        msg = f"{of} {text!r} is not within 1s and 10m: give another, as in 30s"
+        raise UsageError(msg)
+    return interval_ms

@@ -1,0 +1,182 @@
+"""``gua demo``: a simulated lab, on the same way as a real host.
+
+The environment variables of its options begin with GUA_DEMO_: those of a real agent (GUA_STORE, GUA_ENDPOINT,
+GUA_INTERVAL) must never bring simulated numbers into a real store.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from gua.app import delivery
+from gua.cli.output_options import Asked, choose_form
+from gua.cli.report import render_report
+from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
+from gua.core.errors import UsageError
+from gua.core.ports import Progress
+from gua.core.tick import Origin, Source, Tick
+from gua.otlp.resource import origin
+from gua.report.style import NARROWEST, WIDEST
+from gua.sim.host import DAY_MS, DEFAULT_CARDS, DEFAULT_DAYS, END_MS, HOST, INSTANCE_ID, Scenario, simulate
+
+
+def command(
+    *,
+    seed: Annotated[
+        int, typer.Option(metavar="NUMBER", envvar="GUA_DEMO_SEED", help="Another number, other people.")
+    ] = 0,
+    gpus: Annotated[
+        int, typer.Option(metavar="NUMBER", envvar="GUA_DEMO_GPUS", help="Cards of the host, 1 to 256.")
+    ] = DEFAULT_CARDS,
+    ticks: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", envvar="GUA_DEMO_TICKS", help="Moments to simulate, instead of --days."),
+    ] = None,
+    interval: Annotated[
+        str, typer.Option(metavar="DURATION", envvar="GUA_DEMO_INTERVAL", help="Time between ticks, 1s to 10m.")
+    ] = "5m",
+    days: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", envvar="GUA_DEMO_DAYS", help=f"Days to simulate.  [default: {DEFAULT_DAYS}]"),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="DSN", envvar="GUA_DEMO_STORE", help="Keep the ticks in a store; else they are dropped."),
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(metavar="URL", envvar="GUA_DEMO_ENDPOINT", help="Send to an OTLP/HTTP endpoint instead."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", envvar="GUA_DEMO_JSON", help="Print the report as JSON.")] = False,
+    section: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", envvar="GUA_DEMO_SECTION", help="Only this section of the report, or all; repeatable."
+        ),
+    ] = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", envvar="GUA_DEMO_MARKDOWN", help="Print the report as Markdown.")
+    ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", envvar="GUA_DEMO_HTML", readable=False, help="Also write the report as a web page."
+        ),
+    ] = None,
+    width: Annotated[
+        int | None,
+        typer.Option(
+            metavar="COLUMNS", envvar="GUA_DEMO_WIDTH", min=NARROWEST, max=WIDEST, help="Columns of the report's text."
+        ),
+    ] = None,
+) -> None:
+    """Show the report of a simulated host: no GPU needed, nothing kept.
+
+    Simulated time ends on Friday 2026-03-27 at 16:00 UTC, so the same options print the same numbers on any day.
+
+    Example:
+        gua demo --days 2 --interval 1m
+        gua demo --html demo.html
+    """
+    form = Asked(sections=tuple(section or ()), as_json=as_json, markdown=markdown, html=html)
+    choose_form(form)
+    scenario = _scenario(seed=seed, gpus=gpus, ticks=ticks, interval=interval, days=days)
+    if store is not None and endpoint is not None:
+        msg = "--store and --endpoint exclude each other: give one of them"
+        raise UsageError(msg)
+    whence = origin(
+        source=Source.SIMULATOR,
+        interval_ms=scenario.interval_ms,
+        environ=os.environ,
+        host=HOST,
+        instance_id=INSTANCE_ID,
+        service_version=version("gua-otel"),
+    )
+    with tempfile.TemporaryDirectory(prefix="gua-demo-") as folder:
+        dsn = None if endpoint else store or f"chdb://{Path(folder) / 'store'}"
+        delivery = _deliver(scenario, whence, store=dsn, endpoint=endpoint)
+        if dsn is None:
+            typer.echo(f"sent {delivery.delivered:,} simulated ticks of {whence.host} to {delivery.where}")
+            return
+        _report(dsn, scenario, whence, form=form, width=width)
+
+
+def _scenario(*, seed: int, gpus: int, ticks: int | None, interval: str, days: int | None) -> Scenario:
+    """Return what to simulate. Raises UsageError, of one line, for what does not make sense."""
+    interval_ms = parse_duration_ms(interval)
+    if ticks is not None and days is not None:
+        msg = "--ticks and --days exclude each other: give one of them"
+        raise UsageError(msg)
+    if days is not None and days < 1:
+        msg = f"--days {days} is nothing to simulate: give 1 or more"
+        raise UsageError(msg)
+    if ticks is None:
+        ticks = (DEFAULT_DAYS if days is None else days) * DAY_MS // interval_ms
+    return Scenario(seed=seed, gpus=gpus, ticks=ticks, interval_ms=interval_ms)
+
+
+def _deliver(scenario: Scenario, whence: Origin, *, store: str | None, endpoint: str | None) -> delivery.Delivery:
+    with _progress(2 * scenario.ticks) as progress:
+
+        def made() -> Iterator[Tick]:
+            for tick in simulate(scenario, origin=whence):
+                yield tick
+                progress.advance()
+
+        return delivery.deliver(made(), store=store, endpoint=endpoint, on_tick=progress.advance)
+
+
+def _report(dsn: str, scenario: Scenario, whence: Origin, *, form: Asked, width: int | None) -> None:
+    begin_ms = END_MS - scenario.ticks * scenario.interval_ms
+    if not form.as_json:
+        every = format_duration(scenario.interval_ms)
+        typer.echo(
+            f"Simulated numbers of an invented lab: {scenario.gpus} cards, a tick every {every}, "
+            f"seed {scenario.seed}.\n"
+        )
+    with delivery.open_reader(dsn) as reader:
+        render_report(
+            reader,
+            since=to_rfc3339(begin_ms),
+            until=to_rfc3339(END_MS),
+            hosts=(whence.host,),
+            width=width,
+            form=form,
+            now_ms=END_MS,
+        )
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Progress]:
+    """Show a bar on standard error while the block runs, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield _Quiet()
+        return
+    columns = (TextColumn("simulating"), BarColumn(), TaskProgressColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("simulating", total=total)
+
+        class Shown:
+            def advance(self, steps: int = 1) -> None:
+                bar.advance(task, steps)
+
+        yield Shown()
+
+
+class _Quiet:
+    """No bar."""
+
+    def advance(self, steps: int = 1) -> None:
+        """Show nothing."""

@@ -1,0 +1,79 @@
+"""``gua exporter``: the agent of this host for Prometheus alone, in place of gpu-idle-exporter."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gua.agent.background import Ready
+from gua.app.agent_process import become_agent
+from gua.app.agent_settings import AgentSettings, Places
+from gua.cli.daemon import parse_interval_ms
+from gua.cli.kubelet import InsecureOption, KubeletOption, kubelet_of
+from gua.cli.options import IgnoreProcessOption, ProcfsOption, SocketOption, StateDirOption
+from gua.cli.prometheus import DEFAULT, CompatibleOption, between, serving
+from gua.core.errors import UnavailableError, UsageError
+from gua.procfs.reader import ProcFs
+from gua.state.directory import home_path, prepare_home
+
+
+def command(
+    *,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", envvar="GUA_PROMETHEUS", help="Where to serve; 127.0.0.1:9835 if not given."),
+    ] = None,
+    interval: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", envvar="GUA_INTERVAL", help="Time between ticks, 1s to 10m; 5s if not given."),
+    ] = None,
+    compatible: CompatibleOption = True,
+    kubelet: KubeletOption = None,
+    kubelet_insecure: InsecureOption = False,
+    procfs: ProcfsOption = Path("/proc"),
+    ignore_process: IgnoreProcessOption = None,
+    state_dir: StateDirOption = None,
+    socket: SocketOption = None,
+) -> None:
+    """Sample this host's cards in the foreground and serve them to Prometheus, and to nobody else.
+
+    No tick is kept or sent: for that, and this endpoint too, run gua daemon --prometheus. The state directory holds
+    for how long processes have idled, so that a restart does not set them back. POLL_INTERVAL, HTTP_PORT, NODE_NAME,
+    POD_NAME and POD_NAMESPACE count as they do for gpu-idle-exporter. Needs the NVIDIA driver.
+
+    Example:
+        gua exporter
+        gua exporter --prometheus 0.0.0.0:9835 --interval 15s --no-compatible
+    """
+    served = serving(prometheus or DEFAULT, os.environ, is_compatible=compatible, of="--prometheus")
+    if served is None:
+        msg = f"--prometheus {prometheus!r} turns off all that gua exporter does: give an address, or none"
+        raise UsageError(msg)
+    text, of = between(interval, os.environ, default="5s")
+    interval_ms = parse_interval_ms(text, of=of)
+    asked = kubelet_of(kubelet, insecure=kubelet_insecure)
+    if not ProcFs(procfs).is_there():
+        msg = f"cannot read {procfs}/stat: mount the host's /proc there, or name the place with --procfs"
+        raise UnavailableError(msg)
+    os.umask(0o077)
+    home = prepare_home(home_path(state_dir, os.environ))
+    become_agent(
+        AgentSettings(
+            interval_ms=interval_ms,
+            procfs=procfs.absolute(),
+            ignored=tuple(ignore_process or ()),
+            destinations=(),
+            places=Places(
+                home=home,
+                pid_file=home.pid_file,
+                log_file=None,
+                public_socket=socket.absolute() if socket else None,
+            ),
+            serving=served,
+            kubelet=asked,
+        ),
+        Ready(),
+    )

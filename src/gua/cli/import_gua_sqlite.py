@@ -1,0 +1,111 @@
+"""``gua import gua-sqlite``: the histories of gpu-usage-audit 1.0 to 1.8."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gua.app import delivery
+from gua.app.output import safe
+from gua.cli.options import EndpointOption, StoreOption
+from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
+from gua.core.errors import UsageError
+from gua.core.tick import Source
+from gua.identity.process import DEFAULT_IGNORED
+from gua.imports.legacy_v1 import Histories
+from gua.imports.rows import DEFAULT_HOST
+from gua.imports.survey import MAX_INTERVAL_MS, check_not_ahead
+from gua.otlp.resource import origin
+
+
+def command(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Databases, as ~/.gua/gua.db; nothing is written to them.")
+    ],
+    *,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            envvar="GUA_HOST",
+            help=f"Host of the cards; as the database tells, or {DEFAULT_HOST}, if not given.",
+        ),
+    ] = None,
+    interval: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            envvar="GUA_INTERVAL",
+            help="What a row of 1.0.0 to 1.0.2 stands for, which recorded no interval; the median distance of a card's "
+            "rows if not given.",
+        ),
+    ] = None,
+    store: StoreOption = None,
+    endpoint: EndpointOption = None,
+) -> None:
+    """Import the history that gpu-usage-audit 1.0 to 1.8 recorded, every one of their schemas.
+
+    Its daemon may go on writing meanwhile. All files are checked before anything is delivered.
+
+    Importing it again changes nothing. What its own report says of it: gua report --rules gpu-usage-audit.
+
+    Example:
+        gua import gua-sqlite ~/.gua/gua.db
+    """
+    if host is not None and not (host.strip() and host.isprintable()):
+        msg = "--host is empty or holds control characters: give the name of the cards' host"
+        raise UsageError(msg)
+    interval_ms = None if interval is None else parse_duration_ms(interval)
+    if interval_ms is not None and interval_ms > MAX_INTERVAL_MS:
+        msg = f"--interval {interval!r} is longer than a day: give what one row stands for, as in 30s"
+        raise UsageError(msg)
+    with closing(Histories(files, host=host, interval_ms=interval_ms, ignored=DEFAULT_IGNORED)) as histories:
+        for where, newest_ms in histories.newest_ms:
+            check_not_ahead(where, newest_ms, time.time_ns() // 1_000_000)
+        made = origin(
+            source=Source.IMPORT,
+            interval_ms=histories.intervals_ms[0],
+            environ=os.environ,
+            host=histories.hosts[0],
+            instance_id="import",  # the same for every import, so that a second one changes nothing
+            service_version=version("gua-otel"),
+        )
+        delivery.deliver(histories.ticks(made), store=store, endpoint=endpoint, on_tick=lambda _: None)
+        for line in _summary(histories, given=interval_ms is not None):
+            typer.echo(line)
+
+
+def _summary(histories: Histories, *, given: bool) -> Iterator[str]:
+    """Return what was imported, what was left out and what had to be assumed, a line each."""
+    taken = histories.taken
+    hosts = histories.hosts
+    where = f"host {safe(hosts[0])}" if len(hosts) == 1 else f"{len(hosts)} hosts"
+    yield f"imported  {_count(taken.card_ticks, 'card tick')} of {_count(histories.cards, 'card')} on {where}"
+    yield f"time      {to_rfc3339(taken.first_ms)} to {to_rfc3339(taken.last_ms)}"
+    yield f"interval  {', '.join(format_duration(one) for one in histories.intervals_ms)}"
+    yield f"processes {_count(taken.processes, 'row')}"
+    contents = histories.contents
+    if taken.duplicates:
+        yield f"repeated  {_count(taken.duplicates, 'row')} stood in another file as well and count once"
+    left_out = sum(one.process_rows for one in contents) - taken.processes
+    if left_out and not taken.duplicates:
+        yield f"left out  {_count(left_out, 'process row')} of no sample of a card"
+    if any(one.without_interval for one in contents):
+        why = "given with --interval" if given else "the median distance of a card's rows; --interval sets another"
+        yield f"assumed   the interval of rows that belong to no run of the daemon ({why})"
+    if taken.lists_unknown:
+        yield (
+            f"unknown   the processes of {_count(taken.lists_unknown, 'card tick')}: the list could not be read, or "
+            "nothing tells whether it could"
+        )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

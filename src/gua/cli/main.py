@@ -1,0 +1,222 @@
+"""The ``gua`` command: finds the command by name, imports only that one, and turns errors into one line and a code."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gua.app.output import open_standard_streams, print_error, silence_stdout
+from gua.core.errors import GuaError, UnavailableError, UsageError
+
+if TYPE_CHECKING:
+    import typer
+
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+UNEXPECTED: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One command: its module in ``cli``, whether it has commands of its own, and its line in ``gua --help``.
+
+    Without a line it is left out there: another name of a command, or one that the agent itself starts.
+    """
+
+    module: str
+    group: bool = False
+    summary: str = ""
+
+
+COMMANDS: Final = {
+    "demo": Entry(module="demo", summary="Simulate a host with eight cards for a week and report on it."),
+    "daemon": Entry(module="daemon", summary="Sample this host's cards and who holds them."),
+    "start": Entry(module="daemon"),
+    "exporter": Entry(module="exporter", summary="Serve this host's cards, and who idles on them, to Prometheus."),
+    "stop": Entry(module="stop", summary="Stop the agent of this host and release the driver."),
+    "status": Entry(module="status", summary="Show whether the agent runs, and the cards as they are now."),
+    "top": Entry(module="top", summary="Watch every card and who holds it, live."),
+    "enroll": Entry(module="enroll", summary="Join a fleet: prove an endpoint with a tick and keep its token."),
+    "sync-once": Entry(module="sync_once", summary="Take one tick, keep it, and deliver what waits to the fleet."),
+    "doctor": Entry(module="doctor", summary="Check everything that gua needs here, and say what to do."),
+    "import": Entry(module="import_", group=True, summary="Import recordings that other tools made."),
+    "report": Entry(module="report", summary="Show where the GPU hours went, and who held idle cards."),
+    "explain": Entry(module="explain", summary="Explain why a card was in its state at a moment."),
+    "prices": Entry(module="prices", group=True, summary="Set what GPU time costs, for the costs in reports."),
+    "rollup": Entry(module="rollup", summary="Count the hours that reports are read from, where they changed."),
+    "schema": Entry(module="schema", group=True, summary="Create, show and check the tables and views of a store."),
+    "simulate": Entry(module="simulate", summary="Be a simulated host that sends ticks, its last days first."),
+    "version": Entry(module="version", summary="Print the versions of gua, Python and the embedded engine."),
+    "land": Entry(module="land"),
+    "answer": Entry(module="answer"),
+}
+
+
+def run() -> None:
+    """Run ``gua`` with the arguments of this process and exit."""
+    open_standard_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name outside the locale's charset is no reason to fail
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run ``gua`` with these arguments and return its exit code; prints errors, raises nothing."""
+    try:
+        code = dispatch(arguments)
+        sys.stdout.flush()
+    except GuaError as error:
+        print_error(str(error))
+        return _after_error(error.exit_code)
+    except KeyboardInterrupt:
+        return _after_error(INTERRUPTED)
+    except BrokenPipeError:
+        silence_stdout()
+        return BROKEN_PIPE
+    except OSError as error:  # a full disk, a file without permission: the user's to solve, and it says where
+        print_error(_of_the_system(error))
+        return _after_error(UnavailableError.exit_code)
+    except Exception as error:  # noqa: BLE001 - the last resort: no traceback for users
+        if os.environ.get("GUA_DEBUG"):
+            traceback.print_exc()
+        print_error(
+            f"unexpected {type(error).__name__}: {error}; this is a fault in gua, please report it "
+            "(GUA_DEBUG=1 shows where it happened)"
+        )
+        return _after_error(UNEXPECTED)
+    return code
+
+
+def dispatch(arguments: Sequence[str]) -> int:
+    """Import the command that ``arguments`` start with, run it with the rest and return its exit code."""
+    if not arguments or arguments[0] in {"--help", "-h", "help"}:
+        sys.stdout.write(overview())
+        return 0
+    name, *rest = arguments
+    if name == "--version":
+        name = "version"
+    if name not in COMMANDS:
+        shown = [command for command, entry in COMMANDS.items() if entry.summary]
+        near = difflib.get_close_matches(name, shown, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(shown)}"
+        msg = f"no such {'option' if name.startswith('-') else 'command'}: {name}; {hint}: see gua --help"
+        raise UsageError(msg)
+    if COMMANDS[name].group and not rest:
+        msg = f"gua {name} needs to know what: see gua {name} --help"
+        raise UsageError(msg)
+    return _invoke(name, rest)
+
+
+def overview() -> str:
+    """Return the help of ``gua`` itself; imports no command."""
+    width = max(map(len, COMMANDS))
+    lines = [
+        "Usage: gua COMMAND [OPTIONS]",
+        "",
+        "Where a lab's GPU hours go: active, idle-held, truly-idle, unknown - and who holds them.",
+        "",
+        "Commands:",
+        *(f"  {name:<{width}}  {entry.summary}" for name, entry in COMMANDS.items() if entry.summary),
+        "",
+        "gua COMMAND --help explains a command. Exit codes: 0 good, 1 a condition was met, 2 wrong usage,",
+        "3 cannot, 4 data refused.",
+        "",
+        "Example:",
+        "  gua demo",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def load(name: str) -> typer.Typer:
+    """Return the command as an application of its own, importing its module."""
+    import typer  # noqa: PLC0415 - takes longer than all of gua --help
+
+    entry = COMMANDS[name]
+    module = importlib.import_module(f"gua.cli.{entry.module}")
+    root = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,  # else names in messages are read as markup
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    if not entry.group:
+        root.command(name, help=_help(module.command))(module.command)
+        return root
+    group: typer.Typer = module.app
+    group.rich_markup_mode = None
+    group.info.help = _help(group.registered_callback.callback) if group.registered_callback else entry.summary
+    for info in group.registered_commands:
+        info.help = _help(info.callback)
+    root.add_typer(group, name=name)
+    return root
+
+
+def _invoke(name: str, rest: Sequence[str]) -> int:
+    app = load(name)
+    import typer.main  # noqa: PLC0415 - takes longer than all of gua --help
+    from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - as above
+
+    group = COMMANDS[name].group
+    rest = with_values(rest, optional_values(name))
+    try:
+        result = typer.main.get_command(app).main(
+            args=[name, *rest] if group else list(rest),
+            prog_name="gua" if group else f"gua {name}",
+            standalone_mode=False,
+        )
+    except TyperException as error:
+        msg = f"{error.format_message().rstrip('.')}. See gua {name} --help"
+        raise UsageError(msg) from error
+    except Abort:
+        return INTERRUPTED
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # typer exits with 1, which means something else here
+            raise stop.__context__ from None
+        raise
+    return result if isinstance(result, int) else 0
+
+
+def optional_values(name: str) -> Mapping[str, str]:
+    """Return the options of a command whose value may be left out, and what it is then; typer has none such."""
+    module = importlib.import_module(f"gua.cli.{COMMANDS[name].module}")
+    found: Mapping[str, str] = getattr(module, "OPTIONAL_VALUES", {})
+    return found
+
+
+def with_values(arguments: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """Return the arguments with the values that were left out: before another option, or at the end."""
+    return [
+        f"{argument}={values[argument]}" if argument in values and after.startswith("-") else argument
+        for argument, after in zip(arguments, [*arguments[1:], "-"], strict=False)
+    ]
+
+
+def _help(function: object) -> str:
+    """Return a docstring as help in which indented blocks, the example above all, keep their lines."""
+    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+    return "\n\n".join(f"\b\n{text}" if "\n " in text else text for text in paragraphs)
+
+
+def _of_the_system(error: OSError) -> str:
+    where = f": {error.filename}" if error.filename else ""
+    if isinstance(error, FileNotFoundError) and not where:
+        return "the working directory is gone: change to one that is there"
+    whose = ": it belongs to another user, run gua as one who may" if isinstance(error, PermissionError) else ""
+    return f"{error.strerror or error}{where}{whose}"
+
+
+def _after_error(code: int) -> int:
+    """Return ``code`` once what was printed before the error is out, or can no longer get out."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        silence_stdout()
+    return code

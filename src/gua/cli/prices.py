@@ -1,0 +1,183 @@
+"""``gua prices``: what GPU time costs, by model and from when on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gua.app import delivery
+from gua.app.output import safe
+from gua.cli.options import StoreOption
+from gua.core.durations import to_rfc3339
+from gua.core.errors import DataError, UsageError
+from gua.prices import book, listing
+from gua.prices.file import read_prices
+from gua.prices.price import (
+    ALWAYS_MS,
+    ModelPrice,
+    known_model,
+    parse_amount,
+    parse_currency,
+    parse_valid_from,
+)
+
+app = typer.Typer(no_args_is_help=True)
+
+JsonOption = Annotated[bool, typer.Option("--json", envvar="GUA_JSON", help='One JSON object, schema "gua.prices/1".')]
+ChangeCurrencyOption = Annotated[
+    bool,
+    typer.Option(
+        "--change-currency",
+        envvar="GUA_PRICES_CHANGE_CURRENCY",
+        help="Let a model's price be in another currency than its others.",
+    ),
+]
+
+
+@app.callback()
+def group() -> None:
+    """Set what GPU time costs: a price of a whole GPU's hour for each model, from a moment on.
+
+    Example:
+        gua prices set "H100 80GB HBM3" 2.49 --currency EUR --from 2026-01-01
+        gua prices list
+    """
+
+
+@app.command("list")
+def list_(*, as_json: JsonOption = False, store: StoreOption = None) -> None:
+    """List the prices, and the models of the store that have none.
+
+    Example:
+        gua prices list --json
+    """
+    with delivery.open_reader(store) as opened:
+        rows, models = list(opened.rows("prices", {})), book.models(opened)
+    sys.stdout.write(listing.to_json(rows, models) if as_json else listing.to_text(rows, models))
+
+
+@app.command("set")
+def set_(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="As a report shows it.")],
+    price: Annotated[str, typer.Argument(metavar="PRICE", help="Of an hour of a whole GPU.")],
+    *,
+    currency: Annotated[str, typer.Option(metavar="CODE", envvar="GUA_PRICES_CURRENCY", help="ISO 4217, as in EUR.")],
+    valid_from: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="WHEN",
+            envvar="GUA_PRICES_FROM",
+            help="Start of the UTC hour from which on it counts; from ever if not given.",
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", envvar="GUA_PRICES_SOURCE", help="Who says so: a contract, a list, an estimate."),
+    ] = None,
+    change_currency: ChangeCurrencyOption = False,
+    store: StoreOption = None,
+) -> None:
+    """Set what a model costs from a moment on.
+
+    It counts until the model's next price; a price from the same moment is replaced.
+
+    Example:
+        gua prices set "H100 80GB HBM3" 2.49 --currency EUR --from 2026-01-01 --source "contract 12"
+    """
+    given = ModelPrice(
+        model=_named(model),
+        currency=parse_currency(currency),
+        per_gpu_hour=parse_amount(price),
+        valid_from_ms=ALWAYS_MS if valid_from is None else parse_valid_from(valid_from, now_ms=_now_ms()),
+        source=source or None,
+    )
+    with delivery.open_writer(store) as opened:
+        (new,), there = book.put(opened, [given], note=_note, change_currency=change_currency)
+    was = next((one for one in there if (one.model, one.valid_from_ms) == (new.model, new.valid_from_ms)), None)
+    before = f"; was {was.per_gpu_hour:.10g} {was.currency}" if was else ""
+    typer.echo(safe(f"{new}{before}"))
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV: model,currency,per_gpu_hour,valid_from,source.")],
+    *,
+    change_currency: ChangeCurrencyOption = False,
+    store: StoreOption = None,
+) -> None:
+    """Set the prices of a CSV file, all or none.
+
+    It has a header; the columns valid_from and source may be left out or empty. If a line is wrong nothing is set.
+
+    Example:
+        gua prices import prices.csv
+    """
+    given = read_prices(file, now_ms=_now_ms())
+    with delivery.open_writer(store) as opened:
+        try:
+            new, _ = book.put(opened, given, note=_note, change_currency=change_currency)
+        except UsageError as error:
+            msg = f"{file}: {error}"
+            raise DataError(msg) from None
+    typer.echo(f"{len(new)} prices of {len({price.model for price in new})} models set")
+
+
+@app.command()
+def remove(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="As gua prices list shows it.")],
+    *,
+    valid_from: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="WHEN",
+            envvar="GUA_PRICES_FROM",
+            help="Which of its prices, by the moment from which on it counts; needed if it has several.",
+        ),
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Take a price back.
+
+    The one before it counts on; where there is none, that time is not priced.
+
+    Example:
+        gua prices remove "H100 80GB HBM3" --from 2026-01-01
+    """
+    wanted_ms = None if valid_from is None else parse_valid_from(valid_from, now_ms=_now_ms())
+    with delivery.open_writer(store) as opened:
+        there = book.prices(opened)
+        name = known_model(_named(model), dict.fromkeys(price.model for price in there)) or model
+        of_model = [price for price in there if price.model == name]
+        fitting = [price for price in of_model if wanted_ms in {None, price.valid_from_ms}]
+        if not of_model:
+            priced = book.some({price.model for price in there})
+            msg = f"there is no price of {name!r}: there are prices of {priced}"
+            raise UsageError(msg)
+        if len(fitting) != 1:
+            moments = ", ".join(to_rfc3339(price.valid_from_ms) for price in of_model)
+            which = "none from then" if wanted_ms is not None else "several"
+            msg = f"{name} has {which}: say which with --from, there are prices from {moments}"
+            raise UsageError(msg)
+        book.write(opened, fitting, removed=True)
+    typer.echo(safe(f"removed: {fitting[0]}"))
+
+
+def _named(model: str) -> str:
+    if not model.strip():
+        msg = "the model is empty: write it as a report shows it, as in 'H100 80GB HBM3'"
+        raise UsageError(msg)
+    return model.strip()
+
+
+def _note(text: str) -> None:
+    typer.echo(safe(f"note: {text}"), err=True)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

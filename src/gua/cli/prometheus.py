@@ -1,0 +1,53 @@
+"""What the options and the environment say of the Prometheus endpoint, with the variables of gpu-idle-exporter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+import typer
+
+from gua.exporter.address import DEFAULT_PORT, Address, Serving, parse_address, parse_port
+from gua.exporter.gpu_idle_exporter import CONSTANT
+
+DEFAULT: Final = "on"
+"""What ``--prometheus`` without an address stands for."""
+_ON: Final = frozenset({DEFAULT, "true", "yes", "1"})
+_OFF: Final = frozenset({"", "off", "false", "no", "0"})
+
+CompatibleOption = Annotated[
+    bool,
+    typer.Option(
+        "--compatible/--no-compatible",
+        envvar="GUA_COMPATIBLE",
+        help="Also serve the metrics of gpu-idle-exporter, gpu_idle_….",
+    ),
+]
+
+
+def serving(text: str | None, environ: Mapping[str, str], *, is_compatible: bool, of: str) -> Serving | None:
+    """Return what is to be served, ``None`` for nothing.
+
+    ``text`` is an address, or whether there is to be an endpoint at all; then HTTP_PORT may name its port.
+    Raises UsageError.
+    """
+    said = (text or "").strip().lower()
+    if said in _OFF:
+        return None
+    port = _port(environ)
+    address = Address(port=port) if said in _ON else parse_address(said, port=port, of=of)
+    constant = {label: environ[name] for name, label in CONSTANT.items() if environ.get(name)}
+    return Serving(address=address, constant=constant if is_compatible else None)
+
+
+def between(text: str | None, environ: Mapping[str, str], *, default: str) -> tuple[str, str]:
+    """Return the time between ticks, and what says so: the option or GUA_INTERVAL, else POLL_INTERVAL."""
+    if text is not None:
+        return text, "--interval"
+    polled = environ.get("POLL_INTERVAL")
+    return (polled, "POLL_INTERVAL") if polled else (default, "--interval")
+
+
+def _port(environ: Mapping[str, str]) -> int:
+    text = environ.get("HTTP_PORT")
+    return parse_port(text, "HTTP_PORT") if text else DEFAULT_PORT

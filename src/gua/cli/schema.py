@@ -1,0 +1,156 @@
+"""``gua schema``: the SQL that ships with gua, applied, shown and checked."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from gua.app.destinations import store_address
+from gua.cli.landing_database import LandingDatabaseOption, attach
+from gua.cli.options import StoreOption
+from gua.core.errors import UnavailableError, UsageError
+from gua.core.plaintext import safe
+from gua.store.database import open_store
+from gua.store.dsn import EmbeddedDsn, parse_dsn
+from gua.store.grants import owner_grants, reader_grants, writer_grants
+from gua.store.retention import Retention, parse_days
+from gua.store.statements import SCHEMA_VERSION
+from gua.store.tokens import Replication
+from gua.store.topology import Form
+
+app = typer.Typer(no_args_is_help=True, help="Apply, show or check the tables and views that ship with gua.")
+
+
+KeepRawOption = Annotated[
+    str | None,
+    typer.Option(metavar="DAYS", envvar="GUA_KEEP_RAW", help="Keep raw points this long; 3d at first. A server only."),
+]
+KeepTicksOption = Annotated[
+    str | None,
+    typer.Option(metavar="DAYS", envvar="GUA_KEEP_TICKS", help="Keep ticks this long, as in 90d; forever at first."),
+]
+KeepHoursOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DAYS",
+        envvar="GUA_KEEP_HOURS",
+        help="Keep hours this long, at least as long as ticks; forever at first.",
+    ),
+]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        envvar="GUA_SCHEMA_CLUSTER",
+        help="Spread hosts over this cluster of the server's remote_servers.",
+    ),
+]
+ReplicationOption = Annotated[
+    Replication | None,
+    typer.Option(
+        envvar="GUA_REPLICATION",
+        help="How servers of one shard keep the same rows: tables ON CLUSTER, a Replicated database, none.",
+    ),
+]
+
+
+@app.command()
+def apply(
+    *,
+    store: StoreOption = None,
+    keep_raw: KeepRawOption = None,
+    keep_ticks: KeepTicksOption = None,
+    keep_hours: KeepHoursOption = None,
+    cluster: ClusterOption = None,
+    replication: ReplicationOption = None,
+    landing_database: LandingDatabaseOption = None,
+) -> None:
+    """Create what is missing and bring the rest to this version, without losing a row.
+
+    Doing it again changes nothing, also after one that was cut off. How long rows are kept stays as it was set.
+
+    Example:
+        gua schema apply --store clickhouse://owner@db.example:8123 --keep-raw 3d --keep-ticks 90d
+    """
+    keep = _kept(keep_raw, keep_ticks, keep_hours)
+    parsed = parse_dsn(store_address(store))
+    if isinstance(parsed, EmbeddedDsn) and "raw_days" in keep:
+        msg = f"{parsed} keeps no raw points: leave out --keep-raw"
+        raise UsageError(msg)
+    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD")) as opened:
+        applied = opened.schema.apply(cluster=cluster, replication=replication, keep=keep)
+        come_from = f" (was {applied.from_version})" if 0 < applied.from_version < SCHEMA_VERSION else ""
+        count = len(applied.statements)
+        typer.echo(f"schema version {SCHEMA_VERSION}{come_from}: {count} statements applied to {opened.dsn}")
+        typer.echo(f"kept: {applied.retention}")
+        if landing_database is not None:
+            attach(opened, landing_database)
+
+
+@app.command()
+def show(*, store: StoreOption = None, cluster: ClusterOption = None, replication: ReplicationOption = None) -> None:
+    """Print the statements as they would be applied to an empty store, one after the other. Nothing is opened.
+
+    Example:
+        gua schema show --store clickhouse://owner@db.example:8123 --cluster lab
+    """
+    form = _form(store, cluster, replication)
+    for statement in form.statements(Retention()):
+        typer.echo(f"-- {statement.name}\n{statement.sql};\n")
+
+
+@app.command()
+def grants(*, store: StoreOption = None, cluster: ClusterOption = None, replication: ReplicationOption = None) -> None:
+    """Print what an administrator runs so that gua_owner can apply, gua_writer add points and gua_reader read.
+
+    Example:
+        gua schema grants --store clickhouse://owner@db.example:8123
+    """
+    form = _form(store, cluster, replication)
+    if form.embedded:
+        msg = "an embedded store has no users: name a server with --store"
+        raise UsageError(msg)
+    on_cluster = form.cluster is not None
+    for title, lines in (
+        ("the schema's owner: gua schema apply, gua rollup", owner_grants(cluster=on_cluster)),
+        ("the Collector: adds points, reads nothing", writer_grants(cluster=on_cluster)),
+        ("gua report, BI and dashboards", reader_grants(cluster=on_cluster)),
+    ):
+        typer.echo(f"-- {title}")
+        for line in lines:
+            typer.echo(f"{line};")
+
+
+@app.command()
+def check(*, store: StoreOption = None) -> None:
+    """Say what differs from this version's schema; exit code 3 if anything does.
+
+    Example:
+        gua schema check --store clickhouse://reader@db.example:8123
+    """
+    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD")) as opened:
+        found = opened.schema.check()
+        for line in found.lines:
+            typer.echo(safe(line))
+        for note in found.notes:
+            typer.echo(f"note: {safe(note)}")
+        if found.lines:
+            remedy = "upgrade gua" if found.newer else "run gua schema apply"
+            msg = f"{opened.dsn} differs from schema version {SCHEMA_VERSION}: {remedy}"
+            raise UnavailableError(msg)
+        typer.echo(f"{opened.dsn}: schema version {SCHEMA_VERSION}, as it should be")
+
+
+def _kept(raw: str | None, ticks: str | None, hours: str | None) -> dict[str, int | None]:
+    given = {"raw": raw, "ticks": ticks, "hours": hours}
+    return {f"{name}_days": parse_days(f"--keep-{name}", text) for name, text in given.items() if text is not None}
+
+
+def _form(store: str | None, cluster: str | None, replication: Replication | None) -> Form:
+    embedded = isinstance(parse_dsn(store_address(store)), EmbeddedDsn)
+    if embedded and cluster:
+        msg = "an embedded store is no cluster: leave out --cluster, or name a server with --store"
+        raise UsageError(msg)
+    return Form(embedded=embedded, cluster=cluster, replication=replication or Replication.TABLES)

@@ -1,0 +1,223 @@
+"""``gua status``: whether the agent runs, and the cards as they are now."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+
+from gua.cli.options import StoreOption
+from gua.cli.sockets import SocketOption, first_answer, places
+from gua.cli.terminal import check_width, style_for
+from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
+from gua.local_socket.client import NoAnswerError, NobodyError, ask_status
+from gua.state.directory import Home, asking_home
+
+STALLED: Final = 1
+NARROWEST: Final = 60
+_UNITS: Final = {
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "": 2**20,
+}
+_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]?i?b?|%)", re.ASCII | re.IGNORECASE)
+_LARGEST_BYTES: Final = 10 * 2**40
+
+
+class StatusUnknownError(GuaError):
+    """Something is there, and whether it works cannot be told (as the Linux Standard Base has it: 4)."""
+
+    exit_code = 4
+
+
+def command(
+    *,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", envvar="GUA_JSON", help='One JSON object, schema "gua.status/1", or "gua.status.all/1".'
+        ),
+    ] = False,
+    memory_threshold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            envvar="GUA_MEMORY_THRESHOLD",
+            help="Judge the cards by this much held memory (512MiB, 1.5GB, or 5% of the card; a number alone is MiB) "
+            "instead of the agent's own threshold.",
+        ),
+    ] = None,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all", envvar="GUA_ALL", help="Every host of the store that --store names, instead of this host's agent."
+        ),
+    ] = False,
+    store: StoreOption = None,
+    socket: SocketOption = None,
+    state_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", envvar="GUA_HOME", readable=False, help="The agent's state; ~/.gua if not given."),
+    ] = None,
+    pid_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", envvar="GUA_PID_FILE", readable=False, help="The agent's PID file, if not in its state."
+        ),
+    ] = None,
+    width: Annotated[
+        int | None,
+        typer.Option(metavar="COLUMNS", envvar="GUA_WIDTH", help="Columns of text; the terminal's if not given."),
+    ] = None,
+) -> int:
+    """Show whether the agent of this host runs, and the cards as they are now.
+
+    FOR is how long a card has been in its state as far as the agent saw it: with a >= it may be longer.
+
+    Exit codes, as systemctl has them: 0 the agent runs; 1 it runs and makes no ticks; 3 none runs; 4 whether it
+    works cannot be told, as it does not answer or may not be asked. 2 is wrong usage.
+
+    With --all, a line a host of the store: 1 if any agent's host is silent (no tick for 3 intervals and 5 minutes),
+    3 if the store cannot be asked.
+
+    Example:
+        gua status
+        gua status --all --store clickhouse://gua_reader@clickhouse:8123
+        gua status --json --memory-threshold 1024MiB
+    """
+    check_width(width, narrowest=NARROWEST)
+    if every:
+        if memory_threshold not in {None, os.environ.get("GUA_MEMORY_THRESHOLD")}:
+            msg = "--memory-threshold is for the cards of this host: those of --all are judged by the store's rules"
+            raise UsageError(msg)
+        return _all(store, width, as_json=as_json)
+    threshold = None if memory_threshold is None else parse_threshold(memory_threshold)
+    home = asking_home(state_dir, os.environ)
+    tried = places(socket, home)
+    try:
+        status = first_answer(tried, ask_status)
+    except GuaError as error:
+        _give_up(error, tried, pid_file or Home(home).pid_file, as_json=as_json)
+    try:
+        status = status if threshold is None else with_threshold(status, threshold)
+        text = json.dumps(status, indent=2) + "\n" if as_json else _drawn(status, width)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, UsageError):
+        msg = "the agent's answer is not what this gua understands: use the same version for both"
+        raise DataError(msg) from None
+    sys.stdout.write(text)
+    return STALLED if status.get("stalled") else 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Threshold:
+    """How much memory makes a card held: so many bytes, or that part (0 to 1) of the card's memory."""
+
+    bytes: int | None = None
+    ratio: float | None = None
+
+
+def _all(store: str | None, width: int | None, *, as_json: bool) -> int:
+    from gua.app import delivery  # noqa: PLC0415 - a store, only for those who ask all hosts
+    from gua.report.status import fleet  # noqa: PLC0415 - a store, only for those who ask all hosts
+
+    with delivery.open_reader(store) as reader:
+        hosts = fleet.hosts_now(reader)
+    drawn = (
+        fleet.to_json(hosts)
+        if as_json
+        else fleet.to_text(hosts, style_for(sys.stdout, width, os.environ, narrowest=NARROWEST))
+    )
+    sys.stdout.write(drawn)
+    return fleet.SILENT if any(host["silent"] for host in hosts) else 0
+
+
+def _drawn(status: dict[str, Any], width: int | None) -> str:
+    from gua.report.status.text import render_status  # noqa: PLC0415 - only for those who want text
+
+    return render_status(status, style_for(sys.stdout, width, os.environ, narrowest=NARROWEST))
+
+
+def parse_threshold(text: str) -> Threshold:
+    """Return the threshold that is written; a number alone is MiB, as in canhazgpu. Raises UsageError."""
+    found = _SIZE.fullmatch(text.strip())
+    number, unit = (found.group(1), found.group(2).lower()) if found else ("", "?")
+    if unit == "%" and float(number) <= 100:
+        return Threshold(ratio=float(number) / 100)
+    factor = _UNITS.get(unit, _UNITS.get(f"{unit}ib"))
+    if factor is None or float(number) * factor > _LARGEST_BYTES:
+        msg = f"--memory-threshold {text!r} is no size of memory: write it as in 512MiB, 1.5GB or 5%"
+        raise UsageError(msg)
+    return Threshold(bytes=round(float(number) * factor))
+
+
+def with_threshold(status: dict[str, Any], threshold: Threshold) -> dict[str, Any]:
+    """Return a status whose cards are judged by another threshold.
+
+    Where a card's memory is not known a part of it is not either, and the agent's own threshold stays.
+    """
+    from gua.agent.card_status import judged_again, rules_of  # noqa: PLC0415 - only for those who ask
+
+    own = rules_of(status["rules"])
+    judged = replace(own, held_memory_bytes=threshold.bytes or 0, held_memory_ratio=threshold.ratio or 0.0)
+    return {
+        **status,
+        "rules": {
+            **status["rules"],
+            "held_memory_bytes": judged.held_memory_bytes,
+            "held_memory_ratio": judged.held_memory_ratio,
+        },
+        "cards": [
+            judged_again(card, own if threshold.bytes is None and card["memory_limit_bytes"] is None else judged)
+            for card in status["cards"]
+        ],
+    }
+
+
+def _give_up(error: GuaError, tried: Sequence[Path], pid_file: Path, *, as_json: bool) -> NoReturn:
+    """Tell an agent that does not answer from none. Raises UnavailableError (none), StatusUnknownError."""
+    if isinstance(error, NobodyError):
+        told = _agent_that_is_silent(tried, pid_file)
+    elif isinstance(error, NoAnswerError):
+        told = StatusUnknownError(str(error))
+    else:
+        told = StatusUnknownError(str(error)) if isinstance(error, UnavailableError) else error
+    if as_json:
+        runs = False if isinstance(told, UnavailableError) else None
+        sys.stdout.write(json.dumps({"schema": "gua.status/1", "running": runs, "problem": str(told)}, indent=2) + "\n")
+    raise told from None
+
+
+def _agent_that_is_silent(tried: Sequence[Path], pid_file: Path) -> GuaError:
+    from gua.procfs.reader import ProcFs  # noqa: PLC0415 - as above
+    from gua.state.host_lock import HostLock  # noqa: PLC0415 - only where nobody answers
+    from gua.state.pid_file import running  # noqa: PLC0415 - as above
+
+    try:
+        agent = running(pid_file, ProcFs())
+    except UnavailableError as error:
+        return StatusUnknownError(str(error))
+    if agent is not None:
+        return StatusUnknownError(
+            f"the agent (pid {agent.pid}) runs and does not listen at {tried[0]}: it is starting or stopping, or its "
+            "socket was removed; see its log, or gua stop and gua start"
+        )
+    where = " or ".join(map(str, tried))
+    holder = HostLock.of(os.environ).holder()
+    if holder is not None:
+        return StatusUnknownError(
+            f"no agent listens at {where}, but another one ({holder}) samples this host: name its socket with "
+            "--socket, or ask it as its user"
+        )
+    return UnavailableError(f"no agent runs here: none listens at {where}; start one with gua daemon")

@@ -1,0 +1,190 @@
+"""``gua top``: every card and who holds it, live, from a store or from the agent of this host."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from gua.cli.options import StoreOption
+from gua.cli.sockets import SocketOption, first_answer, places
+from gua.cli.terminal import check_width, style_for
+from gua.core.durations import parse_duration_ms
+from gua.core.errors import UnavailableError, UsageError
+from gua.local_socket.client import NobodyError, ask_status
+from gua.report.style import NARROWEST
+from gua.report.top.agent import snapshot_of_agent
+from gua.report.top.json_ import render_top_json
+from gua.report.top.model import Snapshot
+from gua.report.top.text import render_top
+from gua.report.top.view import SORTS, View, chosen_cards, chosen_holders
+from gua.state.directory import asking_home
+
+if TYPE_CHECKING:
+    from gua.store.database import Store
+
+AGENT_SECONDS: Final = 2.0
+SERVER_SECONDS: Final = 5.0
+EMBEDDED_SECONDS: Final = 30.0
+"""An embedded store is opened for each question, and nobody else can read or land meanwhile."""
+
+
+def command(
+    *,
+    interval: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            envvar="GUA_TOP_INTERVAL",
+            help="Ask so often, and not before a tick is due; 2s for an agent, 5s for a server, 30s for an embedded "
+            "store if not given.",
+        ),
+    ] = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", envvar="GUA_HOST", help="Only this host; repeatable."),
+    ] = None,
+    sort: Annotated[
+        str, typer.Option(metavar="KEY", envvar="GUA_TOP_SORT", help=f"Sort holders by {', '.join(SORTS)}.")
+    ] = SORTS[0],
+    only: Annotated[
+        str,
+        typer.Option(
+            "--filter", metavar="TEXT", envvar="GUA_TOP_FILTER", help="Only rows with this text, of any column."
+        ),
+    ] = "",
+    only_idle: Annotated[
+        bool,
+        typer.Option("--only-idle", envvar="GUA_TOP_ONLY_IDLE", help="Only idle holders and idle-held cards."),
+    ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", envvar="GUA_TOP_ONCE", help="Print once, as always where there is no terminal.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", envvar="GUA_JSON", help='Print once, one JSON object, schema "gua.top/1".')
+    ] = False,
+    width: Annotated[
+        int | None,
+        typer.Option(
+            metavar="COLUMNS",
+            envvar="GUA_WIDTH",
+            help=f"Columns of text, {NARROWEST} or more; the terminal's if not given.",
+        ),
+    ] = None,
+    store: StoreOption = None,
+    socket: SocketOption = None,
+) -> None:
+    """Show every card and who holds it, the longest idle first, and keep it up to date.
+
+    Reads the store of --store (GUA_STORE), else the agent of this host, else this user's own store. A card without
+    a tick for three intervals is unobserved, whatever it was before. Keys: h shows them, q quits.
+
+    Example:
+        gua top
+        gua top --store clickhouse://gua_reader@clickhouse:8123 --host node-1
+        gua top --once --only-idle --sort memory
+    """
+    check_width(width)
+    if sort not in SORTS:
+        msg = f"--sort {sort!r} is none of {', '.join(SORTS)}"
+        raise UsageError(msg)
+    seconds = None if interval is None else parse_duration_ms(interval) / 1000
+    view = View(sort=sort, text=only, only_idle=only_idle)
+    with _source(store, socket, tuple(host or ())) as source:
+        first = source.ask()
+        if as_json:
+            sys.stdout.write(render_top_json(first, chosen_cards(first, view), chosen_holders(first, view)))
+        elif once or not _is_live():
+            style = style_for(sys.stdout, width, os.environ)
+            sys.stdout.write("\n".join(render_top(first, view, style)) + "\n")
+        else:
+            from gua.cli.top_live import watch  # noqa: PLC0415 - only where there is a terminal
+
+            watch(source.ask, first, view=view, interval_seconds=seconds or source.seconds, width=width)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Source:
+    """What is asked, and how often if nobody says."""
+
+    ask: Callable[[], Snapshot]
+    seconds: float
+
+
+def _is_live() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") not in {None, "", "dumb"}
+
+
+@contextmanager
+def _source(store: str | None, socket: Path | None, hosts: Sequence[str]) -> Iterator[_Source]:
+    """Open what to ask. Raises UsageError where both are named, UnavailableError where there is none."""
+    named = socket is not None and str(socket) != os.environ.get("GUA_SOCKET")
+    if store and named and store != os.environ.get("GUA_STORE"):
+        msg = "cards are shown from one place: give --store or --socket, not both"
+        raise UsageError(msg)
+    home = asking_home(None, os.environ)
+    nobody = ""
+    if named or not store:
+        tried = places(socket, home)
+        try:
+            first_answer(tried, ask_status)
+        except NobodyError as error:
+            if named:
+                raise
+            nobody = str(error)
+        else:
+            yield _Source(ask=lambda: _of_agent(tried, hosts), seconds=AGENT_SECONDS)
+            return
+    with ExitStack() as opened:
+        asked = _StoreSource(store, hosts, opened)
+        try:
+            first = asked.ask()
+        except UnavailableError as error:
+            if not nobody:
+                raise
+            msg = f"{error}; {nobody} either"
+            raise UnavailableError(msg) from None
+        answers = iter([first])  # the question that found the store is the first that is shown
+        yield _Source(ask=lambda: next(answers, None) or asked.ask(), seconds=asked.seconds)
+
+
+def _of_agent(tried: list[Path], hosts: Sequence[str]) -> Snapshot:
+    where, status = first_answer(tried, lambda path: (path, ask_status(path)))
+    snapshot = snapshot_of_agent(status, where=str(where))
+    if hosts and set(hosts) - set(snapshot.hosts):
+        msg = f"the agent here is that of {', '.join(snapshot.hosts)}: name the store that has others with --store"
+        raise UsageError(msg)
+    return snapshot
+
+
+class _StoreSource:
+    """A store: one on a server stays open, an embedded one is opened for each question, as others need it too."""
+
+    def __init__(self, store: str | None, hosts: Sequence[str], opened: ExitStack) -> None:
+        self._store = store
+        self._hosts = hosts
+        self._opened = opened
+        self._server: Store | None = None
+        self.seconds = EMBEDDED_SECONDS
+
+    def ask(self) -> Snapshot:
+        """Return what the store has now."""
+        from gua.app import delivery  # noqa: PLC0415 - an agent is asked without any store
+        from gua.report.top.store import snapshot_of_store  # noqa: PLC0415 - as above
+
+        if self._server is not None:
+            return snapshot_of_store(self._server, where=str(self._server.dsn), hosts=self._hosts)
+        with ExitStack() as once:
+            reader = once.enter_context(delivery.open_reader(self._store))
+            snapshot = snapshot_of_store(reader, where=str(reader.dsn), hosts=self._hosts)
+            if not reader.is_embedded:
+                self._opened.push(once.pop_all())
+                self._server = reader
+                self.seconds = SERVER_SECONDS
+            return snapshot

@@ -1,0 +1,86 @@
+"""What the rules look at: one card in one tick, in the units and resolution in which it is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gua.core.tick import CardReading, ProcessList, ProcessReading, ProcessType
+
+RATIO_SCALE = 10_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TypeTotals:
+    """The processes of one type on one card: how many, their known memory, how many of unknown memory."""
+
+    count: int = 0
+    memory_bytes: int = 0
+    unknown: int = 0
+
+
+_NOTHING = TypeTotals()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardFacts:
+    """The stored columns of a card tick that decide its state.
+
+    Utilizations are in 1/10,000 (``utilization=1000`` is 10 %). ``processes`` is ``None`` where the
+    list is not known, as its metrics are absent then; a type that is not in it has no process.
+    """
+
+    utilization: int | None = None
+    utilization_encoder: int | None = None
+    utilization_decoder: int | None = None
+    process_utilization_max: int | None = None
+    memory_used_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    memory_reserved_bytes: int | None = None
+    memory_shared: bool | None = None
+    process_list: ProcessList = ProcessList.ABSENT
+    processes: dict[ProcessType, TypeTotals] | None = None
+    failed: bool | None = None
+
+
+def ratio(value: float | None) -> int | None:
+    """Return a ratio in 1/10,000, rounded half to even as ClickHouse's ``round`` does."""
+    return None if value is None else round(value * RATIO_SCALE)
+
+
+def totals_by_type(processes: tuple[ProcessReading, ...]) -> dict[ProcessType, TypeTotals]:
+    """Return the totals of every process type, also of those with no process."""
+    by_type: dict[ProcessType, list[int | None]] = {kind: [] for kind in ProcessType}
+    for process in processes:
+        by_type[process.type].append(process.memory_bytes)
+    return {
+        kind: TypeTotals(
+            count=len(of_type),
+            memory_bytes=sum([memory for memory in of_type if memory is not None]),
+            unknown=of_type.count(None),
+        )
+        if of_type
+        else _NOTHING
+        for kind, of_type in by_type.items()
+    }
+
+
+def busiest(processes: tuple[ProcessReading, ...]) -> float | None:
+    """Return the largest known utilization of any process, ``None`` if none is known."""
+    return max([process.utilization for process in processes if process.utilization is not None], default=None)
+
+
+def card_facts(card: CardReading) -> CardFacts:
+    """Return what the rules see of a reading: just what is stored of it."""
+    return CardFacts(
+        utilization=ratio(card.utilization),
+        utilization_encoder=ratio(card.utilization_encoder),
+        utilization_decoder=ratio(card.utilization_decoder),
+        process_utilization_max=ratio(busiest(card.processes)),
+        memory_used_bytes=card.memory_used_bytes,
+        memory_limit_bytes=card.memory_limit_bytes,
+        memory_reserved_bytes=card.memory_reserved_bytes,
+        memory_shared=card.memory_shared,
+        process_list=card.process_list,
+        processes=totals_by_type(card.processes) if card.process_list is ProcessList.KNOWN else None,
+        failed=card.failed,
+    )

@@ -1,0 +1,120 @@
+"""Which field of a reading is which metric or attribute: one table for all that write and read them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from gua.core import metrics
+from gua.core.durations import to_rfc3339
+from gua.core.metrics import Metric
+
+_INT64 = 1 << 63
+_YEAR_10000_MS = 253_402_300_800_000
+
+
+class Form(Enum):
+    """How a field's number is sent."""
+
+    DOUBLE = "as it is"
+    MILLI = "an integer count of thousandths, sent as a double of whole units"
+    INTEGER = "as an integer"
+
+    def to_wire(self, value: float | None) -> float | int | None:
+        """Return the point's value; ``None`` where there is none to send: unknown, not finite, beyond int64."""
+        if value is None:
+            return None
+        if self is Form.INTEGER:
+            return int(value) if -_INT64 <= value < _INT64 else None
+        number = value / 1000 if self is Form.MILLI else float(value)
+        return number if math.isfinite(number) else None
+
+    def from_wire(self, value: float) -> float | int:
+        """Return the field's number."""
+        if self is Form.DOUBLE:
+            return float(value)
+        return round(value * 1000) if self is Form.MILLI else round(value)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Field:
+    """One field of a reading that is sent as a point of its own; ``attributes`` tell its points from others'."""
+
+    name: str
+    metric: Metric
+    form: Form
+    attributes: tuple[tuple[str, str], ...] = ()
+
+
+def _field(name: str, metric: Metric, form: Form, *attributes: tuple[str, str]) -> Field:
+    return Field(name=name, metric=metric, form=form, attributes=attributes)
+
+
+_GPU = ("hw.type", "gpu")
+
+CARD_FIELDS: Final = (
+    _field("duration_ms", metrics.SAMPLE_DURATION, Form.MILLI),
+    _field("gpu_time_ms", metrics.GPU_TIME, Form.MILLI),
+    _field("utilization", metrics.UTILIZATION, Form.DOUBLE, ("hw.gpu.task", "general")),
+    _field("utilization_encoder", metrics.UTILIZATION, Form.DOUBLE, ("hw.gpu.task", "encoder")),
+    _field("utilization_decoder", metrics.UTILIZATION, Form.DOUBLE, ("hw.gpu.task", "decoder")),
+    _field("utilization_max", metrics.UTILIZATION_MAX, Form.DOUBLE),
+    _field("utilization_coverage_ms", metrics.UTILIZATION_COVERAGE, Form.MILLI),
+    _field("memory_used_bytes", metrics.MEMORY_USAGE, Form.INTEGER),
+    _field("memory_limit_bytes", metrics.MEMORY_LIMIT, Form.INTEGER),
+    _field("memory_reserved_bytes", metrics.MEMORY_RESERVED, Form.INTEGER),
+    _field("power_watts", metrics.POWER, Form.DOUBLE, _GPU),
+    _field("temperature_celsius", metrics.TEMPERATURE, Form.DOUBLE),
+    _field("energy_total_mj", metrics.ENERGY_TOTAL, Form.MILLI, _GPU),
+    _field("energy_mj", metrics.ENERGY, Form.MILLI),
+    _field("failed", metrics.STATUS, Form.INTEGER, ("hw.state", "failed"), _GPU),
+)
+STATUS_OK: Final = (("hw.state", "ok"), _GPU)
+
+PROCESS_FIELDS: Final = (
+    _field("gpu_time_ms", metrics.PROCESS_GPU_TIME, Form.MILLI),
+    _field("memory_bytes", metrics.PROCESS_GPU_MEMORY, Form.INTEGER),
+    _field("utilization", metrics.PROCESS_GPU_UTILIZATION, Form.DOUBLE),
+    _field("idle_ms", metrics.PROCESS_IDLE_DURATION, Form.MILLI),
+)
+
+AGENT_FIELDS: Final = (
+    _field("tick_duration_seconds", metrics.AGENT_TICK_DURATION, Form.DOUBLE),
+    _field("tick_lateness_seconds", metrics.AGENT_TICK_LATENESS, Form.DOUBLE),
+    _field("spool_ticks", metrics.AGENT_SPOOL_TICKS, Form.INTEGER),
+    _field("spool_bytes", metrics.AGENT_SPOOL_SIZE, Form.INTEGER),
+    _field("dropped_ticks", metrics.AGENT_DROPPED, Form.INTEGER),
+)
+
+CARD_INFO: Final = {
+    "hw.name": "name",
+    "hw.model": "model",
+    "hw.vendor": "vendor",
+    "hw.driver_version": "driver_version",
+    "hw.parent": "parent",
+    "gua.gpu.index": "index",
+    "gua.gpu.pci": "pci",
+    "gua.gpu.mig": "mig",
+    "gua.gpu.process.list": "process_list",
+    "gua.gpu.memory.shared": "memory_shared",
+}
+PROCESS_INFO: Final = {
+    "process.user.id": "uid",
+    "gua.process.type": "type",
+    "container.id": "container_id",
+    "k8s.pod.uid": "pod_uid",
+    "slurm.job.id": "slurm_job_id",
+    "systemd.unit": "systemd_unit",
+    "k8s.pod.name": "pod_name",
+    "k8s.namespace.name": "pod_namespace",
+    "k8s.container.name": "container_name",
+}
+
+
+def creation_time(created_ms: int | None) -> str | None:
+    """Return a process's start as RFC 3339 with milliseconds; ``None`` if it is unknown or no such time."""
+    if created_ms is None or not 0 <= created_ms < _YEAR_10000_MS:
+        return None
+    return to_rfc3339(created_ms) if created_ms % 1000 else to_rfc3339(created_ms).replace("Z", ".000Z")

@@ -1,0 +1,124 @@
+"""For how long each process has idled: clocks that run from tick to tick, and on through a restart of the agent.
+
+Two kinds run side by side. Ours counts the idle ticks of :func:`gua.core.rules.process_state` in a row, as
+the view gua.idle_episodes does. The other is the rule of gpu-idle-exporter, for those who come from it: a process that
+holds memory and had 0 % in two polls in a row is idle, and idle since the second of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from gua.core.facts import ratio
+from gua.core.rules import ProcessState, Rules, process_state
+from gua.core.tick import ProcessReading, ProcessType
+
+GAP_MS: Final = 30_000
+"""Nobody may have looked for so long, or for twice the longer of the two ticks beside it: the streak goes on."""
+RESTART_GAP_MS: Final = 10 * 60 * 1000
+"""The same across a restart of the agent: a process that idles before and after it has not begun to idle anew."""
+IDLE_POLLS: Final = 2
+
+Key = tuple[str, int, int | None]
+"""A process on a card: the card's UUID, pid, start in Unix ms (where a pid passed on, it is another one)."""
+
+
+class Clock(NamedTuple):
+    """One process: when it was last listed and over what span, its idle time, and its polls and time at 0 %.
+
+    ``idle_ms`` is the time of the idle ticks of the present streak, 0 without one, ``zero_ms`` that of the polls at 0 %
+    after the second: what no tick covers, or one that could not tell, does not count.
+    """
+
+    seen_ms: int
+    span_ms: int
+    idle_ms: int = 0
+    zero_polls: int = 0
+    zero_ms: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is idle by the rule of two polls."""
+        return self.zero_polls >= IDLE_POLLS
+
+
+Clocks = Mapping[Key, Clock]
+
+
+def advance(before: Clock | None, process: ProcessReading, now: Clock, rules: Rules, *, gap_ms: int = GAP_MS) -> Clock:
+    """Return a process's clock after a tick; ``now`` has the tick's time and span.
+
+    What is unknown neither ends a streak nor counts for it; a single poll at 0 % before it does not count as one of two
+    in a row.
+    """
+    if before is None or _gap_ms(before, now) > max(gap_ms, 2 * max(now.span_ms, before.span_ms)):
+        before = now
+    zero_polls, zero_ms = _zero(before, process, now.span_ms)
+    return Clock(
+        seen_ms=now.seen_ms,
+        span_ms=now.span_ms,
+        idle_ms=_idle_ms(before, process_state(ratio(process.utilization), rules), now.span_ms),
+        zero_polls=zero_polls,
+        zero_ms=zero_ms,
+    )
+
+
+def idle_ms(clock: Clock, process: ProcessReading, rules: Rules) -> int | None:
+    """Return for how long the process has idled, 0 for an active one, ``None`` where its state is unknown."""
+    if process.type is ProcessType.IGNORED or process_state(ratio(process.utilization), rules) is ProcessState.UNKNOWN:
+        return None
+    return clock.idle_ms
+
+
+def kept(before: Clocks, now: Clocks, ts_ms: int, gap_ms: int) -> dict[Key, Clock]:
+    """Return the clocks after a tick: those in it, and those of processes that may still come back and have idled."""
+    gone = {
+        key: clock
+        for key, clock in before.items()
+        if key not in now and 0 <= ts_ms - clock.seen_ms <= gap_ms and (clock.idle_ms or clock.zero_polls)
+    }
+    return {**gone, **now}
+
+
+def dumps(clocks: Clocks) -> bytes:
+    """Return what :func:`loads` reads: the clocks that tell something, of processes whose start is known."""
+    cards: dict[str, list[list[int]]] = {}
+    for (uuid, pid, created_ms), clock in clocks.items():
+        if created_ms is not None and (clock.idle_ms or clock.zero_polls):
+            cards.setdefault(uuid, []).append([pid, created_ms, *clock])
+    return json.dumps(cards, separators=(",", ":")).encode()
+
+
+def loads(data: bytes) -> dict[Key, Clock]:
+    """Return the clocks, none if the data are not what :func:`dumps` wrote."""
+    try:
+        cards: dict[str, Any] = json.loads(data)
+        return {
+            (uuid, int(pid), int(created_ms)): Clock(*map(int, numbers))
+            for uuid, rows in cards.items()
+            for pid, created_ms, *numbers in rows
+        }
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _idle_ms(before: Clock, state: ProcessState, span_ms: int) -> int:
+    if state is ProcessState.ACTIVE:
+        return 0
+    return before.idle_ms + (span_ms if state is ProcessState.IDLE else 0)
+
+
+def _gap_ms(before: Clock, now: Clock) -> int:
+    """Return how long nobody looked between two ticks."""
+    return now.seen_ms - now.span_ms - before.seen_ms
+
+
+def _zero(before: Clock, process: ProcessReading, span_ms: int) -> tuple[int, int]:
+    """Return the polls at 0 % in a row, and the time of those after the second of them."""
+    if process.utilization is None:
+        return (before.zero_polls, before.zero_ms) if before.is_idle else (0, 0)
+    if process.utilization > 0 or process.memory_bytes == 0:
+        return 0, 0
+    return min(before.zero_polls + 1, IDLE_POLLS), before.zero_ms + span_ms if before.is_idle else 0

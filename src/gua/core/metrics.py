@@ -1,0 +1,394 @@
+"""The metric catalogue, declared once: the wire contract between producers, stores and other tools.
+
+``docs/metrics.md`` is generated from it, the encoder and decoder look names and kinds up in it, and a
+test holds the SQL that admits points (``clickhouse/10_ticks``) against its columns and scales.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+SCOPE: Final = "gua"
+SCOPES: Final = (SCOPE, "gpu_usage_audit")
+"""Scopes whose points are ours: spools and landing tables hold ticks that older versions sent."""
+
+
+class Kind(Enum):
+    """How a metric is sent: its OTLP data type and temporality."""
+
+    GAUGE = "gauge"
+    DELTA = "sum, monotonic, delta"
+    COUNTER = "sum, monotonic, cumulative"
+    AMOUNT = "sum, non-monotonic, cumulative"
+
+
+class Subject(Enum):
+    """What a metric's points are about."""
+
+    CARD = "card"
+    PROCESS = "process"
+    AGENT = "agent"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """Where a metric's value is stored: column, integer scale (stored = round(value x scale)), SQL type.
+
+    ``attributes`` are those a point must carry, letter for letter, to land in this column.
+    """
+
+    name: str
+    scale: int
+    type: str
+    attributes: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metric:
+    """One metric. ``attributes`` name what its points carry besides those that every point of the subject has.
+
+    ``is_stored`` is whether the store takes its points; what views tell of the ticks themselves it leaves out.
+    """
+
+    name: str
+    subject: Subject
+    kind: Kind
+    unit: str
+    description: str
+    attributes: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    is_stored: bool = True
+
+
+CARD_ATTRIBUTES: Final = ("hw.id",)
+PROCESS_ATTRIBUTES: Final = (
+    "hw.id",
+    "process.pid",
+    "process.creation.time",
+    "process.owner",
+    "gua.process.comm",
+)
+INTEGER_ATTRIBUTES: Final = ("gua.gpu.index", "process.pid", "process.user.id")
+BOOLEAN_ATTRIBUTES: Final = ("gua.gpu.memory.shared",)
+
+_GPU = (("hw.type", "gpu"),)
+
+
+def _per_type(column: str, scale: int, sql_type: str) -> tuple[Column, ...]:
+    return tuple(
+        Column(
+            name=column.replace("{type}", kind),
+            scale=scale,
+            type=sql_type,
+            attributes=(("gua.process.type", kind),),
+        )
+        for kind in ("compute", "graphics", "mps", "ignored")
+    )
+
+
+SAMPLE_DURATION: Final = Metric(
+    name="gua.gpu.sample.duration",
+    subject=Subject.CARD,
+    kind=Kind.DELTA,
+    unit="s",
+    description="Seconds that this tick covers; the card was looked at even if nothing else could be read.",
+    columns=(Column(name="duration_ms", scale=1000, type="UInt32"),),
+)
+GPU_TIME: Final = Metric(
+    name="gua.gpu.time",
+    subject=Subject.CARD,
+    kind=Kind.DELTA,
+    unit="s",
+    description="GPU time of the tick: its seconds times the card's share of a whole GPU (slices / all slices for MIG "
+    "instances; a partitioned parent stands for its unallocated slices only).",
+    columns=(Column(name="gpu_time_ms", scale=1000, type="UInt32"),),
+)
+UTILIZATION: Final = Metric(
+    name="hw.gpu.utilization",
+    subject=Subject.CARD,
+    kind=Kind.GAUGE,
+    unit="1",
+    description="Mean over the tick of the share of time in which an engine was busy, 0 to 1.",
+    attributes=("hw.gpu.task",),
+    columns=(
+        Column(name="utilization", scale=10_000, type="UInt16", attributes=(("hw.gpu.task", "general"),)),
+        Column(name="utilization_encoder", scale=10_000, type="UInt16", attributes=(("hw.gpu.task", "encoder"),)),
+        Column(name="utilization_decoder", scale=10_000, type="UInt16", attributes=(("hw.gpu.task", "decoder"),)),
+    ),
+)
+UTILIZATION_MAX: Final = Metric(
+    name="gua.gpu.utilization.max",
+    subject=Subject.CARD,
+    kind=Kind.GAUGE,
+    unit="1",
+    description="Largest utilization sample of the tick, 0 to 1.",
+    columns=(Column(name="utilization_max", scale=10_000, type="UInt16"),),
+)
+UTILIZATION_COVERAGE: Final = Metric(
+    name="gua.gpu.utilization.coverage",
+    subject=Subject.CARD,
+    kind=Kind.GAUGE,
+    unit="s",
+    description="Seconds of the tick that utilization samples cover; 0 means that the mean is one instant value.",
+    columns=(Column(name="utilization_coverage_ms", scale=1000, type="UInt32"),),
+)
+MEMORY_USAGE: Final = Metric(
+    name="hw.gpu.memory.usage",
+    subject=Subject.CARD,
+    kind=Kind.AMOUNT,
+    unit="By",
+    description="Device memory in use; without the driver's reserve where that is known (gua.gpu.memory.reserved).",
+    columns=(Column(name="memory_used_bytes", scale=1, type="UInt64"),),
+)
+MEMORY_LIMIT: Final = Metric(
+    name="hw.gpu.memory.limit",
+    subject=Subject.CARD,
+    kind=Kind.AMOUNT,
+    unit="By",
+    description="Device memory in total.",
+    columns=(Column(name="memory_limit_bytes", scale=1, type="UInt64"),),
+)
+MEMORY_RESERVED: Final = Metric(
+    name="gua.gpu.memory.reserved",
+    subject=Subject.CARD,
+    kind=Kind.AMOUNT,
+    unit="By",
+    description="Memory the driver keeps for itself; absent where the driver cannot tell (then usage contains it).",
+    columns=(Column(name="memory_reserved_bytes", scale=1, type="UInt64"),),
+)
+PROCESS_COUNT: Final = Metric(
+    name="gua.gpu.process.count",
+    subject=Subject.CARD,
+    kind=Kind.GAUGE,
+    unit="{process}",
+    description="Processes on the card by type; absent if the list is not known.",
+    attributes=("gua.process.type",),
+    columns=_per_type("process_count_{type}", 1, "UInt32"),
+)
+PROCESS_MEMORY: Final = Metric(
+    name="gua.gpu.process.memory.usage",
+    subject=Subject.CARD,
+    kind=Kind.AMOUNT,
+    unit="By",
+    description="Known device memory of the card's processes by type; absent if the list is not known.",
+    attributes=("gua.process.type",),
+    columns=_per_type("process_memory_{type}_bytes", 1, "UInt64"),
+)
+PROCESS_MEMORY_UNKNOWN: Final = Metric(
+    name="gua.gpu.process.memory.unknown",
+    subject=Subject.CARD,
+    kind=Kind.GAUGE,
+    unit="{process}",
+    description="Processes whose memory NVML does not tell, by type; absent if the list is not known.",
+    attributes=("gua.process.type",),
+    columns=_per_type("process_unknown_{type}", 1, "UInt32"),
+)
+PROCESS_UTILIZATION_MAX: Final = Metric(
+    name="gua.gpu.process.utilization.max",
+    subject=Subject.CARD,
+    kind=Kind.GAUGE,
+    unit="1",
+    description="Utilization of the card's busiest process, 0 to 1.",
+    columns=(Column(name="process_utilization_max", scale=10_000, type="UInt16"),),
+)
+POWER: Final = Metric(
+    name="hw.power",
+    subject=Subject.CARD,
+    kind=Kind.GAUGE,
+    unit="W",
+    description="Power drawn by the card.",
+    attributes=("hw.type",),
+    columns=(Column(name="power_mw", scale=1000, type="UInt32", attributes=_GPU),),
+)
+TEMPERATURE: Final = Metric(
+    name="hw.temperature",
+    subject=Subject.CARD,
+    kind=Kind.GAUGE,
+    unit="Cel",
+    description="Temperature of the GPU core.",
+    columns=(Column(name="temperature_celsius", scale=1, type="Int16"),),
+)
+ENERGY_TOTAL: Final = Metric(
+    name="hw.energy",
+    subject=Subject.CARD,
+    kind=Kind.COUNTER,
+    unit="J",
+    description="Energy since the driver was loaded.",
+    attributes=("hw.type",),
+    columns=(Column(name="energy_total_mj", scale=1000, type="UInt64", attributes=_GPU),),
+)
+ENERGY: Final = Metric(
+    name="gua.gpu.energy",
+    subject=Subject.CARD,
+    kind=Kind.DELTA,
+    unit="J",
+    description="Energy spent in the tick; absent across a reset of the counter.",
+    columns=(Column(name="energy_mj", scale=1000, type="UInt64"),),
+)
+STATUS: Final = Metric(
+    name="hw.status",
+    subject=Subject.CARD,
+    kind=Kind.AMOUNT,
+    unit="1",
+    description="1 for the state the card is in, 0 for the other; failed: lost, or needs a reset.",
+    attributes=("hw.state", "hw.type"),
+    columns=(Column(name="failed", scale=1, type="UInt8", attributes=(("hw.state", "failed"), *_GPU)),),
+)
+INFO: Final = Metric(
+    name="gua.gpu.info",
+    subject=Subject.CARD,
+    kind=Kind.GAUGE,
+    unit="1",
+    description="Always 1; its attributes say what the card is.",
+    attributes=(
+        "hw.name",
+        "hw.model",
+        "hw.vendor",
+        "hw.driver_version",
+        "hw.parent",
+        "gua.gpu.index",
+        "gua.gpu.pci",
+        "gua.gpu.mig",
+        "gua.gpu.process.list",
+        "gua.gpu.memory.shared",
+    ),
+)
+PROCESS_SAMPLE_DURATION: Final = Metric(
+    name="gua.process.sample.duration",
+    subject=Subject.PROCESS,
+    kind=Kind.DELTA,
+    unit="s",
+    description="Seconds of the tick in which this process was on the card.",
+    columns=(Column(name="duration_ms", scale=1000, type="UInt32"),),
+)
+PROCESS_GPU_TIME: Final = Metric(
+    name="gua.process.gpu.time",
+    subject=Subject.PROCESS,
+    kind=Kind.DELTA,
+    unit="s",
+    description="The part of the card's GPU time attributed to this process; absent for ignored processes.",
+    columns=(Column(name="gpu_time_ms", scale=1000, type="UInt32"),),
+)
+PROCESS_GPU_MEMORY: Final = Metric(
+    name="gua.process.gpu.memory.usage",
+    subject=Subject.PROCESS,
+    kind=Kind.AMOUNT,
+    unit="By",
+    description="Device memory of the process on this card.",
+    columns=(Column(name="memory_bytes", scale=1, type="UInt64"),),
+)
+PROCESS_GPU_UTILIZATION: Final = Metric(
+    name="gua.process.gpu.utilization",
+    subject=Subject.PROCESS,
+    kind=Kind.GAUGE,
+    unit="1",
+    description="Mean over the tick of the share of time in which this process used the card, 0 to 1; of each sample "
+    "the largest of kernels, video encoder and video decoder.",
+    columns=(Column(name="utilization", scale=10_000, type="UInt16"),),
+)
+PROCESS_IDLE_DURATION: Final = Metric(
+    name="gua.process.idle.duration",
+    subject=Subject.PROCESS,
+    kind=Kind.GAUGE,
+    unit="s",
+    description="Time of the idle ticks in a row that end with this one, 0 if the process is active; goes on through "
+    "restarts of the agent. Absent while it is unknown whether the process idles, and for ignored processes. "
+    "Not stored: gua.idle_episodes tells it of the ticks.",
+    is_stored=False,
+)
+PROCESS_INFO: Final = Metric(
+    name="gua.process.info",
+    subject=Subject.PROCESS,
+    kind=Kind.GAUGE,
+    unit="1",
+    description="Always 1; its attributes say what the process is. Never a command line.",
+    attributes=(
+        "process.user.id",
+        "gua.process.type",
+        "container.id",
+        "k8s.pod.uid",
+        "slurm.job.id",
+        "systemd.unit",
+        "k8s.pod.name",
+        "k8s.namespace.name",
+        "k8s.container.name",
+    ),
+)
+AGENT_TICK_DURATION: Final = Metric(
+    name="gua.agent.tick.duration",
+    subject=Subject.AGENT,
+    kind=Kind.GAUGE,
+    unit="s",
+    description="Time it took to read the tick.",
+)
+AGENT_TICK_LATENESS: Final = Metric(
+    name="gua.agent.tick.lateness",
+    subject=Subject.AGENT,
+    kind=Kind.GAUGE,
+    unit="s",
+    description="How far behind its grid point the tick was read.",
+)
+AGENT_SPOOL_TICKS: Final = Metric(
+    name="gua.agent.spool.ticks",
+    subject=Subject.AGENT,
+    kind=Kind.GAUGE,
+    unit="{tick}",
+    description="Ticks in the spool, waiting for delivery.",
+)
+AGENT_SPOOL_SIZE: Final = Metric(
+    name="gua.agent.spool.size",
+    subject=Subject.AGENT,
+    kind=Kind.GAUGE,
+    unit="By",
+    description="Size of the spool on disk.",
+)
+AGENT_DROPPED: Final = Metric(
+    name="gua.agent.dropped",
+    subject=Subject.AGENT,
+    kind=Kind.COUNTER,
+    unit="{tick}",
+    description="Ticks the spool dropped, oldest first, because it was full.",
+)
+AGENT_ERRORS: Final = Metric(
+    name="gua.agent.errors",
+    subject=Subject.AGENT,
+    kind=Kind.COUNTER,
+    unit="{error}",
+    description="Calls that failed since the agent started.",
+    attributes=("call", "code"),
+)
+
+CATALOGUE: Final = (
+    SAMPLE_DURATION,
+    GPU_TIME,
+    UTILIZATION,
+    UTILIZATION_MAX,
+    UTILIZATION_COVERAGE,
+    MEMORY_USAGE,
+    MEMORY_LIMIT,
+    MEMORY_RESERVED,
+    PROCESS_COUNT,
+    PROCESS_MEMORY,
+    PROCESS_MEMORY_UNKNOWN,
+    PROCESS_UTILIZATION_MAX,
+    POWER,
+    TEMPERATURE,
+    ENERGY_TOTAL,
+    ENERGY,
+    STATUS,
+    INFO,
+    PROCESS_SAMPLE_DURATION,
+    PROCESS_GPU_TIME,
+    PROCESS_GPU_MEMORY,
+    PROCESS_GPU_UTILIZATION,
+    PROCESS_IDLE_DURATION,
+    PROCESS_INFO,
+    AGENT_TICK_DURATION,
+    AGENT_TICK_LATENESS,
+    AGENT_SPOOL_TICKS,
+    AGENT_SPOOL_SIZE,
+    AGENT_DROPPED,
+    AGENT_ERRORS,
+)

@@ -1,0 +1,147 @@
+"""What the outside world looks like to the rest: cards, processes, clocks, sinks and stores as Protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from gua.core.idleness import Clocks
+from gua.core.tick import CardReading, ProcessReading, ReadError, Tick
+
+
+class Clock(Protocol):
+    """Wall clock, monotonic clock and boot, as one object so that tests can move them together."""
+
+    def wall_ms(self) -> int:
+        """Return the wall clock as Unix time in ms."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Return CLOCK_MONOTONIC in ms; it never goes back within one boot."""
+        ...
+
+    def boot_id(self) -> str | None:
+        """Return the id of this boot, ``None`` where the system does not tell."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mark:
+    """The last tick that was spooled, and how long processes had idled; stored in one transaction with its row."""
+
+    ts_ms: int
+    monotonic_ms: int
+    boot_id: str | None
+    clocks: Clocks = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RawProcess:
+    """A process on a card as the driver lists it, before anybody asked who it is."""
+
+    pid: int
+    lists: frozenset[str]
+    memory_bytes: int | None
+    utilization: float | None
+
+
+class UtilizationSample(NamedTuple):
+    """A card's utilization over (start_ms, end_ms] in Unix time: its mean and its largest value, ratios."""
+
+    start_ms: int
+    end_ms: int
+    utilization: float
+    largest: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RawCard:
+    """A card as the driver answers: the reading with no process in it, its share, and the raw processes.
+
+    ``share`` is the card's part of a whole GPU, as (slices, all slices). The reading's spans are
+    placeholders; the sampler sets them. Its utilization is the instant value; ``samples`` are what the
+    driver kept since the last reading, oldest first and without overlap.
+    """
+
+    reading: CardReading
+    share: tuple[int, int]
+    processes: tuple[RawProcess, ...]
+    samples: tuple[UtilizationSample, ...] = ()
+
+
+class CardReader(Protocol):
+    """The driver: every card once, and what failed on the way."""
+
+    def read(self) -> tuple[Sequence[RawCard], Sequence[ReadError]]:
+        """Return each card once. Raises UnavailableError only if no card can be read at all."""
+        ...
+
+    def drain(self) -> None:
+        """Take what the driver's rings hold before they overflow: at least every 5 s between reads.
+
+        Never raises; what failed comes with the next read.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the driver."""
+        ...
+
+
+class ProcessFacts(Protocol):
+    """Who a process is."""
+
+    def identify(self, process: RawProcess) -> ProcessReading:
+        """Return the process with what is known of it; never raises, the rest stays ``None``."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpooledTick:
+    """One row of the spool: ``blob`` is the zstd-compressed OTLP request of ``raw_length`` bytes."""
+
+    id: int
+    ts_ms: int
+    raw_length: int
+    blob: bytes
+
+
+class TickSink(Protocol):
+    """Where producers put ticks."""
+
+    def append(self, tick: Tick, mark: Mark | None = None) -> None:
+        """Store one tick durably, and the mark with it."""
+        ...
+
+
+class Landing(Protocol):
+    """Where spooled ticks end: an embedded store, or an endpoint."""
+
+    def land(self, batch: Sequence[SpooledTick]) -> Sequence[SpooledTick]:
+        """Deliver the batch, oldest first; return those refused for good. Raises TransientError to retry later."""
+        ...
+
+
+Row = Mapping[str, Any]
+
+
+class ViewReader(Protocol):
+    """A store as the report sees it: the shipped parameterised views, with bound parameters, read-only."""
+
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether several threads may ask at the same time."""
+        ...
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
+        """Return the rows of ``gua_report.<view>``; times are Unix ms, unknown is ``None``."""
+        ...
+
+
+class Progress(Protocol):
+    """Tells somebody how far a long run is."""
+
+    def advance(self, steps: int = 1) -> None:
+        """Count finished steps."""
+        ...

@@ -1,0 +1,191 @@
+"""What a producer makes: one tick, the reading of every card of one host at one moment.
+
+A tick is the only thing that the agent, the simulator and the imports hand on. ``None``
+always means unknown, never zero; zero is a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Source(StrEnum):
+    """Who made the tick (resource attribute ``gua.source``)."""
+
+    AGENT = "agent"
+    IMPORT = "import"
+    SIMULATOR = "simulator"
+
+
+class ProcessList(StrEnum):
+    """Whether the list of a card's processes can be believed (``gua.gpu.process.list``)."""
+
+    KNOWN = "known"
+    FAILED = "failed"
+    PID_NAMESPACE = "pid_namespace"
+    ABSENT = "absent"
+
+
+class ProcessType(StrEnum):
+    """On which NVML list the process stood, or that the rules leave it out (``gua.process.type``)."""
+
+    COMPUTE = "compute"
+    GRAPHICS = "graphics"
+    MPS = "mps"
+    IGNORED = "ignored"
+
+
+class Mig(StrEnum):
+    """The card's part in Multi-Instance GPU (``gua.gpu.mig``)."""
+
+    NONE = "none"
+    PARENT = "parent"
+    INSTANCE = "instance"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessReading:
+    """One process on one card in one tick. It covers the same span as its card.
+
+    ``gpu_time_ms`` is the part of the card's GPU time attributed to this process
+    (:mod:`gua.core.attribution`); ``None`` for ignored processes.
+    ``created_ms`` is the process's start as Unix time in milliseconds; pid and start
+    together identify it. ``utilization`` is a ratio, 0 to 1. ``idle_ms`` is how long it has idled up to this tick
+    (:mod:`gua.core.idleness`), 0 if it is active; ``None`` for ignored processes, too.
+    """
+
+    pid: int
+    type: ProcessType = ProcessType.COMPUTE
+    created_ms: int | None = None
+    owner: str | None = None
+    uid: int | None = None
+    comm: str | None = None
+    memory_bytes: int | None = None
+    utilization: float | None = None
+    gpu_time_ms: int | None = None
+    idle_ms: int | None = None
+    container_id: str | None = None
+    pod_uid: str | None = None
+    slurm_job_id: str | None = None
+    systemd_unit: str | None = None
+    pod_name: str | None = None
+    pod_namespace: str | None = None
+    container_name: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardReading:
+    """One card (a whole GPU, a partitioned parent or a MIG instance) in one tick.
+
+    The card was looked at over ``duration_ms`` milliseconds that end at the tick's ``ts_ms``.
+    ``gpu_time_ms`` is that span weighted by the card's share of a whole GPU. Utilizations are
+    ratios, 0 to 1, and means over the span; ``utilization_max`` is the largest sample and
+    ``utilization_coverage_ms`` how much of the span samples cover (0: an instant value).
+    ``memory_used_bytes`` leaves the driver's reserve out where ``memory_reserved_bytes`` is known,
+    and contains it where that is ``None``. ``energy_total_mj`` counts since driver load,
+    ``energy_mj`` is what this span used, both in millijoules.
+    """
+
+    uuid: str
+    duration_ms: int
+    gpu_time_ms: int
+    process_list: ProcessList = ProcessList.ABSENT
+    index: int | None = None
+    name: str | None = None
+    model: str | None = None
+    vendor: str | None = None
+    driver_version: str | None = None
+    pci: str | None = None
+    mig: Mig | None = None
+    parent: str | None = None
+    memory_shared: bool | None = None
+    utilization: float | None = None
+    utilization_encoder: float | None = None
+    utilization_decoder: float | None = None
+    utilization_max: float | None = None
+    utilization_coverage_ms: int | None = None
+    memory_used_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    memory_reserved_bytes: int | None = None
+    power_watts: float | None = None
+    temperature_celsius: float | None = None
+    energy_total_mj: int | None = None
+    energy_mj: int | None = None
+    failed: bool | None = None
+    processes: tuple[ProcessReading, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.uuid:
+            msg = "a card reading needs the card's uuid"
+            raise ValueError(msg)
+        if self.duration_ms <= 0:
+            msg = f"card {self.uuid}: a reading covers more than 0 ms, not {self.duration_ms}"
+            raise ValueError(msg)
+        if not 0 <= self.gpu_time_ms <= self.duration_ms:
+            msg = f"card {self.uuid}: GPU time {self.gpu_time_ms} ms is not within 0 and {self.duration_ms}"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadError:
+    """One call that failed while the tick was read; the other readings are good.
+
+    ``call`` is the failing function ("nvmlDeviceGetMemoryInfo", "readdir /proc/1/stat"),
+    ``code`` the error's own name or number, ``uuid`` the card it was about.
+    """
+
+    call: str
+    code: str
+    uuid: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorCount:
+    """How often a call failed with a code since the agent started."""
+
+    call: str
+    code: str
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentReading:
+    """The agent about itself; counts are cumulative since ``started_ms`` (Unix time, ms)."""
+
+    started_ms: int
+    tick_duration_seconds: float | None = None
+    tick_lateness_seconds: float | None = None
+    spool_ticks: int | None = None
+    spool_bytes: int | None = None
+    dropped_ticks: int | None = None
+    errors: tuple[ErrorCount, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """Where ticks come from: the OTLP resource.
+
+    ``interval_ms`` is the nominal sampling interval. ``attributes`` are further resource
+    attributes, sorted by key; the user's ``OTEL_RESOURCE_ATTRIBUTES`` end there.
+    """
+
+    host: str
+    source: Source
+    interval_ms: int
+    host_id: str | None = None
+    instance_id: str | None = None
+    service_name: str = "gua"
+    service_version: str | None = None
+    attributes: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tick:
+    """Every card of one host, read at ``ts_ms`` (Unix time, ms): one OTLP request, one spool row."""
+
+    ts_ms: int
+    origin: Origin
+    cards: tuple[CardReading, ...]
+    agent: AgentReading | None = None
+    errors: tuple[ReadError, ...] = ()

@@ -1,0 +1,154 @@
+"""A tick as the metrics of gpu-idle-exporter, name by name, so that dashboards and alerts made for it go on.
+
+Their documented meaning (https://github.com/affinode/gpu-idle-exporter, README): a process of the compute list that
+holds memory is idle once its SM utilization was 0 % in two polls in a row. What could not be read has no sample here,
+and a process at the card's video encoder or decoder is not at 0 %.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from gua.core.idleness import Clock, Clocks
+from gua.core.tick import CardReading, Mig, ProcessList, ProcessReading, ProcessType, Tick
+from gua.exporter.families import Family, escaped, inside
+
+UNNAMED: Final = "unknown"
+"""The name of a process that cannot be read, as gpu-idle-exporter has it."""
+CONSTANT: Final = {"NODE_NAME": "node", "POD_NAME": "pod", "POD_NAMESPACE": "namespace"}
+"""Environment variables, and the labels that they become on all of these metrics: those of the exporter's own pod."""
+
+_PROCESS: Final = {
+    "gpu_idle_process_compute_utilization_percent": "GPU utilization (SM or video codec) of this process, 0 to 100.",
+    "gpu_idle_process_memory_used_bytes": "GPU memory held by this process.",
+    "gpu_idle_process_idle_seconds": "For how long this process has been idle; 0 when active.",
+    "gpu_idle_process_idle_memory_bytes": "GPU memory that this process holds while idle; 0 when active.",
+}
+_DEVICE: Final = {
+    "gpu_idle_device_utilization_percent": "GPU compute utilization of the device, 0 to 100.",
+    "gpu_idle_device_memory_used_bytes": "GPU memory in use on the device.",
+    "gpu_idle_device_memory_total_bytes": "GPU memory of the device in total.",
+    "gpu_idle_device_power_watts": "Power that the device draws.",
+    "gpu_idle_device_temperature_celsius": "Temperature of the GPU core.",
+}
+_TOTAL: Final = {"gpu_idle_memory_total_bytes": "GPU memory held by all idle processes on the device."}
+_LISTED: Final = (ProcessType.COMPUTE, ProcessType.MPS)
+
+_WHICH_FAILED: Final = (False, None, True)
+
+Made = dict[str, Family]
+T = TypeVar("T", int, float)
+
+
+class _Use(NamedTuple):
+    """What a process does on a card or on one of its instances; ``None`` is unknown."""
+
+    percent: float | None
+    memory_bytes: int | None
+    idle_seconds: float | None
+    idle_bytes: int | None
+
+
+def families(tick: Tick, clocks: Clocks, constant: Mapping[str, str]) -> list[Family]:
+    """Return the families of a tick; ``clocks`` are those after it, ``constant`` further labels of every sample."""
+    made = {name: Family(name, text) for name, text in (_PROCESS | _DEVICE | _TOTAL).items()}
+    end = "".join(f",{one}" for one in [inside(constant.items())] if one) + "}"
+    instances: defaultdict[str | None, list[CardReading]] = defaultdict(list)
+    for card in tick.cards:
+        if card.mig is Mig.INSTANCE:
+            instances[card.parent].append(card)
+    for gpu, card in _devices(tick.cards).items():
+        parts = [card, *instances[card.uuid]]
+        _add_device(made, f'{{gpu="{gpu}",', card, parts, end)
+        _add_processes(made, f'{{gpu="{gpu}"', parts, clocks, end)
+    return list(made.values())
+
+
+def _devices(cards: Iterable[CardReading]) -> dict[str, CardReading]:
+    """Return each whole card by its label ``gpu``, which no two have: the index, else the UUID.
+
+    A card without an index now, or whose index another one has by now, goes by its UUID: of two cards at one index the
+    lost one was there before, as the driver numbers those that it has left anew.
+    """
+    whole: dict[str, CardReading] = {}
+    for card in cards:
+        if card.mig is not Mig.INSTANCE:
+            whole.setdefault(card.uuid, card)
+    named: dict[str, CardReading] = {}
+    for card in sorted(whole.values(), key=lambda card: _WHICH_FAILED.index(card.failed)):
+        index = None if card.index is None else str(card.index)
+        named.setdefault(escaped(card.uuid) if index is None or index in named else index, card)
+    return named
+
+
+def _add_device(made: Made, begin: str, card: CardReading, parts: Sequence[CardReading], end: str) -> None:
+    """Add a whole card; of a partitioned one the memory is that of its ``parts`` together."""
+    labels = begin + inside([("model", card.name), ("uuid", card.uuid)]) + end
+    values = (
+        _percent(card.utilization),
+        _sum([part.memory_used_bytes for part in parts]),
+        _sum([part.memory_limit_bytes for part in parts]),
+        card.power_watts,
+        card.temperature_celsius,
+    )
+    for name, value in zip(_DEVICE, values, strict=True):
+        if value is not None:
+            made[name].add(labels, value)
+
+
+def _add_processes(made: Made, begin: str, parts: Sequence[CardReading], clocks: Clocks, end: str) -> None:
+    """Add the processes on the parts of a card, each once, and what they hold idly together."""
+    uses: dict[str, _Use] = {}
+    for part in parts:
+        for process in part.processes:
+            if process.type in _LISTED:
+                use = _use(process, clocks.get((part.uuid, process.pid, process.created_ms)))
+                labels = inside([("pid", process.pid), ("process", process.comm or UNNAMED)])
+                before = uses.get(labels)
+                uses[labels] = use if before is None else _together(before, use)
+    for labels, use in uses.items():
+        for name, value in zip(_PROCESS, use, strict=True):
+            if value is not None:
+                made[name].add(f"{begin},{labels}{end}", value)
+    if all(part.process_list is ProcessList.KNOWN for part in parts):
+        idle_bytes = _sum([use.idle_bytes for use in uses.values()])
+        if idle_bytes is not None:
+            made["gpu_idle_memory_total_bytes"].add(begin + end, idle_bytes)
+
+
+def _use(process: ProcessReading, clock: Clock | None) -> _Use:
+    percent, memory_bytes = _percent(process.utilization), process.memory_bytes
+    if percent is None or clock is None:
+        return _Use(percent, memory_bytes, idle_seconds=None, idle_bytes=None)
+    return _Use(percent, memory_bytes, clock.zero_ms / 1000, memory_bytes if clock.is_idle else 0)
+
+
+def _together(one: _Use, other: _Use) -> _Use:
+    """Return what a process does on two instances of a card: idle if it is on both, and since it is on both.
+
+    It holds idly what it holds on those on which it is idle.
+    """
+    seconds = (one.idle_seconds, other.idle_seconds)
+    return _Use(
+        percent=_known(max, (one.percent, other.percent)),
+        memory_bytes=_sum((one.memory_bytes, other.memory_bytes)),
+        idle_seconds=0.0 if 0 in seconds else _known(min, seconds),  # active on one of them, whatever the other is
+        idle_bytes=_sum((one.idle_bytes, other.idle_bytes)),
+    )
+
+
+def _known(of: Callable[[list[T]], T], values: Iterable[T | None]) -> T | None:
+    """Return what a function makes of numbers, ``None`` if one of them is not known."""
+    numbers = list(values)
+    known = [number for number in numbers if number is not None]
+    return of(known) if len(known) == len(numbers) else None
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    return _known(sum, numbers)
+
+
+def _percent(ratio: float | None) -> float | None:
+    return None if ratio is None else round(100 * ratio, 4)

@@ -1,0 +1,141 @@
+"""Names of pods and containers by their ids. Asks in a thread of its own, and only where an id is new."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from gua.core.errors import GuaError
+from gua.core.tick import ReadError
+from gua.identity.kubelet import Kubelet
+from gua.identity.pod_list import Pod, parse_pods
+from gua.identity.pod_request import KubeletError, ask
+from gua.identity.pods import NO_NAMES, Names
+
+AGAIN_SECONDS: Final = 30.0
+NEW_SECONDS: Final = 2.0
+MOST_PODS: Final = 1_024
+CALL: Final = "kubelet GET /pods"
+_MOST_CONTAINERS: Final = 64
+
+_Key = tuple[str, str | None]
+
+
+class PodNames:
+    """Names as a node's list of pods tells them; never any other, and none where the list cannot be had.
+
+    A uid never gets another name, so what was once told stays known, of the last 1,024 pods. The list is asked for when
+    an id comes up that it has not told: at once, 2 s after the last time at the earliest, and every 30 s while it still
+    does not tell it, or fails.
+    """
+
+    def __init__(
+        self,
+        kubelet: Kubelet,
+        *,
+        fetch: Callable[[Kubelet], bytes] = ask,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.kubelet = kubelet
+        self._fetch = fetch
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._pods: dict[str, Pod] = {}
+        self._in_vain: set[_Key] = set()
+        self._wanted: set[_Key] = set()
+        self._asked_at = -math.inf
+        self._working = False
+        self._trouble: str | None = None
+        self._errors: list[ReadError] = []
+
+    def begin(self) -> None:
+        """Ask before anybody is looked up, so that names are there by the first tick where the driver takes longer."""
+        with self._lock:
+            self._start()
+
+    def names(self, pod_uid: str | None, container_id: str | None) -> Names:
+        """Return what is known at once; never waits, never raises."""
+        if pod_uid is None:
+            return NO_NAMES
+        with self._lock:
+            pod = self._pods.get(pod_uid)
+            container = None if pod is None or container_id is None else pod.containers.get(container_id)
+            if pod is None or (container is None and container_id is not None) or self._trouble is not None:
+                self._want((pod_uid, container_id))
+            if pod is None:
+                return NO_NAMES
+            return Names(pod=pod.name, namespace=pod.namespace, container=container)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why there are ids alone, ``None`` if the last answer was a list."""
+        return self._trouble
+
+    def errors(self) -> Sequence[ReadError]:
+        """Return what failed since the last call."""
+        with self._lock:
+            taken, self._errors = self._errors, []
+        return taken
+
+    def _want(self, key: _Key) -> None:
+        if len(self._wanted) < MOST_PODS:
+            self._wanted.add(key)
+        if self._working:
+            return
+        again = key in self._in_vain or self._trouble is not None
+        if self._monotonic() - self._asked_at < (AGAIN_SECONDS if again else NEW_SECONDS):
+            return
+        self._start()
+
+    def _start(self) -> None:
+        self._working = True
+        try:
+            threading.Thread(target=self._work, name="gua-pods", daemon=True).start()
+        except RuntimeError:  # no process is left for anybody: the next tick tries again
+            self._working = False
+
+    def _work(self) -> None:
+        pods: dict[str, Pod] = {}
+        failure: tuple[str, str] | None = None
+        with self._lock:
+            asked, self._wanted = self._wanted, set()
+        try:
+            pods = parse_pods(self._fetch(self.kubelet))
+        except KubeletError as error:
+            failure = error.code, str(error)
+        except GuaError as error:
+            failure = "failed", str(error)
+        except ValueError:
+            failure = "garbage", "its answer is no list of pods"
+        except Exception as error:  # noqa: BLE001 - names are an extra: whatever fails here, ids go on
+            failure = "fault", f"unexpected {type(error).__name__}"
+        with self._lock:
+            self._asked_at = self._monotonic()
+            self._working = False
+            if failure is None:
+                self._trouble = None
+                self._learn(pods, asked)
+            else:
+                code, message = failure
+                self._trouble = f"pods have ids but no names: {self.kubelet}: {message}"
+                self._errors.append(ReadError(call=CALL, code=code))
+
+    def _learn(self, pods: dict[str, Pod], asked: set[_Key]) -> None:
+        for uid, pod in pods.items():
+            before = self._pods.pop(uid, None)
+            # A container that ended is no longer told, and may have left a process for a moment.
+            kept = {} if before is None else dict(list(before.containers.items())[-_MOST_CONTAINERS:])
+            self._pods[uid] = Pod(name=pod.name, namespace=pod.namespace, containers={**kept, **pod.containers})
+        for uid in list(self._pods)[: max(0, len(self._pods) - MOST_PODS)]:
+            del self._pods[uid]
+        if len(self._in_vain) > MOST_PODS:
+            self._in_vain.clear()
+        self._in_vain = {key for key in self._in_vain | asked if not self._tells(key)}
+
+    def _tells(self, key: _Key) -> bool:
+        uid, container_id = key
+        pod = self._pods.get(uid)
+        return pod is not None and (container_id is None or container_id in pod.containers)

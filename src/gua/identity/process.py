@@ -1,0 +1,102 @@
+"""Who a process is: :class:`gua.core.ports.ProcessFacts`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from gua.core.ports import RawProcess
+from gua.core.tick import ProcessReading, ProcessType
+from gua.identity.facts import ProcessTable
+from gua.identity.known import KnownProcesses
+from gua.identity.owner import Owners
+from gua.identity.pods import NoNames, Pods
+
+DEFAULT_IGNORED: Final = (
+    "Xorg",
+    "Xwayland",
+    "gnome-shell",
+    "kwin_x11",
+    "kwin_wayland",
+    "nvidia-cuda-mps-server",
+    "nv-hostengine",
+    "dcgm-exporter",
+)
+# TASK_COMM_LEN less the final zero: the kernel keeps no more of a name.
+_COMM_BYTES: Final = 15
+
+
+class ProcessIdentity:
+    """Identifies processes through a process table, a name service and the boot's moment.
+
+    ``boot_time_ms`` (Unix time) must be the same for the whole boot: a process's start is counted from it, so
+    that one process keeps one start however the clock moves. ``None``: starts stay unknown.
+    ``ignored`` are process names whose processes do not count as users of a card. ``pods`` must not block.
+    """
+
+    def __init__(  # noqa: PLR0913 - by keyword, one for each thing that names come from
+        self,
+        table: ProcessTable,
+        owners: Owners,
+        *,
+        boot_time_ms: int | None,
+        ignored: Iterable[str] = DEFAULT_IGNORED,
+        monotonic: Callable[[], float] = time.monotonic,
+        pods: Pods = NoNames(),  # noqa: B008 - it holds nothing
+    ) -> None:
+        self._known = KnownProcesses(table, monotonic=monotonic)
+        self._ticks_per_second = table.ticks_per_second
+        self._owners = owners
+        self._pods = pods
+        self._boot_time_ms = boot_time_ms
+        self._ignored = frozenset(_comm(name) for name in ignored)
+
+    def identify(self, process: RawProcess) -> ProcessReading:
+        """Return the process with what is known of it; a process that died or is hidden still has a row."""
+        kind = process_type(process.lists)
+        known = self._known.look(process.pid)
+        if known is None:
+            return ProcessReading(
+                pid=process.pid, type=kind, memory_bytes=process.memory_bytes, utilization=process.utilization
+            )
+        place = known.place
+        names = self._pods.names(place.pod_uid, place.container_id)
+        return ProcessReading(
+            pid=process.pid,
+            type=ProcessType.IGNORED if known.comm in self._ignored else kind,
+            created_ms=self._created_ms(known.start_ticks),
+            owner=self._owners.name(known.uid),
+            uid=known.uid,
+            comm=known.comm,
+            memory_bytes=process.memory_bytes,
+            utilization=process.utilization,
+            container_id=place.container_id,
+            pod_uid=place.pod_uid,
+            slurm_job_id=place.slurm_job_id,
+            systemd_unit=place.systemd_unit,
+            pod_name=names.pod,
+            pod_namespace=names.namespace,
+            container_name=names.container,
+        )
+
+    def __len__(self) -> int:
+        """Return how many processes are remembered."""
+        return len(self._known)
+
+    def _created_ms(self, start_ticks: int) -> int | None:
+        if self._boot_time_ms is None:
+            return None
+        return self._boot_time_ms + start_ticks * 1000 // self._ticks_per_second
+
+
+def process_type(lists: frozenset[str]) -> ProcessType:
+    """Return the one type of a process that may stand on several lists: MPS before compute before graphics."""
+    if "mps" in lists:
+        return ProcessType.MPS
+    return ProcessType.GRAPHICS if "graphics" in lists and "compute" not in lists else ProcessType.COMPUTE
+
+
+def _comm(name: str) -> str:
+    """Return a program's name as the kernel keeps it."""
+    return name.encode()[:_COMM_BYTES].decode(errors="replace")

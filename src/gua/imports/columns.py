@@ -1,0 +1,162 @@
+"""Which column holds what: the names that nvidia-smi and people's own recorders give to the same thing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gua.core.errors import DataError
+
+_UNIT_IN_HEADER = re.compile(r"(.*?)\s*[\[(]([^\])]*)[\])]")
+_MEMORY_SUFFIXES = {
+    "": "mib",
+    "_mb": "mib",  # recorders write what nvidia-smi told them: MiB under the name of MB
+    "_mib": "mib",
+    "_gb": "gib",
+    "_gib": "gib",
+    "_kb": "kib",
+    "_kib": "kib",
+    "_bytes": "b",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alias:
+    """What a column name stands for. Of several columns for one field the lowest rank is taken, then the first."""
+
+    field: str
+    unit: str = ""
+    rank: int = 0
+
+
+def _aliases(fields: Mapping[str, str]) -> dict[str, Alias]:
+    return {
+        name: Alias(field=field, rank=rank)
+        for field, names in fields.items()
+        for rank, name in enumerate(names.split())
+    }
+
+
+def _memory(stems: Iterable[str], kind: str) -> dict[str, Alias]:
+    return {
+        f"{stem}_{kind}{suffix}": Alias(field=kind, unit=unit)
+        for stem in stems
+        for suffix, unit in _MEMORY_SUFFIXES.items()
+    }
+
+
+_STAMP_NAMES: Final = "timestamp time ts datetime @timestamp time_utc"
+
+CARD_COLUMNS: Final[Mapping[str, Alias]] = {
+    **_aliases(
+        {
+            "timestamp": _STAMP_NAMES,
+            "uuid": "uuid gpu_uuid",
+            "host": "host hostname host_name node",
+            "index": "index gpu_index gpu_id device_index",
+            "name": "name gpu_name model gpu_model",
+            "driver": "driver_version driver",
+            "pci": "pci_bus_id gpu_bus_id bus_id",
+            "mig": "mig_mode_current mig_mode",
+            "utilization": "utilization_gpu gpu_util_pct gpu_util gpu_utilization gpu_utilization_pct util_pct "
+            "utilization_pct utilization_gpu_pct gpu_util_percent util utilization",
+            "encoder": "utilization_encoder encoder_util_pct encoder_util enc_util_pct",
+            "decoder": "utilization_decoder decoder_util_pct decoder_util dec_util_pct",
+            "power": "power_draw power_draw_average power_draw_instant power_w power_draw_w power_watts power_usage_w",
+            "temperature": "temperature_gpu gpu_temp_c gpu_temp temp_c temperature_c temperature_gpu_c temperature",
+        }
+    ),
+    **{
+        name: alias
+        for kind in ("used", "total", "free", "reserved")
+        for name, alias in _memory(("memory", "mem", "gpu_memory", "gpu_mem", "vram"), kind).items()
+    },
+}
+"""Columns of cards, by normalised name. nvidia-smi's own are listed by ``nvidia-smi --help-query-gpu``."""
+
+APP_COLUMNS: Final[Mapping[str, Alias]] = {
+    **_aliases(
+        {
+            "timestamp": _STAMP_NAMES,
+            "uuid": "gpu_uuid uuid",
+            "pid": "pid",
+            "program": "process_name name",
+        }
+    ),
+    **{
+        f"used_{stem}{suffix}": Alias(field="used", unit=unit)
+        for stem in ("gpu_memory", "memory")
+        for suffix, unit in _MEMORY_SUFFIXES.items()
+    },
+}
+"""Columns of processes (``nvidia-smi --help-query-compute-apps``)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Layout:
+    """Where the fields of a file's rows are: positions in CSV, keys in JSON; and the units its names tell.
+
+    ``missing`` is the place that every row is given for what it lacks.
+    """
+
+    places: Mapping[str, int | str]
+    units: Mapping[str, str]
+    missing: int | str
+
+    def place(self, field: str) -> int | str:
+        """Return where a row has this field, or the place that holds nothing."""
+        return self.places.get(field, self.missing)
+
+
+def normalise(name: str) -> tuple[str, str]:
+    """Return a column's name in one spelling and its unit: ``memory.used [MiB]`` -> ``memory_used``, ``mib``."""
+    text = name.strip().strip("\"'").lstrip("\ufeff").strip().lower()
+    unit = ""
+    if match := _UNIT_IN_HEADER.fullmatch(text):
+        text, unit = match.group(1), match.group(2).strip()
+    return re.sub(r"[\s.\-/]+", "_", text), unit
+
+
+def layout(
+    names: Iterable[str], columns: Mapping[str, Alias], *, places: Iterable[int | str], missing: int | str
+) -> Layout:
+    """Return which of the named columns hold the fields of ``columns``; names that it does not know are left out."""
+    best: dict[str, tuple[int, int | str, str]] = {}
+    for name, place in zip(names, places, strict=True):
+        text, unit = normalise(name)
+        alias = columns.get(text)
+        if alias is None:
+            continue
+        if alias.field not in best or alias.rank < best[alias.field][0]:
+            best[alias.field] = (alias.rank, place, unit or alias.unit)
+    return Layout(
+        places={field: place for field, (_, place, _) in best.items()},
+        units={field: unit for field, (_, _, unit) in best.items()},
+        missing=missing,
+    )
+
+
+def require_cards(found: Layout, where: str) -> None:
+    """Refuse a file that cannot become ticks. Raises DataError that names what is missing and the remedy."""
+    _require(found, where, "--query-gpu=timestamp,uuid,memory.used,…", ("timestamp",), ("uuid", "index"), ("used",))
+
+
+def require_apps(found: Layout, where: str) -> None:
+    """Refuse a process file that cannot be joined. Raises DataError."""
+    _require(found, where, "--query-compute-apps=timestamp,gpu_uuid,pid,…", ("timestamp",), ("uuid",), ("pid",))
+
+
+_SHOWN = {"used": "memory.used", "uuid": "uuid", "index": "index"}
+
+
+def _require(found: Layout, where: str, query: str, *groups: tuple[str, ...]) -> None:
+    lacking = [
+        " or ".join(_SHOWN.get(field, field) for field in group)
+        for group in groups
+        if not any(field in found.places for field in group)
+    ]
+    if lacking:
+        msg = f"{where}: there is no column {' and none '.join(lacking)}: record with {query}"
+        raise DataError(msg)

@@ -1,0 +1,240 @@
+"""Histories of gpu-usage-audit 1.0 to 1.8 to ticks: what their databases do not tell stays unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from gua.core.attribution import parts_of
+from gua.core.errors import UsageError
+from gua.core.tick import CardReading, Origin, ProcessList, ProcessReading, ProcessType, Tick
+from gua.imports.legacy_v1_database import Database
+from gua.imports.legacy_v1_rows import Process, Row, merged
+from gua.imports.legacy_v1_schema import Contents, Held
+from gua.imports.rows import DEFAULT_HOST
+from gua.imports.stamps import Stamps
+from gua.imports.values import MIB
+
+_VENDOR: Final = "NVIDIA"
+_USER_LENGTH: Final = 256
+_NAME_LENGTH: Final = 64
+# It takes a process's name from the kernel, which keeps no more of it.
+_COMM_BYTES: Final = 15
+
+
+@dataclass(slots=True)
+class Taken:
+    """What the pass over the rows took: card ticks, moments and process rows, and when (Unix time in ms).
+
+    ``duplicates`` are rows of a card that another file has as well, ``lists_unknown`` card ticks whose process list
+    cannot be believed.
+    """
+
+    card_ticks: int = 0
+    ticks: int = 0
+    processes: int = 0
+    duplicates: int = 0
+    lists_unknown: int = 0
+    first_ms: int = 0
+    last_ms: int = 0
+
+
+class Histories:
+    """The databases of one import, read in two passes: the first checks all of them, the second makes the ticks."""
+
+    def __init__(
+        self, files: Sequence[Path], *, host: str | None, interval_ms: int | None, ignored: Sequence[str]
+    ) -> None:
+        """Open and check them. Raises UsageError, UnavailableError or DataError for one that cannot be imported.
+
+        ``host`` is the host of all their cards, else each database tells it; ``interval_ms`` is what a row of 1.0.0
+        to 1.0.2 stands for, which recorded no interval; ``ignored`` names the programs that are no users of a card.
+        """
+        self._closing = ExitStack()
+        self._ignored = frozenset(name.encode()[:_COMM_BYTES].decode(errors="replace") for name in ignored)
+        self._databases: list[tuple[Database, Contents]] = []
+        self.taken = Taken()
+        try:
+            for path in dict.fromkeys(files):
+                database = Database(path)
+                self._closing.callback(database.close)
+                self._databases.append((database, Contents(database)))
+            contents = self.contents
+            self._hosts = [_Hosts(one, host) for one in contents]
+            self._intervals = [one.interval_ms(interval_ms) for one in contents]
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def contents(self) -> tuple[Contents, ...]:
+        """Return what each database holds."""
+        return tuple(contents for _, contents in self._databases)
+
+    @property
+    def newest_ms(self) -> tuple[tuple[str, int], ...]:
+        """Return each database and when its last row was recorded (Unix time in ms)."""
+        return tuple(
+            (database.where, Stamps(UTC).parse(database.value("SELECT max(ts) FROM gpu_sample")))
+            for database, _ in self._databases
+        )
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the hosts whose cards are imported."""
+        return tuple(sorted({name for hosts in self._hosts for name in hosts.names}))
+
+    @property
+    def cards(self) -> int:
+        """Return how many cards there are."""
+        return len({uuid for contents in self.contents for uuid in contents.cards})
+
+    @property
+    def intervals_ms(self) -> tuple[int, ...]:
+        """Return the intervals that rows stand for, in ms."""
+        return tuple(sorted({interval for of_run in self._intervals for interval in of_run.values()}))
+
+    def ticks(self, origin: Origin) -> Iterator[Tick]:
+        """Return the ticks of all databases by time: rows of one moment, host and interval are one tick.
+
+        A row covers the interval of its run, but never back over the row before it of the same card.
+        """
+        self.taken = taken = Taken()
+        stamps = Stamps(UTC)
+        last: dict[tuple[str, str], tuple[int, int]] = {}
+        moment = 0
+        cards: dict[tuple[str, int], list[CardReading]] = {}
+        for row in merged(self._databases):
+            host, interval_ms = self._hosts[row.file].at(row.ts), self._intervals[row.file][row.run]
+            ts_ms = stamps.parse(row.ts)
+            before_ms, before_file = last.get((host, row.uuid), (0, row.file))
+            if ts_ms <= before_ms:
+                if before_file != row.file:
+                    taken.duplicates += 1
+                    continue
+                # Two daemons may write into one database: each of their rows is a row of its own.
+                ts_ms = before_ms + 1
+            last[host, row.uuid] = ts_ms, row.file
+            if ts_ms != moment:
+                yield from self._ticks(moment, origin, cards)
+                moment, cards = ts_ms, {}
+            duration_ms = min(interval_ms, ts_ms - before_ms)
+            cards.setdefault((host, interval_ms), []).append(self._reading(row, duration_ms))
+        yield from self._ticks(moment, origin, cards)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._closing.close()
+
+    def _ticks(self, ts_ms: int, origin: Origin, cards: dict[tuple[str, int], list[CardReading]]) -> Iterator[Tick]:
+        taken = self.taken
+        for (host, interval_ms), readings in cards.items():
+            taken.ticks += 1
+            taken.card_ticks += len(readings)
+            taken.first_ms = taken.first_ms or ts_ms
+            taken.last_ms = ts_ms
+            yield Tick(ts_ms=ts_ms, origin=_origin(origin, host, interval_ms), cards=tuple(readings))
+
+    def _reading(self, row: Row, duration_ms: int) -> CardReading:
+        contents = self._databases[row.file][1]
+        name, limit_mib = contents.models.get(row.uuid, (None, None))
+        process_list = _process_list(contents, row)
+        self.taken.processes += len(row.processes)
+        self.taken.lists_unknown += process_list is not ProcessList.KNOWN
+        return CardReading(
+            uuid=row.uuid,
+            duration_ms=duration_ms,
+            gpu_time_ms=duration_ms,
+            process_list=process_list,
+            index=row.gpu_index,
+            name=name,
+            vendor=_VENDOR,
+            driver_version=contents.driver_version,
+            utilization=None if row.util_pct is None else row.util_pct / 100,
+            utilization_coverage_ms=None if row.util_pct is None else 0,
+            # NVML's older call, whose "used" contains the driver's reserve: how much that is, it does not tell.
+            memory_used_bytes=None if row.used_mib is None else row.used_mib * MIB,
+            memory_limit_bytes=None if limit_mib is None else limit_mib * MIB,
+            power_watts=row.power_watts,
+            temperature_celsius=row.temperature_celsius,
+            processes=self._processes(row.processes, duration_ms) if row.processes else (),
+        )
+
+    def _processes(self, rows: Sequence[Process], gpu_time_ms: int) -> tuple[ProcessReading, ...]:
+        by_pid: dict[int, ProcessReading] = {}
+        for row in rows:
+            process = _process(row, self._ignored)
+            same = by_pid.get(row.pid)
+            if same is not None:
+                # Up to 1.3 a process may stand on a list twice: its report adds both up.
+                both = [one.memory_bytes for one in (same, process) if one.memory_bytes is not None]
+                process = replace(same, memory_bytes=sum(both) if both else None)
+            by_pid[row.pid] = process
+        return parts_of(gpu_time_ms, tuple(by_pid.values()))
+
+
+class _Hosts:
+    """Whose the rows of one database are: hosts that recorded one after the other are told apart by time."""
+
+    def __init__(self, contents: Contents, given: str | None) -> None:
+        held = contents.hosts
+        self._starts: list[Held] = []
+        if given is not None or not held:
+            self.names: tuple[str, ...] = (given or DEFAULT_HOST,)
+            return
+        names = [_text(one.name) or DEFAULT_HOST for one in held]
+        for before, after in pairwise(held):
+            if after.first <= before.last:
+                msg = (
+                    f"{contents.where} has the hosts {names[0]} and {names[1]} at the same time: "
+                    "say with --host whose cards they are"
+                )
+                raise UsageError(msg)
+        self.names = tuple(names)
+        self._starts = list(held)
+
+    def at(self, ts: str) -> str:
+        """Return the host that recorded at this time."""
+        if len(self.names) == 1:
+            return self.names[0]
+        started = sum(one.first <= ts for one in self._starts)
+        return self.names[max(started - 1, 0)]
+
+
+def _process_list(contents: Contents, row: Row) -> ProcessList:
+    """Return whether the row's process list can be believed (:meth:`Contents._judge_lists`)."""
+    if row.usage_state is not None:
+        return ProcessList.KNOWN
+    if row.run in contents.telling_runs:
+        return ProcessList.FAILED
+    return ProcessList.KNOWN if row.run in contents.listing_runs else ProcessList.ABSENT
+
+
+@lru_cache(maxsize=10_000)
+def _process(row: Process, ignored: frozenset[str]) -> ProcessReading:
+    name = _text(row.name, _NAME_LENGTH)
+    kind = ProcessType.GRAPHICS if row.type == "graphics" else ProcessType.COMPUTE
+    return ProcessReading(
+        pid=row.pid,
+        type=ProcessType.IGNORED if name in ignored else kind,
+        # Ours is the user it runs as; the one who logged in stands in where 1.0 to 1.6 knew no other.
+        owner=_text(row.user) or _text(row.login),
+        comm=name,
+        memory_bytes=None if row.mib is None else row.mib * MIB,
+    )
+
+
+@lru_cache(maxsize=1_000)
+def _origin(origin: Origin, host: str, interval_ms: int) -> Origin:
+    return replace(origin, host=host, interval_ms=interval_ms)
+
+
+def _text(value: object, length: int = _USER_LENGTH) -> str | None:
+    """Return a name without what no terminal should print; ``None`` where nothing is left."""
+    return "".join(char for char in str(value or "") if char.isprintable()).strip()[:length] or None

@@ -1,0 +1,226 @@
+"""What is in a database of gpu-usage-audit 1.0 to 1.8, and what of it is there in which version.
+
+Five schemas were released; a newer version adds columns to what an older one wrote, so one database may hold the rows
+of all of them:
+
+======== ===========================================================================================================
+1.0.0    time, card, utilization; process id, memory, login user; host. No interval.
+1.0.3    ``daemon_run``: the interval of each run of the daemon.
+1.1      Device memory, temperature, power, index and model of cards; process names.
+1.4      Graphics processes; processes of unknown memory; ``usage_state``, which is NULL where the list of compute
+         processes could not be read.
+1.7      The user that a process runs as, beside the one who logged in.
+======== ===========================================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Final
+
+from gua.core.errors import DataError, UsageError
+from gua.imports.legacy_v1_database import Database
+from gua.imports.stamps import Stamps
+from gua.imports.survey import MAX_INTERVAL_MS, Spacings, nominal_interval_ms
+
+_CARD: Final = ("ts", "gpu_uuid", "util_pct")
+_CARD_LATER: Final = ("run_id", "gpu_index", "memory_used_mb", "temperature_c", "power_w", "usage_state")
+_PROCESS: Final = ("ts", "gpu_uuid", "pid", "mem_used_mb", "loginuid_user")
+_PROCESS_LATER: Final = ("run_id", "gpu_index", "process_name", "process_type", "owner_user")
+_COLUMNS: Final = {"gpu_sample": (_CARD, _CARD_LATER), "proc_sample": (_PROCESS, _PROCESS_LATER)}
+# It writes UTC, with microseconds where they are not zero: the order of the text is the order of time.
+_TIME: Final = (
+    "ts GLOB '20[0-9][0-9]-[0-1][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]*+00:00' AND length(ts) <= 35 "
+    # SQLite takes 30 February for 2 March.
+    "AND datetime(substr(ts, 1, 19), '+0 seconds') = replace(substr(ts, 1, 19), 'T', ' ') AND julianday(ts) IS NOT NULL"
+)
+_MOST_MIB: Final = 2**30
+"""More MiB than any card has; a limit that keeps nonsense out."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Held:
+    """A host that recorded into the database, from when to when (texts as the database has them)."""
+
+    name: str
+    first: str
+    last: str
+
+
+class Contents:
+    """What one database tells of all its rows: checked as a whole before anything of it is delivered."""
+
+    def __init__(self, database: Database) -> None:
+        """Read and check it once. Raises DataError for what no version from 1.0 to 1.8 wrote."""
+        self._database = database
+        self.where = database.where
+        self._check_schema()
+        self.card_columns = self._columns("gpu_sample")
+        self.process_columns = self._columns("proc_sample")
+        self.card_rows = self._check_rows("gpu_sample", self._card_faults())
+        if not self.card_rows:
+            msg = f"{self.where} holds no samples: there is nothing to import"
+            raise DataError(msg)
+        self.process_rows = self._check_rows("proc_sample", self._process_faults())
+        self.cards: tuple[str, ...] = tuple(
+            str(row[0]) for row in database.rows("SELECT DISTINCT gpu_uuid FROM gpu_sample ORDER BY gpu_uuid")
+        )
+        self.models = self._models()
+        self.hosts, self.driver_version = self._hosts()
+        self.intervals_ms = self._intervals()
+        self._judge_lists()
+
+    def interval_ms(self, given_ms: int | None) -> dict[int | None, int]:
+        """Return what a row stands for, by its run. Rows of no known run get what is given, else their median distance.
+
+        Raises UsageError if neither tells it.
+        """
+        known = {run: self.intervals_ms[run] for run in self.runs & self.intervals_ms.keys()}
+        unknown = self.runs - known.keys()
+        if not unknown:
+            return known
+        return {**known, **dict.fromkeys(unknown, given_ms or self._median_ms(unknown))}
+
+    @property
+    def without_interval(self) -> bool:
+        """Tell whether some rows belong to no run whose interval is known."""
+        return bool(self.runs - self.intervals_ms.keys())
+
+    def _check_schema(self) -> None:
+        tables = {row[0] for row in self._database.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        missing = next((table for table in _COLUMNS if table not in tables), None)
+        if missing is not None:
+            msg = f"{self.where} has no table {missing}: give the database of gpu-usage-audit 1.0 to 1.8"
+            raise DataError(msg)
+        version = self._database.value("PRAGMA user_version")
+        newer = f"user_version {version}" if version else None
+        for table, (needed, later) in _COLUMNS.items():
+            columns = self._columns(table)
+            lacking = next((column for column in needed if column not in columns), None)
+            if lacking is not None:
+                msg = f"{self.where} has no column {table}.{lacking}: give the database of gpu-usage-audit 1.0 to 1.8"
+                raise DataError(msg)
+            newer = newer or next((f"column {table}.{name}" for name in columns if name not in {*needed, *later}), None)
+        if newer is not None:
+            msg = f"{self.where} has the {newer}, which no version up to 1.8 made: import it with a newer gua"
+            raise DataError(msg)
+
+    def _columns(self, table: str) -> frozenset[str]:
+        return frozenset(row[1] for row in self._database.rows(f"PRAGMA table_info({table})"))
+
+    def _card_faults(self) -> dict[str, str]:
+        faults = {"util_pct": _not_whole("util_pct", 100)}
+        for column, most in (("gpu_index", 65_535), ("memory_used_mb", _MOST_MIB), ("power_w", 100_000)):
+            if column in self.card_columns:
+                faults[column] = _not_whole(column, most)
+        if "temperature_c" in self.card_columns:
+            faults["temperature_c"] = _not_whole("temperature_c", 1_000, least=-1_000)
+        return faults
+
+    def _process_faults(self) -> dict[str, str]:
+        faults = {
+            "pid": f"pid IS NULL OR {_not_whole('pid', 2**32 - 1)}",
+            "mem_used_mb": _not_whole("mem_used_mb", _MOST_MIB),
+        }
+        if "process_type" in self.process_columns:
+            faults["process_type"] = "ifnull(process_type, 'compute') NOT IN ('compute', 'graphics')"
+        return faults
+
+    def _check_rows(self, table: str, faults: dict[str, str]) -> int:
+        """Return how many rows there are. Raises DataError for one that no version wrote."""
+        self._database.check(table)
+        checked = {
+            "ts": f"NOT ifnull({_TIME}, 0)",
+            "gpu_uuid": "ifnull(typeof(gpu_uuid) != 'text' OR trim(gpu_uuid) = '' OR length(gpu_uuid) > 256, 1)",
+            **faults,
+        }
+        found = ", ".join(f"sum({fault})" for fault in checked.values())
+        count, *bad = self._database.row(f"SELECT count(*), {found} FROM {table} NOT INDEXED")  # noqa: S608 - own text
+        for column, number in zip(checked, bad, strict=True):
+            if number:
+                self._refuse(table, column, checked[column], number)
+        return int(count)
+
+    def _refuse(self, table: str, column: str, fault: str, number: int) -> None:
+        shown = f"CASE WHEN typeof({column}) IN ('text', 'blob') THEN substr({column}, 1, 60) ELSE {column} END"
+        row, value = self._database.row(f"SELECT rowid, {shown} FROM {table} NOT INDEXED WHERE {fault}")  # noqa: S608 - own text
+        more = f", nor the like in {number - 1:,} more" if number > 1 else ""
+        msg = (
+            f"{self.where}: {table}.{column} is {value!r} in row {row}, which no version from 1.0 to 1.8 wrote{more}: "
+            "nothing was imported"
+        )
+        raise DataError(msg)
+
+    def _models(self) -> dict[str, tuple[str | None, int | None]]:
+        """Return model and memory in MiB by card, where the database has them."""
+        if not self._columns("gpu_device"):
+            return {}
+        rows = self._database.rows("SELECT gpu_uuid, name, memory_total_mb FROM gpu_device")
+        return {
+            uuid: (str(name)[:256] if name else None, mib if isinstance(mib, int) and 0 < mib <= _MOST_MIB else None)
+            for uuid, name, mib in rows
+        }
+
+    def _hosts(self) -> tuple[tuple[Held, ...], str | None]:
+        if not self._columns("host"):
+            return (), None
+        rows = list(
+            self._database.rows("SELECT hostname, first_seen, last_seen, driver_version FROM host ORDER BY first_seen")
+        )
+        hosts = tuple(Held(name=str(row[0]), first=str(row[1]), last=str(row[2])) for row in rows if row[0])
+        return hosts, str(rows[-1][3])[:256] if rows and rows[-1][3] else None
+
+    def _intervals(self) -> dict[int | None, int]:
+        self.runs: frozenset[int | None] = frozenset({None})
+        if "run_id" in self.card_columns:
+            self.runs = frozenset(row[0] for row in self._database.rows("SELECT DISTINCT run_id FROM gpu_sample"))
+        if not self._columns("daemon_run"):
+            return {}
+        intervals: dict[int | None, int] = {}
+        for run, seconds in self._database.rows("SELECT id, interval_seconds FROM daemon_run"):
+            if not isinstance(seconds, int | float) or not 0.001 <= seconds <= MAX_INTERVAL_MS / 1000:
+                msg = f"{self.where}: the interval of run {run} is {seconds!r} seconds: nothing was imported"
+                raise DataError(msg)
+            intervals[run] = round(seconds * 1000)
+        return intervals
+
+    def _judge_lists(self) -> None:
+        """Find out in which runs an empty process list means that there was none.
+
+        From 1.4 each row tells. Before, a list that could not be read left no trace, nor did processes of unknown
+        memory: there the list is believed in runs in which it showed a process at least once.
+        """
+        self.telling_runs: frozenset[int | None] = frozenset()
+        run = "run_id" if "run_id" in self.card_columns else "NULL"
+        if "usage_state" in self.card_columns:
+            sql = f"SELECT DISTINCT {run} FROM gpu_sample WHERE usage_state IS NOT NULL"  # noqa: S608 - own text
+            self.telling_runs = frozenset(row[0] for row in self._database.rows(sql))
+        self.listing_runs: frozenset[int | None] = frozenset()
+        if self.runs - self.telling_runs:
+            run = "run_id" if "run_id" in self.process_columns else "NULL"
+            compute = "process_type = 'compute'" if "process_type" in self.process_columns else "1"
+            sql = f"SELECT DISTINCT {run} FROM proc_sample WHERE {compute}"  # noqa: S608 - own text
+            self.listing_runs = frozenset(row[0] for row in self._database.rows(sql))
+
+    def _median_ms(self, runs: frozenset[int | None]) -> int:
+        run = "run_id" if "run_id" in self.card_columns else "NULL"
+        spacings = Spacings()
+        for card in self.cards:
+            stamps = Stamps(UTC)
+            before_ms: int | None = None
+            sql = f"SELECT ts, {run} FROM gpu_sample WHERE gpu_uuid = ? ORDER BY ts"  # noqa: S608 - own text
+            for ts, of_run in self._database.rows(sql, (card,)):
+                ts_ms = stamps.parse(ts)
+                if before_ms is not None and ts_ms > before_ms and of_run in runs:
+                    spacings.add(ts_ms - before_ms)
+                before_ms = ts_ms if of_run in runs else None
+        try:
+            return nominal_interval_ms(spacings)
+        except UsageError as error:
+            msg = f"{self.where}: {error}"
+            raise UsageError(msg) from None
+
+
+def _not_whole(column: str, most: int, *, least: int = 0) -> str:
+    return f"{column} IS NOT NULL AND (typeof({column}) != 'integer' OR {column} NOT BETWEEN {least} AND {most})"

@@ -1,0 +1,149 @@
+"""CSV as ``nvidia-smi --query-…=… --format=csv`` writes it, once or in a loop, to rows."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from gua.core.errors import DataError
+from gua.imports.columns import Alias, Layout, layout
+from gua.imports.source import Source
+from gua.imports.values import CellError
+
+R = TypeVar("R")
+
+# What nvidia-smi prints between rows when the driver or a card goes away.
+_MESSAGES = (
+    "Unable to determine the device handle",
+    "Failed to initialize NVML",
+    "NVIDIA-SMI has failed",
+    "No devices were found",
+    "GPU is lost",
+    "Reboot the system",
+)
+_FIXED_LENGTH = ("timestamp", "uuid", "pci")
+
+
+_NO_HEADER = "there is no header: record without noheader, or name the columns with --columns timestamp,uuid,…"
+
+
+@dataclass(slots=True)
+class _Table(Generic[R]):
+    """The header in force, what it says of the rows below it, and the parser that follows from it."""
+
+    header: str
+    width: int
+    found: Layout
+    parse: Callable[[list[str]], R]
+
+
+def read(
+    source: Source,
+    columns: Mapping[str, Alias],
+    make: Callable[[Layout, str], Callable[[list[str]], R]],
+    given: Sequence[str] = (),
+) -> Iterator[R]:
+    """Return the file's rows in order.
+
+    ``make`` turns a layout (and where it stands, for its errors) into the parser of one row's cells.
+    ``given`` names the columns of a file without a header; a header in the file wins. Headers may come
+    again and change. Raises DataError with file and line for every line that is no row, except blank
+    lines, nvidia-smi's own messages and a last line that was cut off: those are named in the source.
+    """
+    table: _Table[R] | None = None
+    if given:
+        found = _layout(given, columns)
+        table = _Table("", len(given), found, make(found, f"{source.path} with --columns {','.join(given)}"))
+    before: list[str] = []
+    for text in source.lines():
+        problem = _NO_HEADER
+        if table is not None:
+            if text == table.header:
+                continue
+            try:
+                cells = _cells(text, table, before)
+                row = table.parse(cells)
+            except CellError as error:
+                problem = f"{error}: correct or remove the line"
+            else:
+                before = cells
+                yield row
+                continue
+        names = _heading(text, columns, first=table is None)
+        if names is not None:
+            found = _layout(names, columns)
+            table = _Table(text, len(names), found, make(found, source.where))
+        else:
+            _leave_out(text, source, problem, started=table is not None)
+
+
+def _layout(names: Sequence[str], columns: Mapping[str, Alias]) -> Layout:
+    return layout(names, columns, places=range(len(names)), missing=len(names))
+
+
+def _cells(text: str, table: _Table[R], before: list[str]) -> list[str]:
+    """Return the line's cells, and after them the one place of every column that the file lacks. Raises CellError."""
+    cells = text.split(",") if '"' not in text else _quoted(text)
+    if len(cells) != table.width:
+        cells = _rejoined(cells, table)
+    if not text.endswith("\n") and _looks_cut(cells, before, table.found):
+        msg = "the last cell is shorter than in the row before"
+        raise CellError(msg)
+    cells.append("")
+    return cells
+
+
+def _heading(text: str, columns: Mapping[str, Alias], *, first: bool) -> list[str] | None:
+    """Return the cells of this line if it is a header: it names columns instead of holding values."""
+    try:
+        names = _quoted(text)
+    except CellError:
+        return None
+    known = len(_layout(names, columns).places)
+    # A program may be called "time"; two cells that are both names of columns are a header.
+    return names if known >= (1 if first else 2) else None
+
+
+def _leave_out(text: str, source: Source, problem: str, *, started: bool) -> None:
+    """Remember a line that is not used. Raises DataError if it is none of those that may be left out."""
+    if not text.strip():
+        return
+    if text.strip().startswith(_MESSAGES):
+        source.leave_out("a message of nvidia-smi, no row")
+    elif started and not text.endswith("\n"):
+        source.leave_out("the last line is cut off")
+    else:
+        msg = f"{source.where}: {problem}"
+        raise DataError(msg)
+
+
+def _quoted(text: str) -> list[str]:
+    try:
+        return next(csv.reader((text,), skipinitialspace=True, strict=True), [])
+    except csv.Error as error:
+        msg = f"the quoting is wrong ({error})"
+        raise CellError(msg) from None
+
+
+def _rejoined(cells: list[str], table: _Table[R]) -> list[str]:
+    """Put a program's name with commas together again: nvidia-smi does not quote. Raises CellError."""
+    extra = len(cells) - table.width
+    place = table.found.places.get("program")
+    if extra < 0 or not isinstance(place, int):
+        msg = f"the row has {len(cells)} fields, {table.width} are expected"
+        raise CellError(msg)
+    return [*cells[:place], ",".join(cells[place : place + extra + 1]), *cells[place + extra + 1 :]]
+
+
+def _looks_cut(cells: list[str], before: list[str], found: Layout) -> bool:
+    """Tell whether the last cell of a line without a newline lacks what the row before has: a unit, or its length."""
+    if not before:
+        return False
+    last, whole = cells[-1].strip(), before[len(cells) - 1].strip()
+    fixed = any(found.places.get(field) == len(cells) - 1 for field in _FIXED_LENGTH)
+    if fixed or whole.startswith(last):
+        return len(last) < len(whole)
+    number = last.replace(".", "", 1).isdigit()
+    return number and not whole.replace(".", "", 1).isdigit() and whole[:1].isdigit()

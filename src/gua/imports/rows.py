@@ -1,0 +1,280 @@
+"""Rows: one card, or one process on a card, at one moment; and how a file's cells become them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+from gua.core.tick import Mig
+from gua.imports import jsonl, nvidia_smi
+from gua.imports.columns import APP_COLUMNS, CARD_COLUMNS, Layout, require_apps, require_cards
+from gua.imports.source import Source
+from gua.imports.stamps import Stamps
+from gua.imports.values import (
+    Cell,
+    CellError,
+    Memo,
+    celsius,
+    label,
+    memory_parser,
+    percent_parser,
+    says_error,
+    says_lost,
+    watts,
+    whole,
+)
+
+DEFAULT_HOST: Final = "imported"
+_MAX_INDEX = 65_535
+_MAX_PID = 2**32 - 1
+_IDENTITY = ("uuid", "host", "index", "name", "driver", "pci", "mig")
+_MEASURED = (
+    "timestamp", "used", "total", "free", "reserved",
+    "utilization", "encoder", "decoder", "power", "temperature",
+)  # fmt: skip
+_MIG = {"enabled": Mig.PARENT, "disabled": Mig.NONE}
+# Some programs write their options into their own name; those are nobody's business here.
+_OPTIONS = re.compile(r"\s+[-/]")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """How to read: the zone of times without offset, the host, the columns of files without header, the reserve.
+
+    ``host`` ``None`` takes the host from the rows, else ``imported``. ``reserve_bytes`` is subtracted from
+    what is used in every row.
+    """
+
+    timezone: tzinfo
+    host: str | None = None
+    columns: tuple[str, ...] = ()
+    reserve_bytes: int | None = None
+
+
+class Card(NamedTuple):
+    """Which card a row is about and what the row says that it is."""
+
+    host: str
+    uuid: str
+    gpu_index: int | None
+    name: str | None
+    driver_version: str | None
+    pci: str | None
+    mig: Mig | None
+
+
+class CardRow(NamedTuple):
+    """One card at one moment, in the units of a card reading. ``source`` stands at the row's line when it is read."""
+
+    ts_ms: int
+    card: Card
+    used_bytes: int | None
+    total_bytes: int | None
+    reserved_bytes: int | None
+    utilization: float | None
+    encoder: float | None
+    decoder: float | None
+    power_watts: float | None
+    temperature_celsius: float | None
+    failed: bool | None
+    source: Source
+
+
+class AppRow(NamedTuple):
+    """One process on one card at one moment."""
+
+    ts_ms: int
+    uuid: str
+    pid: int
+    program: str | None
+    memory_bytes: int | None
+    source: Source
+
+
+@dataclass(slots=True)
+class Assumed:
+    """What had to be assumed about a recording."""
+
+    reserve_excluded: bool = False
+    times_without_offset: bool = False
+
+
+class CardReader:
+    """Reads the card rows of files, in CSV and in JSON Lines."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self.assumed = Assumed()
+
+    def read(self, source: Source) -> Iterator[CardRow]:
+        """Return the rows of one file in its order. Raises DataError for a line that is no row."""
+        stamps = Stamps(self._reading.timezone)
+        cards = _Cards(self._reading.host)
+
+        def make(found: Layout, where: str) -> Callable[[Any], CardRow]:
+            require_cards(found, where)
+            return self._parser(found, source, stamps, cards)
+
+        rows = (
+            jsonl.read(source, CARD_COLUMNS, make)
+            if source.json_lines
+            else nvidia_smi.read(source, CARD_COLUMNS, make, self._reading.columns)
+        )
+        yield from rows
+        self.assumed.times_without_offset |= stamps.without_offset
+
+    def _parser(self, found: Layout, source: Source, stamps: Stamps, cards: _Cards) -> Callable[[Any], CardRow]:
+        used_of, total_of, free_of, reserved_of = (
+            Memo(memory_parser(f"memory.{kind}", found.units.get(kind) or "mib"))
+            for kind in ("used", "total", "free", "reserved")
+        )
+        utilization_of, encoder_of, decoder_of = (
+            Memo(percent_parser(f"utilization.{kind}")) for kind in ("gpu", "encoder", "decoder")
+        )
+        power_of, temperature_of = Memo(watts), Memo(celsius)
+        identity, measured = (
+            itemgetter(*(found.place(field) for field in fields)) for fields in (_IDENTITY, _MEASURED)
+        )
+        told = "reserved" in found.places or {"total", "free"} <= found.places.keys()
+        subtracted = self._reading.reserve_bytes
+        if not told and subtracted is None:
+            self.assumed.reserve_excluded = True
+        stamp_of, card_of = stamps.parse, cards.parse
+
+        def parse(cells: Any) -> CardRow:  # noqa: ANN401 - a list of CSV cells or a JSON object
+            stamp, used_cell, total_cell, free_cell, reserved_cell, utilization_cell, encoder, decoder, power, heat = (
+                measured(cells)
+            )
+            try:
+                used, total = used_of[used_cell], total_of[total_cell]
+                utilization = utilization_of[utilization_cell]
+                reserved: int | None = 0
+                if subtracted is not None:
+                    used, reserved = None if used is None else max(0, used - subtracted), subtracted
+                elif told:
+                    reserved = _reserved(used, total, free_of[free_cell], reserved_of[reserved_cell])
+                return CardRow(
+                    stamp_of(stamp),
+                    card_of(identity(cells)),
+                    used,
+                    total,
+                    reserved,
+                    utilization,
+                    encoder_of[encoder],
+                    decoder_of[decoder],
+                    power_of[power],
+                    temperature_of[heat],
+                    True if used is None and _lost(used_cell, utilization_cell) else None,
+                    source,
+                )
+            except TypeError:  # a list or an object inside the row cannot be looked up
+                msg = "a field holds a list or an object where a single value is needed"
+                raise CellError(msg) from None
+
+        return parse
+
+
+def _reserved(used: int | None, total: int | None, free: int | None, told: int | None) -> int | None:
+    """Return the driver's reserve: as told, else total - used - free; 0 computed says only that used contains it."""
+    if told is not None or used is None or total is None or free is None:
+        return told
+    computed = total - used - free
+    return computed if computed > 0 else None
+
+
+def _lost(used: Cell, utilization: Cell) -> bool:
+    """Tell whether the row says that the card is lost: not merely that one value could not be read."""
+    return says_lost(used) or (says_error(used) and says_error(utilization))
+
+
+class _Cards:
+    """The cards of one file by the cells that identify them."""
+
+    def __init__(self, host: str | None) -> None:
+        self._host = host
+        self._uuids: dict[tuple[str, int], str] = {}
+        self._cards: dict[tuple[Cell, ...], Card] = {}
+
+    def parse(self, cells: tuple[Cell, ...]) -> Card:
+        """Return the card of these identity cells. Raises CellError."""
+        card = self._cards.get(cells)
+        if card is None:
+            if len(self._cards) >= 20_000:
+                self._cards.clear()
+            card = self._cards[cells] = self._card(cells)
+        return card
+
+    def _card(self, cells: tuple[Cell, ...]) -> Card:
+        uuid, host, index, name, driver, pci, mig = cells
+        recorded_host = label(host, "host") or self._host or DEFAULT_HOST
+        number, known = whole(index, "index", _MAX_INDEX), label(uuid, "uuid")
+        if known is None and number is None:
+            msg = "neither uuid nor index tells which card the row is about"
+            raise CellError(msg)
+        if known is None:
+            # A lost card no longer tells its uuid; its index still does. Without any uuid, the index is all there is.
+            known = self._uuids.get((recorded_host, number or 0), f"imported-{recorded_host}-{number}")
+        elif number is not None:
+            self._uuids[recorded_host, number] = known
+        return Card(
+            host=self._host or recorded_host,
+            uuid=known,
+            gpu_index=number,
+            name=label(name, "name"),
+            driver_version=label(driver, "driver_version"),
+            pci=label(pci, "pci.bus_id"),
+            mig=_MIG.get(str(mig).strip().lower()),
+        )
+
+
+class AppReader:
+    """Reads the rows of ``--query-compute-apps`` files."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def read(self, source: Source) -> Iterator[AppRow]:
+        """Return the rows of one file in its order. Raises DataError for a line that is no row."""
+        stamps = Stamps(self._reading.timezone)
+
+        def make(found: Layout, where: str) -> Callable[[Any], AppRow]:
+            require_apps(found, where)
+            return _app_parser(found, source, stamps)
+
+        return (
+            jsonl.read(source, APP_COLUMNS, make) if source.json_lines else nvidia_smi.read(source, APP_COLUMNS, make)
+        )
+
+
+def _app_parser(found: Layout, source: Source, stamps: Stamps) -> Callable[[Any], AppRow]:
+    memory_of = Memo(memory_parser("used_gpu_memory", found.units.get("used") or "mib"))
+    uuid_of: Memo[str | None] = Memo(lambda cell: label(cell, "gpu_uuid"))
+    program_of = Memo(program)
+    fields: Sequence[str] = ("timestamp", "uuid", "pid", "program", "used")
+    picked = itemgetter(*(found.place(field) for field in fields))
+
+    def parse(cells: Any) -> AppRow:  # noqa: ANN401 - a list of CSV cells or a JSON object
+        stamp, uuid_cell, pid_cell, program_cell, used = picked(cells)
+        uuid, pid = uuid_of[uuid_cell], whole(pid_cell, "pid", _MAX_PID)
+        if uuid is None or pid is None:
+            msg = "gpu_uuid or pid is missing"
+            raise CellError(msg)
+        return AppRow(stamps.parse(stamp), uuid, pid, program_of[program_cell], memory_of[used], source)
+
+    return parse
+
+
+def program(cell: Cell) -> str | None:
+    """Return the base name of a process's path, without options that the program wrote into its name."""
+    try:
+        text = label(cell, "process_name")
+    except CellError:  # a process chooses its own name: a strange one is no reason to refuse the file
+        text = "".join(char for char in str(cell) if char.isprintable()).strip()
+    if not text:
+        return None
+    path = _OPTIONS.split(text, maxsplit=1)[0]
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1][:64] or None

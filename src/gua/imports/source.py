@@ -1,0 +1,122 @@
+"""A recorded file as text lines: what is not text is refused, what is cut at the end is remembered."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gua.core.errors import DataError, UnavailableError, UsageError
+
+_LINE_BYTES = 2**20
+_PROBE_BYTES = 2**16
+_NAMED = 5
+_FOREIGN = {
+    b"\x1f\x8b": "is compressed: unpack it with gunzip first",
+    b"PK\x03\x04": "is a zip archive: unpack it first",
+    b"\xff\xfe": "is UTF-16 text: convert it with iconv -f UTF-16 -t UTF-8 first",
+    b"\xfe\xff": "is UTF-16 text: convert it with iconv -f UTF-16 -t UTF-8 first",
+}
+
+
+@dataclass(slots=True)
+class Source:
+    """One file, read up to the size that it had when it was opened first, so that every pass sees the same rows.
+
+    ``number`` is the line that was read last; ``left_out`` names the first few lines that are no rows,
+    ``left_out_lines`` counts them.
+    """
+
+    path: Path
+    size: int
+    json_lines: bool
+    number: int = 0
+    left_out_lines: int = 0
+    left_out: list[str] = field(default_factory=list)
+
+    @property
+    def where(self) -> str:
+        """Return ``file:line`` of the line that was read last."""
+        return f"{self.path}:{self.number}"
+
+    def leave_out(self, why: str) -> None:
+        """Remember that the line is not used."""
+        self.left_out_lines += 1
+        if len(self.left_out) < _NAMED:
+            self.left_out.append(f"{self.where}: {why}")
+
+    def lines(self) -> Iterator[str]:
+        """Return the file's lines with their ends. Only a last line may lack its newline.
+
+        Raises DataError for what is not UTF-8 text, UnavailableError if the file cannot be read.
+        """
+        self.number = self.left_out_lines = 0
+        self.left_out.clear()
+        left = self.size
+        try:
+            with self.path.open("rb") as file:
+                if os.fstat(file.fileno()).st_size < self.size:
+                    msg = f"{self.path} became shorter while it was read: import a copy that nobody writes to"
+                    raise DataError(msg)
+                while left > 0 and (raw := file.readline(_LINE_BYTES)):
+                    raw = raw[:left]
+                    left -= len(raw)
+                    self.number += 1
+                    yield self._text(raw, last=left <= 0)
+        except OSError as error:
+            msg = f"{self.path} cannot be read: {error.strerror or error}: check the file and its permissions"
+            raise UnavailableError(msg) from None
+
+    def _text(self, raw: bytes, *, last: bool) -> str:
+        if len(raw) == _LINE_BYTES and not raw.endswith(b"\n"):
+            msg = f"{self.where}: the line is longer than 1 MiB: this is no recording of nvidia-smi"
+            raise DataError(msg)
+        try:
+            return raw.decode("utf-8-sig" if self.number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            if last and not raw.endswith(b"\n"):  # cut inside a character
+                return raw.decode("utf-8", errors="replace")
+            msg = f"{self.where}: the line is not UTF-8 text: correct the file or convert it with iconv"
+            raise DataError(msg) from None
+
+
+def open_source(path: Path) -> Source:
+    """Return the file to read and whether it is JSON Lines, judged by its first character.
+
+    Raises UsageError if there is no such file, UnavailableError if it cannot be read, DataError for an
+    empty file and for one that is neither CSV nor JSON Lines.
+    """
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            msg = f"{path} is not a regular file: it is read twice, so write the recording to a file first"
+            raise UsageError(msg)
+        with path.open("rb") as file:
+            head = file.read(_PROBE_BYTES)
+    except FileNotFoundError:
+        msg = f"{path} does not exist: give the path of a recorded file"
+        raise UsageError(msg) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        msg = f"{path} cannot be read: {reason}: check the path and its permissions"
+        raise UnavailableError(msg) from None
+    return Source(path=path, size=status.st_size, json_lines=_is_json_lines(path, head))
+
+
+def _is_json_lines(path: Path, head: bytes) -> bool:
+    reason = next((why for start, why in _FOREIGN.items() if head.startswith(start)), None)
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if reason is None and b"\0" in head:
+        reason = "is binary, neither CSV nor JSON Lines: give the output of nvidia-smi --query-gpu=… --format=csv"
+    elif reason is None and not text:
+        reason = "is empty: give the output of nvidia-smi --query-gpu=… --format=csv"
+    elif reason is None and text[:1] == b"<":
+        reason = "is XML, neither CSV nor JSON Lines: record with nvidia-smi --query-gpu=… --format=csv"
+    elif reason is None and text[:1] == b"[" and text[1:].lstrip()[:1] == b"{":
+        reason = "is one JSON array: write one object a line, for example with jq -c '.[]'"
+    if reason is not None:
+        msg = f"{path} {reason}"
+        raise DataError(msg)
+    return text[:1] == b"{"

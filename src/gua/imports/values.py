@@ -1,0 +1,191 @@
+"""The cells of a recording: what nvidia-smi writes for memory, percentages, watts and "I do not know"."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from gua.core.errors import UsageError
+
+Cell: TypeAlias = str | int | float | None
+"""A value as the file has it: text in CSV, also a number or null in JSON."""
+
+T = TypeVar("T")
+
+MIB: Final = 2**20
+_KEPT = 20_000
+_NUMBER = re.compile(r"([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%°]*)", re.ASCII)
+_UNKNOWN = frozenset(
+    ("", "n/a", "na", "nan", "none", "null", "-", "err!", "not supported", "unknown error", "unknown", "not found")
+)
+_LOST = ("gpu is lost", "requires reset", "reset required")
+BYTES_PER_UNIT: Final = {
+    "b": 1,
+    "bytes": 1,
+    "kb": 1000,
+    "kib": 2**10,
+    "mb": 10**6,
+    "mib": MIB,
+    "gb": 10**9,
+    "gib": 2**30,
+    "tb": 10**12,
+    "tib": 2**40,
+}
+_MAX_BYTES = 2**50
+_MAX_WATTS = 100_000
+_MAX_CELSIUS = 1_000
+
+
+class CellError(Exception):
+    """A cell or row that cannot be understood; the reader adds file and line."""
+
+
+class Memo(dict[Cell, T], Generic[T]):
+    """Parsed cells by their text: a recording repeats few values often. Bounded."""
+
+    def __init__(self, parse: Callable[[Cell], T]) -> None:
+        super().__init__()
+        self._parse = parse
+
+    def __missing__(self, cell: Cell) -> T:
+        value = self._parse(cell)
+        if len(self) >= _KEPT:
+            self.clear()
+        self[cell] = value
+        return value
+
+
+def is_unknown(cell: Cell) -> bool:
+    """Tell whether the cell stands for no value: empty, N/A, ERR!, or anything in square brackets."""
+    if cell is None:
+        return True
+    if not isinstance(cell, str):
+        return False
+    text = cell.strip()
+    return text.lower() in _UNKNOWN or (text.startswith("[") and text.endswith("]"))
+
+
+def says_lost(cell: Cell) -> bool:
+    """Tell whether nvidia-smi wrote that it lost the card, or that the card needs a reset."""
+    return isinstance(cell, str) and any(words in cell.lower() for words in _LOST)
+
+
+def says_error(cell: Cell) -> bool:
+    """Tell whether the cell is ``ERR!`` or says that the card is lost."""
+    return says_lost(cell) or (isinstance(cell, str) and cell.strip().strip("[]").upper() == "ERR!")
+
+
+def _number(cell: Cell, what: str) -> tuple[float, str] | None:
+    """Return number and lower-case unit of a cell, ``None`` if it is unknown. Raises CellError."""
+    if is_unknown(cell):
+        return None
+    if isinstance(cell, bool) or not isinstance(cell, str | int | float):
+        msg = f"{what} is {cell!r}, not a number"
+        raise CellError(msg)
+    if not isinstance(cell, str):
+        number, unit = float(cell), ""
+    elif match := _NUMBER.fullmatch(cell.strip()):
+        number, unit = float(match.group(1)), match.group(2).lower()
+    else:
+        msg = f"{what} is {cell.strip()!r}, not a number"
+        raise CellError(msg)
+    if not math.isfinite(number):
+        msg = f"{what} is {cell!r}, not a finite number"
+        raise CellError(msg)
+    return number, unit
+
+
+def _within(number: float, low: float, high: float, what: str) -> float:
+    if low <= number <= high:
+        return number
+    msg = f"{what} is {number:g}, not within {low:g} and {high:g}"
+    raise CellError(msg)
+
+
+def memory_parser(what: str, default_unit: str) -> Callable[[Cell], int | None]:
+    """Return a parser of memory cells to bytes; a cell without a unit is in ``default_unit``."""
+
+    def parse(cell: Cell) -> int | None:
+        found = _number(cell, what)
+        if found is None:
+            return None
+        number, unit = found
+        if (unit or default_unit) not in BYTES_PER_UNIT:
+            msg = f"{what} has the unit {unit!r}: MiB is expected"
+            raise CellError(msg)
+        return round(_within(number * BYTES_PER_UNIT[unit or default_unit], 0, _MAX_BYTES, what))
+
+    return parse
+
+
+def percent_parser(what: str) -> Callable[[Cell], float | None]:
+    """Return a parser of percentages (``"37 %"``, 37) to ratios, 0 to 1."""
+
+    def parse(cell: Cell) -> float | None:
+        found = _number(cell, what)
+        if found is None:
+            return None
+        if found[1] not in {"", "%"}:
+            msg = f"{what} has the unit {found[1]!r}: % is expected"
+            raise CellError(msg)
+        return _within(found[0], 0, 100, what) / 100
+
+    return parse
+
+
+def watts(cell: Cell) -> float | None:
+    """Return a power cell (``"71.72 W"``) in watts. Raises CellError."""
+    found = _number(cell, "power")
+    if found is None:
+        return None
+    if found[1] not in {"", "w", "mw"}:
+        msg = f"power has the unit {found[1]!r}: W is expected"
+        raise CellError(msg)
+    return _within(found[0] / 1000 if found[1] == "mw" else found[0], 0, _MAX_WATTS, "power")
+
+
+def celsius(cell: Cell) -> float | None:
+    """Return a temperature cell in degrees Celsius. Raises CellError."""
+    found = _number(cell, "temperature")
+    if found is None:
+        return None
+    if found[1] not in {"", "c", "°c", "cel"}:
+        msg = f"temperature has the unit {found[1]!r}: C is expected"
+        raise CellError(msg)
+    return _within(found[0], -_MAX_CELSIUS, _MAX_CELSIUS, "temperature")
+
+
+def whole(cell: Cell, what: str, high: int) -> int | None:
+    """Return a cell that holds a whole number from 0 to ``high``, such as a pid. Raises CellError."""
+    found = _number(cell, what)
+    if found is None:
+        return None
+    number, unit = found
+    if unit or number != int(number) or not 0 <= number <= high:
+        msg = f"{what} is {cell!r}, not a whole number from 0 to {high}"
+        raise CellError(msg)
+    return int(number)
+
+
+def label(cell: Cell, what: str) -> str | None:
+    """Return a name or identifier without control characters around it. Raises CellError if it holds any."""
+    if is_unknown(cell):
+        return None
+    text = str(cell).strip()
+    if not text.isprintable() or len(text) > 256:
+        msg = f"{what} holds characters that are not text, or more than 256"
+        raise CellError(msg)
+    return text
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes that ``text`` (``"600MiB"``, ``"1.5 GiB"``) stands for. Raises UsageError."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)", text.strip(), re.ASCII)
+    unit = BYTES_PER_UNIT.get(match.group(2).lower()) if match else None
+    if match is None or unit is None or (size := int(Fraction(match.group(1)) * unit)) > _MAX_BYTES:
+        msg = f"{text!r} is not a size: write a number and B, KiB, MiB or GiB, as in 600MiB"
+        raise UsageError(msg)
+    return size

@@ -1,0 +1,237 @@
+"""The other end of the local socket: asks the agent of this host, if it is one that may be believed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
+from gua.core.plaintext import safe
+from gua.local_socket.peer import LineError, Lines, Peer, address_of, peer_of, send_line
+from gua.local_socket.views import checked_row
+
+DEFAULT_SOCKET: Final = Path("/run/gua/agent.sock")
+ASK_SECONDS: Final = 2.0
+OPEN_SECONDS: Final = 90.0
+VIEW_SECONDS: Final = 120.0
+_BUSY_PAUSE_SECONDS: Final = 0.25
+_STATUS_BYTES: Final = 8 * 2**20
+_LINE_BYTES: Final = 16 * 2**20
+_MOST_ROWS: Final = 2_000_000
+_OTHERS_MAY_WRITE: Final = 0o022
+_SHORTEST_SECONDS: Final = 0.01
+_LONGEST_ERROR: Final = 500
+
+
+class NobodyError(UnavailableError):
+    """Nobody listens there: no socket, or one that a killed agent left."""
+
+
+class NotAllowedError(UnavailableError):
+    """Whether anybody listens there is not this user's to know, or to ask."""
+
+
+class NoAnswerError(TransientError):
+    """Somebody listens there and does not answer in time."""
+
+
+def ask_status(path: Path, *, timeout_seconds: float = ASK_SECONDS) -> dict[str, Any]:
+    """Return the status object of the agent that listens at ``path``: data of unknown shape, of a trusted origin.
+
+    Raises NobodyError, NoAnswerError, UnavailableError (not allowed, or not to be believed), DataError (nonsense).
+    """
+    deadline = time.monotonic() + timeout_seconds
+    connection, _, answer = _ask(path, "status", deadline=deadline, longest_bytes=_STATUS_BYTES)
+    connection.close()
+    if answer.get("running") is not True:
+        raise DataError(_strange(path))
+    return answer
+
+
+class RemoteReader:
+    """The report's views, read through the agent at ``path``; a context manager, like a store.
+
+    Opening waits while others make reports. Raises what :func:`ask_status` raises, and the error that the
+    agent's own report had.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: socket.socket | None = None
+        self._lines: Lines | None = None
+
+    def __enter__(self) -> Self:
+        deadline = time.monotonic() + OPEN_SECONDS
+        self._connection, self._lines, answer = _ask(self._path, "report", deadline=deadline, longest_bytes=_LINE_BYTES)
+        if answer.get("ready") is not True:
+            self.close()
+            raise DataError(_strange(self._path))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the conversation; the agent lets go of the store."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @property
+    def is_concurrent(self) -> bool:
+        """The agent answers one question after the other."""
+        return False
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
+        """Return the rows of ``gua_report.<view>``, each of its known columns of the right kind."""
+        found: list[dict[str, Any]] = []
+        try:
+            for rows in self._answers(view, parameters):
+                found += (checked_row(view, row) for row in rows)
+                if len(found) > _MOST_ROWS:
+                    raise DataError(_strange(self._path))
+        except ValueError as error:
+            msg = f"{_strange(self._path)} ({error})"
+            raise DataError(msg) from None
+        return found
+
+    def _answers(self, view: str, parameters: Mapping[str, object]) -> Iterator[list[object]]:
+        if self._connection is None or self._lines is None:
+            msg = "a reader is used within its with statement"
+            raise RuntimeError(msg)
+        deadline = time.monotonic() + VIEW_SECONDS
+        with _translated(self._path):
+            send_line(self._connection, {"view": view, "parameters": dict(parameters)}, seconds=VIEW_SECONDS)
+        while True:
+            with _translated(self._path):
+                answer = _told(self._path, self._lines.object(deadline=deadline))
+            rows = answer.get("rows")
+            if not isinstance(rows, list):
+                raise DataError(_strange(self._path))
+            yield rows
+            if answer.get("more") is not True:
+                return
+
+
+def believable(peer: Peer, path: Path) -> bool:
+    """Return whether who listens at ``path`` may be believed: root, this user, or whom root gave the folder.
+
+    A service with a user of its own (DynamicUser) runs under any number, but systemd makes its /run/gua. So
+    the folder's owner is believed where only root can have decided who that is: no folder on the way to it
+    belongs to anybody but root, or may be written by others, and the folder itself by its owner alone.
+    """
+    if peer.uid in {0, os.geteuid()}:
+        return True
+    try:
+        folder = path.parent.resolve(strict=True)
+        found = folder.stat()
+        above = [place.stat() for place in folder.parents]
+    except OSError:
+        return False
+    return (
+        found.st_uid == peer.uid
+        and stat.S_ISDIR(found.st_mode)
+        and not found.st_mode & _OTHERS_MAY_WRITE
+        and all(place.st_uid == 0 and not place.st_mode & _OTHERS_MAY_WRITE for place in above)
+    )
+
+
+def _ask(path: Path, ask: str, *, deadline: float, longest_bytes: int) -> tuple[socket.socket, Lines, dict[str, Any]]:
+    """Return the open connection, what is read from it, and the first answer; asks again while the agent is busy."""
+    while True:
+        connection = _connect(path, deadline)
+        try:
+            lines = Lines(connection, longest_bytes=longest_bytes)
+            with _translated(path):
+                with contextlib.suppress(BrokenPipeError):  # refused at once: the answer says why
+                    send_line(connection, {"gua": 1, "ask": ask}, seconds=_left(deadline))
+                answer = lines.object(deadline=deadline)
+            if not (answer and answer.get("busy") is True and _left(deadline) > _BUSY_PAUSE_SECONDS):
+                return connection, lines, _told(path, answer)
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+        time.sleep(_BUSY_PAUSE_SECONDS)
+
+
+def _connect(path: Path, deadline: float) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _translated(path), address_of(path) as address:
+            while True:
+                connection.settimeout(_left(deadline))
+                try:
+                    connection.connect(address)
+                    break
+                except BlockingIOError:  # its queue is full
+                    if _left(deadline) <= _SHORTEST_SECONDS:
+                        raise TimeoutError from None
+                    time.sleep(_SHORTEST_SECONDS)
+            peer = peer_of(connection)
+        _check(peer, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check(peer: Peer, path: Path) -> None:
+    if not believable(peer, path):
+        msg = (
+            f"who answers at {path} (uid {peer.uid}) is neither root nor you, and not whom root gave that folder: "
+            "not believed; ask whoever runs the agent of this host, or name its socket with --socket"
+        )
+        raise UnavailableError(msg)
+
+
+def _left(deadline: float) -> float:
+    return max(_SHORTEST_SECONDS, deadline - time.monotonic())
+
+
+def _told(path: Path, answer: dict[str, Any] | None) -> dict[str, Any]:
+    """Return an answer. Raises the error that it tells, or TransientError where there is none."""
+    if answer is None:
+        msg = f"the agent at {path} ended the conversation: try again, or see its log"
+        raise TransientError(msg)
+    if "error" not in answer:
+        return answer
+    words = safe(str(answer["error"]), _LONGEST_ERROR)
+    kinds: dict[object, type[GuaError]] = {UsageError.exit_code: UsageError, DataError.exit_code: DataError}
+    code = answer.get("exit_code")
+    raise kinds.get(code if isinstance(code, int) else None, UnavailableError)(words)
+
+
+@contextlib.contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Turn what goes wrong with a socket into one line that says what to do."""
+    try:
+        yield
+    except TimeoutError:
+        msg = f"the agent at {path} does not answer in time: it is stalled or very busy, see its log"
+        raise NoAnswerError(msg) from None
+    except LineError as error:
+        msg = f"{_strange(path)} ({error})"
+        raise DataError(msg) from None
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+        msg = f"no agent listens at {path}"
+        raise NobodyError(msg) from None
+    except PermissionError:
+        msg = f"may not ask the agent at {path}: it answers its own user and root, try as that user or with sudo"
+        raise NotAllowedError(msg) from None
+    except OSError as error:
+        msg = f"cannot ask the agent at {path} ({error.strerror or error}): try again, or see its log"
+        raise NoAnswerError(msg) from None
+
+
+def _strange(path: Path) -> str:
+    return f"the agent at {path} answers what this gua does not understand: use the same version for both"

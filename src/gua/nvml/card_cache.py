@@ -1,0 +1,79 @@
+"""What is remembered of a card between two readings, by its UUID: who it is, what its rings told, how it was cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from gua.core.ports import Clock, RawCard
+from gua.core.tick import CardReading, Mig, ProcessList, ReadError
+from gua.nvml.driver_clock import Stamps
+from gua.nvml.gpm import Gpm
+from gua.nvml.process_utilization import UseBuffer
+from gua.nvml.sample_buffer import SampleBuffer
+
+VENDOR: Final = "NVIDIA"
+
+
+class KnownCard:
+    """One card. It is written by the thread that asks the card, and by others only while that one waits.
+
+    ``places`` are the UUIDs of its instances by their indexes. ``drained`` are the errors of the drains since the
+    last reading, each kind once. ``lost`` is whether the card was lost when it was asked last.
+    """
+
+    def __init__(self, uuid: str, clock: Clock) -> None:
+        self.uuid = uuid
+        self.identity = CardReading(uuid=uuid, duration_ms=1, gpu_time_ms=0, vendor=VENDOR)
+        stamps = Stamps(clock)
+        self.samples = SampleBuffer(stamps)
+        self.uses = UseBuffer(stamps)
+        self.gpm = Gpm(clock)
+        self.drained: dict[ReadError, None] = {}
+        self.lost = False
+        self.places: dict[int, str] = {}
+        self._last: tuple[tuple[CardReading, tuple[int, int]], ...] = ()
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether the card was cut into instances at the last reading; it then has no rings."""
+        return bool(self._last) and self._last[0][0].mig is Mig.PARENT
+
+    def remember(self, cards: Sequence[RawCard]) -> None:
+        """Keep how the card is cut up, and who its instances are."""
+        self._last = tuple((raw.reading, raw.share) for raw in cards)
+
+    def unread(self) -> list[RawCard]:
+        """Return the card, and its instances as they were last, with everything unknown; failed if it is lost."""
+        failed = True if self.lost else None
+        cards = self._last or ((self.identity, (1, 1)),)
+        return [_unread(reading, share, failed=failed) for reading, share in cards]
+
+    def unread_at(self, indexes: Iterable[int]) -> dict[int, RawCard]:
+        """Return the instances that were at these indexes at the last reading, with everything unknown."""
+        last = {reading.uuid: (reading, share) for reading, share in self._last}
+        uuids = {index: self.places[index] for index in indexes if index in self.places}
+        return {index: _unread(*last[uuid], failed=None) for index, uuid in uuids.items() if uuid in last}
+
+
+def _unread(reading: CardReading, share: tuple[int, int], *, failed: bool | None) -> RawCard:
+    return RawCard(reading=replace(_empty(reading), failed=failed), share=share, processes=())
+
+
+def _empty(reading: CardReading) -> CardReading:
+    return CardReading(
+        uuid=reading.uuid,
+        duration_ms=1,  # a placeholder: the sampler knows the span
+        gpu_time_ms=0,
+        process_list=ProcessList.FAILED,
+        index=reading.index,
+        name=reading.name,
+        model=reading.model,
+        vendor=reading.vendor,
+        driver_version=reading.driver_version,
+        pci=reading.pci,
+        mig=reading.mig,
+        parent=reading.parent,
+        memory_shared=reading.memory_shared,
+    )

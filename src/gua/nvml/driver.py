@@ -1,0 +1,204 @@
+"""What gua asks of NVML, as a Protocol; ``pynvml`` (nvidia-ml-py) satisfies it, and so do the tests' drivers.
+
+Function names are NVML's own, so that errors name what NVIDIA's reference documents:
+https://docs.nvidia.com/deploy/nvml-api/
+"""
+
+# ruff: noqa: D102, N802, N803, N815 - names and meanings are NVML's own
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Final, Protocol, cast
+
+from gua.nvml.rows import Row
+
+UNINITIALIZED: Final = 1
+INVALID_ARGUMENT: Final = 2
+NOT_SUPPORTED: Final = 3
+NO_PERMISSION: Final = 4
+NOT_FOUND: Final = 6
+INSUFFICIENT_SIZE: Final = 7
+DRIVER_NOT_LOADED: Final = 9
+LIBRARY_NOT_FOUND: Final = 12
+FUNCTION_NOT_FOUND: Final = 13
+GPU_IS_LOST: Final = 15
+RESET_REQUIRED: Final = 16
+LIB_RM_VERSION_MISMATCH: Final = 18
+ARGUMENT_VERSION_MISMATCH: Final = 25
+GPU_NOT_FOUND: Final = 28
+
+GPU_UTILIZATION_SAMPLES: Final = 1
+TEMPERATURE_GPU: Final = 0
+ADDRESSING_MODE_ATS: Final = 2
+GPM_GRAPHICS_UTILIZATION: Final = 1
+
+_CODES: Final = {
+    UNINITIALIZED: "UNINITIALIZED",
+    INVALID_ARGUMENT: "INVALID_ARGUMENT",
+    NOT_SUPPORTED: "NOT_SUPPORTED",
+    NO_PERMISSION: "NO_PERMISSION",
+    5: "ALREADY_INITIALIZED",
+    NOT_FOUND: "NOT_FOUND",
+    INSUFFICIENT_SIZE: "INSUFFICIENT_SIZE",
+    8: "INSUFFICIENT_POWER",
+    DRIVER_NOT_LOADED: "DRIVER_NOT_LOADED",
+    10: "TIMEOUT",
+    11: "IRQ_ISSUE",
+    LIBRARY_NOT_FOUND: "LIBRARY_NOT_FOUND",
+    FUNCTION_NOT_FOUND: "FUNCTION_NOT_FOUND",
+    14: "CORRUPTED_INFOROM",
+    GPU_IS_LOST: "GPU_IS_LOST",
+    RESET_REQUIRED: "RESET_REQUIRED",
+    17: "OPERATING_SYSTEM",
+    LIB_RM_VERSION_MISMATCH: "LIB_RM_VERSION_MISMATCH",
+    19: "IN_USE",
+    20: "MEMORY",
+    21: "NO_DATA",
+    23: "INSUFFICIENT_RESOURCES",
+    ARGUMENT_VERSION_MISMATCH: "ARGUMENT_VERSION_MISMATCH",
+    26: "DEPRECATED",
+    27: "NOT_READY",
+    GPU_NOT_FOUND: "GPU_NOT_FOUND",
+    29: "INVALID_STATE",
+    999: "UNKNOWN",
+}
+
+Handle = object
+GpmSample = object
+
+
+class PciInfo(Protocol):
+    """``nvmlPciInfo_t``: ``busId`` is domain:bus:device.function."""
+
+    busId: str
+
+
+class Memory(Protocol):
+    """``nvmlMemory_v2_t``, in bytes, ``used`` without ``reserved``; version 1 has no such field."""
+
+    total: int
+    used: int
+    reserved: int
+
+
+class Utilization(Protocol):
+    """``nvmlUtilization_t``: percent of the last sampling period (1/6 to 1 s)."""
+
+    gpu: int
+
+
+class ProcessInfo(Protocol):
+    """``nvmlProcessInfo_t``: memory in bytes and the MIG GPU instance, each all ones where there is none."""
+
+    pid: int
+    usedGpuMemory: int | None
+    gpuInstanceId: int
+
+
+class Attributes(Protocol):
+    """``nvmlDeviceAttributes_t`` of a MIG device."""
+
+    computeInstanceSliceCount: int
+
+
+class ProfileInfo(Protocol):
+    """``nvmlGpuInstanceProfileInfo_t``: the compute slices of an instance with this profile."""
+
+    sliceCount: int
+
+
+class GpmSupport(Protocol):
+    """``nvmlGpmSupport_t``: whether the chip has GPU performance monitoring (Hopper and newer)."""
+
+    isSupportedDevice: int
+
+
+class GpmMetric(Protocol):
+    """``nvmlGpmMetric_t``: one answer, in percent for the metrics that are asked for here."""
+
+    metricId: int
+    nvmlReturn: int
+    value: float
+
+
+class GpmMetrics(Protocol):
+    """``nvmlGpmMetricsGet_t``: two samples in, the first ``numMetrics`` of ``metrics`` filled."""
+
+    version: int
+    numMetrics: int
+    sample1: object
+    sample2: object
+
+    @property
+    def metrics(self) -> Sequence[GpmMetric]:
+        """The request and the answer in one."""
+        ...
+
+
+class Driver(Protocol):
+    """The NVML functions that gua calls; each raises ``NVMLError`` with the code in ``value``.
+
+    Calls from several threads are safe: NVML promises it ("thread-safe" in its reference), ctypes releases
+    the interpreter's lock for the time of a call, and nvidia-ml-py's own state is a cache of function
+    pointers (dict operations) and a lock around loading the library. That lock is held while the library
+    loads, so a load that hangs lets every function not called before hang with it.
+    """
+
+    NVMLError: type[Exception]
+    nvmlMemory_v2: int
+
+    def c_nvmlGpmMetricsGet_t(self) -> GpmMetrics: ...
+
+    def nvmlInit(self) -> None: ...
+    def nvmlShutdown(self) -> None: ...
+    def nvmlSystemGetDriverVersion(self) -> str: ...
+    def nvmlDeviceGetCount(self) -> int: ...
+    def nvmlDeviceGetHandleByIndex(self, index: int, /) -> Handle: ...
+    def nvmlDeviceGetUUID(self, handle: Handle, /) -> str: ...
+    def nvmlDeviceGetName(self, handle: Handle, /) -> str: ...
+    def nvmlDeviceGetPciInfo(self, handle: Handle, /) -> PciInfo: ...
+    def nvmlDeviceGetAddressingMode(self, device: Handle, /) -> int: ...
+    def nvmlDeviceGetMemoryInfo(self, handle: Handle, version: int | None = None, /) -> Memory: ...
+    def nvmlDeviceGetUtilizationRates(self, handle: Handle, /) -> Utilization: ...
+    def nvmlDeviceGetEncoderUtilization(self, handle: Handle, /) -> Sequence[int]: ...
+    def nvmlDeviceGetDecoderUtilization(self, handle: Handle, /) -> Sequence[int]: ...
+    def nvmlDeviceGetSamples(self, device: Handle, kind: int, since_us: int, /) -> tuple[int, Sequence[Row]]: ...
+    def nvmlDeviceGetPowerUsage(self, handle: Handle, /) -> int: ...
+    def nvmlDeviceGetTemperature(self, handle: Handle, sensor: int, /) -> int: ...
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: Handle, /) -> int: ...
+    def nvmlDeviceGetComputeRunningProcesses_v3(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
+    def nvmlDeviceGetGraphicsRunningProcesses_v3(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
+    def nvmlDeviceGetMPSComputeRunningProcesses_v3(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
+    def nvmlDeviceGetComputeRunningProcesses_v2(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
+    def nvmlDeviceGetGraphicsRunningProcesses_v2(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
+    def nvmlDeviceGetMPSComputeRunningProcesses_v2(self, handle: Handle, /) -> Sequence[ProcessInfo]: ...
+    def nvmlDeviceGetProcessUtilization(self, handle: Handle, since_us: int, /) -> Sequence[Row]: ...
+    def nvmlDeviceGetMigMode(self, device: Handle, /) -> Sequence[int]: ...
+    def nvmlDeviceGetMaxMigDeviceCount(self, device: Handle, /) -> int: ...
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, device: Handle, index: int, /) -> Handle: ...
+    def nvmlDeviceGetAttributes_v2(self, device: Handle, /) -> Attributes: ...
+    def nvmlDeviceGetGpuInstanceProfileInfo(self, device: Handle, profile: int, version: int, /) -> ProfileInfo: ...
+    def nvmlDeviceGetGpuInstanceId(self, device: Handle, /) -> int: ...
+    def nvmlGpmQueryDeviceSupport(self, device: Handle, /) -> GpmSupport: ...
+    def nvmlGpmSampleAlloc(self) -> GpmSample: ...
+    def nvmlGpmSampleFree(self, gpmSample: GpmSample, /) -> None: ...
+    def nvmlGpmMigSampleGet(self, device: Handle, gpuInstanceId: int, gpmSample: GpmSample, /) -> GpmSample: ...
+    def nvmlGpmMetricsGet(self, metricsGet: GpmMetrics, /) -> GpmMetrics: ...
+
+
+def load() -> Driver:
+    """Return the real nvidia-ml-py. Importing it loads no driver; ``nvmlInit`` does."""
+    return cast("Driver", importlib.import_module("pynvml"))
+
+
+def code_of(error: Exception) -> int:
+    """Return the NVML return code that an ``NVMLError`` carries."""
+    value = getattr(error, "value", None)
+    return value if isinstance(value, int) else 999
+
+
+def code_name(code: int) -> str:
+    """Return the code's name without ``NVML_ERROR_``, or its number where the name is not known."""
+    return _CODES.get(code, str(code))

@@ -1,0 +1,167 @@
+"""A partitioned card: its instances as cards of their own, and the parent, which stands for the rest of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from gua.core.ports import RawCard, UtilizationSample
+from gua.core.tick import CardReading, Mig
+from gua.nvml.calls import Calls
+from gua.nvml.card_cache import KnownCard
+from gua.nvml.driver import Driver, Handle
+from gua.nvml.gpm import Gpm
+from gua.nvml.memory import DeviceMemory, read_memory
+from gua.nvml.mig import Instance, read_partition
+from gua.nvml.processes import Listing, list_processes, raw_processes
+from gua.nvml.quirks import distrusted
+from gua.nvml.reading import failed_since, read_with
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Whole:
+    """A partitioned card as it was read: with everything that its instances have, too."""
+
+    card: CardReading
+    memory: DeviceMemory
+    listing: Listing
+
+
+def read_partitioned(driver: Driver, calls: Calls, handle: Handle, known: KnownCard, whole: Whole) -> list[RawCard]:
+    """Return the parent, which stands for what no instance has, and its instances.
+
+    An instance that cannot be read now is unknown, with the share that it had when it was read before. Then the
+    parent's processes and memory are unknown, too: they may be that instance's.
+    """
+    known.samples.clear()
+    partition = read_partition(driver, calls, handle)
+    own = {index: raw.share[0] for index, raw in known.unread_at(partition.unread).items()}
+    own |= {one.index: one.slices for one in partition.instances}
+    allocated = sum(own.values())
+    slices = max(partition.slices, allocated)
+    read = {one.index: read_instance(driver, calls, whole.card, one, slices) for one in partition.instances}
+    present = {index: instance for index, instance in read.items() if instance is not None}
+    missing = partition.unread | (read.keys() - present.keys())
+    uuids = {index: one.raw.reading.uuid for index, one in present.items()}
+    unread = {
+        index: replace(raw, share=(own[index], slices))
+        for index, raw in known.unread_at(missing).items()
+        if raw.reading.uuid not in uuids.values()
+    }
+    known.places = uuids | {index: raw.reading.uuid for index, raw in unread.items()}
+    instances = [*read_use(driver, calls, handle, known.gpm, list(present.values())), *unread.values()]
+    memory, listing = left_over(whole.memory, (raw.reading for raw in instances)), whole.listing
+    if missing:
+        memory, listing = DeviceMemory(), replace(listing, known=False)
+    return [
+        RawCard(
+            reading=read_with(whole.card, memory, listing),
+            share=(slices - allocated, slices),
+            processes=raw_processes(_outside(listing, [one.listing for one in present.values()]), {}),
+        ),
+        *instances,
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadInstance:
+    """A MIG device as it was read, still without its utilization."""
+
+    handle: Handle
+    raw: RawCard
+    listing: Listing
+
+
+def read_instance(
+    driver: Driver, calls: Calls, parent: CardReading, instance: Instance, slices: int
+) -> ReadInstance | None:
+    """Return a MIG instance as a card of its own, ``None`` if not even its UUID can be read.
+
+    Neither rates nor samples nor process utilization work in MIG mode; :func:`read_use` adds what does.
+    Power, temperature and energy are the whole card's and stay with the parent.
+    """
+    uuid = calls.ask(driver.nvmlDeviceGetUUID, instance.handle)
+    if uuid is None:
+        return None
+    calls.uuid = uuid
+    distrust = distrusted(parent.driver_version, parent.name)
+    before = calls.answers
+    memory = read_memory(driver, calls, instance.handle)
+    listing = list_processes(driver, calls, instance.handle, limit_bytes=memory.limit, distrust=distrust)
+    failed = failed_since(calls, before)
+    identity = replace(
+        parent,
+        uuid=uuid,
+        mig=Mig.INSTANCE,
+        parent=parent.uuid,
+        name=calls.ask(driver.nvmlDeviceGetName, instance.handle) or parent.name,
+        power_watts=None,
+        temperature_celsius=None,
+        energy_total_mj=None,
+        failed=failed,
+    )
+    calls.uuid = parent.uuid
+    raw = RawCard(
+        reading=read_with(identity, memory, listing),
+        share=(instance.slices, slices),
+        processes=raw_processes(listing, {}),
+    )
+    return ReadInstance(handle=instance.handle, raw=raw, listing=listing)
+
+
+def read_use(
+    driver: Driver, calls: Calls, handle: Handle, gpm: Gpm, instances: Sequence[ReadInstance]
+) -> list[RawCard]:
+    """Return the instances of a card with the utilization that its performance counters tell since the last reading.
+
+    Compute instances that share a GPU instance share its counters: 0 is 0 for each of them, but more than
+    that may be anybody's, and stays unknown.
+    """
+    if not gpm.supported(driver, calls, handle):
+        return [instance.raw for instance in instances]
+    sharing: dict[int, list[ReadInstance]] = {}
+    for instance in instances:
+        calls.uuid = instance.raw.reading.uuid
+        number = calls.ask(driver.nvmlDeviceGetGpuInstanceId, instance.handle)
+        if number is not None:
+            sharing.setdefault(number, []).append(instance)
+    used: dict[str, UtilizationSample] = {}
+    present: set[tuple[int, frozenset[str]]] = set()
+    for number, together in sharing.items():
+        uuids = frozenset(one.raw.reading.uuid for one in together)
+        present.add((number, uuids))
+        calls.uuid = together[0].raw.reading.uuid
+        sample = gpm.read(driver, calls, handle, number, uuids)
+        if sample is not None and (len(together) == 1 or sample.utilization == 0):
+            used |= dict.fromkeys(uuids, sample)
+    calls.uuid = instances[0].raw.reading.parent if instances else calls.uuid
+    gpm.keep(driver, calls, present)
+    return [
+        replace(one.raw, reading=replace(one.raw.reading, failed=False), samples=(used[one.raw.reading.uuid],))
+        if one.raw.reading.uuid in used
+        else one.raw
+        for one in instances
+    ]
+
+
+def left_over(parent: DeviceMemory, instances: Iterable[CardReading]) -> DeviceMemory:
+    """Return the memory of a parent that stands for its unallocated slices: what no instance has or uses.
+
+    The driver counts the instances' memory into the parent's. Unknown if any instance's is.
+    """
+    used, limit = parent.used, parent.limit
+    for instance in instances:
+        if used is None or limit is None or instance.memory_used_bytes is None or instance.memory_limit_bytes is None:
+            return DeviceMemory()
+        used = max(0, used - instance.memory_used_bytes)
+        limit = max(0, limit - instance.memory_limit_bytes)
+    return DeviceMemory(used=used, limit=limit, reserved=parent.reserved)
+
+
+def _outside(listing: Listing, instances: Iterable[Listing]) -> Listing:
+    """Return those of a parent's processes that run on none of its instances."""
+    inside = {process.pid for instance in instances for process in instance.processes}
+    return replace(
+        listing,
+        processes=tuple(one for one in listing.processes if one.instance is None and one.pid not in inside),
+    )

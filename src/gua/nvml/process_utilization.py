@@ -1,0 +1,177 @@
+"""Which process used a card how much over an interval: several answers of the driver made one mean.
+
+A process that only encodes or decodes video leaves the multiprocessors alone, and is not idle.
+
+Each answer of nvmlDeviceGetProcessUtilization is the mean since the time that it was asked from. The interval's
+mean is therefore the sum of value x window over the sum of windows, over those windows that were answered; a
+failed one is no window of its own, as the next answer reaches back over it.
+https://docs.nvidia.com/deploy/nvml-api/ (nvmlDeviceGetProcessUtilization)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from gua.nvml.calls import Calls
+from gua.nvml.driver import NOT_FOUND, Driver, Handle
+from gua.nvml.driver_clock import Stamps
+from gua.nvml.quirks import ratio
+from gua.nvml.rows import Row, uses
+
+# A first look goes this far back, like the instant card utilization beside it. Samples are at most this apart.
+_FIRST_LOOK_US: Final = 1_000_000
+# The driver's buffer reaches back 100 samples of 1/6 s: an answer tells no more than that of a longer window.
+_LONGEST_WINDOW_MS: Final = 17_000
+# With looks 5 s apart every other one is enough, and there is room left for one that comes late.
+_LEISURE_MS: Final = 7_000
+# More processes than this in one interval are not told apart; those left out are unknown, not idle.
+MOST_PROCESSES: Final = 10_000
+# The driver may read its clock a little later than we read ours, and ours tells whole milliseconds only. Less than
+# the 1/6 s between samples, so that a clock set back by so little hides one of them at most.
+_AHEAD_US: Final = 100_000
+_NOBODY: Final[Mapping[int, Sequence[Row]]] = {
+    NOT_FOUND: (),
+    0: (),  # nvidia-ml-py raises code 0, success, where the driver has room for no sample
+}
+
+Use = tuple[int, int, int]
+"""Process, time stamp in microseconds, percent of the busiest of multiprocessors, encoder and decoder.
+
+Where one of the three is no percentage, this is none either: the row is not believed, as in nvtop
+(https://github.com/Syllo/nvtop/issues/110).
+"""
+
+
+class UseBuffer:
+    """The process utilization of one whole card, between two readings."""
+
+    def __init__(self, stamps: Stamps) -> None:
+        self._stamps = stamps
+        self._since_us: int | None = None
+        self._answered_ms: int | None = None
+        self._windows_ms = 0
+        self._weighted: dict[int, float | None] = {}
+        self._unseen_ms: dict[int, int] = {}
+        self._listed: frozenset[int] = frozenset()
+        self._full = False
+
+    @property
+    def due(self) -> bool:
+        """Whether the driver's buffer may be full before the look after this one, 5 s from now."""
+        return self._answered_ms is None or self._stamps.monotonic_ms() - self._answered_ms >= _LEISURE_MS
+
+    def drain(self, driver: Driver, calls: Calls, handle: Handle) -> None:
+        """Ask who used the card since the last answer; whoever is not in the answer used nothing."""
+        before_ms = self._stamps.monotonic_ms()
+        rows = self._ask(driver, calls, handle)
+        if rows is None:
+            return
+        window_ms = _FIRST_LOOK_US // 1000 if self._answered_ms is None else before_ms - self._answered_ms
+        self._answered_ms = before_ms
+        # An answer right after another has no weight, unless it is the interval's only one.
+        window_ms = max(0 if self._windows_ms else 1, min(window_ms, _LONGEST_WINDOW_MS))
+        told: dict[int, tuple[float, int]] = {}
+        disbelieved: set[int] = set()
+        for pid, _, percent in rows:
+            value = percent / 100 if percent <= 100 else ratio(percent)
+            if value is None:
+                disbelieved.add(pid)
+            elif pid in told:
+                total, times = told[pid]
+                told[pid] = total + value, times + 1
+            else:
+                told[pid] = value, 1
+        for pid, (total, times) in told.items():
+            self._add(pid, total / times * window_ms)
+        self._doubt(calls, disbelieved, "not a percentage")
+        self._windows_ms += window_ms
+
+    def take(self, listed: Collection[int]) -> Mapping[int, float | None]:
+        """Return the mean of each listed process as a ratio, and start the next interval.
+
+        A process that the last interval's list did not have counts from its first use on. ``None`` is unknown:
+        no window was answered, or what was answered of this process cannot be true.
+        """
+        means = {pid: self._mean(pid) for pid in listed}
+        self._windows_ms = 0
+        self._weighted.clear()
+        self._unseen_ms.clear()
+        self._listed = frozenset(listed)
+        self._full = False
+        return means
+
+    def _mean(self, pid: int) -> float | None:
+        if self._windows_ms == 0 or (self._full and pid not in self._weighted):
+            return None
+        windows_ms = self._windows_ms
+        if pid not in self._listed:
+            windows_ms -= self._unseen_ms.get(pid, 0)
+        weighted = self._weighted.get(pid, 0.0)
+        return None if weighted is None else min(1.0, weighted / windows_ms)
+
+    def _doubt(self, calls: Calls, pids: Collection[int], why: str) -> None:
+        """Leave what these processes did in the whole interval unknown."""
+        if pids:
+            calls.note("nvmlDeviceGetProcessUtilization", why)
+        for pid in pids:
+            self._add(pid, None)
+
+    def _add(self, pid: int, weighted: float | None) -> None:
+        """Count a use, ``None`` for one of unknown size."""
+        if pid not in self._weighted:
+            if len(self._weighted) >= MOST_PROCESSES:
+                self._full = True
+                return
+            self._unseen_ms[pid] = self._windows_ms
+        before = self._weighted.get(pid, 0.0)
+        self._weighted[pid] = None if before is None or weighted is None else before + weighted
+
+    def _ask(self, driver: Driver, calls: Calls, handle: Handle) -> Sequence[Use] | None:
+        """Return the rows after the last answer, ``None`` if it could not be had."""
+        rows = self._ask_since(driver, calls, handle, self._from_us())
+        if rows == [] and not self._stamps.known:
+            # On another clock than Unix time every use would lie before what was asked for: look at all.
+            everything = calls.ask_with(_NOBODY, driver.nvmlDeviceGetProcessUtilization, handle, 0)
+            self._stamps.learn(_newest(uses(everything or ())))
+            if self._stamps.known:
+                self._since_us = None
+                rows = self._ask_since(driver, calls, handle, self._from_us())
+        if rows is None:
+            return None
+        newest_us = _newest(rows) or self._stamps.now_us() - _FIRST_LOOK_US
+        self._since_us = max(newest_us, self._since_us or 0)
+        return rows
+
+    def _from_us(self) -> int:
+        """Return the time to ask from: the last answer, but a second ago at first, or if the clock was set back."""
+        now_us = self._stamps.now_us()
+        if self._since_us is None or self._since_us > now_us + _AHEAD_US:
+            self._since_us = max(0, now_us - _FIRST_LOOK_US)
+        return self._since_us
+
+    def _ask_since(self, driver: Driver, calls: Calls, handle: Handle, since_us: int) -> Sequence[Use] | None:
+        answer = calls.ask_with(_NOBODY, driver.nvmlDeviceGetProcessUtilization, handle, since_us)
+        if answer is None:
+            return None
+        rows = uses(answer)
+        newest_us = _newest(rows)
+        self._stamps.learn(newest_us)
+        until_us = self._stamps.now_us() + _AHEAD_US
+        # The driver pads the answer with rows of zeros, and repeats rows that it told before.
+        told = [
+            (pid, stamp_us, sm if sm >= encoder and sm >= decoder else max(encoder, decoder))
+            for pid, stamp_us, sm, encoder, decoder in rows
+            if pid > 0 and since_us < stamp_us <= until_us
+        ]
+        if newest_us > until_us:
+            # The next answers have these rows again, once their time has come. Until then they show no more than
+            # that somebody used the card: the clock was set back, or the driver's goes ahead.
+            ahead = {row[0] for row in rows if row[0] > 0 and row[1] > until_us}
+            self._doubt(calls, ahead.difference([pid for pid, _, _ in told]), "stamped later than now")
+        return told
+
+
+def _newest(rows: Sequence[tuple[int, ...]]) -> int:
+    """Return the latest time stamp, 0 where there is none."""
+    return max([row[1] for row in rows], default=0)

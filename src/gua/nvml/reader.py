@@ -1,0 +1,178 @@
+"""The host's NVIDIA cards through NVML: :class:`gua.core.ports.CardReader`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn
+
+from gua.core.errors import UnavailableError
+from gua.core.ports import Clock, RawCard
+from gua.core.tick import ReadError
+from gua.nvml.backoff import Backoff
+from gua.nvml.driver import (
+    DRIVER_NOT_LOADED,
+    LIB_RM_VERSION_MISMATCH,
+    LIBRARY_NOT_FOUND,
+    NO_PERMISSION,
+    Driver,
+    load,
+)
+from gua.nvml.session import Session
+from gua.nvml.slots import Found, Slots
+from gua.nvml.workers import Watch
+
+_REMEDIES: Final = {
+    LIBRARY_NOT_FOUND: "libnvidia-ml.so.1 is not installed here: install the NVIDIA driver, or start the container "
+    "with the NVIDIA runtime (--gpus all)",
+    DRIVER_NOT_LOADED: "the NVIDIA driver is not loaded: load it (modprobe nvidia) and check with nvidia-smi",
+    NO_PERMISSION: "no permission to open the NVIDIA devices: run gua as a user who may open /dev/nvidiactl",
+    LIB_RM_VERSION_MISMATCH: "the NVIDIA library and the loaded kernel module differ in version: reload the module or "
+    "restart the host",
+}
+# How long a drain holds up the loop for a card that is slow; what is not done by then goes on beside it.
+_DRAIN_SECONDS: Final = 1.0
+# Twice: for the calls under way, and for the release itself.
+_CLOSE_SECONDS: Final = 0.4
+
+
+class NvmlReader:
+    """Reads every card; one that fails or hangs does not hide the others, nor hold them up.
+
+    Cards are asked in threads, one after the other and, once one is slow, beside each other; a reading waits
+    ``call_limit_seconds`` for all of them together. Without persistence mode a card's first call takes seconds,
+    so that the first reading waits ``start_limit_seconds`` for the driver, and as long for the cards. A card that
+    has not answered by then is told as unknown, with the call that hangs as NO_ANSWER, at every reading until the
+    call comes back; its late answer is thrown away.
+
+    Once ``stopping`` says that the program was asked to stop, no call is waited for longer than a second.
+
+    Opens the driver at the first reading, and anew after it failed as a whole (at once, then with growing
+    waits) or lost a card (only that finds it again). To be used from one thread.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        driver: Driver | None = None,
+        *,
+        call_limit_seconds: float = 5.0,
+        start_limit_seconds: float = 30.0,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._clock = clock
+        self._driver = load() if driver is None else driver
+        self._call_limit_seconds = call_limit_seconds
+        self._start_limit_seconds = start_limit_seconds
+        self._stopping = stopping
+        self._backoff = Backoff(clock)
+        self._session, self._slots = self._closed()
+        self._seen = False
+
+    def read(self) -> tuple[Sequence[RawCard], Sequence[ReadError]]:
+        """Return each card once, MIG instances after their parent, and what failed.
+
+        A card that was read before is there even if it cannot be read now: failed if it is lost, else unknown.
+        Raises UnavailableError, with what to do, if no card could be read since the driver was opened first.
+        """
+        until = time.monotonic() + self._call_limit_seconds
+        errors: list[ReadError] = []
+        found: Found = {}
+        complete = self._ready(until, errors) and self._look(until, errors, found)
+        if not complete and self._seen and not self._session.usable and self._backoff.due:
+            # A driver that was reloaded in between is there again at once, and nothing of this reading is lost.
+            complete = self._ready(until, errors) and self._look(until, errors, found)
+        cards = self._slots.cards(found, complete=complete)
+        if not cards and not self._seen:
+            self._refuse(errors)
+        self._seen = True
+        if complete and not self._slots.lost:
+            self._backoff.good()
+        elif self._slots.lost and not self._backoff.running:
+            self._backoff.failed()
+        return cards, errors
+
+    def drain(self) -> None:
+        """Take what the rings of the cards hold; also open the driver anew if that is due."""
+        until = time.monotonic() + min(_DRAIN_SECONDS, self._call_limit_seconds)
+        self._session.settle(until)
+        if self._session.usable:
+            if not (self._slots.lost and self._backoff.due) or self._ready(until, []):
+                self._slots.drain(until)
+        elif self._seen and self._backoff.due:
+            self._ready(until, [])
+
+    def close(self) -> None:
+        """Release the driver within a second, whatever hangs; a later reading opens it again."""
+        self._slots.wait(time.monotonic() + _CLOSE_SECONDS)
+        if self._slots.idle:
+            self._session.close(time.monotonic() + _CLOSE_SECONDS, self._slots.take_gpms())
+        # Else a thread is inside the driver, which may not be released under it: the end of the process does it.
+        self._slots.leave()
+        self._session, self._slots = self._closed()
+        self._backoff.good()
+        self._seen = False
+
+    def _closed(self) -> tuple[Session, Slots]:
+        watch = Watch(self._stopping)
+        return Session(self._driver, watch), Slots(self._driver, self._clock, watch)
+
+    def _ready(self, until: float, errors: list[ReadError]) -> bool:
+        """Return whether the driver is usable, after opening it where that is due."""
+        self._session.settle(self._half())
+        again = self._slots.lost and self._backoff.due and self._slots.idle
+        if self._session.usable and not again:
+            return True
+        if self._seen:
+            # The driver may not be released while a thread is inside it.
+            if not self._backoff.due or not self._slots.idle:
+                self._tell(errors)
+                return False
+            self._backoff.failed()
+        else:
+            until = time.monotonic() + self._start_limit_seconds
+        self._slots.forget_handles()
+        usable = self._session.start(until, self._slots.take_gpms())
+        self._tell(errors)
+        return usable
+
+    def _look(self, until: float, errors: list[ReadError], found: Found) -> bool:
+        """Read the cards into ``found``; return whether the driver said which there are, and is still there."""
+        if not self._seen:
+            until = time.monotonic() + self._start_limit_seconds
+        count = self._session.count(self._half())
+        if count is not None:
+            self._slots.resize(count)
+        else:
+            self._tell(errors)
+            if not self._session.usable:
+                return False
+        if count == 0:
+            errors.append(ReadError(call="nvmlDeviceGetCount", code="no card"))
+        failed, gone = self._slots.visit(self._session.version, found, until)
+        errors += failed
+        if gone is not None:
+            self._session.gone(gone)
+        return count is not None and gone is None
+
+    def _half(self) -> float:
+        """Return until when to wait for the driver as a whole, so that the cards have time left."""
+        return time.monotonic() + self._call_limit_seconds / 2
+
+    def _tell(self, errors: list[ReadError]) -> None:
+        if self._session.failure is not None:
+            errors.append(self._session.failure)
+
+    def _refuse(self, errors: Sequence[ReadError]) -> NoReturn:
+        """Raise the one line that says why there is no card, and what to do."""
+        failure, code = self._session.failure, self._session.code
+        if errors and errors[0].code == "no card":
+            msg = "the NVIDIA driver lists no card: check nvidia-smi -L, and that this process may open /dev/nvidia*"
+        elif self._session.usable and errors:
+            msg = f"none of the cards can be read ({errors[0].call}: {errors[0].code}): check nvidia-smi"
+        else:
+            name = "UNKNOWN" if failure is None else failure.code
+            remedy = _REMEDIES.get(code or 0, "check that nvidia-smi works here")
+            msg = f"cannot read the GPUs (NVML {name}): {remedy}"
+        self.close()
+        raise UnavailableError(msg)

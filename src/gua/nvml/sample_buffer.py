@@ -1,0 +1,139 @@
+"""What a card's rings told between two readings: utilization samples, kept until they are delivered.
+
+The ring may hold only 100 samples, 17 s of them, so it is emptied every few seconds
+(https://docs.nvidia.com/deploy/nvml-api/, nvmlDeviceGetSamples).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from operator import mul, sub
+from typing import Final
+
+from gua.core.ports import UtilizationSample
+from gua.nvml.calls import Calls
+from gua.nvml.driver import GPU_UTILIZATION_SAMPLES, NOT_FOUND, NOT_SUPPORTED, Driver, Handle
+from gua.nvml.driver_clock import Stamps
+from gua.nvml.quirks import ratio
+from gua.nvml.rows import samples
+
+# The driver's sampling period is 1/6 to 1 s by product (nvmlDeviceGetUtilizationRates in NVIDIA's reference):
+# a sample says nothing of what lies further back.
+_LONGEST_PERIOD_US: Final = 1_000_000
+# Samples this much further apart than usual still follow each other; beyond that some are missing in between.
+_JITTER: Final = 1.5
+# 10 minutes, the longest interval, if each of 6 samples a second stands alone. If nobody reads, the oldest are
+# forgotten.
+MOST_SAMPLES: Final = 3600
+
+
+class SampleBuffer:
+    """The utilization samples of one whole card."""
+
+    def __init__(self, stamps: Stamps) -> None:
+        self._stamps = stamps
+        self._since_us = 0
+        self._period_us = _LONGEST_PERIOD_US
+        self._kept: deque[UtilizationSample] = deque(maxlen=MOST_SAMPLES)
+        self._begun = False
+
+    def drain(self, driver: Driver, calls: Calls, handle: Handle) -> None:
+        """Take what the ring gained. An idle card may answer NOT_FOUND for minutes: no samples, no error."""
+        if self._since_us > self._stamps.now_us():
+            self._start_over()
+        answer = calls.ask_with(
+            {NOT_FOUND: (1, ()), NOT_SUPPORTED: (1, ())},
+            driver.nvmlDeviceGetSamples,
+            handle,
+            GPU_UTILIZATION_SAMPLES,
+            self._since_us,
+        )
+        if answer is None:
+            return
+        kind, taken = answer
+        rows = samples(kind, taken)
+        if rows is None:
+            calls.note("nvmlDeviceGetSamples", f"value type {kind}")
+        elif rows:
+            self._stamps.learn(rows[-1][0])
+            self._keep(calls, rows)
+
+    def take(self) -> tuple[UtilizationSample, ...]:
+        """Return what was kept, oldest first and without overlap, and keep it no longer."""
+        kept = tuple(self._kept)
+        self._kept.clear()
+        self._begun = False
+        return kept
+
+    def clear(self) -> None:
+        """Forget everything: the card was something else in between."""
+        self._kept.clear()
+        self._since_us = 0
+
+    def _start_over(self) -> None:
+        """Follow a clock that was set back: what is stamped later than now is so by the clock as it went before."""
+        self._since_us = 0
+        now_ms = self._stamps.now_us() // 1000
+        while self._kept and self._kept[-1].end_ms > now_ms:
+            self._kept.pop()
+
+    def _keep(self, calls: Calls, rows: Sequence[tuple[int, float]]) -> None:
+        # Stamps from a clock that went ahead of this one are left in the ring until their time has come.
+        now_us = self._stamps.now_us()
+        if rows[0][0] <= self._since_us or rows[-1][0] > now_us:
+            rows = [row for row in rows if self._since_us < row[0] <= now_us]
+            if not rows:
+                return
+        times = [stamp_us for stamp_us, _ in rows]
+        apart = list(map(sub, times, (self._since_us, *times)))
+        self._learn_period(apart if self._since_us else apart[1:])
+        if not self._since_us or max(apart) > min(_LONGEST_PERIOD_US, self._period_us * _JITTER):
+            self._one_by_one(calls, rows)
+        elif self._begun:
+            self._as_one(calls, rows, apart)
+        else:
+            # A tick's span begins within its first sample, and so that one stays by itself.
+            self._one_by_one(calls, rows[:1])
+            self._as_one(calls, rows[1:], apart[1:])
+        self._begun = True
+
+    def _as_one(self, calls: Calls, fresh: Sequence[tuple[int, float]], apart: Sequence[int]) -> None:
+        """Keep samples that follow each other as one, with what each of them weighs."""
+        if not fresh:
+            return
+        percents = [percent for _, percent in fresh]
+        until_us, largest = fresh[-1][0], max(percents)
+        mean = sum(map(mul, percents, apart)) / (until_us - self._since_us)
+        if not (min(percents) >= 0 and largest <= 100 and mean >= 0):  # nor a NaN
+            self._one_by_one(calls, fresh)
+            return
+        self._add(self._since_us, until_us, mean / 100, largest / 100)
+        self._since_us = until_us
+
+    def _one_by_one(self, calls: Calls, fresh: Sequence[tuple[int, float]]) -> None:
+        follows_within_us = self._period_us * _JITTER
+        for stamp_us, percent in fresh:
+            # A sample tells since the one before, but after a gap only its own period.
+            apart_us = stamp_us - self._since_us
+            told_us = min(apart_us, _LONGEST_PERIOD_US) if apart_us <= follows_within_us else self._period_us
+            utilization = ratio(percent)
+            if utilization is None:
+                calls.note("nvmlDeviceGetSamples", "not a percentage")
+            elif self._since_us:
+                self._add(stamp_us - told_us, stamp_us, utilization, utilization)
+            # Else it is the ring's very first sample, which has none before it and only starts the next.
+            self._since_us = stamp_us
+
+    def _add(self, start_us: int, end_us: int, mean: float, largest: float) -> None:
+        offset_us = self._stamps.unix_offset_us()
+        start_ms, end_ms = (start_us + offset_us) // 1000, (end_us + offset_us) // 1000
+        if self._kept:
+            start_ms = max(start_ms, self._kept[-1].end_ms)
+        if end_ms > start_ms:
+            self._kept.append(UtilizationSample(start_ms, end_ms, mean, largest))
+
+    def _learn_period(self, spacings: Sequence[int]) -> None:
+        if len(spacings) > 1 or (len(spacings) == 1 and self._period_us == _LONGEST_PERIOD_US):
+            median = sorted(spacings)[len(spacings) // 2]
+            self._period_us = min(_LONGEST_PERIOD_US, max(1, median))

@@ -1,0 +1,271 @@
+"""Where and how to send: the endpoint's URL and the OTEL_EXPORTER_OTLP_* variables.
+
+The variables are those of opentelemetry.io/docs/specs/otel/protocol/exporter; of each the METRICS form wins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+from urllib.parse import SplitResult, parse_qsl, quote, urlsplit, urlunsplit
+
+from gua.core.errors import UsageError
+from gua.otlp.resource import parse_pairs
+from gua.state.enrollment import Enrollment
+
+Protocol = Literal["http/protobuf", "grpc"]
+Compression = Literal["gzip", "deflate", "none"]
+
+_TIMEOUT_SECONDS: Final = 10.0
+_LONGEST_TIMEOUT_MS: Final = 3_600_000
+_SHORTEST_SECRET: Final = 4
+_COMPRESSIONS: Final[dict[Protocol, tuple[Compression, ...]]] = {
+    "http/protobuf": ("gzip", "deflate", "none"),
+    "grpc": ("gzip", "none"),
+}
+# RFC 9110, 5.6.2, and what gRPC allows of it; ``-bin`` means base64 to gRPC, which nobody gives in a variable.
+_HTTP_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_GRPC_HEADER: Final = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """One endpoint. ``url`` is what HTTP posts to, or scheme, host and port for gRPC; header names are lower case.
+
+    ``enrolled`` is whether its token came from ``gua enroll``.
+    """
+
+    protocol: Protocol
+    url: str
+    headers: Mapping[str, str]
+    timeout_seconds: float
+    compression: Compression
+    certificate: Path | None
+    client_certificate: Path | None
+    client_key: Path | None
+    enrolled: bool = False
+
+    @property
+    def credentials_remedy(self) -> str:
+        """What to do where the receiver does not accept who sends."""
+        if self.enrolled:
+            return "it does not accept the token: get one that may write there, and run gua enroll again"
+        return "set OTEL_EXPORTER_OTLP_HEADERS to what it asks for (authorization=Bearer%20...)"
+
+    @property
+    def shown(self) -> str:
+        """The address for people: without a query, which may hold a key."""
+        return self.url.partition("?")[0]
+
+    def without_secrets(self, text: str) -> str:
+        """Return what a receiver said without the credentials that it may repeat: everybody may read the status."""
+        query = parse_qsl(urlsplit(self.url).query)
+        for value in (*self.headers.values(), *(value for _, value in query)):
+            # A header may be a scheme and a credential; words as short as a tenant's number are no secrets.
+            for secret in (value, *value.split()[1:]):
+                if len(secret) >= _SHORTEST_SECRET:
+                    text = text.replace(secret, "***").replace(quote(secret, safe=""), "***")
+        return text
+
+    @property
+    def secure(self) -> bool:
+        """Whether TLS is spoken."""
+        return self.url.startswith("https:")
+
+    @property
+    def other_protocol(self) -> str:
+        """What to try where the receiver seems to speak the other protocol."""
+        if self.protocol == "grpc":
+            return "; OTLP over HTTP has 4318, and OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf speaks it"
+        return "; OTLP over gRPC has 4317, and OTEL_EXPORTER_OTLP_PROTOCOL=grpc speaks it"
+
+    @property
+    def hint(self) -> str:
+        """The same where the port is the other protocol's usual one, else nothing."""
+        port = urlsplit(self.url).port
+        return self.other_protocol if port == (4318 if self.protocol == "grpc" else 4317) else ""
+
+    @property
+    def client_hint(self) -> str:
+        """What to try where a receiver hung up: with TLS 1.3 that may be all it says to a client it does not know."""
+        if not self.secure or self.client_certificate:
+            return ""
+        return ", and whether it wants a client certificate (OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE)"
+
+
+def configured_endpoint(environ: Mapping[str, str]) -> str | None:
+    """Return the endpoint that OTEL_EXPORTER_OTLP_METRICS_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT names, as given.
+
+    For HTTP ``/v1/metrics`` is appended to the latter, as OpenTelemetry says. ``None`` if neither is set.
+    Raises :class:`UsageError` for a protocol that is not spoken.
+    """
+    own = environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "").strip()
+    if own:
+        return own
+    shared = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
+    if not shared or protocol(environ) == "grpc":
+        return shared or None
+    base, question_mark, query = shared.partition("?")
+    return f"{base.rstrip('/')}/v1/metrics{question_mark}{query}"
+
+
+def shown_endpoint(url: str, environ: Mapping[str, str], enrollment: Enrollment | None = None) -> str:
+    """Return the address that ``url`` leads to, without secrets. Raises :class:`UsageError` if it leads nowhere."""
+    return read_settings(url, environ, enrollment).shown
+
+
+def absolute_files(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that name certificates and keys, as they stay right where the directory changes."""
+    variables = [
+        f"OTEL_EXPORTER_OTLP_{form}{name}"
+        for form in ("", "METRICS_")
+        for name in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY")
+    ]
+    return {name: str(Path(path).absolute()) for name in variables if (path := environ.get(name, "").strip())}
+
+
+def read_settings(url: str | None, environ: Mapping[str, str], enrollment: Enrollment | None = None) -> Settings:
+    """Return what ``url`` and the environment say; without a URL the environment names that, too.
+
+    With an enrollment its protocol, token and certificate count before the environment's.
+
+    Raises :class:`UsageError` for anything that cannot be used, by the name of the variable.
+    """
+    url = url or configured_endpoint(environ)
+    if not url:
+        msg = "no endpoint is named: give --endpoint URL, or set OTEL_EXPORTER_OTLP_ENDPOINT"
+        raise UsageError(msg)
+    spoken: Protocol = protocol(environ) if enrollment is None else known_protocol(enrollment.protocol)
+    if spoken == "grpc":
+        target = grpc_url(url, insecure=_said(environ, "INSECURE")[1].lower() == "true")
+    elif url == environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "").strip():
+        target = urlunsplit(_parts(url))
+    else:
+        target = metrics_url(url)
+    return Settings(
+        protocol=spoken,
+        url=target,
+        headers=headers(environ, spoken) | ({} if enrollment is None else bearer(enrollment)),
+        timeout_seconds=timeout_seconds(environ),
+        compression=_compression(environ, spoken),
+        certificate=_kept_certificate(enrollment) or _path(environ, "CERTIFICATE"),
+        client_certificate=_path(environ, "CLIENT_CERTIFICATE"),
+        client_key=_path(environ, "CLIENT_KEY"),
+        enrolled=enrollment is not None,
+    )
+
+
+def protocol(environ: Mapping[str, str]) -> Protocol:
+    """Return OTEL_EXPORTER_OTLP_PROTOCOL, ``http/protobuf`` if unset. Raises :class:`UsageError`."""
+    variable, text = _said(environ, "PROTOCOL")
+    return known_protocol(text.lower(), f"{variable} is {text!r}")
+
+
+def known_protocol(name: str, what: str = "the enrollment's protocol is unknown") -> Protocol:
+    """Return the protocol of this name, the usual one for none; else raise :class:`UsageError`, beginning ``what``."""
+    match name:
+        case "" | "http/protobuf":
+            return "http/protobuf"
+        case "grpc":
+            return "grpc"
+        case _:
+            msg = f"{what}: set it to http/protobuf or grpc, no other protocol is spoken"
+            raise UsageError(msg)
+
+
+def bearer(enrollment: Enrollment) -> dict[str, str]:
+    """Return the header that shows the enrollment's token (RFC 6750, 2.1)."""
+    return {"authorization": f"Bearer {enrollment.token}"}
+
+
+def metrics_url(url: str) -> str:
+    """Return the URL to post to. Raises :class:`UsageError` unless it is http(s) with a host."""
+    parts = _parts(url)
+    return urlunsplit(parts._replace(path="/v1/metrics")) if parts.path in ("", "/") else url
+
+
+def grpc_url(url: str, *, insecure: bool) -> str:
+    """Return scheme, host and port: ``http`` is without TLS, as is a bare ``host:port`` if ``insecure``.
+
+    A path has no meaning to gRPC and is left out. Raises :class:`UsageError`.
+    """
+    bare = "://" not in url
+    parts = _parts(f"{'http' if insecure else 'https'}://{url}" if bare else url)
+    port = parts.port or (None if bare else {"http": 80, "https": 443}[parts.scheme])
+    if port is None:
+        msg = f"{url!r} names no port: gRPC needs one, as in http://localhost:4317"
+        raise UsageError(msg)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}:{port}"
+
+
+def headers(environ: Mapping[str, str], spoken: Protocol = "http/protobuf") -> dict[str, str]:
+    """Return the user's headers, names in lower case. Raises :class:`UsageError` for what cannot be sent."""
+    variable, _ = _said(environ, "HEADERS")
+    allowed = _GRPC_HEADER if spoken == "grpc" else _HTTP_HEADER
+    pairs = {key.lower(): value for key, value in parse_pairs(variable, environ).items()}
+    for key, value in pairs.items():
+        if not allowed.fullmatch(key) or not value.isprintable() or not value.isascii():
+            msg = f"{variable}: {key!r} cannot be sent as a header: correct or unset it"
+            raise UsageError(msg)
+    return pairs
+
+
+def timeout_seconds(environ: Mapping[str, str]) -> float:
+    """Return OTEL_EXPORTER_OTLP_TIMEOUT, in milliseconds as OpenTelemetry specifies it, else 10 s.
+
+    Raises :class:`UsageError`.
+    """
+    variable, text = _said(environ, "TIMEOUT")
+    if not text:
+        return _TIMEOUT_SECONDS
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:9]) <= _LONGEST_TIMEOUT_MS or len(text) > 9:
+        msg = f"{variable} is {text!r}: give a whole number of milliseconds up to an hour, as in 10000"
+        raise UsageError(msg)
+    return int(text) / 1000
+
+
+def _said(environ: Mapping[str, str], name: str) -> tuple[str, str]:
+    """Return the variable that counts, the METRICS form before the general one, and what it says; ``""`` is unset."""
+    general = f"OTEL_EXPORTER_OTLP_{name}"
+    for variable in (f"OTEL_EXPORTER_OTLP_METRICS_{name}", general):
+        if text := environ.get(variable, "").strip():
+            return variable, text
+    return general, ""
+
+
+def _compression(environ: Mapping[str, str], spoken: Protocol) -> Compression:
+    variable, text = _said(environ, "COMPRESSION")
+    for known in _COMPRESSIONS[spoken]:
+        if (text.lower() or "gzip") == known:
+            return known
+    msg = f"{variable} is {text!r}: set it to {' or '.join(_COMPRESSIONS[spoken])}, that is what {spoken} has"
+    raise UsageError(msg)
+
+
+def _path(environ: Mapping[str, str], name: str) -> Path | None:
+    _, text = _said(environ, name)
+    return Path(text) if text else None
+
+
+def _kept_certificate(enrollment: Enrollment | None) -> Path | None:
+    return Path(enrollment.certificate) if enrollment is not None and enrollment.certificate else None
+
+
+def _parts(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    else:
+        if parts.username is not None or parts.password is not None:
+            msg = "the endpoint's URL holds a user or password: put them into OTEL_EXPORTER_OTLP_HEADERS instead"
+            raise UsageError(msg)
+    if not usable or not url.isprintable() or any(character.isspace() for character in url):
+        msg = f"{url!r} is not an endpoint: give an http(s) URL, as in http://localhost:4318"
+        raise UsageError(msg)
+    return parts

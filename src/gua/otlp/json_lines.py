@@ -1,0 +1,149 @@
+"""Files of OTLP JSON lines, as a Collector's file exporter writes them, back to the ticks that went through it."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import NumberDataPoint
+
+from gua.core import metrics
+from gua.core.errors import DataError, UnavailableError, UsageError
+from gua.core.tick import Tick
+from gua.otlp.decode import decode
+
+_LONGEST_LINE: Final = 64 * 2**20
+_NO_RECORDED_VALUE: Final = 1
+_VALUES: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
+    "stringValue": ("string_value", str),
+    "intValue": ("int_value", int),
+    "doubleValue": ("double_value", float),
+    "boolValue": ("bool_value", bool),
+}
+Json = dict[str, Any]
+
+
+def check_lines(path: Path) -> int:
+    """Read a file once and return how many of its lines hold points of ours. Raises as :func:`ticks_of_lines`.
+
+    What a point says is looked at when its tick is made.
+    """
+    return sum(any(map(_scopes, _resources(line))) for _, line in _lines(path))
+
+
+def ticks_of_lines(path: Path) -> Iterator[Tick]:
+    """Yield the ticks of a file in its order; those of other tools' metrics are none.
+
+    A Collector may put several ticks in one line, and does not take one apart: each time of a resource is a tick.
+    Raises UsageError if there is no such file, UnavailableError if it cannot be read, DataError for what is no OTLP.
+    """
+    for where, line in _lines(path):
+        for resource in _resources(line):
+            for request in _requests(resource, where):
+                try:
+                    yield decode(request.SerializeToString())
+                except DataError as error:
+                    msg = f"{where}: {error}: what came before it is imported, correct the line and import it again"
+                    raise DataError(msg) from None
+
+
+def _lines(path: Path) -> Iterator[tuple[str, Json]]:
+    number = 0
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            msg = f"{path} is not a regular file: it is read twice, so write what the Collector tells to a file first"
+            raise UsageError(msg)
+        with path.open("rb") as file:
+            while raw := file.readline(_LONGEST_LINE):
+                number += 1
+                if raw.strip():
+                    yield f"{path}:{number}", _parsed(raw, f"{path}:{number}")
+    except FileNotFoundError:
+        msg = f"{path} does not exist: give a file that a Collector's file exporter wrote"
+        raise UsageError(msg) from None
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror or error}: check the file and its permissions"
+        raise UnavailableError(msg) from None
+    if not number:
+        msg = f"{path} is empty: give a file that a Collector's file exporter wrote"
+        raise DataError(msg)
+
+
+def _parsed(raw: bytes, where: str) -> Json:
+    try:
+        line = json.loads(raw)
+    except (ValueError, RecursionError):
+        msg = f"{where}: the line is no JSON: the file exporter writes it with format: json and no compression"
+        raise DataError(msg) from None
+    if not isinstance(line, dict) or not line.keys() & {"resourceMetrics", "resourceLogs", "resourceSpans"}:
+        msg = f"{where}: the line is no OTLP: it has no resourceMetrics"
+        raise DataError(msg)
+    return line
+
+
+def _resources(line: Json) -> list[Json]:
+    found = line.get("resourceMetrics") or []
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _scopes(resource: Json) -> list[Json]:
+    return [
+        scope
+        for scope in resource.get("scopeMetrics") or []
+        if isinstance(scope, dict) and (scope.get("scope") or {}).get("name") in metrics.SCOPES
+    ]
+
+
+def _requests(resource: Json, where: str) -> Iterator[ExportMetricsServiceRequest]:
+    """Yield a request for each time of a resource, with what :func:`decode` reads."""
+    by_time: defaultdict[int, defaultdict[tuple[str, str], list[NumberDataPoint]]]
+    by_time = defaultdict(lambda: defaultdict(list))
+    try:
+        for scope in _scopes(resource):
+            for metric in scope.get("metrics") or []:
+                kind = "sum" if "sum" in metric else "gauge"
+                for point in metric.get(kind, {}).get("dataPoints") or []:
+                    if int(point.get("flags", 0)) & _NO_RECORDED_VALUE == 0:
+                        by_time[int(point["timeUnixNano"])][metric["name"], kind].append(_point(point))
+        attributes = _attributes((resource.get("resource") or {}).get("attributes"))
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        msg = (
+            f"{where}: the line is no OTLP: {error!r}: what came before it is imported, correct it and import it again"
+        )
+        raise DataError(msg) from None
+    for _, of_metric in sorted(by_time.items()):
+        request = ExportMetricsServiceRequest()
+        made = request.resource_metrics.add()
+        made.resource.attributes.extend(attributes)
+        scope_metrics = made.scope_metrics.add()
+        scope_metrics.scope.name = metrics.SCOPE
+        for (name, kind), points in of_metric.items():
+            metric = scope_metrics.metrics.add(name=name)
+            getattr(metric, kind).data_points.extend(points)
+        yield request
+
+
+def _point(point: Json) -> NumberDataPoint:
+    number = {"as_int": int(point["asInt"])} if "asInt" in point else {"as_double": float(point["asDouble"])}
+    return NumberDataPoint(
+        attributes=_attributes(point.get("attributes")),
+        start_time_unix_nano=int(point.get("startTimeUnixNano", 0)),
+        time_unix_nano=int(point["timeUnixNano"]),
+        **number,
+    )
+
+
+def _attributes(pairs: list[Json] | None) -> list[KeyValue]:
+    return [
+        KeyValue(key=pair["key"], value=AnyValue(**{name: read(value)}))
+        for pair in pairs or []
+        for kind, value in pair["value"].items()
+        if kind in _VALUES
+        for name, read in [_VALUES[kind]]
+    ]

@@ -1,0 +1,161 @@
+"""Requests to an OTLP/gRPC endpoint over the channel of OpenTelemetry's exporter."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+
+from gua.core.errors import DataError, GuaError, TransientError, UnavailableError
+from gua.core.plaintext import safe
+from gua.otlp import answer
+from gua.otlp.answer import Taken
+from gua.otlp.endpoint import Settings
+from gua.otlp.exporters import GrpcClient, grpc_client
+
+_MAX_DETAILS: Final = 200
+# A new connection finds a server that has moved, or one behind a connection that died without a word.
+_RECONNECT: Final = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
+_SETTINGS: Final = ("NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION", "UNIMPLEMENTED")
+# grpc-go, grpc core and grpc-java on a message that they do not take, and on one that they cannot read.
+_TOO_LARGE: Final = re.compile(r"larger than max|exceeds maximum|too large", re.IGNORECASE)
+_UNREADABLE: Final = re.compile(r"unmarshal|deserializ|proto: ", re.IGNORECASE)
+_UNTRUSTED: Final = re.compile(
+    r"certificate.verify.failed|hostname verification|peer name .* not in peer", re.IGNORECASE
+)
+_CLIENT_CERTIFICATE: Final = re.compile(r"certificate.required|alert handshake failure|bad certificate", re.IGNORECASE)
+_HUNG_UP: Final = re.compile(r"socket closed|connection reset|broken pipe", re.IGNORECASE)
+_NOT_GRPC: Final = re.compile(r"failed parsing http/2|http1", re.IGNORECASE)
+_TLS: Final = re.compile(r"handshake failed|ssl_error_ssl|wrong.version", re.IGNORECASE)
+
+
+class GrpcTransport:
+    """A :class:`~gua.otlp.transport.Transport`; one channel, a new one after a failed connection."""
+
+    # Receivers take messages of up to 4 MiB, framing and all; a request is in memory up to three times.
+    max_request_bytes = 2 * 2**20
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._closed = False
+        self._client: GrpcClient | None = grpc_client(settings)
+
+    def pack(self, raws: Iterable[bytes]) -> bytes:
+        """Return the message; the channel compresses it."""
+        return b"".join(raws)
+
+    def send(self, body: bytes) -> Taken:
+        """Call once; see the port for what it raises."""
+        from grpc import RpcError  # noqa: PLC0415 - set up by the channel, see exporters.py
+
+        try:
+            said = self._opened().export(
+                body, metadata=tuple(self._settings.headers.items()), timeout=self._settings.timeout_seconds
+            )
+        except RpcError as error:
+            raise self._refusal(error) from error
+        except ValueError as error:  # grpc's answer to a call on a channel that close() has closed meanwhile
+            raise self._stopped() from error
+        return answer.taken(said)
+
+    def close(self) -> None:
+        """End the call in progress and close the channel."""
+        self._closed = True
+        self._disconnect()
+
+    def _opened(self) -> GrpcClient:
+        with self._lock:
+            if self._closed:
+                raise self._stopped()
+            if self._client is None:
+                self._client = grpc_client(self._settings)
+            return self._client
+
+    def _disconnect(self) -> None:
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _stopped(self) -> TransientError:
+        return TransientError(f"cannot reach {self._settings.shown} (delivery was stopped)")
+
+    def _refusal(self, error: Any) -> GuaError:  # noqa: ANN401 - grpc has no types
+        code = error.code().name
+        if code in _RECONNECT:
+            self._disconnect()
+        details = safe(self._settings.without_secrets(str(error.details() or "")))
+        says = f"{self._settings.shown} answered {code} ({safe(details, _MAX_DETAILS)})"
+        hint = self._settings.hint
+        if (
+            code == "INVALID_ARGUMENT"
+            or (code == "RESOURCE_EXHAUSTED" and _TOO_LARGE.search(details))
+            or (code == "INTERNAL" and _UNREADABLE.search(details))
+        ):
+            return DataError(says)
+        if code in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
+            msg = f"{says}: {self._settings.credentials_remedy}"
+            return UnavailableError(msg)
+        if code in _SETTINGS:
+            return UnavailableError(f"{says}: check the address, an OTLP/gRPC receiver listens on port 4317{hint}")
+        if code == "DEADLINE_EXCEEDED":
+            msg = f"{self._settings.shown} did not answer within {self._settings.timeout_seconds:g} s"
+            return TransientError(f"{msg}: it is slow or down{hint}", retry_after_seconds=_retry_after_seconds(error))
+        if code == "UNAVAILABLE":
+            return self._unavailable(error, details)
+        # Also RESOURCE_EXHAUSTED without RetryInfo, INTERNAL and UNKNOWN, which OTLP says not to send again: they do
+        # not say that the ticks are at fault, and a tick that is given up is lost.
+        return TransientError(f"{says}: try again later{hint}", retry_after_seconds=_retry_after_seconds(error))
+
+    def _unavailable(self, error: Any, details: str) -> UnavailableError:  # noqa: ANN401 - as above
+        shown, hint = self._settings.shown, self._settings.hint
+        if self._settings.secure and _UNTRUSTED.search(details):
+            msg = (
+                f"{shown}: its certificate is not trusted ({_last(details)}): "
+                "set OTEL_EXPORTER_OTLP_CERTIFICATE to the certificate of its authority, or correct the host name"
+            )
+            return UnavailableError(msg)
+        if self._settings.secure and _CLIENT_CERTIFICATE.search(details):
+            msg = (
+                f"{shown} wants a client certificate ({_last(details)}): "
+                "set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY"
+            )
+            return UnavailableError(msg)
+        if self._settings.secure and _TLS.search(details):
+            return UnavailableError(f"{shown}: TLS failed ({_last(details)}): does it speak https?{hint}")
+        if _NOT_GRPC.search(details):
+            msg = f"what {shown} answers is not gRPC: check the port{hint or self._settings.other_protocol}"
+            return TransientError(msg)
+        hint = (self._settings.client_hint if _HUNG_UP.search(details) else "") + hint
+        msg = f"cannot reach {shown} ({_last(details)}): check that it runs{hint}"
+        return TransientError(msg, retry_after_seconds=_retry_after_seconds(error))
+
+
+def _last(details: str) -> str:
+    """Return the end of grpc's account of a connection, which has the reason; the start repeats the address."""
+    return details.rpartition("last error: ")[2][-_MAX_DETAILS:]
+
+
+def _retry_after_seconds(error: Any) -> float | None:  # noqa: ANN401 - as above
+    """Return the delay of a RetryInfo among the error's details, or beside them as the exporter reads it."""
+    trailing = dict(error.trailing_metadata() or ())
+    try:
+        if beside := trailing.get("google.rpc.retryinfo-bin"):
+            return _delay_seconds(RetryInfo.FromString(beside))
+        for detail in Status.FromString(trailing.get("grpc-status-details-bin", b"")).details:
+            info = RetryInfo()
+            if detail.Unpack(info):
+                return _delay_seconds(info)
+    except DecodeError:
+        return None
+    return None
+
+
+def _delay_seconds(info: RetryInfo) -> float:
+    return float(max(info.retry_delay.seconds + info.retry_delay.nanos / 1e9, 0.0))

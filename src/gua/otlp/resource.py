@@ -1,0 +1,81 @@
+"""Who sends: the OTLP resource, from this machine's environment and the user's OTEL_* variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+from gua.core.errors import UsageError
+from gua.core.tick import Origin, Source
+
+_KUBERNETES = {
+    "k8s.node.name": "NODE_NAME",
+    "k8s.pod.name": "POD_NAME",
+    "k8s.namespace.name": "POD_NAMESPACE",
+}
+_MEASURED = ("gua.sample.interval", "gua.source")
+
+
+def origin(  # noqa: PLR0913 - by keyword only, one for each thing that the caller alone knows
+    *,
+    source: Source,
+    interval_ms: int,
+    environ: Mapping[str, str],
+    host: str | None = None,
+    host_id: str | None = None,
+    instance_id: str | None = None,
+    service_version: str | None = None,
+) -> Origin:
+    """Return the origin of ticks that are sampled every ``interval_ms`` milliseconds.
+
+    An agent's host is GUA_HOST_NAME, else NODE_NAME, else ``host`` (the machine's own name). OTEL_SERVICE_NAME
+    and OTEL_RESOURCE_ATTRIBUTES win over all of it, except over what is measured (interval and source).
+    Recorded and simulated ticks belong to another machine: ``host`` is theirs, and what the environment says
+    of the machine it runs on (``host.*``, ``k8s.*``) is left out.
+
+    Raises :class:`UsageError` if OTEL_RESOURCE_ATTRIBUTES cannot be read or nothing names the host.
+    """
+    here = source is Source.AGENT
+    given = {
+        key: value
+        for key, value in parse_pairs("OTEL_RESOURCE_ATTRIBUTES", environ).items()
+        if key not in _MEASURED and (here or not key.startswith(("host.", "k8s.")))
+    }
+    named = (environ.get("GUA_HOST_NAME") or environ.get("NODE_NAME") or host) if here else host
+    kubernetes = {key: environ[name] for key, name in _KUBERNETES.items() if here and environ.get(name)}
+    host_name = given.pop("host.name", None) or named
+    if not host_name:
+        msg = "nothing names this host: set GUA_HOST_NAME"
+        raise UsageError(msg)
+    service = given.pop("service.name", None)
+    return Origin(
+        host=host_name,
+        source=source,
+        interval_ms=interval_ms,
+        host_id=given.pop("host.id", None) or host_id,
+        instance_id=given.pop("service.instance.id", None) or instance_id,
+        service_name=environ.get("OTEL_SERVICE_NAME") or service or "gua",
+        service_version=given.pop("service.version", None) or service_version,
+        attributes=tuple(sorted({**kubernetes, **given}.items())),
+    )
+
+
+def parse_pairs(variable: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the ``key=value,…`` pairs of an OTEL_* variable, percent-decoded; none if it is unset or empty.
+
+    Format: opentelemetry.io/docs/specs/otel/resource/sdk (W3C Baggage without properties). Raises :class:`UsageError`.
+    """
+    pairs = {}
+    for item in environ.get(variable, "").split(","):
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not item.strip():
+            continue
+        if not key or not equals:
+            msg = f"{variable} has {item.strip()!r} where key=value is needed: correct or unset it"
+            raise UsageError(msg)
+        try:
+            pairs[unquote(key, errors="strict")] = unquote(value, errors="strict")
+        except UnicodeDecodeError:
+            msg = f"{variable}: the value of {key!r} is not percent-encoded UTF-8: correct or unset it"
+            raise UsageError(msg) from None
+    return pairs

@@ -1,0 +1,81 @@
+"""The prices of a store: read, written, and held to one currency a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from gua.core.errors import UsageError
+from gua.prices.price import ModelPrice, check_currencies, known_model
+from gua.store.database import Store
+
+_NAMED: Final = 5
+
+
+def put(
+    store: Store, given: Sequence[ModelPrice], *, note: Callable[[str], None], change_currency: bool
+) -> tuple[list[ModelPrice], list[ModelPrice]]:
+    """Write prices under the names that the store has; return them, and those that were there.
+
+    A ``note`` is given of a model that the store has no card of. Raises UsageError for a second currency of a model,
+    unless ``change_currency``.
+    """
+    there = prices(store)
+    found = models(store)
+    known = dict.fromkeys((*found, *(price.model for price in there)))
+    new = [replace(price, model=known_model(price.model, known) or price.model) for price in given]
+    if len({(price.model, price.valid_from_ms) for price in new}) < len(new):
+        msg = "two names of one model have a price from the same moment: leave one out"
+        raise UsageError(msg)
+    if not change_currency:
+        check_currencies(there, new)
+    write(store, new, removed=False)
+    for name in dict.fromkeys(price.model for price in new):
+        if name not in found:
+            note(f"the store has no card of the model {name!r} yet: it has {some(found)}")
+    return new, there
+
+
+def write(store: Store, written: Iterable[ModelPrice], *, removed: bool) -> None:
+    """Write prices, or with ``removed`` take them back."""
+    store.insert_json(
+        "prices",
+        [
+            {
+                "model": price.model,
+                "valid_from": price.valid_from_ms // 1000,
+                "currency": price.currency,
+                "per_gpu_hour": price.per_gpu_hour,
+                "source": price.source,
+                "removed": removed,
+            }
+            for price in written
+        ],
+    )
+
+
+def prices(store: Store) -> list[ModelPrice]:
+    """Return all prices of a store, by model and moment."""
+    return [
+        ModelPrice(
+            model=row["model"],
+            currency=row["currency"],
+            per_gpu_hour=row["per_gpu_hour"],
+            valid_from_ms=row["valid_from_ms"],
+            source=row["source"],
+        )
+        for row in store.rows("prices", {})
+    ]
+
+
+def models(store: Store) -> dict[str, int]:
+    """Return how many cards of each model the store has."""
+    return {str(row["model"]): int(row["cards"]) for row in store.rows("models", {})}
+
+
+def some(names: Iterable[str]) -> str:
+    """Return some of the names for a message that stays short."""
+    every = sorted(names)
+    rest = len(every) - _NAMED
+    return ", ".join(every[:_NAMED]) + (f" and {rest} more" if rest > 0 else "") if every else "none"

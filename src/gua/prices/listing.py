@@ -1,0 +1,63 @@
+"""A store's prices as a table and as JSON, with the models that have none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from gua.core.durations import to_rfc3339
+from gua.core.plaintext import cells, pad, safe
+from gua.core.ports import Row
+
+_WIDEST: Final = 60
+
+
+def to_json(rows: Sequence[Row], models: Mapping[str, int]) -> str:
+    """Return rows of ``gua_report.prices`` and cards by model as one object, schema ``gua.prices/1``."""
+    shown = [
+        {
+            "model": row["model"],
+            "currency": row["currency"],
+            "per_gpu_hour": row["per_gpu_hour"],
+            "valid_from": to_rfc3339(row["valid_from_ms"]),
+            "valid_until": None if row["until_ms"] is None else to_rfc3339(row["until_ms"]),
+            "source": row["source"],
+        }
+        for row in rows
+    ]
+    unpriced = [{"model": model, "cards": count} for model, count in _unpriced(rows, models).items()]
+    return json.dumps({"schema": "gua.prices/1", "prices": shown, "unpriced": unpriced}, indent=2) + "\n"
+
+
+def to_text(rows: Sequence[Row], models: Mapping[str, int]) -> str:
+    """Return the same as a table for people."""
+    return "".join(f"{line}\n" for line in _lines(rows, models))
+
+
+def _lines(rows: Sequence[Row], models: Mapping[str, int]) -> Iterator[str]:
+    unpriced = [f"{model} ({count})" for model, count in _unpriced(rows, models).items()]
+    if rows:
+        table = [("model", "per GPU-hour", "from", "until", "source")]
+        table += [
+            (
+                safe(row["model"], _WIDEST),
+                f"{row['per_gpu_hour']:.10g} {safe(row['currency'])}",
+                to_rfc3339(row["valid_from_ms"]) if row["valid_from_ms"] else "the beginning",
+                "" if row["until_ms"] is None else to_rfc3339(row["until_ms"]),
+                safe(row["source"] or "", _WIDEST),
+            )
+            for row in rows
+        ]
+        widths = [max(map(cells, column)) for column in zip(*table, strict=True)]
+        for line in table:
+            yield "  ".join(pad(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    else:
+        yield "there are no prices yet: set one with gua prices set MODEL PRICE --currency EUR"
+    if unpriced:
+        yield safe(f"without a price (cards): {', '.join(unpriced)}")
+
+
+def _unpriced(rows: Sequence[Row], models: Mapping[str, int]) -> dict[str, int]:
+    priced = {row["model"] for row in rows}
+    return {model: count for model, count in models.items() if model not in priced}

@@ -1,0 +1,158 @@
+"""Conditions for cron and CI: ``idle-held > 2h``, ``coverage < 90%``; what cannot be told is never taken for good."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gua.core.durations import parse_duration_ms
+from gua.core.errors import UsageError
+from gua.report import sections
+from gua.report.figures import amount, percent, percents, span
+from gua.report.model import Report
+from gua.report.states import MS_PER_HOUR, STATES
+
+UNOBSERVED: Final = "unobserved"
+COVERAGE: Final = "coverage"
+STREAK: Final = "streak"
+IDLE_NOW: Final = "idle-held-now"
+METRICS: Final = (*STATES, UNOBSERVED, COVERAGE, STREAK, IDLE_NOW)
+GRAMMAR: Final = (
+    "write METRIC > VALUE or METRIC < VALUE, as in 'idle-held > 2h', 'idle-held > 20%', 'coverage < 90%', "
+    f"'streak > 8h' or 'idle-held-now > 3'; metrics are {', '.join(METRICS)}"
+)
+_LONGEST: Final = 60
+_WRITTEN: Final = re.compile(r"\s*([a-z-]+?)\s*(>=|<=|>|<)\s*([^\s<>=].*?)\s*", re.DOTALL)
+_NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)", re.ASCII)
+_OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+_ROUNDING: Final = 1e-9  # of a ratio: 20 % of a sum of floats is 20 %
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Condition:
+    """A metric, how it is compared, and with what: GPU time in ms, a ratio, or a number, by ``unit``."""
+
+    text: str
+    metric: str
+    operator: str
+    value: float
+    unit: str
+
+    @property
+    def section(self) -> str | None:
+        """Return the section that it needs."""
+        return sections.NOW if self.metric in {STREAK, IDLE_NOW} else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """Whether a condition is met, ``None`` if that cannot be told, and a sentence that says why."""
+
+    is_met: bool | None
+    why: str
+
+
+def parse_condition(text: str) -> Condition:
+    """Return a condition as the user wrote it. Raises UsageError, in one line, for anything else."""
+    written = _WRITTEN.fullmatch(text)
+    if written is None or written[1] not in METRICS:
+        raise _wrong(text, GRAMMAR)
+    metric, sign, value = written[1], written[2], written[3]
+    number = _NUMBER.fullmatch(value)
+    if number is not None and number[2]:
+        if metric in {STREAK, IDLE_NOW}:
+            raise _wrong(text, f"{metric} has no share: {_EXAMPLES[metric]}")
+        return Condition(text=text.strip(), metric=metric, operator=sign, value=float(number[1]) / 100, unit="%")
+    if metric == IDLE_NOW:
+        if number is None:
+            raise _wrong(text, f"it is a number of cards: {_EXAMPLES[metric]}")
+        return Condition(text=text.strip(), metric=metric, operator=sign, value=float(number[1]), unit="cards")
+    if metric == COVERAGE:
+        raise _wrong(text, f"it is a share: {_EXAMPLES[metric]}")
+    if number is not None and float(number[1]) == 0:
+        return Condition(text=text.strip(), metric=metric, operator=sign, value=0, unit="h")
+    try:
+        milliseconds = parse_duration_ms(value)
+    except UsageError:
+        raise _wrong(text, f"give a unit: {_EXAMPLES.get(metric, _EXAMPLES[''])}") from None
+    return Condition(text=text.strip(), metric=metric, operator=sign, value=milliseconds, unit="h")
+
+
+_EXAMPLES: Final = {
+    STREAK: "'streak > 8h'",
+    IDLE_NOW: "'idle-held-now > 3'",
+    COVERAGE: "'coverage < 90%'",
+    "": "'idle-held > 2h' (GPU-hours) or 'idle-held > 20%' (of what was observed)",
+}
+
+
+def _wrong(text: str, hint: str) -> UsageError:
+    shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return UsageError(f"--fail-on {shown!r} is no condition: {hint}")
+
+
+def judge(condition: Condition, report: Report) -> Verdict:
+    """Return whether a report meets a condition."""
+    if condition.metric == STREAK:
+        return _streak(condition, report)
+    if condition.metric == IDLE_NOW:
+        if report.now is None:
+            return _untold(condition, _NOT_LOOKED_AT)
+        cards = report.now.idle_held_cards
+        return _compared(condition, cards, f"{cards:,} cards are idle-held now")
+    if condition.metric == COVERAGE:
+        return _ratio(
+            condition, report.coverage.ratio, percent(report.coverage.ratio), "of what was expected was observed"
+        )
+    if condition.metric == UNOBSERVED:
+        gpu_ms, of = report.coverage.unobserved_gpu_ms, "of what was expected is unobserved"
+        part = None if report.coverage.ratio is None else gpu_ms / report.coverage.expected_gpu_ms
+        written = percent(part)
+    else:
+        gpu_ms, of = report.headline.states[condition.metric].gpu_ms, f"of what was observed is {condition.metric}"
+        part = report.headline.shares[condition.metric]
+        written = percents([report.headline.states[state].gpu_ms for state in STATES])[STATES.index(condition.metric)]
+    if condition.unit == "%":
+        return _ratio(condition, part, written, of)
+    return _compared(condition, gpu_ms, f"{amount(gpu_ms / MS_PER_HOUR, 3)} GPU-hours are {condition.metric}")
+
+
+_NOT_LOOKED_AT: Final = "who is idle now was not looked at, choose a shorter window or fewer hosts"
+
+
+def _ratio(condition: Condition, part: float | None, written: str, of: str) -> Verdict:
+    """Judge a share, and say it as the report writes it."""
+    if part is None:
+        return _untold(condition, "nothing was observed")
+    return _compared(condition, part, f"{written} % {of}", tolerance=_ROUNDING)
+
+
+def _compared(condition: Condition, found: float, told: str, *, tolerance: float = 0) -> Verdict:
+    bound = condition.value * (1 + (tolerance if condition.operator in {">", "<="} else -tolerance))
+    return Verdict(is_met=_OPERATORS[condition.operator](found, bound), why=f"{condition.text}: {told}")
+
+
+def _streak(condition: Condition, report: Report) -> Verdict:
+    if report.now is None:
+        return _untold(condition, _NOT_LOOKED_AT)
+    holders = report.now.holders
+    longest = max((one.idle_ms for one in holders), default=0)
+    verdict = _compared(condition, longest, f"the longest current idle streak is {span(longest)}")
+    open_ended = any(one.is_at_least for one in holders)
+    grows_into = condition.operator in {">", ">="}
+    # A streak whose beginning nobody saw may be longer than what was seen of it.
+    if open_ended and verdict.is_met != grows_into:
+        return _untold(condition, f"a streak is at least {span(longest)}, and nobody saw its beginning")
+    return verdict
+
+
+def _untold(condition: Condition, why: str) -> Verdict:
+    return Verdict(is_met=None, why=f"{condition.text}: cannot be told ({why})")

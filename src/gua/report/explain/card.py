@@ -1,0 +1,84 @@
+"""Which card is meant: by its index, its UUID or how that begins; and an error that says which there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from gua.core.errors import UsageError
+from gua.core.plaintext import safe
+from gua.core.tick import Mig
+
+_MOST_NAMED: Final = 16
+_LONGEST: Final = 60
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Card:
+    """A card of a host as the store knows it; moments in Unix ms, interval in ms, unknown is ``None``."""
+
+    host: str
+    gpu: str
+    index: int | None
+    name: str | None
+    mig: str | None
+    parent: str | None
+    driver_version: str | None
+    pci: str | None
+    source: str
+    interval_ms: int | None
+    first_ms: int
+    last_ms: int
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """Return the card of a row of ``gua_report.explain_cards``."""
+        return cls(
+            index=row["gpu_index"],
+            **{name: row[name] for name in cls.__dataclass_fields__ if name != "index"},
+        )
+
+
+def choose_card(cards: Sequence[Card], text: str, *, at_ms: int) -> Card:
+    """Return the card that is meant. Raises UsageError where it is none of them, or could be several.
+
+    An index is the card's of that moment where several had it one after the other, and the whole card's
+    rather than those of its MIG instances. A UUID may be cut short, with or without its ``GPU-`` or ``MIG-``.
+    """
+    wanted = text.strip()
+    numbered = wanted.isdecimal() and wanted.isascii()
+    found = [card for card in cards if numbered and card.index == int(wanted)]
+    if found:
+        found = _of_the_time(_whole(found), at_ms)
+    elif wanted:
+        found = [card for card in cards if _begins(card.gpu, wanted)]
+        found = [card for card in found if card.gpu.casefold() == wanted.casefold()] or found
+    if len(found) == 1:
+        return found[0]
+    host = cards[0].host if cards else "that host"
+    shown = safe(wanted, _LONGEST)
+    if not found:
+        msg = f"{host} has no card {shown!r}: there are {_named(cards)}"
+        raise UsageError(msg)
+    msg = f"{shown!r} may be any of {len(found)} cards of {host}: write more of its UUID, of {_named(found)}"
+    raise UsageError(msg)
+
+
+def _begins(uuid: str, wanted: str) -> bool:
+    whole, asked = uuid.casefold(), wanted.casefold()
+    return whole.startswith(asked) or whole.partition("-")[2].startswith(asked)
+
+
+def _whole(cards: Sequence[Card]) -> list[Card]:
+    return [card for card in cards if card.mig != Mig.INSTANCE] or list(cards)
+
+
+def _of_the_time(cards: Sequence[Card], at_ms: int) -> list[Card]:
+    return [card for card in cards if card.first_ms < at_ms <= card.last_ms] or list(cards)
+
+
+def _named(cards: Sequence[Card]) -> str:
+    told = [f"{'-' if card.index is None else card.index} ({safe(card.gpu, _LONGEST)})" for card in cards[:_MOST_NAMED]]
+    rest = len(cards) - _MOST_NAMED
+    return ", ".join(told) + (f" and {rest} more" if rest > 0 else "") if told else "none"

@@ -1,0 +1,220 @@
+"""Why a card was in its state at a moment: the ticks around it, every value, and the line of the rules that fitted.
+
+States and reasons are those of the store's views. The rules in Python tell them line by line, and where they come to
+another state (a store with rules of another version) the explanation says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gua.core.durations import parse_duration_ms, parse_moment_ms, to_rfc3339
+from gua.core.errors import UnavailableError, UsageError
+from gua.core.ports import ViewReader
+from gua.core.rules import Rules
+from gua.report.explain.branches import Branch, branches
+from gua.report.explain.card import Card, choose_card
+from gua.report.explain.values import facts_of
+from gua.report.model import Extent, Setting
+from gua.report.window import choose_extents, zone
+
+MOST_TICKS: Final = 1000
+_NEAR_MS: Final = 86_400_000
+_FIRST_MS: Final = 172_800_000  # the bounds of gua.idle_episodes: days that every engine's Date can hold
+_LAST_MS: Final = 4_102_444_800_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainRequest:
+    """What the user asked, as written: ``card`` an index, a UUID or how one begins, ``around`` ticks or a duration."""
+
+    host: str
+    card: str
+    time: str
+    around: str
+    timezone: str
+    now_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainedTick:
+    """One tick: the store's row of it, those of its processes, and the lines of the rules up to the one that fits.
+
+    ``row["state"]`` is the store's; ``agrees`` is whether the last of the branches gives the same.
+    """
+
+    row: Mapping[str, Any]
+    processes: tuple[Mapping[str, Any], ...]
+    branches: tuple[Branch, ...]
+
+    @property
+    def ts_ms(self) -> int:
+        """Return when the card was read, Unix ms."""
+        return int(self.row["ts_ms"])
+
+    @property
+    def start_ms(self) -> int:
+        """Return where the tick's span begins, Unix ms; the span is (start, ts]."""
+        return self.ts_ms - int(self.row["duration_ms"])
+
+    @property
+    def agrees(self) -> bool:
+        """Return whether the rules in Python come to the store's state and reason."""
+        decided = self.branches[-1]
+        return (decided.state, decided.reason) == (self.row["state"], self.row["reason"])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Explanation:
+    """A moment of a card. ``covering`` is the tick it lies in, ``None`` if it is unobserved; ``ticks`` are all around.
+
+    ``before`` and ``after`` are the nearest ticks as (start, end) in Unix ms, ``None`` where there is none.
+    """
+
+    card: Card
+    at_ms: int
+    now_ms: int
+    timezone: str
+    settings: tuple[Setting, ...]
+    covering: ExplainedTick | None
+    ticks: tuple[ExplainedTick, ...]
+    before: tuple[int, int] | None
+    after: tuple[int, int] | None
+
+
+def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
+    """Ask a store why a card was in its state.
+
+    Raises UsageError for what is not there (it says what is) or is in the future, UnavailableError for an empty store.
+    """
+    local = zone(request.timezone)
+    ticks_around, around_ms = _around(request.around)
+    extents = [_extent(row) for row in reader.rows("extent", {"hosts": []})]
+    of_host = choose_extents(extents, (request.host,))
+    live = any(extent.source == "agent" for extent in of_host)
+    newest_ms = max(extent.last_ms for extent in of_host)
+    anchor_ms = request.now_ms if live or request.time.strip().lower() == "now" else newest_ms
+    at_ms = parse_moment_ms(request.time, now_ms=anchor_ms, timezone=local)
+    if at_ms > max(request.now_ms, newest_ms):
+        msg = f"{to_rfc3339(at_ms)} is in the future: it is {to_rfc3339(request.now_ms)} now"
+        raise UsageError(msg)
+    cards = [Card.of(row) for row in reader.rows("explain_cards", {"hosts": [request.host]})]
+    card = choose_card(cards, request.card, at_ms=at_ms)
+
+    moments = _moments(reader, card, at_ms, max(ticks_around, 1))
+    if around_ms:
+        bounds = (at_ms - around_ms - 1, at_ms + around_ms)
+        moments = sorted({*_nearest(moments, at_ms), *_asked(reader, card, at_ms, MOST_TICKS + 1, bounds)})
+        if len(moments) > MOST_TICKS:
+            msg = f"--around {request.around} is more than {MOST_TICKS:,} ticks: ask for fewer"
+            raise UsageError(msg)
+    if not moments:
+        msg = f"there are no ticks of {card.gpu} of {request.host} any more: the store keeps its hours alone"
+        raise UnavailableError(msg)
+    before, after = _beside(moments, at_ms)
+    settings = tuple(
+        Setting(key=row["key"], value=float(row["value"]), is_default=bool(row["is_default"]))
+        for row in reader.rows("rules", {})
+    )
+    ticks = _explained(reader, card, moments, settings)
+    return Explanation(
+        card=card,
+        at_ms=at_ms,
+        now_ms=request.now_ms,
+        timezone=request.timezone,
+        settings=settings,
+        covering=next((tick for tick in ticks if tick.start_ms < at_ms <= tick.ts_ms), None),
+        ticks=ticks,
+        before=before,
+        after=after,
+    )
+
+
+def rules_of(settings: Iterable[Setting]) -> Rules:
+    """Return the settings in force as the rules in Python take them."""
+    values = {setting.key: setting.value for setting in settings}
+    return Rules(
+        active_utilization=values["active_utilization"],
+        held_memory_bytes=int(values["held_memory_bytes"]),
+        held_memory_ratio=values["held_memory_ratio"],
+    )
+
+
+def _around(text: str) -> tuple[int, int]:
+    """Return how many ticks on each side, or how many ms; one of them is 0. Raises UsageError."""
+    stripped = text.strip()
+    if not stripped.isdecimal() or not stripped.isascii():
+        return 0, parse_duration_ms(stripped)
+    if int(stripped) > MOST_TICKS // 2:
+        msg = f"--around {stripped} is too many ticks: give {MOST_TICKS // 2} or fewer, or a duration, as in 5m"
+        raise UsageError(msg)
+    return int(stripped), 0
+
+
+def _moments(reader: ViewReader, card: Card, at_ms: int, most: int) -> list[tuple[int, int]]:
+    """Return the ticks next to a moment as (end, duration) in ms: so many on each side of the one it lies in."""
+    near = _asked(reader, card, at_ms, most + 1, (at_ms - _NEAR_MS, at_ms + _NEAR_MS))
+    sides = [sum(end < at_ms for end, _ in near), sum(end >= at_ms for end, _ in near)]
+    if min(sides) <= most:  # there may be others farther away
+        near = _asked(reader, card, at_ms, most + 1, (_FIRST_MS, _LAST_MS))
+    before = [one for one in near if one[0] < at_ms]
+    after = [one for one in near if one[0] >= at_ms]
+    covered = bool(after) and after[0][0] - after[0][1] < at_ms
+    return before[-most:] + after[: most + covered]
+
+
+def _asked(reader: ViewReader, card: Card, at_ms: int, most: int, bounds: tuple[int, int]) -> list[tuple[int, int]]:
+    asked = {
+        "host": card.host,
+        "gpu": card.gpu,
+        "at_ms": max(at_ms, _FIRST_MS),
+        "most": most,
+        "since_ms": max(bounds[0], _FIRST_MS),
+        "until_ms": min(bounds[1], _LAST_MS),
+    }
+    return [(int(row["ts_ms"]), int(row["duration_ms"])) for row in reader.rows("explain_moments", asked)]
+
+
+def _nearest(moments: list[tuple[int, int]], at_ms: int) -> list[tuple[int, int]]:
+    before = [one for one in moments if one[0] < at_ms]
+    after = [one for one in moments if one[0] >= at_ms]
+    return before[-1:] + after[:1]
+
+
+def _beside(moments: list[tuple[int, int]], at_ms: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    """Return the spans of the nearest ticks that end before a moment and begin at or after it."""
+    spans = [(end - duration, end) for end, duration in moments]
+    before = [span for span in spans if span[1] < at_ms]
+    after = [span for span in spans if span[0] >= at_ms]
+    return (before[-1] if before else None), (after[0] if after else None)
+
+
+def _explained(
+    reader: ViewReader, card: Card, moments: list[tuple[int, int]], settings: tuple[Setting, ...]
+) -> tuple[ExplainedTick, ...]:
+    rules = rules_of(settings)
+    asked = {"host": card.host, "gpu": card.gpu, "since_ms": moments[0][0] - 1, "until_ms": moments[-1][0]}
+    processes: dict[int, list[Mapping[str, Any]]] = {}
+    for row in reader.rows("explain_processes", asked):
+        processes.setdefault(int(row["ts_ms"]), []).append(row)
+    return tuple(
+        ExplainedTick(
+            row=row,
+            processes=tuple(processes.get(int(row["ts_ms"]), ())),
+            branches=branches(facts_of(row), rules),
+        )
+        for row in reader.rows("explain_ticks", asked)
+    )
+
+
+def _extent(row: Mapping[str, Any]) -> Extent:
+    return Extent(
+        host=row["host"],
+        source=row["source"],
+        cards=row["cards"],
+        first_ms=row["first_ms"],
+        last_ms=row["last_ms"],
+        interval_ms=row["interval_ms"] or None,
+    )

@@ -1,0 +1,106 @@
+"""An explanation as one JSON object, schema "gua.explain/1": every value of every tick, in its unit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from gua.core.durations import to_rfc3339
+from gua.report.explain.branches import Branch
+from gua.report.explain.explain import ExplainedTick, Explanation
+from gua.report.explain.text import UNOBSERVED
+from gua.report.explain.values import (
+    CARD_VALUES,
+    FLAG,
+    JUDGED_VALUES,
+    PROCESS_FACTS,
+    PROCESS_VALUES,
+    Value,
+)
+
+SCHEMA: Final = "gua.explain/1"
+
+
+def render_explanation_json(told: Explanation) -> str:
+    """Return the explanation as JSON; times are RFC 3339 UTC, unknown is null, ``state`` unobserved without a tick."""
+    card, tick = told.card, told.covering
+    explained = {
+        "schema": SCHEMA,
+        "host": card.host,
+        "card": {
+            "gpu": card.gpu,
+            "index": card.index,
+            "name": card.name,
+            "mig": card.mig,
+            "parent": card.parent,
+            "driver_version": card.driver_version,
+            "pci": card.pci,
+            "source": card.source,
+            "interval_seconds": None if card.interval_ms is None else card.interval_ms / 1000,
+            "first_seen": to_rfc3339(card.first_ms),
+            "last_seen": to_rfc3339(card.last_ms),
+        },
+        "time": to_rfc3339(told.at_ms),
+        "timezone": told.timezone,
+        "state": UNOBSERVED if tick is None else tick.row["state"],
+        "reason": None if tick is None else tick.row["reason"],
+        "rule": None if tick is None else tick.branches[-1].line,
+        "rules": [{"key": one.key, "value": one.value, "is_default": one.is_default} for one in told.settings],
+        "covered_by": None if tick is None else to_rfc3339(tick.ts_ms),
+        "before": _span(told.before),
+        "after": _span(told.after),
+        "ticks": [_tick(one) for one in told.ticks],
+    }
+    return json.dumps(explained, indent=2, allow_nan=False) + "\n"
+
+
+def _span(span: tuple[int, int] | None) -> dict[str, str] | None:
+    return None if span is None else {"start": to_rfc3339(span[0]), "end": to_rfc3339(span[1])}
+
+
+def _tick(tick: ExplainedTick) -> dict[str, Any]:
+    return {
+        "time": to_rfc3339(tick.ts_ms),
+        "start": to_rfc3339(tick.start_ms),
+        "state": tick.row["state"],
+        "reason": tick.row["reason"],
+        "rule": tick.branches[-1].line,
+        "rules_agree": tick.agrees,
+        "lines": [_branch(branch) for branch in tick.branches],
+        "judged": _values(JUDGED_VALUES, tick.row),
+        "values": _values(CARD_VALUES, tick.row),
+        "processes": [_process(process) for process in tick.processes],
+    }
+
+
+def _branch(branch: Branch) -> dict[str, Any]:
+    return {
+        "line": branch.line,
+        "state": branch.state,
+        "reason": branch.reason,
+        "fits": branch.fits,
+        "text": branch.text,
+    }
+
+
+def _process(process: Mapping[str, Any]) -> dict[str, Any]:
+    created_ms = process["created_ms"]
+    return {
+        "pid": process["pid"],
+        "created": None if created_ms is None else to_rfc3339(created_ms),
+        "state": process["state"],
+        **{fact.column: process[fact.column] for fact in PROCESS_FACTS},
+        "values": _values(PROCESS_VALUES, process),
+    }
+
+
+def _values(values: Iterable[Value], row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": value.column,
+            "value": value.number(row[value.column]),
+            "unit": None if value.unit == FLAG else value.unit,
+        }
+        for value in values
+    ]

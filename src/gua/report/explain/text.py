@@ -1,0 +1,259 @@
+"""An explanation for a terminal, of any width from 20 columns on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from gua.core.plaintext import cells, pad
+from gua.core.rules import State
+from gua.report.basis import REASONS, SOURCES, moment, size
+from gua.report.explain.branches import NOT_KNOWN, ratio_text
+from gua.report.explain.explain import ExplainedTick, Explanation
+from gua.report.explain.values import (
+    CARD_VALUES,
+    JUDGED_VALUES,
+    NO,
+    PROCESS_FACTS,
+    PROCESS_VALUES,
+    YES,
+    Value,
+)
+from gua.report.lengths import span
+from gua.report.style import Style
+from gua.report.window import zone
+
+UNOBSERVED: Final = "unobserved"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LABEL_WIDTH: Final = 22
+_SIDE_BY_SIDE_FROM: Final = 48
+_NAME_WIDTH: Final = 60
+_LEAST_HOLE_MS: Final = 1000
+_SURROUNDINGS: Final = ("container_id", "pod_uid", "slurm_job_id", "systemd_unit")
+_RATIOS: Final = ("active_utilization", "held_memory_ratio")
+
+
+def render_explanation(told: Explanation, style: Style) -> str:
+    """Return the explanation as text, no line wider than the style's width."""
+    lines = [*_what(told, style), "", *_settings(told, style)]
+    if told.covering is not None:
+        lines += ["", *_why(told.covering, style)]
+    lines += ["", *_values(told, style)]
+    lines += _processes(told, style)
+    return "\n".join(lines) + "\n"
+
+
+def _what(told: Explanation, style: Style) -> Iterator[str]:
+    card, tick = told.card, told.covering
+    index = "" if card.index is None else f" {card.index}"
+    name = style.name(card.name, _NAME_WIDTH) if card.name else "a card of unknown name"
+    host, gpu = style.name(card.host, _NAME_WIDTH), style.name(card.gpu, _NAME_WIDTH)
+    yield from style.wrap(f"Card{index} of {host}: {name}, {gpu}", indent=0, hanging=2)
+    at = f"{_moment(told.at_ms, told)} {told.timezone}"
+    if tick is None:
+        yield from style.wrap(f"{at}: {UNOBSERVED}. No tick covers that moment: {_hole(told)}", indent=0, hanging=2)
+        return
+    state, reason = str(tick.row["state"]), tick.row["reason"]
+    why = f" ({REASONS.get(reason, style.name(str(reason)))})" if reason else ""
+    lines = style.wrap(f"{at}: {state}{why}, by line {tick.branches[-1].line} of the rules.", indent=0, hanging=2)
+    for line in lines:
+        yield style.state(line, state)
+    source = str(tick.row["source"] or NOT_KNOWN)
+    length_seconds = (tick.ts_ms - tick.start_ms) / 1000
+    text = (
+        f"It lies in the tick from {_moment(tick.start_ms, told)} to {_moment(tick.ts_ms, told)} "
+        f"({length_seconds:.1f} s); {_coverage(tick)}; {SOURCES.get(source) or style.name(source)}."
+    )
+    yield from style.wrap(text, indent=2)
+    if not tick.agrees:
+        decided = tick.branches[-1].state
+        text = f"! The rules of this gua come to {decided}: the store's are of another version, see gua schema check"
+        for line in style.wrap(text, indent=0, hanging=2):
+            yield style.paint("warning", line)
+
+
+def _coverage(tick: ExplainedTick) -> str:
+    covered, length = tick.row["utilization_coverage_ms"], tick.ts_ms - tick.start_ms
+    if covered is None:
+        return "how much of it utilization samples cover is not known"
+    if covered == 0:
+        return "utilization is one instant value, no sample covers the time before"
+    return f"utilization samples cover {covered / 1000:.1f} of its {length / 1000:.1f} s"
+
+
+def _hole(told: Explanation) -> str:
+    before = after = ""
+    if told.before is not None:
+        before = (
+            f"the tick before ended {span(told.at_ms - told.before[1])} earlier, at {_moment(told.before[1], told)}"
+        )
+    if told.after is not None:
+        after = f"the next began {span(told.after[0] - told.at_ms)} later, at {_moment(told.after[0], told)}"
+    if not before:
+        return f"there is none before it, {after}."
+    return f"{before}; {after or 'there is none after it'}."
+
+
+def _why(tick: ExplainedTick, style: Style) -> Iterator[str]:
+    for line in style.wrap("Why: the first line of the rules that fits decides", indent=0):
+        yield style.title(line)
+    for branch in tick.branches:
+        told = f"{branch.state}" + (f", {branch.reason}" if branch.reason and branch.fits else "")
+        fits = YES if branch.fits else NO
+        if style.width < _SIDE_BY_SIDE_FROM:
+            label = f"{branch.line} {told}: {fits}"
+        else:
+            label = f"{branch.line:<3}{told:<{_LABEL_WIDTH - 6}}{fits}"
+        lines = _labelled(label, branch.text, style)
+        yield from (style.state(line, branch.state) if branch.fits else line for line in lines)
+
+
+def _settings(told: Explanation, style: Style) -> Iterator[str]:
+    yield style.title("Settings in force")
+    for setting in told.settings:
+        value = ratio_text(round(setting.value * 10_000)) if setting.key in _RATIOS else size(setting.value)
+        changed = "the default" if setting.is_default else "changed, not the default"
+        yield from _labelled(style.name(setting.key, _LABEL_WIDTH), f"{value}  ({changed})", style)
+
+
+def _values(told: Explanation, style: Style) -> Iterator[str]:
+    columns = _Columns(told, style)
+    yield from columns.head("Values")
+    yield from columns.row("state", [str(tick.row["state"]) for tick in columns.ticks])
+    yield from columns.row("why unknown", [str(tick.row["reason"] or "") for tick in columns.ticks])
+    yield from columns.row("unobserved before it", [_hole_before(tick, told) for tick in columns.ticks])
+    yield from columns.rows((*JUDGED_VALUES, *CARD_VALUES), [tick.row for tick in columns.ticks])
+    yield from columns.left_out()
+
+
+def _hole_before(tick: ExplainedTick, told: Explanation) -> str:
+    """Return how much time before a tick no tick covers, as far as the ticks around tell."""
+    before = [one.ts_ms for one in told.ticks if one.ts_ms < tick.ts_ms]
+    hole_ms = tick.start_ms - before[-1] if before else 0
+    return span(hole_ms) if hole_ms >= _LEAST_HOLE_MS else ""
+
+
+def _processes(told: Explanation, style: Style) -> Iterator[str]:
+    columns = _Columns(told, style)
+    known: dict[tuple[int, int | None], Mapping[str, Any]] = {}
+    for tick in columns.ticks:
+        for process in tick.processes:
+            known[process["pid"], process["created_ms"]] = process
+    if not known:
+        yield ""
+        yield from style.wrap("No process is listed in these ticks.", indent=0)
+        return
+    for (pid, created_ms), newest in known.items():
+        yield ""
+        began = f"started {_moment(created_ms, told)}" if created_ms is not None else "start not known"
+        yield from columns.head(f"Process {pid}")
+        yield from style.wrap(", ".join([began, *_facts(newest, style)]), indent=2)
+        found = [
+            next((one for one in tick.processes if (one["pid"], one["created_ms"]) == (pid, created_ms)), None)
+            for tick in columns.ticks
+        ]
+        yield from columns.row("state", ["not there" if one is None else str(one["state"]) for one in found])
+        yield from columns.rows(PROCESS_VALUES, found)
+
+
+def _facts(process: Mapping[str, Any], style: Style) -> Iterator[str]:
+    """Yield who a process is; where it runs only as far as that is told, since most run in no container."""
+    for fact in PROCESS_FACTS:
+        stored = process[fact.column]
+        if stored is not None or fact.column not in _SURROUNDINGS:
+            yield f"{fact.label} {style.name(fact.text(stored), _NAME_WIDTH)}"
+    if all(process[column] is None for column in _SURROUNDINGS):
+        yield "no container, pod, job or unit known"
+
+
+class _Columns:
+    """A table whose columns are ticks: the one that covers the moment, marked, and as many beside it as fit."""
+
+    def __init__(self, told: Explanation, style: Style) -> None:
+        self._told = told
+        self._style = style
+        self._one_day = {_local(tick.ts_ms, told).date() for tick in told.ticks} <= {_local(told.at_ms, told).date()}
+        self._width = max([11 if self._one_day else 15, *(cells(text) for tick in told.ticks for text in _texts(tick))])
+        room = max((style.width - 2 - _LABEL_WIDTH) // (self._width + 2), 1)
+        self.ticks = _nearest(told, room if style.width >= _SIDE_BY_SIDE_FROM else 1)
+
+    def head(self, title: str) -> Iterator[str]:
+        """Yield the title and above each column the end of its tick."""
+        times = [self._time(tick) for tick in self.ticks]
+        if self._style.width < _SIDE_BY_SIDE_FROM:
+            yield self._style.title(title)
+            yield from self.row("tick", times)
+            return
+        line = self._line(title, times, indent=0)
+        yield self._style.title(line.rstrip())
+
+    def row(self, label: str, texts: Sequence[str]) -> Iterator[str]:
+        """Yield a line with a text of each tick, nothing if all are empty."""
+        if not any(texts):
+            return
+        if self._style.width < _SIDE_BY_SIDE_FROM:
+            yield from _labelled(label, texts[0], self._style)
+            return
+        line = self._line(label, texts, indent=2)
+        yield self._style.state(line, texts[-1]) if texts[-1] in set(State) and len(set(texts)) == 1 else line
+
+    def rows(self, values: Iterable[Value], rows: Sequence[Mapping[str, Any] | None]) -> Iterator[str]:
+        """Yield a line a value."""
+        for value in values:
+            yield from self.row(value.label, [_text(value, row, self._style) for row in rows])
+
+    def left_out(self) -> Iterator[str]:
+        """Yield how many ticks had no room."""
+        rest = len(self._told.ticks) - len(self.ticks)
+        if rest > 0:
+            text = f"{rest} more of these ticks with a wider terminal (--width), all of them with --json"
+            yield from self._style.wrap(text, indent=2)
+
+    def _line(self, label: str, texts: Sequence[str], *, indent: int) -> str:
+        head = pad(" " * indent + label, 2 + _LABEL_WIDTH)
+        return (head + "".join("  " + " " * (self._width - cells(text)) + text for text in texts)).rstrip()
+
+    def _time(self, tick: ExplainedTick) -> str:
+        mark = ">" if self._told.covering is not None and tick.ts_ms == self._told.covering.ts_ms else ""
+        local = _local(tick.ts_ms, self._told)
+        return f"{mark}{local:%H:%M:%S}" if self._one_day else f"{mark}{local:%m-%d %H:%M:%S}"
+
+
+def _texts(tick: ExplainedTick) -> Iterator[str]:
+    yield str(tick.row["state"])
+    yield str(tick.row["reason"] or "")
+    for value in (*JUDGED_VALUES, *CARD_VALUES):
+        yield value.text(tick.row[value.column]) if value.unit else ""
+
+
+def _text(value: Value, row: Mapping[str, Any] | None, style: Style) -> str:
+    if row is None:
+        return ""
+    text = value.text(row[value.column])
+    return text if value.unit else style.name(text, 13)
+
+
+def _nearest(told: Explanation, most: int) -> tuple[ExplainedTick, ...]:
+    """Return at most so many ticks next to the moment, in their order."""
+    middle = told.at_ms if told.covering is None else told.covering.ts_ms
+    near = sorted(told.ticks, key=lambda tick: abs(tick.ts_ms - middle))[:most]
+    return tuple(sorted(near, key=lambda tick: tick.ts_ms))
+
+
+def _labelled(label: str, text: str, style: Style) -> Iterator[str]:
+    """Yield ``label  text``, the text below its label where there is little room beside it."""
+    if style.width < _SIDE_BY_SIDE_FROM:
+        yield from style.wrap(label, indent=1, hanging=2)
+        yield from style.wrap(text, indent=3)
+        return
+    for place, line in enumerate(style.wrap(text, indent=4 + _LABEL_WIDTH)):
+        yield line if place else f"  {pad(label, _LABEL_WIDTH)}  {line.lstrip()}"
+
+
+def _local(unix_ms: int, told: Explanation) -> datetime:
+    return (_EPOCH + timedelta(milliseconds=unix_ms)).astimezone(zone(told.timezone))
+
+
+def _moment(unix_ms: int, told: Explanation) -> str:
+    return moment(unix_ms, told.timezone)

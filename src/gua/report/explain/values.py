@@ -1,0 +1,159 @@
+"""The values that a tick came with, as people and as JSON read them; and the facts that the rules look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gua.core.facts import CardFacts, TypeTotals
+from gua.core.tick import ProcessList, ProcessType
+from gua.report.basis import size
+from gua.report.explain.branches import NOT_KNOWN, ratio_text
+
+YES: Final = "yes"
+NO: Final = "no"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Value:
+    """A value of a tick: its column in the store, its words, its unit in JSON and how many of it the column counts."""
+
+    column: str
+    label: str
+    unit: str | None = None
+    parts: int = 1
+
+    def text(self, stored: object) -> str:
+        """Return the value with its unit, ``not known`` if it is not."""
+        if stored is None:
+            return NOT_KNOWN
+        return _TEXTS.get(self.unit, _plain)(self.number(stored))
+
+    def number(self, stored: object) -> object:
+        """Return the value in its unit: a number, a truth value or text; ``None`` if it is not known."""
+        if self.unit is None or stored is None:
+            return stored
+        assert isinstance(stored, int)  # noqa: S101 - what has a unit is a whole number of parts of it
+        if self.unit == FLAG:
+            return bool(stored)
+        return stored if self.parts == 1 else stored / self.parts
+
+
+FLAG: Final = "flag"
+_MEGA: Final = 1_000_000
+
+
+def _plain(value: object) -> str:
+    return str(value)
+
+
+def _seconds(value: Any) -> str:  # noqa: ANN401 - a number, as its unit says
+    return f"{value:.3f}".rstrip("0").rstrip(".") + " s"
+
+
+_TEXTS: Final[Mapping[str | None, Callable[[Any], str]]] = {
+    "1": lambda value: ratio_text(round(value * 10_000)),
+    "By": size,
+    "s": _seconds,
+    "W": lambda value: f"{value:.1f} W",
+    "J": lambda value: f"{value:,.1f} J" if value < _MEGA / 10 else f"{value / _MEGA:,.3f} MJ",
+    "Cel": lambda value: f"{value} °C",
+    FLAG: lambda value: YES if value else NO,
+}
+
+CARD_VALUES: Final = (
+    Value(column="duration_ms", label="covers", unit="s", parts=1000),
+    Value(column="gpu_time_ms", label="GPU time", unit="s", parts=1000),
+    Value(column="interval_ms", label="interval", unit="s", parts=1000),
+    Value(column="utilization", label="utilization, general", unit="1", parts=10_000),
+    Value(column="utilization_encoder", label="encoder", unit="1", parts=10_000),
+    Value(column="utilization_decoder", label="decoder", unit="1", parts=10_000),
+    Value(column="process_utilization_max", label="busiest process", unit="1", parts=10_000),
+    Value(column="utilization_max", label="largest sample", unit="1", parts=10_000),
+    Value(column="utilization_coverage_ms", label="samples cover", unit="s", parts=1000),
+    Value(column="memory_used_bytes", label="memory in use", unit="By"),
+    Value(column="memory_limit_bytes", label="of the card", unit="By"),
+    Value(column="memory_reserved_bytes", label="driver's reserve", unit="By"),
+    Value(column="memory_shared", label="shared with the host", unit=FLAG),
+    Value(column="process_list", label="list of processes"),
+    *(
+        value
+        for kind in ProcessType
+        for value in (
+            Value(column=f"process_count_{kind}", label=f"{kind} processes", unit="{process}"),
+            Value(column=f"process_memory_{kind}_bytes", label="their known memory", unit="By"),
+            Value(column=f"process_unknown_{kind}", label="of unknown memory", unit="{process}"),
+        )
+    ),
+    Value(column="failed", label="lost or needs reset", unit=FLAG),
+    Value(column="power_mw", label="power", unit="W", parts=1000),
+    Value(column="temperature_celsius", label="temperature", unit="Cel"),
+    Value(column="energy_mj", label="energy of the tick", unit="J", parts=1000),
+    Value(column="energy_total_mj", label="energy in all", unit="J", parts=1000),
+    Value(column="mig", label="MIG"),
+    Value(column="source", label="source"),
+)
+"""Every value of a card tick, in the order in which they are shown."""
+
+JUDGED_VALUES: Final = (
+    Value(column="busiest_utilization", label="utilization, largest", unit="1", parts=10_000),
+    Value(column="threshold_bytes", label="threshold", unit="By"),
+    Value(column="held_lower_bytes", label="held, at least", unit="By"),
+    Value(column="held_upper_bytes", label="held, at most", unit="By"),
+    Value(column="unattributed_lower_bytes", label="of nobody on the list", unit="By"),
+)
+"""What the rules made of them."""
+
+PROCESS_VALUES: Final = (
+    Value(column="utilization", label="utilization", unit="1", parts=10_000),
+    Value(column="memory_bytes", label="memory", unit="By"),
+    Value(column="gpu_time_ms", label="GPU time", unit="s", parts=1000),
+    Value(column="duration_ms", label="on the card", unit="s", parts=1000),
+)
+"""What changes from tick to tick about a process."""
+
+PROCESS_FACTS: Final = (
+    Value(column="owner", label="owner"),
+    Value(column="uid", label="user id"),
+    Value(column="program", label="program"),
+    Value(column="type", label="type"),
+    Value(column="container_id", label="container"),
+    Value(column="pod_uid", label="pod"),
+    Value(column="slurm_job_id", label="Slurm job"),
+    Value(column="systemd_unit", label="systemd unit"),
+)
+"""Who a process is."""
+
+
+def facts_of(row: Mapping[str, Any]) -> CardFacts:
+    """Return what the rules look at, of a row of ``gua_report.explain_ticks``, as ``gua.card_states`` reads it."""
+    listed = _list_of(row["process_list"])
+    processes = None
+    if listed is ProcessList.KNOWN:
+        processes = {
+            kind: TypeTotals(
+                count=row[f"process_count_{kind}"] or 0,
+                memory_bytes=row[f"process_memory_{kind}_bytes"] or 0,
+                unknown=row[f"process_unknown_{kind}"] or 0,
+            )
+            for kind in ProcessType
+        }
+    return CardFacts(
+        utilization=row["utilization"],
+        utilization_encoder=row["utilization_encoder"],
+        utilization_decoder=row["utilization_decoder"],
+        process_utilization_max=row["process_utilization_max"],
+        memory_used_bytes=row["memory_used_bytes"],
+        memory_limit_bytes=row["memory_limit_bytes"],
+        memory_reserved_bytes=row["memory_reserved_bytes"],
+        memory_shared=None if row["memory_shared"] is None else bool(row["memory_shared"]),
+        process_list=listed,
+        processes=processes,
+        failed=None if row["failed"] is None else row["failed"] > 0,
+    )
+
+
+def _list_of(told: object) -> ProcessList:
+    """Return what is told of the list; anything that is no word of ours is as good as nothing told."""
+    return ProcessList(str(told)) if told in set(ProcessList) else ProcessList.ABSENT

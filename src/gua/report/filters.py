@@ -1,0 +1,111 @@
+"""Which hosts a report is about: by name, cluster and label; labels are the resource attributes of their agents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gua.core.errors import UsageError
+from gua.report.model import Filter
+
+HOST_KEY: Final = "host.name"
+CLUSTER_KEY: Final = "k8s.cluster.name"
+_MOST_NAMED: Final = 12
+_LONGEST: Final = 60
+# What every agent says of itself; named last, as people look for labels of their own.
+_OWN: Final = ("gua.", "host.", "process.", "service.", "telemetry.")
+
+Labels = Mapping[str, Mapping[str, str]]
+"""Every host's labels."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conditions:
+    """What hosts must meet: for each key one of its values."""
+
+    wanted: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def of(cls, clusters: Sequence[str], where: Sequence[str]) -> Conditions:
+        """Return the conditions of ``--cluster NAME`` and ``--where KEY=VALUE``. Raises UsageError."""
+        wanted: dict[str, frozenset[str]] = {}
+        pairs = [(CLUSTER_KEY, name) for name in clusters] + [_pair(text) for text in where]
+        for key, value in pairs:
+            wanted[key] = wanted.get(key, frozenset()) | {value}
+        return cls(wanted=wanted)
+
+    def __bool__(self) -> bool:
+        return bool(self.wanted)
+
+    def choose(self, hosts: Iterable[str], labels: Labels) -> tuple[str, ...]:
+        """Return those of the hosts that meet every condition, sorted.
+
+        Raises UsageError for a label that none of them has, and where none meets them all; it says what there is.
+        """
+        among = {host: labels.get(host, {}) for host in hosts}
+        for key, values in sorted(self.wanted.items()):
+            check_key(key, among)
+            if not any(of_host.get(key) in values for of_host in among.values()):
+                msg = f"no host has {_or(key, values)}: {key} is {_values(key, among)}"
+                raise UsageError(msg)
+        chosen = tuple(
+            sorted(
+                host
+                for host, of_host in among.items()
+                if all(of_host.get(key) in values for key, values in self.wanted.items())
+            )
+        )
+        if not chosen:
+            together = " and ".join(_or(key, values) for key, values in sorted(self.wanted.items()))
+            msg = f"no host has {together} together: leave one of them out"
+            raise UsageError(msg)
+        return chosen
+
+
+def filters(hosts: Sequence[str], conditions: Conditions, *, known: Iterable[str]) -> tuple[Filter, ...]:
+    """Return what was asked for, by key, for people to read; naming every known host is no filter."""
+    named = {HOST_KEY: frozenset(hosts)} if hosts and set(known) - set(hosts) else {}
+    return tuple(
+        Filter(key=key, values=tuple(sorted(values))) for key, values in sorted({**conditions.wanted, **named}.items())
+    )
+
+
+def check_key(key: str, labels: Labels) -> None:
+    """Raise UsageError, naming the labels that exist, if no host has one of this name."""
+    known = {one for of_host in labels.values() for one in of_host}
+    if key not in known:
+        ordered = sorted(known, key=lambda one: (one.startswith(_OWN), one))
+        told = _named(ordered) or "none at all: set OTEL_RESOURCE_ATTRIBUTES for the agents"
+        msg = f"no host has a label {_short(key)!r}: there are {told}"
+        raise UsageError(msg)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        msg = f"--where {_short(text)!r} is no label: write KEY=VALUE, as in team=vision"
+        raise UsageError(msg)
+    return key.strip(), value
+
+
+def _or(key: str, values: Iterable[str]) -> str:
+    return " or ".join(f"{key}={_short(value)}" for value in sorted(values))
+
+
+def _values(key: str, labels: Labels) -> str:
+    counted = Counter(of_host[key] for of_host in labels.values() if key in of_host)
+    return _named(
+        [f"{_short(value)} ({count})" for value, count in sorted(counted.items(), key=lambda v: (-v[1], v[0]))]
+    )
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(map(_short, names[:_MOST_NAMED]))
+    rest = len(names) - _MOST_NAMED
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

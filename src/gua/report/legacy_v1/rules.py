@@ -1,0 +1,164 @@
+"""What gpu-usage-audit 1.0 to 1.8 would say of the stored ticks, by its own rule, beside what the rules here say."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gua.core.errors import UsageError
+from gua.core.ports import ViewReader
+from gua.report.asking import fleet
+from gua.report.asking.hours import Hour, choose_hours, tick_hours
+from gua.report.filters import Conditions
+from gua.report.model import Extent, Window
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE
+from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
+
+RULES: Final = ("gpu-usage-audit",)
+"""The names that ``--rules`` takes."""
+THEIRS: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE)
+NOT_COUNTED: Final = "not-counted"
+# A question for 450,000 went beyond the 300 MB that the embedded engine lets it have.
+PART_CARD_TICKS: Final = 100_000
+_HOUR_MS: Final = 3_600_000
+WHY: Final = {
+    "ignored": "the memory is of programs that are no users of a card, such as Xorg: its rule counts them",
+    "unknown-memory": "a process of unknown memory is there: its rule takes that for 0",
+    "unattributed": "the card holds memory that no listed process owns: its rule looks at processes alone",
+    "mps": "MPS clients hold it: its list has none of them",
+    "rounding": "whole MiB of each process add up to 100 or less, their bytes to more",
+    "encoder": "the encoder was busy: its rule looks at the general utilization alone",
+    "decoder": "the decoder was busy: its rule looks at the general utilization alone",
+    "process-utilization": "a process was busy, by the driver's count for each process",
+    "settings": "thresholds were set that are not 10 % and 100 MiB",
+    "list": "the process list could not be read: its rule takes what is there for all of it",
+    "lost": "the driver lost the card, or it needs a reset",
+    "utilization": "utilization could not be read while something may be held",
+    "pid_namespace": "the agent saw the processes of its own container alone",
+    "processes": "the process list could not be read, or nothing tells whether it could: its rule takes that for empty",
+    "memory": "what is held is not known",
+    "not-read": "utilization could not be read: its rule has no such tick",
+    "instance": "a MIG instance: its rule looks at whole cards alone",
+}
+"""Why the rules here say something else, by the reason of the view ``gua_report.older_rule``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """Ticks of one state by its rule and one by ours; ``why`` is a key of ``WHY``, empty where both say the same."""
+
+    theirs: str
+    ours: str
+    why: str
+    card_ticks: int
+    gpu_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OlderCard:
+    """One card: its ticks by state, as its rule has them (also ``not-counted``) and as ours."""
+
+    host: str
+    gpu: str
+    index: int | None
+    name: str | None
+    theirs: Mapping[str, int]
+    ours: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OlderRules:
+    """The ticks that end in the window (since, until], by both rules: card by card and together."""
+
+    window: Window
+    cards: tuple[OlderCard, ...]
+    cells: tuple[Cell, ...]
+
+    @property
+    def card_ticks(self) -> int:
+        """Return how many card ticks there are."""
+        return sum(cell.card_ticks for cell in self.cells)
+
+
+def check_rules(name: str) -> None:
+    """Raise UsageError for rules that nobody knows."""
+    if name not in RULES:
+        msg = f"no rules {name!r}: there are {', '.join(RULES)}"
+        raise UsageError(msg)
+
+
+def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRules:
+    """Return what both rules say of the window and hosts asked for.
+
+    Raises UsageError for a host, moment or zone that means nothing, UnavailableError where there is no data.
+    """
+    hosts = list(request.hosts)
+    known = [
+        Extent(**{field: row[field] for field in ("host", "source", "cards", "first_ms", "last_ms", "interval_ms")})
+        for row in reader.rows("extent", {"hosts": []})
+    ]
+    extents = choose_extents(known, hosts)
+    conditions = Conditions.of(request.clusters, request.where)
+    if conditions:
+        hosts = list(conditions.choose({extent.host for extent in extents}, fleet.labels(reader)))
+        extents = choose_extents(extents, hosts)
+    window = choose_window(extents, request)
+    bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
+    hours = choose_hours(reader, bounds, from_ticks=request.from_ticks)
+    cells: Counter[tuple[str, str, str]] = Counter()
+    gpu_ms: Counter[tuple[str, str, str]] = Counter()
+    theirs: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    ours: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for since_ms, until_ms in _windows(window, hours):
+        for row in reader.rows("older_rule", {**bounds, "since_ms": since_ms, "until_ms": until_ms}):
+            key, count = (row["theirs"], row["ours"], row["why"]), row["card_ticks"]
+            cells[key] += count
+            gpu_ms[key] += row["gpu_time_ms"]
+            theirs[row["host"], row["gpu"]][row["theirs"]] += count
+            ours[row["host"], row["gpu"]][row["ours"]] += count
+    if not cells:
+        raise no_data(window, extents)
+    read = {**bounds, "ticked": tick_hours(hours), "stored": int(not request.from_ticks)}
+    labels = {
+        (row["host"], row["gpu"]): (row["gpu_index"], row["name"])
+        for row in reader.rows("overview", read)
+        if not row["is_total"]
+    }
+    cards = [
+        OlderCard(
+            host=host,
+            gpu=gpu,
+            index=labels.get((host, gpu), (None, None))[0],
+            name=labels.get((host, gpu), (None, None))[1],
+            theirs={state: counts[state] for state in (*THEIRS, NOT_COUNTED)},
+            ours={state: ours[host, gpu][state] for state in STATES},
+        )
+        for (host, gpu), counts in theirs.items()
+    ]
+    return OlderRules(
+        window=window,
+        cards=tuple(sorted(cards, key=lambda card: (card.host, card.index is None, card.index or 0, card.gpu))),
+        cells=tuple(
+            Cell(theirs=key[0], ours=key[1], why=key[2], card_ticks=count, gpu_ms=gpu_ms[key])
+            for key, count in sorted(cells.items(), key=lambda cell: (-cell[1], cell[0]))
+        ),
+    )
+
+
+def _windows(window: Window, hours: list[Hour]) -> Iterator[tuple[int, int]]:
+    """Yield the window in parts of a bounded number of card ticks: a tick belongs to the hour of its end less 1 ms."""
+    first, card_ticks = None, 0
+    for hour in hours:
+        if first is not None and card_ticks + hour.card_ticks > PART_CARD_TICKS:
+            yield _within(window, first, hour.hour)
+            first, card_ticks = None, 0
+        first = hour.hour if first is None else first
+        card_ticks += hour.card_ticks
+    if first is not None:
+        yield _within(window, first, hours[-1].hour + 1)
+
+
+def _within(window: Window, first: int, beyond: int) -> tuple[int, int]:
+    return max(first * _HOUR_MS, window.since_ms), min(beyond * _HOUR_MS, window.until_ms)

@@ -1,0 +1,1 @@
+"""``gua status`` as text: one agent, or every host of a store."""

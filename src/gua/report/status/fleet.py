@@ -1,0 +1,142 @@
+"""``gua status --all``: every host of a store, when it was last heard and what its cards do now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from gua.core.durations import to_rfc3339
+from gua.core.plaintext import cells, pad
+from gua.core.ports import Row, ViewReader
+from gua.report.figures import NONE, plural
+from gua.report.states import STATES
+from gua.report.status.text import span
+from gua.report.style import Style
+
+SCHEMA: Final = "gua.status.all/1"
+SILENT: Final = 1
+_AHEAD_MS: Final = 2_000  # as in gua_report.fleet
+_BEHIND_MS: Final = 60_000
+_SHORTEST_NAME: Final = 12
+_WIDEST_NAME: Final = 40
+_WIDE_GAP_FROM: Final = 96
+_COLUMNS: Final = ("cards", *STATES, "age", "delay")
+_LEAST_NEEDED: Final = ("delay", "cards")
+_LONGEST: Final = 4096
+_MOST_CLOCKS: Final = 5
+
+Host = Mapping[str, Any]
+
+
+def hosts_now(reader: ViewReader) -> list[Host]:
+    """Return an object a host, ready for JSON: silent ones first, then by name.
+
+    ``states`` counts cards by the state of their newest tick; it is ``None`` for a host that has had no tick for as
+    long as makes a host silent.
+    """
+    rows = list(reader.rows("inventory", {}))
+    if not rows:
+        return []
+    now_ms = int(rows[0]["now_ms"])
+    since_ms = now_ms - max(int(row["silent_after_ms"]) for row in rows)
+    current = {row["host"]: row for row in reader.rows("current", {"since_ms": since_ms, "hosts": []})}
+    hosts = [_host(row, current.get(row["host"])) for row in rows]
+    return sorted(hosts, key=lambda host: (not host["silent"], str(host["host"])))
+
+
+def to_json(hosts: Sequence[Host]) -> str:
+    """Return the hosts as one JSON object, schema ``gua.status.all/1``."""
+    silent = sum(bool(host["silent"]) for host in hosts)
+    told = {"schema": SCHEMA, "hosts_total": len(hosts), "silent_total": silent, "hosts": list(hosts)}
+    return json.dumps(told, indent=2, allow_nan=False) + "\n"
+
+
+def to_text(hosts: Sequence[Host], style: Style) -> str:
+    """Return a line a host, none wider than the style's width, and below what is wrong."""
+    return "\n".join([*_lines(hosts, style)]) + "\n"
+
+
+def _host(row: Row, current: Row | None) -> Host:
+    now_ms, delay_ms = int(row["now_ms"]), row["newest_delay_ms"]
+    counted = None
+    if current is not None and not row["is_silent"]:
+        counted = {state: int(current[f"{state.replace('-', '_')}_cards"]) for state in STATES}
+    return {
+        "host": row["host"],
+        "source": row["source"],
+        "version": row["version"] or None,
+        "interval_seconds": int(row["interval_ms"]) / 1000 or None,
+        "cards": int(row["cards"]),
+        "states": counted,
+        "first_seen": to_rfc3339(int(row["first_ms"])),
+        "last_seen": to_rfc3339(int(row["last_ms"])),
+        "age_seconds": (now_ms - int(row["last_ms"])) / 1000,
+        "delay_seconds": None if delay_ms is None else int(delay_ms) / 1000,
+        "least_delay_seconds": None if row["least_delay_ms"] is None else int(row["least_delay_ms"]) / 1000,
+        "silent": bool(row["is_silent"]),
+        "agents": int(row["agents"]),
+        "labels": {key: str(value)[:_LONGEST] for key, value in dict(row["labels"]).items()},
+    }
+
+
+def _lines(hosts: Sequence[Host], style: Style) -> Iterator[str]:
+    if not hosts:
+        yield "no host yet: the store holds no ticks"
+        return
+    silent = sum(bool(host["silent"]) for host in hosts)
+    cards = sum(host["cards"] for host in hosts)
+    yield from style.wrap(
+        f"{plural(len(hosts), 'host')}, {plural(cards, 'card')}; {silent or 'none'} silent"
+        f"{': an agent that tells nothing any more' if silent else ''}",
+        indent=0,
+    )
+    yield ""
+    rows = [{name: name for name in ("host", *_COLUMNS)}, *(_figures(host, style) for host in hosts)]
+    widths = {name: max(cells(row[name]) for row in rows) for name in _COLUMNS}
+    gap = "  " if style.width >= _WIDE_GAP_FROM else " "
+    wanted = max(cells(row["host"]) for row in rows)
+    for name in _LEAST_NEEDED:
+        if _room(style, widths, gap) < min(wanted, _SHORTEST_NAME):
+            del widths[name]
+    name_width = min(wanted, _room(style, widths, gap))
+    for place, row in enumerate(rows):
+        cols = gap.join(" " * (width - cells(row[name])) + row[name] for name, width in widths.items())
+        line = f"{pad(style.name(row['host'], name_width), name_width)}{gap}{cols}".rstrip()
+        if place == 0:
+            for state in STATES:
+                line = style.state(line, state)
+        elif hosts[place - 1]["silent"]:
+            line = style.paint("warning", line)
+        yield line
+    clocks = [text for host in hosts for text in _clock(host, style)]
+    rest = len(clocks) - _MOST_CLOCKS
+    more = [f"And {plural(rest, 'more clock')} disagree with the server's (--json has all)."] if rest > 0 else []
+    for text in [*clocks[:_MOST_CLOCKS], *more]:
+        for line in style.wrap(f"! {text}", indent=0, hanging=2):
+            yield style.paint("warning", line)
+
+
+def _room(style: Style, widths: Mapping[str, int], gap: str) -> int:
+    return style.width - sum(widths.values()) - len(gap) * len(widths)
+
+
+def _figures(host: Host, style: Style) -> dict[str, str]:
+    states, delay = host["states"], host["delay_seconds"]
+    age = span(max(host["age_seconds"], 0.0))
+    return {
+        "host": style.name(host["host"], _WIDEST_NAME),
+        "cards": f"{host['cards']:,}",
+        **{state: NONE if states is None else f"{states[state]:,}" for state in STATES},
+        "age": f"SILENT {age}" if host["silent"] else age,
+        "delay": NONE if delay is None else f"-{span(-delay)}" if delay < 0 else span(delay),
+    }
+
+
+def _clock(host: Host, style: Style) -> Iterator[str]:
+    newest, least = host["delay_seconds"], host["least_delay_seconds"]
+    name = style.name(host["host"], _WIDEST_NAME)
+    if newest is not None and newest * 1000 < -_AHEAD_MS:
+        yield f"The clock of {name} is at least {span(-newest)} ahead of the server's."
+    elif least is not None and least * 1000 >= _BEHIND_MS and not host["silent"]:
+        yield f"The clock of {name} is {span(least)} behind the server's, or all its ticks come that late."

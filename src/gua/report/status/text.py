@@ -1,0 +1,292 @@
+"""The status object as text. It came over a socket: whatever is not what it should be shows as unknown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from gua.core.plaintext import cells, pad
+from gua.core.rules import Reason
+from gua.core.tick import Mig, ProcessList, ProcessType
+from gua.report.basis import size
+from gua.report.figures import NONE, percent, plural
+from gua.report.style import Style
+
+_GIB: Final = 2**30
+_NAME_WIDTH: Final = 24
+_SHORTEST_NAME: Final = 8
+_WIDE_GAP_FROM: Final = 72
+_COLUMNS: Final = ("gpu", "name", "state", "for", "util %", "memory", "age")
+_LEAST_NEEDED: Final = ("age", "util %", "memory")
+_HOLDERS_BESIDE: Final = 34
+_MOST_ERRORS: Final = 5
+_LISTS: Final[Mapping[str, str]] = {
+    ProcessList.FAILED: "processes cannot be read",
+    ProcessList.PID_NAMESPACE: "processes hidden (PID namespace)",
+    ProcessList.ABSENT: "processes not known",
+}
+_REASONS: Final[Mapping[str, str]] = {
+    Reason.LOST: "lost, or needs a reset",
+    Reason.UTILIZATION: "utilization cannot be read",
+    Reason.MEMORY: "held memory cannot be told",
+}
+
+
+def render_status(status: Mapping[str, Any], style: Style) -> str:
+    """Return the status for a terminal, no line wider than the style's width."""
+    lines = [*_agent(status, style), "", *_cards(_objects(status.get("cards")), style)]
+    return "\n".join(lines) + "\n"
+
+
+def span(seconds: float | None) -> str:
+    """Return how long something took or is ago: ``4ms``, ``12s``, ``3h 12m``, ``2d 4h``; rounded down."""
+    if seconds is None:
+        return NONE
+    if seconds < 1:
+        return f"{int(seconds * 1000)}ms"
+    whole = int(seconds)
+    for unit, unit_seconds, part, part_seconds in (
+        ("d", 86_400, "h", 3_600),
+        ("h", 3_600, "m", 60),
+        ("m", 60, "s", 1),
+    ):
+        if whole >= unit_seconds:
+            rest = whole % unit_seconds // part_seconds
+            return f"{whole // unit_seconds}{unit}" + (f" {rest}{part}" if rest else "")
+    return f"{whole}s"
+
+
+def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
+    agent = _object(status.get("agent"))
+    last = _object(status.get("last_tick"))
+    ticks = _object(status.get("ticks"))
+    runs = "runs and is stalled" if status.get("stalled") is True else "runs"
+    interval = _number(agent.get("interval_seconds"))
+    yield from style.wrap(
+        f"The agent of {_text(agent.get('host'), style, 40)} {runs} since {_time(agent.get('started'), style)} "
+        f"({span(_number(agent.get('uptime_seconds')))}): gua {_text(agent.get('version'), style)}, "
+        f"pid {_text(agent.get('pid'), style)}, a tick every {NONE if interval is None else f'{interval:g}s'}",
+        indent=0,
+        hanging=2,
+    )
+    if status.get("stalled") is True:
+        yield from _warning("STALLED: the last tick is older than two intervals; see its log, or gua doctor", style)
+    for condition in _list(status.get("conditions")):
+        yield from _warning(_text(condition, style), style)
+    told = "none yet"
+    if last:
+        told = (
+            f"{span(_number(last.get('age_seconds')))} ago, {span(_number(last.get('lateness_seconds')))} late, "
+            f"took {span(_number(last.get('duration_seconds')))}"
+        )
+    yield from style.term("last tick", told)
+    yield from style.term("ticks", _ticks(ticks, style))
+    yield from style.term("spool", _spool(_object(status.get("spool"))))
+    for destination in _objects(status.get("destinations")):
+        name = destination.get("name")
+        if isinstance(name, str):
+            name = name.partition(" ")[0]  # what follows is the address, which is shown beside it
+        yield from style.term(_text(name, style, 11), _delivery(destination, style))
+    errors = _objects(status.get("errors"))
+    if errors:
+        yield from style.term("errors", "; ".join(_errors(errors, style)))
+    yield from style.term("rules", _rules(_object(status.get("rules"))))
+
+
+def _warning(text: str, style: Style) -> Iterator[str]:
+    for line in style.wrap(f"! {text}", indent=0, hanging=2):
+        yield style.paint("warning", line)
+
+
+def _ticks(ticks: Mapping[str, Any], style: Style) -> str:
+    skipped = [f"{_count(count)} {_text(reason, style, 20)}" for reason, count in _object(ticks.get("skipped")).items()]
+    return f"{_count(ticks.get('made'))} made" + (f"; skipped {', '.join(skipped)}" if skipped else "")
+
+
+def _spool(spool: Mapping[str, Any]) -> str:
+    held = _number(spool.get("bytes"))
+    text = f"{_many_ticks(spool.get('ticks'))}, {NONE if held is None else size(held)}"
+    if spool.get("in_memory_ticks"):
+        text += f"; {_waiting(spool.get('in_memory_ticks'))} in memory, as the disk does not take more"
+    return text + (f"; {_count(spool.get('dropped_ticks'))} dropped for ever" if spool.get("dropped_ticks") else "")
+
+
+def _many_ticks(value: object) -> str:
+    return f"{_count(value)} tick{'' if _number(value) == 1 else 's'}"
+
+
+def _waiting(value: object) -> str:
+    return f"{_many_ticks(value)} wait{'s' if _number(value) == 1 else ''}"
+
+
+def _delivery(one: Mapping[str, Any], style: Style) -> str:
+    text = f"{_text(one.get('where'), style, 60)}: {_waiting(one.get('waiting_ticks'))}"
+    lag = _number(one.get("lag_seconds"))
+    if lag:
+        text += f", the oldest {span(lag)} old"
+    text += f"; {_count(one.get('delivered_ticks'))} delivered"
+    ago = _number(one.get("last_delivery_age_seconds"))
+    text += "" if ago is None else f", the last {span(ago)} ago"
+    if one.get("refused_ticks"):
+        text += f"; {_count(one.get('refused_ticks'))} refused for good"
+    if one.get("last_error") is not None:
+        now = "failing now" if one.get("failing") is True else "last failure"
+        text += f"; {now} ({_time(one.get('last_error_time'), style)}): {_text(one.get('last_error'), style, 200)}"
+    return text
+
+
+def _errors(errors: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
+    for error in errors[:_MOST_ERRORS]:
+        call, code = _text(error.get("call"), style, 40), _text(error.get("code"), style, 30)
+        yield f"{call} {code} x {_count(error.get('count'))}"
+    if len(errors) > _MOST_ERRORS:
+        yield f"and {len(errors) - _MOST_ERRORS} more kinds"
+
+
+def _rules(rules: Mapping[str, Any]) -> str:
+    held, ratio = _number(rules.get("held_memory_bytes")), _number(rules.get("held_memory_ratio"))
+    thresholds = [] if held is None or (ratio and not held) else [size(held)]
+    thresholds += [f"{percent(ratio)} % of the card"] if ratio else []
+    return (
+        f"active from {percent(_number(rules.get('active_utilization')))} % utilization, held above "
+        f"{' or '.join(thresholds) or NONE} of memory"
+    )
+
+
+def _cards(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
+    if not cards:
+        yield from style.wrap("no card was read yet", indent=0)
+        return
+    rows = [dict(zip(_COLUMNS, _COLUMNS, strict=True)), *(_figures(card, style) for card in cards)]
+    gap = "  " if style.width >= _WIDE_GAP_FROM else " "
+    widths = {name: max(cells(row[name]) for row in rows) for name in _COLUMNS}
+    for name in _LEAST_NEEDED:
+        room = style.width - sum(widths.values()) + widths["name"] - len(gap) * (len(widths) - 1)
+        if room < _SHORTEST_NAME:
+            del widths[name]
+    widths["name"] = max(min(widths["name"], room), _SHORTEST_NAME)
+    beside = room - widths["name"] - len(gap)
+    for place, row in enumerate(rows):
+        line = gap.join(_cell(name, row[name], width, style) for name, width in widths.items()).rstrip()
+        if place == 0:
+            yield line + (f"{gap}holders" if beside >= _HOLDERS_BESIDE else "")
+            continue
+        painted = style.state(line, row["state"])
+        holders = _Holders(cards[place - 1], style)
+        if beside >= _HOLDERS_BESIDE:
+            yield f"{painted}{gap}{holders.fitting(beside)}".rstrip()
+            continue
+        yield painted
+        below = " " * (widths["gpu"] + len(gap))
+        told = holders.fitting(style.width - len(below))
+        if told:
+            yield below + told
+
+
+def _cell(column: str, text: str, width: int, style: Style) -> str:
+    if column in {"name", "state"}:
+        return pad(style.name(text, width), width)
+    return " " * (width - cells(text)) + text
+
+
+def _figures(card: Mapping[str, Any], style: Style) -> dict[str, str]:
+    index, seconds = card.get("index"), _number(card.get("state_seconds"))
+    at_least = ("≥" if style.unicode else ">=") if card.get("state_is_at_least") is True and seconds is not None else ""
+    return {
+        "gpu": _text(index, style, 6),
+        "name": _label(card, style),
+        "state": _text(card.get("state"), style, 10),
+        "for": at_least + span(seconds),
+        "util %": percent(_number(card.get("utilization"))),
+        "memory": _memory(card),
+        "age": span(_number(card.get("sample_age_seconds"))),
+    }
+
+
+def _label(card: Mapping[str, Any], style: Style) -> str:
+    """Return what a card is called, as in the report: the profile of a MIG instance, the rest of its parent."""
+    name = card.get("name")
+    if not isinstance(name, str):
+        return _text(card.get("uuid"), style, _NAME_WIDTH)
+    _, _, profile = name.partition("MIG ")
+    if card.get("mig") == Mig.INSTANCE and profile:
+        name = profile
+    short = name.removeprefix("NVIDIA ")
+    return style.name(f"rest of {short}" if card.get("mig") == Mig.PARENT else short, _NAME_WIDTH)
+
+
+def _memory(card: Mapping[str, Any]) -> str:
+    used, limit = _number(card.get("memory_used_bytes")), _number(card.get("memory_limit_bytes"))
+    return f"{_gib(used)}/{_gib(limit)} GiB"
+
+
+def _gib(value: float | None) -> str:
+    if value is None:
+        return NONE
+    return "<0.1" if 0 < value < _GIB / 20 else f"{value / _GIB:.1f}"
+
+
+class _Holders:
+    """Who is on a card, in as many words as fit."""
+
+    def __init__(self, card: Mapping[str, Any], style: Style) -> None:
+        self._style = style
+        counted = [one for one in _objects(card.get("holders")) if one.get("type") != ProcessType.IGNORED]
+        ignored = len(_objects(card.get("holders"))) - len(counted)
+        total = _number(card.get("holders_total"))
+        self._total = len(counted) if total is None else max(int(total) - ignored, len(counted))
+        self._each = [self._one(one) for one in counted]
+        reason, listed = card.get("reason"), card.get("process_list")
+        notes = (_REASONS.get(str(reason)), _LISTS.get(str(listed)))
+        self._notes = [note for note in notes if note]
+
+    def fitting(self, width: int) -> str:
+        """Return the notes and as many holders as fit, and how many there are besides."""
+        told = ", ".join([*self._notes, *self._each])
+        if self._total == len(self._each) and cells(told) <= width:
+            return told
+        for shown in range(len(self._each), -1, -1):
+            more = f"and {self._total - shown} more" if shown else plural(self._total, "process", "processes")
+            parts = [*self._notes, *self._each[:shown]]
+            told = ", ".join(parts) + (" " if shown else ", " if parts else "") + more if self._total > shown else told
+            if cells(told) <= width:
+                return told
+        return self._style.name(", ".join(self._notes) or told, width)
+
+    def _one(self, one: Mapping[str, Any]) -> str:
+        style, memory = self._style, _number(one.get("memory_bytes"))
+        names = (one.get(name) for name in ("owner", "comm"))
+        who = "/".join("?" if name is None else _text(name, style, 16) for name in names)
+        return f"{who} {_text(one.get('pid'), style)} {'memory unknown' if memory is None else size(memory)}"
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _objects(value: object) -> list[Mapping[str, Any]]:
+    return [one for one in _list(value) if isinstance(one, dict)]
+
+
+def _number(value: object) -> float | None:
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**64
+    return float(value) if known else None  # type: ignore[arg-type] # known is a number
+
+
+def _count(value: object) -> str:
+    number = _number(value)
+    return NONE if number is None else f"{number:,.0f}"
+
+
+def _time(value: object, style: Style) -> str:
+    """Return an RFC 3339 time to the second."""
+    return re.sub(r"\.[0-9]+", "", _text(value, style, 32))
+
+
+def _text(value: object, style: Style, width: int | None = None) -> str:
+    return style.name(str(value), width) if isinstance(value, (str, int)) else NONE

@@ -1,0 +1,129 @@
+"""What ``gua top`` shows: every card and every holder as of the newest tick, from whatever source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gua.core.rules import ProcessState
+from gua.report.states import STATES
+
+UNOBSERVED: Final = "unobserved"
+ALL_STATES: Final = (*STATES, UNOBSERVED)
+STALE_INTERVALS: Final = 3  # as in gua.current_cards
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopCard:
+    """A card at its newest tick, ``age_ms`` ago. Utilization is a ratio; unknown is ``None``.
+
+    ``state_ms`` is how long it had been in its state by then, and with ``at_least`` maybe longer. A card that is
+    unobserved was in ``last_state`` then.
+    """
+
+    host: str
+    gpu: str
+    index: int | None
+    name: str | None
+    mig: str | None
+    state: str
+    last_state: str
+    reason: str | None
+    state_ms: int | None
+    at_least: bool
+    utilization: float | None
+    held_bytes: int | None
+    used_bytes: int | None
+    limit_bytes: int | None
+    power_watts: float | None
+    temperature_celsius: float | None
+    interval_ms: int | None
+    age_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopHolder:
+    """A process on a card at the card's newest tick; ``state`` is active, idle, unknown or unobserved.
+
+    ``idle_ms`` is for how long it is idle, ``None`` if it is not or nobody knows, with ``at_least`` maybe longer.
+    """
+
+    host: str
+    gpu: str
+    index: int | None
+    card_name: str | None
+    pid: int | None
+    created_ms: int | None
+    owner: str | None
+    program: str | None
+    type: str | None
+    state: str
+    idle_ms: int | None
+    at_least: bool
+    memory_bytes: int | None
+    utilization: float | None
+    container_id: str | None
+    pod_uid: str | None
+    slurm_job_id: str | None
+    systemd_unit: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """All cards and holders as they were told at ``taken_ms`` (Unix ms) by ``source`` (agent or store), at ``where``.
+
+    ``conditions`` is what the source says is wrong with it.
+    """
+
+    source: str
+    where: str
+    taken_ms: int
+    cards: tuple[TopCard, ...]
+    holders: tuple[TopHolder, ...]
+    conditions: tuple[str, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the hosts of the cards, sorted."""
+        return tuple(sorted({card.host for card in self.cards}))
+
+    @property
+    def states(self) -> Mapping[str, int]:
+        """Return how many cards are in each state, unobserved too."""
+        found = Counter(card.state for card in self.cards)
+        return {state: found[state] for state in ALL_STATES}
+
+    @property
+    def due_ms(self) -> int | None:
+        """Return how long it is until the next tick of any card is due; ``None`` if none is expected."""
+        due = [
+            max(card.interval_ms - card.age_ms, 0)
+            for card in self.cards
+            if card.state != UNOBSERVED and card.interval_ms is not None
+        ]
+        return min(due, default=None)
+
+
+def aged(snapshot: Snapshot, elapsed_ms: int) -> Snapshot:
+    """Return a snapshot as it is to be read so much later: cards without a tick for three intervals are unobserved."""
+    cards = tuple(_aged(card, elapsed_ms) for card in snapshot.cards)
+    stale = {(card.host, card.gpu) for card in cards if card.state == UNOBSERVED}
+    holders = tuple(
+        replace(holder, state=UNOBSERVED, idle_ms=None) if (holder.host, holder.gpu) in stale else holder
+        for holder in snapshot.holders
+    )
+    return replace(snapshot, cards=cards, holders=holders)
+
+
+def _aged(card: TopCard, elapsed_ms: int) -> TopCard:
+    age_ms = card.age_ms + elapsed_ms
+    if card.state != UNOBSERVED and (card.interval_ms is None or age_ms <= STALE_INTERVALS * card.interval_ms):
+        return replace(card, age_ms=age_ms)
+    return replace(card, age_ms=age_ms, state=UNOBSERVED, reason="silent", state_ms=age_ms, at_least=False)
+
+
+def is_idle(holder: TopHolder) -> bool:
+    """Return whether a holder is known to do nothing."""
+    return holder.state == ProcessState.IDLE

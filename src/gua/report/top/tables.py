@@ -1,0 +1,205 @@
+"""The two tables of ``gua top``: cards, and who holds them; columns that have no room are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from gua.core.plaintext import cells, pad
+from gua.core.rules import Reason
+from gua.core.tick import Mig
+from gua.report.basis import size
+from gua.report.figures import NONE, percent
+from gua.report.lengths import span
+from gua.report.style import Style
+from gua.report.top.model import UNOBSERVED, Snapshot, TopCard, TopHolder
+
+_GIB: Final = 2**30
+_BAR: Final = 10
+_NAME_WIDTH: Final = 22
+_LONGEST: Final = 200  # a longer name is cut twice
+_MOST: Final[Mapping[str, int]] = {"card": 36, "name": _NAME_WIDTH, "owner/program": 28, "in": 64}
+_CUT: Final = {"note", "name"}
+_SHORTEST_CARD: Final = 8
+_SHORTEST_WHO: Final = 11
+_SHORTEST_WHERE: Final = 12
+_SHORT_ID: Final = 12
+_GAP: Final = " "
+_REASONS: Final[Mapping[str, str]] = {
+    Reason.LOST: "lost, or needs a reset",
+    Reason.UTILIZATION: "utilization cannot be read",
+    Reason.PID_NAMESPACE: "processes hidden (PID namespace)",
+    Reason.PROCESSES: "processes cannot be read",
+    Reason.MEMORY: "held memory cannot be told",
+}
+
+Row = Mapping[str, str]
+
+
+def card_lines(cards: Sequence[TopCard], snapshot: Snapshot, style: Style) -> Iterator[str]:
+    """Yield a line of names and a line a card; a host.s name stands above its cards where there is no room beside."""
+    several = len(snapshot.hosts) > 1
+    rows, widths = _card_table(cards, style, several=several)
+    if several and widths["card"] < _SHORTEST_CARD:
+        hosts = list(dict.fromkeys(card.host for card in cards))
+        cards = sorted(cards, key=lambda card: hosts.index(card.host))
+        rows, widths = _card_table(cards, style, several=False)
+        head, *lines = _table(rows, widths, [None, *cards], style)
+        yield head
+        for card, line, before in zip(cards, lines, [None, *cards], strict=False):
+            if before is None or before.host != card.host:
+                yield style.title(style.name(card.host, style.width))
+            yield line
+        return
+    yield from _table(rows, widths, [None, *cards], style)
+
+
+def _card_table(cards: Sequence[TopCard], style: Style, *, several: bool) -> tuple[list[Row], dict[str, int]]:
+    """Return the rows, the line of names first, and the width of each column that has room."""
+    heat = "°C" if style.unicode else "C"
+    names = ("card", "state", "for", "name", "util %", "busy", "memory", "W", heat, "note")
+    rows: list[Row] = [
+        {**dict(zip(names, names, strict=True)), "busy": "", "card": "card" if several else "#"},
+        *(_card(card, names, several=several, style=style) for card in cards),
+    ]
+    widths = {name: min(max(cells(row[name]) for row in rows), _MOST.get(name, style.width)) for name in names}
+    for name in ("note", heat, "W", "busy", "name", "memory", "util %"):
+        over = _needed(widths) - style.width
+        if over > 0:
+            widths[name] -= over
+            if name not in _CUT or widths[name] < _SHORTEST_WHERE:
+                del widths[name]
+    widths["card"] = max(widths["card"] - max(_needed(widths) - style.width, 0), 1)
+    return rows, widths
+
+
+def _needed(widths: Mapping[str, int]) -> int:
+    return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
+
+
+def _table(
+    rows: Sequence[Row], widths: Mapping[str, int], of: Sequence[TopCard | TopHolder | None], style: Style
+) -> Iterator[str]:
+    for row, one in zip(rows, of, strict=True):
+        line = ""
+        for name, width in widths.items():
+            text = style.name(row[name], width) if cells(row[name]) > width else row[name]
+            aligned = pad(text, width) if name in _LEFT else " " * (width - cells(text)) + text
+            if one is not None and name in {"state", "busy", "does"}:
+                aligned = painted(one.state, aligned, style)
+            line += (_GAP if line else "") + aligned
+        yield style.title(line.rstrip()) if one is None else line.rstrip()
+
+
+_LEFT: Final = {"card", "state", "does", "name", "note", "owner/program", "in", "busy"}
+
+
+def _card(card: TopCard, names: Sequence[str], *, several: bool, style: Style) -> Row:
+    now = card.state != UNOBSERVED  # what was read at a tick long ago is no news
+    known = now and card.utilization is not None
+    told = (
+        _place(card, style, several=several),
+        card.state,
+        _length(card.state_ms, style, at_least=card.at_least),
+        _name(card, style),
+        percent(card.utilization if now else None),
+        style.bar(min(card.utilization or 0.0, 1.0), _BAR) if known else "",
+        f"{_gib(card.used_bytes if now else None)}/{_gib(card.limit_bytes)} GiB",
+        NONE if card.power_watts is None or not now else f"{card.power_watts:.0f}",
+        NONE if card.temperature_celsius is None or not now else f"{card.temperature_celsius:.0f}",
+        _why(card),
+    )
+    return dict(zip(names, told, strict=True))
+
+
+def _why(card: TopCard) -> str:
+    if card.state == UNOBSERVED:
+        return f"was {card.last_state}"
+    return _REASONS.get(card.reason or "", "")
+
+
+def _place(one: TopCard | TopHolder, style: Style, *, several: bool) -> str:
+    """Return where a card is: its index, or how its UUID begins; of many hosts with the host's name."""
+    place = style.name(one.gpu, _SHORT_ID) if one.index is None else str(one.index)
+    return f"{style.name(one.host, _LONGEST)}/{place}" if several else place
+
+
+def _name(card: TopCard, style: Style) -> str:
+    name = card.name or card.gpu
+    _, _, profile = name.partition("MIG ")
+    if card.mig == Mig.INSTANCE and profile:
+        name = profile
+    short = name.removeprefix("NVIDIA ")
+    return style.name(f"rest of {short}" if card.mig == Mig.PARENT else short, _LONGEST)
+
+
+def holder_lines(holders: Sequence[TopHolder], snapshot: Snapshot, style: Style) -> Iterator[str]:
+    """Yield a line of names and a line a holder."""
+    several = len(snapshot.hosts) > 1
+    names = ("idle for", "does", "owner/program", "memory", "util %", "card", "pid", "in")
+    rows = [
+        dict(zip(names, names, strict=True)),
+        *(_holder(one, names, several=several, style=style) for one in holders),
+    ]
+    widths = {name: min(max(cells(row[name]) for row in rows), _MOST.get(name, style.width)) for name in names}
+    if not any(row["in"] for row in rows[1:]):
+        del widths["in"]
+    for name in ("in", "util %", "pid", "does", "memory", "card"):
+        if name not in widths:
+            continue
+        over = _needed(widths) - style.width
+        who = widths["owner/program"]
+        if name == "in" and over > 0:
+            widths[name] = max(widths[name] - over, _SHORTEST_WHERE)
+            over = _needed(widths) - style.width
+        if over > who - min(who, _SHORTEST_WHO):
+            del widths[name]
+    over = _needed(widths) - style.width
+    widths["owner/program"] = max(widths["owner/program"] - max(over, 0), 1)
+    yield from _table(rows, widths, [None, *holders], style)
+    if not holders:
+        yield from style.wrap("no process holds any of these cards", indent=0)
+
+
+def _holder(one: TopHolder, names: Sequence[str], *, several: bool, style: Style) -> Row:
+    who = "/".join("?" if name is None else style.name(name, _LONGEST) for name in (one.owner, one.program))
+    told = (
+        _length(one.idle_ms, style, at_least=one.at_least),
+        one.state,
+        who,
+        "?" if one.memory_bytes is None else size(one.memory_bytes),
+        percent(None if one.state == UNOBSERVED else one.utilization),
+        _place(one, style, several=several),
+        NONE if one.pid is None else str(one.pid),
+        _where(one, style),
+    )
+    return dict(zip(names, told, strict=True))
+
+
+def _where(one: TopHolder, style: Style) -> str:
+    """Return in what a process runs, the job first: what somebody would end."""
+    known = (
+        ("job", one.slurm_job_id),
+        ("pod", one.pod_uid),
+        ("container", one.container_id and one.container_id[:_SHORT_ID]),
+        ("unit", one.systemd_unit),
+    )
+    return ", ".join(f"{what} {style.name(name, _LONGEST)}" for what, name in known if name)
+
+
+def _length(milliseconds: int | None, style: Style, *, at_least: bool) -> str:
+    if milliseconds is None:
+        return NONE
+    return (("≥" if style.unicode else ">=") if at_least else "") + span(milliseconds)
+
+
+def _gib(byte_count: int | None) -> str:
+    if byte_count is None:
+        return NONE
+    return "<0.1" if 0 < byte_count < _GIB / 20 else f"{byte_count / _GIB:.1f}"
+
+
+def painted(state: str, text: str, style: Style) -> str:
+    """Return text in the colour of a card's or a process's state."""
+    colours = {UNOBSERVED: "dim", "idle": "idle-held"}
+    return style.paint(colours.get(state, state), text)

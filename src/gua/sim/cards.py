@@ -1,0 +1,230 @@
+"""Simulated cards: what the driver of an H100 would answer while a habit uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+from random import Random
+from typing import Final, Protocol
+from uuid import UUID
+
+from gua.core.attribution import attribute
+from gua.core.tick import CardReading, Mig, ProcessList, ReadError
+from gua.sim.clock import Span
+from gua.sim.use import MIB, Habit, Use
+
+# From the recording of one H100 in github.com/8bitai/gpu-parking-tax (MIT), h100_dose_response.jsonl;
+# the two powers are its means, arXiv 2605.23918.
+NAME: Final = "NVIDIA H100 80GB HBM3"
+MEMORY_BYTES: Final = 81_559 * MIB
+RESERVED_BYTES: Final = 469 * MIB
+BARE_BYTES: Final = 4 * MIB
+BARE_WATTS: Final = 71.8
+CONTEXT_WATTS: Final = 121.7
+POWER_LIMIT_WATTS: Final = 700.0
+# A line through its two temperatures: 36 Cel at 71.7 W, 40 Cel at 121.6 W.
+CELSIUS_AT_0_WATTS: Final = 30.2
+CELSIUS_PER_WATT: Final = 0.08
+# Invented: how fast a card warms up, and what it draws when it is busy all the time.
+WARM_UP_MS: Final = 60_000
+BUSY_WATTS: Final = 640.0
+# Invented: the driver, its sample ring's blind start of a tick, how often a list fails.
+DRIVER: Final = "580.95.05"
+BLIND_MS: Final = 200
+FAILED_LIST_CHANCE: Final = 1 / 800
+
+# NVIDIA MIG user guide, H100 80GB: 7 compute slices, the profile 3g.40gb has 3 of them. The exact memory is invented.
+SLICES: Final = 7
+INSTANCE_SLICES: Final = 3
+INSTANCE_NAME: Final = f"{NAME} MIG 3g.40gb"
+INSTANCE_BYTES: Final = 40_448 * MIB
+INSTANCE_BARE_BYTES: Final = 12 * MIB
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a card sits and how it is called."""
+
+    uuid: str
+    index: int
+    pci: str
+
+
+def place_of(seed: int, index: int) -> Place:
+    """Return the card at an index of the simulated host; the same for the same seed."""
+    rng = Random(f"{seed}:card:{index}")  # noqa: S311 - a simulation, no secret
+    uuid = f"GPU-{UUID(int=rng.getrandbits(128), version=4)}"
+    return Place(uuid=uuid, index=index, pci=f"{index // 64:08x}:{0x10 + index % 64:02x}:00.0")
+
+
+class Heat:
+    """A card's power, temperature and energy counter; each follows from the one before."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._celsius = 37.0
+        self._energy_mj = rng.randrange(10**11, 10**12)
+        self._seen_ms: int | None = None
+
+    def follow(self, use: Use, span: Span) -> tuple[float, float, int, int | None]:
+        """Return watts, Celsius, mJ since driver load, and mJ of the tick (``None`` if not known) after a tick."""
+        base = CONTEXT_WATTS if use.context else BARE_WATTS
+        watts = base + use.utilization * (BUSY_WATTS - base) + self._rng.uniform(-0.4, 0.4)
+        elapsed_ms = span.duration_ms if self._seen_ms is None else span.ts_ms - self._seen_ms
+        spent_mj = round(watts * elapsed_ms)
+        known = self._seen_ms is not None and span.continued
+        self._energy_mj += spent_mj
+        self._seen_ms = span.ts_ms
+        target = CELSIUS_AT_0_WATTS + CELSIUS_PER_WATT * watts
+        self._celsius = target + (self._celsius - target) * exp(-elapsed_ms / WARM_UP_MS)
+        return round(watts, 3), float(round(self._celsius)), self._energy_mj, spent_mj if known else None
+
+    def lose(self) -> None:
+        """Forget the last reading: the card was away, and its next tick's energy is not known."""
+        self._seen_ms = None
+
+
+class Simulated(Protocol):
+    """A card that can be read once a tick."""
+
+    def read(self, span: Span, errors: list[ReadError]) -> Sequence[CardReading]:
+        """Return the card, and its instances after it; add the calls that failed to ``errors``."""
+        ...
+
+
+class WholeCard:
+    """A card without MIG."""
+
+    def __init__(self, place: Place, habit: Habit, rng: Random) -> None:
+        self._place = place
+        self._habit = habit
+        self._rng = rng
+        self._heat = Heat(rng)
+
+    def read(self, span: Span, errors: list[ReadError]) -> Sequence[CardReading]:
+        """Return the card's reading; while it is lost, no more than that."""
+        use = self._habit.at(span.ts_ms)
+        if use.lost:
+            self._heat.lose()
+            errors.append(ReadError(call="nvmlDeviceGetHandleByIndex", code="GPU_IS_LOST", uuid=self._place.uuid))
+            return (_lost(self._place, span),)
+        listed = self._rng.random() >= FAILED_LIST_CHANCE
+        if not listed:
+            call = "nvmlDeviceGetComputeRunningProcesses_v3"
+            errors.append(ReadError(call=call, code="UNKNOWN", uuid=self._place.uuid))
+        watts, celsius, energy_total_mj, energy_mj = self._heat.follow(use, span)
+        card = CardReading(
+            uuid=self._place.uuid,
+            duration_ms=span.duration_ms,
+            gpu_time_ms=span.duration_ms,
+            process_list=ProcessList.KNOWN if listed else ProcessList.FAILED,
+            index=self._place.index,
+            name=NAME,
+            model=NAME,
+            vendor="NVIDIA",
+            driver_version=DRIVER,
+            pci=self._place.pci,
+            mig=Mig.NONE,
+            memory_shared=False,
+            utilization=round(use.utilization, 4),
+            utilization_encoder=0.0,
+            utilization_decoder=round(use.decoder, 4),
+            utilization_max=max(use.largest, round(use.utilization, 4)),
+            utilization_coverage_ms=max(0, span.duration_ms - BLIND_MS),
+            memory_used_bytes=BARE_BYTES + use.held_bytes,
+            memory_limit_bytes=MEMORY_BYTES,
+            memory_reserved_bytes=RESERVED_BYTES,
+            power_watts=watts,
+            temperature_celsius=celsius,
+            energy_total_mj=energy_total_mj,
+            energy_mj=energy_mj,
+            failed=False,
+            processes=use.processes if listed else (),
+        )
+        return (attribute(card) if card.processes else card,)
+
+
+class PartitionedCard:
+    """A card cut into MIG instances of 3 slices, one for each habit, at most two; utilization cannot be read."""
+
+    def __init__(self, place: Place, habits: Sequence[Habit], rng: Random) -> None:
+        self._place = place
+        self._instances = tuple((f"MIG-{UUID(int=rng.getrandbits(128), version=4)}", habit) for habit in habits)
+        self._heat = Heat(rng)
+
+    def read(self, span: Span, errors: list[ReadError]) -> Sequence[CardReading]:  # noqa: ARG002 - none fails here
+        """Return the parent, which stands for its unallocated slices, and its instances."""
+        uses = [(uuid, habit.at(span.ts_ms)) for uuid, habit in self._instances]
+        watts, celsius, energy_total_mj, energy_mj = self._heat.follow(_together([use for _, use in uses]), span)
+        left_slices = SLICES - INSTANCE_SLICES * len(uses)
+        parent = CardReading(
+            uuid=self._place.uuid,
+            duration_ms=span.duration_ms,
+            gpu_time_ms=span.duration_ms * left_slices // SLICES,
+            process_list=ProcessList.KNOWN,
+            index=self._place.index,
+            name=NAME,
+            model=NAME,
+            vendor="NVIDIA",
+            driver_version=DRIVER,
+            pci=self._place.pci,
+            mig=Mig.PARENT,
+            memory_shared=False,
+            memory_used_bytes=BARE_BYTES,
+            memory_limit_bytes=MEMORY_BYTES - INSTANCE_BYTES * len(uses),
+            memory_reserved_bytes=RESERVED_BYTES,
+            power_watts=watts,
+            temperature_celsius=celsius,
+            energy_total_mj=energy_total_mj,
+            energy_mj=energy_mj,
+            failed=False,
+        )
+        return (parent, *(self._instance(uuid, use, span) for uuid, use in uses))
+
+    def _instance(self, uuid: str, use: Use, span: Span) -> CardReading:
+        card = CardReading(
+            uuid=uuid,
+            duration_ms=span.duration_ms,
+            gpu_time_ms=span.duration_ms * INSTANCE_SLICES // SLICES,
+            process_list=ProcessList.KNOWN,
+            index=self._place.index,
+            name=INSTANCE_NAME,
+            model=NAME,
+            vendor="NVIDIA",
+            driver_version=DRIVER,
+            pci=self._place.pci,
+            mig=Mig.INSTANCE,
+            parent=self._place.uuid,
+            memory_shared=False,
+            memory_used_bytes=INSTANCE_BARE_BYTES + use.held_bytes,
+            memory_limit_bytes=INSTANCE_BYTES,
+            memory_reserved_bytes=0,
+            failed=False,
+            processes=use.processes,
+        )
+        return attribute(card) if card.processes else card
+
+
+def _together(uses: Sequence[Use]) -> Use:
+    """Return what the whole card does while each instance is used, for its power."""
+    return Use(
+        utilization=sum(use.utilization for use in uses) * INSTANCE_SLICES / SLICES,
+        context=any(use.context for use in uses),
+    )
+
+
+def _lost(place: Place, span: Span) -> CardReading:
+    return CardReading(
+        uuid=place.uuid,
+        duration_ms=span.duration_ms,
+        gpu_time_ms=span.duration_ms,
+        process_list=ProcessList.FAILED,
+        index=place.index,
+        name=NAME,
+        model=NAME,
+        vendor="NVIDIA",
+        driver_version=DRIVER,
+        pci=place.pci,
+        failed=True,
+    )

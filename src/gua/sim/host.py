@@ -1,0 +1,166 @@
+"""One simulated host for some time: cards, people, an agent with its interruptions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from random import Random
+from typing import Final
+
+from gua.core.durations import format_duration
+from gua.core.errors import UsageError
+from gua.core.tick import AgentReading, CardReading, ErrorCount, Origin, ReadError, Source, Tick
+from gua.sim.calendar import MINUTE_MS, THU, TUE, Stretch, clock
+from gua.sim.cards import PartitionedCard, Place, Simulated, WholeCard, place_of
+from gua.sim.clock import Absence, Span, spans
+from gua.sim.jobs import Inference, Orphan, Training
+from gua.sim.people import InstanceKernel, Notebook, Shared, Workstation
+from gua.sim.programs import Host
+from gua.sim.setting import Setting
+from gua.sim.use import Empty, Habit
+
+DAY_MS: Final = 24 * 60 * MINUTE_MS
+END_MS: Final = 1_774_627_200_000
+"""Friday 2026-03-27 16:00 UTC, when simulated time ends: fixed, so that a demo is the same on any day.
+
+A working afternoon, so that a short run shows people at work; a week that ends here has every habit in it.
+"""
+
+DEFAULT_INTERVAL_MS: Final = 5 * MINUTE_MS
+DEFAULT_DAYS: Final = 7
+SHORTEST_INTERVAL_MS: Final = 1_000
+LONGEST_INTERVAL_MS: Final = 10 * MINUTE_MS
+MOST_CARDS: Final = 256
+LONGEST_MS: Final = 366 * DAY_MS
+
+HOST: Final = "demo-host"
+INSTANCE_ID: Final = "demo"
+DEFAULT_CARDS: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scenario:
+    """What to simulate: ``ticks`` points of time, ``interval_ms`` apart, on a host of ``gpus`` cards.
+
+    Points at which the agent is away give no tick. Raises UsageError for what cannot be simulated.
+    """
+
+    seed: int = 0
+    gpus: int = DEFAULT_CARDS
+    ticks: int = DEFAULT_DAYS * DAY_MS // DEFAULT_INTERVAL_MS
+    interval_ms: int = DEFAULT_INTERVAL_MS
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.gpus <= MOST_CARDS:
+            msg = f"--gpus {self.gpus} is not within 1 and {MOST_CARDS}: give another number of cards"
+            raise UsageError(msg)
+        if not SHORTEST_INTERVAL_MS <= self.interval_ms <= LONGEST_INTERVAL_MS:
+            msg = f"--interval {format_duration(self.interval_ms)} is not within 1s and 10m: give another, as in 5m"
+            raise UsageError(msg)
+        if self.ticks < 1:
+            msg = f"{self.ticks} ticks are nothing to simulate: give --ticks or --days of 1 or more"
+            raise UsageError(msg)
+        if self.ticks * self.interval_ms > LONGEST_MS:
+            msg = f"{self.ticks} ticks of {format_duration(self.interval_ms)} are longer than 366 days: give fewer"
+            raise UsageError(msg)
+
+
+def demo_origin(interval_ms: int) -> Origin:
+    """Return where simulated ticks come from if nobody says otherwise."""
+    return Origin(host=HOST, source=Source.SIMULATOR, interval_ms=interval_ms, instance_id=INSTANCE_ID)
+
+
+def simulate(
+    scenario: Scenario, *, end_ms: int = END_MS, origin: Origin | None = None, interrupted: bool = True
+) -> Iterator[Tick]:
+    """Yield the ticks of a host whose last point of time is just before ``end_ms`` (Unix ms), oldest first.
+
+    Unless ``interrupted`` its agent is never away. The same arguments give the same ticks on any machine.
+    """
+    whence = demo_origin(scenario.interval_ms) if origin is None else origin
+    cards = [_card(scenario.seed, index) for index in range(scenario.gpus)]
+    rng = _rng(scenario.seed, "agent")
+    failures: Counter[tuple[str, str]] = Counter()
+    agent_ms = 0
+    for span in spans(
+        end_ms=end_ms,
+        ticks=scenario.ticks,
+        interval_ms=scenario.interval_ms,
+        absences=_absences(scenario.interval_ms) if interrupted else (),
+        rng=_rng(scenario.seed, "clock"),
+    ):
+        if span.started_ms != agent_ms:
+            agent_ms = span.started_ms
+            failures.clear()
+        errors: list[ReadError] = []
+        readings: list[CardReading] = []
+        for card in cards:
+            readings += card.read(span, errors)
+        failures.update((error.call, error.code) for error in errors)
+        yield Tick(
+            ts_ms=span.ts_ms,
+            origin=whence,
+            cards=tuple(readings),
+            agent=_agent(span, failures, rng),
+            errors=tuple(errors),
+        )
+
+
+_Builder = Callable[[Place, Setting, Random], Simulated]
+
+
+def _whole(habit: Callable[[Setting], Habit]) -> _Builder:
+    return lambda place, setting, rng: WholeCard(place, habit(setting), rng)
+
+
+def _partitioned(place: Place, setting: Setting, rng: Random) -> Simulated:
+    return PartitionedCard(place, (InstanceKernel(setting), Empty()), rng)
+
+
+# The most telling first: a host of fewer cards has the first ones, a larger one begins anew.
+_ROLES: Final[Sequence[_Builder]] = (
+    _whole(Notebook),
+    _whole(Training),
+    _whole(Inference),
+    _whole(Orphan),
+    _partitioned,
+    _whole(Shared),
+    _whole(Training),
+    _whole(Workstation),
+)
+
+
+def _card(seed: int, index: int) -> Simulated:
+    turn, role = divmod(index, len(_ROLES))
+    setting = Setting(host=Host(seed), rng=_rng(seed, f"habit {index}"), name=f"{seed}:{index}", round=turn)
+    return _ROLES[role](place_of(seed, index), setting, _rng(seed, f"card {index}"))
+
+
+def _absences(interval_ms: int) -> tuple[Absence, ...]:
+    """Return the restart on Tuesday, always longer than two intervals, and the silent hour on Thursday."""
+    restart = TUE + clock(10, 42)
+    minutes = max(11, ceil(2.2 * interval_ms / MINUTE_MS))
+    return (
+        Absence(Stretch(restart, restart + minutes), restarts=True),
+        Absence(Stretch(THU + clock(2), THU + clock(3)), restarts=False),
+    )
+
+
+def _agent(span: Span, failures: Counter[tuple[str, str]], rng: Random) -> AgentReading:
+    waiting = rng.randint(0, 2)
+    return AgentReading(
+        started_ms=span.started_ms,
+        tick_duration_seconds=rng.randint(28, 61) / 1000,  # invented
+        tick_lateness_seconds=span.lateness_ms / 1000,
+        spool_ticks=waiting,
+        spool_bytes=4_096 * waiting,
+        dropped_ticks=0,
+        errors=tuple(ErrorCount(call=call, code=code, count=count) for (call, code), count in sorted(failures.items())),
+    )
+
+
+def _rng(seed: int, name: str) -> Random:
+    # Seeded with text, which Random hashes by itself and alike on every machine.
+    return Random(f"{seed}:{name}")  # noqa: S311 - a simulation, no secret

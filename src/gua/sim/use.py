@@ -1,0 +1,73 @@
+"""What a habit does to its card in one tick, and draws that hold for a while."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final, Protocol
+
+from gua.core.tick import ProcessReading
+from gua.sim.calendar import MINUTE_MS
+
+MIB: Final = 2**20
+GIB: Final = 2**30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Use:
+    """One card's use over one tick.
+
+    ``held_bytes`` is all device memory beyond the bare card's, listed or not; ``context``: some process
+    keeps a CUDA context, which costs power. Utilizations are ratios, 0 to 1.
+    """
+
+    utilization: float = 0.0
+    largest: float = 0.0
+    decoder: float = 0.0
+    held_bytes: int = 0
+    context: bool = False
+    lost: bool = False
+    processes: tuple[ProcessReading, ...] = ()
+
+
+FREE: Final = Use()
+LOST: Final = Use(lost=True)
+
+
+class Habit(Protocol):
+    """How one card is used."""
+
+    def at(self, ts_ms: int) -> Use:
+        """Return the use over the tick that ends at ``ts_ms`` (Unix ms); called once a tick, oldest first."""
+        ...
+
+
+class Empty:
+    """Nobody, ever."""
+
+    def at(self, ts_ms: int) -> Use:  # noqa: ARG002 - the port's argument
+        """Return no use."""
+        return FREE
+
+
+class Draw:
+    """A random number, 0 to 1, that stays the same for some minutes: moods outlast ticks."""
+
+    def __init__(self, name: str, *, minutes: int) -> None:
+        self._name = name
+        self._length_ms = minutes * MINUTE_MS
+        self._block = -1
+        self._value = 0.0
+
+    def at(self, ts_ms: int) -> float:
+        """Return the number that holds at ``ts_ms`` (Unix ms)."""
+        block = ts_ms // self._length_ms
+        if block != self._block:
+            self._block = block
+            self._value = Random(f"{self._name}:{block}").random()  # noqa: S311 - a simulation, no secret
+        return self._value
+
+
+def percent(value: float) -> float:
+    """Return a ratio in whole percent, as NVML tells it."""
+    return round(value, 2)

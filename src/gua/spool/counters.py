@@ -1,0 +1,32 @@
+"""What the spool counts over its life, by name."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from gua.spool.errors import DamagedError
+
+DROPPED: Final = "dropped"
+REFUSED: Final = "refused:"
+
+
+def all_counters(database: sqlite3.Connection) -> dict[str, int]:
+    """Return every counter. Raises DamagedError if one is no number."""
+    counted: dict[str, int] = dict(database.execute("SELECT name, count FROM counters"))
+    if not all(isinstance(count, int) for count in counted.values()):
+        raise DamagedError
+    return counted
+
+
+def add(database: sqlite3.Connection, name: str, more: int) -> None:
+    """Count ``more`` under that name."""
+    database.execute(
+        "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET count = count + excluded.count",
+        (name, more),
+    )
+
+
+def put(database: sqlite3.Connection, name: str, value: int) -> None:
+    """Set the counter."""
+    database.execute("INSERT OR REPLACE INTO counters VALUES (?, ?)", (name, value))

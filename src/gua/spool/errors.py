@@ -1,0 +1,99 @@
+"""What an error of SQLite means for the spool: damage, a file to open again, or a disk that does not take more."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum, auto
+from pathlib import Path
+from typing import Final
+
+from gua.core.errors import TransientError, UnavailableError
+
+# Extended result codes: a disk that cannot give back what was written on it.
+_UNREADABLE: Final = (266, 522, 8202, 8458)  # IOERR_READ, _SHORT_READ, _DATA, _CORRUPTFS
+_READONLY_MOVED: Final = 1032  # READONLY_DBMOVED
+_DAMAGED: Final = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_FORMAT,
+    # The statements are always the same: where the tables no longer fit them, it is the file that changed.
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_INTERNAL,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_CONSTRAINT,
+)
+_REOPEN: Final = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL)
+
+
+class DamagedError(Exception):
+    """The file is not, or no longer, a sound spool."""
+
+
+class DoubtfulLogError(DamagedError):
+    """The log goes on behind what SQLite reads of it; whether that is damage can be told when nobody writes."""
+
+
+class UnknownDestinationError(UnavailableError, ValueError):
+    """Nobody has named that destination to the spool, or not yet again after a repair."""
+
+
+class Trouble(Enum):
+    """What to do about an error."""
+
+    DAMAGED = auto()
+    """Set the file aside and take over what can be read."""
+    UNREADABLE = auto()
+    """Open the file again; if it stays, set it aside."""
+    REOPEN = auto()
+    """Open the file again."""
+    FULL = auto()
+    """Bring the log into the file, so that its room can be used again."""
+    OTHER = auto()
+    """Tell the caller: the file is in use, or nobody may write."""
+
+
+def trouble(error: Exception) -> Trouble:
+    """Return what an error of SQLite, or a :class:`DamagedError`, asks for."""
+    if isinstance(error, DamagedError | UnicodeDecodeError):
+        return Trouble.DAMAGED  # SQLite's own message may quote what stands in a damaged file
+    extended = getattr(error, "sqlite_errorcode", None)
+    if extended is None:
+        # Text that is no UTF-8 has no code; a connection that is closed is another matter.
+        return Trouble.DAMAGED if isinstance(error, sqlite3.OperationalError) else Trouble.OTHER
+    if extended in _UNREADABLE:
+        return Trouble.UNREADABLE
+    if extended == _READONLY_MOVED or extended & 0xFF in _REOPEN:
+        return Trouble.REOPEN
+    if extended & 0xFF == sqlite3.SQLITE_FULL:
+        return Trouble.FULL
+    return Trouble.DAMAGED if extended & 0xFF in _DAMAGED else Trouble.OTHER
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raise SQLite's and the system's errors as one-line :class:`UnavailableError`."""
+    try:
+        yield
+    except (DamagedError, UnicodeDecodeError) as error:
+        msg = f"the spool {path} is damaged and cannot be set aside: check its disk and permissions"
+        raise UnavailableError(msg) from error
+    except OSError as error:
+        msg = f"the spool {path} cannot be used: {error.strerror or error}; check the path and its permissions"
+        raise UnavailableError(msg) from error
+    except sqlite3.Error as error:
+        raise _translated(path, error) from error
+
+
+def _translated(path: Path, error: sqlite3.Error) -> UnavailableError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return UnavailableError(f"the disk of the spool {path} is full: free some space")
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return TransientError(
+            f"the spool {path} is in use by another process: stop that one, or give this one another spool"
+        )
+    if code in _DAMAGED:
+        return UnavailableError(f"the spool {path} is damaged and cannot be set aside ({error}): check its disk")
+    return UnavailableError(f"the spool {path} cannot be used: {error}; check its disk and permissions")

@@ -1,0 +1,50 @@
+"""The lock file beside the spool: many may write at a time, as SQLite orders them, but nobody while it is replaced."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from gua.core.errors import TransientError
+
+WAIT_SECONDS: Final = 5.0
+_STEP_SECONDS: Final = 0.01
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Hold the spool at ``path`` in its place. Raises TransientError if it is being replaced for long."""
+    with _held(path, fcntl.LOCK_SH):
+        yield
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[None]:
+    """Keep everybody from writing to the spool at ``path``. Raises TransientError if somebody writes for long."""
+    with _held(path, fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def _held(path: Path, kind: int) -> Iterator[None]:
+    # Opened each time: a lock file that somebody removed would keep nobody out.
+    descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    msg = f"the spool {path} is being repaired by another process: try again when it is done"
+                    raise TransientError(msg) from None
+                time.sleep(_STEP_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,293 @@
+"""The durable queue of ticks: one row a tick, acknowledged by each destination, deleted when all have it."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from gua.core.ports import Mark, SpooledTick
+from gua.spool import idle_counters, size_limit
+from gua.spool.counters import DROPPED, REFUSED, add, all_counters
+from gua.spool.database import Database
+from gua.spool.errors import DamagedError
+from gua.spool.salvage import HOLES_TO, LOST, REPAIRS, SALVAGED, UNTOLD
+from gua.spool.stats import Figures, acknowledged, depth, figures
+from gua.state.compression import compress
+
+DEFAULT_MAX_BYTES: Final = 512 * 2**20
+_CAP_CHECK_EVERY: Final = 64
+
+T = TypeVar("T")
+Blob = tuple[int, int, bytes]
+"""Time in ms, length of the encoded tick in bytes, the tick compressed."""
+
+
+class Spool:
+    """The spool file at ``path``; usable from several threads, and by several objects and processes at a time.
+
+    ``destinations`` are all that must acknowledge a tick before it is deleted; a destination that is new gets
+    every tick still here, one that is no longer named is forgotten. ``None`` takes those that the file names:
+    for a helper that delivers to one of them. Above ``max_bytes`` (``None``: no limit) of stored data the refused
+    blobs go first, then the oldest ticks, counted in :meth:`dropped`.
+
+    Damage, on opening or later, does not stop it: the file is set aside, see :attr:`set_aside`, and every tick that
+    can still be read goes into a new one under its id, counted in :meth:`salvaged` and :meth:`lost`. A file that was
+    removed is replaced from what is still open of it.
+
+    Every method raises :class:`UnavailableError` if the file cannot be used (disk full, locked, no permission);
+    TransientError, a kind of it, if another process holds it up for more than 5 s.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        destinations: Sequence[str] | None = ("store",),
+        max_bytes: int | None = DEFAULT_MAX_BYTES,
+    ) -> None:
+        if destinations is not None and not destinations:
+            msg = "a spool needs a destination, or nothing would ever leave it"
+            raise ValueError(msg)
+        self._path = path
+        self._destinations = destinations
+        self._named = set(destinations or ())
+        self._max_bytes = max_bytes
+        self._lock = threading.RLock()
+        self._database = Database(path, prepare=self._name_destinations)
+        try:
+            self._forget_destinations()
+        except BaseException:
+            self._database.close()
+            raise
+
+    @property
+    def set_aside(self) -> Path | None:
+        """Where the last damaged file went that this object met; ``None`` if there was none."""
+        return self._database.set_aside
+
+    def append(self, ts_ms: int, raw: bytes, mark: Mark | None = None) -> None:
+        """Store one encoded tick, and the mark with it, in one transaction that has reached the disk on return."""
+        self.append_blobs([(ts_ms, len(raw), compress(raw))], mark)
+
+    def append_blobs(self, ticks: Sequence[Blob], mark: Mark | None = None) -> None:
+        """Store compressed ticks in order, and the mark of the last, in one transaction on the disk on return."""
+
+        def work(database: sqlite3.Connection) -> None:
+            _insert(database, ticks)
+            if mark is not None:
+                database.execute(
+                    "INSERT OR REPLACE INTO mark VALUES (1, ?, ?, ?)", (mark.ts_ms, mark.monotonic_ms, mark.boot_id)
+                )
+                idle_counters.put(database, mark.ts_ms, mark.clocks)
+            size_limit.keep_below(database, self._max_bytes)
+
+        self._write(work)
+
+    def extend(self, ticks: Iterable[tuple[int, bytes]]) -> int:
+        """Store many encoded ticks (time in ms, request) in one transaction, all or none; return how many."""
+        blobs = [(ts_ms, len(raw), compress(raw)) for ts_ms, raw in ticks]
+
+        def work(database: sqlite3.Connection) -> None:
+            for start in range(0, len(blobs), _CAP_CHECK_EVERY):
+                _insert(database, blobs[start : start + _CAP_CHECK_EVERY])
+                size_limit.keep_below(database, self._max_bytes)
+
+        self._write(work)
+        return len(blobs)
+
+    def mark(self) -> Mark | None:
+        """Return the mark of the last tick that was appended with one."""
+
+        def work(database: sqlite3.Connection) -> Mark | None:
+            match database.execute("SELECT ts_ms, monotonic_ms, boot_id FROM mark").fetchone():
+                case None:
+                    return None
+                case (int(ts_ms), int(monotonic_ms), str() | None as boot_id):
+                    return Mark(
+                        ts_ms=ts_ms,
+                        monotonic_ms=monotonic_ms,
+                        boot_id=boot_id,
+                        clocks=idle_counters.get(database, ts_ms),
+                    )
+            raise DamagedError
+
+        return self._read(work)
+
+    def drop_mark(self) -> None:
+        """Forget the mark: the clock was set back so far that it says nothing any more."""
+        self._write(lambda database: database.execute("DELETE FROM mark").close())
+
+    def peek(self, destination: str, limit: int, *, after: int = 0) -> list[SpooledTick]:
+        """Return up to ``limit`` of the oldest ticks that ``destination`` has not acknowledged, after id ``after``."""
+
+        def work(database: sqlite3.Connection) -> list[SpooledTick]:
+            rows = database.execute(
+                "SELECT id, ts_ms, raw_length, blob FROM ticks WHERE id > ? ORDER BY id LIMIT ?",
+                (max(after, acknowledged(database, destination)), limit),
+            ).fetchall()
+            ticks = [_tick(row) for row in rows]
+            if any(second.id != first.id + 1 for first, second in pairwise(ticks)):
+                self._excuse_holes(database, ticks)
+            return ticks
+
+        return self._read(work)
+
+    def acknowledge(self, destination: str, up_to_id: int) -> None:
+        """Note that ``destination`` has every tick up to that id; delete those that all destinations have."""
+
+        def work(database: sqlite3.Connection) -> bool:
+            if up_to_id <= acknowledged(database, destination):
+                return False
+            database.execute("UPDATE destinations SET acknowledged_id = ? WHERE name = ?", (up_to_id, destination))
+            return _delete_acknowledged(database)
+
+        with self._lock:
+            if self._write(work):
+                self._database.upkeep(size_limit.shrink)
+
+    def refuse(self, destination: str, ticks: Sequence[SpooledTick], reason: str) -> None:
+        """Keep ticks that ``destination`` refused for good, and count them; acknowledging them is another call.
+
+        A tick that is refused again, after a restart before it was acknowledged, is counted once.
+        """
+
+        def work(database: sqlite3.Connection) -> None:
+            new = sum(
+                database.execute(
+                    "INSERT OR IGNORE INTO refused VALUES (?, ?, ?, ?, ?, ?)",
+                    (destination, tick.id, tick.ts_ms, tick.raw_length, tick.blob, reason),
+                ).rowcount
+                for tick in ticks
+            )
+            add(database, REFUSED + destination, new)
+
+        self._write(work)
+
+    def refused(self, destination: str) -> list[tuple[SpooledTick, str]]:
+        """Return the refused ticks still kept, oldest first, each with the reason."""
+
+        def work(database: sqlite3.Connection) -> list[tuple[SpooledTick, str]]:
+            rows = database.execute(
+                "SELECT id, ts_ms, raw_length, blob, reason FROM refused WHERE destination = ? ORDER BY id",
+                (destination,),
+            ).fetchall()
+            return [(_tick(row[:4]), str(row[4])) for row in rows]
+
+        return self._read(work)
+
+    def refused_count(self, destination: str) -> int:
+        """Return how many ticks ``destination`` has refused since the spool was made."""
+        return self._counter(REFUSED + destination)
+
+    def dropped(self) -> int:
+        """Return how many ticks were dropped, undelivered, to stay below the size cap since the spool was made."""
+        return self._counter(DROPPED)
+
+    def salvaged(self) -> int:
+        """Return how many ticks were taken over from damaged or removed files since the spool was made."""
+        return self._counter(SALVAGED)
+
+    def repairs(self) -> int:
+        """Return how often a damaged or removed file was replaced since the spool was made."""
+        return self._counter(REPAIRS)
+
+    def lost(self) -> int | None:
+        """Return how many ticks were lost with damaged or removed files; ``None`` if one of them did not tell."""
+        counted = self._read(all_counters)
+        return None if counted.get(UNTOLD, 0) else counted.get(LOST, 0)
+
+    def depth(self, destination: str) -> int:
+        """Return how many ticks wait for ``destination``."""
+        return self._read(lambda database: depth(database, destination))
+
+    def oldest_ts_ms(self, destination: str) -> int | None:
+        """Return the time (Unix ms) of the oldest tick that waits for ``destination``."""
+        return self.figures().oldest_ms.get(destination)
+
+    def newest_ts_ms(self) -> int | None:
+        """Return the time (Unix ms) of the newest tick that is still here."""
+        return self.figures().newest_ms
+
+    def figures(self) -> Figures:
+        """Return the spool in numbers, cheap enough for each tick: nothing is counted row by row."""
+        return self._read(lambda database: figures(database, self.size_bytes()))
+
+    def size_bytes(self) -> int:
+        """Return the bytes that the spool takes on the disk, its write-ahead log included."""
+        files = (self._path, self._path.with_name(self._path.name + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._lock:
+            return self._database.read(work)
+
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._lock:
+            return self._database.write(work)
+
+    def _name_destinations(self, database: sqlite3.Connection) -> None:
+        """Give each destination its place; called whenever the file was opened, for it may be a new one."""
+        known = {name for (name,) in database.execute("SELECT name FROM destinations")}
+        if missing := [(name,) for name in sorted(self._named - known)]:
+            # Only where there is something to write: a full disk must not keep the agent from starting.
+            database.executemany("INSERT OR IGNORE INTO destinations VALUES (?, 0)", missing)
+        if self._destinations is None:
+            self._named |= known
+
+    def _forget_destinations(self) -> None:
+        named = self._destinations
+        known = self._read(lambda database: list(database.execute("SELECT name FROM destinations")))
+        if named is None or not (gone := [row for row in known if row[0] not in named]):
+            return
+
+        def work(database: sqlite3.Connection) -> None:
+            database.executemany("DELETE FROM destinations WHERE name = ?", gone)
+            _delete_acknowledged(database)
+
+        self._write(work)
+
+    def _excuse_holes(self, database: sqlite3.Connection, ticks: Sequence[SpooledTick]) -> None:
+        """Raise DamagedError if ids are missing that no repair and no cap has taken away."""
+        holes_to = all_counters(database).get(HOLES_TO, 0)
+        if any(second.id != first.id + 1 and second.id > holes_to + 1 for first, second in pairwise(ticks)):
+            raise DamagedError
+
+    def _counter(self, name: str) -> int:
+        return self._read(lambda database: all_counters(database).get(name, 0))
+
+
+def _insert(database: sqlite3.Connection, ticks: Sequence[Blob]) -> None:
+    database.executemany("INSERT INTO ticks (ts_ms, raw_length, blob) VALUES (?, ?, ?)", ticks)
+
+
+def _delete_acknowledged(database: sqlite3.Connection) -> bool:
+    with closing(
+        database.execute("DELETE FROM ticks WHERE id <= (SELECT min(acknowledged_id) FROM destinations)")
+    ) as deleted:
+        return deleted.rowcount > 0
+
+
+def _tick(row: tuple[object, ...]) -> SpooledTick:
+    match row:
+        case (int(number), int(ts_ms), int(raw_length), bytes(blob)):
+            return SpooledTick(id=number, ts_ms=ts_ms, raw_length=raw_length, blob=blob)
+    raise DamagedError

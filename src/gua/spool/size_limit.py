@@ -1,0 +1,66 @@
+"""The spool's place on the disk: kept below its cap, and given back after an outage."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from gua.spool.counters import DROPPED, add, put
+from gua.spool.salvage import HOLES_TO
+
+_SHRUNK_FREE_BYTES: Final = 16 * 2**20
+_SHRUNK_USED_BYTES: Final = 4 * 2**20
+"""So much is rewritten in a few hundredths of a second: no tick waits for it in a way that shows."""
+_BUSY_MS: Final = 50
+_WAIT_MS: Final = 5_000
+
+
+def keep_below(database: sqlite3.Connection, max_bytes: int | None) -> None:
+    """Delete refused blobs, then the oldest ticks, until the data takes no more; the newest tick always stays.
+
+    Dropped ticks are counted. ``None`` is no limit. Belongs into a transaction.
+    """
+    if max_bytes is None:
+        return
+    dropped = 0
+    while _used_bytes(database) > max_bytes:
+        if database.execute(
+            "DELETE FROM refused WHERE rowid = (SELECT rowid FROM refused ORDER BY id LIMIT 1)"
+        ).rowcount:
+            continue
+        gone = database.execute(
+            "DELETE FROM ticks WHERE id = (SELECT min(id) FROM ticks) AND id < (SELECT max(id) FROM ticks)"
+        ).rowcount
+        if not gone:
+            break
+        dropped += gone
+    if dropped:
+        add(database, DROPPED, dropped)
+        # A later repair must not take them for lost.
+        highest = database.execute("SELECT min(id) - 1 FROM ticks").fetchone()[0]
+        database.execute("UPDATE counters SET count = max(count, ?) WHERE name = ?", (highest, HOLES_TO))
+        if not database.execute("SELECT 1 FROM counters WHERE name = ?", (HOLES_TO,)).fetchone():
+            put(database, HOLES_TO, highest)
+
+
+def shrink(database: sqlite3.Connection) -> None:
+    """Give the room of an outage back to the disk once its ticks are delivered. Not within a transaction."""
+    free = _pragma(database, "freelist_count") * _pragma(database, "page_size")
+    if free < _SHRUNK_FREE_BYTES or _used_bytes(database) > _SHRUNK_USED_BYTES:
+        return
+    database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")  # another time will do
+    try:
+        database.execute("VACUUM")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        database.execute(f"PRAGMA busy_timeout = {_WAIT_MS}")
+
+
+def _used_bytes(database: sqlite3.Connection) -> int:
+    # SQLite keeps the pages of deleted rows for the next ones and does not shrink the file.
+    return (_pragma(database, "page_count") - _pragma(database, "freelist_count")) * _pragma(database, "page_size")
+
+
+def _pragma(database: sqlite3.Connection, name: str) -> int:
+    value: int = database.execute(f"PRAGMA {name}").fetchone()[0]
+    return value

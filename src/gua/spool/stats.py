@@ -1,0 +1,100 @@
+"""The spool in numbers, without going through its rows."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gua.spool.counters import DROPPED, REFUSED, all_counters
+from gua.spool.errors import DamagedError, UnknownDestinationError
+from gua.spool.salvage import HOLES_TO, LOST, REPAIRS, SALVAGED, UNTOLD
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figures:
+    """What is in the spool now, and what it has counted since it was made.
+
+    ``ticks`` are all that some destination still waits for, ``waiting`` by destination; ``oldest_ms`` is the time
+    (Unix ms) of the oldest of them, where there is one, ``newest_ms`` that of the newest tick. ``bytes`` are on the
+    disk, the write-ahead log included. ``refused`` and ``dropped`` count ticks that were refused for good by a
+    destination and that fell to the size cap. ``repairs`` counts damaged or removed files, ``salvaged`` the ticks
+    that were taken over from them, ``lost`` those that were not: ``None`` if one of the files did not tell.
+    """
+
+    ticks: int
+    bytes: int
+    waiting: Mapping[str, int]
+    oldest_ms: Mapping[str, int]
+    newest_ms: int | None
+    dropped: int
+    refused: Mapping[str, int]
+    repairs: int
+    salvaged: int
+    lost: int | None
+
+
+def figures(database: sqlite3.Connection, size_bytes: int) -> Figures:
+    """Return the figures of the open spool."""
+    counted = all_counters(database)
+    names = [name for (name,) in database.execute("SELECT name FROM destinations")]
+    waiting = {name: depth(database, name) for name in names}
+    oldest = {name: _oldest_ms(database, name) for name in names}
+    return Figures(
+        ticks=max(waiting.values(), default=0),
+        bytes=size_bytes,
+        waiting=waiting,
+        oldest_ms={name: ts_ms for name, ts_ms in oldest.items() if ts_ms is not None},
+        newest_ms=_time(database.execute("SELECT ts_ms FROM ticks ORDER BY id DESC LIMIT 1").fetchone()),
+        dropped=counted.get(DROPPED, 0),
+        refused={name: counted.get(REFUSED + name, 0) for name in names},
+        repairs=counted.get(REPAIRS, 0),
+        salvaged=counted.get(SALVAGED, 0),
+        lost=None if counted.get(UNTOLD, 0) else counted.get(LOST, 0),
+    )
+
+
+def depth(database: sqlite3.Connection, destination: str) -> int:
+    """Return how many ticks wait for ``destination``.
+
+    Ids follow one another but for holes up to a known id (:data:`HOLES_TO`): only up to there rows are counted.
+    """
+    delivered = acknowledged(database, destination)
+    holes_to = all_counters(database).get(HOLES_TO, 0)
+    first, last = database.execute("SELECT (SELECT min(id) FROM ticks), (SELECT max(id) FROM ticks)").fetchone()
+    if last is None or last <= delivered:
+        return 0
+    counted = 0
+    if holes_to > delivered:
+        counted = database.execute(
+            "SELECT count(*) FROM ticks WHERE id > ? AND id <= ?", (delivered, holes_to)
+        ).fetchone()[0]
+    dense: int = last - max(delivered, holes_to, first - 1)
+    return counted + max(0, dense)
+
+
+def acknowledged(database: sqlite3.Connection, destination: str) -> int:
+    """Return the id up to which ``destination`` has every tick. Raises UnknownDestinationError."""
+    row = database.execute("SELECT acknowledged_id FROM destinations WHERE name = ?", (destination,)).fetchone()
+    if row is None:
+        msg = f"{destination!r} is no destination of this spool: the agent names them when it opens it"
+        raise UnknownDestinationError(msg)
+    if not isinstance(row[0], int):
+        raise DamagedError
+    return row[0]
+
+
+def _oldest_ms(database: sqlite3.Connection, destination: str) -> int | None:
+    return _time(
+        database.execute(
+            "SELECT ts_ms FROM ticks WHERE id > ? ORDER BY id LIMIT 1", (acknowledged(database, destination),)
+        ).fetchone()
+    )
+
+
+def _time(row: tuple[object] | None) -> int | None:
+    if row is None:
+        return None
+    if not isinstance(row[0], int):
+        raise DamagedError
+    return row[0]

@@ -1,0 +1,203 @@
+"""The agent's state directory: what lies in it, and whether it may be trusted."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gua.core.errors import UnavailableError
+
+_ELSEWHERE: Final = "name another with --state-dir or GUA_HOME"
+_OWN: Final = frozenset(
+    ("spool.db", "agent.pid", "agent.sock", "agent.log", "boot.json", "store", "enrolled", "history.json")
+)
+# Of gpu-usage-audit 1.x, whose users have them in the same directory.
+_OLDER: Final = frozenset(("gua.db", "gua.pid", "gua.log", "cloud.json"))
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A state directory; ``path`` is absolute. Nothing here looks at the disk."""
+
+    path: Path
+
+    @property
+    def spool(self) -> Path:
+        """The ticks that wait for their destination."""
+        return self.path / "spool.db"
+
+    @property
+    def pid_file(self) -> Path:
+        """Which process is the agent; see :mod:`gua.state.pid_file`."""
+        return self.path / "agent.pid"
+
+    @property
+    def socket(self) -> Path:
+        """Where the agent answers its own user."""
+        return self.path / "agent.sock"
+
+    @property
+    def log_file(self) -> Path:
+        """What the agent has to say in the background."""
+        return self.path / "agent.log"
+
+    @property
+    def boot_file(self) -> Path:
+        """The moment of boot, kept once per boot."""
+        return self.path / "boot.json"
+
+    @property
+    def store(self) -> Path:
+        """The embedded store, if no other is named."""
+        return self.path / "store"
+
+
+def home_path(given: Path | None, environ: Mapping[str, str]) -> Path:
+    """Return the state directory that is meant: as given, else ``GUA_HOME``, else ``~/.gua``; absolute.
+
+    Raises UnavailableError where there is no home directory to put it in, or its name is no UTF-8.
+    """
+    named = given or (Path(environ["GUA_HOME"]) if environ.get("GUA_HOME") else None)
+    try:
+        path = (Path.home() / ".gua" if named is None else named.expanduser()).absolute()
+    except RuntimeError:
+        msg = "there is no home directory (HOME is not set, this user has none): give one with --state-dir or GUA_HOME"
+        raise UnavailableError(msg) from None
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:  # it could not be written into addresses and ids
+        msg = f"the state directory {str(path)!a} has a name that is no UTF-8: {_ELSEWHERE}"
+        raise UnavailableError(msg) from None
+    return path
+
+
+def asking_home(given: Path | None, environ: Mapping[str, str]) -> Path:
+    """Return the state directory that is meant, as :func:`home_path` does, for a command that only asks.
+
+    It needs none: a user without a home directory gets one that is nowhere, and the host's agent may answer.
+    """
+    try:
+        return home_path(given, environ)
+    except UnavailableError:
+        return Path("/nonexistent/.gua")
+
+
+def prepare_home(path: Path) -> Home:
+    """Make the directory if it is not there, with its parents, each 0700, and return it once it may be trusted.
+
+    Refused are one of another user, one that others may write (they may have planted files), one behind another
+    user's symbolic link, and one that cannot be written. One that others may only read becomes 0700, if
+    nothing but the agent's own files lie there: no stranger's directory changes its mode because of gua.
+    Raises UnavailableError.
+    """
+    path = path.absolute()
+    try:
+        _make(path)
+        fault = _fault(path)
+        if fault is None and stat.S_IMODE(path.stat().st_mode) & 0o077:
+            foreign = sorted({entry.name for entry in path.iterdir() if not _is_own(entry.name)})
+            if foreign:
+                fault = f"can be read by others and holds other files ({foreign[0]}): chmod 700 it, or {_ELSEWHERE}"
+            else:
+                path.chmod(0o700)
+    except OSError as error:
+        raise UnavailableError(_cannot(path, error)) from None
+    if fault is not None:
+        msg = f"the state directory {path} {fault}"
+        raise UnavailableError(msg)
+    return Home(path)
+
+
+@contextmanager
+def held(home: Home) -> Iterator[None]:
+    """Keep the directory for this agent alone while the block runs. Raises UnavailableError if another one has it.
+
+    The lock of the host and that of the PID file do this too, except where two agents have different network
+    namespaces and PID files. A file system without locks for directories (some NFS) is left at that.
+    """
+    descriptor = os.open(home.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                msg = f"another agent keeps its state in {home.path}: give this one a directory of its own, --state-dir"
+                raise UnavailableError(msg) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def examine_home(path: Path) -> str | None:
+    """Return why :func:`prepare_home` would refuse this directory, ``None`` if it would not; changes nothing."""
+    path = path.absolute()
+    try:
+        if not os.path.lexists(path):
+            return _fault_above(path)
+        fault = _fault(path)
+    except OSError as error:
+        return _cannot(path, error)
+    return None if fault is None else f"the state directory {path} {fault}"
+
+
+def _make(path: Path) -> None:
+    """Make the missing directories one by one: ``Path.mkdir`` gives its mode to the last one only."""
+    missing = [place for place in (path, *path.parents) if not os.path.lexists(place)]
+    for place in reversed(missing):
+        place.mkdir(mode=0o700, exist_ok=True)
+
+
+def _fault(path: Path) -> str | None:
+    mine = os.geteuid()
+    link = path.lstat()
+    if stat.S_ISLNK(link.st_mode) and link.st_uid not in {mine, 0}:
+        return f"is a symbolic link of uid {link.st_uid}, not of uid {mine}: remove it, or {_ELSEWHERE}"
+    found = path.stat()
+    if not stat.S_ISDIR(found.st_mode):
+        return f"is not a directory: {_ELSEWHERE}"
+    if found.st_uid != mine:
+        return f"belongs to uid {found.st_uid}, not to uid {mine}: run gua as its owner, or {_ELSEWHERE}"
+    return _fault_of_mode(path, found)
+
+
+def _fault_of_mode(path: Path, found: os.stat_result) -> str | None:
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & 0o022:
+        return (
+            f"can be written by others (mode {mode:04o}), who may have put files there: "
+            f"look into it, then chmod 700 it, or {_ELSEWHERE}"
+        )
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        return f"is on a read-only file system: {_ELSEWHERE}"
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
+        return f"cannot be written by its owner (mode {mode:04o}): chmod 700 it, or {_ELSEWHERE}"
+    return None
+
+
+def _fault_above(path: Path) -> str | None:
+    """Return why a directory that is not there could not be made."""
+    above = next(place for place in path.parents if os.path.lexists(place))
+    if not above.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if os.statvfs(above).f_flag & os.ST_RDONLY:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+    if not os.access(above, os.W_OK | os.X_OK, effective_ids=True):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return None
+
+
+def _cannot(path: Path, error: OSError) -> str:
+    return f"the state directory {path} cannot be used ({error.strerror}): {_ELSEWHERE}"
+
+
+def _is_own(name: str) -> bool:
+    """Return whether the agent or the one before may have made a file: spool.db-wal, agent.log.1, boot.json.4711."""
+    return any(name == own or name.startswith((f"{own}.", f"{own}-")) for own in _OWN | _OLDER)

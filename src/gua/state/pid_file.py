@@ -1,0 +1,258 @@
+"""The PID file: which process is the agent of a state directory.
+
+A number alone proves nothing: it may be left over, and the process that bears it now another. An agent runs only
+if somebody holds the lock on the file *and* the process of that number started at the moment, and in the boot,
+that the file tells. So a file on a disk that several hosts share never means a process of the wrong host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import platform
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from gua.core.errors import UnavailableError
+from gua.core.plaintext import safe
+from gua.procfs.reader import ProcFs
+from gua.state.private_files import open_private
+
+_LONGEST: Final = 4096
+_ATTEMPTS: Final = 25
+_PAUSE_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentRecord:
+    """What an agent writes about itself; ``started_ms`` is Unix time, ``start_ticks`` the kernel's count since boot.
+
+    ``supervised`` tells that systemd waits for its notifications, and may start it again.
+    """
+
+    pid: int
+    start_ticks: int
+    boot_id: str | None
+    started_ms: int
+    version: str
+    supervised: bool = False
+    host: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunningAgent:
+    """An agent that runs, as verified when it was looked at; ``owner_uid`` owns the PID file."""
+
+    pid: int
+    start_ticks: int
+    started_ms: int
+    version: str
+    supervised: bool
+    owner_uid: int
+
+
+class PidFile:
+    """Written and locked by the agent for as long as it lives.
+
+    The lock (flock) belongs to the open file: a fork inherits it, a command started does not. So acquire it in
+    the process that stays, after ``background.detach``.
+    """
+
+    def __init__(self, path: Path, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.path = path
+        self._sleep = sleep
+        self._descriptor: int | None = None
+
+    def acquire(
+        self,
+        *,
+        start_ticks: int,
+        boot_id: str | None,
+        started_ms: int,
+        version: str,
+        supervised: bool = False,
+    ) -> None:
+        """Lock the file and write this process into it.
+
+        ``start_ticks`` are this process's own, from the /proc of its own PID namespace. Raises UnavailableError
+        where an agent has it, or the file is a link, another user's, or cannot be written.
+        """
+        record = AgentRecord(
+            pid=os.getpid(),
+            start_ticks=start_ticks,
+            boot_id=boot_id,
+            started_ms=started_ms,
+            version=version,
+            supervised=supervised,
+            host=platform.node(),
+        )
+        for attempt in range(_ATTEMPTS):
+            descriptor = open_private(self.path, os.O_RDWR | os.O_CREAT)
+            try:
+                if not _lock(descriptor, self.path):
+                    if attempt == _ATTEMPTS - 1:
+                        raise UnavailableError(self._in_use(descriptor, boot_id))
+                elif _is_at(self.path, descriptor):
+                    _write(descriptor, record, self.path)
+                    self._descriptor, descriptor = descriptor, -1
+                    return
+            finally:
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._sleep(_PAUSE_SECONDS)  # somebody looks at it for a moment, or its last agent is just removing it
+        msg = f"{self.path} is replaced again and again by somebody: name another with --pid-file"
+        raise UnavailableError(msg)
+
+    def release(self) -> None:
+        """Remove the file, if it still is the one that was locked, and the lock; a second time does nothing."""
+        if self._descriptor is None:
+            return
+        with contextlib.suppress(OSError):  # a disk that became read-only: what stays is stale, nobody trusts it
+            os.ftruncate(self._descriptor, 0)
+            if _is_at(self.path, self._descriptor):
+                self.path.unlink()
+        os.close(self._descriptor)
+        self._descriptor = None
+
+    def _in_use(self, descriptor: int, boot_id: str | None) -> str:
+        record = _parse(os.pread(descriptor, _LONGEST, 0))
+        if record is None:
+            return f"another process holds {self.path}: see gua status, or name another with --pid-file"
+        if record.boot_id != boot_id:
+            return (
+                f"an agent on {safe(record.host, 64) or 'another host'} (pid {record.pid} there) uses {self.path}: "
+                "give each host that shares this disk its own directory, with --state-dir"
+            )
+        return f"the agent runs already (pid {record.pid}, {self.path}): see gua status, stop it with gua stop"
+
+
+def read_agent(path: Path, *, start_ticks_of: Callable[[int], int | None], boot_id: str | None) -> RunningAgent | None:
+    """Return the agent that runs by this PID file, ``None`` if none does.
+
+    ``start_ticks_of`` gives the start of a process as this PID namespace's /proc tells it, ``None`` if there is
+    no such process; ``boot_id`` is that of this boot. A file that is stale, damaged, a link, or writable or
+    owned by users who could harm this one counts for nothing; nothing is written. Raises UnavailableError where
+    it may not be read, as nothing is known then.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except PermissionError:
+        msg = f"may not read {path}: it belongs to another user; try again as that user, or with sudo"
+        raise UnavailableError(msg) from None
+    except OSError:
+        return None
+    try:
+        found = os.fstat(descriptor)
+        if not _trusted(found) or not _is_held(descriptor):
+            return None
+        record = _parse(os.pread(descriptor, _LONGEST, 0))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    if record is None or record.boot_id != boot_id or start_ticks_of(record.pid) != record.start_ticks:
+        return None
+    return RunningAgent(
+        pid=record.pid,
+        start_ticks=record.start_ticks,
+        started_ms=record.started_ms,
+        version=record.version,
+        supervised=record.supervised,
+        owner_uid=found.st_uid,
+    )
+
+
+def _trusted(found: os.stat_result) -> bool:
+    """Return whether only its owner wrote this file, and that is this user, root, or anybody if this is root."""
+    mine = os.geteuid()
+    return (
+        stat.S_ISREG(found.st_mode)
+        and found.st_nlink == 1
+        and not found.st_mode & 0o022
+        and (mine == 0 or found.st_uid in {mine, 0})
+    )
+
+
+def _is_held(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return False
+
+
+def _lock(descriptor: int, path: Path) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        msg = f"cannot lock {path} ({error.strerror}): name a file on another file system, with --pid-file"
+        raise UnavailableError(msg) from None
+    return True
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Return whether the path still names this open file."""
+    try:
+        there = path.lstat()
+    except OSError:
+        return False
+    return os.path.samestat(there, os.fstat(descriptor))
+
+
+def _write(descriptor: int, record: AgentRecord, path: Path) -> None:
+    try:
+        os.fchmod(descriptor, 0o600)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(asdict(record)).encode() + b"\n", 0)
+        os.fsync(descriptor)
+    except OSError as error:
+        what = "the disk is full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else error.strerror
+        msg = f"cannot write {path} ({what}): make room, or name another with --pid-file"
+        raise UnavailableError(msg) from None
+
+
+def _parse(content: bytes) -> AgentRecord | None:
+    """Return the record, ``None`` if any part of it is not what an agent writes."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    numbers = [found.get(name) for name in ("pid", "start_ticks", "started_ms")]
+    texts = [found.get(name) for name in ("version", "host")]
+    boot_id = found.get("boot_id")
+    if not (
+        all(type(number) is int and 0 <= number < 2**63 for number in numbers)
+        and 0 < found["pid"] < 2**31
+        and all(isinstance(text, str) for text in texts)
+        and (boot_id is None or isinstance(boot_id, str))
+        and isinstance(found.get("supervised"), bool)
+    ):
+        return None
+    return AgentRecord(**{name: found[name] for name in AgentRecord.__dataclass_fields__})
+
+
+def running(path: Path, processes: ProcFs) -> RunningAgent | None:
+    """Return the agent of this PID file; one whose process is not of the file's owner is none."""
+
+    def start_ticks_of(pid: int) -> int | None:
+        process = processes.process(pid)
+        return None if process is None else process.start_ticks
+
+    agent = read_agent(path, start_ticks_of=start_ticks_of, boot_id=processes.boot_id())
+    if agent is None:
+        return None
+    process = processes.process(agent.pid)
+    # Else a user could make root stop any process, by a PID file that names it.
+    return agent if process is not None and process.uid in {agent.owner_uid, None} else None

@@ -1,0 +1,207 @@
+"""One clickhouse-connect client, embedded or to a server; every failure of it as one of our errors."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from gua.core.errors import TransientError, UnavailableError
+from gua.store.dsn import EmbeddedDsn, ServerDsn
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+    from clickhouse_connect.driver.query import QueryResult
+
+INSTALL = 'pip install "gua-otel[local]"'
+_CODE = re.compile(r"Code: (\d+)|error code (\d+)", re.IGNORECASE)
+_OBJECT = re.compile(r"(?:identifier|[Tt]able(?: function)?) [`'\"]?(gua(?:_report)?\.\w+)")
+_LEAST_VERSION = (25, 8)
+_CHDIR = os.chdir
+_NOISE = re.compile(
+    r"Received ClickHouse exception, code: \d+, server response: |Code: \d+\. DB::Exception: |"
+    r" \([A-Z_]+\)(?= |\Z)| \(version [^)]*\)| \(for url [^)]*\)"
+)
+_UNKNOWN_TABLE = 60
+_UNKNOWN_OBJECT = {_UNKNOWN_TABLE, 81}
+_REFUSED = {192, 193, 194, 516}
+_READ_ONLY_USER = 164
+_NO_RIGHT = {_READ_ONLY_USER, 497}
+_NO_SPACE = 243
+_READ_ONLY_TABLE = 242
+_BUSY = {159, 202, 209, 210, 241, _READ_ONLY_TABLE, _NO_SPACE, 319, 425}
+
+
+class QueryError(UnavailableError):
+    """The engine refused a statement; ``code`` is ClickHouse's error number, 0 if it gave none."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @property
+    def unknown_object(self) -> bool:
+        """Whether a table or database is not there."""
+        return self.code in _UNKNOWN_OBJECT
+
+    @property
+    def about_data(self) -> bool:
+        """Whether the fault may lie in the rows: neither the right, the schema nor the connection was it."""
+        return self.code not in {0, *_UNKNOWN_OBJECT, *_REFUSED, *_NO_RIGHT}
+
+
+@contextmanager
+def _without_optional() -> Iterator[None]:
+    """Import the engine and its client without the optional libraries they would load; nothing here uses them.
+
+    It halves the time to open a store. Both treat a missing one as "not installed" and go on.
+    """
+    hidden = [name for name in ("numpy", "pandas", "polars", "pyarrow") if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None is how the import system says "not there"
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
+@contextmanager
+def _staying_here() -> Iterator[None]:
+    """Import the engine without its change of the working directory, which it does not need.
+
+    It enters its own folder and comes back; meanwhile another thread would miss files of relative names.
+    """
+    os.chdir = lambda path: None  # noqa: ARG005 - named as the real one's
+    try:
+        yield
+    finally:
+        os.chdir = _CHDIR
+
+
+def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
+    """Return a client; ``data`` is the embedded engine's own directory. Raises UnavailableError, TransientError."""
+    with _without_optional():
+        import clickhouse_connect  # noqa: PLC0415 - 0.2 s that commands without a store do not spend
+
+    # It logs what it raises, too; without a handler Python would print that beside our one line.
+    logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())
+    with translated(dsn):
+        if isinstance(dsn, EmbeddedDsn):
+            with _staying_here():
+                client: Client = clickhouse_connect.get_client(interface="chdb", path=data)
+        else:
+            client = clickhouse_connect.get_client(
+                host=dsn.host,
+                port=dsn.port,
+                secure=dsn.secure,
+                username=dsn.user,
+                password=dsn.password,
+                autogenerate_session_id=False,
+                # In the body: proxies take lines of 8 kB, and a list of hosts may be a hundred times that.
+                form_encode_query_params=True,
+                connect_timeout=10,
+                send_receive_timeout=300,
+            )
+            try:
+                check_version(dsn, str(client.server_version))
+            except UnavailableError:
+                client.close()
+                raise
+        return client
+
+
+def check_version(dsn: ServerDsn, version: str) -> None:
+    """Raise UnavailableError for a server that is older than the shipped SQL works on."""
+    number = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if number < _LEAST_VERSION:
+        least = ".".join(map(str, _LEAST_VERSION))
+        msg = f"{dsn} runs ClickHouse {version}, gua needs {least} or newer: upgrade the server"
+        raise UnavailableError(msg)
+
+
+def engine_version() -> str:
+    """Return the version of the embedded engine. Raises UnavailableError, naming the remedy, if it is not installed."""
+    try:
+        with _without_optional(), _staying_here():
+            import chdb  # noqa: PLC0415 - an extra, and 0.3 s
+    except ModuleNotFoundError as error:
+        msg = f"the embedded store needs an engine that is not installed ({error.name}): run {INSTALL}"
+        raise UnavailableError(msg) from None
+    except ImportError as error:  # a time zone in TZ that is not there, too little memory
+        remedy = (
+            "set TZ to a zone that is here, as in TZ=UTC" if "time zone" in str(error) else "check its installation"
+        )
+        msg = f"the engine of the embedded store cannot be loaded ({error}): {remedy}"
+        raise UnavailableError(msg) from None
+    return str(chdb.engine_version)
+
+
+@contextmanager
+def translated(dsn: EmbeddedDsn | ServerDsn) -> Iterator[None]:
+    """Turn what clickhouse-connect raises into one line that says what to do."""
+    from clickhouse_connect.driver.exceptions import Error  # noqa: PLC0415 - as above
+
+    try:
+        yield
+    except (Error, OSError) as error:
+        raise _told(dsn, error) from None
+
+
+def _told(dsn: EmbeddedDsn | ServerDsn, error: Exception) -> UnavailableError:
+    text = " ".join(str(error).split())
+    found = _CODE.search(text)
+    code = int(found.group(1) or found.group(2)) if found else 0
+    # How a parameterised view is missed, and a table on another server of the cluster.
+    if "Unknown table function gua_report." in text or "There is no table `gua" in text:
+        code = _UNKNOWN_TABLE
+    if code in _BUSY:
+        return TransientError(_busy(dsn, code, text))
+    if code:
+        return QueryError(_about(dsn, code, text), code)
+    if isinstance(dsn, ServerDsn):
+        return TransientError(f"cannot reach {dsn} ({_reason(text)}): start the server or correct --store")
+    return UnavailableError(f"{dsn} cannot be used ({_short(text)})")
+
+
+def _busy(dsn: EmbeddedDsn | ServerDsn, code: int, text: str) -> str:
+    if code == _NO_SPACE:
+        return f"the disk of {dsn} is full ({_short(text)}): free some space there"
+    if code == _READ_ONLY_TABLE:
+        why = _short(text)
+        return f"{dsn} takes no rows now, its tables are read-only ({why}): see its log, and ClickHouse Keeper's"
+    return f"{dsn} cannot do it now ({_short(text)}): try again later"
+
+
+def _about(dsn: EmbeddedDsn | ServerDsn, code: int, text: str) -> str:
+    if code in _UNKNOWN_OBJECT:
+        lacking = found[1] if (found := _OBJECT.search(text.replace("`", ""))) else "the schema of this version"
+        return f"{dsn} lacks {lacking}: run gua schema apply --store {dsn}"
+    if code in _REFUSED:
+        return f"{dsn} refuses the user or the password: correct --store, or set GUA_STORE_PASSWORD"
+    if code == _READ_ONLY_USER:
+        return f"{dsn}: this user or server is read-only ({_short(text)}): use a user who may write"
+    if code in _NO_RIGHT:
+        return f"{dsn}: the user may not do this ({_short(text)}): use another user or grant it"
+    return f"{dsn} refused a statement ({_short(text)})"
+
+
+def _reason(text: str) -> str:
+    for phrase in ("Connection refused", "Name or service not known", "timed out", "CERTIFICATE_VERIFY_FAILED"):
+        if phrase.lower() in text.lower():
+            return phrase
+    return _short(text)
+
+
+def _short(text: str) -> str:
+    text = _NOISE.sub("", text).strip(" .")
+    return text if len(text) <= 300 else f"{text[:297]}..."
+
+
+def rows_of(result: QueryResult) -> list[Mapping[str, Any]]:
+    """Return a result's rows by column name."""
+    names = result.column_names
+    return [dict(zip(names, row, strict=True)) for row in result.result_rows]

@@ -1,0 +1,253 @@
+"""The one store: the same statements, views and landing on an embedded engine and on a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from gua.core.errors import TransientError, UnavailableError
+from gua.core.ports import SpooledTick
+from gua.store import hours, landing, merges
+from gua.store.binding import bound_call
+from gua.store.connection import connect, engine_version, rows_of, translated
+from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine
+from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
+from gua.store.fsync import sync_filesystem
+from gua.store.handles import Handles
+from gua.store.schema import Applied, Schema
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+QUERY_MEMORY_BYTES = 300_000_000
+_PARAMETER_TYPES = {
+    "since_ms": "Int64",
+    "until_ms": "Int64",
+    "hosts": "Array(String)",
+    "timezone": "String",
+    "ticked": "Array(Int64)",
+    "part": "Array(Int64)",
+    "stored": "UInt8",
+    "host": "String",
+    "gpu": "String",
+    "at_ms": "Int64",
+    "most": "UInt32",
+    "by": "String",
+    "long_ms": "Int64",
+    "again_ms": "Int64",
+    "cell_ms": "Int64",
+    "limits_ms": "Array(Int64)",
+}
+READ_SETTINGS = {
+    "max_memory_usage": QUERY_MEMORY_BYTES,
+    "do_not_merge_across_partitions_select_final": 1,
+    "session_timezone": "UTC",
+    # A report asks each question once: compiling its expressions takes longer than it saves.
+    "compile_expressions": 0,
+    "compile_aggregate_expressions": 0,
+    # Nor is what this gains worth what it takes: a sixth of the time of a report, nearly all of which is making plans.
+    "query_plan_merge_expressions": 0,
+}
+# What only the embedded engine of this version is told, beyond what stands in the scripts of --sql.
+_ENGINE_SETTINGS = {
+    # A twentieth of the time of a report.
+    "query_plan_remove_unused_columns": 0,
+    "enable_join_runtime_filters": 0,
+}
+
+
+def call_of(view: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
+    """Return the SQL that asks for the rows of ``gua_report.<view>``, and the values to bind."""
+    call, values = bound_call(parameters, _PARAMETER_TYPES)
+    return f"SELECT * FROM gua_report.{view}{call}", values  # noqa: S608 - view and names are ours, values are bound
+
+
+class Store:
+    """An open store. Made by :func:`open_store`."""
+
+    def __init__(self, dsn: EmbeddedDsn | ServerDsn, client: Client, directory: StoreDirectory | None) -> None:
+        self.dsn = dsn
+        self._client = client
+        self._directory = directory
+        self._landed = False
+        self._handles = (
+            Handles(client, lambda: connect(dsn, data=str(directory.data))) if directory is not None else None
+        )
+        self.schema = Schema(dsn, client, self._select, embedded=directory is not None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the engine and let the next process in; an embedded one that landed something is tidied up first."""
+        if self._directory is None:
+            self._client.close()
+            return
+        replaced: list[Path] = []
+        try:
+            if self._landed:
+                with translated(self.dsn):
+                    merges.merge_crowded(self._client)
+                    replaced = merges.replaced_parts(self._client, self._directory.data)
+        finally:
+            if self._handles is not None:
+                self._handles.close()
+            merges.remove_parts(replaced)
+            self._directory.release()
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether this process is the engine; a server counts hours and merges by itself."""
+        return self._directory is not None
+
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether several threads may ask at the same time: a server's client and this process's engine let them."""
+        return True
+
+    def engine(self) -> str:
+        """Return the engine's version, as in ``26.9.2.1``."""
+        with translated(self.dsn):
+            return str(self._client.command("SELECT version()"))
+
+    def apply_schema(self) -> Applied:
+        """Create what is missing and bring the rest to this version; see :meth:`Schema.apply`."""
+        return self.schema.apply()
+
+    def check_schema(self) -> list[str]:
+        """Return what differs from this version's schema, a line each; nothing if all is as it should be."""
+        return self.schema.check().lines
+
+    def complete_schema(self) -> None:
+        """Apply the schema where it is not this version's. Raises UnavailableError if it is a later one's."""
+        self.schema.complete()
+
+    def require_schema(self) -> None:
+        """Raise UnavailableError unless the schema of this version is there."""
+        self.schema.require()
+
+    def land(self, batch: Sequence[SpooledTick]) -> list[SpooledTick]:
+        """Insert spooled ticks; return those that the engine refuses for good. Landing a tick again changes nothing."""
+
+        def insert(part: Sequence[SpooledTick]) -> None:
+            with translated(self.dsn):
+                if self._directory is None:
+                    landing.insert_server(self._client, part)
+                else:
+                    self._landed = True
+                    landing.insert_embedded(self._client, part, self._directory.path)
+
+        return landing.land_bisecting(batch, insert)
+
+    def flush(self) -> None:
+        """Return when what was landed has reached the disk; a server's own care. Raises UnavailableError."""
+        if self._directory is not None and self._landed:
+            try:
+                sync_filesystem(self._directory.data)
+            except OSError as error:
+                msg = f"the disk of the store {self._directory.path} fails ({error.strerror}): check it"
+                raise UnavailableError(msg) from None
+
+    def count_hours(self, *, anew: bool = False) -> int:
+        """Count the hours that are due, and return how many rows (a host in an hour) were written.
+
+        With ``anew`` every hour that has ticks is due. On a server what arrived within the last seconds is not due
+        yet; the server counts by itself, too.
+        """
+        if anew:
+            self._run(hours.MARK_ALL)
+        return hours.count(self._select, self._run, local="_local" if self.schema.form().cluster else "")
+
+    def _run(self, sql: str) -> None:
+        with translated(self.dsn):
+            self._client.command(sql, settings=self._settings)
+
+    def merge(self) -> None:
+        """Merge what was landed in bulk, so that the next reads are fast; a server does it by itself."""
+        if self._directory is not None:
+            with translated(self.dsn):
+                merges.merge_crowded(self._client, most_parts=1)
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
+        """Return the rows of ``gua_report.<view>`` with its parameters bound."""
+        return self._select(*call_of(view, parameters))
+
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Insert rows into a table of ``gua``, as ``gua settings`` and the SQL tests do."""
+        with translated(self.dsn):
+            self._client.insert(f"gua.{table}", rows, column_names=list(columns))
+
+    def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Insert rows into a table of ``gua`` at once; on a cluster they are on their shards when it returns."""
+        # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed. Settings stand in the
+        # statement, so that it is the server that refuses a user who may not write.
+        sql = f"INSERT INTO gua.{table} SETTINGS distributed_foreground_insert = 1 FORMAT JSONEachRow"
+        with translated(self.dsn):
+            self._client.command(sql, data="\n".join(json.dumps(row) for row in rows).encode())
+
+    def select(self, sql: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
+        """Return the rows of a statement of this package's own with its parameters bound."""
+        return self._select(sql, parameters)
+
+    def _select(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Mapping[str, Any]]:
+        """Return the rows of a statement. Questions asked at once share the memory of one; alone each has all of it."""
+        if self._handles is None:
+            return self._ask(self._client, sql, parameters)
+        try:
+            with self._handles.lent() as handle:
+                return self._ask(handle, sql, parameters, max_memory_usage=QUERY_MEMORY_BYTES // self._handles.most)
+        except TransientError:
+            if self._handles.most == 1:
+                raise
+            with self._handles.alone() as handle:
+                return self._ask(handle, sql, parameters)
+
+    def _ask(
+        self, client: Client, sql: str, parameters: Mapping[str, object] | None, **settings: object
+    ) -> list[Mapping[str, Any]]:
+        with translated(self.dsn):
+            return rows_of(
+                client.query(sql, parameters=dict(parameters or {}), settings={**self._settings, **settings})
+            )
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """What a query on the embedded engine needs; a server's user has it in the profile."""
+        return {**READ_SETTINGS, **_ENGINE_SETTINGS} if self._directory else {}
+
+
+def open_store(dsn: str, *, password: str | None = None, patience_seconds: float = PATIENCE_SECONDS) -> Store:
+    """Open the store that ``dsn`` names. An embedded one is made, or brought to this version's schema, as needed.
+
+    Raises UsageError (the address), UnavailableError (cannot be used), TransientError (in use, or a
+    server that is down).
+    """
+    parsed = parse_dsn(dsn, password=password)
+    if isinstance(parsed, ServerDsn):
+        return Store(parsed, connect(parsed), None)
+    running = engine_version()
+    directory = StoreDirectory(parsed.path)
+    directory.hold(patience_seconds=patience_seconds)
+    try:
+        stamped = directory.stamped_engine()
+        check_engine(parsed.path, stamped=stamped, running=running)
+        if stamped != running:
+            directory.stamp(running)
+        store = Store(parsed, connect(parsed, data=str(directory.data)), directory)
+    except BaseException:
+        directory.release()
+        raise
+    try:
+        store.complete_schema()
+    except BaseException:
+        store.close()
+        raise
+    return store

@@ -1,0 +1,130 @@
+"""The directory of an embedded store: whose it is, who uses it now, and which engine wrote it.
+
+<path>/gua-store.json   the stamp: this is a store, written by that engine
+<path>/lock             held by the one process that has the engine open
+<path>/data/            the engine's own files
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gua.core.errors import TransientError, UnavailableError
+
+PATIENCE_SECONDS = 60.0
+BATCH_PREFIX = "batch-"
+_STAMP = "gua-store.json"
+_BEFORE_THE_STAMP = {"lock", f"{_STAMP}.new"}
+
+
+class StoreDirectory:
+    """A store's directory, held by this process from ``open`` to ``close``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.data = path / "data"
+        self._lock: int | None = None
+
+    def exists(self) -> bool:
+        """Return whether a store was made here; what is missing of it is completed when it is opened."""
+        return (self.path / _STAMP).exists()
+
+    def hold(
+        self,
+        *,
+        patience_seconds: float = PATIENCE_SECONDS,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Make the directory if needed and queue for it: the engine lets one process in at a time, readers too.
+
+        Raises UnavailableError where it cannot be used, TransientError if it is still in use after the patience.
+        """
+        try:
+            self._make()
+            # Not through a link: what it leads to would be emptied, and the directory may be another user's.
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            msg = (
+                f"the store {self.path} cannot be used ({error.strerror}): give a directory you may write, with --store"
+            )
+            raise UnavailableError(msg) from None
+        deadline = monotonic() + patience_seconds
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if monotonic() >= deadline:
+                    holder = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "another process"
+                    os.close(lock)
+                    msg = f"the store {self.path} is in use by {holder}, after {patience_seconds:g} s still: try later"
+                    raise TransientError(msg) from None
+                sleep(0.05)
+            else:
+                break
+        for left in self.path.glob(f"{BATCH_PREFIX}*"):  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"pid {os.getpid()}".encode(), 0)
+        self._lock = lock
+
+    def release(self) -> None:
+        """Let the next process in."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def stamped_engine(self) -> str | None:
+        """Return the version of the newest engine that wrote here. Raises UnavailableError on a damaged stamp."""
+        try:
+            engine = str(json.loads((self.path / _STAMP).read_text("utf-8"))["engine"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError):
+            engine = ""
+        if len(_number(engine)) < 2:
+            msg = f"{self.path / _STAMP} is damaged: put it back from a copy, or move {self.path} away to begin anew"
+            raise UnavailableError(msg)
+        return engine
+
+    def stamp(self, engine: str) -> None:
+        """Note the engine's version, durably, before it writes anything."""
+        new = self.path / f"{_STAMP}.new"
+        new.unlink(missing_ok=True)  # of a process that was killed, or a link
+        with new.open("x", encoding="utf-8") as file:
+            json.dump({"engine": engine}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.path / _STAMP)
+
+    def _make(self) -> None:
+        # The stamp is written before anything but these, so whatever else is here without one is somebody else's.
+        if self.path.exists() and not self.exists():
+            foreign = {entry.name for entry in self.path.iterdir()} - _BEFORE_THE_STAMP
+            if foreign:
+                msg = f"{self.path} holds other files ({min(foreign)}): give an empty or new directory, with --store"
+                raise UnavailableError(msg)
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def check_engine(path: Path, *, stamped: str | None, running: str) -> None:
+    """Refuse a directory that a newer engine wrote: an older one would detach its parts and report no rows.
+
+    Raises UnavailableError.
+    """
+    if stamped is not None and _number(stamped) > _number(running):
+        msg = (
+            f"the store {path} was written by engine {stamped}, this is {running}, which would not see its rows: "
+            "install a newer engine (pip install -U chdb-core)"
+        )
+        raise UnavailableError(msg)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

@@ -1,0 +1,79 @@
+"""Store addresses: ``chdb:///path`` (embedded) and ``clickhouse://`` or ``clickhouses://`` (a server)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from gua.core.errors import UsageError
+
+FORMS = "chdb:///absolute/path, clickhouse://user@host:8123 or clickhouses://user@host:8443"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbeddedDsn:
+    """A directory of this machine."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return f"chdb://{quote(str(self.path))}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerDsn:
+    """A ClickHouse server's HTTP interface. Its text form never holds the password."""
+
+    host: str
+    port: int
+    secure: bool
+    user: str
+    password: str = field(repr=False)
+
+    def __str__(self) -> str:
+        scheme = "clickhouses" if self.secure else "clickhouse"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{quote(self.user, safe='')}@{host}:{self.port}"
+
+
+def parse_dsn(text: str, *, password: str | None = None) -> EmbeddedDsn | ServerDsn:
+    """Return the store that ``text`` names; ``password`` is used where the address has none.
+
+    Raises UsageError, in which no password is repeated.
+    """
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        # Its text may quote the password, where that holds a slash or the like that is not written as %2F.
+        msg = f"the store's address cannot be read: write {FORMS}, and special characters of a password as in %2F"
+        raise UsageError(msg) from None
+    if parts.scheme == "chdb":
+        return _embedded(parts)
+    if parts.scheme not in {"clickhouse", "clickhouses"}:
+        msg = f"the store's address begins with {parts.scheme or 'no scheme'!r}: write {FORMS}"
+        raise UsageError(msg)
+    if not parts.hostname:
+        msg = f"the store's address names no host: write {FORMS}"
+        raise UsageError(msg)
+    if parts.path not in {"", "/"} or parts.query or parts.fragment:
+        msg = f"the store's address ends with the port, the databases are gua and gua_report: write {FORMS}"
+        raise UsageError(msg)
+    secure = parts.scheme == "clickhouses"
+    return ServerDsn(
+        host=parts.hostname,
+        port=port or (8443 if secure else 8123),
+        secure=secure,
+        user=unquote(parts.username or "default"),
+        password=unquote(parts.password) if parts.password is not None else (password or ""),
+    )
+
+
+def _embedded(parts: SplitResult) -> EmbeddedDsn:
+    path = unquote(parts.path)
+    if parts.netloc or not path.startswith("/") or path == "/" or parts.query or parts.fragment or {*path} & {*"\0?"}:
+        # The engine takes what follows a question mark for its own options.
+        msg = "an embedded store is named by three slashes and an absolute path without ?: write chdb:///absolute/path"
+        raise UsageError(msg)
+    return EmbeddedDsn(path=Path(path))

@@ -1,0 +1,61 @@
+"""Counted hours: rows of ``gua.host_hours``, made anew from the ticks wherever these, or the rules, changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from gua.core.errors import TransientError
+
+_MARK: Final = """
+INSERT INTO gua.hour_marks (host, hour, marks, marked)
+SELECT
+    host,
+    toDateTime(intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) * 3600, 'UTC') AS hour,
+    1 AS marks,
+    now64(3, 'UTC') AS marked
+FROM gua.card_ticks
+"""
+_UNMARKED: Final = "WHERE (host, hour) GLOBAL NOT IN (SELECT host, hour FROM gua.hour_marks)\n"
+_BY: Final = "GROUP BY host, hour"
+MARK_ALL: Final = f"{_MARK}{_BY}"
+# Ticks of an insert that began before gua.hour_marks was there, and ended after MARK_ALL had read what there was.
+MARK_UNMARKED: Final = f"{_MARK}{_UNMARKED}{_BY}"
+_DUE: Final = "SELECT host, hour, marks FROM gua_report.due_hours"
+# The view's own query, of fewer hours than all that are due: of cards by the dozen a month has too many ticks for the
+# memory of one question.
+_COUNTED: Final = "SELECT as_select FROM system.tables WHERE database = 'gua_report' AND name = 'counted_hours'"
+_DUE_VIEW: Final = "gua_report.due_hours"
+_INSERT: Final = "INSERT INTO gua.host_hours${LOCAL} "
+_MOST_AT_ONCE: Final = 1_000
+_FEWER: Final = 4
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def count(select: Callable[[str], Rows], run: Callable[[str], None], *, local: str = "") -> int:
+    """Count the hours that are due, some at a time, and return how many (a host in an hour each) were written.
+
+    What stays due all the same, as ticks keep arriving for it, is left to the next time. Raises TransientError where
+    not even one hour can be counted.
+    """
+    written = 0
+    before: Rows = []
+    most = _MOST_AT_ONCE
+    while (due := select(_DUE)) and due != before:
+        try:
+            run(_statement(select, most, local))
+        except TransientError:
+            if most == 1:
+                raise
+            most = max(min(most, len(due)) // _FEWER, 1)
+            continue
+        written += min(len(due), most)
+        before = due
+    return written
+
+
+def _statement(select: Callable[[str], Rows], most: int, local: str) -> str:
+    counted = str(select(_COUNTED)[0]["as_select"])
+    due = f"(SELECT * FROM {_DUE_VIEW} LIMIT {most})"  # noqa: S608 - a name and a number of ours
+    return _INSERT.replace("${LOCAL}", local) + counted.replace(_DUE_VIEW, due, 1)

@@ -1,0 +1,120 @@
+"""Spooled ticks into the store: ClickHouse itself reads the OTLP bytes, Python decodes nothing.
+
+A batch is one length-delimited message (ProtobufList): the length of all requests, then the requests as they
+are. The spool's blobs are zstd frames, and frames may follow each other, so not even they are unpacked.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gua.core.errors import UnavailableError
+from gua.core.ports import SpooledTick
+from gua.state.compression import compress
+from gua.store.connection import QueryError
+from gua.store.directory import BATCH_PREFIX
+from gua.store.statements import proto_file
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+MESSAGE = "ResourceMetrics"
+_SETTINGS = {
+    "parallel_view_processing": 1,
+    "max_partitions_per_insert_block": 0,
+    "throw_on_max_partitions_per_insert_block": 0,
+    # On a cluster: it has landed when it is on its shard.
+    "distributed_foreground_insert": 1,
+}
+
+
+def batch_bytes(batch: Sequence[SpooledTick]) -> bytes:
+    """Return the batch as one zstd stream of a ProtobufList message."""
+    return compress(_varint(sum(tick.raw_length for tick in batch))) + b"".join(tick.blob for tick in batch)
+
+
+def land_bisecting(batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTick]], None]) -> list[SpooledTick]:
+    """Insert the batch; where the engine refuses it, halve it until the ticks at fault stand alone; return those.
+
+    Raises UnavailableError if it refuses every one of several ticks: then it is not the ticks.
+    """
+    if not batch:
+        return []
+    refused = _refused(batch, insert)
+    if len(refused) == len(batch) > 1:
+        insert(batch)
+    return refused
+
+
+def _refused(batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTick]], None]) -> list[SpooledTick]:
+    try:
+        insert(batch)
+    except QueryError as error:
+        if not error.about_data:
+            raise
+        if len(batch) == 1:
+            return list(batch)
+        middle = len(batch) // 2
+        return _refused(batch[:middle], insert) + _refused(batch[middle:], insert)
+    return []
+
+
+def insert_embedded(client: Client, batch: Sequence[SpooledTick], directory: Path) -> None:
+    """Land a batch through files that the embedded engine reads: two, as it gives each file a thread of its own."""
+    middle = (len(batch) + 1) // 2
+    halves = [half for half in (batch[:middle], batch[middle:]) if half]
+    try:
+        with tempfile.TemporaryDirectory(prefix=BATCH_PREFIX, dir=_literal(directory)) as folder:
+            for number, half in enumerate(halves):
+                (Path(folder) / str(number)).write_bytes(batch_bytes(half))
+            names = "{0,1}" if len(halves) > 1 else "0"
+            source = f"file({_quoted(f'{folder}/{names}')}, 'ProtobufList', 'auto', 'zstd')"
+            client.command(
+                f"INSERT INTO gua.otlp_requests SELECT * FROM {source}",  # noqa: S608 - a name of our making, quoted
+                settings={
+                    **_SETTINGS,
+                    "max_insert_threads": len(halves),
+                    "format_schema": f"{proto_file()}:{MESSAGE}",
+                    "use_structure_from_insertion_table_in_table_functions": 1,
+                },
+            )
+    except OSError as error:
+        msg = f"cannot write a batch to {directory} ({error.strerror}): free some space"
+        raise UnavailableError(msg) from None
+
+
+def _literal(directory: Path) -> Path | None:
+    """Return where to put a batch: elsewhere if the engine would read the directory's name as a pattern."""
+    return None if set("*?{}") & set(str(directory)) else directory
+
+
+def insert_server(client: Client, batch: Sequence[SpooledTick]) -> None:
+    """Land a batch on a server: the same bytes over HTTP, the .proto sent with them."""
+    client.raw_insert(
+        table="gua.otlp_requests",
+        insert_block=batch_bytes(batch),
+        compression="zstd",
+        fmt="ProtobufList",
+        settings={
+            **_SETTINGS,
+            "format_schema_source": "string",
+            "format_schema": proto_file().read_text("utf-8"),
+            "format_schema_message_name": MESSAGE,
+        },
+    )
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,283 @@
+"""The schema of one store: applied, brought up from an older version, compared, required."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from string import Template
+from typing import TYPE_CHECKING, Final
+
+from gua.core.errors import UnavailableError, UsageError
+from gua.store import difference, grants, landing_database, statements, upgrade
+from gua.store.catalog import Existing, Select, existing
+from gua.store.connection import QueryError, translated
+from gua.store.definition import Definition
+from gua.store.difference import Differences
+from gua.store.dsn import EmbeddedDsn, ServerDsn
+from gua.store.retention import TICKS_SETTING, Retention
+from gua.store.statements import Statement
+from gua.store.tokens import Replication
+from gua.store.topology import Form, form_of, retained
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+
+# A Distributed table would take the row now and bring it to its shard some time later.
+_AT_ONCE: Final = "SETTINGS distributed_foreground_insert = 1"
+_NOTE_VERSION: Final = (
+    f"INSERT INTO gua.schema_versions (version, digest) {_AT_ONCE} SELECT {{version:UInt32}}, {{digest:String}}"
+)
+_NOTE_RETENTION: Final = f"INSERT INTO gua.settings (key, value) {_AT_ONCE} SELECT {{key:String}}, {{days:Float64}}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Applied:
+    """What an apply came to: how many ``statements`` ran, from which version, and how long rows are kept now."""
+
+    statements: list[str]
+    from_version: int
+    retention: Retention
+
+
+class Schema:
+    """The schema of an open store; ``embedded`` tells whether nothing else can be landing in it."""
+
+    def __init__(self, dsn: EmbeddedDsn | ServerDsn, client: Client, select: Select, *, embedded: bool) -> None:
+        self._dsn = dsn
+        self._client = client
+        self._select = select
+        self._embedded = embedded
+
+    def apply(
+        self,
+        *,
+        cluster: str | None = None,
+        replication: Replication | None = None,
+        keep: Mapping[str, int | None] | None = None,
+    ) -> Applied:
+        """Create what is missing, let what is there grow to this version, and note the version.
+
+        ``keep`` changes the retention's days by name; what is left out stays as it is. All of it may be run again,
+        also after an apply that was cut off. Raises UsageError, UnavailableError.
+        """
+        found = existing(self._select)
+        retention = retained(found).changed(keep or {})
+        form = self.form(found, cluster=cluster, replication=replication)
+        self._refuse_without_rights(form)
+        version, _ = self.applied()
+        self._refuse_newer(version)
+        wanted = form.statements(retention)
+        wanted += landing_database.attached(wanted, found)
+        ran = self._run(self._dropped(wanted, found))
+        ran += self._run(upgrade.steps(map(Definition, wanted), found, self._formatted))
+        try:
+            ran += self._finish(form, retention, wanted, version)
+        except QueryError as error:
+            if form.cluster is None or not error.unknown_object:
+                raise
+            msg = f"{self._dsn}: apply the schema to every server of the cluster {form.cluster}, then here again"
+            raise UnavailableError(msg) from None
+        return Applied(statements=ran, from_version=version, retention=retention)
+
+    def attach(self, database: str, progress: Callable[[str], None]) -> landing_database.Attached:
+        """Take points from the landing tables of another database, those that are there already too.
+
+        May be run again, also after a run that was cut off. Raises UsageError, UnavailableError.
+        """
+        if self._embedded:
+            msg = f"{self._dsn} is an embedded store, which no Collector writes to: give a server's with --store"
+            raise UsageError(msg)
+        found = existing(self._select)
+        form = self.form(found)
+        if form.cluster:
+            msg = f"on the cluster {form.cluster} shards have their hosts: let the Collector write to gua's own tables"
+            raise UsageError(msg)
+        whole_seconds = landing_database.require_tables(database, self._select)
+        views = landing_database.over(database, form.statements(retained(found)))
+        with translated(self._dsn):
+            if any(".".join(view.creates or ()) not in found for view in views):
+                landing_database.forget(database, self._client)
+            self._run(upgrade.steps(map(Definition, views), found, self._formatted))
+            days, points = landing_database.backfill(
+                database, views, client=self._client, select=self._select, progress=progress
+            )
+        return landing_database.Attached(
+            database=database,
+            views=len(views),
+            days=days,
+            points=points,
+            whole_seconds=whole_seconds,
+            grants=landing_database.grants(database, self._select),
+        )
+
+    def check(self) -> Differences:
+        """Return what differs from this version's schema."""
+        version, digest = self.applied()
+        if version > statements.SCHEMA_VERSION:
+            return Differences(lines=[self._newer(version)], notes=[], newer=True)
+        found = existing(self._select)
+        if not found:
+            return Differences(lines=["there is no schema yet"], notes=[])
+        form = self.form(found)
+        wanted = form.statements(retained(found))
+        wanted += landing_database.attached(wanted, found)
+        result = difference.differences(map(Definition, wanted), found, self._formatted)
+        if not result.lines and version < statements.SCHEMA_VERSION:
+            result.lines.append(f"the schema was applied as version {version}, this is {statements.SCHEMA_VERSION}")
+        elif not result.lines and digest != _digest(form):
+            result.lines.append("other statements were applied than this version's")
+        return result
+
+    def complete(self) -> None:
+        """Apply the schema where it is not this version's. Raises UnavailableError if it is a later one's."""
+        version, digest = self.applied()
+        self._refuse_newer(version)
+        if version < statements.SCHEMA_VERSION or digest != _digest(Form(embedded=self._embedded)):
+            self.apply()
+
+    def require(self) -> None:
+        """Raise UnavailableError unless the schema of this version is there."""
+        version, _ = self.applied()
+        self._refuse_newer(version)
+        if version < statements.SCHEMA_VERSION:
+            raise UnavailableError(self._older(version))
+
+    def applied(self) -> tuple[int, str]:
+        """Return the version that was applied last and the fingerprint of its statements; 0 if there is none."""
+        try:
+            rows = self._select("SELECT version, digest FROM gua.schema_versions ORDER BY applied DESC LIMIT 1", None)
+        except QueryError as error:
+            if error.unknown_object:
+                return 0, ""
+            raise
+        return (int(rows[0]["version"]), str(rows[0]["digest"])) if rows else (0, "")
+
+    def form(
+        self,
+        found: Mapping[str, Existing] | None = None,
+        *,
+        cluster: str | None = None,
+        replication: Replication | None = None,
+    ) -> Form:
+        """Return the form in which the schema stands here, or is to stand."""
+        if self._embedded:
+            if cluster:
+                msg = f"{self._dsn} is an embedded store, which is no cluster: leave out --cluster"
+                raise UsageError(msg)
+            return Form(embedded=True)
+        found = existing(self._select) if found is None else found
+        return form_of(found, self._select, cluster=cluster, replication=replication)
+
+    def retention(self) -> Retention:
+        """Return how long rows are kept now."""
+        return retained(existing(self._select))
+
+    def _refuse_newer(self, version: int) -> None:
+        if version > statements.SCHEMA_VERSION:
+            msg = f"{self._dsn}: {self._newer(version)}"
+            raise UnavailableError(msg)
+
+    @staticmethod
+    def _newer(version: int) -> str:
+        return f"the schema is version {version}, this gua knows {statements.SCHEMA_VERSION}: upgrade gua"
+
+    def _older(self, version: int) -> str:
+        there = (
+            f"has schema version {version}, this gua needs {statements.SCHEMA_VERSION}"
+            if version
+            else "lacks the schema of this version"
+        )
+        return f"{self._dsn} {there}: run gua schema apply --store {self._dsn}"
+
+    def _refuse_without_rights(self, form: Form) -> None:
+        """Refuse before anything is changed: a user without a right would stop in the middle."""
+        if self._embedded:
+            return
+        lacking = grants.lacking(grants.owner_rights(cluster=form.cluster is not None), self._granted)
+        if lacking and self._read_only():
+            msg = (
+                f"{self._dsn}: the user is read-only, by its profile: use the schema's owner, whose rights "
+                "gua schema grants prints"
+            )
+            raise UnavailableError(msg)
+        if lacking:
+            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            msg = (
+                f"{self._dsn}: the user may not apply the schema, it lacks {lacking[0]}{more}: use the schema's owner, "
+                "or have an administrator grant what gua schema grants prints"
+            )
+            raise UnavailableError(msg)
+
+    def _read_only(self) -> bool:
+        return bool(int(self._select("SELECT getSetting('readonly') AS read_only", None)[0]["read_only"]))
+
+    def _granted(self, right: str) -> bool:
+        try:
+            with translated(self._dsn):
+                return str(self._client.command(f"CHECK GRANT {right}")).strip() == "1"
+        except QueryError:
+            return True  # a server that cannot tell beforehand tells at the statement itself
+
+    def _dropped(self, wanted: list[Statement], found: dict[str, Existing]) -> list[str]:
+        """Return the statements that drop what is made anew: in an embedded store all that only passes rows on.
+
+        Nothing can be landing in it meanwhile. They are taken out of what was ``found``.
+        """
+        names = [name for name in upgrade.RETIRED if name in found]
+        if self._embedded:
+            names += [".".join(one.creates) for one in reversed(wanted) if one.creates and one.passes_on]
+        return [f"DROP TABLE IF EXISTS {name}" for name in names if found.pop(name, None)]
+
+    def _run(self, planned: list[str]) -> list[str]:
+        for sql in planned:
+            with translated(self._dsn):
+                self._client.command(sql)
+        return planned
+
+    def _finish(self, form: Form, retention: Retention, wanted: list[Statement], version: int) -> list[str]:
+        """Fill what the new objects need of the old ones, note what is there now, and return the statements."""
+        self._note_retention(retention, wanted)
+
+        def needed(every: Mapping[int, tuple[str, ...]]) -> list[str]:
+            tokens = form.tokens(retention)
+            return [
+                Template(sql).substitute(tokens) for since, after in every.items() if version < since for sql in after
+            ]
+
+        ran = self._run(needed(upgrade.AFTER_UPGRADE))
+        if version and not self._embedded and (later := needed(upgrade.AFTER_INSERTS)):
+            time.sleep(upgrade.INSERTS_SECONDS)
+            ran += self._run(later)
+        # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed.
+        with translated(self._dsn):
+            self._client.command(
+                _NOTE_VERSION, parameters={"version": statements.SCHEMA_VERSION, "digest": _digest(form)}
+            )
+        return ran
+
+    def _note_retention(self, retention: Retention, wanted: list[Statement]) -> None:
+        """Let SQL read how long ticks are kept; no row means forever."""
+        rows = self._select("SELECT value FROM gua.settings FINAL WHERE key = {key:String}", {"key": TICKS_SETTING})
+        noted = int(rows[0]["value"]) if rows else None
+        if noted == retention.ticks_days:
+            return
+        if retention.ticks_days is None:
+            keeping = [one for one in map(Definition, wanted) if one.name in {"gua.settings_local", "gua.settings"}]
+            self._run([f"{keeping[0].altering} DELETE WHERE key = '{TICKS_SETTING}' SETTINGS mutations_sync = 2"])
+            return
+        with translated(self._dsn):
+            self._client.command(
+                _NOTE_RETENTION,
+                parameters={"key": TICKS_SETTING, "days": retention.ticks_days},
+            )
+
+    def _formatted(self, sql: str) -> str:
+        rows = self._select("SELECT formatQuerySingleLine({sql:String}) AS formatted", {"sql": sql})
+        return str(rows[0]["formatted"])
+
+
+def _digest(form: Form) -> str:
+    """Return what tells this rendering of the schema from others, whatever the retention."""
+    return statements.digest(form.statements(Retention()))

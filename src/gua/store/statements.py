@@ -1,0 +1,113 @@
+"""The shipped SQL as statements, rendered for the engine they go to: a file is a statement, its folder the layer.
+
+Three forms come from the same files: the embedded store, one server, and a cluster, on which every table that keeps
+rows is ``gua.name_local`` on each server, and ``gua.name`` the Distributed table over them (docs/cluster.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Final
+
+from gua.store.locate import schema_directory
+from gua.store.tokens import EMBEDDED_TOKENS, SERVER_TOKENS, Replication, cluster_tokens, server_tokens
+
+__all__ = [
+    "EMBEDDED_TOKENS",
+    "SCHEMA_VERSION",
+    "SERVER_TOKENS",
+    "Replication",
+    "Statement",
+    "cluster_tokens",
+    "digest",
+    "load",
+    "proto_file",
+    "server_tokens",
+]
+
+SCHEMA_VERSION: Final = 4
+# Files of this ending make the tables that only a cluster has; their $COLUMNS are those of the file without it.
+_ONLY_ON_A_CLUSTER: Final = "_distributed.sql"
+# Of this one what a server does by itself, time and again.
+_ONLY_ON_A_SERVER: Final = "_on_server.sql"
+_ENGINE: Final = re.compile(r"(\$\{REPLICATED\}\w*MergeTree)(?:\(([^)]*)\))?")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Statement:
+    """One rendered file. ``name`` is its path below ``clickhouse/``; ``creates`` the database object, if it is one."""
+
+    name: str
+    sql: str
+    creates: tuple[str, str] | None
+
+    @property
+    def passes_on(self) -> bool:
+        """Whether the object keeps no rows: a materialized view with a target, or a table of engine Null."""
+        return "CREATE MATERIALIZED VIEW" in self.sql or "ENGINE = Null" in self.sql
+
+
+def load(tokens: Mapping[str, str], directory: Path | None = None) -> list[Statement]:
+    """Return every statement of the form that ``tokens`` are of, in the order in which they are applied."""
+    root = directory or schema_directory()
+    known = {**tokens, **_fragments(root)}
+    return [
+        Statement(name=str(file.relative_to(root)), sql=sql, creates=_created(sql))
+        for file in sorted(root.glob("*/*.sql"))
+        if tokens["LOCAL"] or not file.name.endswith(_ONLY_ON_A_CLUSTER)
+        if tokens["DEFINER"] or not file.name.endswith(_ONLY_ON_A_SERVER)
+        for sql in [_rendered(file, known)]
+    ]
+
+
+def _rendered(file: Path, tokens: Mapping[str, str]) -> str:
+    text = _ENGINE.sub(lambda found: _with_replica(found, tokens), file.read_text("utf-8"))
+    if file.name.endswith(_ONLY_ON_A_CLUSTER):
+        local = file.with_name(file.name.removesuffix(_ONLY_ON_A_CLUSTER) + ".sql").read_text("utf-8")
+        text = text.replace("$COLUMNS", _columns(local))
+    return Template(text).substitute(tokens).strip()
+
+
+def _fragments(root: Path) -> dict[str, str]:
+    """Return what several statements have in common, by name: ``name.part`` stands where they say ``${NAME}``."""
+    return {part.stem.upper(): part.read_text("utf-8").rstrip() for part in root.glob("*/*.part")}
+
+
+def _columns(text: str) -> str:
+    """Return the columns that a statement declares, from the line that opens them to the one that closes them."""
+    _, _, after = text.partition("\n(\n")
+    inside, closed, _ = after.partition("\n)\n")
+    if not closed:
+        msg = f"no columns are declared in {text}"
+        raise ValueError(msg)
+    return f"(\n{inside}\n)"
+
+
+def _with_replica(engine: re.Match[str], tokens: Mapping[str, str]) -> str:
+    """Put where a replica finds the others before the engine's own arguments, if it has to be told."""
+    arguments = ", ".join(filter(None, (tokens["REPLICA"], engine[2])))
+    return f"{engine[1]}({arguments})" if arguments else engine[1]
+
+
+def digest(statements: list[Statement]) -> str:
+    """Return what tells one rendering of the schema from another."""
+    return hashlib.sha256("\0".join(statement.sql for statement in statements).encode()).hexdigest()[:16]
+
+
+def proto_file() -> Path:
+    """Return the .proto that names the fields of an OTLP request as ClickHouse reads them."""
+    return schema_directory() / "00_landing" / "otlp.proto"
+
+
+def _created(sql: str) -> tuple[str, str] | None:
+    code = [line for line in sql.splitlines() if not line.startswith("--")]
+    for word in code[0].split():
+        database, dot, name = word.partition(".")
+        if dot and database in {"gua", "gua_report"}:
+            return database, name
+    return None

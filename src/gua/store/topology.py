@@ -1,0 +1,88 @@
+"""The form in which the schema stands in a store: embedded, on one server, or on a cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from gua.core.errors import UsageError
+from gua.store.catalog import Existing, Select
+from gua.store.retention import Retention, ttl_days
+from gua.store.statements import Statement, load
+from gua.store.tokens import EMBEDDED_TOKENS, Replication, cluster_tokens, server_tokens
+
+_CLUSTER: Final = re.compile(r"Distributed\('([^']+)'")
+_DATABASE_ENGINE: Final = "SELECT engine FROM system.databases WHERE name = 'gua'"
+_RAW, _TICKS, _HOURS = "gua.otel_metrics_gauge", "gua.card_ticks", "gua.host_hours"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Form:
+    """``cluster`` is its name in remote_servers, ``None`` for one node."""
+
+    embedded: bool = False
+    cluster: str | None = None
+    replication: Replication = Replication.TABLES
+
+    def statements(self, retention: Retention) -> list[Statement]:
+        """Return every statement of this form, in the order in which they are applied."""
+        return load(self.tokens(retention))
+
+    def tokens(self, retention: Retention) -> dict[str, str]:
+        """Return what the tokens in the SQL stand for."""
+        if self.cluster is not None:
+            return cluster_tokens(self.cluster, **asdict(retention), replication=self.replication)
+        served = server_tokens(**asdict(retention))
+        if not self.embedded:
+            return served
+        return {**EMBEDDED_TOKENS, "TICKS_TTL": served["TICKS_TTL"], "HOURS_TTL": served["HOURS_TTL"]}
+
+
+def form_of(
+    found: Mapping[str, Existing],
+    select: Select,
+    *,
+    cluster: str | None = None,
+    replication: Replication | None = None,
+) -> Form:
+    """Return the form of what is on a server; where it has none yet, the one that is asked for.
+
+    Raises UsageError if another is asked for: rows would not move with it.
+    """
+    there = found.get(_TICKS)
+    if there is None:
+        return Form(cluster=cluster, replication=replication or Replication.TABLES)
+    named = _CLUSTER.match(there.engine_full)
+    is_on = named[1] if named else None
+    if cluster is not None and cluster != is_on:
+        msg = (
+            f"the schema stands {f'on the cluster {is_on}' if is_on else 'on one server'} already, and its rows would "
+            f"not move to the cluster {cluster}: leave out --cluster, or apply to a server without it"
+        )
+        raise UsageError(msg)
+    return Form(cluster=is_on, replication=_replication(found, select))
+
+
+def _replication(found: Mapping[str, Existing], select: Select) -> Replication:
+    if any(row["engine"] == "Replicated" for row in select(_DATABASE_ENGINE, None)):
+        return Replication.DATABASE
+    local = found.get(f"{_TICKS}_local")
+    return Replication.TABLES if local is None or "Replicated" in local.engine else Replication.NONE
+
+
+def retained(found: Mapping[str, Existing]) -> Retention:
+    """Return how long rows are kept now; the shipped days where a table is not there yet."""
+    return Retention(
+        raw_days=_days(found, _RAW, Retention().raw_days),
+        ticks_days=_days(found, _TICKS, Retention().ticks_days),
+        hours_days=_days(found, _HOURS, Retention().hours_days),
+    )
+
+
+def _days(found: Mapping[str, Existing], name: str, shipped: int | None) -> int | None:
+    there = found.get(f"{name}_local") or found.get(name)
+    if there is None or there.engine == "Null":
+        return shipped
+    return ttl_days(there.engine_full)

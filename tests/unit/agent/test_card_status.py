@@ -1,0 +1,199 @@
+"""The cards as they are now: since when they are in their state, and judged again by another threshold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes.cards import GIB, INTERVAL_MS, MIB, START_MS, card, process, tick
+from gua.agent.card_status import (
+    MOST_HOLDERS,
+    Standing,
+    card_status,
+    facts_of,
+    facts_status,
+    follow,
+    in_order,
+    judged_again,
+    rules_of,
+)
+from gua.core.facts import card_facts
+from gua.core.rules import Rules, State, classify
+from gua.core.tick import CardReading, ProcessList, ProcessType
+
+RULES = Rules()
+
+
+def after(*ticks: tuple[int, tuple[CardReading, ...]]) -> dict[str, Standing]:
+    """Return the cards after ticks at these intervals from the start."""
+    known: dict[str, Standing] = {}
+    for place, cards in ticks:
+        known = follow(known, tick(START_MS + place * INTERVAL_MS, *cards), RULES)
+    return known
+
+
+def status_of(standing: Standing) -> dict[str, Any]:
+    return json.loads(json.dumps(card_status(standing, RULES, age_seconds=1.5)))
+
+
+def test_a_card_seen_first_may_have_been_in_its_state_before() -> None:
+    one = after((1, (card(busy=0.9),)))["GPU-1"]
+    assert (one.verdict.state, one.at_least) == (State.ACTIVE, True)
+    assert one.since_ms == START_MS
+
+
+def test_ticks_in_a_row_make_one_stretch() -> None:
+    one = after(*((place, (card(busy=0.9),)) for place in range(1, 11)))["GPU-1"]
+    assert (one.since_ms, one.ts_ms, one.at_least) == (START_MS, START_MS + 10 * INTERVAL_MS, True)
+
+
+def test_a_change_that_was_seen_begins_a_stretch_of_known_length() -> None:
+    one = after((1, (card(busy=0.9),)), (2, (card(held=GIB),)), (3, (card(held=GIB),)))["GPU-1"]
+    assert (one.verdict.state, one.at_least) == (State.IDLE_HELD, False)
+    assert one.since_ms == START_MS + INTERVAL_MS
+
+
+def test_another_reason_for_unknown_is_the_same_state() -> None:
+    lost = card(failed=True)
+    unreadable = card(busy=None, held=GIB)
+    one = after((1, (card(),)), (2, (lost,)), (3, (unreadable,)))["GPU-1"]
+    assert (one.verdict.state, one.since_ms) == (State.UNKNOWN, START_MS + INTERVAL_MS)
+
+
+@pytest.mark.parametrize(("hole", "known"), [(1, True), (2, True), (2.5, False), (100, False)])
+def test_a_hole_of_more_than_two_intervals_ends_what_is_known(hole: float, *, known: bool) -> None:
+    first, later = (card(busy=0.9), card(busy=0.9))
+    before = follow({}, tick(START_MS, card()), RULES)
+    before = follow(before, tick(START_MS + INTERVAL_MS, first), RULES)
+    one = follow(before, tick(int(START_MS + INTERVAL_MS * (2 + hole)), later), RULES)["GPU-1"]
+    assert one.at_least is not known
+    assert (one.since_ms == START_MS) is known
+
+
+def test_a_clock_set_back_ends_what_is_known() -> None:
+    known = after((100, (card(busy=0.9),)), (101, (card(busy=0.9),)))
+    one = follow(known, tick(START_MS, card(busy=0.9)), RULES)["GPU-1"]
+    assert (one.at_least, one.since_ms) == (True, START_MS - INTERVAL_MS)
+
+
+def test_a_card_leaves_after_two_ticks_without_it() -> None:
+    other = card("GPU-2", index=1)
+    assert set(after((1, (card(), other)), (2, (other,)))) == {"GPU-1", "GPU-2"}
+    assert set(after((1, (card(), other)), (2, (other,)), (3, (other,)))) == {"GPU-2"}
+
+
+def test_a_card_that_missed_one_tick_keeps_its_stretch() -> None:
+    one = after((1, (card(busy=0.9),)), (2, ()), (3, (card(busy=0.9),)))["GPU-1"]
+    assert (one.since_ms, one.missed) == (START_MS, 0)
+
+
+def test_cards_stand_by_index_and_a_partitioned_one_before_its_instances() -> None:
+    known = after(
+        (
+            1,
+            (
+                card("MIG-1", index=1, parent="GPU-B"),
+                card("GPU-C", index=None),
+                card("GPU-B", index=1),
+                card("GPU-A", index=0),
+            ),
+        )
+    )
+    assert [one.card.uuid for one in in_order(known)] == ["GPU-A", "GPU-B", "MIG-1", "GPU-C"]
+
+
+def test_of_many_holders_the_largest_are_told_and_all_are_counted() -> None:
+    crowd = tuple(process(pid, pid * MIB) for pid in range(1, 101))
+    told = status_of(after((1, (card(processes=crowd),)))["GPU-1"])
+    assert told["holders_total"] == 100
+    assert [one["pid"] for one in told["holders"]] == list(range(100, 100 - MOST_HOLDERS, -1))
+
+
+def test_zero_is_told_as_zero_and_unknown_as_null() -> None:
+    told = status_of(after((1, (card(busy=0.0, power_watts=None, temperature_celsius=0.0),)))["GPU-1"])
+    assert (told["utilization"], told["power_watts"], told["temperature_celsius"]) == (0.0, None, 0.0)
+    assert told["memory_used_bytes"] == 0
+
+
+sizes = st.none() | st.integers(0, 100 * GIB)
+ratios = st.none() | st.floats(0, 1)
+processes = st.builds(
+    lambda pid, memory, utilization, kind: process(pid, memory, utilization=utilization, type=kind),
+    st.integers(1, 2**22),
+    sizes,
+    ratios,
+    st.sampled_from(list(ProcessType)),
+)
+cards = st.builds(
+    card,
+    busy=ratios,
+    utilization_encoder=ratios,
+    memory_used_bytes=sizes,
+    memory_limit_bytes=sizes,
+    memory_reserved_bytes=sizes,
+    memory_shared=st.none() | st.booleans(),
+    failed=st.none() | st.booleans(),
+    process_list=st.sampled_from(list(ProcessList)),
+    processes=st.lists(processes, max_size=4).map(tuple),
+)
+
+
+@given(cards)
+def test_a_status_carries_everything_that_the_rules_look_at(reading: CardReading) -> None:
+    facts = card_facts(reading)
+    assert facts_of(json.loads(json.dumps(facts_status(facts)))) == facts
+
+
+@given(cards)
+def test_the_agents_own_threshold_judges_a_card_as_the_agent_did(reading: CardReading) -> None:
+    told = status_of(after((1, (reading,)))["GPU-1"])
+    assert judged_again(told, RULES) == told
+
+
+@given(cards, st.integers(0, 100 * GIB))
+def test_another_threshold_judges_as_the_rules_do(reading: CardReading, threshold: int) -> None:
+    told = status_of(after((1, (reading,)))["GPU-1"])
+    rules = replace(RULES, held_memory_bytes=threshold)
+    verdict = classify(card_facts(reading), rules)
+    judged = judged_again(told, rules)
+    assert (judged["state"], judged["reason"]) == (verdict.state, verdict.reason)
+    assert judged["threshold_bytes"] == threshold
+
+
+def test_a_state_by_another_threshold_has_no_known_beginning() -> None:
+    told = status_of(after((1, (card(held=GIB),)))["GPU-1"])
+    judged = judged_again(told, replace(RULES, held_memory_bytes=2 * GIB))
+    assert (told["state"], judged["state"]) == ("idle-held", "truly-idle")
+    assert (judged["since"], judged["state_seconds"], judged["state_is_at_least"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"utilization": "90"},
+        {"utilization": True},
+        {"memory_used_bytes": -1},
+        {"memory_used_bytes": 1e9},
+        {"failed": 1},
+        {"process_list": "perhaps"},
+        {"processes": []},
+        {"processes": {"compute": [1, 2]}},
+        {"processes": {"compute": [1, None, 0]}},
+        {"processes": {"other": [1, 2, 3]}},
+    ],
+)
+def test_facts_of_a_wrong_kind_are_refused(wrong: dict[str, object]) -> None:
+    told = {**facts_status(card_facts(card())), **wrong}
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever is wrong is one error
+        facts_of(told)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"active_utilization": 0.1}, {"active_utilization": "x"}])
+def test_rules_of_a_wrong_kind_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="not the rules"):
+        rules_of(wrong)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from fakes.clock import FakeClock
+from gua.agent.events import AgentEvents
+from gua.agent.logs import Changes
+from gua.agent.notify import Notifier
+from gua.agent.status import Board, SpoolFigures
+from gua.core.tick import CardReading, Origin, ReadError, Source, Tick
+
+CARD = CardReading(uuid="GPU-a", duration_ms=1_000, gpu_time_ms=1_000)
+TICK = Tick(ts_ms=1_700_000_000_000, origin=Origin(host="gpu01", source=Source.AGENT, interval_ms=1_000), cards=(CARD,))
+
+
+class Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+
+
+@pytest.fixture
+def lines() -> Lines:
+    return Lines()
+
+
+@pytest.fixture
+def board() -> Board:
+    return Board(
+        pid=1,
+        version="0",
+        host="gpu01",
+        started_ms=0,
+        interval_ms=1_000,
+        destinations=[("endpoint", "http://collector.example:4318/v1/metrics")],
+        clock=FakeClock(),
+        spool=lambda: SpoolFigures(ticks=0, bytes=0),
+    )
+
+
+@pytest.fixture
+def watcher(board: Board, lines: Lines) -> AgentEvents:
+    logger = logging.getLogger("watcher under test")
+    logger.setLevel(logging.INFO)
+    logger.handlers = [lines]
+    return AgentEvents(board=board, changes=Changes(logger), notifier=Notifier({}), also_alive=lambda: None)
+
+
+def test_a_thousand_good_ticks_are_not_worth_a_line(watcher: AgentEvents, lines: Lines, board: Board) -> None:
+    for _ in range(1_000):
+        watcher.ticked(TICK, lateness_ms=0)
+        watcher.delivered("endpoint", ticks=1)
+    assert lines.said == []
+    assert board.status()["ticks"]["made"] == 1_000
+
+
+def test_a_lost_card_is_told_once_and_its_return_too(watcher: AgentEvents, lines: Lines) -> None:
+    lost = replace(TICK, cards=(replace(CARD, failed=True),))
+    for tick in (TICK, lost, lost, lost, TICK, TICK):
+        watcher.ticked(tick, lateness_ms=0)
+    assert lines.said == ["card GPU-a is lost or needs a reset", "card GPU-a is back"]
+
+
+def test_failing_calls_are_told_with_their_codes_until_they_succeed(watcher: AgentEvents, lines: Lines) -> None:
+    failing = replace(TICK, errors=(ReadError(call="nvmlDeviceGetPowerUsage", code="NO_PERMISSION", uuid="GPU-a"),))
+    for tick in (failing, failing, TICK):
+        watcher.ticked(tick, lateness_ms=0)
+    assert lines.said == [
+        "some calls failed, the rest goes on: nvmlDeviceGetPowerUsage: NO_PERMISSION",
+        "all calls succeed again",
+    ]
+
+
+def test_an_outage_is_one_line_and_its_end_another(watcher: AgentEvents, lines: Lines, board: Board) -> None:
+    for _ in range(20):
+        watcher.failed("endpoint", "cannot reach it")
+    assert board.status()["destinations"][0]["failing"] is True
+    watcher.delivered("endpoint", ticks=60)
+    assert lines.said == ["endpoint: cannot reach it", "endpoint: delivery goes on"]
+
+
+def test_ticks_that_could_not_be_made_are_counted_by_reason(watcher: AgentEvents, lines: Lines, board: Board) -> None:
+    watcher.skipped("waiting", "the clock was set back")
+    watcher.skipped("waiting", "the clock was set back")
+    watcher.skipped("missed", "3 ticks", 3)
+    assert board.status()["ticks"]["skipped"] == {"missed": 3, "waiting": 2}
+    assert lines.said == ["the clock was set back", "3 ticks"]
+
+
+def test_a_condition_stands_until_it_is_taken_back(watcher: AgentEvents, lines: Lines, board: Board) -> None:
+    watcher.condition("spool", "the disk is full")
+    assert board.status()["conditions"] == ["the disk is full"]
+    watcher.condition("spool", None)
+    assert board.status()["conditions"] == []
+    assert lines.said == ["the disk is full", "spool: all is well again"]

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import socket
+import uuid
+from pathlib import Path
+
+import pytest
+
+from gua.agent.notify import Notifier
+
+
+def listening(address: str) -> socket.socket:
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(address)
+    manager.settimeout(0)
+    return manager
+
+
+def test_systemd_hears_of_every_step(tmp_path: Path) -> None:
+    address = str(tmp_path / "notify")
+    with listening(address) as manager:
+        notifier = Notifier({"NOTIFY_SOCKET": address})
+        assert notifier.supervised
+        notifier.ready("8 cards")
+        notifier.ready(main_pid=77)
+        notifier.status("8 cards, tick 3 s ago")
+        notifier.alive()
+        notifier.stopping("asked to")
+        notifier.stopping()
+        assert [manager.recv(4096).decode() for _ in range(6)] == [
+            "READY=1\nSTATUS=8 cards",
+            "READY=1\nMAINPID=77",
+            "STATUS=8 cards, tick 3 s ago",
+            "WATCHDOG=1",
+            "STOPPING=1\nSTATUS=asked to",
+            "STOPPING=1",
+        ]
+
+
+def test_an_abstract_socket_is_reached() -> None:
+    name = f"gua-test-{uuid.uuid4()}"
+    with listening(f"\0{name}") as manager:
+        Notifier({"NOTIFY_SOCKET": f"@{name}"}).alive()
+        assert manager.recv(4096) == b"WATCHDOG=1"
+
+
+def test_a_status_cannot_carry_a_second_message(tmp_path: Path) -> None:
+    address = str(tmp_path / "notify")
+    with listening(address) as manager:
+        Notifier({"NOTIFY_SOCKET": address}).status("a\nMAINPID=1\x1b[2J" + "x" * 1000)
+        message = manager.recv(4096).decode()
+        assert message.startswith("STATUS=a MAINPID=1[2Jxxx")
+        assert len(message) <= 210
+
+
+@pytest.mark.parametrize(
+    "address", ["", "vsock:2:1234", "relative", "/nowhere/at/all", "/" + "x" * 200, "@" + "y" * 200]
+)
+def test_where_nobody_listens_nothing_happens(address: str) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": address} if address else {})
+    assert notifier.supervised == address.startswith(("/", "@"))
+    notifier.ready("up")
+    notifier.alive()
+    notifier.stopping()
+
+
+def test_a_manager_that_does_not_read_does_not_stop_the_agent(tmp_path: Path) -> None:
+    address = str(tmp_path / "notify")
+    with listening(address):
+        notifier = Notifier({"NOTIFY_SOCKET": address})
+        for _ in range(2_000):
+            notifier.alive()
+
+
+@pytest.mark.parametrize(
+    ("environ", "seconds"),
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "60000000"}, 60.0),
+        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "7"}, 60.0),
+        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "8"}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "-1"}, None),
+        ({"WATCHDOG_USEC": "soon"}, None),
+        ({"WATCHDOG_USEC": "9" * 5000}, None),
+    ],
+)
+def test_the_watchdog_is_the_one_meant_for_this_process(environ: dict[str, str], seconds: float | None) -> None:
+    assert Notifier(environ, pid=7).watchdog_seconds == seconds

@@ -1,0 +1,164 @@
+"""Stored ticks made anew: sent again, they fill another store with the very same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gua.app.rebuilt_ticks import Rebuilt
+from gua.core.ports import SpooledTick
+from gua.core.tick import Origin, Source, Tick
+from gua.otlp.encode import encode
+from gua.sim.host import HOST, Scenario, demo_origin, simulate
+from gua.state.compression import compress
+from gua.store.database import Store, open_store
+from gua.store.history import card_info, card_rows, process_rows, recorded_days
+
+ORIGIN = Origin(host="gpu01", source=Source.AGENT, interval_ms=30_000)
+TYPES = ("compute", "graphics", "mps", "ignored")
+INTERVAL_MS = 300_000
+
+
+def card_row(**values: object) -> dict[str, Any]:
+    """Return the stored row of a free card of which all is told that an agent tells without a driver's extras."""
+    unknown = dict.fromkeys(
+        [
+            "utilization",
+            "utilization_encoder",
+            "utilization_decoder",
+            "utilization_max",
+            "utilization_coverage_ms",
+            "memory_used_bytes",
+            "memory_limit_bytes",
+            "memory_reserved_bytes",
+            "process_utilization_max",
+            "power_mw",
+            "temperature_celsius",
+            "energy_total_mj",
+            "energy_mj",
+            "failed",
+            "memory_shared",
+            "mig",
+        ]
+    )
+    processes = {
+        name: 0
+        for kind in TYPES
+        for name in (f"process_count_{kind}", f"process_memory_{kind}_bytes", f"process_unknown_{kind}")
+    }
+    told = {
+        "ts_ms": 1_774_413_000_000,
+        "gpu": "GPU-1",
+        "duration_ms": 30_000,
+        "gpu_time_ms": 30_000,
+        "process_list": "known",
+        "source": "agent",
+        "interval_ms": 30_000,
+    }
+    return {**unknown, **processes, **told, **values}
+
+
+def process_row(**values: object) -> dict[str, Any]:
+    unknown = dict.fromkeys(["utilization", "uid", "container_id", "pod_uid", "slurm_job_id", "systemd_unit"])
+    told = {
+        "ts_ms": 1_774_413_000_000,
+        "gpu": "GPU-1",
+        "pid": 7,
+        "created_ms": 0,
+        "duration_ms": 30_000,
+        "gpu_time_ms": 30_000,
+        "memory_bytes": 5,
+        "owner": "ada",
+        "program": "python",
+        "type": "compute",
+    }
+    return {**unknown, **told, **values}
+
+
+def rebuild(
+    cards: Iterable[Mapping[str, Any]], processes: Iterable[Mapping[str, Any]] = ()
+) -> tuple[list[Tick], Rebuilt]:
+    rebuilt = Rebuilt(ORIGIN, {})
+    return [*rebuilt.ticks(cards, [*processes])], rebuilt
+
+
+def test_what_is_unknown_stays_unknown_and_zero_stays_zero() -> None:
+    (tick,), _ = rebuild([card_row(utilization=0, failed=0, memory_used_bytes=0)])
+    (card,) = tick.cards
+    assert (card.utilization, card.failed, card.memory_used_bytes) == (0.0, False, 0)
+    assert (card.power_watts, card.energy_mj, card.memory_reserved_bytes, card.mig, card.name) == (None,) * 5
+
+
+def test_the_cards_of_a_moment_are_one_tick_of_who_recorded_them() -> None:
+    rows = [card_row(), card_row(gpu="GPU-2"), card_row(gpu="GPU-3", source="import", interval_ms=None)]
+    ticks, rebuilt = rebuild(rows)
+    assert [(tick.origin.source, tick.origin.interval_ms, len(tick.cards)) for tick in ticks] == [
+        (Source.AGENT, 30_000, 2),
+        (Source.IMPORT, 30_000, 1),
+    ]
+    assert (rebuilt.card_ticks, rebuilt.left_out) == (3, 0)
+
+
+def test_a_process_without_a_known_start_has_none() -> None:
+    (tick,), _ = rebuild([card_row(process_count_compute=1, process_memory_compute_bytes=5)], [process_row()])
+    assert tick.cards[0].processes[0].created_ms is None
+
+
+@pytest.mark.parametrize(
+    ("card", "processes"),
+    [
+        (card_row(duration_ms=None), []),
+        (card_row(gpu_time_ms=None), []),
+        (card_row(gpu_time_ms=30_001), []),
+        (card_row(process_list=None), []),
+        (card_row(source=None), []),
+        (card_row(process_count_compute=1, process_memory_compute_bytes=5), []),
+        (card_row(), [process_row()]),
+        (card_row(process_count_compute=None), []),
+        (card_row(process_count_compute=1, process_memory_compute_bytes=5), [process_row(type=None)]),
+        (card_row(process_count_compute=1, process_memory_compute_bytes=5), [process_row(duration_ms=None)]),
+        (card_row(process_utilization_max=1), []),
+    ],
+)
+def test_a_card_that_is_stored_in_part_is_left_out_and_counted(
+    card: dict[str, Any], processes: list[dict[str, Any]]
+) -> None:
+    ticks, rebuilt = rebuild([card, card_row(gpu="GPU-2")], processes)
+    assert [reading.uuid for tick in ticks for reading in tick.cards] == ["GPU-2"]
+    assert (rebuilt.card_ticks, rebuilt.left_out) == (1, 1)
+
+
+def land(store: Store, ticks: Iterable[Tick]) -> None:
+    batch = [
+        SpooledTick(id=number, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw))
+        for number, tick in enumerate(ticks, 1)
+        for raw in [encode(tick)]
+    ]
+    assert store.land(batch) == []
+
+
+def again(store: Store, slice_ms: int) -> Iterator[Tick]:
+    rebuilt = Rebuilt(demo_origin(INTERVAL_MS), card_info(store, HOST))
+    for day in recorded_days(store, HOST):
+        for since_ms in range(day.first_ms - 1, day.last_ms, slice_ms):
+            span = {"since_ms": since_ms, "until_ms": min(since_ms + slice_ms, day.last_ms)}
+            yield from rebuilt.ticks(card_rows(store, HOST, **span), process_rows(store, HOST, **span))
+    assert rebuilt.left_out == 0
+
+
+@pytest.mark.engine
+def test_a_store_filled_from_history_has_every_row_of_the_first(tmp_path: Path) -> None:
+    stranger = Tick(ts_ms=1, origin=Origin(host="other", source=Source.AGENT, interval_ms=1), cards=())
+    with open_store(f"chdb://{tmp_path / 'first'}") as first:
+        land(first, [stranger, *simulate(Scenario(ticks=400, interval_ms=INTERVAL_MS))])
+        tables = ("card_ticks", "process_ticks", "card_seen", "card_info")
+        expected = {name: first.select(f"SELECT * FROM gua.{name} FINAL ORDER BY ALL", {}) for name in tables}
+        history = [*again(first, 50 * INTERVAL_MS)]
+    assert len(expected["card_ticks"]) > 3_000
+    with open_store(f"chdb://{tmp_path / 'second'}") as second:
+        land(second, history)
+        for name in tables:
+            assert second.select(f"SELECT * FROM gua.{name} FINAL ORDER BY ALL", {}) == expected[name], name

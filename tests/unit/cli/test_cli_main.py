@@ -1,0 +1,267 @@
+"""The frame around every command: help without imports, one line for every error, the right exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from typer.main import get_command
+
+from gua.cli import main as frame
+from gua.core.errors import DataError, UnavailableError, UsageError
+
+GUA = Path(sys.executable).with_name("gua")
+HEAVY = ("typer", "rich", "clickhouse_connect", "opentelemetry", "google.protobuf", "chdb", "pynvml")
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., None]], None]:
+    """Return what hangs a function into ``gua`` as ``gua version``."""
+
+    def hang(function: Callable[..., None]) -> None:
+        module = types.ModuleType("gua.cli.version")
+        module.command = function  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    return hang
+
+
+def one_line(capsys: pytest.CaptureFixture[str]) -> str:
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
+    assert line.startswith("gua: ")
+    assert captured.out == ""
+    return line
+
+
+# The others are what the agent starts by itself, and a second name of a command.
+SHOWN = [name for name, entry in frame.COMMANDS.items() if entry.summary]
+
+
+def test_what_is_not_listed_is_the_agents_own_or_another_name() -> None:
+    assert set(frame.COMMANDS) - set(SHOWN) == {"start", "land", "answer"}
+    assert frame.COMMANDS["start"].module == frame.COMMANDS["daemon"].module
+
+
+def test_help_lists_every_command_and_imports_none() -> None:
+    code = (
+        "import sys; from gua.cli.main import main; main(['--help']);"
+        "print(*(name for name in sys.modules if not name.startswith('gua.core')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *shown, imported = done.stdout.splitlines()
+    assert {line.split()[0] for line in shown if line.startswith("  ")} >= set(SHOWN)
+    assert not set(imported.split()) & set(HEAVY)
+    assert {name for name in imported.split() if name.startswith(("gua.cli.", "gua.app."))} == {
+        "gua.cli.main",
+        "gua.app.output",
+    }
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["help"]])
+def test_help_is_good(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.main(arguments) == 0
+    assert capsys.readouterr().out == frame.overview()
+
+
+def commands() -> list[tuple[str, str]]:
+    """Return every command's words and whole help text."""
+    found = []
+    for name in SHOWN:
+        group = get_command(frame.load(name))
+        if not frame.COMMANDS[name].group:
+            found.append((name, group.help or ""))
+            continue
+        subcommands = group.commands[name].commands  # type: ignore[attr-defined]
+        found += [(f"{name} {below}", subcommand.help or "") for below, subcommand in subcommands.items()]
+    return found
+
+
+@pytest.mark.parametrize(("words", "text"), commands())
+def test_every_help_ends_in_an_example_of_the_command(words: str, text: str) -> None:
+    *_, example = text.split("\n\n")
+    head, *lines = example.removeprefix("\b\n").splitlines()
+    assert head == "Example:"
+    assert lines
+    assert all(line.startswith(f"    gua {words}") for line in lines)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_every_command_prints_its_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.main([name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Usage: gua {name}" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+def test_every_option_has_a_variable() -> None:
+    for name in SHOWN:
+        root = get_command(frame.load(name))
+        group = root.commands[name].commands.values() if frame.COMMANDS[name].group else [root]  # type: ignore[attr-defined]
+        for command in group:
+            for option in command.params:
+                if option.param_type_name == "option" and option.name != "help":
+                    assert str(option.envvar).startswith("GUA_"), f"{name}: {option.name}"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(UsageError("no such thing"), 2), (UnavailableError("no such thing"), 3), (DataError("no such thing"), 4)],
+)
+def test_errors_are_one_line_and_a_code(
+    command: Callable[[Callable[..., None]], None], capsys: pytest.CaptureFixture[str], error: Exception, code: int
+) -> None:
+    def fail() -> None:
+        raise error
+
+    command(fail)
+    assert frame.main(["version"]) == code
+    assert one_line(capsys) == "gua: no such thing"
+
+
+def test_errors_carry_no_control_characters(
+    command: Callable[[Callable[..., None]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        message = "cannot read \x1b[2J\u202ea\nb [bold]c[/bold]"
+        raise UnavailableError(message)
+
+    command(fail)
+    frame.main(["version"])
+    assert one_line(capsys) == "gua: cannot read [2Ja b [bold]c[/bold]"
+
+
+def test_a_fault_asks_to_be_reported_and_shows_no_traceback(
+    command: Callable[[Callable[..., None]], None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    command(fail)
+    monkeypatch.delenv("GUA_DEBUG", raising=False)
+    assert frame.main(["version"]) == 3
+    assert "unexpected ZeroDivisionError" in one_line(capsys)
+    monkeypatch.setenv("GUA_DEBUG", "1")
+    assert frame.main(["version"]) == 3
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_opened_is_no_fault(
+    command: Callable[[Callable[..., None]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command(lambda: Path("/nowhere/gua").read_text())  # type: ignore[arg-type, return-value]
+    assert frame.main(["version"]) == 3
+    assert one_line(capsys) == "gua: No such file or directory: /nowhere/gua"
+
+
+def test_a_working_directory_that_is_gone_is_told(
+    tmp_path: Path, command: Callable[[Callable[..., None]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ask() -> None:
+        (tmp_path / "gone").mkdir()
+        before = Path.cwd()
+        os.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        try:
+            Path.cwd()
+        finally:
+            os.chdir(before)
+
+    command(ask)
+    assert frame.main(["version"]) == 3
+    assert one_line(capsys) == "gua: the working directory is gone: change to one that is there"
+
+
+def test_what_belongs_to_another_user_is_told_with_what_to_do(
+    command: Callable[[Callable[..., None]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/theirs/store")
+
+    command(refused)
+    assert frame.main(["version"]) == 3
+    assert one_line(capsys) == (
+        "gua: Permission denied: /theirs/store: it belongs to another user, run gua as one who may"
+    )
+
+
+def test_an_interrupt_is_130(
+    command: Callable[[Callable[..., None]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    command(interrupted)
+    assert frame.main(["version"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_a_command_may_choose_its_code(command: Callable[[Callable[..., None]], None]) -> None:
+    def met() -> None:
+        raise typer.Exit(1)
+
+    command(met)
+    assert frame.main(["version"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["reprot"], "did you mean report?"),
+        (["nothing-like-it"], "there are demo, daemon"),
+        (["--loud"], "no such option: --loud"),
+        (["version", "--loud"], "--loud"),
+        (["version", "more"], "more"),
+        (["import"], "gua import --help"),
+        (["import", "nvidia-smy"], "nvidia-smi"),
+        (["report", "--width", "wide"], "--width"),
+        (["report", "--width", "19"], "20 or more"),
+        (["\x1b[2J"], "no such command: [2J"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_2(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.main(arguments) == 2
+    assert said in one_line(capsys)
+
+
+def test_version_has_what_a_report_of_a_fault_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.main(["--version"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["gua", "python", "engine"]
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    gone, out = os.pipe()
+    os.close(gone)
+    done = subprocess.run([GUA, "--help"], stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(out)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([GUA, "version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (3, "gua: No space left on device\n")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_a_stream_that_was_closed_is_one_that_nobody_reads(closed: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" version {closed}', GUA],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_error_stays_short_whatever_was_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.main(["x" * 100_000]) == 2
+    assert len(one_line(capsys)) < 5000

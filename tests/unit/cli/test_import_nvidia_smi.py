@@ -1,0 +1,119 @@
+"""``gua import nvidia-smi``: what it delivers and what it says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gua.app import delivery
+from gua.cli import import_
+from gua.core.errors import DataError, GuaError
+from gua.core.tick import Tick
+from gua.otlp.decode import decode
+from gua.otlp.encode import encode
+
+FOLDER = Path(__file__).parents[2] / "fixtures" / "parking-tax"
+FILES = [str(path) for path in sorted(FOLDER.glob("*.jsonl"))]
+CSV = "timestamp, uuid, memory.used [MiB]\n2026/03/25 04:47:19, GPU-a, 4 MiB\n2026/03/25 04:47:49, GPU-a, 4 MiB\n"
+
+
+class Delivered:
+    """Takes ticks in place of a store, through the bytes that a store would get."""
+
+    def __init__(self) -> None:
+        self.ticks: list[Tick] = []
+
+    def __call__(self, ticks: Iterable[Tick], **_: object) -> None:
+        self.ticks += [decode(encode(tick)) for tick in ticks]
+
+
+@pytest.fixture
+def delivered(monkeypatch: pytest.MonkeyPatch) -> Delivered:
+    for name in [name for name in os.environ if name.startswith(("GUA_", "OTEL_"))]:
+        monkeypatch.delenv(name)
+    taken = Delivered()
+    monkeypatch.setattr(delivery, "deliver", taken)
+    return taken
+
+
+def gua_import(*arguments: str) -> str:
+    result = CliRunner().invoke(import_.app, ["nvidia-smi", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_recordings_are_delivered_and_the_interval_is_told(delivered: Delivered) -> None:
+    assert gua_import(*FILES) == (
+        "imported  1,000 card ticks of 3 cards on host imported (1,000 moments)\n"
+        "time      2026-03-24T20:06:52.617Z to 2026-03-25T07:58:40.276Z\n"
+        "interval  30s (the median distance of a card's rows; --interval sets another)\n"
+    )
+    assert len(delivered.ticks) == 1000
+    assert {(tick.origin.source, tick.origin.instance_id) for tick in delivered.ticks} == {("import", "import")}
+    assert {tick.origin.interval_ms for tick in delivered.ticks} == {30_000}
+
+
+def test_a_second_import_delivers_the_same_ticks(delivered: Delivered) -> None:
+    gua_import(*FILES)
+    first, delivered.ticks = delivered.ticks, []
+    gua_import(*reversed(FILES))
+    assert delivered.ticks == first
+
+
+def test_assumptions_and_what_was_left_out_are_told(delivered: Delivered, tmp_path: Path) -> None:
+    recording, apps = tmp_path / "gpu.csv", tmp_path / "apps.csv"
+    recording.write_text(f"{CSV}2026/03/25 04:48:19, GPU", encoding="utf-8")
+    apps.write_text("timestamp, gpu_uuid, pid\n2026/03/25 04:47:49, GPU-a, 7\n", encoding="utf-8")
+    said = gua_import(str(recording), "--apps", str(apps), "--timezone", "Asia/Tokyo", "--host", "n1")
+    assert said == (
+        "imported  2 card ticks of 1 card on host n1 (2 moments)\n"
+        "time      2026-03-24T19:47:19Z to 2026-03-24T19:47:49Z\n"
+        "interval  30s (the median distance of a card's rows; --interval sets another)\n"
+        "processes known for 1 of 2 card ticks\n"
+        f"left out  1 line: {recording}:4: the last line is cut off\n"
+        "assumed   times without an offset are in Asia/Tokyo (--timezone)\n"
+        "assumed   memory.used leaves the driver's reserve out, as nvidia-smi does since driver 510 (--reserve)\n"
+    )
+    assert [len(card.processes) for tick in delivered.ticks for card in tick.cards] == [0, 1]
+    assert {tick.origin.host for tick in delivered.ticks} == {"n1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--timezone", "Mars/Olympus"], 2),
+        (["--interval", "soon"], 2),
+        (["--interval", "2d"], 2),
+        (["--reserve", "much"], 2),
+        (["--host", " "], 2),
+        (["--apps", "nothing.csv"], 2),
+        (["bad.csv"], 4),
+    ],
+)
+def test_bad_arguments_and_data_deliver_nothing(
+    delivered: Delivered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gpu.csv").write_text(CSV, encoding="utf-8")
+    Path("bad.csv").write_text(f"{CSV}2026/03/25 04:47:00, GPU-a, 4 MiB\n", encoding="utf-8")
+    with pytest.raises(GuaError) as refused:
+        gua_import("gpu.csv", *arguments)
+    assert refused.value.exit_code == code
+    assert "\n" not in str(refused.value)
+    assert delivered.ticks == []
+
+
+def test_a_recording_that_lies_ahead_is_refused_whole_as_a_store_would_leave_it_out(
+    tmp_path: Path, delivered: Delivered
+) -> None:
+    path = tmp_path / "ahead.csv"
+    path.write_text(CSV + "2150/03/25 04:47:19, GPU-a, 4 MiB\n")
+    with pytest.raises(DataError, match=r"ahead\.csv: a row is of 2150-03-25T04:47:19Z, more than a day ahead"):
+        gua_import(str(path))
+    assert delivered.ticks == []

@@ -1,0 +1,159 @@
+"""``gua prices`` on an embedded store: set, listed, taken back, imported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gua.cli.main import main
+from gua.store.database import open_store
+
+pytestmark = pytest.mark.engine
+
+H100 = "NVIDIA H100 80GB HBM3"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store with two cards of one model and one of another."""
+    path = tmp_path_factory.mktemp("prices") / "store"
+    with open_store(f"chdb://{path}") as store:
+        for number, model in enumerate((H100, H100, "NVIDIA L4")):
+            card = {"host": "n", "gpu": f"GPU-{number}"}
+            store.insert_json("card_info", [{**card, "ts": 1_774_440_000, "model": model}])
+            store.insert_json("card_seen", [{**card, "first_seen": 1_774_440_000, "last_seen": 1_774_443_600}])
+    return path
+
+
+@pytest.fixture
+def gua(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("GUA_HOME", str(folder.parent))
+    monkeypatch.setenv("GUA_STORE", f"chdb://{folder}")
+    with open_store(f"chdb://{folder}") as store:
+        store._client.command("TRUNCATE TABLE gua.prices")  # noqa: SLF001 - nothing of gua forgets prices
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(["prices", *arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def test_a_price_is_set_listed_replaced_and_taken_back(gua: Run) -> None:
+    assert gua("set", "h100 80gb hbm3", "2.40", "--currency", "eur", "--source", "contract 12") == (
+        0,
+        f"{H100}: 2.4 EUR per GPU-hour from the beginning (contract 12)\n",
+        "",
+    )
+    _, said, _ = gua("set", H100, "2.49", "--currency", "EUR")
+    assert said == f"{H100}: 2.49 EUR per GPU-hour from the beginning; was 2.4 EUR\n"
+    gua("set", H100, "3", "--currency", "EUR", "--from", "2026-04-01T02:00+02:00")
+    code, said, _ = gua("list")
+    assert code == 0
+    assert said == (
+        "model                  per GPU-hour  from                  until                 source\n"
+        f"{H100}  2.49 EUR      the beginning         2026-04-01T00:00:00Z\n"
+        f"{H100}  3 EUR         2026-04-01T00:00:00Z\n"
+        "without a price (cards): NVIDIA L4 (1)\n"
+    )
+    code, _, said = gua("remove", H100)
+    assert code == 2
+    assert said == (
+        f"gua: {H100} has several: say which with --from, there are prices from 1970-01-01T00:00:00Z, "
+        "2026-04-01T00:00:00Z\n"
+    )
+    code, said, _ = gua("remove", "H100 80GB HBM3", "--from", "2026-04-01")
+    assert (code, said) == (0, f"removed: {H100}: 3 EUR per GPU-hour from 2026-04-01T00:00:00Z\n")
+    _, said, _ = gua("list", "--json")
+    assert json.loads(said) == {
+        "schema": "gua.prices/1",
+        "prices": [
+            {
+                "model": H100,
+                "currency": "EUR",
+                "per_gpu_hour": 2.49,
+                "valid_from": "1970-01-01T00:00:00Z",
+                "valid_until": None,
+                "source": None,
+            }
+        ],
+        "unpriced": [{"model": "NVIDIA L4", "cards": 1}],
+    }
+
+
+def test_a_model_that_the_store_has_not_is_taken_and_told(gua: Run) -> None:
+    code, said, note = gua("set", "B200\x1b[31m", "9", "--currency", "USD")
+    assert (code, said) == (0, "B200[31m: 9 USD per GPU-hour from the beginning\n")
+    assert note == f"note: the store has no card of the model 'B200\\x1b[31m' yet: it has {H100}, NVIDIA L4\n"
+
+
+def test_a_second_currency_needs_to_be_meant(gua: Run) -> None:
+    gua("set", "L4", "0.80", "--currency", "EUR")
+    code, said, error = gua("set", "L4", "0.90", "--currency", "USD", "--from", "2026-04-01")
+    assert (code, said) == (2, "")
+    assert error == (
+        "gua: NVIDIA L4 has a price in EUR from the beginning, this one is in USD: its costs would be in two "
+        "currencies; give --change-currency if that is meant\n"
+    )
+    code, said, _ = gua("set", "L4", "0.90", "--currency", "USD", "--from", "2026-04-01", "--change-currency")
+    assert (code, said) == (0, "NVIDIA L4: 0.9 USD per GPU-hour from 2026-04-01T00:00:00Z\n")
+
+
+@pytest.mark.parametrize("amount", ["nan", "inf", "-1", "2,49"])
+def test_what_is_no_price_is_wrong_usage(gua: Run, amount: str) -> None:
+    code, said, error = gua("set", "L4", amount, "--currency", "EUR")
+    assert (code, said) == (2, "")
+    assert error.startswith("gua: ")
+    assert len(error.splitlines()) == 1
+
+
+def test_nothing_to_take_back_is_told_with_what_there_is(gua: Run) -> None:
+    assert gua("remove", "L4") == (2, "", "gua: there is no price of 'L4': there are prices of none\n")
+    gua("set", "L4", "0.80", "--currency", "EUR")
+    code, _, error = gua("remove", "L4", "--from", "2026-01-01")
+    assert (code, error) == (
+        2,
+        "gua: NVIDIA L4 has none from then: say which with --from, there are prices from 1970-01-01T00:00:00Z\n",
+    )
+
+
+def test_a_file_is_imported_whole_or_not_at_all(gua: Run, tmp_path: Path) -> None:
+    file = tmp_path / "prices.csv"
+    header = "model,currency,per_gpu_hour,valid_from\n"
+    file.write_text(f"{header}L4,EUR,0.8,2026-01-01\nH100 80GB HBM3,EUR,2,\nL4,EUR,-1,\n", encoding="utf-8")
+    code, _, error = gua("import", str(file))
+    assert (code, error.startswith(f"gua: {file}:4: '-1' is no price")) == (4, True)
+    file.write_text(f"{header}L4,EUR,0.8,2026-01-01\nL4,USD,1,2026-02-01\n", encoding="utf-8")
+    code, _, error = gua("import", str(file))
+    assert (code, "NVIDIA L4 has a price in EUR" in error) == (4, True)
+    file.write_text(f"{header}L4,EUR,0.8,\nNVIDIA L4,EUR,1,\n", encoding="utf-8")
+    code, _, error = gua("import", str(file))
+    assert (code, "two names of one model" in error) == (4, True)
+    _, said, _ = gua("list")
+    assert said.startswith("there are no prices yet: set one with gua prices set MODEL PRICE --currency EUR\n")
+    file.write_text(f"{header}L4,EUR,0.8,2026-01-01\nH100 80GB HBM3,EUR,2,\nL4,EUR,0.9,2026-02-01\n", encoding="utf-8")
+    assert gua("import", str(file)) == (0, "3 prices of 2 models set\n", "")
+
+
+def test_what_is_no_file_of_prices_is_one_line_and_read_to_no_end(gua: Run, tmp_path: Path) -> None:
+    assert gua("import", str(tmp_path))[0] == 2
+    code, _, said = gua("import", str(tmp_path / "none.csv"))
+    assert (code, said.count("\n")) == (2, 1)
+    assert "No such file or directory: give the path of a CSV file" in said
+    code, _, said = gua("import", "/dev/zero")
+    assert code == 4
+    assert "is larger than 16 MiB" in said
+
+
+def test_a_card_of_which_only_the_name_is_known_has_a_price_by_it(gua: Run, folder: Path) -> None:
+    with open_store(f"chdb://{folder}") as store:
+        card = {"host": "imported", "gpu": "GPU-9"}
+        store.insert_json("card_info", [{**card, "ts": 1_774_440_000, "name": "NVIDIA A100"}])
+        store.insert_json("card_seen", [{**card, "first_seen": 1_774_440_000, "last_seen": 1_774_443_600}])
+    code, said, told = gua("set", "A100", "1", "--currency", "EUR")
+    assert (code, said, told) == (0, "NVIDIA A100: 1 EUR per GPU-hour from the beginning\n", "")

@@ -1,0 +1,211 @@
+"""The options about form of ``gua report``: what they print, what they exclude, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fakes.store import HOUR_MS, SINCE_MS, FakeStore, lab
+from gua.app import delivery
+from gua.cli import main
+from gua.cli.output_options import Asked, choose_form
+from gua.core.errors import UsageError
+from gua.report.sections import DEFAULT, NOW, SECTIONS, STREAKS, WHAT_IF
+
+EMPTY = ("card_streaks", "who", "streaks", "contention", "timeline", "presences", "costs", "energy", "calendar")
+WINDOW = ["report", "--since", "2026-03-25", "--until", "2026-03-27"]
+
+
+@pytest.fixture(autouse=True)
+def store(monkeypatch: pytest.MonkeyPatch) -> FakeStore:
+    """Put a small lab behind ``gua report``."""
+    made = lab()
+    made.views |= {view: [] for view in EMPTY}
+
+    @contextmanager
+    def open_reader(_: str | None) -> Iterator[FakeStore]:
+        yield made
+
+    monkeypatch.setattr(delivery, "open_reader", open_reader)
+    return made
+
+
+def test_sections_are_the_ones_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([*WINDOW, "--section", "cards", "--section", "headline"]) == 0
+    text = capsys.readouterr().out
+    assert "1. Where the GPU-hours went" in text
+    assert "Per card" in text
+    assert "identities\n" not in text
+    assert "\nBasis\n" in text
+
+
+def test_json_has_the_sections_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([*WINDOW, "--json", "--section", "cards"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert "cards" in report
+    assert "headline" not in report
+    assert "coverage" in report
+
+
+def test_csv_is_one_section(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([*WINDOW, "--csv", "headline"]) == 0
+    lines = capsys.readouterr().out.split("\r\n")
+    assert lines[0].startswith("state,gpu_hours,share")
+    assert [line.split(",")[0] for line in lines[1:]] == ["active", "idle-held", "truly-idle", "unknown", ""]
+
+
+def test_markdown_is_markdown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([*WINDOW, "--markdown", "--section", "headline"]) == 0
+    assert "\n| active | 30.2 | 20.4 | 363 |\n" in capsys.readouterr().out
+
+
+def test_a_page_comes_beside_the_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "report.html"
+    assert main.main([*WINDOW, "--html", str(page)]) == 0
+    assert "1. Where the GPU-hours went" in capsys.readouterr().out
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_page_that_cannot_be_written_is_one_line_and_no_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main([*WINDOW, "--html", str(tmp_path / "nowhere" / "report.html")]) in {2, 3}
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv", "cards"], ["--markdown"]])
+def test_a_condition_that_is_met_is_told_after_the_report(form: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([*WINDOW, *form, "--fail-on", "idle-held > 20%", "--fail-on", "active > 1000h"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out
+    assert captured.err == "gua: condition met: idle-held > 20%: 39.2 % of what was observed is idle-held\n"
+
+
+def test_conditions_that_are_not_met_are_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([*WINDOW, "--fail-on", "idle-held > 90%"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_condition_that_nobody_can_tell_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([*WINDOW, "--section", "cards", "--fail-on", "streak > 8h"]) == 3
+    captured = capsys.readouterr()
+    assert "Per card" in captured.out
+    assert "streak > 8h: cannot be told" in captured.err
+
+
+def test_one_that_is_met_wins_over_one_that_nobody_can_tell(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([*WINDOW, "--fail-on", "streak > 8h", "--fail-on", "idle-held > 1h"]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--json", "--markdown"], "give only one of --json and --markdown"),
+        (["--csv", "cards", "--sql"], "give only one of --csv and --sql"),
+        (["--csv", "cars"], "there is no section 'cars' for --csv"),
+        (["--csv", "all"], "there is no section 'all' for --csv"),
+        (["--csv", "cards", "--section", "cards"], "leave --section out"),
+        (["--section", "cars"], "there is no section 'cars'"),
+        (["--sql", "--fail-on", "active > 1h"], "leave --fail-on out"),
+        (["--sql", "--html", "x.html"], "leave --html out"),
+        (["30m"], "'30m' belongs to no option: limits go with --what-if"),
+        (["--what-if", "soon"], "'soon' is not a duration"),
+        (["--fail-on", "idle-held"], "is no condition"),
+        (["--rules", "gpu-usage-audit", "--csv", "cards"], "leave --csv out"),
+        (["--width", "19"], "is too narrow: give 20 or more"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line_before_any_store_is_asked(
+    arguments: list[str], told: str, store: FakeStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main([*WINDOW, *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert told in captured.err
+    assert len(captured.err.splitlines()) == 1
+    assert store.asked == []
+
+
+@pytest.mark.parametrize("arguments", [["--what-if", "2h", "30m", "2h"], ["--what-if", "2h", "--json", "30m"]])
+def test_limits_follow_the_option_in_any_order(arguments: list[str], store: FakeStore) -> None:
+    store.views["hours"] = [{"hour": SINCE_MS // HOUR_MS, "is_counted": True, "card_ticks": 12}]
+    assert main.main([*WINDOW, *arguments]) == 0
+    assert {1_800_000, 7_200_000} <= set(dict(store.asked)["streaks"]["limits_ms"])
+
+
+def test_what_if_adds_its_sections_and_sorts_its_limits() -> None:
+    form = choose_form(Asked(what_if=True, limits=("2h", "30m", "120m")))
+    assert form.sections == {*DEFAULT, STREAKS, WHAT_IF}
+    assert form.limits_ms == (1_800_000, 7_200_000)
+
+
+def test_what_a_condition_or_a_page_needs_is_collected_and_not_printed() -> None:
+    form = choose_form(Asked(sections=("cards",), fail_on=("streak > 1h",)))
+    assert form.shown == {"cards"}
+    assert form.sections == {"cards", NOW}
+    page = choose_form(Asked(html=Path("x.html")))
+    assert page.shown == set(DEFAULT)
+    assert page.sections == page.on_page == set(SECTIONS)
+    assert choose_form(Asked(html=Path("x.html"), sections=("cards",))).sections == {"cards"}
+
+
+def test_every_section_can_be_named() -> None:
+    assert choose_form(Asked(sections=("all",))).shown == set(SECTIONS)
+    with pytest.raises(UsageError, match="there is no section"):
+        choose_form(Asked(sections=("all", "nothing")))
+
+
+@pytest.mark.parametrize("since", ["2100-01-01", "2026-03-27"])
+def test_a_window_in_the_future_or_without_length_is_one_line(since: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for form in ([], ["--csv", "cards"], ["--markdown"], ["--sql"]):
+        assert main.main(["report", "--since", since, "--until", "2026-03-27", *form]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "is empty: --since must be before --until" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("told", "conditions"),
+    [
+        ("idle-held > 2h", ["idle-held > 2h"]),
+        (" idle-held >= 20%  coverage<90% streak > 8 h ", ["idle-held >= 20%", "coverage<90%", "streak > 8 h"]),
+    ],
+)
+def test_conditions_of_the_variable_keep_their_spaces(
+    told: str, conditions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUA_FAIL_ON", told)
+    form = choose_form(Asked(fail_on=told.split()))
+    assert [condition.text for condition in form.conditions] == conditions
+
+
+def test_nonsense_in_the_variable_is_told_by_its_first_wrong_condition(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GUA_FAIL_ON", "idle-held is > 2h")
+    assert main.main(WINDOW) == 2
+    assert "gua: --fail-on 'idle-held' is no condition" in capsys.readouterr().err
+
+
+def test_rules_of_the_older_tool_add_nothing_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([*WINDOW, "--rules", "gpu-usage-audit", "--by", "owner"]) == 2
+    assert "leave --by out" in capsys.readouterr().err
+
+
+def test_json_holds_nothing_that_a_terminal_obeys_or_a_charset_lacks(
+    store: FakeStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "\x1b[2J\x9b5m\u202egnp\u2028漢"
+    store.views["cards"][0]["name"] = hostile
+    assert main.main([*WINDOW, "--json", "--section", "cards"]) == 0
+    text = capsys.readouterr().out
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert text.isascii()
+    assert hostile in {card["name"] for card in json.loads(text)["cards"]}

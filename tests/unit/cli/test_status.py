@@ -1,0 +1,439 @@
+"""``gua status``: what it says, how it is drawn, and how it ends, with real sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.cards import GIB, INTERVAL_MS, MIB, START_MS, card, process, tick
+from fakes.clock import FakeClock
+from gua.agent.status import Board, SpoolFigures
+from gua.cli import sockets
+from gua.cli.main import main
+from gua.cli.status import Threshold, parse_threshold, with_threshold
+from gua.core.errors import UsageError
+from gua.core.plaintext import cells
+from gua.core.tick import AgentReading, ErrorCount, Mig, ProcessList, ProcessType
+from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
+from gua.procfs.reader import ProcFs
+from gua.report.status.text import render_status, span
+from gua.report.style import Style
+from gua.state.pid_file import PidFile
+from servers.user import as_user, other_uid, shared_folder
+
+Golden = Callable[[str, str], None]
+HOSTILE = "evil\x1b[31m\u202egnp.exe\x07\nroot"
+
+
+def lab(clock: FakeClock | None = None) -> Board:
+    """Return the board of an agent that has had a day, with cards in every state."""
+    clock = clock or FakeClock(wall_ms=START_MS)
+    board = Board(
+        pid=4242,
+        version="0.1.0",
+        host="gpu-1",
+        started_ms=START_MS,
+        interval_ms=INTERVAL_MS,
+        destinations=[("store", "chdb:///var/lib/gua/store"), ("endpoint", "https://otel.example:4318")],
+        clock=clock,
+        spool=lambda: SpoolFigures(
+            ticks=117,
+            bytes=496_640,
+            dropped_ticks=2,
+            waiting={"store": 40, "endpoint": 117},
+            oldest_ms={"store": clock.wall - 1_200_000, "endpoint": clock.wall - 3_510_000},
+        ),
+    )
+    errors = (
+        ErrorCount(call="nvmlDeviceGetMemoryInfo_v2", code="NOT_SUPPORTED", count=1_200),
+        ErrorCount(call="nvmlDeviceGetProcessUtilization", code="NO_PERMISSION", count=2),
+    )
+    crowd = tuple(process(5000 + n, (9 - n) * GIB, owner=f"user{n}", comm="python3") for n in range(9))
+    for number in range(1, 1001):
+        clock.advance(INTERVAL_MS)
+        long_ago = number <= 900
+        board.ticked(
+            tick(
+                clock.wall,
+                card(busy=0.873, held=60 * GIB, power_watts=512.0),
+                card("GPU-2", index=1, busy=0.9 if long_ago else 0.0, processes=crowd, memory_used_bytes=45 * GIB),
+                card("GPU-3", index=2),
+                card("GPU-4", index=3, busy=None, memory_used_bytes=GIB, process_list=ProcessList.PID_NAMESPACE),
+                card("GPU-5", index=4, mig=Mig.PARENT),
+                card(
+                    "MIG-1",
+                    index=4,
+                    mig=Mig.INSTANCE,
+                    parent="GPU-5",
+                    name="NVIDIA H100 80GB HBM3 MIG 3g.40gb",
+                    memory_limit_bytes=40 * GIB,
+                    memory_used_bytes=12 * MIB,
+                    processes=(
+                        process(6001, None, owner=None, comm=None),
+                        process(700, 4 * MIB, owner="root", comm="Xorg", type=ProcessType.IGNORED),
+                    ),
+                ),
+                agent=AgentReading(started_ms=START_MS, tick_duration_seconds=0.0614, errors=errors),
+            ),
+            lateness_ms=4,
+        )
+    board.skipped("missed", 2)
+    board.skipped("driver")
+    board.delivered("store", ticks=960)
+    board.failed("endpoint", "cannot reach https://otel.example:4318 (Connection refused): start it")
+    board.note("aside", "the spool was damaged and is kept as /var/lib/gua/spool.db.corrupt-20260325T000000Z")
+    clock.advance(12_000)
+    return board
+
+
+def status_of(board: Board) -> dict[str, Any]:
+    return json.loads(json.dumps(board.status()))
+
+
+@pytest.fixture(scope="module")
+def status() -> dict[str, Any]:
+    return status_of(lab())
+
+
+@pytest.mark.parametrize("width", [60, 100, 140])
+def test_text_of_every_width_is_the_golden_one(status: dict[str, Any], golden: Golden, width: int) -> None:
+    golden(f"status-{width}.txt" if width != 100 else "status.txt", render_status(status, Style(width=width)))
+
+
+def test_plain_text_is_the_golden_one(status: dict[str, Any], golden: Golden) -> None:
+    text = render_status(status, Style(width=100, unicode=False))
+    assert text.isascii()
+    golden("status-ascii.txt", text)
+
+
+@pytest.mark.parametrize("width", range(60, 141))
+def test_no_line_is_wider_than_asked_for(status: dict[str, Any], width: int) -> None:
+    lines = render_status(status, Style(width=width)).splitlines()
+    assert [line for line in lines if cells(line) > width] == []
+
+
+def test_one_tick_is_told_as_one(status: dict[str, Any]) -> None:
+    waiting = {**status["destinations"][0], "waiting_ticks": 1}
+    spool = {**status["spool"], "ticks": 1, "in_memory_ticks": 1}
+    text = render_status({**status, "spool": spool, "destinations": [waiting]}, Style(width=140))
+    assert "  spool        1 tick, " in text
+    assert "; 1 tick waits in memory, as the disk does not take more" in text
+    assert ": 1 tick waits" in text
+    assert "1 ticks" not in text
+
+
+def test_a_store_elsewhere_is_named_by_its_address_alone(status: dict[str, Any]) -> None:
+    where = "chdb:///srv/gua/store"
+    elsewhere = {**status["destinations"][0], "name": f"store {where}", "where": where}
+    text = render_status({**status, "destinations": [elsewhere]}, Style(width=100))
+    assert f"  store        {where}: " in text
+
+
+def poisoned(value: object) -> object:
+    """Return a status in which every text is hostile."""
+    if isinstance(value, dict):
+        return {key: poisoned(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [poisoned(one) for one in value]
+    return HOSTILE if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("unicode", [True, False])
+def test_hostile_names_reach_no_terminal(status: dict[str, Any], *, unicode: bool) -> None:
+    hostile = poisoned(status)
+    assert isinstance(hostile, dict)
+    hostile["ticks"]["skipped"] = {HOSTILE: 1}
+    text = render_status(hostile, Style(width=80, unicode=unicode))
+    assert {character for character in text if ord(character) < 32} == {"\n"}
+    assert "\u202e" not in text
+    assert [line for line in text.splitlines() if cells(line) > 80] == []
+
+
+def replaced(value: object, by: object) -> object:
+    """Return a status in which every leaf is something else."""
+    if isinstance(value, dict):
+        return {key: replaced(one, by) for key, one in value.items()}
+    if isinstance(value, list):
+        return [replaced(one, by) for one in value]
+    return by
+
+
+@pytest.mark.parametrize("by", [None, True, -1, 1e300, 10**400, "text", [], {}, [[]], {"a": 1}])
+def test_whatever_an_agent_answers_is_drawn(status: dict[str, Any], by: object) -> None:
+    for strange in (replaced(status, by), dict.fromkeys(status, by)):
+        assert isinstance(strange, dict)
+        text = render_status(strange, Style(width=80))
+        assert [line for line in text.splitlines() if cells(line) > 80] == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0, "0ms"),
+        (0.0044, "4ms"),
+        (1, "1s"),
+        (59.9, "59s"),
+        (60, "1m"),
+        (90, "1m 30s"),
+        (3600, "1h"),
+        (11_520, "3h 12m"),
+        (86_400 * 2 + 4 * 3600 + 1, "2d 4h"),
+    ],
+)
+def test_a_span_is_short_and_never_longer_than_it_was(seconds: float | None, text: str) -> None:
+    assert span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "threshold"),
+    [
+        ("1024", Threshold(bytes=GIB)),
+        ("1024MiB", Threshold(bytes=GIB)),
+        ("1024 m", Threshold(bytes=GIB)),
+        ("1GiB", Threshold(bytes=GIB)),
+        ("1.5GB", Threshold(bytes=1_500_000_000)),
+        ("0", Threshold(bytes=0)),
+        ("500 mb", Threshold(bytes=500_000_000)),
+        ("4096B", Threshold(bytes=4096)),
+        ("5%", Threshold(ratio=0.05)),
+        ("0.5 %", Threshold(ratio=0.005)),
+        ("100%", Threshold(ratio=1.0)),
+    ],
+)
+def test_a_threshold_is_a_size_or_a_part(text: str, threshold: Threshold) -> None:
+    assert parse_threshold(text) == threshold
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1TB", "1e9", "101%", "nan", "104857600", "1 2", "%", "9" * 400 + "%"])
+def test_what_is_no_threshold_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="memory-threshold"):
+        parse_threshold(text)
+
+
+def test_a_threshold_judges_every_card_again(status: dict[str, Any]) -> None:
+    judged = with_threshold(status, Threshold(bytes=46 * GIB))
+    assert [one["state"] for one in status["cards"]][:3] == ["active", "idle-held", "truly-idle"]
+    assert [one["state"] for one in judged["cards"]][:3] == ["active", "truly-idle", "truly-idle"]
+    assert [one["state_seconds"] for one in judged["cards"]][:3] == [30_000, None, 30_000]
+    assert judged["rules"]["held_memory_bytes"] == 46 * GIB
+
+
+def test_a_part_of_a_card_of_unknown_size_leaves_the_agents_threshold() -> None:
+    board = lab()
+    board.ticked(tick(START_MS, card("GPU-9", index=9, memory_limit_bytes=None, held=90 * MIB)), lateness_ms=0)
+    judged = with_threshold(status_of(board), Threshold(ratio=0.05))["cards"]
+    by_uuid = {one["uuid"]: one["threshold_bytes"] for one in judged}
+    assert by_uuid["GPU-9"] == 100 * MIB
+    assert by_uuid["GPU-1"] == 4 * GIB
+
+
+class Ran:
+    """What a command printed, and how it ended."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+@pytest.fixture
+def gua(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Ran]:
+    """Return ``gua status`` with a home of its own and none of this host's agents."""
+    for name in [name for name in os.environ if name.startswith("GUA_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GUA_HOME", str(tmp_path))
+    monkeypatch.setenv("GUA_HOST_LOCK", f"test-{os.getpid()}-{tmp_path.name}")
+    monkeypatch.setattr(sockets, "DEFAULT_SOCKET", tmp_path / "run" / "agent.sock")
+
+    def run(*arguments: str) -> Ran:
+        code = main(["status", *arguments])
+        printed = capsys.readouterr()
+        return Ran(code, printed.out, printed.err)
+
+    return run
+
+
+@contextlib.contextmanager
+def answering(path: Path, board: Board) -> Iterator[None]:
+    server = LocalServer(listen=[Listen(path=path)], status=board.status, answer=None)
+    server.start()
+    try:
+        yield
+    finally:
+        server.close()
+
+
+def test_an_agent_that_runs_ends_it_with_0(gua: Callable[..., Ran], tmp_path: Path) -> None:
+    with answering(tmp_path / "agent.sock", lab()):
+        ran = gua()
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("The agent of gpu-1 runs since 2026-03-25T00:00:00Z")
+
+
+def test_json_is_the_status_object(gua: Callable[..., Ran], tmp_path: Path) -> None:
+    board = lab()
+    with answering(tmp_path / "agent.sock", board):
+        ran = gua("--json")
+    assert json.loads(ran.out) == status_of(board)
+    assert ran.out.isascii()
+
+
+def test_a_threshold_shows_in_json_too(gua: Callable[..., Ran], tmp_path: Path) -> None:
+    with answering(tmp_path / "agent.sock", lab()):
+        told = json.loads(gua("--json", "--memory-threshold", "46GiB").out)
+    assert told["cards"][1]["state"] == "truly-idle"
+
+
+def test_the_host_wide_agent_is_asked_where_this_user_has_none(gua: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with answering(tmp_path / "run" / "agent.sock", lab()):
+        assert gua().code == 0
+        with socket.socket(socket.AF_UNIX) as dead:  # of this user's agent, which was killed
+            dead.bind(str(tmp_path / "agent.sock"))
+        assert gua().code == 0
+
+
+def test_a_stalled_agent_is_said_loudly_and_ends_it_with_1(gua: Callable[..., Ran], tmp_path: Path) -> None:
+    clock = FakeClock(wall_ms=START_MS)
+    board = lab(clock)
+    clock.advance(2 * INTERVAL_MS)
+    with answering(tmp_path / "agent.sock", board):
+        ran = gua()
+        assert gua("--json").code == 1
+    assert ran.code == 1
+    assert "STALLED" in ran.out
+
+
+def test_no_agent_ends_it_with_3_and_says_what_to_do(gua: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = gua()
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith("gua: no agent runs here: ")
+    assert "start one with gua daemon" in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_agent_as_json(gua: Callable[..., Ran]) -> None:
+    ran = gua("--json")
+    told = json.loads(ran.out)
+    assert ran.code == 3
+    assert (told["schema"], told["running"]) == ("gua.status/1", False)
+    assert told["problem"].startswith("no agent runs here")
+
+
+def test_a_home_that_is_not_there_is_not_made(gua: Callable[..., Ran], tmp_path: Path) -> None:
+    assert gua("--state-dir", str(tmp_path / "none")).code == 3
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_agent_that_does_not_answer_ends_it_with_4(gua: Callable[..., Ran], tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "agent.sock"))
+        silent.listen()
+        began = time.monotonic()
+        ran = gua()
+        told = json.loads(gua("--json").out)
+    assert (ran.code, ran.out, told["running"]) == (4, "", None)
+    assert "does not answer in time" in ran.err
+    assert time.monotonic() - began < 6
+
+
+def test_an_agent_without_its_socket_is_told_from_none(gua: Callable[..., Ran], tmp_path: Path) -> None:
+    own = ProcFs()
+    stat = own.stat(os.getpid())
+    assert stat is not None
+    pid_file = PidFile(tmp_path / "agent.pid")
+    pid_file.acquire(start_ticks=stat.start_ticks, boot_id=own.boot_id(), started_ms=START_MS, version="0.1.0")
+    try:
+        ran = gua()
+    finally:
+        pid_file.release()
+    assert ran.code == 4
+    assert f"(pid {os.getpid()}) runs and does not listen" in ran.err
+
+
+def twice(*arguments: str) -> tuple[Ran, Ran]:
+    """Return ``gua status`` as this user and as another ran it; in this order, as that one may not read this Python."""
+
+    def run() -> tuple[int, str, str]:
+        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+            code = main(["status", *arguments])
+        return code, out.getvalue(), err.getvalue()
+
+    return Ran(*run()), Ran(*as_user(other_uid(), run))
+
+
+def test_who_may_not_ask_ends_it_with_4(gua: Callable[..., Ran]) -> None:
+    with shared_folder() as folder, answering(folder / "agent.sock", lab()):
+        if other_uid() == os.geteuid():
+            (folder / "agent.sock").chmod(0)
+        _, ran = twice("--socket", str(folder / "agent.sock"))
+    assert (ran.code, ran.out) == (4, "")
+    assert "its own user and root" in ran.err
+    assert gua is not None
+
+
+@pytest.mark.parametrize("answer", [b'{"running":true}\n', b'{"running":true,"cards":[1],"rules":[]}\n'])
+def test_an_answer_of_another_shape_is_no_traceback(gua: Callable[..., Ran], tmp_path: Path, answer: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as strange:
+        strange.bind(str(tmp_path / "agent.sock"))
+        strange.listen()
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                for _ in range(2):
+                    connection, _ = strange.accept()
+                    with connection:
+                        connection.recv(4096)
+                        connection.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        assert gua().code == 0
+        ran = gua("--memory-threshold", "1GiB")
+    assert (ran.code, len(ran.err.splitlines())) == (4, 1)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--width", "59"), ("--memory-threshold", "much"), ("--nonsense",), ("--width", "x")]
+)
+def test_wrong_usage_is_one_line(gua: Callable[..., Ran], arguments: tuple[str, ...]) -> None:
+    ran = gua(*arguments)
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+
+
+def test_another_user_sees_the_agent_of_the_host(gua: Callable[..., Ran]) -> None:
+    with shared_folder() as folder:
+        path = folder / "agent.sock"
+        server = LocalServer(listen=[Listen(path=path, mode=PUBLIC_MODE)], status=lab().status, answer=None)
+        server.start()
+        own, others = twice("--socket", str(path), "--width", "80")
+        server.close()
+    assert (others.code, others.err) == (0, "")
+    assert others.out == own.out
+    assert "H100 80GB HBM3" in others.out
+    assert gua is not None
+
+
+def test_it_loads_nothing_heavy(tmp_path: Path) -> None:
+    script = (
+        "import sys; from gua.cli.main import main; code = main(['status']);"
+        "print(code, sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    environ = {**os.environ, "GUA_HOME": str(tmp_path), "GUA_HOST_LOCK": f"test-{tmp_path.name}", "GUA_SOCKET": "/x/y"}
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environ, timeout=60
+    )
+    loaded = ran.stdout
+    for heavy in ("opentelemetry", "pynvml", "chdb", "clickhouse_connect", "grpc", "requests", "rich", "sqlite3"):
+        assert f"'{heavy}'" not in loaded

@@ -1,0 +1,254 @@
+"""What probes are told, and when: of ticks, the driver, and a loop that stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from fakes.cards import GIB, START_MS, card, tick
+from fakes.clock import FakeClock
+from gua.core.idleness import Clocks
+from gua.core.tick import CardReading, Origin, ProcessList, ReadError, Source
+from gua.exporter.address import Address, Serving
+from gua.exporter.endpoint import Endpoint
+from gua.exporter.server import Request
+
+INTERVAL_MS = 30_000
+
+
+@dataclass
+class Probe:
+    """An endpoint that is told of ticks, and asked without a socket."""
+
+    endpoint: Endpoint
+    clock: FakeClock
+
+    def ask(self, path: str) -> tuple[int, str]:
+        answer = self.endpoint.respond(Request(path=path))
+        return answer.status, answer.body.decode().strip()
+
+    def ticked(self, *cards: CardReading, errors: tuple[ReadError, ...] = ()) -> None:
+        self.endpoint.alive()
+        one = replace(tick(START_MS, *(cards or [card(held=GIB, failed=False)])), errors=errors)
+        self.endpoint.ticked(one, lateness_ms=0)
+
+
+def unread(uuid: str = "GPU-1", *, failed: bool | None = None, **values: object) -> CardReading:
+    """Return a reading that tells which card it is, and of what else only what is given."""
+    told: dict[str, object] = {
+        "memory_used_bytes": None,
+        "memory_limit_bytes": None,
+        "memory_reserved_bytes": None,
+        "process_list": ProcessList.FAILED,
+        **values,
+    }
+    return card(uuid, busy=None, failed=failed, **told)
+
+
+@pytest.fixture
+def probe() -> Iterator[Probe]:
+    clock = FakeClock()
+    origin = Origin(host="gpu-1", source=Source.AGENT, interval_ms=INTERVAL_MS)
+    endpoint = Endpoint(Serving(address=Address(port=0)), clock=clock, origin=origin, clocks=dict)
+    with endpoint:
+        yield Probe(endpoint, clock)
+
+
+def test_before_the_first_tick_it_is_not_ready_and_serves_no_card(probe: Probe) -> None:
+    assert probe.ask("/readyz")[0] == 503
+    assert probe.ask("/healthz")[0] == 200
+    assert "gua_agent_stale 1" in probe.ask("/metrics")[1]
+
+
+def test_after_a_tick_it_is_ready_and_well(probe: Probe) -> None:
+    probe.ticked()
+    assert [probe.ask(path) for path in ("/readyz", "/healthz")] == [(200, "ok")] * 2
+    assert "gua_agent_stale 0" in probe.ask("/metrics")[1]
+
+
+def test_a_driver_that_fails_is_told_with_its_reason_until_it_answers_again(probe: Probe) -> None:
+    probe.ticked()
+    probe.endpoint.skipped("driver", "NVML: DRIVER_NOT_LOADED")
+    assert probe.ask("/healthz") == (503, "the cards cannot be read: NVML: DRIVER_NOT_LOADED")
+    probe.ticked()
+    assert probe.ask("/healthz") == (200, "ok")
+
+
+def test_a_host_whose_cards_are_all_lost_is_not_well(probe: Probe) -> None:
+    probe.ticked(unread(failed=True))
+    assert probe.ask("/healthz") == (503, "the cards cannot be read: every card is lost or needs a reset")
+
+
+def test_a_driver_that_is_gone_is_told_although_ticks_go_on(probe: Probe) -> None:
+    probe.ticked(unread(), errors=(ReadError(call="nvmlInit_v2", code="DRIVER_NOT_LOADED"),))
+    assert probe.ask("/healthz") == (503, "the cards cannot be read: nvmlInit_v2 DRIVER_NOT_LOADED")
+
+
+@pytest.mark.parametrize("failed", [False, None])
+def test_cards_of_which_no_call_tells_anything_are_not_read_whatever_they_are_said_to_be(
+    probe: Probe,
+    failed: bool | None,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    errors = [
+        ReadError(call=call, code="UNKNOWN", uuid=uuid)
+        for uuid in ("GPU-1", "GPU-2")
+        for call in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetPowerUsage")
+    ]
+    probe.ticked(unread(failed=failed), unread("GPU-2", failed=True), errors=tuple(errors))
+    assert probe.ask("/healthz") == (
+        503,
+        "the cards cannot be read: nvmlDeviceGetMemoryInfo UNKNOWN, nvmlDeviceGetPowerUsage UNKNOWN",
+    )
+    probe.ticked()
+    assert probe.ask("/healthz") == (200, "ok")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"memory_used_bytes": 0},
+        {"memory_limit_bytes": GIB},
+        {"process_list": ProcessList.KNOWN},
+        {"utilization_encoder": 0.0},
+        {"power_watts": 0.0},
+        {"temperature_celsius": 0.0},
+        {"energy_total_mj": 0},
+    ],
+)
+def test_one_card_that_tells_one_thing_is_enough(probe: Probe, told: dict[str, object]) -> None:
+    cards = (unread("GPU-1", failed=True), unread("GPU-2"), unread("GPU-3", failed=None, **told))
+    probe.ticked(*cards, errors=(ReadError(call="nvmlDeviceGetMemoryInfo", code="UNKNOWN"),))
+    assert probe.ask("/healthz") == (200, "ok")
+
+
+def test_a_driver_without_cards_is_well(probe: Probe) -> None:
+    probe.endpoint.ticked(tick(START_MS), lateness_ms=0)
+    assert probe.ask("/healthz") == (200, "ok")
+
+
+def test_a_tick_older_than_two_intervals_is_too_old(probe: Probe) -> None:
+    probe.ticked()
+    probe.clock.advance(2 * INTERVAL_MS)
+    probe.endpoint.alive()
+    assert probe.ask("/healthz")[0] == 200
+    probe.clock.advance(1)
+    probe.endpoint.skipped("fault", "a tick could not be made")
+    status, words = probe.ask("/healthz")
+    assert status == 503
+    assert words == "the last tick is 60 s old, one is due every 30 s: a tick could not be made"
+
+
+def test_a_loop_that_stands_is_told_before_the_tick_is_old(probe: Probe) -> None:
+    probe.ticked()
+    probe.clock.advance(30_001)
+    assert probe.ask("/healthz") == (503, "the loop that samples has not moved for 30 s")
+
+
+def test_a_start_may_take_a_while_and_no_longer(probe: Probe) -> None:
+    probe.clock.advance(90_000)
+    assert probe.ask("/healthz") == (200, "ok")
+    probe.clock.advance(1)
+    assert probe.ask("/healthz") == (503, "no tick for 90 s since the start")
+
+
+def test_a_tick_that_cannot_be_served_hurts_nobody_and_is_told() -> None:
+    def no_clocks() -> Clocks:
+        raise ZeroDivisionError
+
+    origin = Origin(host="gpu-1", source=Source.AGENT, interval_ms=INTERVAL_MS)
+    serving = Serving(address=Address(port=0))
+    with Endpoint(serving, clock=FakeClock(), origin=origin, clocks=no_clocks) as endpoint:
+        endpoint.ticked(tick(START_MS, card(held=GIB)), lateness_ms=0)
+        answer = endpoint.respond(Request(path="/healthz"))
+    assert answer.status == 503
+    assert answer.body.startswith(b"the page could not be made: unexpected ZeroDivisionError")
+
+
+def test_a_suspend_makes_the_last_tick_old_although_the_monotonic_clock_stood(probe: Probe) -> None:
+    probe.ticked()
+    probe.clock.wall += 3_600_000
+    assert probe.ask("/healthz")[0] == 503
+    assert "gua_gpu_state" not in probe.ask("/metrics")[1]
+
+
+def test_state_that_nobody_has_renewed_is_dropped(probe: Probe) -> None:
+    probe.ticked()
+    probe.clock.advance(60_000)
+    assert "gua_gpu_state" in probe.ask("/metrics")[1]
+    probe.clock.advance(1)
+    page = probe.ask("/metrics")[1]
+    assert "gua_gpu_state" not in page
+    assert "gpu_idle_" not in page
+    assert "gua_agent_stale 1" in page
+    probe.ticked()
+    assert "gua_gpu_state" in probe.ask("/metrics")[1]
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("", "text/plain; version=0.0.4"),
+        ("*/*", "text/plain; version=0.0.4"),
+        ("text/html", "text/plain; version=0.0.4"),
+        ("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3", "application/openmetrics"),
+        ("application/openmetrics-text;version=x", "text/plain; version=0.0.4"),
+        (";;;,,q", "text/plain; version=0.0.4"),
+        ("application/openmetrics-text;q=0, text/plain", "text/plain; version=0.0.4"),
+        ("application/openmetrics-text;version=1.0.0; q=0.000,*/*", "text/plain; version=0.0.4"),
+        ("application/openmetrics-text;version=1.0.0;q=0, application/openmetrics-text", "application/openmetrics"),
+        ("text/plain;q=0, application/openmetrics-text; Q=0.001", "application/openmetrics"),
+        ("application/openmetrics-text;q=a", "text/plain; version=0.0.4"),
+    ],
+)
+def test_the_format_is_the_one_that_was_asked_for(probe: Probe, accept: str, kind: str) -> None:
+    probe.ticked()
+    answer = probe.endpoint.respond(Request(path="/metrics", accept=accept))
+    assert answer.content_type.startswith(kind)
+    assert answer.body.endswith(b"# EOF\n") == kind.startswith("application")
+
+
+@pytest.mark.parametrize(
+    ("accepted", "packed"),
+    [
+        ("", False),
+        ("gzip", True),
+        ("deflate, gzip;q=0.5", True),
+        ("gzip;q=0", False),
+        ("gzip;q=0.000", False),
+        ("gzip; q = 0.0", False),
+        ("GZIP;Q=0.001", True),
+        ("*;q=0, gzip", True),
+        ("*, gzip;q=0", False),
+        ("gzip;q=0, *", False),
+        ("identity;q=0.5, *;q=0.1", True),
+        ("*;q=0", False),
+        ("gzip;q=x", False),
+        ("identity", False),
+        (";,", False),
+    ],
+)
+def test_a_page_is_packed_for_those_who_take_it(probe: Probe, accepted: str, *, packed: bool) -> None:
+    probe.ticked()
+    answer = probe.endpoint.respond(Request(path="/metrics", accept_encoding=accepted))
+    assert (("Content-Encoding", "gzip") in answer.headers, answer.body.startswith(b"\x1f\x8b")) == (packed, packed)
+
+
+def test_a_page_that_was_asked_for_lately_is_made_with_the_tick(probe: Probe) -> None:
+    probe.ticked()
+    first = probe.endpoint.respond(Request(path="/metrics")).body
+    probe.ticked()
+    again = [probe.endpoint.respond(Request(path="/metrics")).body for _ in range(2)]
+    assert again[0] is again[1]
+    assert again[0] is not first
+
+
+def test_the_compatible_set_can_be_left_out() -> None:
+    origin = Origin(host="gpu-1", source=Source.AGENT, interval_ms=INTERVAL_MS)
+    serving = Serving(address=Address(port=0), constant=None)
+    with Endpoint(serving, clock=FakeClock(), origin=origin, clocks=dict) as endpoint:
+        endpoint.ticked(tick(START_MS, card(held=GIB)), lateness_ms=0)
+        page = endpoint.respond(Request(path="/metrics")).body
+    assert b"gpu_idle_" not in page
+    assert b"gua_gpu_state" in page

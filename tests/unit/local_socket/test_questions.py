@@ -1,0 +1,67 @@
+"""Questions that a store is asked at the same time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from fakes.store import UNTIL_MS, FakeStore, lab
+from gua.core.errors import UnavailableError
+from gua.report.asking.collect import collect
+from gua.report.asking.questions import ask
+from gua.report.window import ReportRequest
+
+
+class Together:
+    """A reader that answers only when two ask."""
+
+    is_concurrent = True
+
+    def __init__(self) -> None:
+        self.both = threading.Barrier(2, timeout=10)
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[dict[str, Any]]:
+        self.both.wait()
+        return [{"view": view, **parameters}]
+
+
+class Failing:
+    is_concurrent = True
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[dict[str, Any]]:
+        msg = f"no {view} by {parameters}"
+        raise UnavailableError(msg)
+
+
+def test_a_question_is_asked_while_another_waits_for_its_answer() -> None:
+    reader = Together()
+    first, second = ask(reader, "cards", {"hosts": []}), ask(reader, "hosts", {})
+    assert (first(), second()) == ([{"view": "cards", "hosts": []}], [{"view": "hosts"}])
+
+
+def test_what_the_store_raised_is_raised_where_the_rows_are_wanted() -> None:
+    answer = ask(Failing(), "cards", {})
+    with pytest.raises(UnavailableError, match=r"no cards by \{\}"):
+        answer()
+
+
+def test_a_reader_of_one_question_at_a_time_is_asked_when_the_rows_are_wanted() -> None:
+    store = FakeStore({"cards": [{"gpu": "a"}]})
+    answer = ask(store, "cards", {})
+    assert store.asked == []
+    assert list(answer()) == [{"gpu": "a"}]
+
+
+def test_a_report_is_the_same_whether_its_questions_are_asked_together() -> None:
+    class Concurrent(FakeStore):
+        @property
+        def is_concurrent(self) -> bool:
+            return True
+
+    request = ReportRequest(since="3d", now_ms=UNTIL_MS)
+    one_by_one, together = lab(), Concurrent(lab().views)
+    assert collect(together, request) == collect(one_by_one, request)
+    assert sorted(map(repr, together.asked)) == sorted(map(repr, one_by_one.asked))

@@ -1,0 +1,263 @@
+"""Calls that do not come back: whom they hold up, for how long, and what is told meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fakes.clock import FakeClock
+from fakes.nvml import GIB, GPU_IS_LOST, Card, FakeDriver
+from gua.core.errors import UnavailableError
+from gua.core.tick import ProcessList, ReadError
+from gua.nvml.reader import NvmlReader
+
+LIMIT = 0.3
+
+
+@pytest.fixture
+def hang() -> Iterator[threading.Event]:
+    """An event that no test leaves unset, so that no thread outlives it."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def reader(driver: FakeDriver, clock: FakeClock | None = None) -> NvmlReader:
+    return NvmlReader(clock or FakeClock(), driver, call_limit_seconds=LIMIT, start_limit_seconds=LIMIT)
+
+
+def settle(ready: threading.Event) -> None:
+    ready.set()
+    time.sleep(0.15)
+
+
+def test_a_card_that_hangs_is_unknown_the_others_are_read_and_the_call_is_named(hang: threading.Event) -> None:
+    bad = Card("GPU-a")
+    cards = reader(FakeDriver(bad, Card("GPU-b"), Card("GPU-c")))
+    cards.read()
+    bad.hangs["nvmlDeviceGetPowerUsage"] = hang
+    begun = time.monotonic()
+    readings, errors = cards.read()
+    assert time.monotonic() - begun < LIMIT * 2
+    assert [(raw.reading.uuid, raw.reading.failed) for raw in readings] == [
+        ("GPU-a", None),
+        ("GPU-b", False),
+        ("GPU-c", False),
+    ]
+    assert (readings[0].reading.process_list, readings[0].reading.power_watts) == (ProcessList.FAILED, None)
+    assert readings[0].reading.name == "NVIDIA H100 80GB HBM3"
+    assert errors == [ReadError(call="nvmlDeviceGetPowerUsage", code="NO_ANSWER", uuid="GPU-a")]
+
+
+def test_nobody_waits_for_it_again_and_each_tick_counts_it_once(hang: threading.Event) -> None:
+    bad = Card("GPU-a", hangs={"nvmlDeviceGetPowerUsage": hang})
+    cards = reader(FakeDriver(bad, Card("GPU-b")))
+    cards.read()
+    for _ in range(5):
+        begun = time.monotonic()
+        cards.drain()
+        readings, errors = cards.read()
+        assert time.monotonic() - begun < LIMIT / 2
+        assert [raw.reading.failed for raw in readings] == [None, False]
+        assert errors == [ReadError(call="nvmlDeviceGetPowerUsage", code="NO_ANSWER", uuid="GPU-a")]
+
+
+def test_when_it_comes_back_its_late_answer_is_thrown_away_and_the_card_is_read_anew(hang: threading.Event) -> None:
+    bad = Card("GPU-a", power_mw=1000)
+    cards = reader(FakeDriver(bad))
+    cards.read()
+    bad.hangs["nvmlDeviceGetTemperature"] = hang
+    cards.read()
+    bad.power_mw = 2000
+    bad.hangs.clear()
+    settle(hang)
+    (back,), errors = cards.read()
+    assert (back.reading.power_watts, back.reading.failed, errors) == (2.0, False, [])
+
+
+def test_instances_of_a_card_that_hangs_stay_with_their_shares(hang: threading.Event) -> None:
+    inside = Card("MIG-1", slices=3, total=20 * GIB, used=0, reserved=0)
+    parent = Card("GPU-a", mig=True, instances=[inside])
+    cards = reader(FakeDriver(parent))
+    cards.read()
+    inside.hangs["nvmlDeviceGetMemoryInfo_v2"] = hang
+    readings, errors = cards.read()
+    assert [(raw.reading.uuid, raw.share, raw.reading.failed) for raw in readings] == [
+        ("GPU-a", (4, 7), None),
+        ("MIG-1", (3, 7), None),
+    ]
+    assert [error.code for error in errors] == ["NO_ANSWER"]
+
+
+def test_a_card_that_hangs_from_the_first_look_on_is_there_by_its_uuid(hang: threading.Event) -> None:
+    bad = Card("GPU-a", hangs={"nvmlDeviceGetName": hang})
+    readings, errors = reader(FakeDriver(bad, Card("GPU-b"))).read()
+    assert [(raw.reading.uuid, raw.reading.failed) for raw in readings] == [("GPU-a", None), ("GPU-b", False)]
+    assert errors == [ReadError(call="nvmlDeviceGetName", code="NO_ANSWER", uuid="GPU-a")]
+
+
+def test_a_drain_that_hangs_holds_up_the_others_only_once(hang: threading.Event) -> None:
+    bad, good = Card("GPU-a"), Card("GPU-b")
+    cards = reader(FakeDriver(bad, good))
+    cards.read()
+    bad.hangs["nvmlDeviceGetSamples"] = hang
+    cards.drain()
+    readings, errors = cards.read()
+    assert [raw.reading.failed for raw in readings] == [None, False]
+    assert errors == [ReadError(call="nvmlDeviceGetSamples", code="NO_ANSWER", uuid="GPU-a")]
+
+
+def test_a_drain_that_is_only_slow_is_waited_for(hang: threading.Event) -> None:
+    slow = Card("GPU-a")
+    cards = reader(FakeDriver(slow))
+    cards.read()
+    slow.hangs["nvmlDeviceGetSamples"] = hang
+    cards.drain()
+    slow.hangs.clear()
+    threading.Timer(LIMIT / 4, hang.set).start()
+    (raw,), errors = cards.read()
+    assert (raw.reading.failed, errors) == (False, [])
+
+
+def test_a_count_that_hangs_lets_the_known_cards_be_read(hang: threading.Event) -> None:
+    driver = FakeDriver(Card("GPU-a"), Card("GPU-b"))
+    cards = reader(driver)
+    cards.read()
+    driver.hangs["nvmlDeviceGetCount"] = hang
+    for _ in range(3):
+        readings, errors = cards.read()
+        assert [raw.reading.failed for raw in readings] == [False, False]
+        assert errors == [ReadError(call="nvmlDeviceGetCount", code="NO_ANSWER")]
+    driver.hangs.clear()
+    settle(hang)
+    assert cards.read()[1] == []
+
+
+def test_a_driver_that_cannot_be_opened_in_time_is_refused_and_not_waited_for(hang: threading.Event) -> None:
+    driver = FakeDriver(Card("GPU-a"))
+    driver.hangs["nvmlInit"] = hang
+    begun = time.monotonic()
+    with pytest.raises(UnavailableError, match="NO_ANSWER"):
+        reader(driver).read()
+    assert time.monotonic() - begun < LIMIT + 1.5
+
+
+def test_opening_anew_that_hangs_leaves_the_cards_unknown_until_it_is_through(hang: threading.Event) -> None:
+    driver = FakeDriver(Card("GPU-a"))
+    clock = FakeClock()
+    cards = reader(driver, clock)
+    cards.read()
+    driver.faults["nvmlDeviceGetCount"] = 9
+    driver.hangs["nvmlInit"] = hang
+    for _ in range(3):
+        (unknown,), errors = cards.read()
+        assert unknown.reading.failed is None
+        assert errors[-1] == ReadError(call="nvmlInit", code="NO_ANSWER")
+    driver.faults.clear()
+    settle(hang)
+    (back,), errors = cards.read()
+    assert (back.reading.failed, errors) == (False, [])
+
+
+def test_the_driver_is_not_released_under_a_call_that_hangs(hang: threading.Event) -> None:
+    bad, lost = Card("GPU-a"), Card("GPU-b")
+    driver = FakeDriver(bad, lost)
+    clock = FakeClock()
+    cards = reader(driver, clock)
+    cards.read()
+    bad.hangs["nvmlDeviceGetPowerUsage"] = hang
+    lost.faults["nvmlDeviceGetUUID"] = GPU_IS_LOST
+    for _ in range(3):
+        clock.advance(600_000)
+        readings, _ = cards.read()
+        assert [raw.reading.failed for raw in readings] == [None, True]
+    assert driver.opened == 1
+    bad.hangs.clear()
+    lost.faults.clear()
+    settle(hang)
+    assert [raw.reading.failed for raw in cards.read()[0]] == [False, False]
+
+
+def test_closing_does_not_wait_for_a_call_that_hangs(hang: threading.Event) -> None:
+    driver = FakeDriver(Card("GPU-a"))
+    cards = reader(driver)
+    cards.read()
+    driver.cards[0].hangs["nvmlDeviceGetSamples"] = hang
+    cards.drain()
+    begun = time.monotonic()
+    cards.close()
+    assert time.monotonic() - begun < 1
+    assert driver.open == 1
+
+
+def test_a_release_that_hangs_is_not_waited_for_either(hang: threading.Event) -> None:
+    driver = FakeDriver(Card("GPU-a"))
+    cards = reader(driver)
+    cards.read()
+    driver.hangs["nvmlShutdown"] = hang
+    begun = time.monotonic()
+    cards.close()
+    assert time.monotonic() - begun < 1
+
+
+def test_threads_end_with_the_reader() -> None:
+    before = threading.active_count()
+    cards = reader(FakeDriver(Card("GPU-a"), Card("GPU-b")))
+    cards.read()
+    names = {thread.name for thread in threading.enumerate()}
+    assert any(name.startswith("nvml ") for name in names)
+    cards.close()
+    time.sleep(0.15)
+    assert threading.active_count() <= before
+
+
+def threads() -> int:
+    return sum(thread.name.startswith("nvml ") for thread in threading.enumerate())
+
+
+def test_cards_that_answer_at_once_share_a_thread_and_slow_ones_get_more(hang: threading.Event) -> None:
+    several = [Card(f"GPU-{letter}") for letter in "abcd"]
+    cards = reader(FakeDriver(*several))
+    before = threads()
+    cards.read()
+    assert threads() - before <= 2  # a second one where this machine was slow
+    for card in several[:3]:
+        card.hangs["nvmlDeviceGetPowerUsage"] = hang
+    readings, _ = cards.read()
+    assert [raw.reading.failed for raw in readings] == [None, None, None, False]
+    assert threads() - before >= 4
+    for _ in range(5):
+        cards.drain()
+        cards.read()
+    assert threads() - before <= 5
+    cards.close()
+
+
+def test_threads_of_a_reader_that_nobody_closed_end_when_it_is_forgotten() -> None:
+    before = threading.active_count()
+    reader(FakeDriver(Card("GPU-a"))).read()
+    time.sleep(0.15)
+    assert threading.active_count() <= before
+
+
+def test_a_driver_that_is_gone_is_not_opened_anew_under_a_call_that_hangs(hang: threading.Event) -> None:
+    bad = Card("GPU-a", hangs={"nvmlDeviceGetPowerUsage": hang})
+    driver = FakeDriver(bad, Card("GPU-b"))
+    clock = FakeClock()
+    cards = reader(driver, clock)
+    cards.read()
+    driver.faults["nvmlDeviceGetCount"] = 9
+    for _ in range(3):
+        clock.advance(600_000)
+        readings, errors = cards.read()
+        assert [raw.reading.failed for raw in readings] == [None, None]
+        assert ReadError(call="nvmlDeviceGetCount", code="DRIVER_NOT_LOADED") in errors
+    assert (driver.opened, driver.open) == (1, 1)
+    bad.hangs.clear()
+    driver.faults.clear()
+    settle(hang)
+    clock.advance(600_000)
+    assert [raw.reading.failed for raw in cards.read()[0]] == [False, False]

@@ -1,0 +1,384 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Metric,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from gua.core import metrics
+from gua.core.errors import DataError
+from gua.core.tick import (
+    AgentReading,
+    CardReading,
+    ErrorCount,
+    Mig,
+    Origin,
+    ProcessList,
+    ProcessReading,
+    ProcessType,
+    Source,
+    Tick,
+)
+from gua.otlp import wire
+from gua.otlp.decode import decode
+from gua.otlp.encode import encode
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "tick.jsonl"
+
+TS_MS = 1_774_413_000_000
+ORIGIN = Origin(
+    host="node-1",
+    source=Source.AGENT,
+    interval_ms=30_000,
+    instance_id="11111111-2222-3333-4444-555555555555",
+    service_version="0.1.0",
+    attributes=(("k8s.node.name", "node-1"),),
+)
+HELD = CardReading(
+    uuid="GPU-8f1c",
+    duration_ms=30_000,
+    gpu_time_ms=30_000,
+    process_list=ProcessList.KNOWN,
+    index=0,
+    name="NVIDIA H100 80GB HBM3",
+    model="H100",
+    vendor="NVIDIA",
+    driver_version="580.95.05",
+    pci="0000:0F:00.0",
+    mig=Mig.NONE,
+    memory_shared=False,
+    utilization=0.0,
+    utilization_encoder=0.0,
+    utilization_max=0.04,
+    utilization_coverage_ms=29_500,
+    memory_used_bytes=8 * 2**30,
+    memory_limit_bytes=80 * 2**30,
+    memory_reserved_bytes=600 * 2**20,
+    power_watts=121.7,
+    temperature_celsius=41.0,
+    energy_total_mj=123_456_789,
+    energy_mj=3_651_000,
+    failed=False,
+    processes=(
+        ProcessReading(
+            pid=4711,
+            created_ms=TS_MS - 3_600_043,
+            owner="ada",
+            uid=1000,
+            comm="python",
+            memory_bytes=8 * 2**30,
+            utilization=0.0,
+            gpu_time_ms=30_000,
+            slurm_job_id="77",
+        ),
+        ProcessReading(pid=99, type=ProcessType.IGNORED, owner="root", uid=0, comm="Xorg"),
+    ),
+)
+BARE = CardReading(uuid="MIG-0a", duration_ms=30_000, gpu_time_ms=4_286, mig=Mig.INSTANCE, parent="GPU-8f1c")
+SMALL = Tick(
+    ts_ms=TS_MS,
+    origin=ORIGIN,
+    cards=(HELD, BARE),
+    agent=AgentReading(
+        started_ms=TS_MS - 60_000,
+        dropped_ticks=0,
+        errors=(ErrorCount(call="nvmlDeviceGetPowerUsage", code="3", count=2),),
+    ),
+)
+
+ratios = st.none() | st.floats(0, 1)
+amounts = st.none() | st.just(0) | st.integers(0, 2**63 - 1)
+millis = st.none() | st.just(0) | st.integers(0, 2**50)
+texts = st.none() | st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), max_size=12)
+uuids = st.sampled_from(("GPU-1", "GPU-2", "MIG-3", "MIG-GPU-1/1/0", "карта"))
+processes = st.builds(
+    ProcessReading,
+    pid=st.integers(0, 2**22),
+    type=st.sampled_from(ProcessType),
+    created_ms=st.none() | st.integers(0, 4_102_444_800_000),
+    owner=texts,
+    uid=st.none() | st.integers(0, 2**32 - 1),
+    comm=texts,
+    memory_bytes=amounts,
+    utilization=ratios,
+    gpu_time_ms=millis,
+    container_id=texts,
+    pod_uid=texts,
+    slurm_job_id=texts,
+    systemd_unit=texts,
+)
+spans = st.integers(1, 600_000).flatmap(lambda span: st.tuples(st.just(span), st.integers(0, span)))
+cards = st.builds(
+    lambda span, **rest: CardReading(duration_ms=span[0], gpu_time_ms=span[1], **rest),
+    spans,
+    uuid=uuids,
+    process_list=st.sampled_from(ProcessList),
+    index=st.none() | st.integers(0, 64),
+    name=texts,
+    model=texts,
+    vendor=texts,
+    driver_version=texts,
+    pci=texts,
+    mig=st.none() | st.sampled_from(Mig),
+    parent=texts,
+    memory_shared=st.none() | st.booleans(),
+    utilization=ratios,
+    utilization_encoder=ratios,
+    utilization_decoder=ratios,
+    utilization_max=ratios,
+    utilization_coverage_ms=millis,
+    memory_used_bytes=amounts,
+    memory_limit_bytes=amounts,
+    memory_reserved_bytes=amounts,
+    power_watts=st.none() | st.floats(0, 2000),
+    temperature_celsius=st.none() | st.floats(-60, 200),
+    energy_total_mj=millis,
+    energy_mj=millis,
+    failed=st.none() | st.booleans(),
+    processes=st.lists(processes, max_size=4, unique_by=lambda process: process.pid).map(tuple),
+)
+agents = st.builds(
+    AgentReading,
+    started_ms=st.integers(0, TS_MS),
+    tick_duration_seconds=st.none() | st.floats(0, 600),
+    tick_lateness_seconds=st.none() | st.floats(0, 600),
+    spool_ticks=amounts,
+    spool_bytes=amounts,
+    dropped_ticks=st.integers(0, 2**40),  # an agent of which nothing is known has no point at all
+    errors=st.lists(
+        st.builds(ErrorCount, call=texts.map(str), code=texts.map(str), count=st.integers(0, 2**40)), max_size=3
+    ).map(tuple),
+)
+known_texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1, max_size=12)
+origins = st.builds(
+    Origin,
+    host=known_texts,
+    source=st.sampled_from(Source),
+    interval_ms=st.integers(1_000, 600_000),
+    host_id=st.none() | known_texts,
+    instance_id=st.none() | known_texts,
+    service_name=known_texts,
+    service_version=st.none() | known_texts,
+    attributes=st.dictionaries(
+        st.sampled_from(("k8s.node.name", "deployment", "команда")), st.text("aé,=%", max_size=5)
+    ).map(lambda pairs: tuple(sorted(pairs.items()))),
+)
+ticks = st.builds(
+    Tick,
+    ts_ms=st.integers(TS_MS, TS_MS + 10**11),
+    origin=origins,
+    cards=st.lists(cards, min_size=1, max_size=4, unique_by=lambda card: card.uuid).map(tuple),
+    agent=st.none() | agents,
+)
+
+
+def parsed(tick: Tick) -> ExportMetricsServiceRequest:
+    return ExportMetricsServiceRequest.FromString(encode(tick))
+
+
+def points_of(tick: Tick, name: str) -> list[object]:
+    (scope_metrics,) = parsed(tick).resource_metrics[0].scope_metrics
+    return [
+        point
+        for metric in scope_metrics.metrics
+        if metric.name == name
+        for point in (metric.sum if metric.HasField("sum") else metric.gauge).data_points
+    ]
+
+
+def attribute_of(point: object, key: str) -> object:
+    return next(
+        (getattr(pair.value, pair.value.WhichOneof("value")) for pair in point.attributes if pair.key == key), None
+    )
+
+
+@given(ticks)
+@settings(max_examples=150, deadline=None)
+def test_a_tick_comes_back_from_its_bytes_unchanged(tick: Tick) -> None:
+    assert decode(encode(tick)) == tick
+
+
+@given(ticks)
+@settings(max_examples=50, deadline=None)
+def test_the_bytes_are_those_that_protobuf_itself_writes(tick: Tick) -> None:
+    assert parsed(tick).SerializeToString(deterministic=True) == encode(tick)
+
+
+@given(ticks)
+@settings(max_examples=50, deadline=None)
+def test_every_point_has_the_tick_s_time_and_no_span_starts_after_it(tick: Tick) -> None:
+    (scope_metrics,) = parsed(tick).resource_metrics[0].scope_metrics
+    for metric in scope_metrics.metrics:
+        for point in (metric.sum if metric.HasField("sum") else metric.gauge).data_points:
+            assert point.time_unix_nano == tick.ts_ms * 10**6
+            assert point.start_time_unix_nano <= point.time_unix_nano
+
+
+def test_the_request_of_a_small_tick_is_the_golden_one() -> None:
+    (resource_metrics,) = MessageToDict(parsed(SMALL))["resourceMetrics"]
+    (scope_metrics,) = resource_metrics["scopeMetrics"]
+    got = [resource_metrics["resource"], scope_metrics["scope"], *scope_metrics["metrics"]]
+    if os.environ.get("GUA_UPDATE_GOLDEN"):
+        GOLDEN.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in got))
+    assert got == [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+
+
+def test_the_sdk_s_own_encoder_writes_the_same_messages() -> None:
+    tick = Tick(
+        ts_ms=TS_MS,
+        origin=Origin(host="node-1", source=Source.IMPORT, interval_ms=30_000),
+        cards=(
+            CardReading(
+                uuid="GPU-1", duration_ms=30_000, gpu_time_ms=30_000, memory_used_bytes=7, energy_total_mj=2_500
+            ),
+        ),
+    )
+    start, time = (TS_MS - 30_000) * 10**6, TS_MS * 10**6
+
+    def point(value: float, start_ns: int | None, **attributes: object) -> NumberDataPoint:
+        named = {"hw.id": "GPU-1", **{key.replace("_", "."): value for key, value in attributes.items()}}
+        return NumberDataPoint(attributes=named, start_time_unix_nano=start_ns, time_unix_nano=time, value=value)
+
+    def total(value: float, temporality: AggregationTemporality, *, monotonic: bool, **attributes: object) -> Sum:
+        return Sum([point(value, start, **attributes)], temporality, is_monotonic=monotonic)
+
+    delta, cumulative = AggregationTemporality.DELTA, AggregationTemporality.CUMULATIVE
+    expected = encode_metrics(
+        MetricsData(
+            [
+                ResourceMetrics(
+                    Resource(
+                        {
+                            "service.name": "gua",
+                            "host.name": "node-1",
+                            "gua.sample.interval": 30.0,
+                            "gua.source": "import",
+                        }
+                    ),
+                    [
+                        ScopeMetrics(
+                            InstrumentationScope("gua"),
+                            [
+                                Metric("gua.gpu.sample.duration", "", "s", total(30.0, delta, monotonic=True)),
+                                Metric("gua.gpu.time", "", "s", total(30.0, delta, monotonic=True)),
+                                Metric("hw.gpu.memory.usage", "", "By", total(7, cumulative, monotonic=False)),
+                                Metric("hw.energy", "", "J", total(2.5, cumulative, monotonic=True, hw_type="gpu")),
+                                Metric(
+                                    "gua.gpu.info",
+                                    "",
+                                    "1",
+                                    Gauge([point(1, None, **{"gua.gpu.process.list": "absent"})]),
+                                ),
+                            ],
+                            schema_url="",
+                        )
+                    ],
+                    schema_url="",
+                )
+            ]
+        )
+    )
+    assert parsed(tick) == expected
+
+
+def test_an_unknown_value_has_no_point_and_zero_has_one() -> None:
+    assert [attribute_of(point, "hw.gpu.task") for point in points_of(SMALL, "hw.gpu.utilization")] == [
+        "general",
+        "encoder",
+    ]
+    assert [point.as_double for point in points_of(SMALL, "hw.gpu.utilization")] == [0.0, 0.0]
+
+
+def test_the_process_totals_of_all_types_are_sent_if_and_only_if_the_list_is_known() -> None:
+    counts = points_of(SMALL, "gua.gpu.process.count")
+    assert {
+        (attribute_of(point, "hw.id"), attribute_of(point, "gua.process.type"), point.as_int) for point in counts
+    } == {
+        ("GPU-8f1c", "compute", 1),
+        ("GPU-8f1c", "graphics", 0),
+        ("GPU-8f1c", "mps", 0),
+        ("GPU-8f1c", "ignored", 1),
+    }
+    unknown = points_of(SMALL, "gua.gpu.process.memory.unknown")
+    assert [point.as_int for point in unknown] == [0, 0, 0, 1]
+
+
+def test_a_card_that_is_known_to_work_says_so_in_both_states() -> None:
+    status = points_of(SMALL, "hw.status")
+    assert [(attribute_of(point, "hw.state"), point.as_int) for point in status] == [("failed", 0), ("ok", 1)]
+
+
+@pytest.mark.parametrize("power", [float("nan"), float("inf")])
+def test_a_value_that_is_not_finite_is_not_sent(power: float) -> None:
+    card = CardReading(uuid="GPU-1", duration_ms=1, gpu_time_ms=1, power_watts=power, memory_used_bytes=2**64 - 1)
+    tick = Tick(ts_ms=TS_MS, origin=ORIGIN, cards=(card,))
+    assert points_of(tick, "hw.power") == points_of(tick, "hw.gpu.memory.usage") == []
+
+
+def test_names_that_no_receiver_could_store_are_mended() -> None:
+    process = ProcessReading(pid=1, owner="\udcff", comm="a\x00b" + "x" * 1000, systemd_unit="")
+    card = CardReading(uuid="GPU-1", duration_ms=1, gpu_time_ms=1, processes=(process,))
+    (back,) = decode(encode(Tick(ts_ms=TS_MS, origin=ORIGIN, cards=(card,)))).cards[0].processes
+    assert back.owner == "\ufffd"
+    assert back.comm == "a\ufffdb" + "x" * (wire.MAX_TEXT - 3)
+    assert back.systemd_unit == ""
+    assert back.pod_uid is None
+
+
+def test_a_creation_time_is_told_to_the_millisecond_or_not_at_all() -> None:
+    processes = tuple(
+        ProcessReading(pid=pid, created_ms=created)
+        for pid, created in enumerate((1_774_414_039_043, 1_774_414_039_000, None, -5, 10**18))
+    )
+    card = CardReading(uuid="GPU-1", duration_ms=1, gpu_time_ms=1, processes=processes)
+    told = points_of(Tick(ts_ms=TS_MS, origin=ORIGIN, cards=(card,)), "gua.process.info")
+    assert [attribute_of(point, "process.creation.time") for point in told] == [
+        "2026-03-25T04:47:19.043Z",
+        "2026-03-25T04:47:19.000Z",
+        None,
+        None,
+        None,
+    ]
+
+
+def test_attributes_stand_in_the_order_of_the_catalogue() -> None:
+    for metric in metrics.CATALOGUE:
+        base = {"card": metrics.CARD_ATTRIBUTES, "process": metrics.PROCESS_ATTRIBUTES, "agent": ()}
+        order = [*base[metric.subject.value], *metric.attributes]
+        for point in points_of(SMALL, metric.name):
+            keys = [pair.key for pair in point.attributes]
+            assert keys == sorted(keys, key=order.index)
+
+
+def test_metrics_of_a_later_version_and_of_other_scopes_are_left_out() -> None:
+    request = parsed(SMALL)
+    scope_metrics = request.resource_metrics[0].scope_metrics[0]
+    scope_metrics.metrics.add(name="gua.gpu.fan").CopyFrom(scope_metrics.metrics[0])
+    scope_metrics.metrics[-1].name = "gua.gpu.fan"
+    request.resource_metrics[0].scope_metrics.add().CopyFrom(scope_metrics)
+    request.resource_metrics[0].scope_metrics[1].scope.name = "other"
+    assert decode(request.SerializeToString()) == SMALL
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xff", encode(SMALL) * 2, encode(SMALL)[:-3]])
+def test_bytes_that_are_not_one_tick_are_refused(data: bytes) -> None:
+    with pytest.raises(DataError):
+        decode(data)

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+from gua.store import statements
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def test_the_page_of_views_is_current() -> None:
+    render = runpy.run_path(str(DOCS / "generate_views.py"))["render"]
+    assert (DOCS / "views.md").read_text() == render(), "run .venv/bin/python docs/generate_views.py"
+
+
+def test_the_page_has_every_column_of_every_view() -> None:
+    page = (DOCS / "views.md").read_text()
+    for statement in statements.load(statements.SERVER_TOKENS):
+        if statement.creates and statement.creates[0] == "gua" and "CREATE OR REPLACE VIEW" in statement.sql:
+            _, _, section = page.partition(f"\n## {statement.creates[1]}\n")
+            listed = re.findall(r"^\| `(\w+)` \|", section.partition("\n#")[0], re.MULTILINE)
+            declared = statement.sql.partition("\n(\n")[2].partition("\n)\n")[0].splitlines()
+            assert listed == [line.split()[0] for line in declared], statement.name

@@ -1,0 +1,490 @@
+"""Figures by which people lose their cards, once more from the plain ticks, one after the other, in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from random import Random
+from typing import Final
+
+import pytest
+
+from fakes import by_other_means as means
+from fakes.by_other_means import DAY_MS, HOUR_MS, IDLE, Counted, Key, Recorded, Seen
+from fakes.restless import restless
+from gua.core.ports import SpooledTick
+from gua.core.tick import Origin, Source, Tick
+from gua.otlp.encode import encode
+from gua.report.asking.collect import collect
+from gua.report.asking.hours import choose_hours
+from gua.report.model import Report
+from gua.report.parts.contention import Contention
+from gua.report.parts.idle_split import LONG_STREAK_MS
+from gua.report.parts.now import Holder
+from gua.report.parts.parties import PARTIES_BY
+from gua.report.parts.streaks import FALSE_ALARM_MS
+from gua.report.sections import SECTIONS
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
+from gua.report.window import ReportRequest
+from gua.sim.host import END_MS, Scenario, simulate
+from gua.state.compression import compress
+from gua.store.database import Store, open_store
+
+pytestmark = pytest.mark.engine
+
+LIMITS_MS: Final = (20_000, 60_000, 150_000, 300_000, 600_000, 1_800_000, 3_600_000, 14_400_000)
+RESTLESS: Final = ("restless-1", "restless-2")
+HELD: Final = (ACTIVE, IDLE_HELD, UNKNOWN)
+PARTY: Final = {
+    "owner": "owner",
+    "program": "program",
+    "container": "container_id",
+    "pod": "pod_uid",
+    "job": "slurm_job_id",
+}
+PRICES: Final = (
+    ("Fast", END_MS - 3 * HOUR_MS, "EUR", 2.5),
+    ("Fast", END_MS - HOUR_MS, "EUR", 4.0),
+    ("Slow", END_MS - 2 * HOUR_MS, "USD", 1.25),
+    ("Slow", END_MS - HOUR_MS, "EUR", 1.0),
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A window, in ms before simulated time ends."""
+
+    since_ms: int
+    until_ms: int = 0
+    timezone: str = "UTC"
+    hosts: tuple[str, ...] = ()
+
+
+WINDOWS: Final = {
+    "everything": Asked(3 * DAY_MS, -5_000),
+    "edges in the middle of ticks": Asked(4 * HOUR_MS + 12_345, HOUR_MS + 7_777, "Asia/Kathmandu", RESTLESS),
+    "whole hours": Asked(5 * HOUR_MS, 2 * HOUR_MS, "Asia/Kolkata", RESTLESS),
+    "some days": Asked(DAY_MS + 1_234_567, 2 * HOUR_MS + 1, "America/New_York", ("lab-1", "lab-2")),
+    "less than an hour": Asked(50 * 60_000 + 3, 3_333),
+}
+
+
+def spooled(ticks: Iterator[Tick]) -> list[SpooledTick]:
+    made = []
+    for tick in ticks:
+        raw = encode(tick)
+        made.append(SpooledTick(id=tick.ts_ms, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
+    return made
+
+
+def lab(host: str, seed: int, gpus: int) -> list[SpooledTick]:
+    origin = Origin(host=host, source=Source.SIMULATOR, interval_ms=600_000)
+    return spooled(simulate(Scenario(seed=seed, gpus=gpus, interval_ms=600_000, ticks=300), origin=origin))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Open a store with two simulated hosts and two restless ones, some hours of which are counted and some not."""
+    hosts = [
+        lab("lab-1", 1, 8),
+        lab("lab-2", 2, 6),
+        *(
+            spooled(restless(host, seed=seed, ticks=500, end_ms=END_MS - seed * 100))
+            for seed, host in enumerate(RESTLESS)
+        ),
+    ]
+    rng = Random("late")  # noqa: S311 - which ticks are late is no secret
+    with open_store(f"chdb://{tmp_path_factory.mktemp('means') / 'store'}") as opened:
+        late = {id(tick) for ticks in hosts for tick in rng.sample(ticks, 4)}
+        for ticks in hosts:
+            assert opened.land([tick for tick in ticks if id(tick) not in late]) == []
+        opened.count_hours()
+        for ticks in hosts:
+            assert opened.land([tick for tick in ticks if id(tick) in late]) == []
+        columns = ("model", "valid_from", "currency", "per_gpu_hour")
+        prices = [dict(zip(columns, (one[0], one[1] // 1000, *one[2:]), strict=True)) for one in PRICES]
+        opened.insert_json("prices", prices)
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def recorded(store: Store) -> Recorded:
+    return Recorded(store)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Both:
+    """What the report says of a window, and what its ticks say."""
+
+    report: Report
+    counted: Counted
+    asked: Asked
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(name, from_ticks) for name in WINDOWS for from_ticks in (False, True)],
+    ids=lambda param: f"{param[0]}, {'from ticks' if param[1] else 'some hours counted'}",
+)
+def both(request: pytest.FixtureRequest, store: Store, recorded: Recorded) -> Both:
+    name, from_ticks = request.param
+    asked = WINDOWS[name]
+    since_ms, until_ms = END_MS - asked.since_ms, END_MS - asked.until_ms
+    bounds = {"since_ms": since_ms, "until_ms": until_ms, "hosts": list(asked.hosts)}
+    hours = choose_hours(store, bounds, from_ticks=from_ticks)
+    if name != "less than an hour" and not from_ticks:
+        assert {hour.is_counted for hour in hours} == {True, False}
+
+    def moment(unix_ms: int) -> str:
+        return datetime.fromtimestamp(unix_ms / 1000, means.UTC).isoformat(timespec="milliseconds")
+
+    made = collect(
+        store,
+        ReportRequest(
+            since=moment(since_ms),
+            until=moment(until_ms),
+            hosts=asked.hosts,
+            by=PARTIES_BY,
+            timezone=asked.timezone,
+            from_ticks=from_ticks,
+            sections=frozenset(SECTIONS),
+            what_if_limits_ms=LIMITS_MS,
+            now_ms=until_ms,
+        ),
+    )
+    assert (made.window.since_ms, made.window.until_ms) == (since_ms, until_ms)
+    return Both(report=made, counted=recorded.window(since_ms, until_ms, asked.hosts), asked=asked)
+
+
+def us(value: float) -> object:
+    """Return a time in ms as good as sums of whole microseconds of ticks that are cut can be."""
+    return pytest.approx(value, abs=0.01)
+
+
+def test_headline_and_idle_split(both: Both) -> None:
+    states = both.report.headline.states
+    assert {state: states[state].gpu_ms for state in STATES} == {
+        state: us(gpu_ms) for state, gpu_ms in both.counted.held_by_state().items()
+    }
+    split = both.report.idle_split
+    assert split is not None
+    expected = means.idle_split(both.counted, LONG_STREAK_MS)
+    assert {
+        "never_used": split.never_used_gpu_ms,
+        "never_used_long": split.never_used_long_gpu_ms,
+        "low": split.low_gpu_ms,
+        "low_long": split.low_long_gpu_ms,
+    } == {name: us(gpu_ms) for name, gpu_ms in expected.items()}
+    assert split.unknown_gpu_ms == 0
+
+
+def test_idle_episodes(both: Both) -> None:
+    streaks = both.report.streaks
+    assert streaks is not None
+    every = means.every_episode(both.counted)
+    for one in streaks.classes:
+        longer = [(holder, episode) for holder, episode in every if episode.ms > one.longer_than_ms]
+        assert (one.episodes, one.holders) == (len(longer), len({holder for holder, _ in longer})), one
+        assert one.idle_ms == sum(episode.ms for _, episode in longer)
+        assert one.idle_held_gpu_ms == us(sum(episode.held_ms() for _, episode in longer))
+
+
+def test_what_a_reclaim_would_give_back(both: Both) -> None:
+    streaks = both.report.streaks
+    assert streaks is not None
+    every = means.every_episode(both.counted)
+    for one in streaks.what_if:
+        limit_ms = one.limit_ms
+        longer = [(holder, episode) for holder, episode in every if episode.ms > limit_ms]
+        assert (one.reclaims, one.holders) == (len(longer), len({holder for holder, _ in longer})), one
+        alarms = [
+            episode
+            for _, episode in longer
+            if episode.active_ms is not None and episode.active_ms - episode.reaches(limit_ms) <= FALSE_ALARM_MS
+        ]
+        assert one.false_alarms == len(alarms), one
+        # Kept are runs of ticks, not how a process's part changed within one.
+        uneven_ms = sum(episode.uneven_ms(limit_ms) for _, episode in longer)
+        given_back = sum(episode.held_ms(limit_ms) for _, episode in longer)
+        assert one.gpu_ms == pytest.approx(given_back, abs=uneven_ms + 0.001 * len(longer) + 0.01), one
+
+
+@pytest.mark.parametrize("by", PARTIES_BY)
+def test_parties(both: Both, by: str) -> None:
+    def name(one: Seen) -> object:
+        if by == "host":
+            return one.row["host"]
+        return both.counted.cards[one.row["host"], one.row["gpu"]]["model"] if by == "model" else one.row[PARTY[by]]
+
+    (found,) = [parties for parties in both.report.parties if parties.by == by]
+    expected = means.shares(both.counted, name)
+    rest = expected.pop(("unlisted",))
+    total = sum(sum(share.gpu_ms[state] for state in HELD) for share in [*expected.values(), rest])
+    listed = {party.name: party for party in found.rows if party.kind == "listed"}
+    assert set(listed) == {name for name, share in expected.items() if sum(share.gpu_ms.values()) > 0}
+    for party in listed.values():
+        share = expected[party.name]
+        assert (party.active_gpu_ms, party.idle_held_gpu_ms, party.unknown_gpu_ms) == tuple(
+            us(share.gpu_ms[state]) for state in HELD
+        )
+        assert party.gpu_ms == us(sum(share.gpu_ms.values()))
+        assert party.share == pytest.approx(sum(share.gpu_ms.values()) / total)
+        assert party.unsplit_ms == share.unsplit_ms
+        assert party.sessions == len(share.sessions)
+        assert (party.first_ms, party.last_ms) == (share.first_ms, share.last_ms)
+        assert party.longest_idle_ms == share.longest_idle_ms
+    (unlisted,) = [party for party in found.rows if party.kind == "unlisted"]
+    assert (unlisted.active_gpu_ms, unlisted.idle_held_gpu_ms, unlisted.unknown_gpu_ms) == tuple(
+        us(rest.gpu_ms[state]) for state in HELD
+    )
+
+
+def test_identities(both: Both) -> None:
+    expected = means.shares(both.counted, lambda one: (one.row["owner"], one.row["program"]))
+    rest = expected.pop(("unlisted",))
+    listed = {(one.owner, one.program): one for one in both.report.identities if one.kind == "listed"}
+    assert set(listed) == {name for name, share in expected.items() if sum(share.gpu_ms.values()) > 0}
+    for name, one in listed.items():
+        share = expected[name]
+        assert {state: one.states[state].gpu_ms for state in STATES} == {
+            state: us(share.gpu_ms[state]) for state in STATES
+        }
+        assert (one.unsplit_ms, one.sessions, one.first_ms, one.last_ms, one.longest_idle_ms) == (
+            share.unsplit_ms,
+            len(share.sessions),
+            share.first_ms,
+            share.last_ms,
+            share.longest_idle_ms,
+        ), name
+    (unlisted,) = [one for one in both.report.identities if one.kind == "unlisted"]
+    assert {state: unlisted.states[state].gpu_ms for state in STATES} == {
+        state: us(rest.gpu_ms[state]) for state in STATES
+    }
+
+
+def newest_of(counted: Counted) -> dict[Key, Seen]:
+    """Return the newest tick of each card that is not silent and can be held."""
+    found = {}
+    for key, ticks in counted.ticks.items():
+        newest = max(ticks, key=lambda one: one.until_ms)
+        patience_ms = 3 * max(counted.cards[key]["interval_ms"], newest.ms)
+        if counted.cards[key]["mig"] != "parent" and counted.until_ms - newest.until_ms <= patience_ms:
+            found[key] = newest
+    return found
+
+
+def present_on(counted: Counted, key: Key, newest: Seen) -> list[tuple[str, str, int, int]]:
+    """Return the processes of the newest tick of a card; of the one before if it has none, and the card is held."""
+    last = {process: ticks[-1].until_ms for process, ticks in counted.processes.items() if process[:2] == key}
+    end_ms = max(last.values(), default=0)
+    late_ms = 0 if newest.state == TRULY_IDLE else 1.5 * newest.ms
+    return [process for process, at_ms in last.items() if at_ms == end_ms >= newest.until_ms - late_ms]
+
+
+def test_who_is_idle_now(both: Both) -> None:
+    counted = both.counted
+    now = both.report.now
+    assert now is not None
+    newest = newest_of(counted)
+    states = [one.state for one in newest.values()]
+    assert (now.active_cards, now.idle_held_cards, now.free_cards, now.unknown_cards) == tuple(
+        states.count(state) for state in STATES
+    )
+    can_be_held = {
+        (card.host, card.gpu) for card in both.report.cards if counted.cards[card.host, card.gpu]["mig"] != "parent"
+    }
+    assert now.silent_cards == len(can_be_held) - len(newest)
+    listed = {(one.host, one.gpu, one.pid, one.created_ms or 0): one for one in now.holders if one.pid is not None}
+    present = {key: present_on(counted, key, one) for key, one in newest.items()}
+    here = [process for processes in present.values() for process in processes]
+    assert set(listed) == {process for process in here if counted.processes[process][-1].state == IDLE}
+    for process, holder in listed.items():
+        check_holder(counted, holder, counted.processes[process])
+        assert holder.is_alone == (len(present[process[:2]]) == 1)
+        assert holder.card_state == newest[process[:2]].state
+    unlisted = {(one.host, one.gpu): one for one in now.holders if one.pid is None}
+    assert set(unlisted) == {key for key, one in newest.items() if one.state == IDLE_HELD and not present[key]}
+    for key, holder in unlisted.items():
+        streak = list(means.streaks(counted.ticks[key], IDLE_HELD, {ACTIVE, TRULY_IDLE}))[-1]
+        assert (holder.idle_since_ms, holder.idle_ms) == (streak[0].since_ms, sum(one.ms for one in streak))
+
+
+def is_far_from_known(ticks: list[Seen], first: Seen) -> bool:
+    """Return whether no tick just before tells what was then."""
+    just_before_ms = first.since_ms - 2 * first.span_ms
+    return not any(one.state != UNKNOWN and just_before_ms <= one.until_ms and one.ts_ms < first.ts_ms for one in ticks)
+
+
+def began_unseen(counted: Counted, ticks: list[Seen], first: Seen) -> bool:
+    """Return whether the process may have idled on the card before that tick."""
+    if any(one.state != UNKNOWN and one.ts_ms < first.ts_ms for one in ticks):
+        return is_far_from_known(ticks, first)
+    near_ms = 2 * first.span_ms
+    if first.since_ms - ticks[0].since_ms > near_ms:  # unknown from the beginning
+        return True
+    key = next(key for key, of_process in counted.processes.items() if of_process is ticks)
+    of_card = counted.ticks[key[:2]]
+    watched_since_ms = of_card[0].since_ms
+    for before, after in pairwise(of_card):
+        if means.is_apart(before, after):
+            watched_since_ms = after.since_ms
+    return max(ticks[0].row["created_ms"] + near_ms, ticks[0].since_ms - near_ms) <= watched_since_ms
+
+
+def check_holder(counted: Counted, holder: Holder, ticks: list[Seen]) -> None:
+    episode = means.episodes(ticks)[-1]
+    last = ticks[-1]
+    assert (holder.idle_since_ms, holder.idle_ms) == (episode.ticks[0].since_ms, episode.ms)
+    assert holder.is_at_least == began_unseen(counted, ticks, episode.ticks[0])
+    day_ms = last.until_ms - DAY_MS
+    active_ms = sum(
+        one.until_ms - max(one.since_ms, day_ms) for one in ticks if one.state == ACTIVE and one.ts_ms > day_ms
+    )
+    is_whole = counted.since_ms <= max(day_ms, last.row["created_ms"])
+    if is_whole and any(one.state != UNKNOWN and one.ts_ms > day_ms for one in ticks):
+        assert holder.active_24h_ms == pytest.approx(active_ms, abs=means.closed_ms(ticks))
+    else:
+        assert holder.active_24h_ms is None
+    held = [one for one in ticks if one.card_state == IDLE_HELD]
+    assert holder.wasted_gpu_ms == us(sum(one.gpu_ms for one in held))
+    known = [(one.row["memory_bytes"], one.ms) for one in held if one.row["memory_bytes"] is not None]
+    if known:
+        # Bytes are cut to KiB before they are multiplied.
+        expected = sum(memory * ms for memory, ms in known)
+        assert holder.wasted_byte_ms == pytest.approx(expected, abs=1024 * sum(ms for _, ms in known))
+    else:
+        assert holder.wasted_byte_ms is None
+    assert (holder.owner, holder.program, holder.memory_bytes) == tuple(
+        last.row[column] for column in ("owner", "program", "memory_bytes")
+    )
+
+
+def test_cards_that_are_free(both: Both) -> None:
+    counted, now = both.counted, both.report.now
+    assert now is not None
+    newest = {key: one for key, one in newest_of(counted).items() if one.state == TRULY_IDLE}
+    free = {(one.host, one.gpu): one for one in now.free}
+    assert set(free) == set(newest)
+    for key, card in free.items():
+        ticks = counted.ticks[key]
+        streak = list(means.streaks(ticks, TRULY_IDLE, {ACTIVE, IDLE_HELD}))[-1]
+        assert (card.free_since_ms, card.free_ms) == (streak[0].since_ms, sum(one.ms for one in streak))
+        assert card.is_at_least == is_far_from_known(ticks, streak[0])
+
+        def hour(one: Seen) -> int:
+            return means.local((one.ts_ms - 1) // HOUR_MS * HOUR_MS, both.asked.timezone).hour
+
+        now_at = means.local((ticks[-1].until_ms - 1) // HOUR_MS * HOUR_MS, both.asked.timezone)
+        then = [one for one in ticks if hour(one) == now_at.hour]
+        if not then:
+            assert card.usual is None
+            continue
+        usual = sum(one.ms for one in then if one.state == TRULY_IDLE) / sum(one.ms for one in then)
+        assert card.usual == pytest.approx(usual)
+
+
+def test_contention(both: Both) -> None:
+    hosts = sorted({key[0] for key in both.counted.ticks})
+    assert [one.host for one in both.report.contention] == [None, *hosts]
+    for one in both.report.contention:
+        of = hosts if one.host is None else [one.host]
+        expected = means.contention(both.counted, of)
+        closed_ms = sum(means.closed_ms(ticks) for key, ticks in both.counted.ticks.items() if key[0] in of)
+        check_contention(one, expected, closed_ms)
+
+
+def check_contention(one: Contention, expected: dict[str, float], closed_ms: int) -> None:
+    """Compare; GPU time of a hole that is closed is a little less."""
+    found = {"free": one.free_ms, "contended": one.contended_ms, "busy": one.busy_ms, "unknown": one.unknown_ms}
+    assert found == {name: expected[name] for name in found}
+    assert one.contended_gpu_ms == pytest.approx(expected["contended_gpu"], abs=one.cards * closed_ms + 0.01)
+
+
+def test_energy(both: Both) -> None:
+    assert both.report.energy is not None
+    cards = {(one.host, one.gpu): one for one in both.report.energy.cards}
+    whole = {key for key in both.counted.ticks if both.counted.cards[key]["mig"] != "instance"}
+    assert set(cards) == whole
+    for key, card in cards.items():
+        expected = means.energy(both.counted, key)
+        for state, (measured, measured_ms, estimated, estimated_ms, unknown_ms) in expected.items():
+            one = card.states[state]
+            assert (one.measured_ms, one.estimated_ms, one.unknown_ms) == (measured_ms, estimated_ms, unknown_ms)
+            assert one.measured_joules == pytest.approx(measured, abs=0.01)
+            assert one.estimated_joules == pytest.approx(estimated, abs=0.001 * len(both.counted.ticks[key]))
+        watts = {state: one[0] / one[1] * 1000 if one[1] else None for state, one in expected.items()}
+        bare, held = watts[TRULY_IDLE], watts[IDLE_HELD]
+        assert card.bare_watts == (None if bare is None else pytest.approx(bare))
+        assert card.held_watts == (None if held is None else pytest.approx(held))
+        added = None if bare is None or held is None else (held - bare) * expected[IDLE_HELD][1] / 1000
+        assert card.added_joules == (None if added is None else pytest.approx(added, abs=0.1))
+
+
+def test_week_and_days(both: Both) -> None:
+    week = means.by_clock(both.counted, both.asked.timezone, lambda at: (at.weekday(), at.hour))
+    days = means.by_clock(both.counted, both.asked.timezone, lambda at: at.date().isoformat())
+    for hour in both.report.week:
+        of_hour = week.pop((hour.weekday, hour.hour), dict.fromkeys(STATES, 0.0))
+        assert {state: hour.states[state].gpu_ms for state in STATES} == {
+            state: us(ms) for state, ms in of_hour.items()
+        }
+    assert not week
+    for day in both.report.days:
+        of_day = days.pop(day.date, dict.fromkeys(STATES, 0.0))
+        assert {state: day.states[state].gpu_ms for state in STATES} == {state: us(ms) for state, ms in of_day.items()}
+    assert not days
+
+
+def test_timeline(both: Both) -> None:
+    timeline = both.report.timeline
+    assert timeline is not None
+    for card in timeline.cards:
+        key = card.host, card.gpu
+        ticks = both.counted.ticks.get(key, [])
+        closed_ms = means.closed_ms(ticks)
+        expected = means.cells(both.counted, key, timeline.cell_ms)
+        assert len(card.cells) == len(expected)
+        for found, one in zip(card.cells, expected, strict=True):
+            assert sum(found) <= timeline.cell_ms + 2
+            assert list(found) == pytest.approx(one, abs=closed_ms + 2)
+        for place, state in enumerate(STATES):
+            total = sum(one.ms for one in ticks if one.state == state)
+            assert sum(one[place] for one in card.cells) == pytest.approx(total, abs=len(expected))
+        processes = {one[2:]: seen for one, seen in both.counted.processes.items() if one[:2] == key}
+        assert len(card.holders) + card.more_holders == len(processes)
+        longest = sorted((sum(one.ms for one in seen) for seen in processes.values()), reverse=True)
+        known = [
+            (sum(one.ms for one in seen), seen[0].since_ms, seen[-1].until_ms, pid, idle_ms, unknown_ms)
+            for (pid, _), seen in processes.items()
+            for idle_ms in [sum(one.ms for one in seen if one.state == IDLE)]
+            for unknown_ms in [sum(one.ms for one in seen if one.state == UNKNOWN)]
+        ]
+        for one, ms in zip(card.holders, longest, strict=False):
+            assert (ms, one.since_ms, one.until_ms, one.pid, one.idle_ms, one.unknown_ms) in known
+
+
+def test_costs(both: Both) -> None:
+    money = both.report.money
+    assert money is not None
+    expected: dict[tuple[str | None, str | None], dict[str, list[float]]] = {}
+    for key, ticks in both.counted.ticks.items():
+        model = both.counted.cards[key]["model"]
+        for one in ticks:
+            hour_ms = (one.ts_ms - 1) // HOUR_MS * HOUR_MS
+            valid = [price for price in PRICES if price[0] == model and price[1] <= hour_ms]
+            _, _, currency, per_hour = max(valid, key=lambda price: price[1]) if valid else (None, 0, None, 0.0)
+            sums = expected.setdefault((model, currency), {state: [0.0, 0.0] for state in STATES})[one.state]
+            sums[0] += one.gpu_ms
+            sums[1] += one.gpu_ms / HOUR_MS * per_hour
+    for cost in money.costs:
+        nothing = {state: [0.0, 0.0] for state in STATES}
+        priced = expected.pop((cost.model, cost.currency), nothing) if cost.currency else nothing
+        first = cost is next(one for one in money.costs if one.model == cost.model)
+        unpriced = expected.pop((cost.model, None), nothing) if first else nothing
+        for state in STATES:
+            assert cost.gpu_ms[state] == us(priced[state][0])
+            assert cost.cost[state] == pytest.approx(priced[state][1], abs=1e-6)
+            assert cost.unpriced_gpu_ms[state] == us(unpriced[state][0])
+    assert not expected

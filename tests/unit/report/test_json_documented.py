@@ -1,0 +1,71 @@
+"""docs/report-json.md names every key of the JSON of a report, and no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.reports import week_report
+from gua.report.json.render import to_json
+from gua.report.states import STATES
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "report-json.md"
+# Of these the states have keys of their own; all others have those of `states.<state>`.
+OWN_STATES = ("money.costs[]", "energy.cards[]")
+LIKE_NEVER_USED = re.compile(r"^headline\.idle_held\.(low|not_told)\b")
+
+
+def keys(value: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401 - any JSON
+    """Yield the path of every key: ``now.holders[].pid``, states and reasons by their common name."""
+    if isinstance(value, list):
+        for one in value:
+            yield from keys(one, f"{path}[]")
+    elif isinstance(value, dict):
+        for key, below in value.items():
+            if path == "unknown":
+                continue
+            name = "<state>" if key in STATES and path else key
+            here = LIKE_NEVER_USED.sub("headline.idle_held.never_used", f"{path}.{name}".lstrip("."))
+            if not here.endswith(".<state>") or path == "now.cards":
+                yield f"{path}.{name}".lstrip(".")
+            if key == "states" and isinstance(below, dict) and path not in OWN_STATES:
+                for state in below.values():
+                    yield from (f"states.<state>.{one}" for one in state)
+                continue
+            yield from keys(below, here)
+
+
+def documented() -> set[str]:
+    """Return the path of every key that has a row, below the heading that names what it is of."""
+    found: set[str] = set()
+    for block in re.split(r"^##+ ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        heading = block.splitlines()[0]
+        prefix = heading.strip("`") + "." if heading.startswith("`") else ""
+        for row in re.findall(r"^\| (`.*?) \|", block, flags=re.MULTILINE):
+            found |= {f"{prefix}{key}" for key in re.findall(r"`([^`]+)`", row)}
+        if prefix and "." not in heading:
+            found.add(heading.strip("`").removesuffix("[]"))
+    return found - {"states"}
+
+
+@pytest.fixture(scope="module")
+def written() -> set[str]:
+    return set(keys(to_json(week_report())))
+
+
+def test_every_key_is_documented(written: set[str]) -> None:
+    assert written - documented() == set()
+
+
+def test_every_documented_key_is_there(written: set[str]) -> None:
+    assert documented() - written == set()
+
+
+def test_a_key_that_nobody_documented_is_found() -> None:
+    whole = to_json(week_report())
+    whole["now"]["holders"][0]["colour"] = "red"  # type: ignore[index, call-overload] # a JSON object
+    assert set(keys(whole)) - documented() == {"now.holders[].colour"}

@@ -1,0 +1,139 @@
+"""What to do now, from rows as the views give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fakes.store import HOUR_MS, UNTIL_MS, card, extent
+from gua.report.asking.collect import _card, _extent
+from gua.report.asking.now import now
+from gua.report.model import Window
+from gua.report.parts.now import Now
+
+TICK_MS = 30_000
+WINDOW = Window(since_ms=UNTIL_MS - 24 * HOUR_MS, until_ms=UNTIL_MS, timezone="UTC")
+
+
+def streak(state: str, *, as_of_ms: int = UNTIL_MS, gpu: str = "GPU-a") -> dict[str, Any]:
+    """Return a row of ``card_streaks``: so for an hour."""
+    return {
+        "host": "node-1",
+        "gpu": gpu,
+        "state": state,
+        "as_of_ms": as_of_ms,
+        "newest_span_ms": TICK_MS,
+        "since_ms": as_of_ms - HOUR_MS,
+        "in_state_ms": HOUR_MS,
+        "in_state_us": HOUR_MS * 1000,
+        "is_at_least": False,
+        "watched_since_ms": as_of_ms - 24 * HOUR_MS,
+        "usual": 0.5,
+    }
+
+
+def process(
+    last_ms: int,
+    *,
+    pid: int = 7,
+    gpu: str = "GPU-a",
+    created_ms: int = 0,
+    known_before_ms: int = 0,
+    first_ms: int | None = None,
+    idle_since_ms: int | None = None,
+) -> tuple[object, ...]:
+    """Return a holder as ``who`` lists it, idle for ten minutes."""
+    identity = ("ana", "train", None, None, "42", None)
+    since_ms = last_ms - 600_000 if idle_since_ms is None else idle_since_ms
+    idle = (True, 2**30, since_ms, 600_000, TICK_MS, known_before_ms, since_ms if first_ms is None else first_ms, 0)
+    return ("node-1", gpu, pid, created_ms, identity, last_ms, *idle, 600_000_000, 2**20 * 600_000, 600_000)
+
+
+def told(rows: list[dict[str, Any]], *processes: tuple[object, ...], **of_card: object) -> Now:
+    cards = [_card(card("node-1", row["gpu"], (0.0, 24.0, 0.0, 0.0), **of_card)) for row in rows]
+    return now(
+        rows,
+        [{"holders": list(processes)}],
+        cards=cards,
+        extents=[_extent(extent("node-1", interval_ms=TICK_MS))],
+        window=WINDOW,
+        now_ms=UNTIL_MS,
+    )
+
+
+def test_who_is_on_the_newest_tick_holds_the_card() -> None:
+    found = told([streak("idle-held")], process(UNTIL_MS))
+
+    assert [(one.pid, one.owner, one.slurm_job_id, one.is_alone, one.idle_ms) for one in found.holders] == [
+        (7, "ana", "42", True, 600_000)
+    ]
+    assert found.holders[0].wasted_byte_ms == 2**30 * 600_000
+
+
+@pytest.mark.parametrize(("ticks_ago", "pid"), [(1, 7), (2, None)])
+def test_a_tick_without_its_processes_yet_makes_no_memory_nobody_s(ticks_ago: int, pid: int | None) -> None:
+    found = told([streak("idle-held")], process(UNTIL_MS - ticks_ago * TICK_MS))
+
+    assert [one.pid for one in found.holders] == [pid]
+
+
+@pytest.mark.parametrize("ticks_ago", [0, 1])
+def test_nobody_holds_a_card_that_is_free(ticks_ago: int) -> None:
+    found = told([streak("truly-idle")], process(UNTIL_MS - ticks_ago * TICK_MS))
+
+    assert found.holders == ()
+    assert [one.gpu for one in found.free] == ["GPU-a"]
+
+
+def test_two_processes_of_a_card_are_not_alone() -> None:
+    found = told([streak("idle-held")], process(UNTIL_MS), process(UNTIL_MS, pid=8))
+
+    assert [(one.pid, one.is_alone) for one in found.holders] == [(7, False), (8, False)]
+
+
+def test_a_card_without_a_tick_for_three_intervals_is_silent_and_not_listed() -> None:
+    rows = [
+        streak("truly-idle", as_of_ms=UNTIL_MS - 3 * TICK_MS),
+        streak("truly-idle", as_of_ms=UNTIL_MS - 3 * TICK_MS - 1, gpu="GPU-b"),
+        streak("idle-held", as_of_ms=UNTIL_MS - HOUR_MS, gpu="GPU-c"),
+    ]
+    found = told(rows, process(UNTIL_MS - HOUR_MS, gpu="GPU-c"))
+
+    assert [one.gpu for one in found.free] == ["GPU-a"]
+    assert found.holders == ()
+    assert (found.free_cards, found.idle_held_cards, found.silent_cards) == (1, 0, 2)
+
+
+def test_the_rest_of_a_partitioned_card_is_nothing_to_be_had() -> None:
+    found = told([streak("truly-idle")], mig="parent")
+
+    assert (found.free, found.free_cards, found.silent_cards) == ((), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("known_before_ms", "created_ms", "first_ms", "is_at_least"),
+    [
+        (UNTIL_MS - 600_000, 0, UNTIL_MS - HOUR_MS, False),  # it worked until then
+        (UNTIL_MS - 600_000 - 2 * TICK_MS, 0, UNTIL_MS - HOUR_MS, False),
+        (UNTIL_MS - 600_000 - 2 * TICK_MS - 1, 0, UNTIL_MS - HOUR_MS, True),  # unknown or unobserved until then
+        (0, 0, UNTIL_MS - 600_000, False),  # it came to a card that was watched
+        (0, 0, UNTIL_MS - 24 * HOUR_MS, True),
+        (0, UNTIL_MS - HOUR_MS, UNTIL_MS - HOUR_MS, True),  # unknown from its beginning on
+    ],
+)
+def test_an_idle_time_of_which_nobody_saw_the_beginning_is_a_least_one(
+    known_before_ms: int, created_ms: int, first_ms: int, *, is_at_least: bool
+) -> None:
+    since = {"idle_since_ms": first_ms} if first_ms == UNTIL_MS - 24 * HOUR_MS else {}
+    one = process(UNTIL_MS, known_before_ms=known_before_ms, created_ms=created_ms, first_ms=first_ms, **since)
+
+    assert [one.is_at_least for one in told([streak("idle-held")], one).holders] == [is_at_least]
+
+
+@pytest.mark.parametrize(("after_ms", "is_at_least"), [(0, False), (-2 * TICK_MS, True), (1 - 2 * TICK_MS, False)])
+def test_a_process_that_began_with_the_observation_idled_nowhere_before(after_ms: int, *, is_at_least: bool) -> None:
+    watched_ms = UNTIL_MS - 24 * HOUR_MS
+    one = process(UNTIL_MS, created_ms=watched_ms + after_ms, first_ms=watched_ms, idle_since_ms=watched_ms)
+
+    assert [one.is_at_least for one in told([streak("idle-held")], one).holders] == [is_at_least]

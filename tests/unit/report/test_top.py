@@ -1,0 +1,294 @@
+"""``gua top``: what is drawn of a snapshot, what keys change, and what silence makes of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fakes.top import HOUR_MS, MINUTE_MS, NOW_MS, card, fleet, holder, lab, snapshot, status
+from gua.cli.screen import keys_of
+from gua.core.errors import UnavailableError, UsageError
+from gua.core.plaintext import cells
+from gua.report.style import Style
+from gua.report.top.agent import snapshot_of_agent
+from gua.report.top.json_ import render_top_json
+from gua.report.top.model import Snapshot, aged
+from gua.report.top.store import snapshot_of_store
+from gua.report.top.text import render_top
+from gua.report.top.view import SORTS, View, chosen_cards, chosen_holders, press
+
+Golden = Callable[[str, str], None]
+HOSTILE = "\x1b]0;owned\x07\u202e<b>" + "x" * 10_000
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def drawn(told: Snapshot, view: View | None = None, *, width: int = 100, **values: Any) -> str:  # noqa: ANN401 - of style
+    height = values.pop("height", None)
+    note = values.pop("note", None)
+    return "\n".join(render_top(told, view or View(), Style(width=width, **values), height=height, note=note)) + "\n"
+
+
+def pids(told: Snapshot, view: View) -> list[int | None]:
+    return [one.pid for one in chosen_holders(told, view)]
+
+
+def typed(*keys: str, view: View | None = None) -> View:
+    after = view or View()
+    for key in keys:
+        pressed = press(after, key)
+        assert pressed is not None
+        after = pressed
+    return after
+
+
+class TestDrawing:
+    @pytest.mark.parametrize("width", [20, 40, 80, 140])
+    def test_a_snapshot_is_the_golden_one(self, golden: Golden, width: int) -> None:
+        golden(f"top-{width}.txt", drawn(lab(), width=width))
+
+    def test_plain_text_is_the_golden_one(self, golden: Golden) -> None:
+        text = drawn(lab(), width=100, unicode=False)
+        assert text.isascii()
+        golden("top-ascii.txt", text)
+
+    def test_coloured_text_is_the_plain_one_with_colours(self, golden: Golden) -> None:
+        text = drawn(lab(), width=100, colour=True)
+        assert ANSI.sub("", text) == drawn(lab(), width=100)
+        golden("top-colour.txt", text)
+
+    def test_a_fleet_has_its_worst_cards_first(self, golden: Golden) -> None:
+        golden("top-fleet.txt", drawn(fleet(), width=100, height=40))
+
+    @pytest.mark.parametrize("height", [1, 2, 5, 10, 24, 60])
+    @pytest.mark.parametrize("width", [20, 33, 60, 140])
+    @pytest.mark.parametrize(
+        "view",
+        [
+            View(),
+            View(panes="cards", offset=7),
+            View(panes="holders", offset=10_000),
+            View(helping=True),
+            View(typing=True, text=HOSTILE),
+            View(text="nobody has this"),
+            View(only_idle=True, paused=True, text="gpu"),
+        ],
+    )
+    def test_no_screen_is_larger_than_the_terminal(self, view: View, width: int, height: int) -> None:
+        for told in (lab(), fleet(), snapshot(())):
+            lines = render_top(told, view, Style(width=width, colour=True), height=height, note="no news: " + HOSTILE)
+            assert len(lines) <= height
+            assert max(cells(ANSI.sub("", line)) for line in lines) <= width
+
+    @pytest.mark.parametrize("width", [20, 60, 140])
+    def test_names_that_would_paint_the_terminal_are_made_harmless(self, width: int) -> None:
+        names = {"host": HOSTILE, "gpu": HOSTILE}
+        told = snapshot(
+            (card(None, **names, name=HOSTILE, reason=HOSTILE), card(1, host="other")),
+            (holder(**names, index=None, owner=HOSTILE, program=HOSTILE, container_id=HOSTILE, slurm_job_id=HOSTILE),),
+            conditions=(HOSTILE[:300],),
+        )
+        text = drawn(told, width=width)
+        assert not {"\x1b", "\x07", "\u202e"} & set(text)
+        assert max(cells(line) for line in text.splitlines()) <= width
+
+    def test_no_bar_stands_without_its_number(self) -> None:
+        for line in drawn(lab(), width=140).splitlines()[3:]:
+            if "█" in line or "▍" in line:
+                assert re.search(r"[0-9]\.[0-9] +[█▏▎▍▌▋▊▉]", line), line
+
+    def test_a_silent_card_is_unobserved_with_how_long_and_never_idle(self) -> None:
+        (line,) = (line for line in drawn(lab(), width=140).splitlines() if line.startswith("4 "))
+        assert re.match(r"4 +unobserved +1h .*was idle-held$", line)
+        assert "121" not in line  # the watts of then
+
+    def test_nothing_at_all_is_said_so(self) -> None:
+        assert "no card yet" in drawn(snapshot(()))
+        assert "no process holds any of these cards" in drawn(snapshot((card(),)))
+
+    def test_help_names_every_key(self) -> None:
+        text = drawn(lab(), View(helping=True), height=40)
+        for key in ("s, 1 to 6", "/", "i", "v", "p, space", "q"):
+            assert key in text
+
+
+class TestKeys:
+    def test_s_cycles_through_all_orders_and_digits_pick_one(self) -> None:
+        view, seen = View(), []
+        for _ in SORTS:
+            seen.append(view.sort)
+            view = typed("s", view=view)
+        assert tuple(seen) == SORTS
+        assert view.sort == SORTS[0]
+        assert [typed(str(number)).sort for number in range(1, 7)] == list(SORTS)
+        assert typed("7") == typed("0") == typed("²") == View()
+
+    def test_a_filter_is_typed_kept_and_dropped(self) -> None:
+        view = typed("/", "b", "o", "x", "backspace", "q", "backspace")
+        assert (view.text, view.typing) == ("bo", True)
+        assert (typed("enter", view=view).text, typed("enter", view=view).typing) == ("bo", False)
+        assert typed("escape", view=view) == View()
+        assert typed("enter", "escape", view=view) == View()
+
+    def test_a_filter_takes_no_control_characters_and_has_an_end(self) -> None:
+        assert typed("/", "\x1b", "\u202e", "up", "\x00", "é", " ", "a").text == "é a"
+        assert len(typed("/", *"a" * 500).text) == 200
+
+    def test_toggles(self) -> None:
+        assert typed("i").only_idle
+        assert not typed("i", "i").only_idle
+        assert typed("p").paused
+        assert not typed("p", " ").paused
+        assert [typed(*"v" * count).panes for count in range(4)] == ["both", "cards", "holders", "both"]
+
+    def test_help_is_left_by_any_key_and_q_quits_everywhere_but_in_a_filter(self) -> None:
+        assert typed("h").helping
+        assert typed("?", "i") == View()
+        assert press(View(), "q") is None
+        assert press(View(helping=True), "q") is None
+        assert press(View(typing=True), "q") == View(typing=True, text="q")
+
+    def test_the_list_moves_and_not_above_its_head(self) -> None:
+        assert typed("down", "j", "page-down").offset == 12
+        assert typed("down", "page-up").offset == 0
+        assert typed("down", "k", "up").offset == 0
+        below = drawn(fleet(), typed("v", "v", "down", "down"), height=20)
+        assert "gpu-039/6" not in below
+
+    def test_the_end_of_a_list_stays_on_the_screen(self) -> None:
+        text = drawn(fleet(), View(panes="cards", offset=10_000), height=20)
+        assert "more" not in text
+        assert "gpu-000/1" in text
+
+    @pytest.mark.parametrize(
+        ("sent", "keys"),
+        [
+            ("q", ["q"]),
+            ("/é ", ["/", "é", " "]),
+            ("\x1b[A\x1bOBk\x1b[5~", ["up", "down", "k", "page-up"]),
+            ("\x1b", ["escape"]),
+            ("\x1b\x1b", ["escape", "escape"]),
+            ("\x1b[1;5Cs", ["unknown", "s"]),
+            ("\x1bx", ["unknown"]),
+            ("\r\x7f", ["enter", "backspace"]),
+            ("\x1b[" + "1" * 100 + "A", ["unknown", *"1" * 86, "A"]),
+        ],
+    )
+    def test_what_a_terminal_sends_is_cut_into_keys(self, sent: str, keys: list[str]) -> None:
+        assert [*keys_of(sent)] == keys
+
+
+class TestChoosing:
+    def test_holders_are_sorted_and_the_unknown_come_last(self) -> None:
+        assert pids(lab(), View()) == [4242, 4247, 4244, 4243, 4246, 4245]
+        assert pids(lab(), View(sort="memory"))[-2:] == [4244, 4245]
+        assert pids(lab(), View(sort="utilization"))[0] == 4243
+        assert pids(lab(), View(sort="utilization"))[-1] == 4245
+        assert pids(lab(), View(sort="owner"))[-1] == 4245
+        assert pids(lab(), View(sort="program"))[:2] == [4244, 4242]
+        assert pids(lab(), View(sort="card")) == [4242, 4244, 4243, 4245, 4246, 4247]
+
+    def test_a_filter_finds_holders_by_any_of_their_words_and_the_cards_that_they_hold(self) -> None:
+        assert pids(lab(), View(text="BOB")) == [4244, 4243]
+        assert pids(lab(), View(text="77")) == [4242]
+        assert pids(lab(), View(text="b011d3bd")) == [4247]
+        assert [one.index for one in chosen_cards(lab(), View(text="bob"))] == [1]
+        assert [one.gpu for one in chosen_cards(lab(), View(text="unobserved"))] == ["GPU-4"]
+
+    def test_only_idle_leaves_what_is_idle_and_nothing_that_is_not_known(self) -> None:
+        assert pids(lab(), View(only_idle=True)) == [4242, 4247, 4244]
+        shown = [one.gpu for one in chosen_cards(lab(), View(only_idle=True))]
+        assert shown == ["GPU-0", "GPU-1", "MIG-1"]  # on GPU-1 a process idles beside one at work
+
+    def test_cards_of_one_host_are_in_their_order_and_those_that_are_gone_last(self) -> None:
+        assert [one.gpu for one in chosen_cards(lab(), View())] == [
+            "GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-5", "MIG-1", "GPU-4",
+        ]  # fmt: skip
+
+
+class TestSilence:
+    def test_cards_without_a_tick_for_three_intervals_become_unobserved(self) -> None:
+        told = snapshot((card(0, age_ms=12_000), card(1, age_ms=70_000)), (holder(), holder(gpu="GPU-1", index=1)))
+        later = aged(told, 21_000)
+        assert [one.state for one in later.cards] == ["idle-held", "unobserved"]
+        assert [(one.state, one.idle_ms) for one in later.holders] == [("idle", HOUR_MS), ("unobserved", None)]
+        assert later.cards[1].last_state == "idle-held"
+        assert later.cards[1].state_ms == 91_000
+
+    def test_news_is_due_when_the_next_tick_is(self) -> None:
+        assert snapshot((card(0, age_ms=12_000), card(1, age_ms=29_000))).due_ms == 1_000
+        assert snapshot((card(0, age_ms=35_000),)).due_ms == 0
+        assert snapshot((card(0, state="unobserved", age_ms=HOUR_MS),)).due_ms is None
+
+
+class TestTheAgent:
+    def test_its_cards_and_holders_are_shown_without_ignored_processes(self) -> None:
+        told = snapshot_of_agent(status(), where="/run/gua/agent.sock")
+        (shown,), (held,) = told.cards, told.holders
+        assert (shown.host, shown.state, shown.state_ms, shown.at_least) == ("gpu-1", "idle-held", 3_600_000, True)
+        assert (held.pid, held.slurm_job_id, held.idle_ms, held.at_least) == (1, "7", 3_600_000, True)
+
+    def test_a_process_that_came_after_the_card_fell_idle_is_idle_no_longer_than_it_lives(self) -> None:
+        told = status()
+        told["cards"][0]["holders"][0]["since"] = "2999-01-01T00:00:00Z"
+        assert snapshot_of_agent(told, where="").holders[0].idle_ms == 0
+
+    def test_how_long_a_process_is_idle_on_a_card_at_work_is_not_known(self) -> None:
+        told = status()
+        told["cards"][0]["state"] = "active"
+        assert snapshot_of_agent(told, where="").holders[0].idle_ms is None
+
+    def test_a_card_that_it_has_not_read_for_three_intervals_is_unobserved(self) -> None:
+        told = status(stalled=True)
+        told["cards"][0]["sample_age_seconds"] = 91.0
+        shown = snapshot_of_agent(told, where="")
+        assert shown.cards[0].state == shown.holders[0].state == "unobserved"
+        assert "stalled" in shown.conditions[0]
+
+    @pytest.mark.parametrize("value", [None, "x", -1, 1e400, True, [], {}, 2**80])
+    def test_nonsense_is_unknown(self, value: object) -> None:
+        told = status(conditions=value, agent=value)
+        told["cards"] = [dict.fromkeys(told["cards"][0], value), {}, value]
+        told["cards"][1] = {
+            **status()["cards"][0],
+            "holders": [dict.fromkeys(status()["cards"][0]["holders"][0], value)],
+        }
+        drawn(snapshot_of_agent(told, where=""))
+        drawn(snapshot_of_agent(status(cards=value), where=""))
+
+
+class Store:
+    """Answers with the rows that it was given."""
+
+    is_concurrent = False
+
+    def __init__(self, **views: list[dict[str, Any]]) -> None:
+        self.views = views
+
+    def rows(self, view: str, parameters: object) -> list[dict[str, Any]]:  # noqa: ARG002 - as a store has it
+        return self.views[view]
+
+
+def test_a_store_without_ticks_and_hosts_that_it_does_not_know_are_told() -> None:
+    with pytest.raises(UnavailableError, match="no ticks yet"):
+        snapshot_of_store(Store(top_cards=[], top_holders=[], extent=[]), where="")
+    extent = {"host": "gpu-1", "source": "agent", "cards": 1, "first_ms": 0, "last_ms": 1, "interval_ms": 1}
+    with pytest.raises(UsageError, match="no host 'gpu-9' in this store: it knows gpu-1"):
+        snapshot_of_store(Store(top_cards=[], top_holders=[], extent=[extent]), where="", hosts=["gpu-9"])
+
+
+def test_json_is_the_golden_one(golden: Golden) -> None:
+    told = lab()
+    golden("top.json", render_top_json(told, chosen_cards(told, View()), chosen_holders(told, View())))
+
+
+def test_json_says_null_where_nothing_is_known() -> None:
+    told = replace(lab(), taken_ms=NOW_MS + MINUTE_MS)
+    found = json.loads(render_top_json(told, told.cards, told.holders))
+    assert found["states"]["unobserved"] == 1
+    unknown = next(one for one in found["holders"] if one["pid"] == 4245)
+    assert (unknown["owner"], unknown["memory_bytes"], unknown["idle_seconds"]) == (None, None, None)

@@ -1,0 +1,125 @@
+"""Which time and which hosts a report is about."""
+
+from __future__ import annotations
+
+import pytest
+
+from fakes.store import DAY_MS, HOUR_MS, SINCE_MS, UNTIL_MS, FakeStore, card, extent, lab, store_of
+from gua.core.durations import to_rfc3339
+from gua.core.errors import UnavailableError, UsageError
+from gua.report.asking.collect import collect
+from gua.report.model import Report
+from gua.report.window import ReportRequest
+
+NOW_MS = UNTIL_MS + 3 * DAY_MS
+
+
+def store(source: str, host: str = "a") -> FakeStore:
+    return store_of([card(host, "GPU-1", (1.0, 0.0, 0.0, 0.0))], extents=[extent(host, source)])
+
+
+def report(of: FakeStore, **request: object) -> Report:
+    return collect(of, ReportRequest(**{"now_ms": NOW_MS, **request}))  # type: ignore[arg-type]
+
+
+def test_a_sampled_host_is_reported_on_for_the_seven_days_that_end_now() -> None:
+    window = report(store("agent")).window
+    assert (window.since_ms, window.until_ms) == (NOW_MS - 7 * DAY_MS, NOW_MS)
+
+
+@pytest.mark.parametrize("source", ["import", "simulator"])
+def test_a_recording_is_reported_on_for_the_seven_days_that_end_with_it(source: str) -> None:
+    window = report(store(source)).window
+    assert (window.since_ms, window.until_ms) == (UNTIL_MS - 7 * DAY_MS, UNTIL_MS)
+
+
+def test_only_the_hosts_asked_for_decide_when_the_window_ends() -> None:
+    both = store_of([card("a", "GPU-1", (1.0, 0.0, 0.0, 0.0))], extents=[extent("a", "import"), extent("b", "agent")])
+    assert report(both, hosts=("a",)).window.until_ms == UNTIL_MS
+    assert report(both).window.until_ms == NOW_MS
+
+
+def test_durations_count_back_from_the_end_of_the_data() -> None:
+    window = report(store("import"), since="2d", until="1d").window
+    assert (window.since_ms, window.until_ms) == (UNTIL_MS - 2 * DAY_MS, UNTIL_MS - DAY_MS)
+
+
+def test_now_is_now_even_for_a_recording() -> None:
+    assert report(store("import"), until="now").window.until_ms == NOW_MS
+
+
+def test_times_without_an_offset_are_in_the_zone_of_the_report() -> None:
+    window = report(store("import"), since="2026-03-25", timezone="Europe/Berlin").window
+    assert to_rfc3339(window.since_ms) == "2026-03-24T23:00:00Z"
+
+
+@pytest.mark.parametrize("name", ["Europe/Atlantis", "Europe", "../etc/passwd", "", "\x00"])
+def test_an_unknown_zone_is_wrong_usage(name: str) -> None:
+    with pytest.raises(UsageError, match="unknown time zone"):
+        report(store("import"), timezone=name)
+
+
+def test_a_zone_of_leap_seconds_which_no_engine_knows_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="leap seconds"):
+        report(store("import"), timezone="right/UTC")
+
+
+@pytest.mark.parametrize("request_", [{"since": "yesterday"}, {"until": "7x"}, {"since": "1d", "until": "2d"}])
+def test_moments_that_mean_nothing_are_wrong_usage(request_: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        report(store("import"), **request_)
+
+
+def test_an_unknown_host_is_told_which_are_known() -> None:
+    many = store_of([], extents=[extent(f"node-{number}") for number in range(9)])
+    with pytest.raises(UsageError, match=r"no host 'nod-1' .* node-0, .* node-4 and 4 more"):
+        report(many, hosts=("nod-1",))
+
+
+def test_an_empty_store_is_told_how_to_fill() -> None:
+    empty = store_of([])
+    empty.views["extent"] = []
+    with pytest.raises(UnavailableError, match="gua import"):
+        report(empty, hosts=("a",))
+
+
+def test_a_window_without_data_is_told_what_there_is() -> None:
+    nothing = store_of([card("a", "GPU-1", (0.0, 0.0, 0.0, 0.0))], extents=[extent("a", "import")])
+    with pytest.raises(UnavailableError, match=f"no data from 2020.* reach from {to_rfc3339(SINCE_MS)} to"):
+        report(nothing, since="2020-01-01", until="2020-01-02")
+
+
+def test_every_view_is_asked_for_the_same_window_and_hosts() -> None:
+    asked = lab()
+    report(asked, since="2d", hosts=("gpu-1",), timezone="Asia/Tokyo")
+    bounds = {"since_ms": NOW_MS - 2 * DAY_MS, "until_ms": NOW_MS, "hosts": ["gpu-1"]}
+    by_view = {view: parameters for view, parameters in asked.asked if view != "identities"}
+    assert by_view.pop("extent") == {"hosts": []}
+    assert by_view.pop("rules") == {}
+    read = {**bounds, "ticked": [row["hour"] for row in asked.views["hours"]], "stored": 1}
+    assert by_view.pop("time_of_day") == {**read, "timezone": "Asia/Tokyo"}
+    assert by_view.pop("overview") == read
+    assert set(by_view) == {"hours", "fleet", "claims"}
+    assert all(parameters == bounds for parameters in by_view.values())
+
+
+def test_the_days_of_an_identity_add_up() -> None:
+    ana = report(lab()).identities[0]
+    assert (ana.owner, ana.program) == ("ana", "python3")
+    assert ana.gpu_ms == 75 * HOUR_MS
+    assert ana.unsplit_ms == 78 * HOUR_MS
+    assert {state: time.gpu_ms / HOUR_MS for state, time in ana.states.items()} == {
+        "active": 25.0,
+        "idle-held": 50.0,
+        "truly-idle": 0,
+        "unknown": 0.0,
+    }
+
+
+def test_order_of_rows_does_not_change_the_report() -> None:
+    turned = lab()
+    for view in ("extent", "rules", "headline", "unknown", "cards", "time_of_day", "hours"):
+        turned.views[view].reverse()
+    for rows in turned.views["identities"].values():
+        rows.reverse()
+    assert report(turned) == report(lab())

@@ -1,0 +1,251 @@
+"""A report from counted hours is that from the ticks, to the last digit, whatever happened to the ticks meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gua.core.ports import SpooledTick
+from gua.core.tick import Origin, Source, Tick
+from gua.otlp.encode import encode
+from gua.report.asking.collect import collect
+from gua.report.asking.hours import choose_hours
+from gua.report.json.render import to_json
+from gua.report.window import ReportRequest
+from gua.sim.host import END_MS, Scenario, simulate
+from gua.state.compression import compress
+from gua.store.database import Store, open_store
+
+pytestmark = pytest.mark.engine
+
+HOUR_MS = 3_600_000
+INTERVAL_MS = 120_000
+WINDOWS = {
+    "everything": {"since": "3d", "until": "2h"},
+    "edges in the middle of ticks": {"since": "2026-03-26T07:13:07.501", "until": "2026-03-27T02:59:59.999"},
+    "whole hours": {"since": "2026-03-26T08:00:00", "until": "2026-03-27T08:00:00"},
+    "less than an hour": {"since": "2026-03-26T08:10:00", "until": "2026-03-26T08:30:00"},
+    "a zone three quarters off": {"since": "2d", "timezone": "Asia/Kathmandu"},
+    "one host": {"since": "2d", "hosts": ("node-1",)},
+}
+
+
+def ticks_of(host: str, seed: int) -> list[SpooledTick]:
+    origin = Origin(host=host, source=Source.SIMULATOR, interval_ms=INTERVAL_MS)
+    scenario = Scenario(seed=seed, gpus=4, interval_ms=INTERVAL_MS, ticks=2 * 24 * 30)
+    return [spooled(tick) for tick in simulate(scenario, end_ms=END_MS, origin=origin)]
+
+
+def spooled(tick: Tick) -> SpooledTick:
+    raw = encode(tick)
+    return SpooledTick(id=tick.ts_ms, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw))
+
+
+def report(store: Store, *, from_ticks: bool = False, **request: object) -> str:
+    asked = ReportRequest(now_ms=END_MS, from_ticks=from_ticks, **request)  # type: ignore[arg-type] # as above
+    return json.dumps(to_json(collect(store, asked)))
+
+
+def command(store: Store, sql: str) -> None:
+    store._client.command(sql)  # noqa: SLF001 - what happens to a store below its own interface
+
+
+def uncounted(store: Store) -> int:
+    bounds = {"since_ms": 0, "until_ms": END_MS + HOUR_MS, "hosts": []}
+    return sum(not hour.is_counted for hour in choose_hours(store, bounds))
+
+
+@pytest.fixture(scope="module")
+def hosts() -> dict[str, list[SpooledTick]]:
+    return {"node-1": ticks_of("node-1", 1), "node-2": ticks_of("node-2", 2)}
+
+
+@pytest.fixture
+def store(hosts: dict[str, list[SpooledTick]], tmp_path: Path) -> Iterator[Store]:
+    """Return a store with the ticks of two hosts, counted."""
+    with open_store(f"chdb://{tmp_path / 'store'}") as opened:
+        for ticks in hosts.values():
+            assert opened.land(ticks) == []
+        assert uncounted(opened) > 40
+        assert opened.count_hours() > 80
+        assert uncounted(opened) == 0
+        yield opened
+
+
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS.keys())
+def test_the_same_report_with_and_without(store: Store, window: dict[str, object]) -> None:
+    from_ticks = report(store, from_ticks=True, **window)
+    assert report(store, **window) == from_ticks
+    # The counted rows did it: with nothing but them the middle of the window is still there.
+    command(store, "TRUNCATE TABLE gua.process_ticks")
+    if window != WINDOWS["less than an hour"]:
+        assert report(store, from_ticks=True, **window) != from_ticks
+        identities = json.loads(report(store, **window))["identities"]
+        assert any(one["kind"] == "listed" for one in identities)
+
+
+def test_ticks_that_are_landed_again_change_nothing(store: Store, hosts: dict[str, list[SpooledTick]]) -> None:
+    before = report(store)
+    store.land(hosts["node-1"][100:200])
+    assert uncounted(store) > 0
+    assert report(store) == before
+    store.count_hours()
+    assert uncounted(store) == 0
+    assert report(store) == before
+
+
+def test_late_ticks_are_in_the_report_at_once_and_counted_later(
+    hosts: dict[str, list[SpooledTick]], tmp_path: Path
+) -> None:
+    late = hosts["node-1"][700:760]
+    with open_store(f"chdb://{tmp_path / 'late'}") as store:
+        store.land([tick for tick in hosts["node-1"] if tick not in late])
+        store.count_hours()
+        without = report(store)
+        store.land(late)
+        at_once = report(store)
+        assert at_once != without
+        assert at_once == report(store, from_ticks=True)
+        assert 1 <= store.count_hours() <= 4
+        assert report(store) == at_once
+
+
+def test_other_rules_judge_counted_hours_too(store: Store) -> None:
+    before = report(store)
+    store.insert_rows("settings", ["key", "value"], [["active_utilization", 0.6]])
+    after = report(store)
+    assert after != before
+    assert after == report(store, from_ticks=True)
+    assert uncounted(store) > 40
+    store.count_hours()
+    assert uncounted(store) == 0
+    assert report(store) == after
+
+
+def test_an_owner_who_becomes_known_later_is_the_only_one(store: Store) -> None:
+    row = "'node-1', gpu, ts, 77, toDateTime64(0, 3), 30000, 1000"
+    columns = "(host, gpu, ts, pid, created, duration_ms, gpu_time_ms"
+    some = "FROM gua.card_ticks FINAL WHERE host = 'node-1' AND utilization > 5000 LIMIT 50"
+    command(store, f"INSERT INTO gua.process_ticks {columns}) SELECT {row} {some}")
+    store.count_hours()
+    command(store, f"INSERT INTO gua.process_ticks {columns}, owner, program) SELECT {row}, 'ada', 'late' {some}")
+    store.count_hours()
+    assert uncounted(store) == 0
+    counted = report(store)
+    assert counted == report(store, from_ticks=True)
+    identities = json.loads(counted)["identities"]
+    assert [one["owner"] for one in identities if one["program"] == "late"] == ["ada"]
+    assert not [one for one in identities if one["kind"] == "listed" and one["owner"] is None]
+
+
+def test_hours_outlive_their_ticks(store: Store) -> None:
+    window = {"since": "2026-03-26T12:00:00", "until": "2026-03-27T06:00:00"}
+    before = report(store, **window)
+    store.insert_rows("settings", ["key", "value"], [["keep_ticks_days", 30], ["active_utilization", 0.9]])
+    command(store, "TRUNCATE TABLE gua.card_ticks")
+    command(store, "TRUNCATE TABLE gua.process_ticks")
+    assert store.count_hours(anew=True) == 0
+    kept, whole = (json.loads(text) for text in (report(store, **window), before))
+    for state, time in kept["headline"]["states"].items():
+        # A tick that began before the window is not cut any more.
+        assert time["gpu_hours"] == pytest.approx(whole["headline"]["states"][state]["gpu_hours"], abs=10 * 2 / 60)
+    # The tick of each card that ends after the window began before its end.
+    assert kept["headline"]["card_ticks"] == whole["headline"]["card_ticks"] - len(whole["cards"])
+    assert len(kept["identities"]) == len(whole["identities"])
+
+
+def test_all_hours_may_be_counted_anew(store: Store) -> None:
+    before = report(store)
+    assert store.count_hours() == 0
+    assert store.count_hours(anew=True) > 80
+    assert report(store) == before
+
+
+def test_views_of_hours_are_the_same_before_and_after_they_were_counted(store: Store) -> None:
+    def hours(view: str, columns: str) -> list[dict[str, object]]:
+        found = store.select(f"SELECT * FROM gua.{view} ORDER BY {columns}", {})
+        return [dict(row) for row in found]
+
+    cards, identities = "host, gpu, hour, state, reason", "host, gpu, hour, owner, program, state"
+    counted = hours("card_hours", cards), hours("identity_hours", identities)
+    command(store, "TRUNCATE TABLE gua.host_hours")
+    assert (hours("card_hours", cards), hours("identity_hours", identities)) == counted
+    assert min(map(len, counted)) > 100
+
+
+def test_cards_of_one_host_keep_their_own_intervals(tmp_path: Path) -> None:
+    with open_store(f"chdb://{tmp_path / 'mixed'}") as store:
+        start_ms = END_MS - 6 * HOUR_MS
+        add_card(store, "fast", start_ms, interval_ms=30_000, without=range(300, 306))
+        add_card(store, "slow", start_ms, interval_ms=300_000)
+        store.count_hours()
+        assert uncounted(store) == 0
+        counted = report(store)
+        assert counted == report(store, from_ticks=True)
+        assert json.loads(counted)["coverage"]["gaps"] == 1
+
+
+def test_an_hour_in_which_no_card_was_read_is_none_of_a_day(tmp_path: Path) -> None:
+    with open_store(f"chdb://{tmp_path / 'unread'}") as store:
+        add_card(store, "card", END_MS - 6 * HOUR_MS, interval_ms=30_000, without=range(120, 240))
+        before = report(store)
+        unread = END_MS - 5 * HOUR_MS + 1000
+        columns = "(host, gpu, ts, utilization)"
+        command(store, f"INSERT INTO gua.card_ticks {columns} VALUES ('one', 'card', {moment(unread)}, 1)")
+        store.count_hours()
+        assert uncounted(store) == 0
+        assert report(store) == before
+
+
+def test_a_tick_of_no_time_is_in_no_hour_of_a_card(tmp_path: Path) -> None:
+    with open_store(f"chdb://{tmp_path / 'nothing'}") as store:
+        add_card(store, "card", END_MS - 6 * HOUR_MS, interval_ms=30_000)
+        asked = "SELECT * FROM gua.card_hours ORDER BY ALL"
+        before = store.select(asked, {})
+        columns = "(host, gpu, ts, duration_ms, gpu_time_ms)"
+        moment_of_it = moment(END_MS - 5 * HOUR_MS + 1000)
+        command(store, f"INSERT INTO gua.card_ticks {columns} VALUES ('one', 'card', {moment_of_it}, 0, 0)")
+        assert store.select(asked, {}) == before
+
+
+def test_ticks_kept_for_a_century_are_all_counted(tmp_path: Path) -> None:
+    with open_store(f"chdb://{tmp_path / 'century'}") as store:
+        store.insert_rows("settings", ["key", "value"], [["keep_ticks_days", 36_500]])
+        add_card(store, "card", END_MS - 6 * HOUR_MS, interval_ms=30_000)
+        assert uncounted(store) == store.count_hours() == 6
+
+
+def test_hours_of_more_months_than_an_insert_takes_are_counted(tmp_path: Path) -> None:
+    with open_store(f"chdb://{tmp_path / 'months'}") as store:
+        months = "toDateTime64('2014-01-01 00:30:00', 3, 'UTC') + toIntervalMonth(number) FROM numbers(120)"
+        columns = "(host, gpu, ts, duration_ms, gpu_time_ms)"
+        command(
+            store,
+            f"INSERT INTO gua.card_ticks {columns} SETTINGS max_partitions_per_insert_block = 0 "
+            f"SELECT 'one', 'card', {months.replace(' FROM', ', 30000, 30000 FROM')}",
+        )
+        assert store.count_hours() == 120
+
+
+def add_card(store: Store, gpu: str, start_ms: int, *, interval_ms: int, without: range = range(0)) -> None:
+    """Give the host "one" a card with six hours of ticks, but those by number in ``without``."""
+    last = 6 * HOUR_MS // interval_ms
+    ends = f"fromUnixTimestamp64Milli(toInt64({start_ms} + (number + 1) * {interval_ms}), 'UTC')"
+    command(
+        store,
+        "INSERT INTO gua.card_ticks (host, gpu, ts, duration_ms, gpu_time_ms, utilization, interval_ms, source) "
+        f"SELECT 'one', '{gpu}', {ends}, {interval_ms}, {interval_ms}, 5000, {interval_ms}, 'agent' "
+        f"FROM numbers({last}) WHERE number < {without.start} OR number >= {without.stop}",
+    )
+    newest = moment(start_ms + 6 * HOUR_MS)
+    seen = f"'one', '{gpu}', {moment(start_ms)}, {newest}, {interval_ms}, ({newest}, 1.)"
+    command(store, f"INSERT INTO gua.card_seen SELECT {seen}")
+    described = f"'one', '{gpu}', {newest}, 'agent', {interval_ms}"
+    command(store, f"INSERT INTO gua.card_info (host, gpu, ts, source, interval_ms) SELECT {described}")
+
+
+def moment(ms: int) -> str:
+    return f"fromUnixTimestamp64Milli(toInt64({ms}), 'UTC')"

@@ -1,0 +1,106 @@
+"""Tables that a Collector's exporter made by itself: which of them can be read, and the views over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gua.core.errors import UnavailableError, UsageError
+from gua.store import statements
+from gua.store.catalog import Existing
+from gua.store.definition import Definition
+from gua.store.landing_database import TABLES, attached, attached_databases, over, require_tables
+
+COLUMNS = {
+    "ResourceAttributes": "Map(LowCardinality(String), String)",
+    "ScopeName": "String",
+    "MetricName": "LowCardinality(String)",
+    "Attributes": "Map(LowCardinality(String), String)",
+    "StartTimeUnix": "DateTime64(9)",
+    "TimeUnix": "DateTime64(9)",
+    "Value": "Float64",
+    "Flags": "UInt32",
+}
+SUM = {**COLUMNS, "AggregationTemporality": "Int32", "IsMonotonic": "Bool"}
+SHIPPED = statements.load(statements.SERVER_TOKENS)
+Rows = list[Mapping[str, Any]]
+
+
+class Columns:
+    """Answers as system.columns of a server with these tables would."""
+
+    def __init__(self, gauge: Mapping[str, str], total: Mapping[str, str]) -> None:
+        self.tables = dict(zip(TABLES, (gauge, total), strict=True))
+
+    def __call__(self, sql: str, _parameters: Mapping[str, object] | None) -> Rows:
+        if "currentUser()" in sql:
+            return [{"name": "gua_owner"}]
+        return [
+            {"table": table, "name": name, "type": kind}
+            for table, columns in self.tables.items()
+            for name, kind in columns.items()
+        ]
+
+
+def without(columns: Mapping[str, str], name: str) -> dict[str, str]:
+    return {column: kind for column, kind in columns.items() if column != name}
+
+
+def test_times_in_nanoseconds_and_in_whole_seconds_are_told_apart() -> None:
+    seconds = {"StartTimeUnix": "DateTime", "TimeUnix": "DateTime"}
+    assert not require_tables("otel", Columns(COLUMNS, SUM))
+    assert require_tables("otel", Columns({**COLUMNS, **seconds}, {**SUM, **seconds}))
+    assert require_tables("otel", Columns(COLUMNS, {**SUM, **seconds}))
+
+
+def test_a_column_that_is_missing_or_of_another_type_is_named() -> None:
+    with pytest.raises(UnavailableError, match=r"otel\.otel_metrics_gauge has no column Value"):
+        require_tables("otel", Columns(without(COLUMNS, "Value"), SUM))
+    with pytest.raises(UnavailableError, match=r"otel_metrics_sum has TimeUnix UInt64: it is not a table"):
+        require_tables("otel", Columns(COLUMNS, {**SUM, "TimeUnix": "UInt64"}))
+
+
+def test_a_table_from_before_a_column_got_its_name_is_told_how_to_rename_it() -> None:
+    older = {**without(SUM, "AggregationTemporality"), "AggTemp": "Int32"}
+    with pytest.raises(UnavailableError, match="RENAME COLUMN AggTemp TO AggregationTemporality"):
+        require_tables("otel", Columns(COLUMNS, older))
+
+
+def test_a_table_that_is_absent_or_hidden_is_told_with_the_rights_it_needs() -> None:
+    with pytest.raises(UnavailableError, match=r"GRANT SELECT ON otel\.otel_metrics_sum TO `gua_owner`"):
+        require_tables("otel", Columns(COLUMNS, {}))
+
+
+@pytest.mark.parametrize("name", ["gua", "", "a b", "x; DROP DATABASE gua", "x`", "ü", "x" * 65])
+def test_a_database_that_cannot_be_named_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="--landing-database"):
+        require_tables(name, Columns(COLUMNS, SUM))
+
+
+def test_every_view_over_our_landing_tables_stands_over_the_others_too() -> None:
+    ours = [one for one in SHIPPED if "FROM gua.otel_metrics_" in one.sql and "MATERIALIZED VIEW" in one.sql]
+    made = over("otel", SHIPPED)
+    assert len(made) == len(ours) > 0
+    for here, there in zip(ours, made, strict=True):
+        assert "gua.otel_metrics_" not in there.sql
+        assert "FROM otel.otel_metrics_" in there.sql
+        assert Definition(there).name == f"{Definition(here).name}_from_otel"
+        assert Definition(there).target == Definition(here).target
+        assert ".".join(there.creates or ()) == Definition(there).name
+
+
+def test_views_that_are_there_are_found_again_and_those_of_others_are_left_alone() -> None:
+    found = {
+        ".".join(view.creates or ()): Existing(
+            engine="MaterializedView", engine_full="", create=view.sql, select=Definition(view).select or ""
+        )
+        for view in [*over("otel", SHIPPED), *over("site", SHIPPED)]
+    }
+    found["gua.mine"] = Existing(
+        engine="MaterializedView", engine_full="", create="", select="SELECT 1 FROM other.otel_metrics_sum"
+    )
+    assert attached_databases(found) == ["otel", "site"]
+    assert attached(SHIPPED, found) == [*over("otel", SHIPPED), *over("site", SHIPPED)]
+    assert attached_databases({}) == []

@@ -1,0 +1,102 @@
+"""An embedded store of each released schema version, opened by this gua: it grows by itself and keeps every tick."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gua.store import statements
+from gua.store.database import open_store
+from servers.gua import Gua, differences
+from servers.released import FOLDER
+
+pytestmark = pytest.mark.engine
+
+TESTS = Path(__file__).resolve().parents[2]
+VERSIONS = sorted(int(folder.name) for folder in FOLDER.iterdir())
+RECORDINGS = sorted((TESTS / "fixtures").rglob("*_dose_response.jsonl"))
+# A gua of that version: this one, with the statements of then.
+IMPORT_AS_VERSION = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from gua.cli.main import main
+from gua.store import topology, statements, upgrade
+from gua.store.statements import Statement, _created
+from servers.released import released
+version = int(sys.argv[2])
+then = [Statement(name=name, sql=sql, creates=_created(sql)) for name, sql in released(version, "embedded")]
+topology.load = lambda tokens: list(then)
+statements.SCHEMA_VERSION = version
+upgrade.AFTER_UPGRADE = {}
+sys.exit(main(["import", "nvidia-smi", *sys.argv[4:], "--store", sys.argv[3]]))
+"""
+
+
+@pytest.fixture(params=VERSIONS)
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the address of a store into which a gua of a released version has imported the recordings but one."""
+    address = f"chdb://{tmp_path / 'old'}"
+    arguments = [str(TESTS), str(request.param), address, *map(str, RECORDINGS[1:])]
+    subprocess.run([sys.executable, "-c", IMPORT_AS_VERSION, *arguments], check=True, capture_output=True)
+    return address
+
+
+def test_it_grows_when_it_is_opened_and_reports_as_a_new_one(old: str, tmp_path: Path) -> None:
+    gua = Gua(tmp_path / "home")
+    fresh = f"chdb://{tmp_path / 'fresh'}"
+    gua.must("import", "nvidia-smi", *RECORDINGS[1:], "--store", fresh)
+    expected = gua.report(fresh)
+    assert expected["headline"]["card_ticks"] == 640
+
+    assert not [*differences(gua.report(old), expected)]
+
+    gua.must("import", "nvidia-smi", *RECORDINGS[1:], "--store", old)
+    assert not [*differences(gua.report(old), expected)]
+    for address in (old, fresh):
+        gua.must("import", "nvidia-smi", RECORDINGS[0], "--store", address)
+    assert not [*differences(gua.report(old), gua.report(fresh))]
+
+
+def test_one_that_was_cut_off_is_completed_at_the_next_opening(old: str) -> None:
+    before = rows(old)
+    with open_store(old) as store:
+        client = store._client  # noqa: SLF001 - the damage is done below the store's own interface
+        client.command(
+            f"ALTER TABLE gua.schema_versions DELETE WHERE version = {statements.SCHEMA_VERSION} "
+            "SETTINGS mutations_sync = 1"
+        )
+        client.command("DROP VIEW gua.card_states")
+        client.command("DROP VIEW gua.sum_to_card_ticks")
+    with open_store(old) as store:
+        assert store.check_schema() == []
+        assert store.schema.applied()[0] == statements.SCHEMA_VERSION
+    assert rows(old) == before > 0
+
+
+def test_how_long_ticks_are_kept_stays_set(tmp_path: Path) -> None:
+    gua = Gua(tmp_path / "home")
+    address = f"chdb://{tmp_path / 'store'}"
+    gua.must("import", "nvidia-smi", RECORDINGS[0], "--store", address)
+    assert rows(address) > 0
+
+    assert "ticks 2d" in gua.must("schema", "apply", "--store", address, "--keep-ticks", "2d")
+
+    assert rows(address) == 0
+    with open_store(address) as store:
+        assert store.check_schema() == []
+        assert store.schema.retention().ticks_days == 2
+    assert "ticks forever" in gua.must("schema", "apply", "--store", address, "--keep-ticks", "forever")
+    refused = gua.run("schema", "apply", "--store", address, "--keep-raw", "3d")
+    assert refused.returncode == 2
+    assert "keeps no raw points" in refused.stderr
+
+
+def rows(address: str) -> int:
+    """Return how many card ticks a store holds."""
+    with open_store(address) as store:
+        store.merge()
+        found = store._select("SELECT count() AS ticks FROM gua.card_ticks FINAL")  # noqa: SLF001 - as above
+    return int(found[0]["ticks"])
