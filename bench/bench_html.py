@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from fakes.reports import fleet_report, week_report
-from gua.report.html import render_html
+from gua.report.forms.html import render_html
 
 
 def main() -> None:

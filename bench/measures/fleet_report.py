@@ -18,8 +18,8 @@ from measures.fleet_server import FleetServer
 
 from gua.core.durations import to_rfc3339
 from gua.core.ports import Row
-from gua.report.asking.collect import collect
-from gua.report.json.render import to_json
+from gua.report.collect import collect
+from gua.report.forms.json import to_json
 from gua.report.window import ReportRequest
 from gua.store import open_store
 from gua.store.database import Store

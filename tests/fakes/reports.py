@@ -26,16 +26,16 @@ from gua.report.model import (
     UnknownReason,
     Window,
 )
-from gua.report.parts.contention import Contention
-from gua.report.parts.days import Before, Day, WeekHour
-from gua.report.parts.energy import CardEnergy, Energy, StateEnergy
-from gua.report.parts.idle_split import IdleSplit
-from gua.report.parts.money import Cost, Money, Price
-from gua.report.parts.now import FreeCard, Holder, Now
-from gua.report.parts.parties import BY_OWNER, BY_POD, BY_PROGRAM, Parties, Party
-from gua.report.parts.streaks import LONGER_THAN_MS, WHAT_IF_LIMITS_MS, StreakClass, Streaks, WhatIf
-from gua.report.parts.timeline import CardTimeline, Presence, Timeline
-from gua.report.sections import SECTIONS
+from gua.report.section_names import SECTIONS
+from gua.report.sections.calendar.model import Before, Day, WeekHour
+from gua.report.sections.contention.model import Contention
+from gua.report.sections.energy.model import CardEnergy, Energy, StateEnergy
+from gua.report.sections.headline.model import IdleSplit
+from gua.report.sections.money.model import Cost, Money, Price
+from gua.report.sections.now.model import FreeCard, Holder, Now
+from gua.report.sections.streaks.model import LONGER_THAN_MS, WHAT_IF_LIMITS_MS, StreakClass, Streaks, WhatIf
+from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
+from gua.report.sections.usage.model import BY_OWNER, BY_POD, BY_PROGRAM, Parties, Party
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, Coverage, States, StateTime
 
 HOUR_MS: Final = 3_600_000

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fakes.reports import empty_report, fleet_report, week_report
-from gua.report.html import write_html
-from gua.report.sections import SECTIONS
+from gua.report.forms.html_file import write_html
+from gua.report.section_names import SECTIONS
 from servers.browser import Browser, browser
 from servers.gua import COMMAND
 from servers.tools import ROOT, MissingToolError

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gua.report.asking.hours import choose_hours, tick_hours
+from gua.report.hours import choose_hours, tick_hours
 from gua.store.database import Store
 from sql.older import OldestEngine
 

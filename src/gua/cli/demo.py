@@ -28,7 +28,7 @@ from gua.core.errors import UsageError
 from gua.core.ports import Progress
 from gua.core.tick import Origin, Source, Tick
 from gua.otlp.resource import origin
-from gua.report.style import NARROWEST, WIDEST
+from gua.report.kit.style import NARROWEST, WIDEST
 from gua.sim.host import DAY_MS, DEFAULT_CARDS, DEFAULT_DAYS, END_MS, HOST, INSTANCE_ID, Scenario, simulate
 
 

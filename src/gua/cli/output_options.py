@@ -15,9 +15,9 @@ from gua.app.output import print_error
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.report.conditions import Condition, judge, parse_condition
+from gua.report.kit.style import Style
 from gua.report.model import Report
-from gua.report.sections import SECTIONS, STREAKS, WHAT_IF, choose_sections
-from gua.report.style import Style
+from gua.report.section_names import SECTIONS, STREAKS, WHAT_IF, choose_sections
 
 CONDITION_MET: Final = 1
 _FAIL_ON: Final = "GUA_FAIL_ON"
@@ -133,25 +133,25 @@ class Form:
         """Return the report in the form asked for."""
         shown = replace(report, sections=self.shown)
         if self.asked.as_json:
-            from gua.report.json.render import render_json  # noqa: PLC0415 - a report has one form of several
+            from gua.report.forms.json import render_json  # noqa: PLC0415 - a report has one form of several
 
             return render_json(shown)
         if self.asked.csv is not None:
-            from gua.report.csv.render import render_csv  # noqa: PLC0415 - as above
+            from gua.report.forms.csv import render_csv  # noqa: PLC0415 - as above
 
             return render_csv(shown, self.asked.csv)
         if self.asked.markdown:
-            from gua.report.markdown import render_markdown  # noqa: PLC0415 - as above
+            from gua.report.forms.markdown import render_markdown  # noqa: PLC0415 - as above
 
             return render_markdown(shown)
-        from gua.report.text import render_text  # noqa: PLC0415 - as above
+        from gua.report.forms.text import render_text  # noqa: PLC0415 - as above
 
         return render_text(shown, style)
 
     def write_page(self, report: Report) -> None:
         """Write the web page, if one was asked for. Raises UsageError, UnavailableError."""
         if self.asked.html is not None:
-            from gua.report.html import write_html  # noqa: PLC0415 - as above
+            from gua.report.forms.html_file import write_html  # noqa: PLC0415 - as above
 
             write_html(self.asked.html, replace(report, sections=self.on_page))
 

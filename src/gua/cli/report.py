@@ -31,9 +31,9 @@ from gua.cli.terminal import check_width, style_for
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.ports import ViewReader
 from gua.local_socket.client import NobodyError
-from gua.report.asking.collect import collect
-from gua.report.asking.recording import RecordingReader
-from gua.report.style import NARROWEST
+from gua.report.collect import collect
+from gua.report.kit.style import NARROWEST
+from gua.report.recording import RecordingReader
 from gua.report.window import ReportRequest
 from gua.state.directory import asking_home
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gua.report.asking.recording import Question
+from gua.report.recording import Question
 from gua.store.database import READ_SETTINGS, call_of
 
 _HEAD = """\

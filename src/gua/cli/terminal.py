@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final, TextIO
 
 from gua.core.errors import UsageError
-from gua.report.style import NARROWEST, WIDEST, Style
+from gua.report.kit.style import NARROWEST, WIDEST, Style
 
 _PIPE_WIDTH: Final = 80
 

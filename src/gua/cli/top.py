@@ -18,7 +18,7 @@ from gua.cli.terminal import check_width, style_for
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.local_socket.client import NobodyError, ask_status
-from gua.report.style import NARROWEST
+from gua.report.kit.style import NARROWEST
 from gua.report.top.agent import snapshot_of_agent
 from gua.report.top.json_ import render_top_json
 from gua.report.top.model import Snapshot

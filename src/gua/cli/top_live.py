@@ -15,7 +15,7 @@ from gua.cli.screen import Screen
 from gua.cli.terminal import style_for
 from gua.core.errors import GuaError
 from gua.core.plaintext import safe
-from gua.report.lengths import span
+from gua.report.kit.lengths import span
 from gua.report.top.model import Snapshot, aged
 from gua.report.top.text import render_top
 from gua.report.top.view import View, press

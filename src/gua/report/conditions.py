@@ -10,8 +10,8 @@ from typing import Final
 
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
-from gua.report import sections
-from gua.report.figures import amount, percent, percents, span
+from gua.report import section_names
+from gua.report.kit.figures import amount, percent, percents, span
 from gua.report.model import Report
 from gua.report.states import MS_PER_HOUR, STATES
 
@@ -49,7 +49,7 @@ class Condition:
     @property
     def section(self) -> str | None:
         """Return the section that it needs."""
-        return sections.NOW if self.metric in {STREAK, IDLE_NOW} else None
+        return section_names.NOW if self.metric in {STREAK, IDLE_NOW} else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gua.report.sections import DEFAULT
+from gua.report.section_names import DEFAULT
 from gua.report.states import Coverage, States
 
 if TYPE_CHECKING:  # they are made of what stands here
-    from gua.report.parts.contention import Contention
-    from gua.report.parts.days import Before, Day, WeekHour
-    from gua.report.parts.energy import Energy
-    from gua.report.parts.idle_split import IdleSplit
-    from gua.report.parts.money import Money
-    from gua.report.parts.now import Now
-    from gua.report.parts.parties import Parties
-    from gua.report.parts.streaks import Streaks
-    from gua.report.parts.timeline import Timeline
+    from gua.report.sections.calendar.model import Before, Day, WeekHour
+    from gua.report.sections.contention.model import Contention
+    from gua.report.sections.energy.model import Energy
+    from gua.report.sections.headline.model import IdleSplit
+    from gua.report.sections.money.model import Money
+    from gua.report.sections.now.model import Now
+    from gua.report.sections.streaks.model import Streaks
+    from gua.report.sections.timeline.model import Timeline
+    from gua.report.sections.usage.model import Parties
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +98,7 @@ class Identity:
 
     ``gpu_ms`` is the part of the cards' GPU time attributed to it, ``unsplit_ms`` how long its processes
     were on cards. ``states`` are those of the cards. The others, ``None`` where streaks were not asked for, are as of a
-    :class:`~gua.report.parts.parties.Party`.
+    :class:`~gua.report.sections.usage.model.Party`.
     """
 
     kind: str

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 from gua.core.durations import parse_moment_ms, to_rfc3339
 from gua.core.errors import UnavailableError, UsageError
 from gua.report.model import Extent, Window
-from gua.report.parts.parties import BY_HOST, BY_MODEL, PARTIES_BY
-from gua.report.sections import DEFAULT
+from gua.report.section_names import DEFAULT
+from gua.report.sections.usage.model import BY_HOST, BY_MODEL, PARTIES_BY
 
 DEFAULT_LENGTH_MS: Final = 7 * 24 * 3_600_000
 _NAMED_HOSTS = 5

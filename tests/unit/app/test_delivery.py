@@ -19,7 +19,7 @@ from gua.core.tick import CardReading, Origin, Source, Tick
 from gua.otlp import encode as encoding
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode
-from gua.report.asking.hours import choose_hours, tick_hours
+from gua.report.hours import choose_hours, tick_hours
 from gua.spool.queue import Spool
 from gua.store.database import open_store
 from servers.tap import tapped

@@ -14,7 +14,7 @@ from gua.app import delivery
 from gua.cli import main
 from gua.cli.output_options import Asked, choose_form
 from gua.core.errors import UsageError
-from gua.report.sections import DEFAULT, NOW, SECTIONS, STREAKS, WHAT_IF
+from gua.report.section_names import DEFAULT, NOW, SECTIONS, STREAKS, WHAT_IF
 
 EMPTY = ("card_streaks", "who", "streaks", "contention", "timeline", "presences", "costs", "energy", "calendar")
 WINDOW = ["report", "--since", "2026-03-25", "--until", "2026-03-27"]

@@ -28,8 +28,8 @@ from gua.core.plaintext import cells
 from gua.core.tick import AgentReading, ErrorCount, Mig, ProcessList, ProcessType
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
 from gua.procfs.reader import ProcFs
+from gua.report.kit.style import Style
 from gua.report.status.text import render_status, span
-from gua.report.style import Style
 from gua.state.pid_file import PidFile
 from servers.user import as_user, other_uid, shared_folder
 

@@ -10,8 +10,8 @@ import pytest
 
 from fakes.store import UNTIL_MS, FakeStore, lab
 from gua.core.errors import UnavailableError
-from gua.report.asking.collect import collect
-from gua.report.asking.questions import ask
+from gua.report.collect import collect
+from gua.report.questions import ask
 from gua.report.window import ReportRequest
 
 

@@ -17,15 +17,15 @@ from fakes.restless import restless
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Source, Tick
 from gua.otlp.encode import encode
-from gua.report.asking.collect import collect
-from gua.report.asking.hours import choose_hours
+from gua.report.collect import collect
+from gua.report.hours import choose_hours
 from gua.report.model import Report
-from gua.report.parts.contention import Contention
-from gua.report.parts.idle_split import LONG_STREAK_MS
-from gua.report.parts.now import Holder
-from gua.report.parts.parties import PARTIES_BY
-from gua.report.parts.streaks import FALSE_ALARM_MS
-from gua.report.sections import SECTIONS
+from gua.report.section_names import SECTIONS
+from gua.report.sections.contention.model import Contention
+from gua.report.sections.headline.model import LONG_STREAK_MS
+from gua.report.sections.now.model import Holder
+from gua.report.sections.streaks.model import FALSE_ALARM_MS
+from gua.report.sections.usage.model import PARTIES_BY
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate

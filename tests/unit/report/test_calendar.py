@@ -8,8 +8,8 @@ from datetime import datetime
 import pytest
 
 from gua.core.ports import Row
-from gua.report.asking.calendar_ import before, calendar, calendar_of, ms_of_days
 from gua.report.model import Window
+from gua.report.sections.calendar.query import before, calendar, calendar_of, ms_of_days
 from gua.report.states import STATES, StateTime
 
 HOUR_MS = 3_600_000

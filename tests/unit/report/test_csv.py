@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from fakes.reports import HOSTILE, LONG, bare_report, week_report
-from gua.report.csv.render import render_csv
+from gua.report.forms.csv import render_csv
 from gua.report.model import Report
-from gua.report.sections import SECTIONS
+from gua.report.section_names import SECTIONS
 from gua.report.states import MS_PER_HOUR, STATES
 
 

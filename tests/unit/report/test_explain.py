@@ -17,7 +17,7 @@ from gua.report.explain.explain import ExplainRequest, Explanation, explain
 from gua.report.explain.json_ import render_explanation_json
 from gua.report.explain.text import render_explanation
 from gua.report.explain.values import CARD_VALUES, JUDGED_VALUES, PROCESS_FACTS, PROCESS_VALUES
-from gua.report.style import Style
+from gua.report.kit.style import Style
 from gua.store import statements
 
 Golden = Callable[[str, str], None]

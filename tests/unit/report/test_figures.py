@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gua.report.figures import HourFormat, apportion, gpus, percent, percents, plural
+from gua.report.kit.figures import HourFormat, apportion, gpus, percent, percents, plural
 
 HOUR_MS = 3_600_000
 amounts = st.lists(st.floats(0, 1e12), min_size=1, max_size=8)

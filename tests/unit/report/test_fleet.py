@@ -12,14 +12,14 @@ import pytest
 from fakes.store import DAY_MS, HOUR_MS, SINCE_MS, UNTIL_MS, FakeStore, card, extent, store_of
 from gua.core.errors import UsageError
 from gua.core.plaintext import cells
-from gua.report.asking.collect import collect
-from gua.report.json.render import render_json
+from gua.report.collect import collect
+from gua.report.forms.json import render_json
+from gua.report.forms.text import render_text
+from gua.report.kit.style import Style
 from gua.report.model import Report
+from gua.report.sections.cards.text import MOST_OF_A_FLEET
+from gua.report.sections.groups.text import MOST_GROUPS
 from gua.report.states import STATES
-from gua.report.style import Style
-from gua.report.text import render_text
-from gua.report.text.cards import MOST_OF_A_FLEET
-from gua.report.text.groups import MOST_GROUPS
 from gua.report.window import ReportRequest
 
 HOSTILE = "\x1b]0;owned\x07\u202e" + "x" * 10_000

@@ -9,11 +9,11 @@ import pytest
 
 from fakes.store import UNTIL_MS, lab
 from gua.core.plaintext import cells
-from gua.report.asking.collect import collect
-from gua.report.json.render import render_json
+from gua.report.collect import collect
+from gua.report.forms.json import render_json
+from gua.report.forms.text import render_text
+from gua.report.kit.style import Style
 from gua.report.model import Report
-from gua.report.style import Style
-from gua.report.text import render_text
 from gua.report.window import ReportRequest
 
 Golden = Callable[[str, str], None]

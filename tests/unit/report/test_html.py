@@ -10,10 +10,9 @@ from html.parser import HTMLParser
 import pytest
 
 from fakes.reports import HOSTILE, LONG, RIGHT_TO_LEFT, bare_report, empty_report, fleet_report, week_report
-from gua.report.html import render_html
-from gua.report.html.page import POLICY
+from gua.report.forms.html import POLICY, render_html
 from gua.report.model import Report
-from gua.report.sections import HEADLINE, MONEY, NOW, SECTIONS, TIMELINE
+from gua.report.section_names import HEADLINE, MONEY, NOW, SECTIONS, TIMELINE
 
 TAGS = {
     "html",

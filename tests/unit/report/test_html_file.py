@@ -11,7 +11,8 @@ import pytest
 
 from fakes.reports import week_report
 from gua.core.errors import UnavailableError, UsageError
-from gua.report.html import render_html, write_html
+from gua.report.forms.html import render_html
+from gua.report.forms.html_file import write_html
 from gua.report.model import Report
 
 

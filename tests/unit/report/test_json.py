@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fakes.store import HOUR_MS, UNTIL_MS, lab
-from gua.report.asking.collect import collect
-from gua.report.json.render import render_json
+from gua.report.collect import collect
+from gua.report.forms.json import render_json
 from gua.report.window import ReportRequest
 
 STATES = ["active", "idle-held", "truly-idle", "unknown"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fakes.reports import week_report
-from gua.report.json.render import to_json
+from gua.report.forms.json import to_json
 from gua.report.states import STATES
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "report-json.md"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from fakes.reports import HOSTILE, empty_report, week_report
-from gua.report.markdown import escape, paragraph, render_markdown
+from gua.report.forms.markdown import escape, paragraph, render_markdown
 from gua.report.model import Report
 
 

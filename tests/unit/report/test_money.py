@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from gua.core.ports import Row
-from gua.report.asking.costs import money, money_of
-from gua.report.asking.energies import energy, energy_of
-from gua.report.parts.energy import StateEnergy
+from gua.report.sections.energy.model import StateEnergy
+from gua.report.sections.energy.query import energy, energy_of
+from gua.report.sections.money.query import money, money_of
 from gua.report.states import STATES
 
 HOUR_MS = 3_600_000

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from fakes.store import HOUR_MS, UNTIL_MS, card, extent
-from gua.report.asking.collect import _card, _extent
-from gua.report.asking.now import now
+from gua.report.collect import _card, _extent
 from gua.report.model import Window
-from gua.report.parts.now import Now
+from gua.report.sections.now.model import Now
+from gua.report.sections.now.query import now
 
 TICK_MS = 30_000
 WINDOW = Window(since_ms=UNTIL_MS - 24 * HOUR_MS, until_ms=UNTIL_MS, timezone="UTC")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gua.cli import main
-from gua.report.sections import DEFAULT, SECTIONS
+from gua.report.section_names import DEFAULT, SECTIONS
 
 pytestmark = pytest.mark.engine
 

@@ -19,7 +19,7 @@ from gua.cli.sql import parameter, quoted
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Source
 from gua.otlp.encode import encode
-from gua.report.asking.recording import RecordingReader
+from gua.report.recording import RecordingReader
 from gua.sim.host import END_MS, Scenario, simulate
 from gua.state.compression import compress
 from gua.store.database import Store, open_store

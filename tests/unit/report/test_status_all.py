@@ -10,8 +10,8 @@ import pytest
 
 from gua.cli.main import main
 from gua.core.plaintext import cells
+from gua.report.kit.style import Style
 from gua.report.status.fleet import hosts_now, to_json, to_text
-from gua.report.style import Style
 
 NOW_MS = 1_774_396_800_000
 HOSTILE = "\x1b]0;owned\x07\u202e" + "x" * 10_000

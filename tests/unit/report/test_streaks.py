@@ -6,13 +6,13 @@ import pytest
 
 from fakes.store import extent
 from gua.core.errors import UnavailableError
-from gua.report import sections
-from gua.report.asking.collect import _extent
-from gua.report.asking.hours import Hour
-from gua.report.asking.streaks import MOST_CARD_HOURS, MOST_TICKED, skipped
+from gua.report import section_names
+from gua.report.collect import _extent
+from gua.report.hours import Hour
 from gua.report.model import Extent
+from gua.report.sections.streaks.query import MOST_CARD_HOURS, MOST_TICKED, skipped
 
-DEFAULT = frozenset(sections.DEFAULT)
+DEFAULT = frozenset(section_names.DEFAULT)
 
 
 def counted(hours: int) -> list[Hour]:
@@ -30,7 +30,9 @@ def test_unasked_up_to_a_number_of_card_hours() -> None:
     assert skipped(counted(most + 1), cards(100), DEFAULT, ()) == MOST_CARD_HOURS + 100
 
 
-@pytest.mark.parametrize("section", [sections.NOW, sections.STREAKS, sections.WHAT_IF, sections.CONTENTION])
+@pytest.mark.parametrize(
+    "section", [section_names.NOW, section_names.STREAKS, section_names.WHAT_IF, section_names.CONTENTION]
+)
 def test_of_any_fleet_where_a_section_is_asked_for(section: str) -> None:
     assert skipped(counted(720), cards(10_000), frozenset({section}), ()) is None
 
@@ -44,4 +46,4 @@ def test_ticks_that_are_too_many_are_left_out_unasked_and_refused_where_asked_fo
 
     assert skipped(waiting, cards(8), DEFAULT, ()) == 8
     with pytest.raises(UnavailableError, match=r"now: .* run gua rollup first"):
-        skipped(waiting, cards(8), frozenset({sections.NOW}), ())
+        skipped(waiting, cards(8), frozenset({section_names.NOW}), ())

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from gua.report.asking.calendar_ import before, calendar
-from gua.report.asking.costs import money
-from gua.report.asking.energies import energy
-from gua.report.asking.hours import choose_hours, tick_hours
+from gua.report.hours import choose_hours, tick_hours
 from gua.report.model import Window
+from gua.report.sections.calendar.query import before, calendar
+from gua.report.sections.energy.query import energy
+from gua.report.sections.money.query import money
 from gua.report.states import STATES
 from gua.store.database import Store, open_store
 from servers.gua import Gua

@@ -9,11 +9,11 @@ import pytest
 
 from fakes.reports import week_report
 from fakes.store import SINCE_MS, UNTIL_MS, FakeStore, card, extent, identity, lab, rules, store_of
-from gua.report.asking.collect import collect
-from gua.report.parts.energy import StateEnergy
-from gua.report.style import Style
-from gua.report.text import render_text
-from gua.report.text.cards import MOST_CARDS
+from gua.report.collect import collect
+from gua.report.forms.text import render_text
+from gua.report.kit.style import Style
+from gua.report.sections.cards.text import MOST_CARDS
+from gua.report.sections.energy.model import StateEnergy
 from gua.report.window import ReportRequest
 
 

@@ -14,7 +14,7 @@ from fakes.top import HOUR_MS, MINUTE_MS, NOW_MS, card, fleet, holder, lab, snap
 from gua.cli.screen import keys_of
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import cells
-from gua.report.style import Style
+from gua.report.kit.style import Style
 from gua.report.top.agent import snapshot_of_agent
 from gua.report.top.json_ import render_top_json
 from gua.report.top.model import Snapshot, aged

@@ -12,12 +12,12 @@ import pytest
 
 from fakes.reports import HOSTILE, bare_report, empty_report, week_report
 from gua.core.plaintext import cells
-from gua.report.json.render import render_json
+from gua.report.forms.json import render_json
+from gua.report.forms.text import SECTIONS as DRAWN
+from gua.report.forms.text import render_text
+from gua.report.kit.style import NARROWEST, Style
 from gua.report.model import Report
-from gua.report.sections import SECTIONS
-from gua.report.style import NARROWEST, Style
-from gua.report.text import render_text
-from gua.report.text.render import SECTIONS as DRAWN
+from gua.report.section_names import SECTIONS
 
 Golden = Callable[[str, str], None]
 BARS = "█▉▊▋▌▍▎▏▒·░▓"

@@ -7,7 +7,7 @@ import pytest
 from fakes.store import DAY_MS, HOUR_MS, SINCE_MS, UNTIL_MS, FakeStore, card, extent, lab, store_of
 from gua.core.durations import to_rfc3339
 from gua.core.errors import UnavailableError, UsageError
-from gua.report.asking.collect import collect
+from gua.report.collect import collect
 from gua.report.model import Report
 from gua.report.window import ReportRequest
 

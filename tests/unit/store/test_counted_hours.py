@@ -11,9 +11,9 @@ import pytest
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Source, Tick
 from gua.otlp.encode import encode
-from gua.report.asking.collect import collect
-from gua.report.asking.hours import choose_hours
-from gua.report.json.render import to_json
+from gua.report.collect import collect
+from gua.report.forms.json import to_json
+from gua.report.hours import choose_hours
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
 from gua.state.compression import compress

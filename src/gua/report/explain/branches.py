@@ -24,8 +24,8 @@ from gua.core.rules import (
     utilization,
 )
 from gua.core.tick import ProcessList
-from gua.report.basis import size
-from gua.report.figures import plural
+from gua.report.kit.basis import size
+from gua.report.kit.figures import plural
 
 NOT_KNOWN: Final = "not known"
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from gua.core.plaintext import cells, pad
 from gua.core.rules import State
-from gua.report.basis import REASONS, SOURCES, moment, size
 from gua.report.explain.branches import NOT_KNOWN, ratio_text
 from gua.report.explain.explain import ExplainedTick, Explanation
 from gua.report.explain.values import (
@@ -20,8 +19,9 @@ from gua.report.explain.values import (
     YES,
     Value,
 )
-from gua.report.lengths import span
-from gua.report.style import Style
+from gua.report.kit.basis import REASONS, SOURCES, moment, size
+from gua.report.kit.lengths import span
+from gua.report.kit.style import Style
 from gua.report.window import zone
 
 UNOBSERVED: Final = "unobserved"

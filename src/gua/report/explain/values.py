@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from gua.core.facts import CardFacts, TypeTotals
 from gua.core.tick import ProcessList, ProcessType
-from gua.report.basis import size
 from gua.report.explain.branches import NOT_KNOWN, ratio_text
+from gua.report.kit.basis import size
 
 YES: Final = "yes"
 NO: Final = "no"

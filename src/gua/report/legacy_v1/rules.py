@@ -9,9 +9,9 @@ from typing import Final
 
 from gua.core.errors import UsageError
 from gua.core.ports import ViewReader
-from gua.report.asking import fleet
-from gua.report.asking.hours import Hour, choose_hours, tick_hours
+from gua.report import fleet
 from gua.report.filters import Conditions
+from gua.report.hours import Hour, choose_hours, tick_hours
 from gua.report.model import Extent, Window
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data

@@ -9,10 +9,10 @@ from typing import Final
 from gua.core.durations import to_rfc3339
 from gua.core.plaintext import cells
 from gua.core.ports import ViewReader
-from gua.report.figures import NONE, HourFormat, plural
+from gua.report.kit.figures import NONE, HourFormat, plural
+from gua.report.kit.style import Style, table
 from gua.report.legacy_v1.rules import NOT_COUNTED, THEIRS, WHY, OlderCard, OlderRules, collect_older_rules
 from gua.report.states import MS_PER_HOUR, STATES
-from gua.report.style import Style, table
 from gua.report.window import ReportRequest
 
 SCHEMA: Final = "gua.older-rules/1"

@@ -9,10 +9,10 @@ from typing import Any, Final
 from gua.core.durations import to_rfc3339
 from gua.core.plaintext import cells, pad
 from gua.core.ports import Row, ViewReader
-from gua.report.figures import NONE, plural
+from gua.report.kit.figures import NONE, plural
+from gua.report.kit.style import Style
 from gua.report.states import STATES
 from gua.report.status.text import span
-from gua.report.style import Style
 
 SCHEMA: Final = "gua.status.all/1"
 SILENT: Final = 1

@@ -9,9 +9,9 @@ from typing import Any, Final
 from gua.core.plaintext import cells, pad
 from gua.core.rules import Reason
 from gua.core.tick import Mig, ProcessList, ProcessType
-from gua.report.basis import size
-from gua.report.figures import NONE, percent, plural
-from gua.report.style import Style
+from gua.report.kit.basis import size
+from gua.report.kit.figures import NONE, percent, plural
+from gua.report.kit.style import Style
 
 _GIB: Final = 2**30
 _NAME_WIDTH: Final = 24

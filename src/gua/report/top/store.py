@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from gua.core.facts import RATIO_SCALE
 from gua.core.ports import Row, ViewReader
-from gua.report.asking.questions import ask
 from gua.report.model import Extent
+from gua.report.questions import ask
 from gua.report.top.model import UNOBSERVED, Snapshot, TopCard, TopHolder
 from gua.report.window import choose_extents
 

@@ -8,10 +8,10 @@ from typing import Final
 from gua.core.plaintext import cells, pad
 from gua.core.rules import Reason
 from gua.core.tick import Mig
-from gua.report.basis import size
-from gua.report.figures import NONE, percent
-from gua.report.lengths import span
-from gua.report.style import Style
+from gua.report.kit.basis import size
+from gua.report.kit.figures import NONE, percent
+from gua.report.kit.lengths import span
+from gua.report.kit.style import Style
 from gua.report.top.model import UNOBSERVED, Snapshot, TopCard, TopHolder
 
 _GIB: Final = 2**30

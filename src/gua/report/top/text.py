@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from gua.core.plaintext import cells
-from gua.report.figures import apportion, plural
-from gua.report.style import Style
+from gua.report.kit.figures import apportion, plural
+from gua.report.kit.style import Style
 from gua.report.top.model import ALL_STATES, UNOBSERVED, Snapshot
 from gua.report.top.tables import card_lines, holder_lines, painted
 from gua.report.top.view import SORTS, View, chosen_cards, chosen_holders

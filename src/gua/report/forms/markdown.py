@@ -1,0 +1,86 @@
+"""The report as Markdown for chat and mail: the same sections as tables; no name can become markup or a mention."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from gua.core.plaintext import safe
+from gua.report.forms.text import numbered
+from gua.report.forms.text_heading import sentences
+from gua.report.forms.warnings import warnings
+from gua.report.kit.basis import evidence, meanings
+from gua.report.kit.figures import HourFormat
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Drawn, Heading, Part, Table
+from gua.report.model import Report
+
+_WIDE: Final = Style(width=1_000_000)
+# What CommonMark and its dialects read as markup within a line; parentheses only matter beside these.
+_MARKUP: Final = re.compile(r"([\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
+_BEGIN: Final = re.compile(r"^([-+=#]+|[0-9]+[.)])(?=\s|$)")
+_ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_ZERO_WIDTH: Final = "\u200b"
+_REFERENCE: Final = re.compile(r"(?i)@|#(?=[0-9])|(?<![a-z0-9])(?:https?|ftp|mailto|www)(?=[:.])")
+
+
+def render_markdown(report: Report) -> str:
+    """Return the report as GitHub-flavoured Markdown, the sections asked for and what they rest on."""
+    hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
+    return "\n\n".join(_blocks(report, hours)) + "\n"
+
+
+def _blocks(report: Report, hours: HourFormat) -> Iterator[str]:
+    title, *rest = sentences(report, _WIDE)
+    yield f"# {escape(title)}"
+    yield from map(paragraph, rest)
+    for warning in warnings(report, _WIDE, hours):
+        yield f"> **Note:** {escape(warning)}"
+    for mark, section in numbered(report):
+        yield f"## {f'{mark} ' if mark.strip() else ''}{escape(section.title(report))}"
+        for part in section.body(report, _WIDE, hours):
+            yield from _drawn(part)
+    yield "## Basis"
+    yield "\n".join(f"- **{escape(label)}**: {escape(text)}" for label, text in meanings(report))
+    yield "\n".join(f"- **{escape(label)}**: {escape(text)}" for label, text in evidence(report, _WIDE, hours))
+
+
+def _drawn(part: Part) -> Iterator[str]:
+    match part:
+        case str():
+            yield paragraph(part)
+        case Heading():
+            yield f"### {escape(part.text)}"
+        case Drawn():
+            yield paragraph(part.line)
+        case Table() if part.rows:
+            yield "\n".join(_table(part))
+            if part.notes:
+                yield paragraph("; ".join(f"{title}: {note}" for title, note in part.notes))
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield _row(escape(column.title) for column in table.columns)
+    yield _row(":--" if column.left else "--:" for column in table.columns)
+    for row in table.rows:
+        yield _row(map(escape, row))
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def escape(text: str) -> str:
+    """Return text as Markdown that shows it letter for letter: no markup, HTML, link or mention.
+
+    Nothing escapes an ``@``, a ``#1`` or a bare address in every chat, so a zero-width space breaks those.
+    """
+    plain = "".join(_ENTITIES.get(character, character) for character in safe(text))
+    marked = _MARKUP.sub(r"\\\1", plain)
+    return _REFERENCE.sub(lambda found: found[0] + _ZERO_WIDTH, marked)
+
+
+def paragraph(text: str) -> str:
+    """Return text as a paragraph: what begins a heading, a list or a rule does not."""
+    return _BEGIN.sub(lambda found: f"{found[1][:-1]}\\{found[1][-1]}", escape(text))

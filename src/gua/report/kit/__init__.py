@@ -1,0 +1,1 @@
+"""What sections draw with: figures, words, tables, bars."""

@@ -1,0 +1,161 @@
+"""What the numbers rest on: rule and thresholds, window, hosts, coverage, what is unknown and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Final
+
+from gua.core.durations import format_duration
+from gua.report.kit.figures import HourFormat, percent, plural
+from gua.report.kit.style import Style
+from gua.report.model import Report
+from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN
+from gua.report.window import names, zone
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NAME_WIDTH: Final = 32
+_MOST_VALUES: Final = 5
+REASONS: Final = MappingProxyType(
+    {
+        "lost": "the card was lost or needs a reset",
+        "utilization": "utilization could not be read while something may be held",
+        "pid_namespace": "the agent did not see the host's processes (PID namespace)",
+        "processes": "the list of processes could not be read",
+        "memory": "how much memory is held could not be told",
+    }
+)
+SOURCES: Final = MappingProxyType(
+    {"agent": "sampled by gua daemon", "import": "imported recordings", "simulator": "simulated, no real machine"}
+)
+
+
+def moment(unix_ms: int, timezone: str) -> str:
+    """Return a moment in a zone to the second: ``2026-03-25 04:47``, seconds only where there are any."""
+    local = (_EPOCH + timedelta(milliseconds=unix_ms)).astimezone(zone(timezone))
+    return local.strftime("%Y-%m-%d %H:%M:%S" if local.second else "%Y-%m-%d %H:%M")
+
+
+def length(milliseconds: int) -> str:
+    """Return how long a window is, in the largest unit in which it is a short number."""
+    for unit, size in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000)):
+        if milliseconds >= size:
+            amount = f"{milliseconds / size:.1f}".removesuffix(".0")
+            return f"{amount} {unit}{'' if amount == '1' else 's'}"
+    return format_duration(milliseconds)
+
+
+def size(byte_count: float) -> str:
+    """Return bytes in the largest binary unit in which they are 1 or more: ``100 MiB``."""
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if byte_count >= factor:
+            return f"{byte_count / factor:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{byte_count:.0f} bytes"
+
+
+_ATTRIBUTION: Final = (
+    "a card's time is split equally among its holders (Slurm job, pod, container or user), a holder's part among its "
+    "processes; the state is the card's."
+)
+
+
+def meanings(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield each word that the report counts by and what it means, by the settings in force."""
+    settings = {setting.key: setting for setting in report.rules}
+    marks = {key: "" if setting.is_default else " (not the default)" for key, setting in settings.items()}
+    utilization = settings["active_utilization"]
+    memory = settings["held_memory_bytes"]
+    ratio = settings["held_memory_ratio"]
+    threshold = f"{utilization.value * 100:.4g} %{marks[utilization.key]}"
+    held = f"{size(memory.value)}{marks[memory.key]}"
+    if ratio.value:
+        held += f" or {ratio.value * 100:.4g} % of the card{marks[ratio.key]}, whichever is more,"
+    yield (
+        ACTIVE,
+        (
+            f"the busiest engine or process at {threshold} or more, averaged over a tick. A kernel or codec was "
+            "resident; it says nothing of useful work."
+        ),
+    )
+    yield (
+        IDLE_HELD,
+        f"less than that, and more than {held} of memory held, or held memory that nobody can rule out.",
+    )
+    yield (
+        TRULY_IDLE,
+        (
+            f"nothing holds it: {held} of memory or less. Allocation is not looked at: the card may be promised to "
+            "somebody."
+        ),
+    )
+    yield UNKNOWN, "not enough could be read to tell; never called idle."
+    yield "unobserved", "no tick covers that time; never billed and never called idle."
+    yield "identities", _ATTRIBUTION
+
+
+def evidence(report: Report, style: Style, hours: HourFormat) -> Iterator[tuple[str, str]]:
+    """Yield what the numbers were made of: the window, hosts, ticks, how much was observed, why some is unknown."""
+    window, coverage = report.window, report.coverage
+    yield (
+        "window",
+        (
+            f"after {moment(window.since_ms, window.timezone)}, up to {moment(window.until_ms, window.timezone)} "
+            f"{window.timezone} ({length(window.until_ms - window.since_ms)})"
+        ),
+    )
+    if coverage.effective_since_ms is not None and coverage.effective_until_ms is not None:
+        effective = (coverage.effective_since_ms, coverage.effective_until_ms)
+        if effective != (window.since_ms, window.until_ms):
+            yield (
+                "effective",
+                (
+                    f"{moment(effective[0], window.timezone)} to {moment(effective[1], window.timezone)} "
+                    f"({length(effective[1] - effective[0])}), when cards were expected"
+                ),
+            )
+    if report.filters:
+        yield "filter", f"{chosen(report, style)}; nothing of other hosts is in this report"
+    yield plural(len(report.hosts), "host"), names(style.name(host, _NAME_WIDTH) for host in report.hosts)
+    yield "ticks", _ticks(report)
+    yield (
+        "coverage",
+        (
+            f"{percent(coverage.ratio)} % = {hours.of(coverage.observed_gpu_ms)} of "
+            f"{hours.of(coverage.expected_gpu_ms)} expected GPU-hours; {hours.of(coverage.unobserved_gpu_ms)} "
+            f"unobserved, {plural(coverage.gaps, 'gap')} of more than one interval"
+        ),
+    )
+    for reason in report.unknown:
+        explained = REASONS.get(reason.reason, style.name(reason.reason))
+        yield (
+            UNKNOWN,
+            f"{hours.of(reason.gpu_ms)} GPU-hours in {plural(reason.card_ticks, 'card tick')}: {explained}",
+        )
+    yield (
+        "GPUs",
+        "a state's share of observed time x the GPUs expected: takes unobserved time to be like the observed",
+    )
+
+
+def chosen(report: Report, style: Style) -> str:
+    """Return by what the hosts were chosen: ``team=vision or audio, k8s.cluster.name=a``."""
+    return ", ".join(
+        f"{style.name(one.key, _NAME_WIDTH)}={_values([style.name(value, _NAME_WIDTH) for value in one.values])}"
+        for one in report.filters
+    )
+
+
+def _values(values: Sequence[str]) -> str:
+    rest = len(values) - _MOST_VALUES
+    return " or ".join(values[:_MOST_VALUES]) + (f" or {rest} more" if rest > 0 else "")
+
+
+def _ticks(report: Report) -> str:
+    intervals = sorted({extent.interval_ms for extent in report.extents if extent.interval_ms})
+    every = f", one every {' or '.join(map(format_duration, intervals))}" if intervals else ""
+    sources = sorted({extent.source for extent in report.extents})
+    return (
+        f"{report.headline.card_ticks:,} of {plural(len(report.cards), 'card')}{every}; "
+        f"{', '.join(SOURCES.get(source, source) for source in sources)}"
+    )

@@ -1,0 +1,135 @@
+"""Numbers as people read them: they add up to the totals beside them, and what is not zero never prints as zero."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gua.report.kit import lengths
+from gua.report.states import MS_PER_HOUR
+
+NONE = "-"
+BYTES_PER_GB = 10**9
+NOT_ZERO = "<0.1"
+_SHARE_PARTS = 1000
+_FLOAT_NOISE = 1e-9
+
+
+def apportion(values: Sequence[float], parts: int) -> list[int]:
+    """Split ``parts`` in proportion to ``values`` by largest remainder, so that the whole parts add up to it.
+
+    All zero if the values are. Source: the Hamilton method; ties go to the earlier value.
+    """
+    total = sum(values)
+    if total <= 0:
+        return [0] * len(values)
+    exact = [value * parts / total for value in values]
+    whole = [math.floor(part) for part in exact]
+    by_remainder = sorted(range(len(values)), key=lambda place: whole[place] - exact[place])
+    for place in by_remainder[: parts - sum(whole)]:
+        whole[place] += 1
+    return whole
+
+
+def percents(values: Sequence[float]) -> list[str]:
+    """Return each value's part of their sum in percent with one decimal; together 100.0; ``-`` if the sum is 0.
+
+    What is not 0 is at least ``<0.1``, what is not everything at most ``>99.9``.
+    """
+    total = sum(values)
+    if total <= 0:
+        return [NONE] * len(values)
+    tenths = apportion(values, _SHARE_PARTS)
+    return [
+        NOT_ZERO if value > 0 and part == 0 else _percent(value / total, part)
+        for value, part in zip(values, tenths, strict=True)
+    ]
+
+
+def within(values: Sequence[float], place: int, parts: Sequence[float]) -> list[str]:
+    """Return each part of one value in percent of all values, together what :func:`percents` writes of that value."""
+    total = sum(values)
+    if total <= 0:
+        return [NONE] * len(parts)
+    tenths = apportion(parts, apportion(values, _SHARE_PARTS)[place])
+    return [_percent(part / total, tenth) for part, tenth in zip(parts, tenths, strict=True)]
+
+
+def percent(ratio: float | None) -> str:
+    """Return a ratio in percent with one decimal, ``-`` if it is not known."""
+    if ratio is None:
+        return NONE
+    return _percent(ratio, round(ratio * _SHARE_PARTS))
+
+
+def _percent(ratio: float, tenths: int) -> str:
+    if tenths == 0 and ratio > 0:
+        return NOT_ZERO
+    if tenths == _SHARE_PARTS and ratio < 1 - _FLOAT_NOISE:
+        return ">99.9"
+    return f"{tenths / 10:.1f}"
+
+
+@dataclass(frozen=True, slots=True)
+class HourFormat:
+    """How all GPU-hours of one report are written: with the same decimals, fitting its size."""
+
+    decimals: int
+
+    @classmethod
+    def fitting(cls, total_ms: float) -> HourFormat:
+        """Return the format for a report of ``total_ms``: three decimals below ten hours, one from 100 on."""
+        hours = total_ms / MS_PER_HOUR
+        return cls(3 if hours < 10 else 2 if hours < 100 else 1)
+
+    def of(self, milliseconds: float) -> str:
+        """Return hours with thousands separators; ``<0.1`` instead of a zero that is none."""
+        return self._written(milliseconds, round(milliseconds * 10**self.decimals / MS_PER_HOUR))
+
+    def parts(self, values: Sequence[float]) -> list[str]:
+        """Return the hours of parts such that they add up to the hours of their sum as :meth:`of` writes it."""
+        units = apportion(values, round(sum(values) * 10**self.decimals / MS_PER_HOUR))
+        return [self._written(value, unit) for value, unit in zip(values, units, strict=True)]
+
+    def within(self, values: Sequence[float], place: int, parts: Sequence[float]) -> list[str]:
+        """Return the hours of the parts of one value such that they add up to it as :meth:`parts` writes it."""
+        units = apportion(values, round(sum(values) * 10**self.decimals / MS_PER_HOUR))[place]
+        return [self._written(part, unit) for part, unit in zip(parts, apportion(parts, units), strict=True)]
+
+    def _written(self, milliseconds: float, units: int) -> str:
+        if units == 0 and milliseconds > 0:
+            return f"<{10**-self.decimals:.{self.decimals}f}"
+        return f"{units / 10**self.decimals:,.{self.decimals}f}"
+
+
+def gpus(value: float | None) -> str:
+    """Return a number of GPUs with two decimals; ``<0.01`` instead of a zero that is none."""
+    if value is None:
+        return NONE
+    return "<0.01" if 0 < value < 0.005 else f"{value:,.2f}"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """Return ``1 card``, ``2,000 cards``."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def span(milliseconds: float | None) -> str:
+    """Return a length of time in its two largest units, rounded down, ``-`` if it is not known."""
+    return NONE if milliseconds is None else lengths.span(milliseconds)
+
+
+def at_least(milliseconds: float, *, is_at_least: bool) -> str:
+    """Return a length of time, marked with ``>`` where it may have been longer."""
+    return f"> {span(milliseconds)}" if is_at_least else span(milliseconds)
+
+
+def amount(value: float | None, decimals: int = 1) -> str:
+    """Return a number with thousands separators; ``<0.1`` for what is no zero, ``-`` if it is not known."""
+    if value is None:
+        return NONE
+    least = 10**-decimals
+    if 0 < abs(value) < least / 2:
+        return f"{'<' if value > 0 else '>-'}{least:.{decimals}f}"
+    return f"{value:,.{decimals}f}"

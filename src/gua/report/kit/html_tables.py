@@ -1,0 +1,84 @@
+"""Tables that everybody can read: a caption, heads with a scope, a box of their own to scroll in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gua.report.kit.bars import CLASSES, swatch
+from gua.report.kit.markup import Markup, join, tag
+from gua.report.states import STATES
+
+TEXT: Final = None
+NUMBER: Final = "n"
+BAR: Final = "b"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's head, what is in it (text, number, bar), and the fill that stands beside its name."""
+
+    label: str
+    kind: str | None = TEXT
+    fill: str | None = None
+    title: str | None = None
+
+
+def state_columns(states: Sequence[str] = STATES) -> list[Column]:
+    """Return a column of numbers for each state."""
+    return [Column(state, NUMBER, CLASSES[state]) for state in states]
+
+
+def table(
+    caption: str,
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    *,
+    foot: Sequence[Sequence[str]] = (),
+    note: str | None = None,
+) -> Markup:
+    """Return a table whose rows' first cells are their heads; ``note`` below it says what is left out."""
+    body = tag(
+        "table",
+        caption_of(caption),
+        tag("thead", tag("tr", *(_head(column) for column in columns))),
+        tag("tbody", *(_row(columns, row) for row in rows)),
+        tag("tfoot", *(_row(columns, row) for row in foot)) if foot else None,
+    )
+    # What scrolls must be reachable by keyboard.
+    return join([tag("div", body, class_="scroll", role="region", aria_label=caption, tabindex=0), paragraph(note)])
+
+
+def caption_of(words: str) -> Markup:
+    """Return the caption of a table, which stays in sight where the table is scrolled."""
+    return tag("caption", tag("span", words))
+
+
+def paragraph(words: str | None, class_: str = "note") -> Markup | None:
+    """Return a small paragraph, nothing of nothing."""
+    return tag("p", words, class_=class_) if words else None
+
+
+def two_lines(first: str, second: str | None) -> Markup:
+    """Return a cell's main words and quieter ones below them."""
+    return join([first, tag("span", second, class_="sub") if second else None])
+
+
+def _head(column: Column) -> Markup:
+    return tag(
+        "th",
+        swatch(column.fill) if column.fill else None,
+        column.label,
+        scope="col",
+        class_=column.kind,
+        title=column.title,
+    )
+
+
+def _row(columns: Sequence[Column], row: Sequence[str]) -> Markup:
+    cells = [
+        tag("td" if place else "th", cell, class_=column.kind, scope=None if place else "row")
+        for place, (column, cell) in enumerate(zip(columns, row, strict=True))
+    ]
+    return tag("tr", *cells)

@@ -1,0 +1,129 @@
+"""How a report is drawn: width, character set, colour. Bars are drawn here, so that all look the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from gua.core.plaintext import ascii_only, cells, safe
+from gua.report.kit.figures import apportion
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States
+
+NARROWEST: Final = 20
+WIDEST: Final = 140  # longer lines are harder to read across, not easier
+
+_TERMS_BESIDE_FROM: Final = 44
+
+_SGR: Final = MappingProxyType(
+    {ACTIVE: "32", IDLE_HELD: "33", TRULY_IDLE: "36", UNKNOWN: "35", "bold": "1", "dim": "2", "warning": "1;31"}
+)
+_FILL: Final = MappingProxyType({ACTIVE: "█", IDLE_HELD: "▒", TRULY_IDLE: "·", UNKNOWN: "?"})
+_FILL_ASCII: Final = MappingProxyType({ACTIVE: "#", IDLE_HELD: "=", TRULY_IDLE: ".", UNKNOWN: "?"})
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+_SHADES: Final = "░▒▓█"
+_SHADES_ASCII: Final = ".:+#"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Style:
+    """Columns to fill, whether block characters can be printed, whether colour is wanted."""
+
+    width: int = 80
+    unicode: bool = True
+    colour: bool = False
+
+    def state(self, line: str, state: str) -> str:
+        """Return a line with the first mention of a state in its colour."""
+        return line.replace(state, self.paint(state, state), 1)
+
+    @property
+    def fill(self) -> Mapping[str, str]:
+        """Return the character that stands for each state in a split bar."""
+        return _FILL if self.unicode else _FILL_ASCII
+
+    @property
+    def shades(self) -> str:
+        """Return four characters from light to dark, a quarter each."""
+        return _SHADES if self.unicode else _SHADES_ASCII
+
+    def paint(self, kind: str, text: str) -> str:
+        """Return ``text`` in the colour of a state or role."""
+        return f"\x1b[{_SGR[kind]}m{text}\x1b[0m" if self.colour and text else text
+
+    def name(self, text: str, width: int | None = None) -> str:
+        """Return a name of unknown origin, harmless and at most ``width`` columns wide."""
+        if self.unicode:
+            return safe(text, width)
+        return safe(ascii_only(safe(text)), width, ellipsis="..")
+
+    def bar(self, part: float, width: int) -> str:
+        """Return a bar that fills ``part`` (0 to 1) of ``width`` columns; what is not 0 shows at least a sliver."""
+        steps = 8 if self.unicode else 1
+        units = min(round(part * width * steps), width * steps)
+        if part > 0:
+            units = max(units, 1)
+        full, rest = divmod(units, steps)
+        return (_FILL[ACTIVE] * full + _EIGHTHS[rest].strip()) if self.unicode else "#" * full
+
+    def split(self, states: States, width: int) -> str:
+        """Return a bar of exactly ``width`` columns split among the states, empty if nothing was observed."""
+        values = [states[state].gpu_ms for state in STATES]
+        parts = apportion(values, width)
+        for place, value in enumerate(values):  # a state that occurred is seen, at the cost of the widest
+            if value > 0 and parts[place] == 0:
+                parts[place] += 1
+                parts[parts.index(max(parts))] -= 1
+        return "".join(
+            self.paint(state, self.fill[state] * part) for state, part in zip(STATES, parts, strict=True)
+        ) + " " * (width - sum(parts))
+
+    def shade(self, part: float | None, width: int) -> str:
+        """Return ``width`` columns as dark as ``part`` (0 to 1), blank for 0 and for what is not known."""
+        if not part:
+            return " " * width
+        return self.shades[min(int(part * 4), 3)] * width
+
+    def title(self, text: str) -> str:
+        """Return the heading of a section."""
+        return self.paint("bold", text)
+
+    def wrap(self, text: str, *, indent: int = 2, hanging: int | None = None) -> Iterator[str]:
+        """Yield lines of at most the width, broken at spaces; a word that is too long is cut safely."""
+        prefix, line = " " * indent, ""
+        later = " " * (indent if hanging is None else hanging)
+        for word in text.split(" "):
+            room = self.width - len(prefix)
+            if line and cells(line) + 1 + cells(word) > room:
+                yield prefix + line
+                prefix, line, room = later, "", self.width - len(later)
+            line = f"{line} {word}" if line else safe(word, room, ellipsis="…" if self.unicode else "..")
+        yield prefix + line
+
+    def term(self, label: str, text: str, *, label_width: int = 11) -> Iterator[str]:
+        """Yield ``label  text`` with the text's later lines below its first; below the label where room is short."""
+        column = 2 + label_width + 2
+        if self.width < _TERMS_BESIDE_FROM:
+            for line in self.wrap(label):
+                yield self.state(line, label) if label in STATES else line
+            yield from self.wrap(text, indent=4)
+            return
+        painted = self.paint(label, label) if label in STATES else label
+        for place, line in enumerate(self.wrap(text, indent=column)):
+            yield line if place else f"  {painted}{' ' * (column - 2 - len(label))}{line.lstrip()}"
+
+
+def table(rows: Sequence[Sequence[str]], *, left: int, indent: int = 2, gap: int = 2) -> list[str]:
+    """Return rows in columns, the first ``left`` of them flush left, the others flush right."""
+    widths = [max(cells(row[place]) for row in rows) for place in range(len(rows[0]))]
+    return [
+        (
+            " " * indent
+            + (" " * gap).join(
+                text + " " * (width - cells(text)) if place < left else " " * (width - cells(text)) + text
+                for place, (text, width) in enumerate(zip(row, widths, strict=True))
+            )
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,1 @@
+"""Hours of the day, of the week, days, and the window before."""

@@ -1,0 +1,57 @@
+"""This window against the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gua.report.kit.basis import length, moment
+from gua.report.kit.figures import NONE, HourFormat, percent, percents
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Column, Part, Table
+from gua.report.model import Report
+from gua.report.states import STATES, observed_ms, share
+
+_COLUMNS: Final = (
+    Column(title="", left=True),
+    Column(title="GPU-hours", leaves=2),
+    Column(title="share %"),
+    Column(title="before", leaves=1),
+    Column(title="before %"),
+    Column(title="change, points"),
+)
+
+
+def before(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield each state's share now and then, and by how many points of a hundred it changed."""
+    found = report.before
+    if found is None:
+        return
+    zone = report.window.timezone
+    yield (
+        f"Against the {length(found.until_ms - found.since_ms)} before: {moment(found.since_ms, zone)} to "
+        f"{moment(found.until_ms, zone)} {zone}."
+    )
+    if not observed_ms(found.states):
+        yield "Nothing of that time was observed."
+        return
+    if found.coverage is not None:
+        yield (
+            f"observed {percent(found.coverage.ratio)} % of what was expected then, "
+            f"{percent(report.coverage.ratio)} % now"
+        )
+    here = [report.headline.states[state].gpu_ms for state in STATES]
+    there = [found.states[state].gpu_ms for state in STATES]
+    written = zip(STATES, hours.parts(here), percents(here), hours.parts(there), percents(there), strict=True)
+    yield Table(
+        columns=_COLUMNS,
+        rows=[
+            [state, *figures, change(share(report.headline.states, state), share(found.states, state))]
+            for state, *figures in written
+        ],
+    )
+
+
+def change(now: float | None, then: float | None) -> str:
+    """Return by how many percentage points a share changed, with its sign."""
+    return NONE if now is None or then is None else f"{(now - then) * 100:+.1f}"

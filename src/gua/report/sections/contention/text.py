@@ -1,0 +1,58 @@
+"""Contention: how long nobody could get a card while cards were held that did nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gua.report.kit.figures import HourFormat, percent, percents
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Column, Part, Table
+from gua.report.kit.words import NAME_WIDTH
+from gua.report.model import Report
+from gua.report.sections.contention.model import Contention
+
+_COLUMNS: Final = (
+    Column(title="host", left=True, shortest=8),
+    Column(title="cards", leaves=1),
+    Column(title="contended %"),
+    Column(title="hours", leaves=2),
+    Column(title="some free %"),
+    Column(title="all active %"),
+    Column(title="not known %"),
+    Column(title="idle-held GPU-h", leaves=3),
+)
+MOST_HOSTS: Final = 20
+
+
+def contention(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield a line for all cards and one for each host, the most contended first."""
+    every = [one for one in report.contention if one.host is None]
+    hosts = sorted((one for one in report.contention if one.host is not None), key=lambda one: -one.contended_ms)
+    for one in every or hosts[:1]:
+        yield (
+            f"No card was free while idle-held ones existed for {percent(one.share)} % of the time "
+            f"({hours.of(one.contended_ms)} hours): waiting that could have been avoided."
+        )
+    shown = hosts[:MOST_HOSTS] if len(hosts) > 1 or not every else []
+    yield Table(
+        columns=_COLUMNS,
+        rows=[_row(one, style, hours) for one in (*every, *shown)],
+        notes=[("idle-held GPU-h", "what the idle-held cards were worth in the contended hours")],
+    )
+    if len(hosts) > MOST_HOSTS:
+        yield f"and {len(hosts) - MOST_HOSTS:,} hosts with less of it: --csv contention has every one."
+
+
+def _row(one: Contention, style: Style, hours: HourFormat) -> list[str]:
+    contended, free, busy, unknown = percents([one.contended_ms, one.free_ms, one.busy_ms, one.unknown_ms])
+    return [
+        "(all cards)" if one.host is None else style.name(one.host, NAME_WIDTH),
+        f"{one.cards:,}",
+        contended,
+        hours.of(one.contended_ms),
+        free,
+        busy,
+        unknown,
+        hours.of(one.contended_gpu_ms),
+    ]

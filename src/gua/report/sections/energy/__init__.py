@@ -1,0 +1,1 @@
+"""What energy the cards took."""

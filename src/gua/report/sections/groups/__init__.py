@@ -1,0 +1,1 @@
+"""Cards added up by host, cluster, model or label."""

@@ -1,0 +1,1 @@
+"""Where the GPU-hours went, and what idle capacity they were."""

@@ -1,0 +1,63 @@
+"""Idle capacity: what stood idle, in hours and in whole GPUs over the whole window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gua.report.kit.draw import STACKED_BELOW
+from gua.report.kit.figures import HourFormat, gpus
+from gua.report.kit.style import Style, table
+from gua.report.kit.tables import Column, Drawn, Part, Table
+from gua.report.model import Report
+from gua.report.sections.headline.text import state_hours
+from gua.report.states import IDLE_HELD, TRULY_IDLE
+
+_COLUMNS: Final = (
+    Column(title="", left=True),
+    Column(title="GPU-hours"),
+    Column(title="GPUs"),
+    Column(title="that is", left=True),
+)
+
+
+def idle_capacity(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield idle-held and truly-idle, each with what it means."""
+    meanings = _meanings(report)
+    yield Table(
+        columns=_COLUMNS,
+        rows=[[*row, meaning] for row, meaning in zip(_rows(report, hours), meanings.values(), strict=True)],
+    )
+    yield _whole(report)
+
+
+def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the same, the meanings wrapped beside their lines."""
+    if style.width < STACKED_BELOW:
+        yield from idle_capacity(report, style, hours)
+        return
+    lines = table([("", "GPU-hours", "GPUs"), *_rows(report, hours)], left=1)
+    yield Drawn(lines[0])
+    for (state, meaning), line in zip(_meanings(report).items(), lines[1:], strict=True):
+        first, *rest = style.wrap(meaning, indent=len(line) + 2)
+        yield Drawn(f"{style.state(line, state)}  {first.lstrip()}")
+        yield from map(Drawn, rest)
+    yield _whole(report)
+
+
+def _meanings(report: Report) -> dict[str, str]:
+    threshold = next(setting.value for setting in report.rules if setting.key == "active_utilization")
+    return {
+        IDLE_HELD: f"memory held, utilization below {threshold * 100:.4g} %",
+        TRULY_IDLE: "nothing holds them; allocation is not looked at",
+    }
+
+
+def _rows(report: Report, hours: HourFormat) -> list[list[str]]:
+    written = state_hours(report, hours)
+    return [[state, written[state], gpus(report.headline.equivalent_gpus[state])] for state in (IDLE_HELD, TRULY_IDLE)]
+
+
+def _whole(report: Report) -> str:
+    whole = sum(value for value in report.headline.equivalent_gpus.values() if value is not None)
+    return f"GPUs: as many as if they had been idle all the time, of {gpus(whole)} expected."

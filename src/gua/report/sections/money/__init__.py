@@ -1,0 +1,1 @@
+"""What the GPU time cost."""

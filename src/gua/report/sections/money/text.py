@@ -1,0 +1,69 @@
+"""What the GPU time cost by state, by the prices that somebody entered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gua.report.kit.basis import moment
+from gua.report.kit.figures import NONE, HourFormat, amount
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Column, Heading, Part, Table
+from gua.report.kit.words import NAME_WIDTH, known
+from gua.report.model import Report
+from gua.report.sections.money.model import Cost
+from gua.report.states import IDLE_HELD, STATES
+
+CENTS: Final = 2
+_COSTS: Final = (
+    Column(title="model", left=True, shortest=10),
+    Column(title="currency", left=True),
+    *(Column(title=state) for state in STATES),
+    Column(title="unpriced GPU-h", leaves=1),
+)
+_PRICES: Final = (
+    Column(title="model", left=True, shortest=10),
+    Column(title="per GPU-hour"),
+    Column(title="currency", left=True),
+    Column(title="valid from", left=True),
+    Column(title="source", left=True, shortest=10, leaves=1),
+)
+
+
+def money(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the cost of idle-held time in each currency, of each model by state, and the prices used."""
+    found = report.money
+    if found is None:
+        return
+    currencies = sorted({cost.currency for cost in found.costs if cost.currency is not None})
+    for currency in currencies:
+        held = sum(cost.cost.get(IDLE_HELD, 0) for cost in found.costs if cost.currency == currency)
+        yield f"idle-held: {amount(held, CENTS)} {style.name(currency, NAME_WIDTH)} (estimated)"
+    if not currencies:
+        yield "No prices are known for these cards: enter them with gua prices."
+    yield Table(columns=_COSTS, rows=[_cost(cost, style, hours) for cost in found.costs], heads=2)
+    if not found.prices:
+        return
+    yield Heading("Prices: estimated from what somebody entered, valid from a moment on")
+    yield Table(
+        columns=_PRICES,
+        rows=[
+            [
+                style.name(price.model, NAME_WIDTH),
+                amount(price.per_gpu_hour, 4),
+                style.name(price.currency, NAME_WIDTH),
+                moment(price.valid_from_ms, report.window.timezone),
+                NONE if price.source is None else style.name(price.source, NAME_WIDTH),
+            ]
+            for price in found.prices
+        ],
+    )
+
+
+def _cost(cost: Cost, style: Style, hours: HourFormat) -> Sequence[str]:
+    return [
+        known(cost.model, style),
+        NONE if cost.currency is None else style.name(cost.currency, NAME_WIDTH),
+        *(NONE if cost.currency is None else amount(cost.cost.get(state, 0), CENTS) for state in STATES),
+        hours.of(sum(cost.unpriced_gpu_ms.values())),
+    ]

@@ -1,0 +1,152 @@
+"""What to do now: holders that are idle at this moment, worst first, and cards that nobody holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gua.report.kit.bars import CLASSES, of_state, single
+from gua.report.kit.basis import moment, size
+from gua.report.kit.figures import NONE, HourFormat, amount, at_least, percent, plural, span
+from gua.report.kit.html_tables import BAR, NUMBER, Column, paragraph, table, two_lines
+from gua.report.kit.markup import Markup, join, name, tag
+from gua.report.kit.words import NOT_KNOWN, NOT_LISTED, skipped
+from gua.report.model import Report
+from gua.report.sections.now.model import FreeCard, Holder, Now
+from gua.report.states import MS_PER_HOUR
+
+MOST_HOLDERS: Final = 50
+MOST_FREE: Final = 50
+_BYTES_PER_GB: Final = 10**9
+
+
+def now(report: Report, hours: HourFormat) -> Markup | None:
+    """Return the list that ends the discussion, and the free cards; why there is none if it was too much."""
+    if report.now is None:
+        return paragraph(skipped(report, "Who is idle at this moment")) if report.streaks_skipped is not None else None
+    return join([_counts(report.now, report), _holders(report.now, report, hours), _free(report.now, report)])
+
+
+def _counts(now: Now, report: Report) -> Markup:
+    at = moment(now.as_of_ms, report.window.timezone)
+    cards = f"{now.active_cards:,} active, {now.idle_held_cards:,} idle-held, {now.free_cards:,} free"
+    unknown = f", {now.unknown_cards:,} unknown" if now.unknown_cards else ""
+    silent = f"; {plural(now.silent_cards, 'card')} silent, what they do is not known" if now.silent_cards else ""
+    return tag("p", f"Cards as of {at}: {cards}{unknown}{silent}.")
+
+
+def _holders(now: Now, report: Report, hours: HourFormat) -> Markup:
+    if not now.holders:
+        return tag("p", "No process is known to be idle on a card.")
+    shown = now.holders[:MOST_HOLDERS]
+    longest = max(holder.idle_ms for holder in shown)
+    columns = [
+        Column("who"),
+        Column("where"),
+        Column("idle for"),
+        Column("memory held", NUMBER),
+        Column("active in last 24 h", NUMBER),
+        Column("GPU-hours wasted", NUMBER),
+        Column("GB-hours wasted", NUMBER),
+        Column("runs in"),
+        Column("card is"),
+        Column("alone", title="whether no other process is listed on the card"),
+    ]
+    rows = [_holder(holder, longest, report, hours) for holder in shown]
+    rest = len(now.holders) - len(shown)
+    note = f"And {plural(rest, 'more holder')}; --json has all." if rest else None
+    return table(
+        (
+            "Holders that are idle now, the worst first. Wasted: in this window, the card idle-held; of memory that no "
+            "listed process owns, in this streak. Alone: no other process is listed on the card"
+        ),
+        columns,
+        rows,
+        note=note,
+    )
+
+
+def _holder(holder: Holder, longest_ms: int, report: Report, hours: HourFormat) -> list[str]:
+    told = at_least(holder.idle_ms, is_at_least=holder.is_at_least)
+    memory = NONE if holder.memory_bytes is None else size(holder.memory_bytes)
+    return [
+        _who(holder.owner, holder.program, holder.pid),
+        _where(holder.host, holder.gpu, holder.index, holder.card_name),
+        join(
+            [
+                two_lines(told, f"since {moment(holder.idle_since_ms, report.window.timezone)}"),
+                single("h", holder.idle_ms / longest_ms if longest_ms else 0, f"idle for {told}", class_="bar thin"),
+            ]
+        ),
+        memory,
+        span(holder.active_24h_ms),
+        hours.of(holder.wasted_gpu_ms),
+        NONE if holder.wasted_byte_ms is None else amount(holder.wasted_byte_ms / _BYTES_PER_GB / MS_PER_HOUR),
+        join(_places(holder)) or NONE,
+        of_state(holder.card_state) if holder.card_state in CLASSES else name(holder.card_state),
+        "yes" if holder.is_alone else "no",
+    ]
+
+
+def _who(owner: str | None, program: str | None, pid: int | None) -> Markup:
+    if pid is None and owner is None and program is None:
+        return two_lines(NOT_LISTED, "memory that no listed process owns")
+    who = NOT_KNOWN if owner is None else name(owner, 28)
+    what = join([NOT_KNOWN if program is None else name(program, 28), None if pid is None else f" · pid {pid}"])
+    return two_lines(who, what)
+
+
+def _where(host: str, gpu: str, index: int | None, card_name: str | None) -> Markup:
+    card = join(
+        [f"GPU {index} · " if index is not None else None, name((card_name or gpu).removeprefix("NVIDIA "), 28)]
+    )
+    return two_lines(name(host, 28), card)
+
+
+def _places(holder: Holder) -> Iterator[Markup]:
+    for label, value in (
+        ("Slurm job", holder.slurm_job_id),
+        ("pod", holder.pod_uid),
+        ("container", None if holder.container_id is None else holder.container_id[:12]),
+        ("unit", holder.systemd_unit),
+    ):
+        if value:
+            yield tag("span", f"{label} ", name(value, 20), class_="line")
+
+
+def _free(now: Now, report: Report) -> Markup:
+    if not now.free:
+        return tag("p", "No card is known to be free.")
+    shown = now.free[:MOST_FREE]
+    columns = [
+        Column("card"),
+        Column("free for"),
+        Column("", BAR),
+        Column("usually free at this hour %", NUMBER),
+    ]
+    rows = [_free_card(card, report) for card in shown]
+    rest = len(now.free) - len(shown)
+    return join(
+        [
+            tag("h3", "Cards that nobody holds now"),
+            table(
+                "Free cards. Allocation is not looked at: a scheduler may have promised them to somebody",
+                columns,
+                rows,
+                note=f"And {plural(rest, 'more free card')}; --json has all." if rest else None,
+            ),
+            paragraph(
+                "Usually free: the part of this hour of the day, in this window, in which nothing held the card."
+            ),
+        ]
+    )
+
+
+def _free_card(card: FreeCard, report: Report) -> list[str]:
+    told = at_least(card.free_ms, is_at_least=card.is_at_least)
+    return [
+        _where(card.host, card.gpu, card.index, card.card_name),
+        two_lines(told, f"since {moment(card.free_since_ms, report.window.timezone)}"),
+        single("t", card.usual, f"usually free at this hour: {percent(card.usual)} %"),
+        percent(card.usual),
+    ]

@@ -1,0 +1,239 @@
+"""What to do now, and what the idle-held hours are made of: from each card's streaks and the processes on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gua.core.ports import Row, ViewReader
+from gua.report.model import Card, Extent, Window
+from gua.report.questions import Answer, ask
+from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
+from gua.report.sections.now.model import FreeCard, Holder, Now
+from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN
+
+# Of a card whose newest tick is older than so many intervals nobody knows what it does now, as in gua.current_cards.
+SILENT_AFTER: Final = 3
+_LANDING_TICKS: Final = 1.5
+_BYTES_PER_KIB: Final = 1024
+_DAY_MS: Final = 24 * 3_600_000
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Process:
+    """A process of a card's newest tick with processes: a tuple of ``gua_report.who``'s ``holders``."""
+
+    pid: int
+    created_ms: int
+    identity: tuple[str | None, ...]
+    last_ms: int
+    is_idle: bool
+    memory_bytes: int | None
+    idle_since_ms: int | None
+    idle_ms: int | None
+    idle_first_span_ms: int | None
+    known_before_ms: int | None
+    first_ms: int
+    active_24h_ms: int | None
+    idle_held_us: int
+    idle_held_kib_ms: int
+    idle_held_known_ms: int
+
+
+def ask_card_streaks(reader: ViewReader, read: Mapping[str, object], window: Window) -> Answer:
+    """Ask what each card's newest tick found, since when, and what its idle-held time is made of."""
+    return ask(reader, "card_streaks", {**read, "timezone": window.timezone, "long_ms": LONG_STREAK_MS})
+
+
+def idle_split(rows: Sequence[Row]) -> IdleSplit:
+    """Return the idle-held time of all cards by the streaks it lies in."""
+
+    def gpu_ms(column: str) -> float:
+        return sum(int(row[column]) for row in rows) / 1000
+
+    return IdleSplit(
+        never_used_gpu_ms=gpu_ms("never_used_us"),
+        never_used_long_gpu_ms=gpu_ms("never_used_long_us"),
+        low_gpu_ms=gpu_ms("low_us"),
+        low_long_gpu_ms=gpu_ms("low_long_us"),
+        unknown_gpu_ms=gpu_ms("not_kept_us"),
+    )
+
+
+def now(  # noqa: PLR0913 - what is known of the cards comes from four questions
+    card_rows: Sequence[Row],
+    who_rows: Iterable[Row],
+    *,
+    cards: Sequence[Card],
+    extents: Sequence[Extent],
+    window: Window,
+    now_ms: int,
+) -> Now:
+    """Return holders and free cards as of the window's end, or of ``now_ms`` (Unix ms) where that lies ahead."""
+    as_of_ms = min(window.until_ms, now_ms)
+    # What is left of a partitioned card is nobody's to hold, and cannot be had as it is.
+    known = {(card.host, card.gpu): card for card in cards if card.mig != "parent"}
+    interval_ms: dict[str, int] = {}
+    for extent in extents:
+        interval_ms[extent.host] = max(interval_ms.get(extent.host, 0), extent.interval_ms or 0)
+    newest = {
+        key: row
+        for row in card_rows
+        if (key := (row["host"], row["gpu"])) in known
+        and row["as_of_ms"]
+        and as_of_ms - row["as_of_ms"] <= SILENT_AFTER * max(interval_ms.get(row["host"], 0), row["newest_span_ms"])
+    }
+    processes = _processes(who_rows)
+    holders = sorted(
+        (
+            one
+            for key, row in newest.items()
+            for one in _holders(known[key], row, processes.get(key, []), window.since_ms)
+        ),
+        key=_worst_first,
+    )
+    free = (_free(known[key], row) for key, row in newest.items() if row["state"] == TRULY_IDLE)
+    states = [row["state"] for row in newest.values()]
+    return Now(
+        as_of_ms=as_of_ms,
+        holders=tuple(holders),
+        free=tuple(sorted(free, key=lambda one: (-one.free_ms, one.host, one.index or 0, one.gpu))),
+        active_cards=states.count(ACTIVE),
+        idle_held_cards=states.count(IDLE_HELD),
+        free_cards=states.count(TRULY_IDLE),
+        unknown_cards=states.count(UNKNOWN),
+        silent_cards=len(known) - len(newest),
+    )
+
+
+def _processes(who_rows: Iterable[Row]) -> dict[Key, list[_Process]]:
+    found: dict[Key, list[_Process]] = {}
+    fields = _Process.__dataclass_fields__
+    for row in who_rows:
+        for host, gpu, *values in row["holders"]:
+            found.setdefault((host, gpu), []).append(_Process(**dict(zip(fields, values, strict=True))))
+    return found
+
+
+def _worst_first(holder: Holder) -> tuple[bool, int, int, str, str, int]:
+    """Order by whether the card would be free without it, how long it is idle, and what it holds."""
+    on_idle_card = holder.card_state == IDLE_HELD
+    return (
+        not on_idle_card,
+        -holder.idle_ms,
+        -(holder.memory_bytes or 0),
+        holder.host,
+        holder.gpu,
+        holder.pid or 0,
+    )
+
+
+def _holders(card: Card, row: Row, listed: Sequence[_Process], since_ms: int) -> Iterator[Holder]:
+    if row["state"] == TRULY_IDLE:  # what is too small to hold a card is nobody to be asked
+        return
+    present = _present(row, listed)
+    for process in present:
+        if process.is_idle and process.idle_ms is not None and process.idle_since_ms is not None:
+            yield _holder(card, row, process, since_ms, is_alone=len(present) == 1)
+    if row["state"] == IDLE_HELD and not present:
+        yield _unlisted(card, row)
+
+
+def _whole_day(process: _Process, row: Row, since_ms: int) -> bool:
+    """Return whether the window has all of the 24 hours before the card's newest tick that the process was there."""
+    return max(int(row["as_of_ms"]) - _DAY_MS, process.created_ms) >= since_ms
+
+
+def _began_unseen(process: _Process, watched_since_ms: int) -> bool:
+    """Return whether a process may have idled before its streak: nothing tells what it did just before.
+
+    A process that was just created, or came to a card that had been watched for a while, did not idle there before.
+    """
+    near_ms = 2 * (process.idle_first_span_ms or 0)
+    known_ms = process.known_before_ms or 0
+    if not known_ms and max(process.created_ms + near_ms, process.first_ms - near_ms) > watched_since_ms:
+        known_ms = process.first_ms
+    return (process.idle_since_ms or 0) - known_ms > near_ms
+
+
+def _present(row: Row, listed: Sequence[_Process]) -> list[_Process]:
+    """Return the processes of the newest tick, or of the one before where the newest has none.
+
+    Of a tick that has not landed whole yet there may be the card and not the processes: that memory belongs to nobody
+    is only said of a card that had none for longer than a tick.
+    """
+    since_ms = row["as_of_ms"] - _LANDING_TICKS * row["newest_span_ms"]
+    newest_ms = max((process.last_ms for process in listed), default=0)
+    return [process for process in listed if process.last_ms == newest_ms >= since_ms]
+
+
+def _holder(card: Card, row: Row, process: _Process, since_ms: int, *, is_alone: bool) -> Holder:
+    owner, program, container_id, pod_uid, slurm_job_id, systemd_unit = process.identity
+    return Holder(
+        host=card.host,
+        gpu=card.gpu,
+        index=card.index,
+        card_name=card.name,
+        card_state=row["state"],
+        as_of_ms=row["as_of_ms"],
+        owner=owner,
+        program=program,
+        pid=process.pid,
+        created_ms=process.created_ms or None,
+        memory_bytes=process.memory_bytes,
+        idle_since_ms=process.idle_since_ms or 0,
+        idle_ms=process.idle_ms or 0,
+        is_at_least=_began_unseen(process, row["watched_since_ms"]),
+        is_alone=is_alone,
+        active_24h_ms=process.active_24h_ms if _whole_day(process, row, since_ms) else None,
+        wasted_gpu_ms=process.idle_held_us / 1000,
+        wasted_byte_ms=float(process.idle_held_kib_ms * _BYTES_PER_KIB) if process.idle_held_known_ms else None,
+        container_id=container_id,
+        pod_uid=pod_uid,
+        slurm_job_id=slurm_job_id,
+        systemd_unit=systemd_unit,
+    )
+
+
+def _unlisted(card: Card, row: Row) -> Holder:
+    """Return the memory that no process owns up to: of it only the card's own streak is known."""
+    return Holder(
+        host=card.host,
+        gpu=card.gpu,
+        index=card.index,
+        card_name=card.name,
+        card_state=row["state"],
+        as_of_ms=row["as_of_ms"],
+        owner=None,
+        program=None,
+        pid=None,
+        created_ms=None,
+        memory_bytes=None,
+        idle_since_ms=row["since_ms"],
+        idle_ms=row["in_state_ms"],
+        is_at_least=bool(row["is_at_least"]),
+        is_alone=True,
+        active_24h_ms=None,
+        wasted_gpu_ms=row["in_state_us"] / 1000,
+        wasted_byte_ms=None,
+        container_id=None,
+        pod_uid=None,
+        slurm_job_id=None,
+        systemd_unit=None,
+    )
+
+
+def _free(card: Card, row: Row) -> FreeCard:
+    return FreeCard(
+        host=card.host,
+        gpu=card.gpu,
+        index=card.index,
+        card_name=card.name,
+        as_of_ms=row["as_of_ms"],
+        free_since_ms=row["since_ms"],
+        free_ms=row["in_state_ms"],
+        is_at_least=bool(row["is_at_least"]),
+        usual=row["usual"],
+    )

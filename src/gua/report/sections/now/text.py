@@ -1,0 +1,152 @@
+"""What to do now: who is idle on a card at this moment, worst first, and which cards nothing holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gua.report.kit.basis import moment, size
+from gua.report.kit.figures import BYTES_PER_GB, NONE, HourFormat, amount, at_least, percent, plural, span
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Column, Heading, Part, Table
+from gua.report.kit.words import NAME_WIDTH, card_name, index, known, skipped
+from gua.report.model import Report
+from gua.report.sections.now.model import FreeCard, Holder, Now
+from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, TRULY_IDLE, UNKNOWN
+
+MOST_HOLDERS: Final = 10
+MOST_FREE: Final = 10
+_ID_WIDTH: Final = 20
+UNLISTED: Final = "(unlisted)"
+_HOLDER: Final = (
+    Column(title="gpu"),
+    Column(title="owner", left=True, shortest=10),
+    Column(title="program", left=True, shortest=8),
+    Column(title="pid"),
+    Column(title="memory", leaves=2),
+    Column(title="idle for"),
+    Column(title="active 24 h", leaves=4),
+    Column(title="GPU-h"),
+    Column(title="GB-h", leaves=3),
+    Column(title="card is", left=True, leaves=5),
+    Column(title="alone", left=True, leaves=6),
+    Column(title="in", left=True, shortest=8, leaves=7),
+)
+_FREE: Final = (
+    Column(title="gpu"),
+    Column(title="name", left=True, shortest=8),
+    Column(title="free for"),
+    Column(title="free at this hour %", leaves=1),
+)
+_HOST: Final = Column(title="host", left=True, shortest=8)
+
+
+def now(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield how the cards are, the holders that are idle, and the free cards; at most ten rows each."""
+    if report.now is None:
+        yield skipped(report, "Who is idle at this moment")
+        return
+    found = report.now
+    yield _cards(found, report)
+    several = len(report.hosts) > 1
+    yield Heading("Holders that are idle, worst first")
+    if found.holders:
+        yield _holders(found.holders[:MOST_HOLDERS], style, hours, several=several)
+        yield from _more(len(found.holders) - MOST_HOLDERS, "holder")
+    else:
+        yield "none"
+    yield Heading("Free cards: nothing holds them")
+    if found.free:
+        yield _free(found.free[:MOST_FREE], style, several=several)
+        yield from _more(len(found.free) - MOST_FREE, "card")
+    else:
+        yield "none"
+    yield "Allocation by a scheduler is not looked at: a card that nothing holds may be promised to somebody."
+
+
+def _cards(found: Now, report: Report) -> str:
+    counts = (
+        (ACTIVE, found.active_cards),
+        (IDLE_HELD, found.idle_held_cards),
+        (TRULY_IDLE, found.free_cards),
+        (UNKNOWN, found.unknown_cards),
+    )
+    told = f"Cards at {moment(found.as_of_ms, report.window.timezone)}: "
+    told += ", ".join(f"{count:,} {state}" for state, count in counts)
+    if not found.silent_cards:
+        return f"{told}, none silent."
+    return f"{told}, {found.silent_cards:,} silent (no tick for three intervals: what they do is not known)."
+
+
+def _more(rest: int, what: str) -> Iterator[str]:
+    if rest > 0:
+        yield f"and {plural(rest, f'more {what}')}: --csv now and --json have all of them."
+
+
+def _holders(holders: Sequence[Holder], style: Style, hours: HourFormat, *, several: bool) -> Table:
+    rows = [_holder(one, style, hours) for one in holders]
+    hosts = [[style.name(one.host, NAME_WIDTH)] if several else [] for one in holders]
+    return Table(
+        columns=[*([_HOST] if several else []), *_HOLDER],
+        rows=[[*host, *row] for host, row in zip(hosts, rows, strict=True)],
+        heads=3 + several,
+        notes=_NOTES,
+    )
+
+
+_NOTES: Final = (
+    ("GPU-h", "its GPU-hours in the window while its card was idle-held; of (unlisted) memory, of this streak"),
+    ("GB-h", "its memory in that time, in GB-hours of 10^9 bytes"),
+    ("alone", "no other process is listed on the card"),
+)
+
+
+def _holder(one: Holder, style: Style, hours: HourFormat) -> list[str]:
+    return [
+        index(one.index, one.gpu, style),
+        *_who(one, style),
+        NONE if one.memory_bytes is None else size(one.memory_bytes),
+        at_least(one.idle_ms, is_at_least=one.is_at_least),
+        span(one.active_24h_ms),
+        hours.of(one.wasted_gpu_ms),
+        NONE if one.wasted_byte_ms is None else amount(one.wasted_byte_ms / BYTES_PER_GB / MS_PER_HOUR),
+        style.name(one.card_state, NAME_WIDTH),
+        "yes" if one.is_alone else "no",
+        home(one, style),
+    ]
+
+
+def _who(one: Holder, style: Style) -> list[str]:
+    if one.pid is None and one.owner is None and one.program is None:
+        return [UNLISTED, NONE, NONE]
+    return [known(one.owner, style), known(one.program, style), NONE if one.pid is None else str(one.pid)]
+
+
+def home(one: Holder, style: Style) -> str:
+    """Return what a process runs in: its job, pod, container or unit, whichever is told first."""
+    for word, value in (
+        ("job", one.slurm_job_id),
+        ("pod", one.pod_uid),
+        ("container", one.container_id),
+        ("unit", one.systemd_unit),
+    ):
+        if value:
+            return f"{word} {style.name(value, _ID_WIDTH)}"
+    return NONE
+
+
+def _free(cards: Sequence[FreeCard], style: Style, *, several: bool) -> Table:
+    return Table(
+        columns=[*([_HOST] if several else []), *_FREE],
+        rows=[
+            [
+                *([style.name(one.host, NAME_WIDTH)] if several else []),
+                index(one.index, one.gpu, style),
+                card_name(one.card_name, one.gpu, style),
+                at_least(one.free_ms, is_at_least=one.is_at_least),
+                percent(one.usual),
+            ]
+            for one in cards
+        ],
+        heads=2 + several,
+    )

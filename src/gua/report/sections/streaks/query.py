@@ -1,0 +1,177 @@
+"""Streaks of a store: whether they are made, and the sections made of them: episodes, what-if, contention, timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from gua.core.errors import UnavailableError
+from gua.core.ports import Row, ViewReader
+from gua.report import section_names
+from gua.report.hours import Hour
+from gua.report.model import Card, Extent, Window
+from gua.report.questions import Answer, ask
+from gua.report.sections.contention.model import Contention
+from gua.report.sections.streaks.model import (
+    FALSE_ALARM_MS,
+    LONGER_THAN_MS,
+    WHAT_IF_LIMITS_MS,
+    StreakClass,
+    Streaks,
+    WhatIf,
+)
+from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
+
+MOST_TICKED: Final = 250_000
+"""Card ticks of hours that are not counted, of which streaks can be made in the memory of a query."""
+MOST_CARD_HOURS: Final = 150_000
+"""Card-hours of which a report makes streaks without being asked to: of 200 cards, 30 days."""
+MOST_CELLS: Final = 400
+MOST_PRESENCES: Final = 6
+_CELLS_MS: Final = tuple(
+    minutes * 60_000 for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440, 2880, 10_080, 43_200)
+)
+MADE_OF_STREAKS: Final = frozenset(
+    {section_names.STREAKS, section_names.WHAT_IF, section_names.CONTENTION, section_names.TIMELINE}
+)
+
+
+def skipped(
+    hours: Sequence[Hour], extents: Sequence[Extent], wanted: frozenset[str], parties_by: Sequence[str]
+) -> int | None:
+    """Return how many card-hours would be too many to make streaks of unasked, ``None`` if they are made.
+
+    Raises UnavailableError where a section was asked for that cannot be had.
+    """
+    ticked = sum(hour.card_ticks for hour in hours if not hour.is_counted)
+    card_hours = len(hours) * sum(extent.cards for extent in extents)
+    asked = sorted(wanted & MADE_OF_STREAKS) or list(parties_by)
+    if not asked and section_names.NOW in wanted and wanted != frozenset(section_names.DEFAULT):
+        asked = [section_names.NOW]
+    if asked and ticked > MOST_TICKED:
+        msg = (
+            f"{asked[0]}: {ticked:,} card ticks of this window lie in hours that are not counted yet, and streaks are "
+            f"made of {MOST_TICKED:,} at most: run gua rollup first, leave out --from-ticks, or choose a shorter window"
+        )
+        raise UnavailableError(msg)
+    if asked or (ticked <= MOST_TICKED and card_hours <= MOST_CARD_HOURS):
+        return None
+    return max(card_hours, 1)
+
+
+def ask_streaks(reader: ViewReader, read: Mapping[str, object], limits_ms: Sequence[int]) -> Answer:
+    """Ask for the distribution of idle episodes and for what each limit would give back."""
+    limits = sorted({*LONGER_THAN_MS, *(limits_ms or WHAT_IF_LIMITS_MS)})
+    return ask(reader, "streaks", {**read, "limits_ms": limits, "again_ms": FALSE_ALARM_MS})
+
+
+def streaks(rows: Iterable[Row], limits_ms: Sequence[int], unknown_gpu_ms: float) -> Streaks:
+    """Return both from the rows of all limits; a limit that no episode reaches has no row."""
+    by_limit = {int(row["limit_ms"]): row for row in rows}
+    return Streaks(
+        classes=tuple(_class(limit, by_limit.get(limit)) for limit in LONGER_THAN_MS),
+        what_if=tuple(_what_if(limit, by_limit.get(limit)) for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)),
+        unknown_gpu_ms=unknown_gpu_ms,
+    )
+
+
+def _class(limit_ms: int, row: Row | None) -> StreakClass:
+    if row is None:
+        return StreakClass(longer_than_ms=limit_ms, episodes=0, holders=0, idle_ms=0, idle_held_gpu_ms=0)
+    return StreakClass(
+        longer_than_ms=limit_ms,
+        episodes=row["episodes"],
+        holders=row["holders"],
+        idle_ms=row["idle_ms"],
+        idle_held_gpu_ms=row["idle_held_us"] / 1000,
+    )
+
+
+def _what_if(limit_ms: int, row: Row | None) -> WhatIf:
+    if row is None:
+        return WhatIf(limit_ms=limit_ms, gpu_ms=0, reclaims=0, holders=0, false_alarms=0)
+    return WhatIf(
+        limit_ms=limit_ms,
+        gpu_ms=row["given_back_us"] / 1000,
+        reclaims=row["episodes"],
+        holders=row["holders"],
+        false_alarms=row["false_alarms"],
+    )
+
+
+def contention(rows: Iterable[Row]) -> tuple[Contention, ...]:
+    """Return all cards together first, then each host where there are several."""
+    found = [
+        Contention(
+            host=None if row["is_total"] else row["host"],
+            cards=row["cards"],
+            free_ms=row["free_ms"],
+            contended_ms=row["contended_ms"],
+            busy_ms=row["busy_ms"],
+            unknown_ms=row["unknown_ms"],
+            contended_gpu_ms=row["contended_us"] / 1000,
+        )
+        for row in rows
+    ]
+    hosts = sorted((one for one in found if one.host is not None), key=lambda one: one.host or "")
+    return tuple(hosts) if len(hosts) == 1 else (*(one for one in found if one.host is None), *hosts)
+
+
+def cell_ms(window: Window) -> int:
+    """Return the length of a timeline's cells: a round one, of which the window has :data:`MOST_CELLS` at most."""
+    length = window.until_ms - window.since_ms
+    return next((one for one in _CELLS_MS if length <= one * MOST_CELLS), -(-length // MOST_CELLS))
+
+
+def ask_timeline(reader: ViewReader, read: Mapping[str, object], window: Window) -> tuple[Answer, Answer]:
+    """Ask for the cells of each card, and for who was longest on it."""
+    return (
+        ask(reader, "timeline", {**read, "cell_ms": cell_ms(window)}),
+        ask(reader, "presences", {**read, "most": MOST_PRESENCES}),
+    )
+
+
+def timeline(answers: tuple[Answer, Answer], window: Window, cards: Sequence[Card]) -> Timeline:
+    """Return the timeline of every card, in the order of ``cards``."""
+    length = cell_ms(window)
+    count = -(-(window.until_ms - window.since_ms) // length)
+    cells = {(row["host"], row["gpu"]): row["cells"] for row in answers[0]()}
+    present: dict[tuple[str, str], list[Row]] = {}
+    for row in answers[1]():
+        present.setdefault((row["host"], row["gpu"]), []).append(row)
+    return Timeline(
+        since_ms=window.since_ms,
+        until_ms=window.until_ms,
+        cell_ms=length,
+        cards=tuple(
+            _card_timeline(card, cells.get((card.host, card.gpu), ()), present.get((card.host, card.gpu), []), count)
+            for card in cards
+        ),
+    )
+
+
+def _card_timeline(
+    card: Card, cells: Iterable[tuple[int, int, int, int, int]], present: Sequence[Row], count: int
+) -> CardTimeline:
+    known = {number: (active, held, free, unknown) for number, active, held, free, unknown in cells}
+    ordered = sorted(present, key=lambda row: int(row["place"]))
+    return CardTimeline(
+        host=card.host,
+        gpu=card.gpu,
+        index=card.index,
+        card_name=card.name,
+        cells=tuple(known.get(number, (0, 0, 0, 0)) for number in range(count)),
+        holders=tuple(
+            Presence(
+                owner=row["owner"],
+                program=row["program"],
+                pid=row["pid"],
+                since_ms=row["first_ms"],
+                until_ms=row["last_ms"],
+                idle_ms=row["idle_ms"],
+                unknown_ms=row["unknown_ms"],
+            )
+            for row in ordered
+        ),
+        more_holders=ordered[0]["processes"] - len(ordered) if ordered else 0,
+    )

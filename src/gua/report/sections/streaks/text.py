@@ -1,0 +1,58 @@
+"""Streaks, not averages: how long the idle episodes of processes are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gua.report.kit.figures import HourFormat, span
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Column, Part, Table
+from gua.report.model import Report
+
+_COLUMNS: Final = (
+    Column(title="longer than", left=True),
+    Column(title="episodes"),
+    Column(title="holders"),
+    Column(title="idle hours", leaves=1),
+    Column(title="GPU-hours"),
+)
+
+
+def streaks(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield how many idle episodes are longer than some lengths, and the hours in them."""
+    found = report.streaks
+    if found is None:
+        return
+    yield (
+        "An idle episode is a process that holds a card and does nothing, until it is active again. Each line "
+        "counts those of the lines below it, too."
+    )
+    yield Table(
+        columns=_COLUMNS,
+        rows=[
+            [
+                span(one.longer_than_ms) if one.longer_than_ms else "0 (all)",
+                f"{one.episodes:,}",
+                f"{one.holders:,}",
+                hours.of(one.idle_ms),
+                hours.of(one.idle_held_gpu_ms),
+            ]
+            for one in found.classes
+        ],
+        notes=[
+            ("holders", "Slurm jobs, pods, containers or users"),
+            ("idle hours", "each process's own"),
+            ("GPU-hours", "the idle-held time of cards that is theirs"),
+        ],
+    )
+    yield from unknown(report, hours)
+
+
+def unknown(report: Report, hours: HourFormat) -> Iterator[str]:
+    """Yield how much idle-held time has no episodes, if any."""
+    if report.streaks is not None and report.streaks.unknown_gpu_ms > 0:
+        yield (
+            f"{hours.of(report.streaks.unknown_gpu_ms)} idle-held GPU-hours are not in this: their ticks are gone, "
+            "and no episodes were kept of them."
+        )

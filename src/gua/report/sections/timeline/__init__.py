@@ -1,0 +1,1 @@
+"""Each card over time, and who was on it."""

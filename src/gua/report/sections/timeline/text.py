@@ -1,0 +1,111 @@
+"""Each card's states over time, one line a card, and who was longest on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gua.report.kit.basis import moment
+from gua.report.kit.figures import HourFormat, percents, plural, span
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Column, Drawn, Part, Table
+from gua.report.kit.words import NAME_WIDTH, card_name, index, known
+from gua.report.model import Report
+from gua.report.sections.timeline.model import CardTimeline, Presence
+from gua.report.states import STATES
+
+MOST_CARDS: Final = 24
+MOST_HOLDERS: Final = 3
+UNOBSERVED: Final = " "
+
+
+def timeline(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield a table of the cards with the split of their time and who was longest on them."""
+    if report.timeline is None:
+        return
+    shown = report.timeline.cards[:MOST_CARDS]
+    yield Table(
+        columns=[
+            Column(title="card", left=True, shortest=8),
+            *(Column(title=f"{state} %") for state in STATES),
+            Column(title="longest on it", left=True, shortest=12),
+        ],
+        rows=[
+            [_label(card, style, several=len(report.hosts) > 1), *_split(card), "; ".join(_holders(card, style, hours))]
+            for card in shown
+        ],
+    )
+    yield from _rest(report, len(shown))
+
+
+def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield each card's line of time: each character stands for the state that took most of its time."""
+    found = report.timeline
+    if found is None:
+        return
+    several = len(report.hosts) > 1
+    room = max(style.width - 4, 8)
+    cell_ms = (found.until_ms - found.since_ms) / room
+    marks = ", ".join(f"{style.fill[state]} {state}" for state in STATES)
+    zone = report.window.timezone
+    yield (
+        f"{moment(found.since_ms, zone)} to {moment(found.until_ms, zone)} {zone} from left to right, "
+        f"{span(cell_ms)} a character: {marks}, blank unobserved"
+    )
+    shown = found.cards[:MOST_CARDS]
+    for card in shown:
+        shares = ", ".join(f"{state} {part} %" for state, part in zip(STATES, _split(card), strict=True))
+        yield f"{_label(card, style, several=several)}: {shares}"
+        yield Drawn(f"    {line_of(card, found.cell_ms, cell_ms, room, style)}".rstrip())
+        for text in _holders(card, style, hours):
+            yield from (Drawn(line) for line in style.wrap(text, indent=4, hanging=6))
+    yield from _rest(report, len(shown))
+
+
+def _rest(report: Report, shown: int) -> Iterator[str]:
+    rest = len(report.timeline.cards) - shown if report.timeline is not None else 0
+    if rest > 0:
+        yield f"and {plural(rest, 'more card')}: --csv timeline and --html have every one."
+
+
+def line_of(card: CardTimeline, from_ms: float, to_ms: float, room: int, style: Style) -> str:
+    """Return ``room`` characters of ``to_ms`` each, of cells of ``from_ms``: the state that took most of each."""
+    sums = [[0.0] * len(STATES) for _ in range(room)]
+    for place, cell in enumerate(card.cells):
+        begin, end = place * from_ms, (place + 1) * from_ms
+        first, last = min(int(begin / to_ms), room - 1), min(int(end / to_ms), room - 1)
+        for column in range(first, last + 1):
+            part = min(end, (column + 1) * to_ms) - max(begin, column * to_ms)
+            for state, milliseconds in enumerate(cell):
+                sums[column][state] += milliseconds * max(part, 0) / from_ms
+    return "".join(_mark(column, to_ms, style) for column in sums)
+
+
+def _mark(sums: Sequence[float], cell_ms: float, style: Style) -> str:
+    if cell_ms - sum(sums) > max(sums):
+        return UNOBSERVED
+    state = STATES[max(range(len(STATES)), key=lambda place: sums[place])]
+    return style.paint(state, style.fill[state])
+
+
+def _split(card: CardTimeline) -> list[str]:
+    return percents([sum(cell[place] for cell in card.cells) for place in range(len(STATES))])
+
+
+def _label(card: CardTimeline, style: Style, *, several: bool) -> str:
+    host = f"{style.name(card.host, NAME_WIDTH)} " if several else ""
+    return f"{host}gpu {index(card.index, card.gpu, style)} {card_name(card.card_name, card.gpu, style)}"
+
+
+def _holders(card: CardTimeline, style: Style, hours: HourFormat) -> list[str]:
+    told = [_holder(one, style, hours) for one in card.holders[:MOST_HOLDERS]]
+    rest = len(card.holders) - len(told) + card.more_holders
+    return [*told, *([f"and {plural(rest, 'other')}"] if rest > 0 else [])]
+
+
+def _holder(one: Presence, style: Style, hours: HourFormat) -> str:
+    unknown = f", {hours.of(one.unknown_ms)} unknown" if one.unknown_ms else ""
+    return (
+        f"{known(one.owner, style)} {known(one.program, style)} (pid {one.pid}): "
+        f"{hours.of(one.until_ms - one.since_ms)} hours, {hours.of(one.idle_ms)} idle{unknown}"
+    )
