@@ -8,31 +8,31 @@ from typing import Final
 
 from gua.core.ports import Clock, RawCard
 from gua.core.tick import CardReading, Mig, ProcessList, ReadError
-from gua.nvml.driver_clock import Stamps
+from gua.nvml.driver_clock import DriverClock
 from gua.nvml.gpm import Gpm
-from gua.nvml.process_utilization import UseBuffer
+from gua.nvml.process_utilization import ProcessUtilization
 from gua.nvml.sample_buffer import SampleBuffer
 
 VENDOR: Final = "NVIDIA"
 
 
-class KnownCard:
-    """One card. It is written by the thread that asks the card, and by others only while that one waits.
+class CardCache:
+    """What is remembered of one card. The thread that asks the card writes it, others only while that one waits.
 
-    ``places`` are the UUIDs of its instances by their indexes. ``drained`` are the errors of the drains since the
-    last reading, each kind once. ``lost`` is whether the card was lost when it was asked last.
+    ``instance_uuids`` are the UUIDs of its instances by their indexes. ``drained`` are the errors of the drains since
+    the last reading, each kind once. ``lost`` is whether the card was lost when it was asked last.
     """
 
     def __init__(self, uuid: str, clock: Clock) -> None:
         self.uuid = uuid
         self.identity = CardReading(uuid=uuid, duration_ms=1, gpu_time_ms=0, vendor=VENDOR)
-        stamps = Stamps(clock)
-        self.samples = SampleBuffer(stamps)
-        self.uses = UseBuffer(stamps)
+        driver_clock = DriverClock(clock)
+        self.samples = SampleBuffer(driver_clock)
+        self.process_utilization = ProcessUtilization(driver_clock)
         self.gpm = Gpm(clock)
         self.drained: dict[ReadError, None] = {}
         self.lost = False
-        self.places: dict[int, str] = {}
+        self.instance_uuids: dict[int, str] = {}
         self._last: tuple[tuple[CardReading, tuple[int, int]], ...] = ()
 
     @property
@@ -53,7 +53,7 @@ class KnownCard:
     def unread_at(self, indexes: Iterable[int]) -> dict[int, RawCard]:
         """Return the instances that were at these indexes at the last reading, with everything unknown."""
         last = {reading.uuid: (reading, share) for reading, share in self._last}
-        uuids = {index: self.places[index] for index in indexes if index in self.places}
+        uuids = {index: self.instance_uuids[index] for index in indexes if index in self.instance_uuids}
         return {index: _unread(*last[uuid], failed=None) for index, uuid in uuids.items() if uuid in last}
 
 

@@ -6,34 +6,49 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gua.core.ports import RawCard
+from gua.core.tick import CardReading, Mig
 from gua.nvml.calls import Calls, CardLostError, DriverGoneError
-from gua.nvml.card import read_card, read_identity
-from gua.nvml.card_cache import KnownCard
-from gua.nvml.driver import GPU_NOT_FOUND, INVALID_ARGUMENT, NOT_FOUND, Driver, Handle
+from gua.nvml.card_cache import CardCache
+from gua.nvml.driver import (
+    ADDRESSING_MODE_ATS,
+    FUNCTION_NOT_FOUND,
+    GPU_NOT_FOUND,
+    INVALID_ARGUMENT,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    TEMPERATURE_GPU,
+    Driver,
+    Handle,
+)
+from gua.nvml.instances import ReadParent, read_partitioned
+from gua.nvml.measurements import failed_since, read_instant, read_memory, read_with
+from gua.nvml.mig import read_mode
+from gua.nvml.processes import list_processes, raw_processes
+from gua.nvml.quirks import distrusted
 
 # A handle that was good and is no longer: the cards were counted anew.
 _INVALID = dict.fromkeys((INVALID_ARGUMENT, GPU_NOT_FOUND, NOT_FOUND))
 
 
-class Visit:
-    """One look at the card at an index.
+class CardRead:
+    """One reading of the card at an index.
 
-    After it: ``cards`` (the card, then its instances) if it could be read, the ``handle`` and the card ``known``
-    for the next visit, and ``moved`` if the handle that it came with stands for another card now or for none,
+    After it: ``cards`` (the card, then its instances) if it could be read, the ``handle`` and the ``cache`` of its card
+    for the next one, and ``moved`` if the handle that it came with stands for another card now or for none,
     ``lost`` or ``gone`` if the card or the whole driver is.
     """
 
-    def __init__(self, index: int, handle: Handle | None, known: KnownCard | None, version: str | None) -> None:
+    def __init__(self, index: int, handle: Handle | None, cache: CardCache | None, version: str | None) -> None:
         self.index = index
         self.handle = handle
-        self.known = known
+        self.cache = cache
         self.version = version
         self.cards: list[RawCard] = []
         self.moved = False
         self.lost = False
         self.gone = False
 
-    def run(self, driver: Driver, calls: Calls, know: Callable[[str], KnownCard]) -> None:
+    def run(self, driver: Driver, calls: Calls, know: Callable[[str], CardCache]) -> None:
         """Ask the driver; ``know`` gives what is remembered of a UUID."""
         try:
             if self._find(driver, calls, know):
@@ -43,7 +58,7 @@ class Visit:
         except DriverGoneError:
             self.gone = True
 
-    def _find(self, driver: Driver, calls: Calls, know: Callable[[str], KnownCard]) -> bool:
+    def _find(self, driver: Driver, calls: Calls, know: Callable[[str], CardCache]) -> bool:
         """Set the handle and who it stands for; return whether there is a card to be read."""
         if self.handle is None:
             self.handle = calls.ask(driver.nvmlDeviceGetHandleByIndex, self.index)
@@ -51,7 +66,7 @@ class Visit:
             if uuid is None:
                 self.handle = None
                 return False
-            self.known = know(uuid)
+            self.cache = know(uuid)
             calls.uuid = uuid
             return True
         before = len(calls.errors)
@@ -60,28 +75,91 @@ class Visit:
             # With any other error the handle may still be good, and the other calls may answer.
             self.moved = len(calls.errors) == before
         else:
-            self.moved = self.known is None or uuid != self.known.uuid
+            self.moved = self.cache is None or uuid != self.cache.uuid
         return not self.moved
 
     def _read(self, driver: Driver, calls: Calls) -> None:
-        known = self.known
-        if known is None:
+        cache = self.cache
+        if cache is None:
             return
-        if (known.identity.index, known.identity.driver_version) != (self.index, self.version):
-            known.identity = replace(known.identity, index=self.index, driver_version=self.version)
-        known.identity = read_identity(driver, calls, self.handle, known.identity)
-        self.cards = read_card(driver, calls, self.handle, known)
-        known.remember(self.cards)
+        if (cache.identity.index, cache.identity.driver_version) != (self.index, self.version):
+            cache.identity = replace(cache.identity, index=self.index, driver_version=self.version)
+        cache.identity = _read_identity(driver, calls, self.handle, cache.identity)
+        self.cards = _read_card(driver, calls, self.handle, cache)
+        cache.remember(self.cards)
 
 
-def drain(driver: Driver, calls: Calls, handle: Handle, known: KnownCard) -> None:
-    """Empty a card's rings; what failed is told with the next visit."""
+def drain(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -> None:
+    """Empty a card's rings; what failed is told with the next reading."""
     try:
-        known.samples.drain(driver, calls, handle)
-        if known.uses.due:
-            known.uses.drain(driver, calls, handle)
+        cache.samples.drain(driver, calls, handle)
+        if cache.process_utilization.due:
+            cache.process_utilization.drain(driver, calls, handle)
     except (CardLostError, DriverGoneError):
-        # The next visit meets the same, and tells it.
+        # The next reading meets the same, and tells it.
         return
     finally:
-        known.drained |= dict.fromkeys(calls.errors)
+        cache.drained |= dict.fromkeys(calls.errors)
+
+
+def _read_identity(driver: Driver, calls: Calls, handle: Handle, identity: CardReading) -> CardReading:
+    """Return what the card is, as far as it was not known; what it does is still unknown."""
+    if identity.name and identity.pci:
+        return identity
+    name = identity.name or calls.ask(driver.nvmlDeviceGetName, handle)
+    pci = None if identity.pci else calls.ask(driver.nvmlDeviceGetPciInfo, handle)
+    return replace(identity, name=name, model=name, pci=identity.pci if pci is None else pci.busId.lower())
+
+
+def _read_card(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
+    """Return the card, and after a partitioned one its instances. Raises CardLostError and DriverGoneError."""
+    identity = cache.identity
+    distrust = distrusted(identity.driver_version, identity.name)
+    mode = read_mode(driver, calls, handle)
+    if mode is None and cache.partitioned:
+        # It takes a reset of the card to change that; without it the instances would be gone.
+        mode = Mig.PARENT
+    shared = _read_memory_shared(driver, calls, handle, identity.name)
+    before = calls.answers
+    memory = read_memory(driver, calls, handle)
+    listing = list_processes(driver, calls, handle, limit_bytes=memory.limit, distrust=distrust)
+    power_mw = calls.ask(driver.nvmlDeviceGetPowerUsage, handle)
+    card = replace(
+        identity,
+        mig=mode,
+        memory_shared=shared,
+        power_watts=None if power_mw is None else power_mw / 1000,
+        temperature_celsius=calls.ask(driver.nvmlDeviceGetTemperature, handle, TEMPERATURE_GPU),
+        energy_total_mj=calls.ask(driver.nvmlDeviceGetTotalEnergyConsumption, handle),
+    )
+    if mode is Mig.PARENT:
+        card = replace(card, failed=failed_since(calls, before))
+        return read_partitioned(driver, calls, handle, cache, ReadParent(card=card, memory=memory, listing=listing))
+    cache.instance_uuids = {}
+    # None of these answers in MIG mode, so only whole cards are asked.
+    instant = read_instant(driver, calls, handle)
+    cache.samples.drain(driver, calls, handle)
+    cache.process_utilization.drain(driver, calls, handle)
+    pids = [process.pid for process in listing.processes]
+    return [
+        RawCard(
+            reading=read_with(replace(card, failed=failed_since(calls, before)), memory, listing, instant),
+            share=(1, 1),
+            processes=raw_processes(listing, cache.process_utilization.take(pids)),
+            samples=cache.samples.take(),
+        )
+    ]
+
+
+def _read_memory_shared(driver: Driver, calls: Calls, handle: Handle, name: str | None) -> bool | None:
+    """Return whether the host allocates from the card's memory too (GH200, GB200, GB10), ``None`` if not known.
+
+    Such cards translate addresses through the host's tables (ATS). Drivers that cannot tell are judged
+    by the product's name, which for these parts starts with a G and the second chip's letter.
+    """
+    by_name = None if name is None else any(chip in name for chip in ("GH200", "GB200", "GB300", "GB10"))
+    ask = getattr(driver, "nvmlDeviceGetAddressingMode", None)  # nvidia-ml-py has it since 13
+    if ask is None:
+        return by_name
+    mode = calls.ask_with({NOT_SUPPORTED: None, FUNCTION_NOT_FOUND: None}, driver.nvmlDeviceGetAddressingMode, handle)
+    return by_name if mode is None else mode == ADDRESSING_MODE_ATS or bool(by_name)

@@ -12,8 +12,6 @@ import importlib
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
-from gua.nvml.rows import Row
-
 UNINITIALIZED: Final = 1
 INVALID_ARGUMENT: Final = 2
 NOT_SUPPORTED: Final = 3
@@ -67,6 +65,8 @@ _CODES: Final = {
 
 Handle = object
 GpmSample = object
+Row = bytes
+"""One C struct of a long answer; ctypes structures can be read as bytes, and so say no type checker."""
 
 
 class PciInfo(Protocol):

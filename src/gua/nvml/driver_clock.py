@@ -14,7 +14,7 @@ def boot_us() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
-class Stamps:
+class DriverClock:
     """Unix time as a rule, the time since boot with some drivers (:data:`quirks.LEAST_UNIX_US`).
 
     ``known`` tells whether any stamp was seen yet; before that, Unix time is assumed.

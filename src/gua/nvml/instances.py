@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 from gua.core.ports import RawCard, UtilizationSample
 from gua.core.tick import CardReading, Mig
 from gua.nvml.calls import Calls
-from gua.nvml.card_cache import KnownCard
+from gua.nvml.card_cache import CardCache
 from gua.nvml.driver import Driver, Handle
 from gua.nvml.gpm import Gpm
-from gua.nvml.memory import DeviceMemory, read_memory
+from gua.nvml.measurements import DeviceMemory, failed_since, read_memory, read_with
 from gua.nvml.mig import Instance, read_partition
 from gua.nvml.processes import Listing, list_processes, raw_processes
 from gua.nvml.quirks import distrusted
-from gua.nvml.reading import failed_since, read_with
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Whole:
+class ReadParent:
     """A partitioned card as it was read: with everything that its instances have, too."""
 
     card: CardReading
@@ -27,37 +26,41 @@ class Whole:
     listing: Listing
 
 
-def read_partitioned(driver: Driver, calls: Calls, handle: Handle, known: KnownCard, whole: Whole) -> list[RawCard]:
+def read_partitioned(
+    driver: Driver, calls: Calls, handle: Handle, cache: CardCache, parent: ReadParent
+) -> list[RawCard]:
     """Return the parent, which stands for what no instance has, and its instances.
 
     An instance that cannot be read now is unknown, with the share that it had when it was read before. Then the
     parent's processes and memory are unknown, too: they may be that instance's.
     """
-    known.samples.clear()
+    cache.samples.clear()
     partition = read_partition(driver, calls, handle)
-    own = {index: raw.share[0] for index, raw in known.unread_at(partition.unread).items()}
-    own |= {one.index: one.slices for one in partition.instances}
+    own = {index: raw.share[0] for index, raw in cache.unread_at(partition.unread).items()}
+    own |= {instance.index: instance.slices for instance in partition.instances}
     allocated = sum(own.values())
     slices = max(partition.slices, allocated)
-    read = {one.index: read_instance(driver, calls, whole.card, one, slices) for one in partition.instances}
+    read = {
+        instance.index: read_instance(driver, calls, parent.card, instance, slices) for instance in partition.instances
+    }
     present = {index: instance for index, instance in read.items() if instance is not None}
     missing = partition.unread | (read.keys() - present.keys())
-    uuids = {index: one.raw.reading.uuid for index, one in present.items()}
+    uuids = {index: instance.raw.reading.uuid for index, instance in present.items()}
     unread = {
         index: replace(raw, share=(own[index], slices))
-        for index, raw in known.unread_at(missing).items()
+        for index, raw in cache.unread_at(missing).items()
         if raw.reading.uuid not in uuids.values()
     }
-    known.places = uuids | {index: raw.reading.uuid for index, raw in unread.items()}
-    instances = [*read_use(driver, calls, handle, known.gpm, list(present.values())), *unread.values()]
-    memory, listing = left_over(whole.memory, (raw.reading for raw in instances)), whole.listing
+    cache.instance_uuids = uuids | {index: raw.reading.uuid for index, raw in unread.items()}
+    instances = [*read_use(driver, calls, handle, cache.gpm, list(present.values())), *unread.values()]
+    memory, listing = left_over(parent.memory, (raw.reading for raw in instances)), parent.listing
     if missing:
         memory, listing = DeviceMemory(), replace(listing, known=False)
     return [
         RawCard(
-            reading=read_with(whole.card, memory, listing),
+            reading=read_with(parent.card, memory, listing),
             share=(slices - allocated, slices),
-            processes=raw_processes(_outside(listing, [one.listing for one in present.values()]), {}),
+            processes=raw_processes(_outside(listing, [instance.listing for instance in present.values()]), {}),
         ),
         *instances,
     ]
@@ -78,7 +81,7 @@ def read_instance(
     """Return a MIG instance as a card of its own, ``None`` if not even its UUID can be read.
 
     Neither rates nor samples nor process utilization work in MIG mode; :func:`read_use` adds what does.
-    Power, temperature and energy are the whole card's and stay with the parent.
+    Power, temperature and energy are the parent card's and stay with the parent.
     """
     uuid = calls.ask(driver.nvmlDeviceGetUUID, instance.handle)
     if uuid is None:
@@ -128,7 +131,7 @@ def read_use(
     used: dict[str, UtilizationSample] = {}
     present: set[tuple[int, frozenset[str]]] = set()
     for number, together in sharing.items():
-        uuids = frozenset(one.raw.reading.uuid for one in together)
+        uuids = frozenset(instance.raw.reading.uuid for instance in together)
         present.add((number, uuids))
         calls.uuid = together[0].raw.reading.uuid
         sample = gpm.read(driver, calls, handle, number, uuids)
@@ -137,10 +140,10 @@ def read_use(
     calls.uuid = instances[0].raw.reading.parent if instances else calls.uuid
     gpm.keep(driver, calls, present)
     return [
-        replace(one.raw, reading=replace(one.raw.reading, failed=False), samples=(used[one.raw.reading.uuid],))
-        if one.raw.reading.uuid in used
-        else one.raw
-        for one in instances
+        replace(raw, reading=replace(raw.reading, failed=False), samples=(used[raw.reading.uuid],))
+        if raw.reading.uuid in used
+        else raw
+        for raw in (instance.raw for instance in instances)
     ]
 
 
@@ -163,5 +166,7 @@ def _outside(listing: Listing, instances: Iterable[Listing]) -> Listing:
     inside = {process.pid for instance in instances for process in instance.processes}
     return replace(
         listing,
-        processes=tuple(one for one in listing.processes if one.instance is None and one.pid not in inside),
+        processes=tuple(
+            process for process in listing.processes if process.instance is None and process.pid not in inside
+        ),
     )

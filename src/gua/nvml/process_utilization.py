@@ -10,14 +10,14 @@ https://docs.nvidia.com/deploy/nvml-api/ (nvmlDeviceGetProcessUtilization)
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from gua.nvml.calls import Calls
-from gua.nvml.driver import NOT_FOUND, Driver, Handle
-from gua.nvml.driver_clock import Stamps
+from gua.nvml.driver import NOT_FOUND, Driver, Handle, Row
+from gua.nvml.driver_clock import DriverClock
 from gua.nvml.quirks import ratio
-from gua.nvml.rows import Row, uses
 
 # A first look goes this far back, like the instant card utilization beside it. Samples are at most this apart.
 _FIRST_LOOK_US: Final = 1_000_000
@@ -30,6 +30,9 @@ MOST_PROCESSES: Final = 10_000
 # The driver may read its clock a little later than we read ours, and ours tells whole milliseconds only. Less than
 # the 1/6 s between samples, so that a clock set back by so little hides one of them at most.
 _AHEAD_US: Final = 100_000
+# https://docs.nvidia.com/deploy/nvml-api/structnvmlProcessUtilizationSample__t.html: pid, time stamp, percents of
+# multiprocessors, memory interface (left out: it is busy where one of the others is), encoder and decoder.
+_LAYOUT: Final = struct.Struct("@IQI4xII")
 _NOBODY: Final[Mapping[int, Sequence[Row]]] = {
     NOT_FOUND: (),
     0: (),  # nvidia-ml-py raises code 0, success, where the driver has room for no sample
@@ -43,11 +46,11 @@ Where one of the three is no percentage, this is none either: the row is not bel
 """
 
 
-class UseBuffer:
+class ProcessUtilization:
     """The process utilization of one whole card, between two readings."""
 
-    def __init__(self, stamps: Stamps) -> None:
-        self._stamps = stamps
+    def __init__(self, clock: DriverClock) -> None:
+        self._clock = clock
         self._since_us: int | None = None
         self._answered_ms: int | None = None
         self._windows_ms = 0
@@ -59,11 +62,11 @@ class UseBuffer:
     @property
     def due(self) -> bool:
         """Whether the driver's buffer may be full before the look after this one, 5 s from now."""
-        return self._answered_ms is None or self._stamps.monotonic_ms() - self._answered_ms >= _LEISURE_MS
+        return self._answered_ms is None or self._clock.monotonic_ms() - self._answered_ms >= _LEISURE_MS
 
     def drain(self, driver: Driver, calls: Calls, handle: Handle) -> None:
         """Ask who used the card since the last answer; whoever is not in the answer used nothing."""
-        before_ms = self._stamps.monotonic_ms()
+        before_ms = self._clock.monotonic_ms()
         rows = self._ask(driver, calls, handle)
         if rows is None:
             return
@@ -71,18 +74,18 @@ class UseBuffer:
         self._answered_ms = before_ms
         # An answer right after another has no weight, unless it is the interval's only one.
         window_ms = max(0 if self._windows_ms else 1, min(window_ms, _LONGEST_WINDOW_MS))
-        told: dict[int, tuple[float, int]] = {}
+        believed: dict[int, tuple[float, int]] = {}
         disbelieved: set[int] = set()
         for pid, _, percent in rows:
             value = percent / 100 if percent <= 100 else ratio(percent)
             if value is None:
                 disbelieved.add(pid)
-            elif pid in told:
-                total, times = told[pid]
-                told[pid] = total + value, times + 1
+            elif pid in believed:
+                total, times = believed[pid]
+                believed[pid] = total + value, times + 1
             else:
-                told[pid] = value, 1
-        for pid, (total, times) in told.items():
+                believed[pid] = value, 1
+        for pid, (total, times) in believed.items():
             self._add(pid, total / times * window_ms)
         self._doubt(calls, disbelieved, "not a percentage")
         self._windows_ms += window_ms
@@ -130,22 +133,22 @@ class UseBuffer:
     def _ask(self, driver: Driver, calls: Calls, handle: Handle) -> Sequence[Use] | None:
         """Return the rows after the last answer, ``None`` if it could not be had."""
         rows = self._ask_since(driver, calls, handle, self._from_us())
-        if rows == [] and not self._stamps.known:
+        if rows == [] and not self._clock.known:
             # On another clock than Unix time every use would lie before what was asked for: look at all.
             everything = calls.ask_with(_NOBODY, driver.nvmlDeviceGetProcessUtilization, handle, 0)
-            self._stamps.learn(_newest(uses(everything or ())))
-            if self._stamps.known:
+            self._clock.learn(_newest(_unpacked(everything or ())))
+            if self._clock.known:
                 self._since_us = None
                 rows = self._ask_since(driver, calls, handle, self._from_us())
         if rows is None:
             return None
-        newest_us = _newest(rows) or self._stamps.now_us() - _FIRST_LOOK_US
+        newest_us = _newest(rows) or self._clock.now_us() - _FIRST_LOOK_US
         self._since_us = max(newest_us, self._since_us or 0)
         return rows
 
     def _from_us(self) -> int:
         """Return the time to ask from: the last answer, but a second ago at first, or if the clock was set back."""
-        now_us = self._stamps.now_us()
+        now_us = self._clock.now_us()
         if self._since_us is None or self._since_us > now_us + _AHEAD_US:
             self._since_us = max(0, now_us - _FIRST_LOOK_US)
         return self._since_us
@@ -154,12 +157,12 @@ class UseBuffer:
         answer = calls.ask_with(_NOBODY, driver.nvmlDeviceGetProcessUtilization, handle, since_us)
         if answer is None:
             return None
-        rows = uses(answer)
+        rows = _unpacked(answer)
         newest_us = _newest(rows)
-        self._stamps.learn(newest_us)
-        until_us = self._stamps.now_us() + _AHEAD_US
-        # The driver pads the answer with rows of zeros, and repeats rows that it told before.
-        told = [
+        self._clock.learn(newest_us)
+        until_us = self._clock.now_us() + _AHEAD_US
+        # The driver pads the answer with rows of zeros, and repeats rows of earlier answers.
+        believed = [
             (pid, stamp_us, sm if sm >= encoder and sm >= decoder else max(encoder, decoder))
             for pid, stamp_us, sm, encoder, decoder in rows
             if pid > 0 and since_us < stamp_us <= until_us
@@ -168,8 +171,13 @@ class UseBuffer:
             # The next answers have these rows again, once their time has come. Until then they show no more than
             # that somebody used the card: the clock was set back, or the driver's goes ahead.
             ahead = {row[0] for row in rows if row[0] > 0 and row[1] > until_us}
-            self._doubt(calls, ahead.difference([pid for pid, _, _ in told]), "stamped later than now")
-        return told
+            self._doubt(calls, ahead.difference([pid for pid, _, _ in believed]), "stamped later than now")
+        return believed
+
+
+def _unpacked(rows: Sequence[Row]) -> list[tuple[int, int, int, int, int]]:
+    """Return each row's numbers; read through ctypes, field by field, they would cost much more."""
+    return list(_LAYOUT.iter_unpack(b"".join(rows)))
 
 
 def _newest(rows: Sequence[tuple[int, ...]]) -> int:

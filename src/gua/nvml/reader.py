@@ -9,7 +9,6 @@ from typing import Final, NoReturn
 from gua.core.errors import UnavailableError
 from gua.core.ports import Clock, RawCard
 from gua.core.tick import ReadError
-from gua.nvml.backoff import Backoff
 from gua.nvml.driver import (
     DRIVER_NOT_LOADED,
     LIB_RM_VERSION_MISMATCH,
@@ -19,8 +18,8 @@ from gua.nvml.driver import (
     load,
 )
 from gua.nvml.session import Session
-from gua.nvml.slots import Found, Slots
-from gua.nvml.workers import Watch
+from gua.nvml.slots import ReadCards, Slots
+from gua.nvml.workers import Workers
 
 _REMEDIES: Final = {
     LIBRARY_NOT_FOUND: "libnvidia-ml.so.1 is not installed here: install the NVIDIA driver, or start the container "
@@ -34,6 +33,9 @@ _REMEDIES: Final = {
 _DRAIN_SECONDS: Final = 1.0
 # Twice: for the calls under way, and for the release itself.
 _CLOSE_SECONDS: Final = 0.4
+# How long a driver that failed, or that lost a card, is left alone: doubling from the first to the longest.
+_FIRST_BACKOFF_MS: Final = 1000
+_LONGEST_BACKOFF_MS: Final = 300_000
 
 
 class NvmlReader:
@@ -65,7 +67,7 @@ class NvmlReader:
         self._call_limit_seconds = call_limit_seconds
         self._start_limit_seconds = start_limit_seconds
         self._stopping = stopping
-        self._backoff = Backoff(clock)
+        self._backoff = _Backoff(clock)
         self._session, self._slots = self._closed()
         self._seen = False
 
@@ -77,12 +79,12 @@ class NvmlReader:
         """
         until = time.monotonic() + self._call_limit_seconds
         errors: list[ReadError] = []
-        found: Found = {}
-        complete = self._ready(until, errors) and self._look(until, errors, found)
+        read_cards: ReadCards = {}
+        complete = self._ready(until, errors) and self._look(until, errors, read_cards)
         if not complete and self._seen and not self._session.usable and self._backoff.due:
             # A driver that was reloaded in between is there again at once, and nothing of this reading is lost.
-            complete = self._ready(until, errors) and self._look(until, errors, found)
-        cards = self._slots.cards(found, complete=complete)
+            complete = self._ready(until, errors) and self._look(until, errors, read_cards)
+        cards = self._slots.cards(read_cards, complete=complete)
         if not cards and not self._seen:
             self._refuse(errors)
         self._seen = True
@@ -114,8 +116,8 @@ class NvmlReader:
         self._seen = False
 
     def _closed(self) -> tuple[Session, Slots]:
-        watch = Watch(self._stopping)
-        return Session(self._driver, watch), Slots(self._driver, self._clock, watch)
+        workers = Workers(self._stopping)
+        return Session(self._driver, workers), Slots(self._driver, self._clock, workers)
 
     def _ready(self, until: float, errors: list[ReadError]) -> bool:
         """Return whether the driver is usable, after opening it where that is due."""
@@ -136,8 +138,8 @@ class NvmlReader:
         self._tell(errors)
         return usable
 
-    def _look(self, until: float, errors: list[ReadError], found: Found) -> bool:
-        """Read the cards into ``found``; return whether the driver said which there are, and is still there."""
+    def _look(self, until: float, errors: list[ReadError], read_cards: ReadCards) -> bool:
+        """Read the cards into ``read_cards``; return whether the driver said which there are, and is still there."""
         if not self._seen:
             until = time.monotonic() + self._start_limit_seconds
         count = self._session.count(self._half())
@@ -149,7 +151,7 @@ class NvmlReader:
                 return False
         if count == 0:
             errors.append(ReadError(call="nvmlDeviceGetCount", code="no card"))
-        failed, gone = self._slots.visit(self._session.version, found, until)
+        failed, gone = self._slots.read(self._session.version, read_cards, until)
         errors += failed
         if gone is not None:
             self._session.gone(gone)
@@ -176,3 +178,32 @@ class NvmlReader:
             msg = f"cannot read the GPUs (NVML {name}): {remedy}"
         self.close()
         raise UnavailableError(msg)
+
+
+class _Backoff:
+    """When the next try is due, on the monotonic clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._wait_ms = 0
+        self._due_ms = 0
+
+    @property
+    def due(self) -> bool:
+        """Whether the next try may be made now; the first one may."""
+        return self._clock.monotonic_ms() >= self._due_ms
+
+    @property
+    def running(self) -> bool:
+        """Whether something failed and has not been good since."""
+        return self._wait_ms > 0
+
+    def failed(self) -> None:
+        """Count a failure: the next try is due after twice the wait of before."""
+        self._wait_ms = min(_LONGEST_BACKOFF_MS, self._wait_ms * 2 or _FIRST_BACKOFF_MS)
+        self._due_ms = self._clock.monotonic_ms() + self._wait_ms
+
+    def good(self) -> None:
+        """Forget the failures."""
+        self._wait_ms = 0
+        self._due_ms = 0

@@ -6,23 +6,29 @@ The ring may hold only 100 samples, 17 s of them, so it is emptied every few sec
 
 from __future__ import annotations
 
+import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import mul, sub
 from typing import Final
 
 from gua.core.ports import UtilizationSample
 from gua.nvml.calls import Calls
-from gua.nvml.driver import GPU_UTILIZATION_SAMPLES, NOT_FOUND, NOT_SUPPORTED, Driver, Handle
-from gua.nvml.driver_clock import Stamps
+from gua.nvml.driver import GPU_UTILIZATION_SAMPLES, NOT_FOUND, NOT_SUPPORTED, Driver, Handle, Row
+from gua.nvml.driver_clock import DriverClock
 from gua.nvml.quirks import ratio
-from gua.nvml.rows import samples
 
 # The driver's sampling period is 1/6 to 1 s by product (nvmlDeviceGetUtilizationRates in NVIDIA's reference):
 # a sample says nothing of what lies further back.
 _LONGEST_PERIOD_US: Final = 1_000_000
 # Samples this much further apart than usual still follow each other; beyond that some are missing in between.
 _JITTER: Final = 1.5
+# nvidia-ml-py hands out ctypes structures that look up each field in Python code, 5,000 look-ups in half a minute with
+# eight cards: they are read as the C structs that they are. By nvmlValueType_t: time stamp, then a union of 8 bytes.
+# https://docs.nvidia.com/deploy/nvml-api/structnvmlSample__t.html
+_LAYOUTS: Final = {
+    kind: struct.Struct(layout) for kind, layout in enumerate(("@Qd", "@QI4x", "@QL", "@QQ", "@Qq", "@Qi4x", "@QH6x"))
+}
 # 10 minutes, the longest interval, if each of 6 samples a second stands alone. If nobody reads, the oldest are
 # forgotten.
 MOST_SAMPLES: Final = 3600
@@ -31,8 +37,8 @@ MOST_SAMPLES: Final = 3600
 class SampleBuffer:
     """The utilization samples of one whole card."""
 
-    def __init__(self, stamps: Stamps) -> None:
-        self._stamps = stamps
+    def __init__(self, clock: DriverClock) -> None:
+        self._clock = clock
         self._since_us = 0
         self._period_us = _LONGEST_PERIOD_US
         self._kept: deque[UtilizationSample] = deque(maxlen=MOST_SAMPLES)
@@ -40,7 +46,7 @@ class SampleBuffer:
 
     def drain(self, driver: Driver, calls: Calls, handle: Handle) -> None:
         """Take what the ring gained. An idle card may answer NOT_FOUND for minutes: no samples, no error."""
-        if self._since_us > self._stamps.now_us():
+        if self._since_us > self._clock.now_us():
             self._start_over()
         answer = calls.ask_with(
             {NOT_FOUND: (1, ()), NOT_SUPPORTED: (1, ())},
@@ -52,11 +58,11 @@ class SampleBuffer:
         if answer is None:
             return
         kind, taken = answer
-        rows = samples(kind, taken)
+        rows = _samples(kind, taken)
         if rows is None:
             calls.note("nvmlDeviceGetSamples", f"value type {kind}")
         elif rows:
-            self._stamps.learn(rows[-1][0])
+            self._clock.learn(rows[-1][0])
             self._keep(calls, rows)
 
     def take(self) -> tuple[UtilizationSample, ...]:
@@ -74,13 +80,13 @@ class SampleBuffer:
     def _start_over(self) -> None:
         """Follow a clock that was set back: what is stamped later than now is so by the clock as it went before."""
         self._since_us = 0
-        now_ms = self._stamps.now_us() // 1000
+        now_ms = self._clock.now_us() // 1000
         while self._kept and self._kept[-1].end_ms > now_ms:
             self._kept.pop()
 
     def _keep(self, calls: Calls, rows: Sequence[tuple[int, float]]) -> None:
-        # Stamps from a clock that went ahead of this one are left in the ring until their time has come.
-        now_us = self._stamps.now_us()
+        # DriverClock from a clock that went ahead of this one are left in the ring until their time has come.
+        now_us = self._clock.now_us()
         if rows[0][0] <= self._since_us or rows[-1][0] > now_us:
             rows = [row for row in rows if self._since_us < row[0] <= now_us]
             if not rows:
@@ -126,7 +132,7 @@ class SampleBuffer:
             self._since_us = stamp_us
 
     def _add(self, start_us: int, end_us: int, mean: float, largest: float) -> None:
-        offset_us = self._stamps.unix_offset_us()
+        offset_us = self._clock.unix_offset_us()
         start_ms, end_ms = (start_us + offset_us) // 1000, (end_us + offset_us) // 1000
         if self._kept:
             start_ms = max(start_ms, self._kept[-1].end_ms)
@@ -137,3 +143,9 @@ class SampleBuffer:
         if len(spacings) > 1 or (len(spacings) == 1 and self._period_us == _LONGEST_PERIOD_US):
             median = sorted(spacings)[len(spacings) // 2]
             self._period_us = min(_LONGEST_PERIOD_US, max(1, median))
+
+
+def _samples(kind: int, rows: Iterable[Row]) -> list[tuple[int, float]] | None:
+    """Return (time stamp, value) of each ``nvmlSample_t``, oldest first; ``None`` for an unknown type of value."""
+    layout = _LAYOUTS.get(kind)
+    return None if layout is None else sorted(layout.iter_unpack(b"".join(rows)))

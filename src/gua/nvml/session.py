@@ -8,7 +8,7 @@ from gua.core.tick import ReadError
 from gua.nvml.calls import Calls, CardLostError, DriverGoneError
 from gua.nvml.driver import Driver, code_name, code_of
 from gua.nvml.gpm import Gpm
-from gua.nvml.workers import Ticket, Watch
+from gua.nvml.workers import Ticket, Workers
 
 
 class Session:
@@ -18,10 +18,10 @@ class Session:
     that failed, with ``code`` as NVML's number of it (``None``: it has not come back).
     """
 
-    def __init__(self, driver: Driver, watch: Watch) -> None:
+    def __init__(self, driver: Driver, workers: Workers) -> None:
         self._driver = driver
-        self._watch = watch
-        self._lane = watch.lane()
+        self._workers = workers
+        self._lane = workers.lane()
         self._held = False
         self._late: Callable[[], None] | None = None
         self.usable = False
@@ -74,13 +74,13 @@ class Session:
         """
         if self._busy(until):
             return None
-        found: list[int] = []
+        counts: list[int] = []
         failed: list[int] = []
 
         def work() -> None:
             calls.running = "nvmlDeviceGetCount"
             try:
-                found.append(self._driver.nvmlDeviceGetCount())
+                counts.append(self._driver.nvmlDeviceGetCount())
             except self._driver.NVMLError as error:
                 failed.append(code_of(error))
 
@@ -90,7 +90,7 @@ class Session:
 
         calls = Calls(self._driver)
         self._do(Ticket(calls, work), after, until)
-        return found[0] if found else None
+        return counts[0] if counts else None
 
     def gone(self, failure: ReadError) -> None:
         """Take a card's word for it that the driver is gone."""
@@ -128,7 +128,7 @@ class Session:
         ticket = self._lane.ticket
         if ticket is not None and self._lane.busy:
             if not ticket.hung:
-                self._watch.wait([ticket], until)
+                self._workers.wait([ticket], until)
             if self._lane.busy:
                 ticket.hung = True
                 self.failure, self.code = ticket.no_answer(), None
@@ -139,7 +139,7 @@ class Session:
     def _do(self, ticket: Ticket, after: Callable[[], None], until: float) -> None:
         self._late = after
         self._lane.submit(ticket)
-        self._watch.wait([ticket], until)
+        self._workers.wait([ticket], until)
         if self._lane.busy:
             self.failure, self.code = ticket.no_answer(), None
         else:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from gua.core.ports import Clock, RawCard
 from gua.core.tick import ReadError
 from gua.nvml.calls import Calls
-from gua.nvml.card_cache import KnownCard
-from gua.nvml.card_read import Visit, drain
+from gua.nvml.card_cache import CardCache
+from gua.nvml.card_read import CardRead, drain
 from gua.nvml.driver import Driver, Handle
 from gua.nvml.gpm import Gpm
-from gua.nvml.workers import Lane, Ticket, Watch
+from gua.nvml.workers import Lane, Ticket, Workers
 
-Found = dict[str, Sequence[RawCard]]
+ReadCards = dict[str, Sequence[RawCard]]
 
 
 class _Slot:
@@ -23,31 +23,26 @@ class _Slot:
         self.index = index
         self.lane = lane
         self.handle: Handle | None = None
-        self.known: KnownCard | None = None
-        self.visit: Visit | None = None
+        self.cache: CardCache | None = None
+        self.card_read: CardRead | None = None
 
 
 class Slots:
     """Asks all cards at the same time; times to wait ``until`` are those of time.monotonic."""
 
-    def __init__(self, driver: Driver, clock: Clock, watch: Watch) -> None:
+    def __init__(self, driver: Driver, clock: Clock, workers: Workers) -> None:
         self._driver = driver
         self._clock = clock
-        self._watch = watch
+        self._workers = workers
         self._slots: list[_Slot] = []
-        self._known: dict[str, KnownCard] = {}
+        self._caches: dict[str, CardCache] = {}
         self._forgotten: list[Gpm] = []
         self._leaving: list[Lane] = []
 
     @property
-    def known(self) -> bool:
-        """Whether any card is remembered."""
-        return bool(self._known)
-
-    @property
     def lost(self) -> bool:
         """Whether any card is lost."""
-        return any(known.lost for known in self._known.values())
+        return any(cache.lost for cache in self._caches.values())
 
     @property
     def idle(self) -> bool:
@@ -58,7 +53,7 @@ class Slots:
     def take_gpms(self) -> list[Gpm]:
         """Return what is to be freed before the driver is released, and forget what belongs to no card any more."""
         forgotten, self._forgotten = self._forgotten, []
-        return [*forgotten, *(known.gpm for known in self._known.values())]
+        return [*forgotten, *(cache.gpm for cache in self._caches.values())]
 
     def resize(self, count: int) -> None:
         """Follow the driver's number of cards; with another number every index may mean another card."""
@@ -67,40 +62,42 @@ class Slots:
         self._leaving += [slot.lane for slot in self._slots[count:]]
         del self._slots[count:]
         for index in range(len(self._slots), count):
-            self._slots.append(_Slot(index, self._watch.lane()))
+            self._slots.append(_Slot(index, self._workers.lane()))
         self.forget_handles()
 
     def forget_handles(self) -> None:
-        """Look every card up anew at the next visit: the driver was opened anew, or cards moved."""
+        """Look every card up anew when they are read next: the driver was opened anew, or cards moved."""
         for slot in self._slots:
             slot.handle = None
 
-    def visit(self, version: str | None, found: Found, until: float) -> tuple[list[ReadError], ReadError | None]:
-        """Read every card that is not ``found`` yet into it.
+    def read(
+        self, version: str | None, read_cards: ReadCards, until: float
+    ) -> tuple[list[ReadError], ReadError | None]:
+        """Read every card that is not in ``read_cards`` yet into it.
 
         Returns what failed, and of that what tells that the driver is gone as a whole.
         """
         errors: list[ReadError] = []
         gone: ReadError | None = None
-        waiting = [slot for slot in self._slots if slot.known is None or slot.known.uuid not in found]
+        waiting = [slot for slot in self._slots if slot.cache is None or slot.cache.uuid not in read_cards]
         # Once; again for those whose drain had to end first; and again for those whose index means another card.
         for _ in range(3):
-            asked = [slot for slot in waiting if not slot.lane.busy]
-            for slot in asked:
+            submitted = [slot for slot in waiting if not slot.lane.busy]
+            for slot in submitted:
                 self._submit(slot, version)
             self.wait(until)
-            waiting = [slot for slot in waiting if slot not in asked or slot.lane.busy]
+            waiting = [slot for slot in waiting if slot not in submitted or slot.lane.busy]
             moved = []
-            for slot in asked:
-                visit, ticket = slot.visit, slot.lane.ticket
-                if slot in waiting or visit is None or ticket is None:
+            for slot in submitted:
+                card_read, ticket = slot.card_read, slot.lane.ticket
+                if slot in waiting or card_read is None or ticket is None:
                     continue
                 errors += ticket.calls.errors
-                gone = ticket.calls.errors[-1] if visit.gone else gone
-                if visit.moved:
+                gone = ticket.calls.errors[-1] if card_read.gone else gone
+                if card_read.moved:
                     moved.append(slot)
                 else:
-                    self._take(slot, visit, found)
+                    self._take(slot, card_read, read_cards)
             if moved:
                 self.forget_handles()
                 waiting += moved
@@ -117,74 +114,74 @@ class Slots:
             if ticket is not None and slot.lane.busy:
                 ticket.hung = True
                 errors.append(ticket.no_answer())
-                if slot.known is None and slot.visit is not None:
-                    slot.known = slot.visit.known
+                if slot.cache is None and slot.card_read is not None:
+                    slot.cache = slot.card_read.cache
         return errors
 
-    def cards(self, found: Found, *, complete: bool) -> list[RawCard]:
+    def cards(self, read_cards: ReadCards, *, complete: bool) -> list[RawCard]:
         """Return the cards by index: as they were found, else as unread.
 
         A card that is at no index any more is forgotten, unless it was lost or the look was not ``complete``.
         """
-        present = {slot.known.uuid for slot in self._slots if slot.known is not None}
-        for uuid, known in list(self._known.items()):
-            if complete and uuid not in found and uuid not in present and not known.lost:
-                self._forgotten.append(self._known.pop(uuid).gpm)
-        order = sorted(self._known.values(), key=lambda known: (known.identity.index or 0, known.lost))
-        return [raw for known in order for raw in found.get(known.uuid) or known.unread()]
+        present = {slot.cache.uuid for slot in self._slots if slot.cache is not None}
+        for uuid, cache in list(self._caches.items()):
+            if complete and uuid not in read_cards and uuid not in present and not cache.lost:
+                self._forgotten.append(self._caches.pop(uuid).gpm)
+        order = sorted(self._caches.values(), key=lambda cache: (cache.identity.index or 0, cache.lost))
+        return [raw for cache in order for raw in read_cards.get(cache.uuid) or cache.unread()]
 
     def drain(self, until: float) -> None:
         """Empty the rings of every whole card; what is slow goes on beside."""
         tickets = []
         for slot in self._slots:
-            handle, known = slot.handle, slot.known
-            if handle is None or known is None or slot.lane.busy or known.partitioned:
+            handle, cache = slot.handle, slot.cache
+            if handle is None or cache is None or slot.lane.busy or cache.partitioned:
                 continue
-            ticket = self._drain_ticket(handle, known)
-            slot.visit = None
+            ticket = self._drain_ticket(handle, cache)
+            slot.card_read = None
             slot.lane.submit(ticket)
             tickets.append(ticket)
-        self._watch.wait(tickets, until)
+        self._workers.wait(tickets, until)
 
     def wait(self, until: float) -> None:
         """Wait for the calls under way, those that hung before apart."""
         tickets = [slot.lane.ticket for slot in self._slots if slot.lane.ticket is not None]
-        self._watch.wait([ticket for ticket in tickets if not ticket.hung], until)
+        self._workers.wait([ticket for ticket in tickets if not ticket.hung], until)
 
     def leave(self) -> None:
         """Let the threads end."""
-        self._watch.close()
+        self._workers.close()
 
     def _submit(self, slot: _Slot, version: str | None) -> None:
-        visit = Visit(slot.index, slot.handle, slot.known, version)
-        calls = Calls(self._driver, None if slot.known is None else slot.known.uuid)
-        slot.visit = visit
-        slot.lane.submit(Ticket(calls, lambda: visit.run(self._driver, calls, self._know)))
+        card_read = CardRead(slot.index, slot.handle, slot.cache, version)
+        calls = Calls(self._driver, None if slot.cache is None else slot.cache.uuid)
+        slot.card_read = card_read
+        slot.lane.submit(Ticket(calls, lambda: card_read.run(self._driver, calls, self._cache_of)))
 
-    def _drain_ticket(self, handle: Handle, known: KnownCard) -> Ticket:
-        calls = Calls(self._driver, known.uuid)
-        return Ticket(calls, lambda: drain(self._driver, calls, handle, known))
+    def _drain_ticket(self, handle: Handle, cache: CardCache) -> Ticket:
+        calls = Calls(self._driver, cache.uuid)
+        return Ticket(calls, lambda: drain(self._driver, calls, handle, cache))
 
-    def _take(self, slot: _Slot, visit: Visit, found: Found) -> None:
-        """Take over what a visit brought."""
-        slot.handle = visit.handle
-        slot.known = visit.known or slot.known
-        if slot.known is None:
+    def _take(self, slot: _Slot, card_read: CardRead, read_cards: ReadCards) -> None:
+        """Take over what a reading brought."""
+        slot.handle = card_read.handle
+        slot.cache = card_read.cache or slot.cache
+        if slot.cache is None:
             return
-        if visit.lost:
-            slot.known.lost = True
-        if visit.cards:
-            slot.known.lost = False
-            found.setdefault(slot.known.uuid, visit.cards)
+        if card_read.lost:
+            slot.cache.lost = True
+        if card_read.cards:
+            slot.cache.lost = False
+            read_cards.setdefault(slot.cache.uuid, card_read.cards)
 
-    def _know(self, uuid: str) -> KnownCard:
-        return self._known.setdefault(uuid, KnownCard(uuid, self._clock))
+    def _cache_of(self, uuid: str) -> CardCache:
+        return self._caches.setdefault(uuid, CardCache(uuid, self._clock))
 
     def _drained(self, errors: Sequence[ReadError]) -> list[ReadError]:
         """Return what the drains met since the last reading and this one did not."""
         met: list[ReadError] = []
         for slot in self._slots:
-            if slot.known is not None and not slot.lane.busy:
-                met += [error for error in slot.known.drained if error not in errors]
-                slot.known.drained.clear()
+            if slot.cache is not None and not slot.lane.busy:
+                met += [error for error in slot.cache.drained if error not in errors]
+                slot.cache.drained.clear()
         return met

@@ -58,8 +58,8 @@ class Ticket:
         return ReadError(call=self.calls.running or _NO_THREAD[0], code=NO_ANSWER, uuid=self.calls.uuid)
 
 
-class _Shared:
-    """What the threads know: never their watch, so that they end when it is forgotten."""
+class _WorkQueue:
+    """What the threads know: never their pool, so that they end when it is forgotten."""
 
     def __init__(self) -> None:
         self.waiting: deque[Ticket] = deque()
@@ -113,17 +113,17 @@ def _never() -> bool:
     return False
 
 
-class Watch:
+class Workers:
     """Makes lanes and waits for several of them at once. To be used from one thread.
 
     ``stopping`` tells whether the program was asked to stop; a wait lasts a second at most from then on.
-    There are never more threads than unfinished tickets; they end when the watch is closed or forgotten.
+    There are never more threads than unfinished tickets; they end when they are closed or forgotten.
     """
 
     def __init__(self, stopping: Callable[[], bool] = _never) -> None:
         self._stopping = stopping
-        self._shared = _Shared()
-        self._end = weakref.finalize(self, self._shared.stop)
+        self._queue = _WorkQueue()
+        self._end = weakref.finalize(self, self._queue.stop)
 
     def lane(self) -> Lane:
         """Return a new lane."""
@@ -136,13 +136,13 @@ class Watch:
     def wait(self, tickets: Iterable[Ticket], until: float) -> None:
         """Return when all tickets are done, or at ``until`` (time.monotonic) at the latest."""
         stopping = False
-        shared = self._shared
+        queue_ = self._queue
         pending = [ticket for ticket in tickets if not ticket.done]
         while pending and (left := until - time.monotonic()) > 0:
             try:
-                shared.finished.get(timeout=min(left, _SLOW_SECONDS if shared.waiting else _LOOK_SECONDS))
+                queue_.finished.get(timeout=min(left, _SLOW_SECONDS if queue_.waiting else _LOOK_SECONDS))
             except queue.Empty:
-                if shared.waiting:
+                if queue_.waiting:
                     self._call_thread()
                 if not stopping and self._stopping():
                     stopping = True
@@ -150,22 +150,22 @@ class Watch:
             pending = [ticket for ticket in pending if not ticket.done]
 
     def _submit(self, ticket: Ticket) -> None:
-        shared = self._shared
-        shared.waiting.append(ticket)
+        queue_ = self._queue
+        queue_.waiting.append(ticket)
         # A thread looks for more after it has left ``running``, so that one found there takes this ticket too.
-        if all(other.hung for other in tuple(shared.running)) and not self._call_thread():
-            shared.waiting.remove(ticket)
+        if all(other.hung for other in tuple(queue_.running)) and not self._call_thread():
+            queue_.waiting.remove(ticket)
             ticket.calls.note(*_NO_THREAD)
             ticket.done = True
 
     def _call_thread(self) -> bool:
         """Let one more thread look for work; return False if the host has no room for another thread now."""
-        shared = self._shared
-        if shared.threads <= len(shared.running):
+        queue_ = self._queue
+        if queue_.threads <= len(queue_.running):
             try:
-                threading.Thread(target=shared.work, name=f"nvml {shared.threads}", daemon=True).start()
+                threading.Thread(target=queue_.work, name=f"nvml {queue_.threads}", daemon=True).start()
             except RuntimeError:
                 return False
-            shared.threads += 1
-        shared.inbox.put(_LOOK)
+            queue_.threads += 1
+        queue_.inbox.put(_LOOK)
         return True

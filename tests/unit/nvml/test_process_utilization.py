@@ -8,7 +8,7 @@ from fakes.clock import FakeClock
 from fakes.nvml import NO_PERMISSION, Card, FakeDriver, Process, Use
 from gua.core.tick import ReadError
 from gua.nvml import card_cache, process_utilization
-from gua.nvml.driver_clock import Stamps
+from gua.nvml.driver_clock import DriverClock
 from gua.nvml.reader import NvmlReader
 
 NO_PERCENTAGE = ReadError(call="nvmlDeviceGetProcessUtilization", code="not a percentage", uuid="GPU-a")
@@ -124,7 +124,9 @@ def test_a_clock_that_was_set_back_does_not_make_everybody_idle() -> None:
 def test_stamps_from_boot_are_found_out_before_anybody_is_called_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(1)
     booted_us = bench.clock.wall * 1000 - 7_000_000_000
-    monkeypatch.setattr(card_cache, "Stamps", lambda clock: Stamps(clock, lambda: bench.clock.wall * 1000 - booted_us))
+    monkeypatch.setattr(
+        card_cache, "DriverClock", lambda clock: DriverClock(clock, lambda: bench.clock.wall * 1000 - booted_us)
+    )
     bench.card.uses = [Use(1, 7_000_000_000 - 5, 90)]
     assert bench.read() == {1: 0.9}
 
