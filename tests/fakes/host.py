@@ -62,7 +62,7 @@ class Cards:
                 power_watts=300.0 + number,
                 temperature_celsius=50.0,
             ),
-            share=(1, 1),
+            gpu_fraction=(1, 1),
             processes=tuple(
                 RawProcess(
                     pid=1000 * number + each + 1, lists=frozenset({"compute"}), memory_bytes=GIB, utilization=0.05

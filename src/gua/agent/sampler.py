@@ -121,7 +121,7 @@ class Sampler:
         return Mark(ts_ms=self._clock.wall_ms(), monotonic_ms=self._clock.monotonic_ms(), boot_id=self._clock.boot_id())
 
     def _card(self, raw: RawCard, now: Mark, covered: Span, idling: Idling, *, energy_known: bool) -> CardReading:
-        slices, all_slices = raw.share
+        slices, all_slices = raw.gpu_fraction
         reading = raw.reading
         used = cover(raw.samples, reading.utilization, start_ms=now.ts_ms - covered.duration_ms, end_ms=now.ts_ms)
         gpu_time_ms = covered.duration_ms * slices // all_slices

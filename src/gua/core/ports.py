@@ -57,15 +57,15 @@ class UtilizationSample(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RawCard:
-    """A card as the driver answers: the reading with no process in it, its share, and the raw processes.
+    """A card as the driver answers: the reading with no process in it, its fraction of a GPU, and the raw processes.
 
-    ``share`` is the card's part of a whole GPU, as (slices, all slices). The reading's spans are
+    ``gpu_fraction`` is its part of a whole GPU, as (slices, all slices). The reading's spans are
     placeholders; the sampler sets them. Its utilization is the instant value; ``samples`` are what the
     driver kept since the last reading, oldest first and without overlap.
     """
 
     reading: CardReading
-    share: tuple[int, int]
+    gpu_fraction: tuple[int, int]
     processes: tuple[RawProcess, ...]
     samples: tuple[UtilizationSample, ...] = ()
 

@@ -42,23 +42,23 @@ class CardCache:
 
     def remember(self, cards: Sequence[RawCard]) -> None:
         """Keep how the card is cut up, and who its instances are."""
-        self._last = tuple((raw.reading, raw.share) for raw in cards)
+        self._last = tuple((raw.reading, raw.gpu_fraction) for raw in cards)
 
     def unread(self) -> list[RawCard]:
         """Return the card, and its instances as they were last, with everything unknown; failed if it is lost."""
         failed = True if self.lost else None
         cards = self._last or ((self.identity, (1, 1)),)
-        return [_unread(reading, share, failed=failed) for reading, share in cards]
+        return [_unread(reading, gpu_fraction, failed=failed) for reading, gpu_fraction in cards]
 
     def unread_at(self, indexes: Iterable[int]) -> dict[int, RawCard]:
         """Return the instances that were at these indexes at the last reading, with everything unknown."""
-        last = {reading.uuid: (reading, share) for reading, share in self._last}
+        last = {reading.uuid: (reading, gpu_fraction) for reading, gpu_fraction in self._last}
         uuids = {index: self.instance_uuids[index] for index in indexes if index in self.instance_uuids}
         return {index: _unread(*last[uuid], failed=None) for index, uuid in uuids.items() if uuid in last}
 
 
-def _unread(reading: CardReading, share: tuple[int, int], *, failed: bool | None) -> RawCard:
-    return RawCard(reading=replace(_empty(reading), failed=failed), share=share, processes=())
+def _unread(reading: CardReading, gpu_fraction: tuple[int, int], *, failed: bool | None) -> RawCard:
+    return RawCard(reading=replace(_empty(reading), failed=failed), gpu_fraction=gpu_fraction, processes=())
 
 
 def _empty(reading: CardReading) -> CardReading:

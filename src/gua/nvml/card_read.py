@@ -144,7 +144,7 @@ def _read_card(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -
     return [
         RawCard(
             reading=read_with(replace(card, failed=failed_since(calls, before)), memory, listing, instant),
-            share=(1, 1),
+            gpu_fraction=(1, 1),
             processes=raw_processes(listing, cache.process_utilization.take(pids)),
             samples=cache.samples.take(),
         )

@@ -31,12 +31,12 @@ def read_partitioned(
 ) -> list[RawCard]:
     """Return the parent, which stands for what no instance has, and its instances.
 
-    An instance that cannot be read now is unknown, with the share that it had when it was read before. Then the
+    An instance that cannot be read now is unknown, with the fraction that it had when it was read before. Then the
     parent's processes and memory are unknown, too: they may be that instance's.
     """
     cache.samples.clear()
     partition = read_partition(driver, calls, handle)
-    own = {index: raw.share[0] for index, raw in cache.unread_at(partition.unread).items()}
+    own = {index: raw.gpu_fraction[0] for index, raw in cache.unread_at(partition.unread).items()}
     own |= {instance.index: instance.slices for instance in partition.instances}
     allocated = sum(own.values())
     slices = max(partition.slices, allocated)
@@ -47,7 +47,7 @@ def read_partitioned(
     missing = partition.unread | (read.keys() - present.keys())
     uuids = {index: instance.raw.reading.uuid for index, instance in present.items()}
     unread = {
-        index: replace(raw, share=(own[index], slices))
+        index: replace(raw, gpu_fraction=(own[index], slices))
         for index, raw in cache.unread_at(missing).items()
         if raw.reading.uuid not in uuids.values()
     }
@@ -59,7 +59,7 @@ def read_partitioned(
     return [
         RawCard(
             reading=read_with(parent.card, memory, listing),
-            share=(slices - allocated, slices),
+            gpu_fraction=(slices - allocated, slices),
             processes=raw_processes(_outside(listing, [instance.listing for instance in present.values()]), {}),
         ),
         *instances,
@@ -106,7 +106,7 @@ def read_instance(
     calls.uuid = parent.uuid
     raw = RawCard(
         reading=read_with(identity, memory, listing),
-        share=(instance.slices, slices),
+        gpu_fraction=(instance.slices, slices),
         processes=raw_processes(listing, {}),
     )
     return ReadInstance(handle=instance.handle, raw=raw, listing=listing)

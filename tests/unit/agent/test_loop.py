@@ -33,7 +33,7 @@ class Cards:
             msg = "no driver"
             raise UnavailableError(msg)
         return [
-            RawCard(reading=CardReading(uuid="GPU-a", duration_ms=1, gpu_time_ms=0), share=(1, 1), processes=())
+            RawCard(reading=CardReading(uuid="GPU-a", duration_ms=1, gpu_time_ms=0), gpu_fraction=(1, 1), processes=())
         ], []
 
     def drain(self) -> None:

@@ -28,7 +28,7 @@ WHOLE = RawCard(
     reading=CardReading(
         uuid="GPU-a", duration_ms=1, gpu_time_ms=0, process_list=ProcessList.KNOWN, utilization=0.2, energy_total_mj=500
     ),
-    share=(1, 1),
+    gpu_fraction=(1, 1),
     processes=(),
 )
 
@@ -101,7 +101,7 @@ def test_a_clock_that_was_set_back_makes_no_tick_and_the_reason_is_told() -> Non
 
 
 def test_gpu_time_is_the_span_weighted_by_the_cards_share() -> None:
-    parent, instance = replace(WHOLE, share=(3, 7)), replace(WHOLE, share=(4, 7))
+    parent, instance = replace(WHOLE, gpu_fraction=(3, 7)), replace(WHOLE, gpu_fraction=(4, 7))
     cards = tick_of(Cards(FakeClock(), parent, instance)).cards
     assert [card.gpu_time_ms for card in cards] == [200 * 3 // 7, 200 * 4 // 7]
 

@@ -57,7 +57,7 @@ class Cards:
 
     def __init__(self, *readings: CardReading, errors: Sequence[ReadError] = (), refuses: str | None = None) -> None:
         one = RawProcess(pid=1, lists=frozenset({"compute"}), memory_bytes=1, utilization=None)
-        self._cards = [RawCard(reading=reading, share=(1, 1), processes=(one,)) for reading in readings]
+        self._cards = [RawCard(reading=reading, gpu_fraction=(1, 1), processes=(one,)) for reading in readings]
         self._errors = errors
         self._refuses = refuses
         self.reads = 0

@@ -116,7 +116,7 @@ class Holding:
             RawProcess(pid=pid, lists=frozenset({"compute"}), memory_bytes=2**30, utilization=self.utilization)
             for pid in self.pids
         )
-        return [RawCard(reading=reading, share=(1, 1), processes=processes)], []
+        return [RawCard(reading=reading, gpu_fraction=(1, 1), processes=processes)], []
 
     def drain(self) -> None:
         pass

@@ -179,7 +179,7 @@ def test_instances_of_a_card_without_a_driver_are_unknown_and_keep_their_shares(
     host.tick()
     host.driver.faults = {"nvmlDeviceGetCount": DRIVER_NOT_LOADED, "nvmlInit": DRIVER_NOT_LOADED}
     parent, instance = host.raw()
-    assert (parent.share, instance.share) == ((4, 7), (3, 7))
+    assert (parent.gpu_fraction, instance.gpu_fraction) == ((4, 7), (3, 7))
     assert (instance.reading.uuid, instance.reading.parent, instance.reading.name) == ("MIG-1", "GPU-a", "MIG 3g")
     assert (instance.reading.failed, instance.reading.process_list) == (None, ProcessList.FAILED)
 
@@ -190,7 +190,7 @@ def test_a_lost_card_takes_its_instances_along() -> None:
     host = Host(parent)
     host.tick()
     parent.faults["nvmlDeviceGetMigMode"] = GPU_IS_LOST
-    assert [(raw.reading.failed, raw.share) for raw in host.raw()] == [(True, (4, 7)), (True, (3, 7))]
+    assert [(raw.reading.failed, raw.gpu_fraction) for raw in host.raw()] == [(True, (4, 7)), (True, (3, 7))]
 
 
 def test_a_driver_that_was_reloaded_between_two_ticks_costs_no_tick() -> None:

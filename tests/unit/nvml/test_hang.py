@@ -85,7 +85,7 @@ def test_instances_of_a_card_that_hangs_stay_with_their_shares(hang: threading.E
     cards.read()
     inside.hangs["nvmlDeviceGetMemoryInfo_v2"] = hang
     readings, errors = cards.read()
-    assert [(raw.reading.uuid, raw.share, raw.reading.failed) for raw in readings] == [
+    assert [(raw.reading.uuid, raw.gpu_fraction, raw.reading.failed) for raw in readings] == [
         ("GPU-a", (4, 7), None),
         ("MIG-1", (3, 7), None),
     ]

@@ -99,7 +99,7 @@ def test_a_recording_replayed_reads_as_the_host_it_was_made_on(recorded: tuple[P
     assert working.reading.utilization == pytest.approx(0.7)
     (process,) = working.processes
     assert (process.pid, process.memory_bytes, process.utilization) == (sleeper, 3 * GIB, pytest.approx(0.7))
-    assert [card.share for card in cards] == [(1, 1), (4, 7), (3, 7), (1, 1)]
+    assert [card.gpu_fraction for card in cards] == [(1, 1), (4, 7), (3, 7), (1, 1)]
     assert [(error.call, error.code) for error in errors] == [("nvmlDeviceGetPowerUsage", "NO_PERMISSION")]
 
 

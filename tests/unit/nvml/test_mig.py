@@ -34,7 +34,7 @@ def read(card: Card) -> tuple[list[RawCard], list[str]]:
 def test_instances_are_cards_of_their_own_and_the_parent_stands_for_the_rest() -> None:
     (parent, large, small), errors = read(partitioned(instance("MIG-3", 3, 20), None, instance("MIG-1", 1, 5)))
     assert errors == []
-    assert [raw.share for raw in (parent, large, small)] == [(3, 7), (3, 7), (1, 7)]
+    assert [raw.gpu_fraction for raw in (parent, large, small)] == [(3, 7), (3, 7), (1, 7)]
     assert [raw.reading.mig for raw in (parent, large, small)] == [Mig.PARENT, Mig.INSTANCE, Mig.INSTANCE]
     assert (large.reading.uuid, large.reading.parent, large.reading.index) == ("MIG-3", "GPU-p", 0)
     assert (large.reading.name, large.reading.model) == (
@@ -46,19 +46,19 @@ def test_instances_are_cards_of_their_own_and_the_parent_stands_for_the_rest() -
 
 def test_the_shares_of_a_card_sum_to_one_even_if_instances_own_all_of_it() -> None:
     cards, _ = read(partitioned(instance("MIG-4", 4, 20), instance("MIG-3", 3, 20)))
-    assert [raw.share for raw in cards] == [(0, 7), (4, 7), (3, 7)]
+    assert [raw.gpu_fraction for raw in cards] == [(0, 7), (4, 7), (3, 7)]
 
 
 def test_a_card_with_four_slices_says_so() -> None:
     cards, errors = read(partitioned(instance("MIG-1", 1, 6), slices=4))
-    assert ([raw.share for raw in cards], errors) == ([(3, 4), (1, 4)], [])
+    assert ([raw.gpu_fraction for raw in cards], errors) == ([(3, 4), (1, 4)], [])
 
 
 def test_slices_that_cannot_be_read_are_assumed_and_the_assumption_is_told() -> None:
     cards, errors = read(
         partitioned(instance("MIG-1", 1, 5), faults={"nvmlDeviceGetGpuInstanceProfileInfo": NOT_SUPPORTED})
     )
-    assert [raw.share for raw in cards] == [(6, 7), (1, 7)]
+    assert [raw.gpu_fraction for raw in cards] == [(6, 7), (1, 7)]
     assert errors == ["GPU-p nvmlDeviceGetGpuInstanceProfileInfo no whole-card profile, 7 slices assumed"]
 
 
@@ -152,7 +152,7 @@ def test_while_an_instance_cannot_be_read_neither_it_nor_what_is_left_of_its_car
         assert (parent.reading.memory_used_bytes, parent.reading.memory_limit_bytes) == (None, None)
         assert (unread.reading.uuid, unread.reading.process_list) == ("MIG-3", ProcessList.FAILED)
         assert (unread.reading.parent, unread.reading.failed) == ("GPU-p", None)
-        assert [raw.share for raw in cards] == [raw.share for raw in before]
+        assert [raw.gpu_fraction for raw in cards] == [raw.gpu_fraction for raw in before]
         assert [state(parent), state(unread)] == [State.UNKNOWN, State.UNKNOWN]
         assert {error.call for error in errors} == {call}
     card.faults.clear()
@@ -173,7 +173,7 @@ def test_an_instance_that_is_gone_is_gone_also_while_another_cannot_be_read() ->
     reader = NvmlReader(FakeClock(), FakeDriver(card))
     assert [raw.reading.uuid for raw in reader.read()[0]] == ["GPU-p", "MIG-3"]
     card.instances[1] = None
-    assert [(raw.reading.uuid, raw.share) for raw in reader.read()[0]] == [("GPU-p", (7, 7))]
+    assert [(raw.reading.uuid, raw.gpu_fraction) for raw in reader.read()[0]] == [("GPU-p", (7, 7))]
 
 
 def test_an_instance_at_another_index_is_not_told_twice() -> None:
@@ -204,7 +204,9 @@ def test_a_card_of_instances_stays_one_while_nothing_of_it_can_be_read() -> None
     card.faults = SILENT | dict.fromkeys(mig, 999)
     for _ in range(2):
         cards = reader.read()[0]
-        assert [(raw.reading.uuid, raw.share) for raw in cards] == [(raw.reading.uuid, raw.share) for raw in before]
+        assert [(raw.reading.uuid, raw.gpu_fraction) for raw in cards] == [
+            (raw.reading.uuid, raw.gpu_fraction) for raw in before
+        ]
         assert [(raw.reading.failed, state(raw)) for raw in cards] == [(None, State.UNKNOWN)] * 2
     card.faults = {}
     assert list(reader.read()[0]) == list(before)

@@ -23,7 +23,7 @@ def test_a_card_is_read_with_everything_the_driver_tells() -> None:
     (raw,), errors = read(Card("GPU-a", used=3 * GIB, gpu=42, encoder=5, decoder=0))
     card = raw.reading
     assert errors == []
-    assert raw.share == (1, 1)
+    assert raw.gpu_fraction == (1, 1)
     assert (card.uuid, card.index, card.name, card.vendor) == ("GPU-a", 0, "NVIDIA H100 80GB HBM3", "NVIDIA")
     assert (card.driver_version, card.pci, card.mig) == ("570.86.15", "00000000:3b:00.0", Mig.NONE)
     assert (card.memory_used_bytes, card.memory_limit_bytes, card.memory_reserved_bytes) == (
