@@ -6,23 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Final, ParamSpec, TypeVar
 
 from gua.core.tick import ReadError
-from gua.nvml.driver import (
-    DRIVER_NOT_LOADED,
-    GPU_IS_LOST,
-    INSUFFICIENT_SIZE,
-    LIB_RM_VERSION_MISMATCH,
-    RESET_REQUIRED,
-    UNINITIALIZED,
-    Driver,
-    code_name,
-    code_of,
-)
+from gua.nvml.driver import Code, Driver, code_name, code_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-LOST: Final = frozenset({GPU_IS_LOST, RESET_REQUIRED})
-GONE: Final = frozenset({UNINITIALIZED, DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH})
+LOST: Final = frozenset({Code.GPU_IS_LOST, Code.RESET_REQUIRED})
+GONE: Final = frozenset({Code.UNINITIALIZED, Code.DRIVER_NOT_LOADED, Code.LIB_RM_VERSION_MISMATCH})
 
 
 class CardLostError(Exception):
@@ -63,7 +53,7 @@ class Calls:
             try:
                 answer = function(*args, **kwargs)
             except self._driver.NVMLError as error:
-                if code_of(error) != INSUFFICIENT_SIZE:
+                if code_of(error) != Code.INSUFFICIENT_SIZE:
                     raise
                 # nvidia-ml-py asks for the size first; more came in between, which a second try has room for.
                 answer = function(*args, **kwargs)

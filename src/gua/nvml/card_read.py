@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from gua.core.ports import RawCard
 from gua.core.tick import CardReading, Mig
 from gua.nvml.calls import Calls, CardLostError, DriverGoneError
 from gua.nvml.card_cache import CardCache
-from gua.nvml.driver import (
-    ADDRESSING_MODE_ATS,
-    FUNCTION_NOT_FOUND,
-    GPU_NOT_FOUND,
-    INVALID_ARGUMENT,
-    NOT_FOUND,
-    NOT_SUPPORTED,
-    TEMPERATURE_GPU,
-    Driver,
-    Handle,
-)
+from gua.nvml.driver import ADDRESSING_MODE_ATS, TEMPERATURE_GPU, Code, Driver, Handle
 from gua.nvml.instances import ReadParent, read_partitioned
 from gua.nvml.measurements import failed_since, read_instant, read_memory, read_with
 from gua.nvml.mig import read_mode
@@ -27,7 +18,7 @@ from gua.nvml.processes import list_processes, raw_processes
 from gua.nvml.quirks import distrusted
 
 # A handle that was good and is no longer: the cards were counted anew.
-_INVALID = dict.fromkeys((INVALID_ARGUMENT, GPU_NOT_FOUND, NOT_FOUND))
+_INVALID: Final[dict[int, None]] = dict.fromkeys((Code.INVALID_ARGUMENT, Code.GPU_NOT_FOUND, Code.NOT_FOUND))
 
 
 class CardRead:
@@ -161,5 +152,7 @@ def _read_memory_shared(driver: Driver, calls: Calls, handle: Handle, name: str 
     ask = getattr(driver, "nvmlDeviceGetAddressingMode", None)  # nvidia-ml-py has it since 13
     if ask is None:
         return by_name
-    mode = calls.ask_with({NOT_SUPPORTED: None, FUNCTION_NOT_FOUND: None}, driver.nvmlDeviceGetAddressingMode, handle)
+    mode = calls.ask_with(
+        {Code.NOT_SUPPORTED: None, Code.FUNCTION_NOT_FOUND: None}, driver.nvmlDeviceGetAddressingMode, handle
+    )
     return by_name if mode is None else mode == ADDRESSING_MODE_ATS or bool(by_name)

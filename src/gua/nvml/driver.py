@@ -10,58 +10,47 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import Final, Protocol, cast
-
-UNINITIALIZED: Final = 1
-INVALID_ARGUMENT: Final = 2
-NOT_SUPPORTED: Final = 3
-NO_PERMISSION: Final = 4
-NOT_FOUND: Final = 6
-INSUFFICIENT_SIZE: Final = 7
-DRIVER_NOT_LOADED: Final = 9
-LIBRARY_NOT_FOUND: Final = 12
-FUNCTION_NOT_FOUND: Final = 13
-GPU_IS_LOST: Final = 15
-RESET_REQUIRED: Final = 16
-LIB_RM_VERSION_MISMATCH: Final = 18
-ARGUMENT_VERSION_MISMATCH: Final = 25
-GPU_NOT_FOUND: Final = 28
 
 GPU_UTILIZATION_SAMPLES: Final = 1
 TEMPERATURE_GPU: Final = 0
 ADDRESSING_MODE_ATS: Final = 2
 GPM_GRAPHICS_UTILIZATION: Final = 1
 
-_CODES: Final = {
-    UNINITIALIZED: "UNINITIALIZED",
-    INVALID_ARGUMENT: "INVALID_ARGUMENT",
-    NOT_SUPPORTED: "NOT_SUPPORTED",
-    NO_PERMISSION: "NO_PERMISSION",
-    5: "ALREADY_INITIALIZED",
-    NOT_FOUND: "NOT_FOUND",
-    INSUFFICIENT_SIZE: "INSUFFICIENT_SIZE",
-    8: "INSUFFICIENT_POWER",
-    DRIVER_NOT_LOADED: "DRIVER_NOT_LOADED",
-    10: "TIMEOUT",
-    11: "IRQ_ISSUE",
-    LIBRARY_NOT_FOUND: "LIBRARY_NOT_FOUND",
-    FUNCTION_NOT_FOUND: "FUNCTION_NOT_FOUND",
-    14: "CORRUPTED_INFOROM",
-    GPU_IS_LOST: "GPU_IS_LOST",
-    RESET_REQUIRED: "RESET_REQUIRED",
-    17: "OPERATING_SYSTEM",
-    LIB_RM_VERSION_MISMATCH: "LIB_RM_VERSION_MISMATCH",
-    19: "IN_USE",
-    20: "MEMORY",
-    21: "NO_DATA",
-    23: "INSUFFICIENT_RESOURCES",
-    ARGUMENT_VERSION_MISMATCH: "ARGUMENT_VERSION_MISMATCH",
-    26: "DEPRECATED",
-    27: "NOT_READY",
-    GPU_NOT_FOUND: "GPU_NOT_FOUND",
-    29: "INVALID_STATE",
-    999: "UNKNOWN",
-}
+
+class Code(IntEnum):
+    """What a call may return (``nvmlReturn_t``), without ``NVML_ERROR_``."""
+
+    UNINITIALIZED = 1
+    INVALID_ARGUMENT = 2
+    NOT_SUPPORTED = 3
+    NO_PERMISSION = 4
+    ALREADY_INITIALIZED = 5
+    NOT_FOUND = 6
+    INSUFFICIENT_SIZE = 7
+    INSUFFICIENT_POWER = 8
+    DRIVER_NOT_LOADED = 9
+    TIMEOUT = 10
+    IRQ_ISSUE = 11
+    LIBRARY_NOT_FOUND = 12
+    FUNCTION_NOT_FOUND = 13
+    CORRUPTED_INFOROM = 14
+    GPU_IS_LOST = 15
+    RESET_REQUIRED = 16
+    OPERATING_SYSTEM = 17
+    LIB_RM_VERSION_MISMATCH = 18
+    IN_USE = 19
+    MEMORY = 20
+    NO_DATA = 21
+    INSUFFICIENT_RESOURCES = 23
+    ARGUMENT_VERSION_MISMATCH = 25
+    DEPRECATED = 26
+    NOT_READY = 27
+    GPU_NOT_FOUND = 28
+    INVALID_STATE = 29
+    UNKNOWN = 999
+
 
 Handle = object
 GpmSample = object
@@ -196,9 +185,12 @@ def load() -> Driver:
 def code_of(error: Exception) -> int:
     """Return the NVML return code that an ``NVMLError`` carries."""
     value = getattr(error, "value", None)
-    return value if isinstance(value, int) else 999
+    return value if isinstance(value, int) else Code.UNKNOWN
 
 
 def code_name(code: int) -> str:
     """Return the code's name without ``NVML_ERROR_``, or its number where the name is not known."""
-    return _CODES.get(code, str(code))
+    try:
+        return Code(code).name
+    except ValueError:
+        return str(code)

@@ -15,16 +15,7 @@ from typing import Final
 
 from gua.core.ports import Clock, UtilizationSample
 from gua.nvml.calls import Calls
-from gua.nvml.driver import (
-    FUNCTION_NOT_FOUND,
-    GPM_GRAPHICS_UTILIZATION,
-    NOT_SUPPORTED,
-    Driver,
-    GpmMetrics,
-    GpmSample,
-    Handle,
-    code_name,
-)
+from gua.nvml.driver import GPM_GRAPHICS_UTILIZATION, Code, Driver, GpmMetrics, GpmSample, Handle, code_name
 from gua.nvml.quirks import ratio
 
 _SHORTEST_SPAN_MS: Final = 100
@@ -56,7 +47,7 @@ class Gpm:
         """Return whether the card has it; asked until it is told once."""
         if self._supported is None:
             answer = calls.ask_with(
-                {NOT_SUPPORTED: None, FUNCTION_NOT_FOUND: None}, driver.nvmlGpmQueryDeviceSupport, handle
+                {Code.NOT_SUPPORTED: None, Code.FUNCTION_NOT_FOUND: None}, driver.nvmlGpmQueryDeviceSupport, handle
             )
             self._supported = None if answer is None else bool(answer.isSupportedDevice)
         return bool(self._supported)

@@ -7,17 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from gua.core.tick import CardReading, ProcessList
 from gua.nvml.calls import Calls
-from gua.nvml.driver import (
-    ARGUMENT_VERSION_MISMATCH,
-    FUNCTION_NOT_FOUND,
-    INVALID_ARGUMENT,
-    NOT_SUPPORTED,
-    Driver,
-    Handle,
-)
+from gua.nvml.driver import Code, Driver, Handle
 from gua.nvml.processes import Listing
 from gua.nvml.quirks import ratio
 
@@ -32,7 +26,9 @@ class DeviceMemory:
 
 
 # Drivers before 510 lack version 2 and say so in one of these ways; version 1 then decides.
-_OLDER_DRIVER = dict.fromkeys((FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH, INVALID_ARGUMENT, NOT_SUPPORTED))
+_OLDER_DRIVER: Final[dict[int, None]] = dict.fromkeys(
+    (Code.FUNCTION_NOT_FOUND, Code.ARGUMENT_VERSION_MISMATCH, Code.INVALID_ARGUMENT, Code.NOT_SUPPORTED)
+)
 
 
 def read_memory(driver: Driver, calls: Calls, handle: Handle) -> DeviceMemory:

@@ -7,7 +7,7 @@ from typing import Final
 
 from gua.core.tick import Mig
 from gua.nvml.calls import Calls
-from gua.nvml.driver import FUNCTION_NOT_FOUND, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, Driver, Handle
+from gua.nvml.driver import Code, Driver, Handle
 
 # nvmlDeviceGetGpuInstanceProfileInfo: the profiles that span a whole card, largest first (8, 7, 6, 4 slices).
 _WHOLE_CARD_PROFILES: Final = (5, 4, 6, 3)
@@ -46,7 +46,9 @@ class Partition:
 
 def read_mode(driver: Driver, calls: Calls, handle: Handle) -> Mig | None:
     """Return PARENT where MIG is on, NONE where it is off or the card has none, ``None`` if that cannot be read."""
-    answer = calls.ask_with({NOT_SUPPORTED: (0, 0), FUNCTION_NOT_FOUND: (0, 0)}, driver.nvmlDeviceGetMigMode, handle)
+    answer = calls.ask_with(
+        {Code.NOT_SUPPORTED: (0, 0), Code.FUNCTION_NOT_FOUND: (0, 0)}, driver.nvmlDeviceGetMigMode, handle
+    )
     if answer is None:
         return None
     return Mig.PARENT if answer[0] == 1 else Mig.NONE
@@ -62,7 +64,10 @@ def read_partition(driver: Driver, calls: Calls, handle: Handle) -> Partition:
     count = calls.ask(driver.nvmlDeviceGetMaxMigDeviceCount, handle)
     for index in range(_MOST_INSTANCES if count is None else count):
         instance = calls.ask_with(
-            {NOT_FOUND: _NOBODY, INVALID_ARGUMENT: _NOBODY}, driver.nvmlDeviceGetMigDeviceHandleByIndex, handle, index
+            {Code.NOT_FOUND: _NOBODY, Code.INVALID_ARGUMENT: _NOBODY},
+            driver.nvmlDeviceGetMigDeviceHandleByIndex,
+            handle,
+            index,
         )
         if instance is _NOBODY:
             continue
@@ -83,7 +88,7 @@ def _slices(driver: Driver, calls: Calls, handle: Handle) -> int:
     """Return the card's compute slices: those of the largest profile that it offers (7, on an A30 4)."""
     for profile in _WHOLE_CARD_PROFILES:
         info = calls.ask_with(
-            {NOT_SUPPORTED: None, INVALID_ARGUMENT: None},
+            {Code.NOT_SUPPORTED: None, Code.INVALID_ARGUMENT: None},
             driver.nvmlDeviceGetGpuInstanceProfileInfo,
             handle,
             profile,

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from gua.nvml.calls import Calls
-from gua.nvml.driver import NOT_FOUND, Driver, Handle, Row
+from gua.nvml.driver import Code, Driver, Handle, Row
 from gua.nvml.driver_clock import DriverClock
 from gua.nvml.quirks import ratio
 
@@ -34,7 +34,7 @@ _AHEAD_US: Final = 100_000
 # multiprocessors, memory interface (left out: it is busy where one of the others is), encoder and decoder.
 _LAYOUT: Final = struct.Struct("@IQI4xII")
 _NOBODY: Final[Mapping[int, Sequence[Row]]] = {
-    NOT_FOUND: (),
+    Code.NOT_FOUND: (),
     0: (),  # nvidia-ml-py raises code 0, success, where the driver has room for no sample
 }
 

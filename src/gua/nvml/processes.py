@@ -8,7 +8,7 @@ from typing import Final
 
 from gua.core.ports import RawProcess
 from gua.nvml.calls import Calls
-from gua.nvml.driver import FUNCTION_NOT_FOUND, NOT_SUPPORTED, Driver, Handle, ProcessInfo
+from gua.nvml.driver import Code, Driver, Handle, ProcessInfo
 from gua.nvml.quirks import MOST_GPU_INSTANCE, Distrust
 
 _ALL_ONES_32: Final = 2**32 - 1
@@ -19,7 +19,7 @@ List = Callable[[Handle], Sequence[ProcessInfo]]
 
 _ABSENT: Final[Sequence[ProcessInfo]] = []
 # Without MPS there is no such list: nobody is on it.
-_WITHOUT_MPS: Final[Mapping[int, Sequence[ProcessInfo]]] = {NOT_SUPPORTED: (), FUNCTION_NOT_FOUND: ()}
+_WITHOUT_MPS: Final[Mapping[int, Sequence[ProcessInfo]]] = {Code.NOT_SUPPORTED: (), Code.FUNCTION_NOT_FOUND: ()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +101,7 @@ def _ask(
 ) -> Sequence[ProcessInfo] | None:
     """Return the answer of the newest version that the driver has (510 brought the third)."""
     for version in versions[:-1]:
-        answer = calls.ask_with({**meanings, FUNCTION_NOT_FOUND: _ABSENT}, version, handle)
+        answer = calls.ask_with({**meanings, Code.FUNCTION_NOT_FOUND: _ABSENT}, version, handle)
         if answer is not _ABSENT:
             return answer
     return calls.ask_with(meanings, versions[-1], handle)

@@ -9,25 +9,18 @@ from typing import Final, NoReturn
 from gua.core.errors import UnavailableError
 from gua.core.ports import Clock, RawCard
 from gua.core.tick import ReadError
-from gua.nvml.driver import (
-    DRIVER_NOT_LOADED,
-    LIB_RM_VERSION_MISMATCH,
-    LIBRARY_NOT_FOUND,
-    NO_PERMISSION,
-    Driver,
-    load,
-)
+from gua.nvml.driver import Code, Driver, load
 from gua.nvml.session import Session
 from gua.nvml.slots import ReadCards, Slots
 from gua.nvml.workers import Workers
 
-_REMEDIES: Final = {
-    LIBRARY_NOT_FOUND: "libnvidia-ml.so.1 is not installed here: install the NVIDIA driver, or start the container "
-    "with the NVIDIA runtime (--gpus all)",
-    DRIVER_NOT_LOADED: "the NVIDIA driver is not loaded: load it (modprobe nvidia) and check with nvidia-smi",
-    NO_PERMISSION: "no permission to open the NVIDIA devices: run gua as a user who may open /dev/nvidiactl",
-    LIB_RM_VERSION_MISMATCH: "the NVIDIA library and the loaded kernel module differ in version: reload the module or "
-    "restart the host",
+_REMEDIES: Final[dict[int, str]] = {
+    Code.LIBRARY_NOT_FOUND: "libnvidia-ml.so.1 is not installed here: install the NVIDIA driver, or start "
+    "the container with the NVIDIA runtime (--gpus all)",
+    Code.DRIVER_NOT_LOADED: "the NVIDIA driver is not loaded: load it (modprobe nvidia) and check with nvidia-smi",
+    Code.NO_PERMISSION: "no permission to open the NVIDIA devices: run gua as a user who may open /dev/nvidiactl",
+    Code.LIB_RM_VERSION_MISMATCH: "the NVIDIA library and the loaded kernel module differ in version: reload the "
+    "module or restart the host",
 }
 # How long a drain holds up the loop for a card that is slow; what is not done by then goes on beside it.
 _DRAIN_SECONDS: Final = 1.0

@@ -14,7 +14,7 @@ from typing import Final
 
 from gua.core.ports import UtilizationSample
 from gua.nvml.calls import Calls
-from gua.nvml.driver import GPU_UTILIZATION_SAMPLES, NOT_FOUND, NOT_SUPPORTED, Driver, Handle, Row
+from gua.nvml.driver import GPU_UTILIZATION_SAMPLES, Code, Driver, Handle, Row
 from gua.nvml.driver_clock import DriverClock
 from gua.nvml.quirks import ratio
 
@@ -49,7 +49,7 @@ class SampleBuffer:
         if self._since_us > self._clock.now_us():
             self._start_over()
         answer = calls.ask_with(
-            {NOT_FOUND: (1, ()), NOT_SUPPORTED: (1, ())},
+            {Code.NOT_FOUND: (1, ()), Code.NOT_SUPPORTED: (1, ())},
             driver.nvmlDeviceGetSamples,
             handle,
             GPU_UTILIZATION_SAMPLES,
