@@ -109,8 +109,8 @@ def main() -> None:
         for number in range(1, ticks + 1):
             clock.advance(INTERVAL_MS)
             replace_one(cards, number, clock)
-            figures = spool.figures()
-            health = Health(spool_ticks=figures.ticks, spool_bytes=figures.bytes, dropped_ticks=figures.dropped)
+            stats = spool.stats()
+            health = Health(spool_ticks=stats.ticks, spool_bytes=stats.bytes, dropped_ticks=stats.dropped)
             sample = sampler.sample(outbox.mark, lateness_ms=0, health=health)
             if sample.tick is None:
                 sys.exit(f"no tick: {sample.outcome}")

@@ -41,7 +41,7 @@ class Told(AgentEvents):
 
     def __init__(self, clock: FileClock, log: Path, destination: str, spool: Spool, interval_ms: int) -> None:
         def figures() -> SpoolFigures:
-            now = spool.figures()
+            now = spool.stats()
             return SpoolFigures(ticks=now.ticks, bytes=now.bytes)
 
         super().__init__(
@@ -111,7 +111,7 @@ class OnFoot:
 
     def _made(self, cards: NvmlReader, spool: Spool, interval_ms: int) -> Loop:
         def health() -> Health:
-            now = spool.figures()
+            now = spool.stats()
             return Health(spool_ticks=now.ticks, spool_bytes=now.bytes, dropped_ticks=now.dropped)
 
         def wait(seconds: float) -> bool:

@@ -207,14 +207,14 @@ class Host:
         return found
 
     def _figures(self) -> SpoolFigures:
-        figures = self.spool.figures()
+        stats = self.spool.stats()
         return SpoolFigures(
-            ticks=figures.ticks,
-            bytes=figures.bytes,
+            ticks=stats.ticks,
+            bytes=stats.bytes,
             in_memory_ticks=self.outbox.waiting,
-            dropped_ticks=figures.dropped + self.outbox.dropped,
-            waiting=figures.waiting,
-            oldest_ms=figures.oldest_ms,
+            dropped_ticks=stats.dropped + self.outbox.dropped,
+            waiting=stats.waiting,
+            oldest_ms=stats.oldest_ms,
         )
 
     def __enter__(self) -> Self:

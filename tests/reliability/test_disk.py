@@ -220,7 +220,7 @@ def test_a_spool_damaged_while_nobody_uses_it_costs_what_was_on_the_pages_and_sa
         began = clock.wall
         host.run(300)
         spooled = host.spool.peek(DESTINATION, 1_000_000)
-        lost = host.spool.lost()
+        lost = host.spool.stats().lost
     # A tick whose own bytes are flipped is found when it is sent, set aside and counted as refused.
     broken = [tick for tick in spooled if not is_intact(tick.blob, tick.raw_length)]
     intact = [tick for tick in spooled if tick not in broken]

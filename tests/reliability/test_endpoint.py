@@ -315,7 +315,7 @@ def test_a_tick_that_is_refused_for_good_is_set_aside_and_the_rest_arrives(tmp_p
         assert sorted(heard.ticks) == [tick.ts_ms for tick in ticks if tick.ts_ms != poisoned]
         assert len(heard.ticks) == 99
         assert [tick.ts_ms for tick, _ in host.spool.refused(DESTINATION)] == [poisoned]
-        assert host.spool.refused_count(DESTINATION) == 1
+        assert host.spool.stats().refused[DESTINATION] == 1
         delivery = host.status()["destinations"][0]
         assert (delivery["delivered_ticks"], delivery["refused_ticks"], delivery["failing"]) == (99, 1, False)
         show(f"1 of 100 refused: 99 arrived, 1 kept in the spool's refused, {len(heard.asked_at)} requests")

@@ -36,7 +36,7 @@ from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
 from gua.otlp.encode import encode
 from gua.procfs.reader import ProcFs
 from gua.spool.queue import Spool
-from gua.spool.stats import Figures
+from gua.spool.stats import SpoolStats
 from gua.state.directory import Home
 from gua.state.directory import held as home_held
 from gua.state.host_lock import HostLock
@@ -184,19 +184,19 @@ def _loop(
     *,
     on_tick: Callable[[], None],
 ) -> Loop:
-    dropped_before, repairs_before = spool.dropped(), spool.repairs()
+    before = spool.stats()
 
     def health() -> Health:
         if host.pods is not None:
             told.condition("kubelet", host.pods.trouble)
         with contextlib.suppress(UnavailableError):
-            figures = spool.figures()
-            if figures.repairs > repairs_before or spool.set_aside is not None:
-                watcher.condition("spool repairs", _mended(figures))
+            stats = spool.stats()
+            if stats.repairs > before.repairs or spool.set_aside is not None:
+                watcher.condition("spool repairs", _mended(stats))
             return Health(
-                spool_ticks=figures.ticks + outbox.waiting,
-                spool_bytes=figures.bytes,
-                dropped_ticks=max(0, figures.dropped - dropped_before) + outbox.dropped,
+                spool_ticks=stats.ticks + outbox.waiting,
+                spool_bytes=stats.bytes,
+                dropped_ticks=max(0, stats.dropped - before.dropped) + outbox.dropped,
             )
         return Health()
 
@@ -223,29 +223,29 @@ def _loop(
     )
 
 
-def _mended(figures: Figures) -> str:
-    lost = "an unknown number" if figures.lost is None else str(figures.lost)
+def _mended(stats: SpoolStats) -> str:
+    lost = "an unknown number" if stats.lost is None else str(stats.lost)
     return (
-        f"the spool was damaged or removed, and mended, {figures.repairs} x so far: {figures.salvaged} ticks taken "
+        f"the spool was damaged or removed, and mended, {stats.repairs} x so far: {stats.salvaged} ticks taken "
         f"over, {lost} lost; a damaged file lies beside it"
     )
 
 
 def _figures(spool: Spool, outbox: Outbox | MarkOnly) -> SpoolFigures:
     try:
-        figures = spool.figures()
+        stats = spool.stats()
     except UnavailableError as error:
         # What waits in memory is known all the same.
         return SpoolFigures(
             ticks=None, bytes=None, in_memory_ticks=outbox.waiting, dropped_ticks=None, trouble=str(error)
         )
     return SpoolFigures(
-        ticks=figures.ticks,
-        bytes=figures.bytes,
+        ticks=stats.ticks,
+        bytes=stats.bytes,
         in_memory_ticks=outbox.waiting,
-        dropped_ticks=figures.dropped + outbox.dropped,
-        waiting=figures.waiting,
-        oldest_ms=figures.oldest_ms,
+        dropped_ticks=stats.dropped + outbox.dropped,
+        waiting=stats.waiting,
+        oldest_ms=stats.oldest_ms,
     )
 
 

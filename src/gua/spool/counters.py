@@ -8,6 +8,14 @@ from typing import Final
 from gua.spool.errors import DamagedError
 
 DROPPED: Final = "dropped"
+SALVAGED: Final = "salvaged"
+LOST: Final = "lost"
+UNKNOWN_LOSSES: Final = "untold"
+"""How often a damaged spool did not tell how many ticks were lost with it."""
+REPAIRS: Final = "repairs"
+"""How often a damaged or removed spool was begun anew."""
+HOLES_TO: Final = "holes_to"
+"""Up to this id ticks may be missing, and that is known; above it ids follow one another without a hole."""
 REFUSED: Final = "refused:"
 
 

@@ -13,11 +13,10 @@ from typing import Final, Self, TypeVar
 
 from gua.core.ports import Mark, SpooledTick
 from gua.spool import idle_counters, size_limit
-from gua.spool.counters import DROPPED, REFUSED, add, all_counters
+from gua.spool.counters import HOLES_TO, REFUSED, add, all_counters
 from gua.spool.database import Database
 from gua.spool.errors import DamagedError
-from gua.spool.salvage import HOLES_TO, LOST, REPAIRS, SALVAGED, UNTOLD
-from gua.spool.stats import Figures, acknowledged, depth, figures
+from gua.spool.stats import SpoolStats, acknowledged, depth, stats
 from gua.state.compression import compress
 
 DEFAULT_MAX_BYTES: Final = 512 * 2**20
@@ -34,10 +33,10 @@ class Spool:
     ``destinations`` are all that must acknowledge a tick before it is deleted; a destination that is new gets
     every tick still here, one that is no longer named is forgotten. ``None`` takes those that the file names:
     for a helper that delivers to one of them. Above ``max_bytes`` (``None``: no limit) of stored data the refused
-    blobs go first, then the oldest ticks, counted in :meth:`dropped`.
+    blobs go first, then the oldest ticks, counted in :meth:`stats`.
 
     Damage, on opening or later, does not stop it: the file is set aside, see :attr:`set_aside`, and every tick that
-    can still be read goes into a new one under its id, counted in :meth:`salvaged` and :meth:`lost`. A file that was
+    can still be read goes into a new one under its id, counted in :meth:`stats`. A file that was
     removed is replaced from what is still open of it.
 
     Every method raises :class:`UnavailableError` if the file cannot be used (disk full, locked, no permission);
@@ -119,10 +118,6 @@ class Spool:
 
         return self._read(work)
 
-    def drop_mark(self) -> None:
-        """Forget the mark: the clock was set back so far that it says nothing any more."""
-        self._write(lambda database: database.execute("DELETE FROM mark").close())
-
     def peek(self, destination: str, limit: int, *, after: int = 0) -> list[SpooledTick]:
         """Return up to ``limit`` of the oldest ticks that ``destination`` has not acknowledged, after id ``after``."""
 
@@ -181,42 +176,13 @@ class Spool:
 
         return self._read(work)
 
-    def refused_count(self, destination: str) -> int:
-        """Return how many ticks ``destination`` has refused since the spool was made."""
-        return self._counter(REFUSED + destination)
-
-    def dropped(self) -> int:
-        """Return how many ticks were dropped, undelivered, to stay below the size cap since the spool was made."""
-        return self._counter(DROPPED)
-
-    def salvaged(self) -> int:
-        """Return how many ticks were taken over from damaged or removed files since the spool was made."""
-        return self._counter(SALVAGED)
-
-    def repairs(self) -> int:
-        """Return how often a damaged or removed file was replaced since the spool was made."""
-        return self._counter(REPAIRS)
-
-    def lost(self) -> int | None:
-        """Return how many ticks were lost with damaged or removed files; ``None`` if one of them did not tell."""
-        counted = self._read(all_counters)
-        return None if counted.get(UNTOLD, 0) else counted.get(LOST, 0)
-
     def depth(self, destination: str) -> int:
         """Return how many ticks wait for ``destination``."""
         return self._read(lambda database: depth(database, destination))
 
-    def oldest_ts_ms(self, destination: str) -> int | None:
-        """Return the time (Unix ms) of the oldest tick that waits for ``destination``."""
-        return self.figures().oldest_ms.get(destination)
-
-    def newest_ts_ms(self) -> int | None:
-        """Return the time (Unix ms) of the newest tick that is still here."""
-        return self.figures().newest_ms
-
-    def figures(self) -> Figures:
+    def stats(self) -> SpoolStats:
         """Return the spool in numbers, cheap enough for each tick: nothing is counted row by row."""
-        return self._read(lambda database: figures(database, self.size_bytes()))
+        return self._read(lambda database: stats(database, self.size_bytes()))
 
     def size_bytes(self) -> int:
         """Return the bytes that the spool takes on the disk, its write-ahead log included."""
@@ -270,9 +236,6 @@ class Spool:
         holes_to = all_counters(database).get(HOLES_TO, 0)
         if any(second.id != first.id + 1 and second.id > holes_to + 1 for first, second in pairwise(ticks)):
             raise DamagedError
-
-    def _counter(self, name: str) -> int:
-        return self._read(lambda database: all_counters(database).get(name, 0))
 
 
 def _insert(database: sqlite3.Connection, ticks: Sequence[Blob]) -> None:

@@ -14,18 +14,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from gua.spool.counters import HOLES_TO, LOST, REPAIRS, SALVAGED, UNKNOWN_LOSSES
 from gua.spool.pages import Image, Value
 from gua.spool.schema import PAGE_BYTES, SCHEMA, VERSION, VERSION_COUNTER, root_pages
 from gua.state.compression import is_intact
-
-SALVAGED: Final = "salvaged"
-LOST: Final = "lost"
-UNTOLD: Final = "untold"
-"""How often a damaged spool did not tell how many ticks were lost with it."""
-REPAIRS: Final = "repairs"
-"""How often a damaged or removed spool was begun anew."""
-HOLES_TO: Final = "holes_to"
-"""Up to this id ticks may be missing, and that is known; above it ids follow one another without a hole."""
 
 _LARGEST_ID: Final = 2**53
 _LARGEST_LOSS: Final = 10_000_000
@@ -34,7 +26,7 @@ _LONGEST_TICK: Final = 64 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FoundTick:
+class SalvagedTick:
     """A row of ``ticks``: ``id`` is ``None`` where it cannot be believed, ``blob`` where it is not intact."""
 
     id: int | None
@@ -54,15 +46,7 @@ class Remains:
     mark: tuple[int, int, str | None] | None = None
     counters: Mapping[str, int] = field(default_factory=dict)
     sequence: int | None = None
-    rows: Iterable[FoundTick | Refused] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Salvage:
-    """``salvaged`` ticks were taken over; ``lost`` are known to be missing, ``None`` if that cannot be told."""
-
-    salvaged: int
-    lost: int | None
+    rows: Iterable[SalvagedTick | Refused] = ()
 
 
 @contextmanager
@@ -100,24 +84,22 @@ def read_connection(database: sqlite3.Connection) -> Remains:
     )
 
 
-def build(target: Path, remains: Remains | None) -> Salvage:
+def build(target: Path, remains: Remains | None) -> None:
     """Write a new spool to ``target``, with what remains of another, and bring it to the disk.
 
     Raises ``sqlite3.Error`` or ``OSError`` if there is no room or the disk does not take it.
     """
     os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    salvage = Salvage(salvaged=0, lost=0)
     with closing(sqlite3.connect(target, isolation_level=None)) as database:
         # Nobody sees the file before it is whole and on the disk.
         for pragma in (f"page_size = {PAGE_BYTES}", "journal_mode = OFF", "synchronous = OFF", "temp_store = MEMORY"):
             database.execute(f"PRAGMA {pragma}")
         database.executescript(f"BEGIN; {SCHEMA}")
         if remains is not None:
-            salvage = _take_over(database, remains)
+            _take_over(database, remains)
         database.execute("COMMIT")
         database.execute("PRAGMA journal_mode = WAL")
     sync(target)
-    return salvage
 
 
 def sync(path: Path) -> None:
@@ -129,7 +111,7 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _take_over(database: sqlite3.Connection, remains: Remains) -> Salvage:
+def _take_over(database: sqlite3.Connection, remains: Remains) -> None:
     acknowledged = _believable(remains)
     delivered = min(acknowledged.values(), default=0)
     highest = max([remains.sequence or 0, *acknowledged.values()])
@@ -151,20 +133,19 @@ def _take_over(database: sqlite3.Connection, remains: Remains) -> Salvage:
     late = database.execute(
         "INSERT INTO ticks (ts_ms, raw_length, blob) SELECT ts_ms, raw_length, blob FROM late ORDER BY rowid"
     ).rowcount
-    told = remains.destinations is not None and remains.sequence is not None and missing <= _LARGEST_LOSS
-    salvage = Salvage(salvaged=_count(database, "ticks"), lost=max(0, missing - late) if told else None)
+    is_known = remains.destinations is not None and remains.sequence is not None and missing <= _LARGEST_LOSS
     database.executemany("INSERT INTO destinations VALUES (?, ?)", acknowledged.items())
     newest = database.execute("SELECT max(ts_ms) FROM ticks").fetchone()[0]
     if remains.mark is not None and remains.mark[0] >= (newest or 0):
         database.execute("INSERT INTO mark VALUES (1, ?, ?, ?)", remains.mark)
     counters = Counter(remains.counters)
-    counters.update({SALVAGED: salvage.salvaged, LOST: salvage.lost or 0, UNTOLD: int(not told), REPAIRS: 1})
+    lost = max(0, missing - late) if is_known else 0
+    counters.update({SALVAGED: _count(database, "ticks"), LOST: lost, UNKNOWN_LOSSES: int(not is_known), REPAIRS: 1})
     counters |= {HOLES_TO: highest, VERSION_COUNTER: VERSION}
     database.executemany("INSERT OR REPLACE INTO counters VALUES (?, ?)", counters.items())
-    return salvage
 
 
-def _take_tick(database: sqlite3.Connection, tick: FoundTick) -> None:
+def _take_tick(database: sqlite3.Connection, tick: SalvagedTick) -> None:
     values = (tick.ts_ms, tick.raw_length, tick.blob)
     if tick.id is not None:
         if database.execute("INSERT OR IGNORE INTO ticks VALUES (?, ?, ?, ?)", (tick.id, *values)).rowcount:
@@ -187,7 +168,7 @@ def _count(database: sqlite3.Connection, rows: str) -> int:
     return count
 
 
-def _rows(image: Image) -> Iterator[FoundTick | Refused]:
+def _rows(image: Image) -> Iterator[SalvagedTick | Refused]:
     for number in image.numbers():
         found = image.table_rows(number)
         ids = [row_id for row_id, _ in found]
@@ -199,7 +180,7 @@ def _rows(image: Image) -> Iterator[FoundTick | Refused]:
                 yield row
 
 
-def _connection_rows(database: sqlite3.Connection) -> Iterator[FoundTick | Refused]:
+def _connection_rows(database: sqlite3.Connection) -> Iterator[SalvagedTick | Refused]:
     with contextlib.suppress(sqlite3.Error):
         for row_id, *values in database.execute("SELECT id, ts_ms, raw_length, blob FROM ticks ORDER BY id"):
             tick = _tick(row_id, [None, *values])
@@ -212,11 +193,11 @@ def _connection_rows(database: sqlite3.Connection) -> Iterator[FoundTick | Refus
                 yield refused
 
 
-def _tick(row_id: int | None, values: Sequence[Value] | None) -> FoundTick | None:
+def _tick(row_id: int | None, values: Sequence[Value] | None) -> SalvagedTick | None:
     match values:
         case [None, int(ts_ms), int(raw_length), bytes(blob)] if 0 <= raw_length <= _LONGEST_TICK:
             intact = is_intact(blob, raw_length)
-            return FoundTick(id=row_id, ts_ms=ts_ms, raw_length=raw_length, blob=blob if intact else None)
+            return SalvagedTick(id=row_id, ts_ms=ts_ms, raw_length=raw_length, blob=blob if intact else None)
     return None
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from gua.spool.counters import DROPPED, add, put
-from gua.spool.salvage import HOLES_TO
+from gua.spool.counters import DROPPED, HOLES_TO, add, put
 
 _SHRUNK_FREE_BYTES: Final = 16 * 2**20
 _SHRUNK_USED_BYTES: Final = 4 * 2**20

@@ -6,13 +6,12 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gua.spool.counters import DROPPED, REFUSED, all_counters
+from gua.spool.counters import DROPPED, HOLES_TO, LOST, REFUSED, REPAIRS, SALVAGED, UNKNOWN_LOSSES, all_counters
 from gua.spool.errors import DamagedError, UnknownDestinationError
-from gua.spool.salvage import HOLES_TO, LOST, REPAIRS, SALVAGED, UNTOLD
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Figures:
+class SpoolStats:
     """What is in the spool now, and what it has counted since it was made.
 
     ``ticks`` are all that some destination still waits for, ``waiting`` by destination; ``oldest_ms`` is the time
@@ -34,13 +33,13 @@ class Figures:
     lost: int | None
 
 
-def figures(database: sqlite3.Connection, size_bytes: int) -> Figures:
-    """Return the figures of the open spool."""
+def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
+    """Return the stats of the open spool."""
     counted = all_counters(database)
     names = [name for (name,) in database.execute("SELECT name FROM destinations")]
     waiting = {name: depth(database, name) for name in names}
     oldest = {name: _oldest_ms(database, name) for name in names}
-    return Figures(
+    return SpoolStats(
         ticks=max(waiting.values(), default=0),
         bytes=size_bytes,
         waiting=waiting,
@@ -50,7 +49,7 @@ def figures(database: sqlite3.Connection, size_bytes: int) -> Figures:
         refused={name: counted.get(REFUSED + name, 0) for name in names},
         repairs=counted.get(REPAIRS, 0),
         salvaged=counted.get(SALVAGED, 0),
-        lost=None if counted.get(UNTOLD, 0) else counted.get(LOST, 0),
+        lost=None if counted.get(UNKNOWN_LOSSES, 0) else counted.get(LOST, 0),
     )
 
 

@@ -94,7 +94,7 @@ def test_damage_that_is_met_while_running_is_mended_and_the_tick_kept(spool: Spo
     checkpoint(path)
     overwrite(path, 2 * PAGE, b"\xff" * 3 * PAGE)
     with Spool(path, destinations=None) as other:  # which mends it, since it reads the file anew
-        assert other.repairs() == 1
+        assert other.stats().repairs == 1
         spool.append(401, b"401", mark(401))
         assert waiting(spool) == waiting(other) == list(range(1, 402))
         assert spool.mark() == mark(401)
@@ -131,9 +131,9 @@ def test_a_row_that_is_silently_missing_is_damage(path: Path) -> None:
         database.commit()
     with Spool(path) as spool:
         assert 7 not in waiting(spool)
-        assert (spool.repairs(), spool.lost(), spool.depth("store")) == (1, 1, 49)
+        assert (spool.stats().repairs, spool.stats().lost, spool.depth("store")) == (1, 1, 49)
         spool.append(51, b"51")
-        assert (len(waiting(spool)), spool.repairs()) == (50, 1)
+        assert (len(waiting(spool)), spool.stats().repairs) == (50, 1)
 
 
 def test_a_file_that_is_removed_while_running_is_replaced_from_what_is_open(spool: Spool, path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_file_that_is_removed_while_running_is_replaced_from_what_is_open(spoo
         spool.append(12, b"12", mark(12))
         sender.acknowledge("store", ids[-1])
         assert waiting(spool) == waiting(sender) == [*range(5, 13)]
-        assert (spool.repairs(), spool.salvaged(), spool.lost(), spool.mark()) == (1, 11, 0, mark(12))
+        assert (spool.stats().repairs, spool.stats().salvaged, spool.stats().lost, spool.mark()) == (1, 11, 0, mark(12))
     with Spool(path) as again:
         assert waiting(again) == [*range(5, 13)]
 
@@ -219,7 +219,7 @@ def test_only_one_of_many_sets_a_damaged_file_aside(path: Path) -> None:
         expected = [*range(1, 501), *(1_000 * which + count for which in (1, 2, 3, 4, 9, 9) for count in range(5))]
         assert sorted(waiting(opened[0])) == sorted(expected)
         asides = [file for file in path.parent.iterdir() if ".corrupt-" in file.name and file.suffix[-4] != "-"]
-        assert len(asides) == opened[0].repairs() == 1
+        assert len(asides) == opened[0].stats().repairs == 1
 
 
 def test_who_writes_while_another_repairs_for_long_is_told_to_try_again(
@@ -283,6 +283,6 @@ def test_no_tick_is_lost_while_files_cannot_grow(path: Path) -> None:
                 outbox.put(number, noise[number], mark(number))
             assert (outbox.waiting, outbox.trouble, outbox.dropped) == (0, None, 0)
             assert [decompress(tick.blob) for tick in spool.peek("store", 100)] == noise
-            assert (spool.mark(), spool.repairs()) == (mark(39), 0)
+            assert (spool.mark(), spool.stats().repairs) == (mark(39), 0)
 
     assert ended_well(in_child(work))

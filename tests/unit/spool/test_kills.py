@@ -82,7 +82,7 @@ def test_an_appender_that_is_killed_at_any_moment_loses_no_tick_that_it_was_told
             ticks = spool.peek("store", 100_000)
             mark = spool.mark()
             stored = [tick.ts_ms for tick in ticks]
-            assert spool.repairs() == 0
+            assert spool.stats().repairs == 0
         # One more may be stored, whose append had not returned.
         assert stored[: len(stored)] == list(range(1, len(stored) + 1))
         assert acknowledged[-1] <= stored[-1] <= acknowledged[-1] + 1
@@ -136,7 +136,7 @@ def test_a_sender_that_is_killed_at_any_moment_loses_nothing_and_acknowledges_no
     sampler.join()
     with Spool(path) as spool:
         left = spool.peek("store", 100_000)
-        assert spool.repairs() == 0
+        assert spool.stats().repairs == 0
         assert all(decompress(tick.blob) == NOISE for tick in left)
     assert appended > 100
     assert delivered | {tick.ts_ms for tick in left} == set(range(1, appended + 1))

@@ -90,21 +90,21 @@ def test_who_names_no_destination_drops_none(path: Path) -> None:
 
 def test_the_figures_tell_what_waits_and_what_was_counted(path: Path) -> None:
     with Spool(path, destinations=("store", "otlp"), max_bytes=100_000) as spool:
-        assert (spool.newest_ts_ms(), spool.oldest_ts_ms("store")) == (None, None)
+        assert (spool.stats().newest_ms, spool.stats().oldest_ms) == (None, {})
         for number in range(1, 41):
             spool.append(number, noise(number))
-        dropped = spool.dropped()
+        dropped = spool.stats().dropped
         ticks = spool.peek("store", 3)
         spool.refuse("store", ticks[:2], "bad")
         spool.acknowledge("store", ticks[-1].id)
-        figures = spool.figures()
+        stats = spool.stats()
         assert dropped > 10
-        assert figures.waiting == {"store": 40 - dropped - 3, "otlp": 40 - dropped}
-        assert figures.ticks == 40 - dropped == len(spool.peek("otlp", 100))
-        assert figures.oldest_ms == {"store": dropped + 4, "otlp": dropped + 1}
-        assert (figures.newest_ms, figures.dropped) == (40, dropped)
-        assert (figures.refused, figures.repairs) == ({"store": 2, "otlp": 0}, 0)
-        assert (figures.salvaged, figures.lost, figures.bytes) == (0, 0, spool.size_bytes())
+        assert stats.waiting == {"store": 40 - dropped - 3, "otlp": 40 - dropped}
+        assert stats.ticks == 40 - dropped == len(spool.peek("otlp", 100))
+        assert stats.oldest_ms == {"store": dropped + 4, "otlp": dropped + 1}
+        assert (stats.newest_ms, stats.dropped) == (40, dropped)
+        assert (stats.refused, stats.repairs) == ({"store": 2, "otlp": 0}, 0)
+        assert (stats.salvaged, stats.lost, stats.bytes) == (0, 0, spool.size_bytes())
 
 
 def test_the_room_of_an_outage_is_given_back_once_its_ticks_are_delivered(path: Path) -> None:
@@ -142,15 +142,13 @@ def test_an_unknown_destination_is_a_mistake(spool: Spool, path: Path) -> None:
         Spool(path, destinations=())
 
 
-def test_the_mark_is_kept_with_the_tick_and_can_be_dropped(path: Path) -> None:
+def test_the_mark_is_kept_with_the_tick(path: Path) -> None:
     with Spool(path) as spool:
         assert spool.mark() is None
         spool.append(1, b"x", mark(1))
         spool.append(2, b"x")
     with Spool(path) as spool:
         assert spool.mark() == mark(1)
-        spool.drop_mark()
-        assert spool.mark() is None
         assert spool.depth("store") == 2
 
 
@@ -175,12 +173,12 @@ def test_above_the_cap_the_oldest_ticks_go_and_are_counted(path: Path) -> None:
         kept = [tick.ts_ms for tick in spool.peek("store", 1000)]
         assert kept == list(range(100 - len(kept), 100))
         assert 25 < len(kept) < 50
-        assert spool.dropped() == 100 - len(kept)
-        dropped = spool.dropped()
+        assert spool.stats().dropped == 100 - len(kept)
+        dropped = spool.stats().dropped
     with Spool(path, max_bytes=cap) as spool:
-        assert spool.dropped() == dropped
+        assert spool.stats().dropped == dropped
         spool.extend((number, noise(number)) for number in range(100, 300))
-        assert spool.dropped() + spool.depth("store") == 300
+        assert spool.stats().dropped + spool.depth("store") == 300
 
 
 def test_refused_ticks_go_before_ticks_that_wait(path: Path) -> None:
@@ -192,7 +190,7 @@ def test_refused_ticks_go_before_ticks_that_wait(path: Path) -> None:
         spool.acknowledge("store", ticks[-1].id)
         for number in range(20, 45):
             spool.append(number, noise(number))
-        assert (spool.depth("store"), spool.dropped(), spool.refused_count("store")) == (30, 0, 15)
+        assert (spool.depth("store"), spool.stats().dropped, spool.stats().refused["store"]) == (30, 0, 15)
         assert 0 < len(spool.refused("store")) < 15
 
 
@@ -201,7 +199,7 @@ def test_the_newest_tick_is_kept_however_small_the_cap(path: Path) -> None:
         spool.append(1, b"x")
         spool.append(2, b"y")
         assert [tick.ts_ms for tick in spool.peek("store", 10)] == [2]
-        assert spool.dropped() == 1
+        assert spool.stats().dropped == 1
 
 
 def test_a_refused_tick_is_kept_with_its_reason_and_counted_once(spool: Spool) -> None:
@@ -210,7 +208,7 @@ def test_a_refused_tick_is_kept_with_its_reason_and_counted_once(spool: Spool) -
     spool.refuse("store", [tick], "not protobuf")
     spool.refuse("store", [tick], "not protobuf")
     assert spool.refused("store") == [(tick, "not protobuf")]
-    assert (spool.refused_count("store"), spool.refused_count("otlp")) == (1, 0)
+    assert spool.stats().refused == {"store": 1}
 
 
 def test_the_file_is_its_owner_s_alone(spool: Spool, path: Path) -> None:
@@ -233,7 +231,7 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_begun(path: Path, where: int)
         assert spool.set_aside.name.startswith("spool.db.corrupt-20")
         assert spool.set_aside.read_bytes() == damaged
         left = spool.depth("store")
-        assert left == spool.salvaged()
+        assert left == spool.stats().salvaged
         assert left == 50
         spool.append(1, b"x")
     with Spool(path) as spool:

@@ -98,8 +98,8 @@ def test_every_tick_is_taken_over_when_only_the_trees_above_them_are_damaged(
         assert spool.set_aside is not None
         assert readable(spool) == ({number: number for number in range(DELIVERED + 1, TICKS + 1)}, 0)
         assert (spool.depth("store"), spool.depth("otlp")) == (TICKS - DELIVERED, TICKS - DELIVERED)
-        assert (spool.salvaged(), spool.lost(), spool.repairs()) == (TICKS - DELIVERED, 0, 1)
-        assert (spool.mark(), spool.refused_count("store"), len(spool.refused("store"))) == (mark(TICKS), 3, 3)
+        assert (spool.stats().salvaged, spool.stats().lost, spool.stats().repairs) == (TICKS - DELIVERED, 0, 1)
+        assert (spool.mark(), spool.stats().refused["store"], len(spool.refused("store"))) == (mark(TICKS), 3, 3)
         spool.append(9, content(9))
         assert spool.peek("store", 3_000)[-1].id == TICKS + 1
 
@@ -113,10 +113,10 @@ def test_a_zeroed_page_in_the_middle_costs_the_ticks_on_it_and_no_other(path: Pa
         found, damaged = readable(spool)
         missing = set(range(DELIVERED + 1, TICKS + 1)) - set(found)
         assert 600 in missing
-        assert (len(missing), damaged) == (spool.lost(), 0)
+        assert (len(missing), damaged) == (spool.stats().lost, 0)
         assert len(missing) < 30
         assert max(missing) - min(missing) < 60
-        assert spool.depth("store") == len(found) == spool.salvaged()
+        assert spool.depth("store") == len(found) == spool.stats().salvaged
 
 
 def test_a_truncated_file_gives_what_is_left_and_counts_the_rest(path: Path, sound: dict[str, bytes]) -> None:
@@ -124,7 +124,7 @@ def test_a_truncated_file_gives_what_is_left_and_counts_the_rest(path: Path, sou
     with Spool(path, destinations=BOTH) as spool:
         found, _ = readable(spool)
         assert len(found) > 250
-        assert spool.lost() == TICKS - DELIVERED - len(found)
+        assert spool.stats().lost == TICKS - DELIVERED - len(found)
         spool.append(9, content(9))
         assert spool.peek("store", 3_000)[-1].id == TICKS + 1
 
@@ -134,7 +134,7 @@ def test_a_file_of_which_nothing_is_left_tells_that_the_loss_cannot_be_told(path
         put(path, garbage)
         with Spool(path, destinations=BOTH) as spool:
             assert spool.set_aside is not None
-            assert (spool.salvaged(), spool.lost(), spool.mark()) == (0, None, None)
+            assert (spool.stats().salvaged, spool.stats().lost, spool.mark()) == (0, None, None)
             spool.append(9, content(9), mark(9))
             # A sender that had a batch in hand must not acknowledge a tick that came later.
             assert spool.peek("store", 1)[0].id > 1_000_000
@@ -148,7 +148,7 @@ def test_without_the_destinations_everything_is_sent_again(path: Path, sound: di
     with Spool(path, destinations=BOTH) as spool:
         found, _ = readable(spool)
         assert set(found) >= set(range(DELIVERED + 1, TICKS + 1))
-        assert spool.lost() is None
+        assert spool.stats().lost is None
 
 
 def test_a_flipped_byte_in_a_tick_does_not_come_out_as_another_tick(path: Path, sound: dict[str, bytes]) -> None:
@@ -160,7 +160,7 @@ def test_a_flipped_byte_in_a_tick_does_not_come_out_as_another_tick(path: Path, 
         found, damaged = readable(spool)
         assert damaged == 0
         assert set(range(DELIVERED + 1, TICKS + 1)) - set(found) == {800}
-        assert spool.lost() == 1
+        assert spool.stats().lost == 1
 
 
 def test_two_ticks_under_one_id_both_stay(path: Path, sound: dict[str, bytes]) -> None:
@@ -197,9 +197,9 @@ def test_a_damaged_log_does_not_take_later_transactions_with_it(path: Path, soun
     with Spool(path, destinations=BOTH) as spool:
         missing = set(range(DELIVERED + 1, TICKS + 1)) - set(readable(spool)[0])
         assert len(missing) <= 2
-        assert spool.repairs() == 1
+        assert spool.stats().repairs == 1
         assert spool.mark() in (None, mark(TICKS))
-        assert spool.lost() in (None, len(missing))
+        assert spool.stats().lost in (None, len(missing))
 
 
 def test_a_missing_file_is_made_from_the_log_that_is_left(path: Path, sound: dict[str, bytes]) -> None:
@@ -208,7 +208,7 @@ def test_a_missing_file_is_made_from_the_log_that_is_left(path: Path, sound: dic
         assert TICKS in readable(spool)[0]
         spool.append(9, content(9))
     with Spool(path, destinations=BOTH) as spool:
-        assert spool.repairs() == 1
+        assert spool.stats().repairs == 1
 
 
 def test_a_repair_that_was_cut_off_is_finished(path: Path, sound: dict[str, bytes]) -> None:
@@ -216,7 +216,7 @@ def test_a_repair_that_was_cut_off_is_finished(path: Path, sound: dict[str, byte
     path.with_name("spool.db-wal").write_bytes(sound["log"])  # of the file that was moved away already
     with Spool(path, destinations=BOTH) as spool:
         assert spool.depth("store") == TICKS - DELIVERED
-        assert spool.repairs() == 0
+        assert spool.stats().repairs == 0
 
 
 def test_a_repair_that_was_cut_off_before_the_file_was_moved_does_not_count(
@@ -292,6 +292,6 @@ def test_whatever_is_damaged_the_spool_opens_gives_what_is_intact_and_goes_on(
             assert spool.depth("store") == len(waiting)
             spool.acknowledge("store", waiting[-1].id)
             assert spool.depth("store") == 0
-            if spool.repairs() and spool.lost() is not None:
-                assert len(set(range(DELIVERED + 1, TICKS + 1)) - set(found)) <= spool.lost()
+            if spool.stats().repairs and spool.stats().lost is not None:
+                assert len(set(range(DELIVERED + 1, TICKS + 1)) - set(found)) <= spool.stats().lost
         shutil.rmtree(path.parent)

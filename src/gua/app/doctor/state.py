@@ -16,7 +16,7 @@ from gua.core.errors import GuaError, UnavailableError
 from gua.procfs.reader import ProcFs
 from gua.spool.errors import DamagedError, Trouble, trouble
 from gua.spool.schema import APPLICATION_ID, VERSION
-from gua.spool.stats import Figures, figures
+from gua.spool.stats import SpoolStats, stats
 from gua.state.directory import Home, examine_home
 from gua.state.host_lock import HostLock
 from gua.state.pid_file import running
@@ -97,18 +97,18 @@ def _spooled(path: Path, connection: sqlite3.Connection, size: int) -> Finding:
         return failed("spool", "spool", f"{path} was written by a later version of gua", "install that version")
     if size <= _CHECKED_BYTES and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
         raise DamagedError
-    return _told(figures(connection, size))
+    return _finding(stats(connection, size))
 
 
-def _told(found: Figures) -> Finding:
-    waiting = ", ".join(f"{ticks} for {where}" for where, ticks in sorted(found.waiting.items())) or "none"
-    detail = f"{found.bytes / _MIB:.1f} MiB, waiting: {waiting}"
+def _finding(spooled: SpoolStats) -> Finding:
+    waiting = ", ".join(f"{ticks} for {where}" for where, ticks in sorted(spooled.waiting.items())) or "none"
+    detail = f"{spooled.bytes / _MIB:.1f} MiB, waiting: {waiting}"
     lost = [
         f"{count} {what}"
         for what, count in (
-            ("refused for good", sum(found.refused.values())),
-            ("dropped, as the spool was full", found.dropped),
-            ("lost with a damaged file", found.lost or 0),
+            ("refused for good", sum(spooled.refused.values())),
+            ("dropped, as the spool was full", spooled.dropped),
+            ("lost with a damaged file", spooled.lost or 0),
         )
         if count
     ]
