@@ -25,8 +25,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 from measures.figures import machine, title  # noqa: E402 - found through the line above
 from measures.senders import CARDS, INTERVAL_S, PROCESSES, Load, Sent, senders  # noqa: E402 - likewise
 
+from fakes.full_host import full_host  # noqa: E402 - likewise
 from gua.otlp.encode import encode  # noqa: E402 - likewise
-from gua.sim.load import full_host  # noqa: E402 - likewise
 from servers.clickhouse import ClickHouseServer  # noqa: E402 - likewise
 from servers.collector import CONFIG, Collector  # noqa: E402 - likewise
 from servers.gua import Gua  # noqa: E402 - likewise

@@ -15,8 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from fakes.full_host import full_host
 from gua.otlp.encode import encode
-from gua.sim.load import full_host
 from gua.spool.queue import Spool
 
 INTERVAL_MS = 30_000

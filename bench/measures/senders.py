@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
+from fakes.full_host import full_host
 from gua.core.tick import Tick
 from gua.otlp.encode import encode
-from gua.sim.load import full_host
 
 CARDS, PROCESSES = 8, 10
 INTERVAL_S = 30

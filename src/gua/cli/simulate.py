@@ -26,8 +26,7 @@ from gua.core.tick import Source, Tick
 from gua.otlp.encode import encode
 from gua.otlp.resource import origin
 from gua.otlp.send import open_endpoint
-from gua.sim.host import DEFAULT_CARDS
-from gua.sim.live import simulate_from
+from gua.sim.host import DEFAULT_CARDS, simulate_from
 from gua.spool.queue import Spool
 from gua.state.compression import compress
 

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from gua.core.attribution import attribute
 from gua.core.tick import CardReading, Mig, ProcessList, ReadError
-from gua.sim.clock import Span
-from gua.sim.use import MIB, Habit, Use
+from gua.sim.clock import TickSpan
+from gua.sim.habit import MIB, Habit, Use
 
 # From the recording of one H100 in github.com/8bitai/gpu-parking-tax (MIT), h100_dose_response.jsonl;
 # the two powers are its means, arXiv 2605.23918.
@@ -43,7 +43,7 @@ INSTANCE_BARE_BYTES: Final = 12 * MIB
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class CardSlot:
     """Where a card sits and how it is called."""
 
     uuid: str
@@ -51,11 +51,11 @@ class Place:
     pci: str
 
 
-def place_of(seed: int, index: int) -> Place:
+def slot_of(seed: int, index: int) -> CardSlot:
     """Return the card at an index of the simulated host; the same for the same seed."""
     rng = Random(f"{seed}:card:{index}")  # noqa: S311 - a simulation, no secret
     uuid = f"GPU-{UUID(int=rng.getrandbits(128), version=4)}"
-    return Place(uuid=uuid, index=index, pci=f"{index // 64:08x}:{0x10 + index % 64:02x}:00.0")
+    return CardSlot(uuid=uuid, index=index, pci=f"{index // 64:08x}:{0x10 + index % 64:02x}:00.0")
 
 
 class Heat:
@@ -67,7 +67,7 @@ class Heat:
         self._energy_mj = rng.randrange(10**11, 10**12)
         self._seen_ms: int | None = None
 
-    def follow(self, use: Use, span: Span) -> tuple[float, float, int, int | None]:
+    def follow(self, use: Use, span: TickSpan) -> tuple[float, float, int, int | None]:
         """Return watts, Celsius, mJ since driver load, and mJ of the tick (``None`` if not known) after a tick."""
         base = CONTEXT_WATTS if use.context else BARE_WATTS
         watts = base + use.utilization * (BUSY_WATTS - base) + self._rng.uniform(-0.4, 0.4)
@@ -88,7 +88,7 @@ class Heat:
 class Simulated(Protocol):
     """A card that can be read once a tick."""
 
-    def read(self, span: Span, errors: list[ReadError]) -> Sequence[CardReading]:
+    def read(self, span: TickSpan, errors: list[ReadError]) -> Sequence[CardReading]:
         """Return the card, and its instances after it; add the calls that failed to ``errors``."""
         ...
 
@@ -96,35 +96,35 @@ class Simulated(Protocol):
 class WholeCard:
     """A card without MIG."""
 
-    def __init__(self, place: Place, habit: Habit, rng: Random) -> None:
-        self._place = place
+    def __init__(self, slot: CardSlot, habit: Habit, rng: Random) -> None:
+        self._slot = slot
         self._habit = habit
         self._rng = rng
         self._heat = Heat(rng)
 
-    def read(self, span: Span, errors: list[ReadError]) -> Sequence[CardReading]:
+    def read(self, span: TickSpan, errors: list[ReadError]) -> Sequence[CardReading]:
         """Return the card's reading; while it is lost, no more than that."""
         use = self._habit.at(span.ts_ms)
         if use.lost:
             self._heat.lose()
-            errors.append(ReadError(call="nvmlDeviceGetHandleByIndex", code="GPU_IS_LOST", uuid=self._place.uuid))
-            return (_lost(self._place, span),)
+            errors.append(ReadError(call="nvmlDeviceGetHandleByIndex", code="GPU_IS_LOST", uuid=self._slot.uuid))
+            return (_lost(self._slot, span),)
         listed = self._rng.random() >= FAILED_LIST_CHANCE
         if not listed:
             call = "nvmlDeviceGetComputeRunningProcesses_v3"
-            errors.append(ReadError(call=call, code="UNKNOWN", uuid=self._place.uuid))
+            errors.append(ReadError(call=call, code="UNKNOWN", uuid=self._slot.uuid))
         watts, celsius, energy_total_mj, energy_mj = self._heat.follow(use, span)
         card = CardReading(
-            uuid=self._place.uuid,
+            uuid=self._slot.uuid,
             duration_ms=span.duration_ms,
             gpu_time_ms=span.duration_ms,
             process_list=ProcessList.KNOWN if listed else ProcessList.FAILED,
-            index=self._place.index,
+            index=self._slot.index,
             name=NAME,
             model=NAME,
             vendor="NVIDIA",
             driver_version=DRIVER,
-            pci=self._place.pci,
+            pci=self._slot.pci,
             mig=Mig.NONE,
             memory_shared=False,
             utilization=round(use.utilization, 4),
@@ -148,27 +148,27 @@ class WholeCard:
 class PartitionedCard:
     """A card cut into MIG instances of 3 slices, one for each habit, at most two; utilization cannot be read."""
 
-    def __init__(self, place: Place, habits: Sequence[Habit], rng: Random) -> None:
-        self._place = place
+    def __init__(self, slot: CardSlot, habits: Sequence[Habit], rng: Random) -> None:
+        self._slot = slot
         self._instances = tuple((f"MIG-{UUID(int=rng.getrandbits(128), version=4)}", habit) for habit in habits)
         self._heat = Heat(rng)
 
-    def read(self, span: Span, errors: list[ReadError]) -> Sequence[CardReading]:  # noqa: ARG002 - none fails here
+    def read(self, span: TickSpan, errors: list[ReadError]) -> Sequence[CardReading]:  # noqa: ARG002 - none fails here
         """Return the parent, which stands for its unallocated slices, and its instances."""
         uses = [(uuid, habit.at(span.ts_ms)) for uuid, habit in self._instances]
         watts, celsius, energy_total_mj, energy_mj = self._heat.follow(_together([use for _, use in uses]), span)
         left_slices = SLICES - INSTANCE_SLICES * len(uses)
         parent = CardReading(
-            uuid=self._place.uuid,
+            uuid=self._slot.uuid,
             duration_ms=span.duration_ms,
             gpu_time_ms=span.duration_ms * left_slices // SLICES,
             process_list=ProcessList.KNOWN,
-            index=self._place.index,
+            index=self._slot.index,
             name=NAME,
             model=NAME,
             vendor="NVIDIA",
             driver_version=DRIVER,
-            pci=self._place.pci,
+            pci=self._slot.pci,
             mig=Mig.PARENT,
             memory_shared=False,
             memory_used_bytes=BARE_BYTES,
@@ -182,20 +182,20 @@ class PartitionedCard:
         )
         return (parent, *(self._instance(uuid, use, span) for uuid, use in uses))
 
-    def _instance(self, uuid: str, use: Use, span: Span) -> CardReading:
+    def _instance(self, uuid: str, use: Use, span: TickSpan) -> CardReading:
         card = CardReading(
             uuid=uuid,
             duration_ms=span.duration_ms,
             gpu_time_ms=span.duration_ms * INSTANCE_SLICES // SLICES,
             process_list=ProcessList.KNOWN,
-            index=self._place.index,
+            index=self._slot.index,
             name=INSTANCE_NAME,
             model=NAME,
             vendor="NVIDIA",
             driver_version=DRIVER,
-            pci=self._place.pci,
+            pci=self._slot.pci,
             mig=Mig.INSTANCE,
-            parent=self._place.uuid,
+            parent=self._slot.uuid,
             memory_shared=False,
             memory_used_bytes=INSTANCE_BARE_BYTES + use.held_bytes,
             memory_limit_bytes=INSTANCE_BYTES,
@@ -214,17 +214,17 @@ def _together(uses: Sequence[Use]) -> Use:
     )
 
 
-def _lost(place: Place, span: Span) -> CardReading:
+def _lost(slot: CardSlot, span: TickSpan) -> CardReading:
     return CardReading(
-        uuid=place.uuid,
+        uuid=slot.uuid,
         duration_ms=span.duration_ms,
         gpu_time_ms=span.duration_ms,
         process_list=ProcessList.FAILED,
-        index=place.index,
+        index=slot.index,
         name=NAME,
         model=NAME,
         vendor="NVIDIA",
         driver_version=DRIVER,
-        pci=place.pci,
+        pci=slot.pci,
         failed=True,
     )

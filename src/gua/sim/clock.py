@@ -27,7 +27,7 @@ class Absence:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Span:
+class TickSpan:
     """One tick's time. ``continued``: it covers everything since the tick before it."""
 
     ts_ms: int
@@ -37,7 +37,7 @@ class Span:
     continued: bool
 
 
-def spans(*, end_ms: int, ticks: int, interval_ms: int, absences: Sequence[Absence], rng: Random) -> Iterator[Span]:
+def spans(*, end_ms: int, ticks: int, interval_ms: int, absences: Sequence[Absence], rng: Random) -> Iterator[TickSpan]:
     """Yield the spans of ``ticks`` grid points, the last one just before ``end_ms``, oldest first.
 
     A tick is a few ms late, as on a real host. Grid points inside an absence yield nothing.
@@ -62,7 +62,7 @@ def spans(*, end_ms: int, ticks: int, interval_ms: int, absences: Sequence[Absen
         since_ms = None if mark_ms is None else ts_ms - mark_ms
         continued = since_ms is not None and since_ms <= _BREAK_INTERVALS * interval_ms
         terms_ms = [since_ms] if continued else [interval_ms, ts_ms - started_ms, since_ms]
-        yield Span(
+        yield TickSpan(
             ts_ms=ts_ms,
             duration_ms=max(_SHORTEST_MS, min(term for term in terms_ms if term is not None)),
             lateness_ms=lateness_ms,

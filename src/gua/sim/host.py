@@ -13,13 +13,12 @@ from gua.core.durations import format_duration
 from gua.core.errors import UsageError
 from gua.core.tick import AgentReading, CardReading, ErrorCount, Origin, ReadError, Source, Tick
 from gua.sim.calendar import MINUTE_MS, THU, TUE, Stretch, clock
-from gua.sim.cards import PartitionedCard, Place, Simulated, WholeCard, place_of
-from gua.sim.clock import Absence, Span, spans
+from gua.sim.cards import CardSlot, PartitionedCard, Simulated, WholeCard, slot_of
+from gua.sim.clock import Absence, TickSpan, spans
+from gua.sim.habit import Empty, Habit, HabitSetting
 from gua.sim.jobs import Inference, Orphan, Training
 from gua.sim.people import InstanceKernel, Notebook, Shared, Workstation
 from gua.sim.programs import Host
-from gua.sim.setting import Setting
-from gua.sim.use import Empty, Habit
 
 DAY_MS: Final = 24 * 60 * MINUTE_MS
 END_MS: Final = 1_774_627_200_000
@@ -34,6 +33,8 @@ SHORTEST_INTERVAL_MS: Final = 1_000
 LONGEST_INTERVAL_MS: Final = 10 * MINUTE_MS
 MOST_CARDS: Final = 256
 LONGEST_MS: Final = 366 * DAY_MS
+_PHASE_MS: Final = 500
+"""How far at most the simulated grid ends before the moment that it was given (:func:`.clock.spans`)."""
 
 HOST: Final = "demo-host"
 INSTANCE_ID: Final = "demo"
@@ -108,15 +109,27 @@ def simulate(
         )
 
 
-_Builder = Callable[[Place, Setting, Random], Simulated]
+def simulate_from(begin_ms: int, *, seed: int, gpus: int, interval_ms: int, origin: Origin) -> Iterator[Tick]:
+    """Yield the ticks after ``begin_ms`` (Unix ms), oldest first, for 366 days; each is made when it is asked for.
+
+    No tick covers time before ``begin_ms``: where it is the ``ts_ms`` of the last tick of an earlier run, the two
+    runs follow one another as those of an agent that was restarted. The agent is never away by itself: who watches
+    it live could not tell that from a fault. Raises UsageError for what cannot be simulated.
+    """
+    scenario = Scenario(seed=seed, gpus=gpus, interval_ms=interval_ms, ticks=LONGEST_MS // interval_ms)
+    end_ms = begin_ms + scenario.ticks * interval_ms + _PHASE_MS
+    return simulate(scenario, end_ms=end_ms, origin=origin, interrupted=False)
 
 
-def _whole(habit: Callable[[Setting], Habit]) -> _Builder:
-    return lambda place, setting, rng: WholeCard(place, habit(setting), rng)
+_Builder = Callable[[CardSlot, HabitSetting, Random], Simulated]
 
 
-def _partitioned(place: Place, setting: Setting, rng: Random) -> Simulated:
-    return PartitionedCard(place, (InstanceKernel(setting), Empty()), rng)
+def _whole(habit: Callable[[HabitSetting], Habit]) -> _Builder:
+    return lambda slot, setting, rng: WholeCard(slot, habit(setting), rng)
+
+
+def _partitioned(slot: CardSlot, setting: HabitSetting, rng: Random) -> Simulated:
+    return PartitionedCard(slot, (InstanceKernel(setting), Empty()), rng)
 
 
 # The most telling first: a host of fewer cards has the first ones, a larger one begins anew.
@@ -134,8 +147,8 @@ _ROLES: Final[Sequence[_Builder]] = (
 
 def _card(seed: int, index: int) -> Simulated:
     turn, role = divmod(index, len(_ROLES))
-    setting = Setting(host=Host(seed), rng=_rng(seed, f"habit {index}"), name=f"{seed}:{index}", round=turn)
-    return _ROLES[role](place_of(seed, index), setting, _rng(seed, f"card {index}"))
+    setting = HabitSetting(host=Host(seed), rng=_rng(seed, f"habit {index}"), name=f"{seed}:{index}", round=turn)
+    return _ROLES[role](slot_of(seed, index), setting, _rng(seed, f"card {index}"))
 
 
 def _absences(interval_ms: int) -> tuple[Absence, ...]:
@@ -148,7 +161,7 @@ def _absences(interval_ms: int) -> tuple[Absence, ...]:
     )
 
 
-def _agent(span: Span, failures: Counter[tuple[str, str]], rng: Random) -> AgentReading:
+def _agent(span: TickSpan, failures: Counter[tuple[str, str]], rng: Random) -> AgentReading:
     waiting = rng.randint(0, 2)
     return AgentReading(
         started_ms=span.started_ms,

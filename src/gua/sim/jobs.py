@@ -19,9 +19,8 @@ from gua.sim.calendar import (
     daily,
     inside,
 )
+from gua.sim.habit import FREE, GIB, WEEKDAYS, Draw, HabitSetting, Use, percent
 from gua.sim.programs import Program
-from gua.sim.setting import WEEKDAYS, Setting
-from gua.sim.use import FREE, GIB, Draw, Use, percent
 
 
 class Training:
@@ -31,7 +30,7 @@ class Training:
     EVALUATOR = 9 * GIB
     LOADING_MS = 12 * MINUTE_MS
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: HabitSetting) -> None:
         self._setting = setting
         self._jobs = tuple(
             zip(
@@ -92,7 +91,7 @@ class Inference:
 
     HELD = 71 * GIB
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: HabitSetting) -> None:
         self._setting = setting
         # vLLM names its engine process VLLM::EngineCore; the kernel keeps 15 characters of a name.
         self._program = Program(comm="VLLM::EngineCor", owner="svc-llm", uid=990, place=setting.name, pod=True)
@@ -125,7 +124,7 @@ class Orphan:
 
     HELD = 47 * GIB
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: HabitSetting) -> None:
         self._setting = setting
         owner, uid = setting.person(4)
         self._program = Program(comm="finetune", owner=owner, uid=uid, place=setting.name, slurm=True)

@@ -21,9 +21,8 @@ from gua.sim.calendar import (
     daily,
     inside,
 )
+from gua.sim.habit import FREE, GIB, LOST, MIB, WEEKDAYS, Draw, HabitSetting, Use, percent
 from gua.sim.programs import Program
-from gua.sim.setting import WEEKDAYS, Setting
-from gua.sim.use import FREE, GIB, LOST, MIB, Draw, Use, percent
 
 
 class Notebook:
@@ -31,7 +30,7 @@ class Notebook:
 
     HELD = 8 * GIB
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: HabitSetting) -> None:
         owner, uid = setting.person(0)
         self._setting = setting
         self._program = Program(
@@ -68,7 +67,7 @@ class Shared:
 
     HELD = (23 * GIB, 3 * GIB)
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: HabitSetting) -> None:
         self._setting = setting
         owner, uid = setting.person(5)
         self._first = Program(comm="python", owner=owner, uid=uid, place=setting.name)
@@ -120,7 +119,7 @@ class Workstation:
     CONTAINER = 14 * GIB
     FILM = 420 * MIB
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: HabitSetting) -> None:
         self._setting = setting
         owner, uid = setting.person(6)
         self._display = Program(
@@ -167,7 +166,7 @@ class InstanceKernel:
 
     HELD = 9 * GIB
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: HabitSetting) -> None:
         self._setting = setting
         owner, uid = setting.person(7)
         self._program = Program(

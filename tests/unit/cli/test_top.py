@@ -29,7 +29,7 @@ from gua.cli.main import main
 from gua.core.tick import Source, Tick
 from gua.local_socket.server import Listen, LocalServer
 from gua.otlp.resource import origin
-from gua.sim.live import simulate_from
+from gua.sim.host import simulate_from
 from servers.user import shared_folder
 
 INTERVAL_MS = 30_000

@@ -4,14 +4,14 @@ from random import Random
 import pytest
 
 from gua.sim.calendar import MINUTE_MS, MON, NEXT_WEEK, THU, TUE, Stretch, clock
-from gua.sim.clock import Absence, Span, spans
+from gua.sim.clock import Absence, TickSpan, spans
 from gua.sim.host import END_MS
 
 MONDAY_MS = 1_774_224_000_000  # 2026-03-23 00:00 UTC
 FIVE_MINUTES_MS = 5 * MINUTE_MS
 
 
-def ticking(*absences: Absence, ticks: int = 2016, interval_ms: int = FIVE_MINUTES_MS, seed: int = 1) -> list[Span]:
+def ticking(*absences: Absence, ticks: int = 2016, interval_ms: int = FIVE_MINUTES_MS, seed: int = 1) -> list[TickSpan]:
     return list(spans(end_ms=END_MS, ticks=ticks, interval_ms=interval_ms, absences=absences, rng=Random(seed)))  # noqa: S311 - no secret
 
 

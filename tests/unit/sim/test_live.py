@@ -5,8 +5,7 @@ import pytest
 from gua.core.errors import UsageError
 from gua.core.tick import Tick
 from gua.sim.calendar import MINUTE_MS, THU, TUE
-from gua.sim.host import demo_origin
-from gua.sim.live import simulate_from
+from gua.sim.host import demo_origin, simulate_from
 
 MONDAY_MS = 1_774_224_000_000  # 2026-03-23 00:00 UTC
 

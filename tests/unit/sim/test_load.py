@@ -1,9 +1,9 @@
 from dataclasses import fields
 from itertools import pairwise
 
+from fakes.full_host import full_host
 from gua.core.tick import CardReading, ProcessReading, ProcessType
 from gua.sim.host import END_MS
-from gua.sim.load import full_host
 
 
 def test_a_day_of_a_full_host_has_every_tick() -> None:

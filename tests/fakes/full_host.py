@@ -25,10 +25,10 @@ from gua.core.tick import (
     Tick,
 )
 from gua.sim.calendar import HOUR_MS, MINUTE_MS
-from gua.sim.cards import DRIVER, MEMORY_BYTES, NAME, RESERVED_BYTES, Place, place_of
+from gua.sim.cards import DRIVER, MEMORY_BYTES, NAME, RESERVED_BYTES, CardSlot, slot_of
+from gua.sim.habit import GIB, MIB
 from gua.sim.host import END_MS
 from gua.sim.programs import Host, Program, person
-from gua.sim.use import GIB, MIB
 
 DAY_MS: Final = 24 * HOUR_MS
 HOST: Final = "load-host"
@@ -36,7 +36,7 @@ _LEVELS = 256  # one random byte picks a process's reading
 _LIFE_MS = 8 * HOUR_MS
 
 
-def full_host(  # noqa: PLR0913 - by keyword only, each with a default
+def full_host(
     *,
     cards: int = 8,
     processes: int = 10,
@@ -60,7 +60,7 @@ def full_host(  # noqa: PLR0913 - by keyword only, each with a default
         instance_id="load",
         service_version="0",
     )
-    loaded = [_LoadedCard(place_of(seed, index), processes, interval_ms, seed) for index in range(cards)]
+    loaded = [_LoadedCard(slot_of(seed, index), processes, interval_ms, seed) for index in range(cards)]
     begin_ms = end_ms - round(days * DAY_MS)
     for ts_ms in range(begin_ms + interval_ms, end_ms + 1, interval_ms):
         readings = tuple([card.read(ts_ms) for card in loaded])
@@ -70,12 +70,12 @@ def full_host(  # noqa: PLR0913 - by keyword only, each with a default
 class _LoadedCard:
     """A card with all its processes, prepared so that one reading is only picked together."""
 
-    def __init__(self, place: Place, processes: int, interval_ms: int, seed: int) -> None:
-        self._place = place
+    def __init__(self, slot: CardSlot, processes: int, interval_ms: int, seed: int) -> None:
+        self._slot = slot
         self._processes = processes
         self._interval_ms = interval_ms
         self._seed = seed
-        self._rng = Random(f"{seed}:load:{place.uuid}")  # noqa: S311 - a simulation, no secret
+        self._rng = Random(f"{seed}:load:{slot.uuid}")  # noqa: S311 - a simulation, no secret
         self._energy_mj = self._rng.randrange(10**11, 10**12)
         self._life = -1
         self._roster: list[Sequence[ProcessReading]] = []
@@ -85,23 +85,23 @@ class _LoadedCard:
         if ts_ms // _LIFE_MS != self._life:
             self._life = ts_ms // _LIFE_MS
             begun_ms = self._life * _LIFE_MS
-            self._roster = _roster(self._place, self._processes, self._interval_ms, begun_ms, self._seed)
+            self._roster = _roster(self._slot, self._processes, self._interval_ms, begun_ms, self._seed)
         rng = self._rng
         utilization = round(rng.random(), 4)
         energy_mj = round(rng.uniform(100, 650) * self._interval_ms)
         self._energy_mj += energy_mj
         levels = zip(self._roster, rng.randbytes(self._processes), strict=True)
         return CardReading(
-            uuid=self._place.uuid,
+            uuid=self._slot.uuid,
             duration_ms=self._interval_ms,
             gpu_time_ms=self._interval_ms,
             process_list=ProcessList.KNOWN,
-            index=self._place.index,
+            index=self._slot.index,
             name=NAME,
             model=NAME,
             vendor="NVIDIA",
             driver_version=DRIVER,
-            pci=self._place.pci,
+            pci=self._slot.pci,
             mig=Mig.NONE,
             memory_shared=False,
             utilization=utilization,
@@ -121,18 +121,20 @@ class _LoadedCard:
         )
 
 
-def _roster(place: Place, processes: int, interval_ms: int, begun_ms: int, seed: int) -> list[Sequence[ProcessReading]]:
+def _roster(
+    slot: CardSlot, processes: int, interval_ms: int, begun_ms: int, seed: int
+) -> list[Sequence[ProcessReading]]:
     """Return every process of a card in each of its levels of utilization, attributed."""
     host = Host(seed)
     kinds = [ProcessType.IGNORED, ProcessType.GRAPHICS, ProcessType.MPS]
     started = []
     for number in range(processes):
-        owner, uid = person(place.index + number)
+        owner, uid = person(slot.index + number)
         program = Program(
             comm="Xorg" if number == 0 else "python3",
             owner=owner,
             uid=uid,
-            place=f"{place.uuid}:{number}",
+            place=f"{slot.uuid}:{number}",
             type=kinds[number] if number < len(kinds) else ProcessType.COMPUTE,
             unit=f"user@{uid}.service",
             slurm=number % 2 == 0,
@@ -141,7 +143,7 @@ def _roster(place: Place, processes: int, interval_ms: int, begun_ms: int, seed:
         memory_bytes = (60 * GIB) // processes + number * 7 * MIB if number else 120 * MIB
         started.append(host.process(program, begun_ms, memory_bytes=memory_bytes, utilization=0.0))
     whole = attribute(
-        CardReading(uuid=place.uuid, duration_ms=interval_ms, gpu_time_ms=interval_ms, processes=tuple(started))
+        CardReading(uuid=slot.uuid, duration_ms=interval_ms, gpu_time_ms=interval_ms, processes=tuple(started))
     )
     return [_levels(process) if number % 2 else [process] * _LEVELS for number, process in enumerate(whole.processes)]
 

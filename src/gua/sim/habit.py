@@ -1,4 +1,4 @@
-"""What a habit does to its card in one tick, and draws that hold for a while."""
+"""What a habit is told about its card, what it does to it in one tick, and draws that hold for a while."""
 
 from __future__ import annotations
 
@@ -7,10 +7,35 @@ from random import Random
 from typing import Final, Protocol
 
 from gua.core.tick import ProcessReading
-from gua.sim.calendar import MINUTE_MS
+from gua.sim.calendar import FRI, MINUTE_MS, MON, THU, TUE, WED, Stretch
+from gua.sim.programs import Host, person
 
+WEEKDAYS: Final = (MON, TUE, WED, THU, FRI)
 MIB: Final = 2**20
 GIB: Final = 2**30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HabitSetting:
+    """What a habit is told: its host, its random numbers, which round of the roles it is, and its card's name."""
+
+    host: Host
+    rng: Random
+    name: str
+    round: int
+
+    @property
+    def shift(self) -> int:
+        """Minutes by which this round's week is late."""
+        return 37 * self.round
+
+    def person(self, number: int) -> tuple[str, int]:
+        """Return the name and user id of who plays a part in this round."""
+        return person(number + 5 * self.round)
+
+    def late(self, *stretches: Stretch) -> tuple[Stretch, ...]:
+        """Return stretches of the week as this round has them."""
+        return tuple(stretch.later(self.shift) for stretch in stretches)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
