@@ -7,9 +7,10 @@ both and docs/rules.md tells them in plain words. Everything is integer arithmet
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from gua.core.errors import UsageError
 from gua.core.facts import RATIO_SCALE, CardFacts, TypeTotals
@@ -18,8 +19,6 @@ from gua.core.tick import ProcessList, ProcessType
 MIB: Final = 2**20
 UNKNOWN_RESERVE_BYTES: Final = 1024 * MIB
 """What a driver may keep for itself where it does not tell; the reserve of current cards is below it."""
-
-COUNTED: Final = (ProcessType.COMPUTE, ProcessType.GRAPHICS, ProcessType.MPS)
 
 
 class State(StrEnum):
@@ -39,6 +38,23 @@ class Reason(StrEnum):
     PID_NAMESPACE = "pid_namespace"
     PROCESSES = "processes"
     MEMORY = "memory"
+
+
+class Why(StrEnum):
+    """Why a line of the rules fits, or does not: two values were compared, or what rules the line out."""
+
+    STATUS = "status"
+    COMPARED = "compared"
+    UTILIZATION_UNKNOWN = "utilization_unknown"
+    HELD_UPPER_KNOWN = "held_upper_known"
+    HELD_UPPER_UNKNOWN = "held_upper_unknown"
+    RESERVE_KNOWN = "reserve_known"
+    RESERVE_UNKNOWN = "reserve_unknown"
+    LIST_KNOWN = "list_known"
+    LIST_UNKNOWN = "list_unknown"
+    COUNTED_MEMORY_KNOWN = "counted_memory_known"
+    COUNTED_MEMORY_UNKNOWN = "counted_memory_unknown"
+    IGNORED_MEMORY_UNKNOWN = "ignored_memory_unknown"
 
 
 class ProcessState(StrEnum):
@@ -96,12 +112,29 @@ class Bounds:
     unattributed_upper_bytes: int | None
 
 
+class Line(NamedTuple):
+    """A line of the rules as judged: its number in :func:`classify`, the state it gives, whether and why it fits.
+
+    With a ``limit``, ``value`` was compared with it: utilizations in 1/10,000 on line 2, bytes on the others. Without,
+    ``value`` is how many processes are of unknown memory. ``reason`` is that of an unknown state.
+    """
+
+    number: str
+    state: State
+    why: Why
+    fits: bool = False
+    value: int | None = None
+    limit: int | None = None
+    reason: Reason | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
     """A card's state in one tick and what it rests on.
 
     ``reason`` is set exactly if the state is unknown. ``utilization`` is the largest known one in
-    1/10,000. The numbers are given in every state, also for a lost card.
+    1/10,000. The numbers are given in every state, also for a lost card. ``lines`` are those that were looked at, in
+    their order: the last one fits and decides, the others do not.
     """
 
     state: State
@@ -109,6 +142,7 @@ class Verdict:
     utilization: int | None
     threshold_bytes: int
     bounds: Bounds
+    lines: tuple[Line, ...]
 
     @property
     def held_lower_bytes(self) -> int:
@@ -146,13 +180,13 @@ def utilization(facts: CardFacts) -> int | None:
 
 def counted(facts: CardFacts) -> TypeTotals:
     """Return the totals of all processes that are not ignored; all 0 where the list is not known."""
-    processes = facts.processes or {}
-    totals = [processes.get(kind, TypeTotals()) for kind in COUNTED]
-    return TypeTotals(
-        count=sum(total.count for total in totals),
-        memory_bytes=sum(total.memory_bytes for total in totals),
-        unknown=sum(total.unknown for total in totals),
-    )
+    count = memory_bytes = unknown = 0
+    for kind, total in (facts.processes or {}).items():
+        if kind is not ProcessType.IGNORED:
+            count += total.count
+            memory_bytes += total.memory_bytes
+            unknown += total.unknown
+    return TypeTotals(count=count, memory_bytes=memory_bytes, unknown=unknown)
 
 
 def ignored(facts: CardFacts) -> TypeTotals:
@@ -174,8 +208,10 @@ def bounds(facts: CardFacts) -> Bounds:
     - Unattributed: the device bound less the counted processes' known memory, not below 0; its lower
       end is 0 if a counted process's memory is unknown, as that process may own it all.
     """
-    by_processes = counted(facts)
-    left_out = ignored(facts)
+    return _bounds(facts, counted(facts), ignored(facts))
+
+
+def _bounds(facts: CardFacts, by_processes: TypeTotals, left_out: TypeTotals) -> Bounds:
     listed = facts.process_list is ProcessList.KNOWN
 
     upper = None
@@ -197,33 +233,43 @@ def bounds(facts: CardFacts) -> Bounds:
 def classify(facts: CardFacts, rules: Rules) -> Verdict:
     """Return the state of a card for one tick: the first of these lines that fits.
 
-    1. ``unknown``, ``lost``: hw.status says failed. A status that was not sent is not a failure.
-    2. ``active``: the largest known utilization is at least ``active_utilization``.
-    3. ``truly-idle``: no counted process of unknown memory, and one of
+        1. ``unknown``, ``lost``: hw.status says failed. A status that was not sent is not a failure.
+        2. ``active``: the largest known utilization is at least ``active_utilization``.
+        3. ``truly-idle``: no counted process of unknown memory, and one of
 
-       a. held upper known and <= threshold (whatever the list, the reserve and the utilization are);
-       b. reserve unknown, list known, upper bound known, no ignored process of unknown memory, and
-          held lower <= threshold (what is above it may be the reserve; utilization need not be known);
-       c. no upper bound, list known, the counted processes' known memory <= threshold, and *general*
-          utilization known (low, else line 2 had fit).
+           a. held upper known and <= threshold (whatever the list, the reserve and the utilization are);
+           b. reserve unknown, list known, upper bound known, no ignored process of unknown memory, and
+              held lower <= threshold (what is above it may be the reserve; utilization need not be known);
+           c. no upper bound, list known, the counted processes' known memory <= threshold, and *general*
+              utilization known (low, else line 2 had fit).
 
-    4. ``idle-held``: *general* utilization known (and low, as above), and one of: held lower >
-       threshold; a counted process of unknown memory; list not known and reserve known and held
-       upper known and > threshold. A known encoder, decoder or process utilization does not
-       stand in for the general one here: a low codec says nothing of the rest of the card.
-    5. ``unknown``, first of: ``utilization`` if the general one is unknown (lines 3 and 4 did not fit,
-       so something may be held); ``pid_namespace`` if the list is in that state; ``processes`` if it
-       failed or is absent; else ``memory`` (an ignored process of unknown memory may own what is
-       above the threshold).
+        4. ``idle-held``: *general* utilization known (and low, as above), and one of: held lower >
+           threshold; a counted process of unknown memory; list not known and reserve known and held
+           upper known and > threshold. A known encoder, decoder or process utilization does not
+           stand in for the general one here: a low codec says nothing of the rest of the card.
+        5. ``unknown``, first of: ``utilization`` if the general one is unknown (lines 3 and 4 did not fit,
+           so something may be held); ``pid_namespace`` if the list is in that state; ``processes`` if it
+           failed or is absent; else ``memory`` (an ignored process of unknown memory may own what is
+           above the threshold).
 
-    "Exactly the threshold" is not held. A MIG instance or parent follows the same lines. Total and
-    deterministic: any facts have exactly one state.
+    X
     """
-    limits = bounds(facts)
-    threshold = threshold_bytes(facts, rules)
+    totals = counted(facts)
+    card = _Card(facts, totals, _bounds(facts, totals, ignored(facts)), threshold_bytes(facts, rules))
     busiest = utilization(facts)
-    state, reason = _state(facts, limits, threshold, active=busiest is not None and busiest >= rules.active_from)
-    return Verdict(state=state, reason=reason, utilization=busiest, threshold_bytes=threshold, bounds=limits)
+    looked_at = []
+    for line in _lines(card, busiest, rules.active_from):
+        looked_at.append(line)
+        if line.fits:
+            break
+    return Verdict(
+        state=line.state,
+        reason=line.reason,
+        utilization=busiest,
+        threshold_bytes=card.threshold_bytes,
+        bounds=card.bounds,
+        lines=tuple(looked_at),
+    )
 
 
 def process_state(utilization: int | None, rules: Rules) -> ProcessState:
@@ -233,47 +279,96 @@ def process_state(utilization: int | None, rules: Rules) -> ProcessState:
     return ProcessState.ACTIVE if utilization >= rules.active_from else ProcessState.IDLE
 
 
-def _state(facts: CardFacts, limits: Bounds, threshold: int, *, active: bool) -> tuple[State, Reason | None]:
-    if facts.failed:
-        return State.UNKNOWN, Reason.LOST
-    if active:
-        return State.ACTIVE, None
-    if _nobody_holds(facts, limits, threshold):
-        return State.TRULY_IDLE, None
-    if facts.utilization is not None and _somebody_holds(facts, limits, threshold):
-        return State.IDLE_HELD, None
-    return State.UNKNOWN, _reason(facts)
+class _Card(NamedTuple):
+    """What the lines look at; ``counted`` are the totals of its counted processes."""
+
+    facts: CardFacts
+    counted: TypeTotals
+    bounds: Bounds
+    threshold_bytes: int
+
+    @property
+    def is_listed(self) -> bool:
+        return self.facts.process_list is ProcessList.KNOWN
 
 
-def _nobody_holds(facts: CardFacts, limits: Bounds, threshold: int) -> bool:
-    by_processes = counted(facts)
-    if by_processes.unknown:
-        return False
-    if limits.held_upper_bytes is not None and limits.held_upper_bytes <= threshold:
-        return True
-    if facts.process_list is not ProcessList.KNOWN:
-        return False
-    if limits.held_upper_bytes is None:
-        return by_processes.memory_bytes <= threshold and facts.utilization is not None
-    return facts.memory_reserved_bytes is None and ignored(facts).unknown == 0 and limits.held_lower_bytes <= threshold
+def _lines(card: _Card, busiest: int | None, active_from: int) -> Iterator[Line]:
+    """Yield the lines in their order; the last always fits. Where 3a to 3c cannot fit, 3 stands for them; so does 4."""
+    yield Line("1", State.UNKNOWN, Why.STATUS, bool(card.facts.failed), reason=Reason.LOST)
+    if busiest is None:
+        yield Line("2", State.ACTIVE, Why.UTILIZATION_UNKNOWN)
+    else:
+        yield Line("2", State.ACTIVE, Why.COMPARED, busiest >= active_from, busiest, active_from)
+    if card.counted.unknown:
+        yield Line("3", State.TRULY_IDLE, Why.COUNTED_MEMORY_UNKNOWN, value=card.counted.unknown)
+    else:
+        yield _within_threshold(card)
+        yield _within_reserve(card)
+        yield _processes_within_threshold(card)
+    if card.facts.utilization is None:
+        yield Line("4", State.IDLE_HELD, Why.UTILIZATION_UNKNOWN)
+    else:
+        lower, threshold = card.bounds.held_lower_bytes, card.threshold_bytes
+        yield Line("4a", State.IDLE_HELD, Why.COMPARED, lower > threshold, lower, threshold)
+        yield _process_of_unknown_memory(card)
+        yield _held_by_unlisted(card)
+    yield _unknown(card)
 
 
-def _somebody_holds(facts: CardFacts, limits: Bounds, threshold: int) -> bool:
-    if limits.held_lower_bytes > threshold or counted(facts).unknown:
-        return True
-    return (
-        facts.process_list is not ProcessList.KNOWN
-        and facts.memory_reserved_bytes is not None
-        and limits.held_upper_bytes is not None
-        and limits.held_upper_bytes > threshold
-    )
+def _within_threshold(card: _Card) -> Line:
+    upper, threshold = card.bounds.held_upper_bytes, card.threshold_bytes
+    if upper is None:
+        return Line("3a", State.TRULY_IDLE, Why.HELD_UPPER_UNKNOWN)
+    return Line("3a", State.TRULY_IDLE, Why.COMPARED, upper <= threshold, upper, threshold)
 
 
-def _reason(facts: CardFacts) -> Reason:
-    if facts.utilization is None:
-        return Reason.UTILIZATION
-    if facts.process_list is ProcessList.PID_NAMESPACE:
-        return Reason.PID_NAMESPACE
-    if facts.process_list is not ProcessList.KNOWN:
-        return Reason.PROCESSES
-    return Reason.MEMORY
+def _within_reserve(card: _Card) -> Line:
+    lower, threshold = card.bounds.held_lower_bytes, card.threshold_bytes
+    if card.bounds.held_upper_bytes is None:
+        return Line("3b", State.TRULY_IDLE, Why.HELD_UPPER_UNKNOWN)
+    if card.facts.memory_reserved_bytes is not None:
+        return Line("3b", State.TRULY_IDLE, Why.RESERVE_KNOWN)
+    if not card.is_listed:
+        return Line("3b", State.TRULY_IDLE, Why.LIST_UNKNOWN)
+    if unknown := ignored(card.facts).unknown:
+        return Line("3b", State.TRULY_IDLE, Why.IGNORED_MEMORY_UNKNOWN, value=unknown)
+    return Line("3b", State.TRULY_IDLE, Why.COMPARED, lower <= threshold, lower, threshold)
+
+
+def _processes_within_threshold(card: _Card) -> Line:
+    known, threshold = card.counted.memory_bytes, card.threshold_bytes
+    if card.bounds.held_upper_bytes is not None:
+        return Line("3c", State.TRULY_IDLE, Why.HELD_UPPER_KNOWN)
+    if not card.is_listed:
+        return Line("3c", State.TRULY_IDLE, Why.LIST_UNKNOWN)
+    if card.facts.utilization is None:
+        return Line("3c", State.TRULY_IDLE, Why.UTILIZATION_UNKNOWN, value=known, limit=threshold)
+    return Line("3c", State.TRULY_IDLE, Why.COMPARED, known <= threshold, known, threshold)
+
+
+def _process_of_unknown_memory(card: _Card) -> Line:
+    if unknown := card.counted.unknown:
+        return Line("4b", State.IDLE_HELD, Why.COUNTED_MEMORY_UNKNOWN, fits=True, value=unknown)
+    return Line("4b", State.IDLE_HELD, Why.COUNTED_MEMORY_KNOWN if card.is_listed else Why.LIST_UNKNOWN)
+
+
+def _held_by_unlisted(card: _Card) -> Line:
+    upper, threshold = card.bounds.held_upper_bytes, card.threshold_bytes
+    if card.is_listed:
+        return Line("4c", State.IDLE_HELD, Why.LIST_KNOWN)
+    if card.facts.memory_reserved_bytes is None:
+        return Line("4c", State.IDLE_HELD, Why.RESERVE_UNKNOWN)
+    if upper is None:
+        return Line("4c", State.IDLE_HELD, Why.HELD_UPPER_UNKNOWN)
+    return Line("4c", State.IDLE_HELD, Why.COMPARED, upper > threshold, upper, threshold)
+
+
+def _unknown(card: _Card) -> Line:
+    if card.facts.utilization is None:
+        return Line("5", State.UNKNOWN, Why.UTILIZATION_UNKNOWN, fits=True, reason=Reason.UTILIZATION)
+    if card.is_listed:
+        unknown = ignored(card.facts).unknown
+        return Line("5", State.UNKNOWN, Why.IGNORED_MEMORY_UNKNOWN, fits=True, value=unknown, reason=Reason.MEMORY)
+    in_namespace = card.facts.process_list is ProcessList.PID_NAMESPACE
+    reason = Reason.PID_NAMESPACE if in_namespace else Reason.PROCESSES
+    return Line("5", State.UNKNOWN, Why.LIST_UNKNOWN, fits=True, reason=reason)

@@ -17,7 +17,6 @@ from gua.core import metrics
 from gua.core.errors import UsageError
 from gua.core.facts import CardFacts, TypeTotals, card_facts
 from gua.core.rules import (
-    COUNTED,
     ProcessState,
     Reason,
     Rules,
@@ -34,6 +33,7 @@ CASES = sorted((Path(__file__).parents[2] / "cases" / "rules").glob("*.json"))
 COLUMNS = {
     column.name for metric in metrics.CATALOGUE if metric.subject is metrics.Subject.CARD for column in metric.columns
 } | {"process_list", "memory_shared", "mig"}
+COUNTED = [kind for kind in ProcessType if kind is not ProcessType.IGNORED]
 GIB = 2**30
 MIB = 2**20
 

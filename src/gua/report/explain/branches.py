@@ -1,55 +1,89 @@
-"""The rules line by line for one card in one tick, with the numbers that decided: the table of docs/rules.md in words.
+"""The lines of the rules that were looked at for one card in one tick, in words with the numbers that decided.
 
-Which line fits is worked out here from the same bounds as :func:`gua.core.rules.classify`; the cases in
-``tests/cases/rules`` hold both to the same states.
+:func:`gua.core.rules.classify` decides and says which lines those are; nothing is decided here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from gua.core.facts import CardFacts
-from gua.core.rules import (
-    UNKNOWN_RESERVE_BYTES,
-    Bounds,
-    Reason,
-    Rules,
-    State,
-    bounds,
-    counted,
-    ignored,
-    threshold_bytes,
-    utilization,
-)
+from gua.core.rules import UNKNOWN_RESERVE_BYTES, Line, Reason, Rules, State, Why, classify, ignored
 from gua.core.tick import ProcessList
 from gua.report.kit.basis import size
 from gua.report.kit.figures import plural
 
 NOT_KNOWN: Final = "not known"
+_STATUS: Final = {None: "not known, which is no failure", False: "ok", True: "failed: lost, or needs a reset"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Branch:
+class Branch(NamedTuple):
     """One line of the rules: its number in docs/rules.md, the state it gives, whether it fits, and why."""
 
     line: str
     state: State
-    reason: Reason | None = None
+    reason: Reason | None
     fits: bool
     text: str
 
 
 def branches(facts: CardFacts, rules: Rules) -> tuple[Branch, ...]:
     """Return the lines in their order up to the first that fits, which decides: the last one always does."""
-    judged = _Judged(facts, rules)
-    looked_at: list[Branch] = []
-    for branch in judged.lines():
-        looked_at.append(branch)
-        if branch.fits:
-            break
-    return tuple(looked_at)
+    return tuple(
+        Branch(line.number, line.state, line.reason, line.fits, line_text(line, facts))
+        for line in classify(facts, rules).lines
+    )
+
+
+_TEXTS: Final = {
+    ("1", Why.STATUS): "the card's status is {status}",
+    ("2", Why.UTILIZATION_UNKNOWN): "no utilization is known",
+    ("2", Why.COMPARED): "utilization {utilizations}",
+    ("3", Why.COUNTED_MEMORY_UNKNOWN): "{counted} not tell how much memory: somebody is there",
+    ("3a", Why.HELD_UPPER_UNKNOWN): "held at most is not known: {why_no_upper}",
+    ("3a", Why.COMPARED): "held at most {comparison}",
+    ("3b", Why.HELD_UPPER_UNKNOWN): "held at most is not known",
+    ("3b", Why.RESERVE_KNOWN): "the driver tells its reserve, so what is above the threshold is not that",
+    ("3b", Why.LIST_UNKNOWN): "{no_list}",
+    ("3b", Why.IGNORED_MEMORY_UNKNOWN): "{ignored}",
+    ("3b", Why.COMPARED): (
+        "the driver does not tell its reserve, which may be up to {reserve}: held at least {comparison}"
+    ),
+    ("3c", Why.HELD_UPPER_KNOWN): "held at most is known, so it decides",
+    ("3c", Why.LIST_UNKNOWN): "{no_list}",
+    ("3c", Why.UTILIZATION_UNKNOWN): "counted processes hold {comparison}, but general utilization is not known",
+    ("3c", Why.COMPARED): "counted processes hold {comparison}",
+    ("4", Why.UTILIZATION_UNKNOWN): "general utilization is not known, so it cannot be called low",
+    ("4a", Why.COMPARED): "held at least {comparison}{why_no_more}",
+    ("4b", Why.COUNTED_MEMORY_UNKNOWN): "{counted} not tell how much memory: one is there",
+    ("4b", Why.COUNTED_MEMORY_KNOWN): "every counted process tells its memory",
+    ("4b", Why.LIST_UNKNOWN): "{no_list}",
+    ("4c", Why.LIST_KNOWN): "the list of processes is known, so held at least decides",
+    ("4c", Why.RESERVE_UNKNOWN): (
+        "neither the list of processes nor the driver's reserve is known: what is in use may be the reserve"
+    ),
+    ("4c", Why.HELD_UPPER_UNKNOWN): "held at most is not known: {why_no_upper}",
+    ("4c", Why.COMPARED): "held at most {comparison}: it is somebody's, whoever that is",
+    ("5", Why.UTILIZATION_UNKNOWN): "general utilization is not known while something may be held",
+    ("5", Why.LIST_UNKNOWN): "{no_list}",
+    ("5", Why.IGNORED_MEMORY_UNKNOWN): "{ignored}",
+}
+
+
+def line_text(line: Line, facts: CardFacts) -> str:
+    """Return why a line fits, or does not."""
+    comparison = "" if line.value is None or line.limit is None else compared(line.value, line.limit)
+    return _TEXTS[line.number, line.why].format(
+        status=_STATUS[facts.failed],
+        utilizations=_utilizations(line, facts),
+        comparison=comparison,
+        counted=plural(line.value or 0, "counted process does", "counted processes do"),
+        ignored=_ignored_of_unknown_memory(facts),
+        reserve=size(UNKNOWN_RESERVE_BYTES),
+        no_list=_no_list(facts),
+        why_no_upper=_why_no_upper(facts),
+        why_no_more=_why_no_more(facts),
+    )
 
 
 def ratio_text(ten_thousandths: int | None) -> str:
@@ -68,164 +102,33 @@ def compared(amount: int, threshold: int) -> str:
     return f"{left} {relation} threshold {right}"
 
 
-class _Judged:
-    """What the lines look at, worked out once."""
-
-    def __init__(self, facts: CardFacts, rules: Rules) -> None:
-        self.facts = facts
-        self.rules = rules
-        self.bounds: Bounds = bounds(facts)
-        self.threshold = threshold_bytes(facts, rules)
-        self.listed = facts.process_list is ProcessList.KNOWN
-        self.reserved = facts.memory_reserved_bytes is not None
-        self.counted = counted(facts)
-        self.ignored = ignored(facts)
-
-    def lines(self) -> Iterator[Branch]:
-        yield self._lost()
-        yield self._active()
-        if self.counted.unknown:
-            there = plural(self.counted.unknown, "counted process does", "counted processes do")
-            yield _free("3", fits=False, text=f"{there} not tell how much memory: somebody is there")
-        else:
-            yield self._empty()
-            yield self._empty_but_for_the_reserve()
-            yield self._empty_by_its_processes()
-        if self.facts.utilization is None:
-            yield _held("4", fits=False, text="general utilization is not known, so it cannot be called low")
-        else:
-            yield self._held()
-            yield self._held_by_somebody()
-            yield self._held_by_whoever()
-        yield self._unknown()
-
-    def _lost(self) -> Branch:
-        told = {None: "not known, which is no failure", False: "ok", True: "failed: lost, or needs a reset"}
-        return Branch(
-            line="1",
-            state=State.UNKNOWN,
-            reason=Reason.LOST,
-            fits=bool(self.facts.failed),
-            text=f"the card's status is {told[self.facts.failed]}",
-        )
-
-    def _active(self) -> Branch:
-        busiest, limit = utilization(self.facts), self.rules.active_from
-        if busiest is None:
-            return Branch(line="2", state=State.ACTIVE, fits=False, text="no utilization is known")
-        fits = busiest >= limit
-        facts = self.facts
-        parts = ", ".join(
-            f"{name} {ratio_text(value)}"
-            for name, value in (
-                ("general", facts.utilization),
-                ("encoder", facts.utilization_encoder),
-                ("decoder", facts.utilization_decoder),
-                ("busiest process", facts.process_utilization_max),
-            )
-        )
-        text = f"utilization {ratio_text(busiest)} {'>=' if fits else '<'} {ratio_text(limit)}, the largest of {parts}"
-        return Branch(line="2", state=State.ACTIVE, fits=fits, text=text)
-
-    def _empty(self) -> Branch:
-        upper = self.bounds.held_upper_bytes
-        if upper is None:
-            return _free("3a", fits=False, text=f"held at most is not known: {self._why_no_upper()}")
-        return _free("3a", fits=upper <= self.threshold, text=f"held at most {compared(upper, self.threshold)}")
-
-    def _empty_but_for_the_reserve(self) -> Branch:
-        if self.bounds.held_upper_bytes is None:
-            return _free("3b", fits=False, text="held at most is not known")
-        hindrance = self._reserve_hindrance()
-        if hindrance:
-            return _free("3b", fits=False, text=hindrance)
-        lower = self.bounds.held_lower_bytes
-        text = (
-            f"the driver does not tell its reserve, which may be up to {size(UNKNOWN_RESERVE_BYTES)}: held at least "
-            f"{compared(lower, self.threshold)}"
-        )
-        return _free("3b", fits=lower <= self.threshold, text=text)
-
-    def _reserve_hindrance(self) -> str:
-        if self.reserved:
-            return "the driver tells its reserve, so what is above the threshold is not that"
-        if not self.listed:
-            return self._no_list()
-        return self._ignored_of_unknown_memory() if self.ignored.unknown else ""
-
-    def _empty_by_its_processes(self) -> Branch:
-        if self.bounds.held_upper_bytes is not None:
-            return _free("3c", fits=False, text="held at most is known, so it decides")
-        if not self.listed:
-            return _free("3c", fits=False, text=self._no_list())
-        known = self.counted.memory_bytes
-        text = f"counted processes hold {compared(known, self.threshold)}"
-        if self.facts.utilization is None:
-            return _free("3c", fits=False, text=f"{text}, but general utilization is not known")
-        return _free("3c", fits=known <= self.threshold, text=text)
-
-    def _held(self) -> Branch:
-        lower = self.bounds.held_lower_bytes
-        text = f"held at least {compared(lower, self.threshold)}"
-        if self.facts.process_list is not ProcessList.KNOWN:
-            text += f" ({self._no_list()})"
-        elif self.ignored.unknown:
-            text += f" ({self._ignored_of_unknown_memory()})"
-        return _held("4a", fits=lower > self.threshold, text=text)
-
-    def _held_by_somebody(self) -> Branch:
-        unknown = self.counted.unknown
-        text = (
-            f"{plural(unknown, 'counted process does', 'counted processes do')} not tell how much memory: one is there"
-            if unknown
-            else "every counted process tells its memory"
-            if self.listed
-            else self._no_list()
-        )
-        return _held("4b", fits=unknown > 0, text=text)
-
-    def _held_by_whoever(self) -> Branch:
-        upper = self.bounds.held_upper_bytes
-        if self.listed:
-            return _held("4c", fits=False, text="the list of processes is known, so held at least decides")
-        if not self.reserved:
-            text = "neither the list of processes nor the driver's reserve is known: what is in use may be the reserve"
-            return _held("4c", fits=False, text=text)
-        if upper is None:
-            return _held("4c", fits=False, text=f"held at most is not known: {self._why_no_upper()}")
-        text = f"held at most {compared(upper, self.threshold)}: it is somebody's, whoever that is"
-        return _held("4c", fits=upper > self.threshold, text=text)
-
-    def _unknown(self) -> Branch:
-        facts = self.facts
-        if facts.utilization is None:
-            reason, text = Reason.UTILIZATION, "general utilization is not known while something may be held"
-        elif facts.process_list is ProcessList.PID_NAMESPACE:
-            reason, text = Reason.PID_NAMESPACE, self._no_list()
-        elif not self.listed:
-            reason, text = Reason.PROCESSES, self._no_list()
-        else:
-            reason, text = Reason.MEMORY, self._ignored_of_unknown_memory()
-        return Branch(line="5", state=State.UNKNOWN, reason=reason, fits=True, text=text)
-
-    def _why_no_upper(self) -> str:
-        if self.facts.memory_used_bytes is None:
-            return "the card's memory usage is not"
-        return "the card shares its memory with the host, whose usage is everybody's"
-
-    def _no_list(self) -> str:
-        if self.facts.process_list is ProcessList.PID_NAMESPACE:
-            return "the agent does not see the host's processes (PID namespace)"
-        return f"the list of processes is not known ({self.facts.process_list})"
-
-    def _ignored_of_unknown_memory(self) -> str:
-        many = plural(self.ignored.unknown, "ignored process does", "ignored processes do")
-        return f"{many} not tell how much memory, which may be all that is in use"
+def _utilizations(line: Line, facts: CardFacts) -> str:
+    return (
+        f"{ratio_text(line.value)} {'>=' if line.fits else '<'} {ratio_text(line.limit)}, the largest of "
+        f"general {ratio_text(facts.utilization)}, encoder {ratio_text(facts.utilization_encoder)}, "
+        f"decoder {ratio_text(facts.utilization_decoder)}, "
+        f"busiest process {ratio_text(facts.process_utilization_max)}"
+    )
 
 
-def _free(line: str, *, fits: bool, text: str) -> Branch:
-    return Branch(line=line, state=State.TRULY_IDLE, fits=fits, text=text)
+def _why_no_upper(facts: CardFacts) -> str:
+    if facts.memory_used_bytes is None:
+        return "the card's memory usage is not"
+    return "the card shares its memory with the host, whose usage is everybody's"
 
 
-def _held(line: str, *, fits: bool, text: str) -> Branch:
-    return Branch(line=line, state=State.IDLE_HELD, fits=fits, text=text)
+def _why_no_more(facts: CardFacts) -> str:
+    if facts.process_list is not ProcessList.KNOWN:
+        return f" ({_no_list(facts)})"
+    return f" ({_ignored_of_unknown_memory(facts)})" if ignored(facts).unknown else ""
+
+
+def _no_list(facts: CardFacts) -> str:
+    if facts.process_list is ProcessList.PID_NAMESPACE:
+        return "the agent does not see the host's processes (PID namespace)"
+    return f"the list of processes is not known ({facts.process_list})"
+
+
+def _ignored_of_unknown_memory(facts: CardFacts) -> str:
+    processes = plural(ignored(facts).unknown, "ignored process does", "ignored processes do")
+    return f"{processes} not tell how much memory, which may be all that is in use"

@@ -106,7 +106,7 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
     moments = _moments(reader, card, at_ms, max(ticks_around, 1))
     if around_ms:
         bounds = (at_ms - around_ms - 1, at_ms + around_ms)
-        moments = sorted({*_nearest(moments, at_ms), *_asked(reader, card, at_ms, MOST_TICKS + 1, bounds)})
+        moments = sorted({*_nearest(moments, at_ms), *_ask_moments(reader, card, at_ms, MOST_TICKS + 1, bounds)})
         if len(moments) > MOST_TICKS:
             msg = f"--around {request.around} is more than {MOST_TICKS:,} ticks: ask for fewer"
             raise UsageError(msg)
@@ -155,18 +155,20 @@ def _around(text: str) -> tuple[int, int]:
 
 def _moments(reader: ViewReader, card: Card, at_ms: int, most: int) -> list[tuple[int, int]]:
     """Return the ticks next to a moment as (end, duration) in ms: so many on each side of the one it lies in."""
-    near = _asked(reader, card, at_ms, most + 1, (at_ms - _NEAR_MS, at_ms + _NEAR_MS))
+    near = _ask_moments(reader, card, at_ms, most + 1, (at_ms - _NEAR_MS, at_ms + _NEAR_MS))
     sides = [sum(end < at_ms for end, _ in near), sum(end >= at_ms for end, _ in near)]
     if min(sides) <= most:  # there may be others farther away
-        near = _asked(reader, card, at_ms, most + 1, (_FIRST_MS, _LAST_MS))
-    before = [one for one in near if one[0] < at_ms]
-    after = [one for one in near if one[0] >= at_ms]
+        near = _ask_moments(reader, card, at_ms, most + 1, (_FIRST_MS, _LAST_MS))
+    before = [tick for tick in near if tick[0] < at_ms]
+    after = [tick for tick in near if tick[0] >= at_ms]
     covered = bool(after) and after[0][0] - after[0][1] < at_ms
     return before[-most:] + after[: most + covered]
 
 
-def _asked(reader: ViewReader, card: Card, at_ms: int, most: int, bounds: tuple[int, int]) -> list[tuple[int, int]]:
-    asked = {
+def _ask_moments(
+    reader: ViewReader, card: Card, at_ms: int, most: int, bounds: tuple[int, int]
+) -> list[tuple[int, int]]:
+    parameters = {
         "host": card.host,
         "gpu": card.gpu,
         "at_ms": max(at_ms, _FIRST_MS),
@@ -174,12 +176,12 @@ def _asked(reader: ViewReader, card: Card, at_ms: int, most: int, bounds: tuple[
         "since_ms": max(bounds[0], _FIRST_MS),
         "until_ms": min(bounds[1], _LAST_MS),
     }
-    return [(int(row["ts_ms"]), int(row["duration_ms"])) for row in reader.rows("explain_moments", asked)]
+    return [(int(row["ts_ms"]), int(row["duration_ms"])) for row in reader.rows("explain_moments", parameters)]
 
 
 def _nearest(moments: list[tuple[int, int]], at_ms: int) -> list[tuple[int, int]]:
-    before = [one for one in moments if one[0] < at_ms]
-    after = [one for one in moments if one[0] >= at_ms]
+    before = [tick for tick in moments if tick[0] < at_ms]
+    after = [tick for tick in moments if tick[0] >= at_ms]
     return before[-1:] + after[:1]
 
 
@@ -195,9 +197,9 @@ def _explained(
     reader: ViewReader, card: Card, moments: list[tuple[int, int]], settings: tuple[Setting, ...]
 ) -> tuple[ExplainedTick, ...]:
     rules = rules_of(settings)
-    asked = {"host": card.host, "gpu": card.gpu, "since_ms": moments[0][0] - 1, "until_ms": moments[-1][0]}
+    parameters = {"host": card.host, "gpu": card.gpu, "since_ms": moments[0][0] - 1, "until_ms": moments[-1][0]}
     processes: dict[int, list[Mapping[str, Any]]] = {}
-    for row in reader.rows("explain_processes", asked):
+    for row in reader.rows("explain_processes", parameters):
         processes.setdefault(int(row["ts_ms"]), []).append(row)
     return tuple(
         ExplainedTick(
@@ -205,7 +207,7 @@ def _explained(
             processes=tuple(processes.get(int(row["ts_ms"]), ())),
             branches=branches(facts_of(row), rules),
         )
-        for row in reader.rows("explain_ticks", asked)
+        for row in reader.rows("explain_ticks", parameters)
     )
 
 

@@ -34,25 +34,27 @@ _SURROUNDINGS: Final = ("container_id", "pod_uid", "slurm_job_id", "systemd_unit
 _RATIOS: Final = ("active_utilization", "held_memory_ratio")
 
 
-def render_explanation(told: Explanation, style: Style) -> str:
+def render_explanation(explanation: Explanation, style: Style) -> str:
     """Return the explanation as text, no line wider than the style's width."""
-    lines = [*_what(told, style), "", *_settings(told, style)]
-    if told.covering is not None:
-        lines += ["", *_why(told.covering, style)]
-    lines += ["", *_values(told, style)]
-    lines += _processes(told, style)
+    lines = [*_what(explanation, style), "", *_settings(explanation, style)]
+    if explanation.covering is not None:
+        lines += ["", *_why(explanation.covering, style)]
+    lines += ["", *_values(explanation, style)]
+    lines += _processes(explanation, style)
     return "\n".join(lines) + "\n"
 
 
-def _what(told: Explanation, style: Style) -> Iterator[str]:
-    card, tick = told.card, told.covering
+def _what(explanation: Explanation, style: Style) -> Iterator[str]:
+    card, tick = explanation.card, explanation.covering
     index = "" if card.index is None else f" {card.index}"
     name = style.name(card.name, _NAME_WIDTH) if card.name else "a card of unknown name"
     host, gpu = style.name(card.host, _NAME_WIDTH), style.name(card.gpu, _NAME_WIDTH)
     yield from style.wrap(f"Card{index} of {host}: {name}, {gpu}", indent=0, hanging=2)
-    at = f"{_moment(told.at_ms, told)} {told.timezone}"
+    at = f"{_moment(explanation.at_ms, explanation)} {explanation.timezone}"
     if tick is None:
-        yield from style.wrap(f"{at}: {UNOBSERVED}. No tick covers that moment: {_hole(told)}", indent=0, hanging=2)
+        yield from style.wrap(
+            f"{at}: {UNOBSERVED}. No tick covers that moment: {_hole(explanation)}", indent=0, hanging=2
+        )
         return
     state, reason = str(tick.row["state"]), tick.row["reason"]
     why = f" ({REASONS.get(reason, style.name(str(reason)))})" if reason else ""
@@ -62,7 +64,7 @@ def _what(told: Explanation, style: Style) -> Iterator[str]:
     source = str(tick.row["source"] or NOT_KNOWN)
     length_seconds = (tick.ts_ms - tick.start_ms) / 1000
     text = (
-        f"It lies in the tick from {_moment(tick.start_ms, told)} to {_moment(tick.ts_ms, told)} "
+        f"It lies in the tick from {_moment(tick.start_ms, explanation)} to {_moment(tick.ts_ms, explanation)} "
         f"({length_seconds:.1f} s); {_coverage(tick)}; {SOURCES.get(source) or style.name(source)}."
     )
     yield from style.wrap(text, indent=2)
@@ -82,14 +84,14 @@ def _coverage(tick: ExplainedTick) -> str:
     return f"utilization samples cover {covered / 1000:.1f} of its {length / 1000:.1f} s"
 
 
-def _hole(told: Explanation) -> str:
-    before = after = ""
-    if told.before is not None:
-        before = (
-            f"the tick before ended {span(told.at_ms - told.before[1])} earlier, at {_moment(told.before[1], told)}"
-        )
-    if told.after is not None:
-        after = f"the next began {span(told.after[0] - told.at_ms)} later, at {_moment(told.after[0], told)}"
+def _hole(explanation: Explanation) -> str:
+    at_ms, before, after = explanation.at_ms, "", ""
+    if explanation.before is not None:
+        end_ms = explanation.before[1]
+        before = f"the tick before ended {span(at_ms - end_ms)} earlier, at {_moment(end_ms, explanation)}"
+    if explanation.after is not None:
+        start_ms = explanation.after[0]
+        after = f"the next began {span(start_ms - at_ms)} later, at {_moment(start_ms, explanation)}"
     if not before:
         return f"there is none before it, {after}."
     return f"{before}; {after or 'there is none after it'}."
@@ -99,43 +101,43 @@ def _why(tick: ExplainedTick, style: Style) -> Iterator[str]:
     for line in style.wrap("Why: the first line of the rules that fits decides", indent=0):
         yield style.title(line)
     for branch in tick.branches:
-        told = f"{branch.state}" + (f", {branch.reason}" if branch.reason and branch.fits else "")
+        outcome = f"{branch.state}" + (f", {branch.reason}" if branch.reason and branch.fits else "")
         fits = YES if branch.fits else NO
         if style.width < _SIDE_BY_SIDE_FROM:
-            label = f"{branch.line} {told}: {fits}"
+            label = f"{branch.line} {outcome}: {fits}"
         else:
-            label = f"{branch.line:<3}{told:<{_LABEL_WIDTH - 6}}{fits}"
+            label = f"{branch.line:<3}{outcome:<{_LABEL_WIDTH - 6}}{fits}"
         lines = _labelled(label, branch.text, style)
         yield from (style.state(line, branch.state) if branch.fits else line for line in lines)
 
 
-def _settings(told: Explanation, style: Style) -> Iterator[str]:
+def _settings(explanation: Explanation, style: Style) -> Iterator[str]:
     yield style.title("Settings in force")
-    for setting in told.settings:
+    for setting in explanation.settings:
         value = ratio_text(round(setting.value * 10_000)) if setting.key in _RATIOS else size(setting.value)
         changed = "the default" if setting.is_default else "changed, not the default"
         yield from _labelled(style.name(setting.key, _LABEL_WIDTH), f"{value}  ({changed})", style)
 
 
-def _values(told: Explanation, style: Style) -> Iterator[str]:
-    columns = _Columns(told, style)
+def _values(explanation: Explanation, style: Style) -> Iterator[str]:
+    columns = _Columns(explanation, style)
     yield from columns.head("Values")
     yield from columns.row("state", [str(tick.row["state"]) for tick in columns.ticks])
     yield from columns.row("why unknown", [str(tick.row["reason"] or "") for tick in columns.ticks])
-    yield from columns.row("unobserved before it", [_hole_before(tick, told) for tick in columns.ticks])
+    yield from columns.row("unobserved before it", [_hole_before(tick, explanation) for tick in columns.ticks])
     yield from columns.rows((*JUDGED_VALUES, *CARD_VALUES), [tick.row for tick in columns.ticks])
     yield from columns.left_out()
 
 
-def _hole_before(tick: ExplainedTick, told: Explanation) -> str:
+def _hole_before(tick: ExplainedTick, explanation: Explanation) -> str:
     """Return how much time before a tick no tick covers, as far as the ticks around tell."""
-    before = [one.ts_ms for one in told.ticks if one.ts_ms < tick.ts_ms]
+    before = [other.ts_ms for other in explanation.ticks if other.ts_ms < tick.ts_ms]
     hole_ms = tick.start_ms - before[-1] if before else 0
     return span(hole_ms) if hole_ms >= _LEAST_HOLE_MS else ""
 
 
-def _processes(told: Explanation, style: Style) -> Iterator[str]:
-    columns = _Columns(told, style)
+def _processes(explanation: Explanation, style: Style) -> Iterator[str]:
+    columns = _Columns(explanation, style)
     known: dict[tuple[int, int | None], Mapping[str, Any]] = {}
     for tick in columns.ticks:
         for process in tick.processes:
@@ -146,19 +148,19 @@ def _processes(told: Explanation, style: Style) -> Iterator[str]:
         return
     for (pid, created_ms), newest in known.items():
         yield ""
-        began = f"started {_moment(created_ms, told)}" if created_ms is not None else "start not known"
+        began = f"started {_moment(created_ms, explanation)}" if created_ms is not None else "start not known"
         yield from columns.head(f"Process {pid}")
         yield from style.wrap(", ".join([began, *_facts(newest, style)]), indent=2)
-        found = [
-            next((one for one in tick.processes if (one["pid"], one["created_ms"]) == (pid, created_ms)), None)
+        rows = [
+            next((row for row in tick.processes if (row["pid"], row["created_ms"]) == (pid, created_ms)), None)
             for tick in columns.ticks
         ]
-        yield from columns.row("state", ["not there" if one is None else str(one["state"]) for one in found])
-        yield from columns.rows(PROCESS_VALUES, found)
+        yield from columns.row("state", ["not there" if row is None else str(row["state"]) for row in rows])
+        yield from columns.rows(PROCESS_VALUES, rows)
 
 
 def _facts(process: Mapping[str, Any], style: Style) -> Iterator[str]:
-    """Yield who a process is; where it runs only as far as that is told, since most run in no container."""
+    """Yield who a process is; where it runs only as far as that is known, since most run in no container."""
     for fact in PROCESS_FACTS:
         stored = process[fact.column]
         if stored is not None or fact.column not in _SURROUNDINGS:
@@ -170,13 +172,15 @@ def _facts(process: Mapping[str, Any], style: Style) -> Iterator[str]:
 class _Columns:
     """A table whose columns are ticks: the one that covers the moment, marked, and as many beside it as fit."""
 
-    def __init__(self, told: Explanation, style: Style) -> None:
-        self._told = told
+    def __init__(self, explanation: Explanation, style: Style) -> None:
+        self._explanation = explanation
         self._style = style
-        self._one_day = {_local(tick.ts_ms, told).date() for tick in told.ticks} <= {_local(told.at_ms, told).date()}
-        self._width = max([11 if self._one_day else 15, *(cells(text) for tick in told.ticks for text in _texts(tick))])
+        days = {_local(tick.ts_ms, explanation).date() for tick in explanation.ticks}
+        self._one_day = days <= {_local(explanation.at_ms, explanation).date()}
+        widths = [cells(text) for tick in explanation.ticks for text in _texts(tick)]
+        self._width = max([11 if self._one_day else 15, *widths])
         room = max((style.width - 2 - _LABEL_WIDTH) // (self._width + 2), 1)
-        self.ticks = _nearest(told, room if style.width >= _SIDE_BY_SIDE_FROM else 1)
+        self.ticks = _nearest(explanation, room if style.width >= _SIDE_BY_SIDE_FROM else 1)
 
     def head(self, title: str) -> Iterator[str]:
         """Yield the title and above each column the end of its tick."""
@@ -205,7 +209,7 @@ class _Columns:
 
     def left_out(self) -> Iterator[str]:
         """Yield how many ticks had no room."""
-        rest = len(self._told.ticks) - len(self.ticks)
+        rest = len(self._explanation.ticks) - len(self.ticks)
         if rest > 0:
             text = f"{rest} more of these ticks with a wider terminal (--width), all of them with --json"
             yield from self._style.wrap(text, indent=2)
@@ -215,8 +219,8 @@ class _Columns:
         return (head + "".join("  " + " " * (self._width - cells(text)) + text for text in texts)).rstrip()
 
     def _time(self, tick: ExplainedTick) -> str:
-        mark = ">" if self._told.covering is not None and tick.ts_ms == self._told.covering.ts_ms else ""
-        local = _local(tick.ts_ms, self._told)
+        mark = ">" if self._explanation.covering is not None and tick.ts_ms == self._explanation.covering.ts_ms else ""
+        local = _local(tick.ts_ms, self._explanation)
         return f"{mark}{local:%H:%M:%S}" if self._one_day else f"{mark}{local:%m-%d %H:%M:%S}"
 
 
@@ -234,10 +238,10 @@ def _text(value: Value, row: Mapping[str, Any] | None, style: Style) -> str:
     return text if value.unit else style.name(text, 13)
 
 
-def _nearest(told: Explanation, most: int) -> tuple[ExplainedTick, ...]:
+def _nearest(explanation: Explanation, most: int) -> tuple[ExplainedTick, ...]:
     """Return at most so many ticks next to the moment, in their order."""
-    middle = told.at_ms if told.covering is None else told.covering.ts_ms
-    near = sorted(told.ticks, key=lambda tick: abs(tick.ts_ms - middle))[:most]
+    middle = explanation.at_ms if explanation.covering is None else explanation.covering.ts_ms
+    near = sorted(explanation.ticks, key=lambda tick: abs(tick.ts_ms - middle))[:most]
     return tuple(sorted(near, key=lambda tick: tick.ts_ms))
 
 
@@ -251,9 +255,9 @@ def _labelled(label: str, text: str, style: Style) -> Iterator[str]:
         yield line if place else f"  {pad(label, _LABEL_WIDTH)}  {line.lstrip()}"
 
 
-def _local(unix_ms: int, told: Explanation) -> datetime:
-    return (_EPOCH + timedelta(milliseconds=unix_ms)).astimezone(zone(told.timezone))
+def _local(unix_ms: int, explanation: Explanation) -> datetime:
+    return (_EPOCH + timedelta(milliseconds=unix_ms)).astimezone(zone(explanation.timezone))
 
 
-def _moment(unix_ms: int, told: Explanation) -> str:
-    return moment(unix_ms, told.timezone)
+def _moment(unix_ms: int, explanation: Explanation) -> str:
+    return moment(unix_ms, explanation.timezone)
