@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gua.core.rules import Rules, classify
+from gua.core.rules import Rules, classify, counted
 from gua.core.tick import ProcessType
 from gua.report.explain.values import CARD_VALUES, facts_of
 
@@ -56,7 +56,8 @@ def tick(second: int, **values: object) -> dict[str, Any]:
         "source": "agent",
         **values,
     }
-    verdict = classify(facts_of(row), Rules())
+    facts = facts_of(row)
+    verdict, processes = classify(facts, Rules()), counted(facts)
     judged = {
         "state": verdict.state,
         "reason": verdict.reason,
@@ -64,7 +65,7 @@ def tick(second: int, **values: object) -> dict[str, Any]:
         "threshold_bytes": verdict.threshold_bytes,
         "held_lower_bytes": verdict.held_lower_bytes,
         "held_upper_bytes": verdict.held_upper_bytes,
-        "unattributed_lower_bytes": verdict.bounds.unattributed_lower_bytes,
+        "unattributed_lower_bytes": 0 if processes.unknown else verdict.held_lower_bytes - processes.memory_bytes,
     }
     return {**row, **judged, **{name: values[name] for name in judged if name in values}}
 

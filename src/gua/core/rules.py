@@ -96,22 +96,6 @@ class Rules:
         return round(self.active_utilization * RATIO_SCALE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bounds:
-    """What is held on a card, as a range in bytes; an upper bound of ``None`` is unknown.
-
-    ``device_*`` is what the card's own usage says, ``held_*`` the larger of that and the counted
-    processes' known memory, ``unattributed_*`` the part of it that no listed process owns.
-    """
-
-    device_lower_bytes: int
-    device_upper_bytes: int | None
-    held_lower_bytes: int
-    held_upper_bytes: int | None
-    unattributed_lower_bytes: int
-    unattributed_upper_bytes: int | None
-
-
 class Line(NamedTuple):
     """A line of the rules as judged: its number in :func:`classify`, the state it gives, whether and why it fits.
 
@@ -133,26 +117,18 @@ class Verdict:
     """A card's state in one tick and what it rests on.
 
     ``reason`` is set exactly if the state is unknown. ``utilization`` is the largest known one in
-    1/10,000. The numbers are given in every state, also for a lost card. ``lines`` are those that were looked at, in
-    their order: the last one fits and decides, the others do not.
+    1/10,000. The numbers are given in every state, also for a lost card. At least ``held_lower_bytes`` are held, at
+    most ``held_upper_bytes``, ``None`` where that is unknown. ``lines`` are those that were looked at, in their order:
+    the last one fits and decides, the others do not.
     """
 
     state: State
     reason: Reason | None
     utilization: int | None
     threshold_bytes: int
-    bounds: Bounds
+    held_lower_bytes: int
+    held_upper_bytes: int | None
     lines: tuple[Line, ...]
-
-    @property
-    def held_lower_bytes(self) -> int:
-        """At least this much is held."""
-        return self.bounds.held_lower_bytes
-
-    @property
-    def held_upper_bytes(self) -> int | None:
-        """At most this much is held; ``None`` where that cannot be told."""
-        return self.bounds.held_upper_bytes
 
 
 def threshold_bytes(facts: CardFacts, rules: Rules) -> int:
@@ -194,8 +170,8 @@ def ignored(facts: CardFacts) -> TypeTotals:
     return (facts.processes or {}).get(ProcessType.IGNORED, TypeTotals())
 
 
-def bounds(facts: CardFacts) -> Bounds:
-    """Return the range of what is held.
+def _held(facts: CardFacts, by_processes: TypeTotals, left_out: TypeTotals) -> tuple[int, int | None]:
+    """Return the range of what is held, in bytes.
 
     - Upper device bound: usage less the known memory of ignored processes, not below 0. Unknown
       without a usage, and where memory is shared with the host (its usage is then everybody's).
@@ -205,29 +181,15 @@ def bounds(facts: CardFacts) -> Bounds:
       unknown: any of these could explain all of the usage.
     - Held: the larger of the counted processes' known memory and the bound. An unknown upper device
       bound makes the upper one unknown, even though the processes' sum is known.
-    - Unattributed: the device bound less the counted processes' known memory, not below 0; its lower
-      end is 0 if a counted process's memory is unknown, as that process may own it all.
     """
-    return _bounds(facts, counted(facts), ignored(facts))
-
-
-def _bounds(facts: CardFacts, by_processes: TypeTotals, left_out: TypeTotals) -> Bounds:
-    listed = facts.process_list is ProcessList.KNOWN
-
-    upper = None
-    if facts.memory_used_bytes is not None and not facts.memory_shared:
-        upper = max(0, facts.memory_used_bytes - left_out.memory_bytes)
+    known = by_processes.memory_bytes
+    if facts.memory_used_bytes is None or facts.memory_shared:
+        return known, None
+    upper = max(0, facts.memory_used_bytes - left_out.memory_bytes)
     lower = 0
-    if upper is not None and listed and left_out.unknown == 0:
-        lower = max(0, upper - (UNKNOWN_RESERVE_BYTES if facts.memory_reserved_bytes is None else 0))
-    return Bounds(
-        device_lower_bytes=lower,
-        device_upper_bytes=upper,
-        held_lower_bytes=max(by_processes.memory_bytes, lower),
-        held_upper_bytes=None if upper is None else max(by_processes.memory_bytes, upper),
-        unattributed_lower_bytes=0 if by_processes.unknown else max(0, lower - by_processes.memory_bytes),
-        unattributed_upper_bytes=None if upper is None else max(0, upper - by_processes.memory_bytes),
-    )
+    if facts.process_list is ProcessList.KNOWN and left_out.unknown == 0:
+        lower = upper - (UNKNOWN_RESERVE_BYTES if facts.memory_reserved_bytes is None else 0)
+    return max(known, lower), max(known, upper)
 
 
 def classify(facts: CardFacts, rules: Rules) -> Verdict:
@@ -255,7 +217,7 @@ def classify(facts: CardFacts, rules: Rules) -> Verdict:
     X
     """
     totals = counted(facts)
-    card = _Card(facts, totals, _bounds(facts, totals, ignored(facts)), threshold_bytes(facts, rules))
+    card = _Card(facts, totals, *_held(facts, totals, ignored(facts)), threshold_bytes(facts, rules))
     busiest = utilization(facts)
     looked_at = []
     for line in _lines(card, busiest, rules.active_from):
@@ -267,7 +229,8 @@ def classify(facts: CardFacts, rules: Rules) -> Verdict:
         reason=line.reason,
         utilization=busiest,
         threshold_bytes=card.threshold_bytes,
-        bounds=card.bounds,
+        held_lower_bytes=card.held_lower_bytes,
+        held_upper_bytes=card.held_upper_bytes,
         lines=tuple(looked_at),
     )
 
@@ -284,7 +247,8 @@ class _Card(NamedTuple):
 
     facts: CardFacts
     counted: TypeTotals
-    bounds: Bounds
+    held_lower_bytes: int
+    held_upper_bytes: int | None
     threshold_bytes: int
 
     @property
@@ -308,7 +272,7 @@ def _lines(card: _Card, busiest: int | None, active_from: int) -> Iterator[Line]
     if card.facts.utilization is None:
         yield Line("4", State.IDLE_HELD, Why.UTILIZATION_UNKNOWN)
     else:
-        lower, threshold = card.bounds.held_lower_bytes, card.threshold_bytes
+        lower, threshold = card.held_lower_bytes, card.threshold_bytes
         yield Line("4a", State.IDLE_HELD, Why.COMPARED, lower > threshold, lower, threshold)
         yield _process_of_unknown_memory(card)
         yield _held_by_unlisted(card)
@@ -316,15 +280,15 @@ def _lines(card: _Card, busiest: int | None, active_from: int) -> Iterator[Line]
 
 
 def _within_threshold(card: _Card) -> Line:
-    upper, threshold = card.bounds.held_upper_bytes, card.threshold_bytes
+    upper, threshold = card.held_upper_bytes, card.threshold_bytes
     if upper is None:
         return Line("3a", State.TRULY_IDLE, Why.HELD_UPPER_UNKNOWN)
     return Line("3a", State.TRULY_IDLE, Why.COMPARED, upper <= threshold, upper, threshold)
 
 
 def _within_reserve(card: _Card) -> Line:
-    lower, threshold = card.bounds.held_lower_bytes, card.threshold_bytes
-    if card.bounds.held_upper_bytes is None:
+    lower, threshold = card.held_lower_bytes, card.threshold_bytes
+    if card.held_upper_bytes is None:
         return Line("3b", State.TRULY_IDLE, Why.HELD_UPPER_UNKNOWN)
     if card.facts.memory_reserved_bytes is not None:
         return Line("3b", State.TRULY_IDLE, Why.RESERVE_KNOWN)
@@ -337,7 +301,7 @@ def _within_reserve(card: _Card) -> Line:
 
 def _processes_within_threshold(card: _Card) -> Line:
     known, threshold = card.counted.memory_bytes, card.threshold_bytes
-    if card.bounds.held_upper_bytes is not None:
+    if card.held_upper_bytes is not None:
         return Line("3c", State.TRULY_IDLE, Why.HELD_UPPER_KNOWN)
     if not card.is_listed:
         return Line("3c", State.TRULY_IDLE, Why.LIST_UNKNOWN)
@@ -353,7 +317,7 @@ def _process_of_unknown_memory(card: _Card) -> Line:
 
 
 def _held_by_unlisted(card: _Card) -> Line:
-    upper, threshold = card.bounds.held_upper_bytes, card.threshold_bytes
+    upper, threshold = card.held_upper_bytes, card.threshold_bytes
     if card.is_listed:
         return Line("4c", State.IDLE_HELD, Why.LIST_KNOWN)
     if card.facts.memory_reserved_bytes is None:

@@ -21,7 +21,6 @@ from gua.core.rules import (
     Reason,
     Rules,
     State,
-    bounds,
     classify,
     counted,
     process_state,
@@ -165,37 +164,17 @@ def card(memory_used_bytes: int | None, *processes: TypeTotals, **changes: Any) 
     ("facts", "lower", "upper"),
     [
         (card(5 * GIB), 5 * GIB, 5 * GIB),
-        (card(5 * GIB, TypeTotals(count=1, memory_bytes=2 * GIB)), 3 * GIB, 3 * GIB),
-        (card(5 * GIB, TypeTotals(count=1, memory_bytes=6 * GIB)), 0, 0),
-        (card(5 * GIB, TypeTotals(count=2, memory_bytes=2 * GIB, unknown=1)), 0, 3 * GIB),
-        (card(5 * GIB, TypeTotals(), TypeTotals(count=1, memory_bytes=GIB)), 4 * GIB, 4 * GIB),
-        (card(5 * GIB, TypeTotals(), TypeTotals(count=1, unknown=1)), 0, 5 * GIB),
-        (card(5 * GIB, memory_reserved_bytes=None), 4 * GIB, 5 * GIB),
-        (card(5 * GIB, process_list=ProcessList.FAILED, processes=None), 0, 5 * GIB),
-        (card(None), 0, None),
-        (card(5 * GIB, memory_shared=True), 0, None),
-    ],
-)
-def test_unattributed_is_what_no_listed_process_owns(facts: CardFacts, lower: int, upper: int | None) -> None:
-    held = bounds(facts)
-    assert (held.unattributed_lower_bytes, held.unattributed_upper_bytes) == (lower, upper)
-
-
-@pytest.mark.parametrize(
-    ("facts", "lower", "upper"),
-    [
-        (card(5 * GIB), 5 * GIB, 5 * GIB),
         (card(5 * GIB, memory_reserved_bytes=None), 4 * GIB, 5 * GIB),
         (card(600 * MIB, memory_reserved_bytes=None), 0, 600 * MIB),
         (card(100 * MIB, TypeTotals(), TypeTotals(count=1, memory_bytes=120 * MIB)), 0, 0),
-        (card(5 * GIB, TypeTotals(count=1, memory_bytes=6 * GIB)), 5 * GIB, 5 * GIB),
+        (card(5 * GIB, TypeTotals(count=1, memory_bytes=6 * GIB)), 6 * GIB, 6 * GIB),
         (card(5 * GIB, process_list=ProcessList.PID_NAMESPACE, processes=None), 0, 5 * GIB),
         (card(None), 0, None),
     ],
 )
-def test_device_bounds_are_never_below_0(facts: CardFacts, lower: int, upper: int | None) -> None:
-    held = bounds(facts)
-    assert (held.device_lower_bytes, held.device_upper_bytes) == (lower, upper)
+def test_what_is_held_is_never_below_0(facts: CardFacts, lower: int, upper: int | None) -> None:
+    verdict = classify(facts, Rules())
+    assert (verdict.held_lower_bytes, verdict.held_upper_bytes) == (lower, upper)
 
 
 # Values around what decides, so that chance meets the boundaries.
@@ -249,14 +228,9 @@ def test_every_card_has_one_state_and_a_reason_exactly_if_it_is_unknown(facts: C
 
 @given(cards(), RULES)
 def test_a_range_has_its_lower_end_below_its_upper_end(facts: CardFacts, rules: Rules) -> None:
-    held = classify(facts, rules).bounds
-    assert 0 <= held.device_lower_bytes <= held.held_lower_bytes
-    for lower, upper in (
-        (held.device_lower_bytes, held.device_upper_bytes),
-        (held.held_lower_bytes, held.held_upper_bytes),
-        (held.unattributed_lower_bytes, held.unattributed_upper_bytes),
-    ):
-        assert upper is None or 0 <= lower <= upper
+    verdict = classify(facts, rules)
+    assert verdict.held_lower_bytes >= 0
+    assert verdict.held_upper_bytes is None or verdict.held_lower_bytes <= verdict.held_upper_bytes
 
 
 @given(cards(), RULES)

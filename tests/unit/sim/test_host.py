@@ -211,7 +211,7 @@ def test_the_orphan_is_memory_that_no_listed_process_owns(week: list[Tick]) -> N
     assert card.processes == ()
     assert card.process_list is ProcessList.KNOWN
     assert verdict(card).state is State.IDLE_HELD
-    assert verdict(card).bounds.unattributed_lower_bytes > 40 * 2**30
+    assert verdict(card).held_lower_bytes > 40 * 2**30
 
 
 def test_the_mig_card_cannot_be_read_where_somebody_holds_it(week: list[Tick]) -> None:
