@@ -14,12 +14,15 @@ from gua.app.agent_settings import AgentSettings, Places
 from gua.app.destinations import agent_destinations
 from gua.cli.kubelet import InsecureOption, KubeletOption, kubelet_of
 from gua.cli.options import (
+    AgentSocketOption,
     EndpointOption,
     IgnoreProcessOption,
     ProcfsOption,
-    SocketOption,
     StateDirOption,
     StoreOption,
+    flag,
+    path_value,
+    value,
 )
 from gua.cli.prometheus import DEFAULT, CompatibleOption, between, serving
 from gua.core.durations import parse_duration_ms
@@ -38,26 +41,18 @@ OPTIONAL_VALUES = {"--prometheus": DEFAULT}
 def command(
     *,
     foreground: Annotated[
-        bool,
-        typer.Option("--foreground", envvar="GUA_FOREGROUND", help="Stay in the foreground, as under systemd."),
+        bool, flag("--foreground", "GUA_FOREGROUND", "Stay in the foreground, as under systemd.")
     ] = False,
-    once: Annotated[
-        bool, typer.Option("--once", envvar="GUA_ONCE", help="Read one tick, deliver it and exit.")
-    ] = False,
+    once: Annotated[bool, flag("--once", "GUA_ONCE", "Read one tick, deliver it and exit.")] = False,
     interval: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION", envvar="GUA_INTERVAL", help="Time between ticks, 1s to 10m; 30s if not given."
-        ),
+        str | None, value("DURATION", "GUA_INTERVAL", "Time between ticks, 1s to 10m; 30s if not given.")
     ] = None,
     store: StoreOption = None,
     endpoint: EndpointOption = None,
     prometheus: Annotated[
         str | None,
-        typer.Option(
-            metavar="[HOST:PORT]",
-            envvar="GUA_PROMETHEUS",
-            help="Serve /metrics to Prometheus, at 127.0.0.1:9835 if no address is given.",
+        value(
+            "[HOST:PORT]", "GUA_PROMETHEUS", "Serve /metrics to Prometheus, at 127.0.0.1:9835 if no address is given."
         ),
     ] = None,
     compatible: CompatibleOption = True,
@@ -67,24 +62,13 @@ def command(
     ignore_process: IgnoreProcessOption = None,
     state_dir: StateDirOption = None,
     pid_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            envvar="GUA_PID_FILE",
-            readable=False,
-            help="agent.pid in the state directory if not given.",
-        ),
+        Path | None, path_value("FILE", "GUA_PID_FILE", "agent.pid in the state directory if not given.")
     ] = None,
     log_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            envvar="GUA_LOG_FILE",
-            readable=False,
-            help="agent.log in the state directory if not given; stderr in the foreground.",
-        ),
+        path_value("FILE", "GUA_LOG_FILE", "agent.log in the state directory if not given; stderr in the foreground."),
     ] = None,
-    socket: SocketOption = None,
+    socket: AgentSocketOption = None,
 ) -> None:
     """Sample this host's cards and who holds them, until gua stop.
 

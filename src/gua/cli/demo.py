@@ -21,6 +21,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from gua.app import delivery
+from gua.cli.options import flag, path_value, value
 from gua.cli.output_options import Asked, choose_form
 from gua.cli.report import render_report
 from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
@@ -34,52 +35,25 @@ from gua.sim.host import DAY_MS, DEFAULT_CARDS, DEFAULT_DAYS, END_MS, HOST, INST
 
 def command(
     *,
-    seed: Annotated[
-        int, typer.Option(metavar="NUMBER", envvar="GUA_DEMO_SEED", help="Another number, other people.")
-    ] = 0,
-    gpus: Annotated[
-        int, typer.Option(metavar="NUMBER", envvar="GUA_DEMO_GPUS", help="Cards of the host, 1 to 256.")
-    ] = DEFAULT_CARDS,
-    ticks: Annotated[
-        int | None,
-        typer.Option(metavar="NUMBER", envvar="GUA_DEMO_TICKS", help="Moments to simulate, instead of --days."),
-    ] = None,
-    interval: Annotated[
-        str, typer.Option(metavar="DURATION", envvar="GUA_DEMO_INTERVAL", help="Time between ticks, 1s to 10m.")
-    ] = "5m",
+    seed: Annotated[int, value("NUMBER", "GUA_DEMO_SEED", "Another number, other people.")] = 0,
+    gpus: Annotated[int, value("NUMBER", "GUA_DEMO_GPUS", "Cards of the host, 1 to 256.")] = DEFAULT_CARDS,
+    ticks: Annotated[int | None, value("NUMBER", "GUA_DEMO_TICKS", "Moments to simulate, instead of --days.")] = None,
+    interval: Annotated[str, value("DURATION", "GUA_DEMO_INTERVAL", "Time between ticks, 1s to 10m.")] = "5m",
     days: Annotated[
-        int | None,
-        typer.Option(metavar="NUMBER", envvar="GUA_DEMO_DAYS", help=f"Days to simulate.  [default: {DEFAULT_DAYS}]"),
+        int | None, value("NUMBER", "GUA_DEMO_DAYS", f"Days to simulate.  [default: {DEFAULT_DAYS}]")
     ] = None,
     store: Annotated[
-        str | None,
-        typer.Option(metavar="DSN", envvar="GUA_DEMO_STORE", help="Keep the ticks in a store; else they are dropped."),
+        str | None, value("DSN", "GUA_DEMO_STORE", "Keep the ticks in a store; else they are dropped.")
     ] = None,
-    endpoint: Annotated[
-        str | None,
-        typer.Option(metavar="URL", envvar="GUA_DEMO_ENDPOINT", help="Send to an OTLP/HTTP endpoint instead."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", envvar="GUA_DEMO_JSON", help="Print the report as JSON.")] = False,
+    endpoint: Annotated[str | None, value("URL", "GUA_DEMO_ENDPOINT", "Send to an OTLP/HTTP endpoint instead.")] = None,
+    as_json: Annotated[bool, flag("--json", "GUA_DEMO_JSON", "Print the report as JSON.")] = False,
     section: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", envvar="GUA_DEMO_SECTION", help="Only this section of the report, or all; repeatable."
-        ),
+        list[str] | None, value("NAME", "GUA_DEMO_SECTION", "Only this section of the report, or all; repeatable.")
     ] = None,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", envvar="GUA_DEMO_MARKDOWN", help="Print the report as Markdown.")
-    ] = False,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", envvar="GUA_DEMO_HTML", readable=False, help="Also write the report as a web page."
-        ),
-    ] = None,
+    markdown: Annotated[bool, flag("--markdown", "GUA_DEMO_MARKDOWN", "Print the report as Markdown.")] = False,
+    html: Annotated[Path | None, path_value("FILE", "GUA_DEMO_HTML", "Also write the report as a web page.")] = None,
     width: Annotated[
-        int | None,
-        typer.Option(
-            metavar="COLUMNS", envvar="GUA_DEMO_WIDTH", min=NARROWEST, max=WIDEST, help="Columns of the report's text."
-        ),
+        int | None, value("COLUMNS", "GUA_DEMO_WIDTH", "Columns of the report's text.", min=NARROWEST, max=WIDEST)
     ] = None,
 ) -> None:
     """Show the report of a simulated host: no GPU needed, nothing kept.

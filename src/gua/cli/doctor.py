@@ -12,11 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
-
 from gua.app.doctor import delivery, driver, processes, state, system
 from gua.app.doctor.finding import Finding, State, failed
-from gua.cli.options import EndpointOption, StoreOption
+from gua.cli.options import (
+    AgentStateOption,
+    EndpointOption,
+    PidFileOption,
+    ProcfsOption,
+    StoreOption,
+    flag,
+)
 from gua.core.errors import UnavailableError
 from gua.core.plaintext import safe
 from gua.core.ports import CardReader
@@ -37,22 +42,10 @@ def command(
     *,
     store: StoreOption = None,
     endpoint: EndpointOption = None,
-    state_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", envvar="GUA_HOME", readable=False, help="The agent's state; ~/.gua if not given."),
-    ] = None,
-    procfs: Annotated[
-        Path, typer.Option(metavar="DIR", envvar="GUA_PROCFS", help="The host's /proc, as mounted in a container.")
-    ] = Path("/proc"),
-    pid_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", envvar="GUA_PID_FILE", readable=False, help="The agent's PID file, if not in its state."
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", envvar="GUA_JSON", help='One JSON object, schema "gua.doctor/1".')
-    ] = False,
+    state_dir: AgentStateOption = None,
+    procfs: ProcfsOption = Path("/proc"),
+    pid_file: PidFileOption = None,
+    as_json: Annotated[bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.doctor/1".')] = False,
 ) -> int:
     """Check everything that gua needs here, and say what to do.
 

@@ -20,7 +20,7 @@ from gua.app.destinations import ENDPOINT, Destination, agent_destinations
 from gua.app.host import agent_origin, open_host
 from gua.app.output import safe
 from gua.cli.daemon import parse_interval_ms
-from gua.cli.options import HistoryOption, StoreOption
+from gua.cli.options import AgentStateOption, HistoryOption, ProcfsOption, StoreOption, flag, path_value, value
 from gua.cli.token import read_token
 from gua.core.durations import format_duration, to_rfc3339
 from gua.core.errors import GuaError, UsageError
@@ -40,52 +40,39 @@ _NOT_KEPT: Final = ("HEADERS", "TIMEOUT", "COMPRESSION", "CLIENT_CERTIFICATE", "
 def command(
     *,
     endpoint: Annotated[
-        str | None,
-        typer.Option(metavar="URL", envvar="GUA_ENDPOINT", help="The fleet's OTLP endpoint, over HTTP or gRPC."),
+        str | None, value("URL", "GUA_ENDPOINT", "The fleet's OTLP endpoint, over HTTP or gRPC.")
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            envvar="GUA_ENROLL_TOKEN_FILE",
-            readable=False,
-            help="File with the token that may write there, mode 0600; - for stdin. Asked for if not given.",
+        path_value(
+            "FILE",
+            "GUA_ENROLL_TOKEN_FILE",
+            "File with the token that may write there, mode 0600; - for stdin. Asked for if not given.",
         ),
     ] = None,
     certificate: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            envvar="GUA_ENROLL_CERTIFICATE",
-            readable=False,
-            help="Authorities of the endpoint's certificate, in PEM; a copy is kept with the token.",
+        path_value(
+            "FILE",
+            "GUA_ENROLL_CERTIFICATE",
+            "Authorities of the endpoint's certificate, in PEM; a copy is kept with the token.",
         ),
     ] = None,
     insecure: Annotated[
-        bool,
-        typer.Option("--insecure", envvar="GUA_ENROLL_INSECURE", help="Send the token to another machine without TLS."),
+        bool, flag("--insecure", "GUA_ENROLL_INSECURE", "Send the token to another machine without TLS.")
     ] = False,
     with_history: HistoryOption = False,
-    show: Annotated[
-        bool, typer.Option("--show", envvar="GUA_ENROLL_SHOW", help="Show with which endpoint this host is enrolled.")
-    ] = False,
+    show: Annotated[bool, flag("--show", "GUA_ENROLL_SHOW", "Show with which endpoint this host is enrolled.")] = False,
     remove: Annotated[
-        bool, typer.Option("--remove", envvar="GUA_ENROLL_REMOVE", help="Leave the fleet: forget endpoint and token.")
+        bool, flag("--remove", "GUA_ENROLL_REMOVE", "Leave the fleet: forget endpoint and token.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", envvar="GUA_JSON", help='With --show: one JSON object, schema "gua.enrollment/1".')
+        bool, flag("--json", "GUA_JSON", 'With --show: one JSON object, schema "gua.enrollment/1".')
     ] = False,
-    interval: Annotated[
-        str, typer.Option(metavar="DURATION", envvar="GUA_INTERVAL", help="The agent's time between ticks.")
-    ] = "30s",
+    interval: Annotated[str, value("DURATION", "GUA_INTERVAL", "The agent's time between ticks.")] = "30s",
     store: StoreOption = None,
-    procfs: Annotated[
-        Path, typer.Option(metavar="DIR", envvar="GUA_PROCFS", help="The host's /proc, as mounted in a container.")
-    ] = Path("/proc"),
-    state_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", envvar="GUA_HOME", readable=False, help="The agent's state; ~/.gua if not given."),
-    ] = None,
+    procfs: ProcfsOption = Path("/proc"),
+    state_dir: AgentStateOption = None,
 ) -> None:
     """Join a fleet: the agent of this host delivers to an endpoint, with a token that may only write there.
 

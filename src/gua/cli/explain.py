@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gua.cli.options import StoreOption
+from gua.cli.options import StoreOption, WidthOption, flag, value
 from gua.cli.report import open_reader
 from gua.cli.sockets import SocketOption
 from gua.cli.terminal import check_width, style_for
@@ -31,26 +31,14 @@ def command(
         ),
     ],
     around: Annotated[
-        str,
-        typer.Option(
-            metavar="TICKS", envvar="GUA_AROUND", help="Also so many ticks on each side; or a duration, as in 5m."
-        ),
+        str, value("TICKS", "GUA_AROUND", "Also so many ticks on each side; or a duration, as in 5m.")
     ] = "2",
-    timezone: Annotated[
-        str,
-        typer.Option(metavar="ZONE", envvar="GUA_TIMEZONE", help="Zone of times, also of a TIME without an offset."),
-    ] = "UTC",
-    width: Annotated[
-        int | None,
-        typer.Option(metavar="COLUMNS", envvar="GUA_WIDTH", help="Columns of text; the terminal's if not given."),
-    ] = None,
+    timezone: Annotated[str, value("ZONE", "GUA_TIMEZONE", "Zone of times, also of a TIME without an offset.")] = "UTC",
+    width: WidthOption = None,
     store: StoreOption = None,
     socket: SocketOption = None,
     as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", envvar="GUA_JSON", help='One JSON object, schema "gua.explain/1": every value of every tick.'
-        ),
+        bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.explain/1": every value of every tick.')
     ] = False,
 ) -> None:
     """Explain why a card was in its state at a moment: "why does it say I was idle?".

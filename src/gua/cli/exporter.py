@@ -6,14 +6,12 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from gua.agent.background import Ready
 from gua.app.agent_process import become_agent
 from gua.app.agent_settings import AgentSettings, Places
 from gua.cli.daemon import parse_interval_ms
 from gua.cli.kubelet import InsecureOption, KubeletOption, kubelet_of
-from gua.cli.options import IgnoreProcessOption, ProcfsOption, SocketOption, StateDirOption
+from gua.cli.options import AgentSocketOption, IgnoreProcessOption, ProcfsOption, StateDirOption, value
 from gua.cli.prometheus import DEFAULT, CompatibleOption, between, serving
 from gua.core.errors import UnavailableError, UsageError
 from gua.procfs.reader import ProcFs
@@ -23,12 +21,10 @@ from gua.state.directory import home_path, prepare_home
 def command(
     *,
     prometheus: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", envvar="GUA_PROMETHEUS", help="Where to serve; 127.0.0.1:9835 if not given."),
+        str | None, value("HOST:PORT", "GUA_PROMETHEUS", "Where to serve; 127.0.0.1:9835 if not given.")
     ] = None,
     interval: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", envvar="GUA_INTERVAL", help="Time between ticks, 1s to 10m; 5s if not given."),
+        str | None, value("DURATION", "GUA_INTERVAL", "Time between ticks, 1s to 10m; 5s if not given.")
     ] = None,
     compatible: CompatibleOption = True,
     kubelet: KubeletOption = None,
@@ -36,7 +32,7 @@ def command(
     procfs: ProcfsOption = Path("/proc"),
     ignore_process: IgnoreProcessOption = None,
     state_dir: StateDirOption = None,
-    socket: SocketOption = None,
+    socket: AgentSocketOption = None,
 ) -> None:
     """Sample this host's cards in the foreground and serve them to Prometheus, and to nobody else.
 

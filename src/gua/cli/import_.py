@@ -13,7 +13,7 @@ import typer
 
 from gua.app import delivery
 from gua.cli import import_gua_sqlite, import_otlp_json
-from gua.cli.options import EndpointOption, StoreOption
+from gua.cli.options import EndpointOption, StoreOption, value
 from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError
 from gua.core.tick import Source
@@ -45,40 +45,30 @@ def nvidia_smi(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Recordings of one host's cards, in any order.")],
     *,
     host: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", envvar="GUA_HOST", help=f"Host of the cards; {DEFAULT_HOST} if no row tells it."),
+        str | None, value("NAME", "GUA_HOST", f"Host of the cards; {DEFAULT_HOST} if no row tells it.")
     ] = None,
     interval: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            envvar="GUA_INTERVAL",
-            help="What a row stands for; the median distance of a card's rows if not given.",
-        ),
+        value("DURATION", "GUA_INTERVAL", "What a row stands for; the median distance of a card's rows if not given."),
     ] = None,
-    timezone: Annotated[
-        str, typer.Option(metavar="ZONE", envvar="GUA_TIMEZONE", help="Time zone of times without an offset.")
-    ] = "UTC",
+    timezone: Annotated[str, value("ZONE", "GUA_TIMEZONE", "Time zone of times without an offset.")] = "UTC",
     columns: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES", envvar="GUA_COLUMNS", help="Columns of CSV without a header, as given to --query-gpu."
-        ),
+        str | None, value("NAMES", "GUA_COLUMNS", "Columns of CSV without a header, as given to --query-gpu.")
     ] = None,
     apps: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            envvar="GUA_APPS",
-            help="Recording of --query-compute-apps=timestamp,gpu_uuid,pid,process_name,used_memory; repeatable.",
+        value(
+            "FILE",
+            "GUA_APPS",
+            "Recording of --query-compute-apps=timestamp,gpu_uuid,pid,process_name,used_memory; repeatable.",
         ),
     ] = None,
     reserve: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            envvar="GUA_RESERVE",
-            help="Subtract the driver's reserve from memory.used: for drivers before 510, which counted it as used.",
+        value(
+            "SIZE",
+            "GUA_RESERVE",
+            "Subtract the driver's reserve from memory.used: for drivers before 510, which counted it as used.",
         ),
     ] = None,
     store: StoreOption = None,

@@ -14,7 +14,7 @@ import typer
 
 from gua.app import delivery
 from gua.app.output import safe
-from gua.cli.options import EndpointOption, StoreOption
+from gua.cli.options import EndpointOption, StoreOption, value
 from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError
 from gua.core.tick import Source
@@ -32,18 +32,14 @@ def command(
     *,
     host: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            envvar="GUA_HOST",
-            help=f"Host of the cards; as the database tells, or {DEFAULT_HOST}, if not given.",
-        ),
+        value("NAME", "GUA_HOST", f"Host of the cards; as the database tells, or {DEFAULT_HOST}, if not given."),
     ] = None,
     interval: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            envvar="GUA_INTERVAL",
-            help="What a row of 1.0.0 to 1.0.2 stands for, which recorded no interval; the median distance of a card's "
+        value(
+            "DURATION",
+            "GUA_INTERVAL",
+            "What a row of 1.0.0 to 1.0.2 stands for, which recorded no interval; the median distance of a card's "
             "rows if not given.",
         ),
     ] = None,

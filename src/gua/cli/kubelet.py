@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from gua.cli.options import flag, value
 from gua.core.errors import UsageError
 from gua.identity.kubelet import Kubelet, parse_kubelet
 
 KubeletOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="URL",
-        envvar="GUA_KUBELET",
-        help="Names of pods besides their ids, from this node's kubelet: https://NODE:10250/pods, with the service "
+    value(
+        "URL",
+        "GUA_KUBELET",
+        "Names of pods besides their ids, from this node's kubelet: https://NODE:10250/pods, with the service "
         "account's token.",
     ),
 ]
 InsecureOption = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--kubelet-insecure",
-        envvar="GUA_KUBELET_INSECURE",
-        help="Do not check the kubelet's certificate: whoever answers there gets the token.",
+        "GUA_KUBELET_INSECURE",
+        "Do not check the kubelet's certificate: whoever answers there gets the token.",
     ),
 ]
 

@@ -6,16 +6,17 @@ from typing import Annotated
 
 import typer
 
+from gua.cli.options import value
 from gua.store.database import Store
 
 LandingDatabaseOption = Annotated[
     str | None,
-    typer.Option(
-        "--landing-database",
-        metavar="NAME",
-        envvar="GUA_LANDING_DATABASE",
-        help="Also read a Collector's own tables otel_metrics_gauge and otel_metrics_sum in this database, "
+    value(
+        "NAME",
+        "GUA_LANDING_DATABASE",
+        "Also read a Collector's own tables otel_metrics_gauge and otel_metrics_sum in this database, "
         "with the points that are there already.",
+        "--landing-database",
     ),
 ]
 

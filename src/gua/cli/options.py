@@ -3,53 +3,60 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+
+def flag(name: str, envvar: str, text: str) -> object:
+    """Return an option that is on or off."""
+    return typer.Option(name, envvar=envvar, help=text)
+
+
+def value(metavar: str, envvar: str, text: str, *names: str, **limits: Any) -> object:  # noqa: ANN401 - numbers, of whatever type the option is
+    """Return an option with a value, named as its parameter if no other name is given."""
+    return typer.Option(*names, metavar=metavar, envvar=envvar, help=text, **limits)
+
+
+def path_value(metavar: str, envvar: str, text: str, *names: str) -> object:
+    """Return an option with a path that need not be readable yet: what opens it says what is wrong with it."""
+    return typer.Option(*names, metavar=metavar, envvar=envvar, help=text, readable=False)
+
+
 StoreOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="DSN",
-        envvar="GUA_STORE",
-        help="chdb:///path or clickhouse://user@host:8123; ~/.gua/store if not given.",
-    ),
+    value("DSN", "GUA_STORE", "chdb:///path or clickhouse://user@host:8123; ~/.gua/store if not given."),
 ]
 EndpointOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL", envvar="GUA_ENDPOINT", help="Send to an OTLP endpoint, over HTTP or gRPC, instead of a store."
-    ),
+    str | None, value("URL", "GUA_ENDPOINT", "Send to an OTLP endpoint, over HTTP or gRPC, instead of a store.")
 ]
-ProcfsOption = Annotated[
-    Path, typer.Option(metavar="DIR", envvar="GUA_PROCFS", help="The host's /proc, as mounted in a container.")
-]
+ProcfsOption = Annotated[Path, value("DIR", "GUA_PROCFS", "The host's /proc, as mounted in a container.")]
 IgnoreProcessOption = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        envvar="GUA_IGNORE_PROCESS",
-        help="Do not count processes of this name as users of a card, besides display servers and monitors.",
+    value(
+        "NAME",
+        "GUA_IGNORE_PROCESS",
+        "Do not count processes of this name as users of a card, besides display servers and monitors.",
     ),
 ]
-StateDirOption = Annotated[
+StateDirOption = Annotated[Path | None, path_value("DIR", "GUA_HOME", "Spool and state; ~/.gua if not given.")]
+AgentStateOption = Annotated[Path | None, path_value("DIR", "GUA_HOME", "The agent's state; ~/.gua if not given.")]
+PidFileOption = Annotated[Path | None, path_value("FILE", "GUA_PID_FILE", "The agent's PID file, if not in its state.")]
+AgentSocketOption = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", envvar="GUA_HOME", readable=False, help="Spool and state; ~/.gua if not given."),
-]
-SocketOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="PATH",
-        envvar="GUA_SOCKET",
-        readable=False,
-        help="Answer gua status and gua report of all users of this host here, as at /run/gua/agent.sock.",
+    path_value(
+        "PATH",
+        "GUA_SOCKET",
+        "Answer gua status and gua report of all users of this host here, as at /run/gua/agent.sock.",
     ),
 ]
 HistoryOption = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--with-history",
-        envvar="GUA_WITH_HISTORY",
-        help="Also send what the local store holds of this host from before; again changes nothing.",
+        "GUA_WITH_HISTORY",
+        "Also send what the local store holds of this host from before; again changes nothing.",
     ),
 ]
+HostsOption = Annotated[list[str] | None, value("NAME", "GUA_HOST", "Only this host; repeatable.")]
+WidthOption = Annotated[int | None, value("COLUMNS", "GUA_WIDTH", "Columns of text; the terminal's if not given.")]

@@ -11,7 +11,7 @@ import typer
 
 from gua.app import delivery
 from gua.app.output import safe
-from gua.cli.options import StoreOption
+from gua.cli.options import StoreOption, flag, value
 from gua.core.durations import to_rfc3339
 from gua.core.errors import DataError, UsageError
 from gua.prices import book, listing
@@ -27,13 +27,11 @@ from gua.prices.price import (
 
 app = typer.Typer(no_args_is_help=True)
 
-JsonOption = Annotated[bool, typer.Option("--json", envvar="GUA_JSON", help='One JSON object, schema "gua.prices/1".')]
+JsonOption = Annotated[bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.prices/1".')]
 ChangeCurrencyOption = Annotated[
     bool,
-    typer.Option(
-        "--change-currency",
-        envvar="GUA_PRICES_CHANGE_CURRENCY",
-        help="Let a model's price be in another currency than its others.",
+    flag(
+        "--change-currency", "GUA_PRICES_CHANGE_CURRENCY", "Let a model's price be in another currency than its others."
     ),
 ]
 
@@ -65,19 +63,18 @@ def set_(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="As a report shows it.")],
     price: Annotated[str, typer.Argument(metavar="PRICE", help="Of an hour of a whole GPU.")],
     *,
-    currency: Annotated[str, typer.Option(metavar="CODE", envvar="GUA_PRICES_CURRENCY", help="ISO 4217, as in EUR.")],
+    currency: Annotated[str, value("CODE", "GUA_PRICES_CURRENCY", "ISO 4217, as in EUR.")],
     valid_from: Annotated[
         str | None,
-        typer.Option(
+        value(
+            "WHEN",
+            "GUA_PRICES_FROM",
+            "Start of the UTC hour from which on it counts; from ever if not given.",
             "--from",
-            metavar="WHEN",
-            envvar="GUA_PRICES_FROM",
-            help="Start of the UTC hour from which on it counts; from ever if not given.",
         ),
     ] = None,
     source: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", envvar="GUA_PRICES_SOURCE", help="Who says so: a contract, a list, an estimate."),
+        str | None, value("TEXT", "GUA_PRICES_SOURCE", "Who says so: a contract, a list, an estimate.")
     ] = None,
     change_currency: ChangeCurrencyOption = False,
     store: StoreOption = None,
@@ -133,11 +130,11 @@ def remove(
     *,
     valid_from: Annotated[
         str | None,
-        typer.Option(
+        value(
+            "WHEN",
+            "GUA_PRICES_FROM",
+            "Which of its prices, by the moment from which on it counts; needed if it has several.",
             "--from",
-            metavar="WHEN",
-            envvar="GUA_PRICES_FROM",
-            help="Which of its prices, by the moment from which on it counts; needed if it has several.",
         ),
     ] = None,
     store: StoreOption = None,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final
 
-import typer
-
+from gua.cli.options import flag
 from gua.exporter.address import DEFAULT_PORT, Address, Serving, parse_address, parse_port
 from gua.exporter.gpu_idle_exporter import CONSTANT
 
@@ -17,11 +16,7 @@ _OFF: Final = frozenset({"", "off", "false", "no", "0"})
 
 CompatibleOption = Annotated[
     bool,
-    typer.Option(
-        "--compatible/--no-compatible",
-        envvar="GUA_COMPATIBLE",
-        help="Also serve the metrics of gpu-idle-exporter, gpu_idle_….",
-    ),
+    flag("--compatible/--no-compatible", "GUA_COMPATIBLE", "Also serve the metrics of gpu-idle-exporter, gpu_idle_…."),
 ]
 
 

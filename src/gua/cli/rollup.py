@@ -7,15 +7,12 @@ from typing import Annotated
 import typer
 
 from gua.app import delivery
-from gua.cli.options import StoreOption
+from gua.cli.options import StoreOption, flag
 
 
 def command(
     *,
-    anew: Annotated[
-        bool,
-        typer.Option("--all", envvar="GUA_ROLLUP_ALL", help="Count every hour again that still has its ticks."),
-    ] = False,
+    anew: Annotated[bool, flag("--all", "GUA_ROLLUP_ALL", "Count every hour again that still has its ticks.")] = False,
     store: StoreOption = None,
 ) -> None:
     """Count the hours that changed since they were counted. Reports are the same without, only slower.

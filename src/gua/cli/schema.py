@@ -9,7 +9,7 @@ import typer
 
 from gua.app.destinations import store_address
 from gua.cli.landing_database import LandingDatabaseOption, attach
-from gua.cli.options import StoreOption
+from gua.cli.options import StoreOption, value
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import safe
 from gua.store.database import open_store
@@ -24,28 +24,16 @@ app = typer.Typer(no_args_is_help=True, help="Apply, show or check the tables an
 
 
 KeepRawOption = Annotated[
-    str | None,
-    typer.Option(metavar="DAYS", envvar="GUA_KEEP_RAW", help="Keep raw points this long; 3d at first. A server only."),
+    str | None, value("DAYS", "GUA_KEEP_RAW", "Keep raw points this long; 3d at first. A server only.")
 ]
 KeepTicksOption = Annotated[
-    str | None,
-    typer.Option(metavar="DAYS", envvar="GUA_KEEP_TICKS", help="Keep ticks this long, as in 90d; forever at first."),
+    str | None, value("DAYS", "GUA_KEEP_TICKS", "Keep ticks this long, as in 90d; forever at first.")
 ]
 KeepHoursOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DAYS",
-        envvar="GUA_KEEP_HOURS",
-        help="Keep hours this long, at least as long as ticks; forever at first.",
-    ),
+    str | None, value("DAYS", "GUA_KEEP_HOURS", "Keep hours this long, at least as long as ticks; forever at first.")
 ]
 ClusterOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        envvar="GUA_SCHEMA_CLUSTER",
-        help="Spread hosts over this cluster of the server's remote_servers.",
-    ),
+    str | None, value("NAME", "GUA_SCHEMA_CLUSTER", "Spread hosts over this cluster of the server's remote_servers.")
 ]
 ReplicationOption = Annotated[
     Replication | None,

@@ -19,6 +19,7 @@ import typer
 from gua.agent import signals
 from gua.agent.delivery import BATCH_TICKS, drain
 from gua.app.output import print_error
+from gua.cli.options import value
 from gua.core.durations import format_duration, parse_duration_ms
 from gua.core.errors import UnavailableError
 from gua.core.ports import Landing, Mark
@@ -38,31 +39,13 @@ _LONGEST_WAIT_MS: Final = 10_000
 
 def command(
     *,
-    endpoint: Annotated[
-        str,
-        typer.Option(metavar="URL", envvar="GUA_SIMULATE_ENDPOINT", help="The OTLP endpoint that gets the ticks."),
-    ],
-    state: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR", envvar="GUA_SIMULATE_STATE", help="Keeps what is not sent yet, and how far the host got."
-        ),
-    ],
-    name: Annotated[
-        str, typer.Option(metavar="NAME", envvar="GUA_SIMULATE_NAME", help="What the simulated host is called.")
-    ] = "simulated-host",
-    history: Annotated[
-        str, typer.Option(metavar="DURATION", envvar="GUA_SIMULATE_HISTORY", help="Begin so long before now.")
-    ] = "7d",
-    interval: Annotated[
-        str, typer.Option(metavar="DURATION", envvar="GUA_SIMULATE_INTERVAL", help="Time between ticks, 1s to 10m.")
-    ] = "1m",
-    gpus: Annotated[
-        int, typer.Option(metavar="NUMBER", envvar="GUA_SIMULATE_GPUS", help="Cards of the host, 1 to 256.")
-    ] = DEFAULT_CARDS,
-    seed: Annotated[
-        int, typer.Option(metavar="NUMBER", envvar="GUA_SIMULATE_SEED", help="Another number, other cards and people.")
-    ] = 0,
+    endpoint: Annotated[str, value("URL", "GUA_SIMULATE_ENDPOINT", "The OTLP endpoint that gets the ticks.")],
+    state: Annotated[Path, value("DIR", "GUA_SIMULATE_STATE", "Keeps what is not sent yet, and how far the host got.")],
+    name: Annotated[str, value("NAME", "GUA_SIMULATE_NAME", "What the simulated host is called.")] = "simulated-host",
+    history: Annotated[str, value("DURATION", "GUA_SIMULATE_HISTORY", "Begin so long before now.")] = "7d",
+    interval: Annotated[str, value("DURATION", "GUA_SIMULATE_INTERVAL", "Time between ticks, 1s to 10m.")] = "1m",
+    gpus: Annotated[int, value("NUMBER", "GUA_SIMULATE_GPUS", "Cards of the host, 1 to 256.")] = DEFAULT_CARDS,
+    seed: Annotated[int, value("NUMBER", "GUA_SIMULATE_SEED", "Another number, other cards and people.")] = 0,
 ) -> None:
     """Be a simulated host: send its last days to an OTLP endpoint, then a tick at each interval until stopped.
 

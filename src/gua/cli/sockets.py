@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-import typer
-
+from gua.cli.options import path_value
 from gua.core.errors import UnavailableError
 from gua.core.ports import ViewReader
 from gua.local_socket.client import DEFAULT_SOCKET, NobodyError, NotAllowedError, RemoteReader
@@ -18,12 +17,11 @@ T = TypeVar("T")
 
 SocketOption = Annotated[
     Path | None,
-    typer.Option(
+    path_value(
+        "PATH",
+        "GUA_SOCKET",
+        f"Where the agent answers; agent.sock in its state, else {DEFAULT_SOCKET}, if not given.",
         "--socket",
-        metavar="PATH",
-        envvar="GUA_SOCKET",
-        readable=False,  # whether it may be asked is the socket's own answer
-        help=f"Where the agent answers; agent.sock in its state, else {DEFAULT_SOCKET}, if not given.",
     ),
 ]
 

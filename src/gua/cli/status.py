@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
-import typer
-
-from gua.cli.options import StoreOption
+from gua.cli.options import AgentStateOption, PidFileOption, StoreOption, WidthOption, flag, value
 from gua.cli.sockets import SocketOption, first_answer, places
 from gua.cli.terminal import check_width, style_for
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
@@ -45,42 +43,25 @@ class StatusUnknownError(GuaError):
 def command(
     *,
     as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", envvar="GUA_JSON", help='One JSON object, schema "gua.status/1", or "gua.status.all/1".'
-        ),
+        bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.status/1", or "gua.status.all/1".')
     ] = False,
     memory_threshold: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            envvar="GUA_MEMORY_THRESHOLD",
-            help="Judge the cards by this much held memory (512MiB, 1.5GB, or 5% of the card; a number alone is MiB) "
+        value(
+            "SIZE",
+            "GUA_MEMORY_THRESHOLD",
+            "Judge the cards by this much held memory (512MiB, 1.5GB, or 5% of the card; a number alone is MiB) "
             "instead of the agent's own threshold.",
         ),
     ] = None,
     every: Annotated[
-        bool,
-        typer.Option(
-            "--all", envvar="GUA_ALL", help="Every host of the store that --store names, instead of this host's agent."
-        ),
+        bool, flag("--all", "GUA_ALL", "Every host of the store that --store names, instead of this host's agent.")
     ] = False,
     store: StoreOption = None,
     socket: SocketOption = None,
-    state_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", envvar="GUA_HOME", readable=False, help="The agent's state; ~/.gua if not given."),
-    ] = None,
-    pid_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", envvar="GUA_PID_FILE", readable=False, help="The agent's PID file, if not in its state."
-        ),
-    ] = None,
-    width: Annotated[
-        int | None,
-        typer.Option(metavar="COLUMNS", envvar="GUA_WIDTH", help="Columns of text; the terminal's if not given."),
-    ] = None,
+    state_dir: AgentStateOption = None,
+    pid_file: PidFileOption = None,
+    width: WidthOption = None,
 ) -> int:
     """Show whether the agent of this host runs, and the cards as they are now.
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from gua.app.output import safe
+from gua.cli.options import AgentStateOption, PidFileOption, value
 from gua.core.durations import format_duration, parse_duration_ms
 from gua.core.errors import UnavailableError
 from gua.procfs.reader import ProcFs
@@ -24,19 +25,9 @@ _PAUSE_SECONDS = 0.05
 
 def command(
     *,
-    state_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", envvar="GUA_HOME", readable=False, help="The agent's state; ~/.gua if not given."),
-    ] = None,
-    pid_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", envvar="GUA_PID_FILE", readable=False, help="The agent's PID file, if not in its state."
-        ),
-    ] = None,
-    timeout: Annotated[
-        str, typer.Option(metavar="DURATION", envvar="GUA_STOP_TIMEOUT", help="How long to wait for its end.")
-    ] = "15s",
+    state_dir: AgentStateOption = None,
+    pid_file: PidFileOption = None,
+    timeout: Annotated[str, value("DURATION", "GUA_STOP_TIMEOUT", "How long to wait for its end.")] = "15s",
 ) -> None:
     """Stop the agent: it finishes the tick in progress and releases the driver.
 

@@ -13,7 +13,15 @@ from gua.app import delivery
 from gua.app.destinations import ENDPOINT, Destination, agent_destinations
 from gua.app.output import safe
 from gua.cli.daemon import parse_interval_ms
-from gua.cli.options import EndpointOption, HistoryOption, StoreOption
+from gua.cli.options import (
+    EndpointOption,
+    HistoryOption,
+    IgnoreProcessOption,
+    ProcfsOption,
+    StateDirOption,
+    StoreOption,
+    value,
+)
 from gua.core.errors import UnavailableError
 from gua.core.ports import Mark
 from gua.core.tick import Tick
@@ -30,27 +38,14 @@ _PATIENCE_SECONDS: Final = 10.0
 def command(
     *,
     interval: Annotated[
-        str,
-        typer.Option(metavar="DURATION", envvar="GUA_INTERVAL", help="Time between calls, as of a timer; 1s to 10m."),
+        str, value("DURATION", "GUA_INTERVAL", "Time between calls, as of a timer; 1s to 10m.")
     ] = "30s",
     store: StoreOption = None,
     endpoint: EndpointOption = None,
     with_history: HistoryOption = False,
-    procfs: Annotated[
-        Path, typer.Option(metavar="DIR", envvar="GUA_PROCFS", help="The host's /proc, as mounted in a container.")
-    ] = Path("/proc"),
-    ignore_process: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            envvar="GUA_IGNORE_PROCESS",
-            help="Do not count processes of this name as users of a card, besides display servers and monitors.",
-        ),
-    ] = None,
-    state_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", envvar="GUA_HOME", readable=False, help="Spool and state; ~/.gua if not given."),
-    ] = None,
+    procfs: ProcfsOption = Path("/proc"),
+    ignore_process: IgnoreProcessOption = None,
+    state_dir: StateDirOption = None,
 ) -> None:
     """Take one tick, keep it here, then deliver what waits for the endpoint that this host is enrolled with.
 

@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
-from gua.cli.options import StoreOption
+from gua.cli.options import HostsOption, StoreOption, WidthOption, flag, value
 from gua.cli.sockets import SocketOption, first_answer, places
 from gua.cli.terminal import check_width, style_for
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.local_socket.client import NobodyError, ask_status
-from gua.report.kit.style import NARROWEST
 from gua.report.top.agent import snapshot_of_agent
 from gua.report.top.json_ import render_top_json
 from gua.report.top.model import Snapshot
@@ -39,44 +36,22 @@ def command(
     *,
     interval: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            envvar="GUA_TOP_INTERVAL",
-            help="Ask so often, and not before a tick is due; 2s for an agent, 5s for a server, 30s for an embedded "
+        value(
+            "DURATION",
+            "GUA_TOP_INTERVAL",
+            "Ask so often, and not before a tick is due; 2s for an agent, 5s for a server, 30s for an embedded "
             "store if not given.",
         ),
     ] = None,
-    host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", envvar="GUA_HOST", help="Only this host; repeatable."),
-    ] = None,
-    sort: Annotated[
-        str, typer.Option(metavar="KEY", envvar="GUA_TOP_SORT", help=f"Sort holders by {', '.join(SORTS)}.")
-    ] = SORTS[0],
-    only: Annotated[
-        str,
-        typer.Option(
-            "--filter", metavar="TEXT", envvar="GUA_TOP_FILTER", help="Only rows with this text, of any column."
-        ),
-    ] = "",
+    host: HostsOption = None,
+    sort: Annotated[str, value("KEY", "GUA_TOP_SORT", f"Sort holders by {', '.join(SORTS)}.")] = SORTS[0],
+    only: Annotated[str, value("TEXT", "GUA_TOP_FILTER", "Only rows with this text, of any column.", "--filter")] = "",
     only_idle: Annotated[
-        bool,
-        typer.Option("--only-idle", envvar="GUA_TOP_ONLY_IDLE", help="Only idle holders and idle-held cards."),
+        bool, flag("--only-idle", "GUA_TOP_ONLY_IDLE", "Only idle holders and idle-held cards.")
     ] = False,
-    once: Annotated[
-        bool, typer.Option("--once", envvar="GUA_TOP_ONCE", help="Print once, as always where there is no terminal.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", envvar="GUA_JSON", help='Print once, one JSON object, schema "gua.top/1".')
-    ] = False,
-    width: Annotated[
-        int | None,
-        typer.Option(
-            metavar="COLUMNS",
-            envvar="GUA_WIDTH",
-            help=f"Columns of text, {NARROWEST} or more; the terminal's if not given.",
-        ),
-    ] = None,
+    once: Annotated[bool, flag("--once", "GUA_TOP_ONCE", "Print once, as always where there is no terminal.")] = False,
+    as_json: Annotated[bool, flag("--json", "GUA_JSON", 'Print once, one JSON object, schema "gua.top/1".')] = False,
+    width: WidthOption = None,
     store: StoreOption = None,
     socket: SocketOption = None,
 ) -> None:
