@@ -175,7 +175,7 @@ class Trial:
         if entrypoint:
             words = [*entrypoint, *command]
         elif said.get("build"):
-            assert image == "gpu-usage-audit"
+            assert image == "gua"
             assert 'ENTRYPOINT ["gua"]' in DOCKERFILE.read_text().splitlines()
             words = [str(COMMAND), *command]
         elif image == "otel/opentelemetry-collector-contrib":

@@ -59,7 +59,7 @@ def with_components(
         "kind": "Kustomization",
         "resources": [_from(folder, FOLDER / base)],
         "components": [_from(folder, FOLDER / "components" / name) for name in components],
-        "images": [{"name": "registry.example/gpu-usage-audit", **image}],
+        "images": [{"name": "registry.example/gua", **image}],
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(says))
     return built(folder)

@@ -1,4 +1,4 @@
-module gpu-usage-audit/compose-check
+module gua/compose-check
 
 go 1.24
 

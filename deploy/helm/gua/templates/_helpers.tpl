@@ -1,6 +1,6 @@
 {{- define "gua.labels" -}}
 app.kubernetes.io/name: gua
-app.kubernetes.io/part-of: gpu-usage-audit
+app.kubernetes.io/part-of: gua
 {{- end }}
 
 {{- define "gua.image" -}}
