@@ -60,10 +60,13 @@ WAYS: Mapping[str, Mapping[str, Way]] = {
         ".venv/bin/gua demo --html demo.html": Runs("Simulated numbers", writes=("demo.html", "<!doctype html>")),
         "make test": Elsewhere("it runs the tests themselves", ".ci/run", 'exec make test TESTS="not gpu"'),
     },
-    "One host": {
-        'pip install "gua-otel[local]"': Elsewhere(
-            "it takes what an index has, not this checkout", "tests/unit/packaging/test_wheel.py", '"pip", "install"'
+    "Install": {
+        'uv tool install "./[local]"': Elsewhere(
+            "it fetches 800 MB", "tests/pipeline/test_install.py", '"tool", "install"'
         ),
+        'pip install ".[local]"': Elsewhere("as above", "tests/unit/packaging/test_wheel.py", '"pip", "install"'),
+    },
+    "One host": {
         "gua doctor": Runs("version 575.57.08, 3 cards"),
         "gua daemon": Runs("gua agent started"),
         "gua status": Runs("The agent of node-1 runs"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import email
 import os
+import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -57,3 +60,20 @@ def test_the_installed_wheel_brings_its_own_sql(elsewhere: Path) -> None:
     assert elsewhere in found.parents
     shipped = {file.relative_to(ROOT / "clickhouse") for file in (ROOT / "clickhouse").rglob("*.*")}
     assert {file.relative_to(found) for file in found.rglob("*.*")} == shipped
+
+
+def test_both_commands_are_the_same(elsewhere: Path) -> None:
+    shown = [run(elsewhere / "env/bin" / command, "--help", cwd=elsewhere) for command in ("gua", "gua-otel")]
+    assert shown[0] == shown[1]
+
+
+def test_the_page_that_an_index_shows_has_whole_addresses_of_files_that_exist(elsewhere: Path) -> None:
+    (metadata,) = (elsewhere / "env").glob("lib/*/site-packages/gua_otel-*.dist-info/METADATA")
+    page = email.message_from_string(metadata.read_text("utf-8")).get_payload()
+    source = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Source"]
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)\s]+)\)", str(page))
+    assert len(links) > 30
+    for picture, link in links:
+        folder = f"{source}/{'raw' if picture else 'blob'}/main/"
+        assert link.startswith(folder), link
+        assert (ROOT / link.removeprefix(folder).partition("#")[0]).exists(), link
