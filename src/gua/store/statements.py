@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from string import Template
 from typing import Final
@@ -55,10 +56,10 @@ class Statement:
 def load(tokens: Mapping[str, str], directory: Path | None = None) -> list[Statement]:
     """Return every statement of the form that ``tokens`` are of, in the order in which they are applied."""
     root = directory or schema_directory()
-    known = {**tokens, **_fragments(root)}
+    known = _with_fragments(root, tokens)
     return [
         Statement(name=str(file.relative_to(root)), sql=sql, creates=_created(sql))
-        for file in sorted(root.glob("*/*.sql"))
+        for file in sorted(root.rglob("*.sql"))
         if tokens["LOCAL"] or not file.name.endswith(_ONLY_ON_A_CLUSTER)
         if tokens["DEFINER"] or not file.name.endswith(_ONLY_ON_A_SERVER)
         for sql in [_rendered(file, known)]
@@ -73,9 +74,16 @@ def _rendered(file: Path, tokens: Mapping[str, str]) -> str:
     return Template(text).substitute(tokens).strip()
 
 
-def _fragments(root: Path) -> dict[str, str]:
-    """Return what several statements have in common, by name: ``name.part`` stands where they say ``${NAME}``."""
-    return {part.stem.upper(): part.read_text("utf-8").rstrip() for part in root.glob("*/*.part")}
+def _with_fragments(root: Path, tokens: Mapping[str, str]) -> dict[str, str]:
+    """Return the tokens, and what several statements have in common: ``name.part`` stands where they say ``${NAME}``.
+
+    A part may use those before it, by folder and name. The comment at its top stays in its file.
+    """
+    known = dict(tokens)
+    for part in sorted(root.rglob("*.part")):
+        lines = dropwhile(lambda line: line.startswith("--"), part.read_text("utf-8").splitlines())
+        known[part.stem.upper()] = Template("\n".join(lines).rstrip()).substitute(known)
+    return known
 
 
 def _columns(text: str) -> str:

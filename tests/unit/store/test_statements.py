@@ -42,7 +42,7 @@ def test_sql_that_is_nowhere_is_one_line_that_names_the_remedy(tmp_path: Path) -
 @RENDERINGS
 def test_every_file_is_one_statement_without_a_token_left(tokens: dict[str, str]) -> None:
     loaded = statements.load(tokens)
-    files = sorted(str(path.relative_to(CHECKOUT)) for path in CHECKOUT.glob("*/*.sql"))
+    files = [str(path.relative_to(CHECKOUT)) for path in sorted(CHECKOUT.rglob("*.sql"))]
     left_out = ("_distributed.sql",) * (not tokens["LOCAL"]) + ("_on_server.sql",) * (not tokens["DEFINER"])
     assert [one.name for one in loaded] == [name for name in files if not name.endswith(left_out)]
     for one in loaded:
