@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fakes.store import whole
 from gua.core.rules import Rules, classify, counted
-from gua.core.tick import ProcessType
-from gua.report.explain.values import CARD_VALUES, facts_of
+from gua.report.explain.rows import EXPLAIN_TICKS, TickRow
+from gua.report.explain.values import facts_of
 
 GIB = 2**30
 NOON_MS = 1_774_440_000_000  # 2026-03-25T12:00:00Z
@@ -33,12 +34,16 @@ def card(gpu: str, index: int | None = 0, **values: object) -> dict[str, Any]:
     }
 
 
+def tick_row(values: Mapping[str, Any]) -> TickRow:
+    """Return a row of ``explain_ticks`` as an object; what is left out is unknown."""
+    (row,) = EXPLAIN_TICKS.parsed([whole(EXPLAIN_TICKS, values)])
+    return row
+
+
 def tick(second: int, **values: object) -> dict[str, Any]:
     """Return a row of ``explain_ticks`` that ends so many seconds after noon, judged by the shipped rules."""
-    row: dict[str, Any] = {value.column: None for value in CARD_VALUES}
-    row |= {f"process_{what}": 0 for kind in ProcessType for what in (f"count_{kind}", f"unknown_{kind}")}
-    row |= {f"process_memory_{kind}_bytes": 0 for kind in ProcessType}
-    row |= {
+    listed = ("process_count", "process_memory", "process_unknown")
+    row = {name: 0 for name in TickRow._fields if name.startswith(listed)} | {
         "ts_ms": NOON_MS + second * 1000,
         "duration_ms": 30_000,
         "gpu_time_ms": 30_000,
@@ -56,7 +61,8 @@ def tick(second: int, **values: object) -> dict[str, Any]:
         "source": "agent",
         **values,
     }
-    facts = facts_of(row)
+    row = tick_row(row)._asdict()
+    facts = facts_of(tick_row(row))
     verdict, processes = classify(facts, Rules()), counted(facts)
     judged = {
         "state": verdict.state,

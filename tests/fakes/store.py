@@ -6,12 +6,24 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
+from gua.core.view import View
+from gua.report.views import SHARED
+
 HOUR_MS = 3_600_000
 SINCE_MS = 1_774_396_800_000  # 2026-03-25T00:00:00Z
 UNTIL_MS = SINCE_MS + 48 * HOUR_MS
 DAY_MS = 24 * HOUR_MS
 A_FULL_PART = 1_000_000
 STATES = ("active", "idle-held", "truly-idle", "unknown")
+
+
+def whole(view: View[Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with every column that is read: what a test left out is 0, nothing or unknown."""
+    empty = {
+        name: next(value for value in (None, 0, [], {}, "", "active") if column.check(value))
+        for name, column in view.columns.items()
+    }
+    return {**empty, **row}
 
 
 class FakeStore:
@@ -35,7 +47,7 @@ class FakeStore:
             part = parameters["part"]
             assert isinstance(part, list)
             found = [row for day_ms in found if day_ms // HOUR_MS in part for row in found[day_ms]]
-        return iter(found)
+        return (whole(SHARED[view], row) for row in found)
 
     def _overview(self) -> list[dict[str, Any]]:
         """Return the cards and their total, as the one view gives them of which the others are parts."""

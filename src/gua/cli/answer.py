@@ -11,15 +11,17 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from gua.agent import signals
 from gua.core.errors import DataError, GuaError, UnavailableError
 from gua.core.ports import Row, ViewReader
+from gua.core.view import View
 from gua.local_socket.peer import LineError, Lines, complain, encoded, send_line
-from gua.local_socket.views import VIEWS, checked_question
+from gua.local_socket.views import checked_question
+from gua.report.views import SHARED
 
 _POLITENESS: Final = 10
 _REQUEST_BYTES: Final = 2 * 2**20
@@ -68,21 +70,21 @@ def converse(connection: socket.socket, open_reader: Callable[[], AbstractContex
 
 def _answer(connection: socket.socket, reader: ViewReader, question: Mapping[str, object]) -> None:
     try:
-        view, parameters = checked_question(question.get("view"), question.get("parameters"))
+        view, parameters = checked_question(SHARED, question.get("view"), question.get("parameters"))
     except ValueError as error:
         complain(connection, str(error), DataError.exit_code)
         return
     connection.settimeout(_SEND_SECONDS)
-    for chunk in _chunks(view, reader.rows(view, parameters)):
+    for chunk in _chunks(view, reader.rows(view.name, parameters)):
         connection.sendall(chunk)
 
 
-def _chunks(view: str, rows: Iterable[Row]) -> Iterator[bytes]:
+def _chunks(view: View[Any], rows: Iterable[Row]) -> Iterator[bytes]:
     """Yield lines of bounded size with the view's public columns; all but the last say that there is more."""
     part: list[bytes] = []
     size = 0
     for row in rows:
-        text = encoded({column: row[column] for column in VIEWS[view].columns}).rstrip(b"\n")
+        text = encoded({column: row[column] for column in view.columns}).rstrip(b"\n")
         if part and size + len(text) > _CHUNK_BYTES:
             yield b'{"rows":[' + b",".join(part) + b'],"more":true}\n'
             part, size = [], 0

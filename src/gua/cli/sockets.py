@@ -34,7 +34,9 @@ def places(given: Path | None, home: Path) -> list[Path]:
 @contextmanager
 def remote_reader(tried: list[Path]) -> Iterator[ViewReader]:
     """Open the report's views through the first agent that listens. Raises NobodyError if none does."""
-    reader = first_answer(tried, lambda path: RemoteReader(path).__enter__())
+    from gua.report.views import SHARED  # noqa: PLC0415 - who asks for a status alone needs none of them
+
+    reader = first_answer(tried, lambda path: RemoteReader(path, SHARED).__enter__())
     try:
         yield reader
     finally:

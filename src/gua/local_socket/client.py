@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.plaintext import safe
 from gua.local_socket.peer import LineError, Lines, Peer, address_of, peer_of, send_line
-from gua.local_socket.views import checked_row
+from gua.local_socket.views import Views, checked_row
 
 DEFAULT_SOCKET: Final = Path("/run/gua/agent.sock")
 ASK_SECONDS: Final = 2.0
@@ -58,12 +58,13 @@ def ask_status(path: Path, *, timeout_seconds: float = ASK_SECONDS) -> dict[str,
 class RemoteReader:
     """The report's views, read through the agent at ``path``; a context manager, like a store.
 
-    Opening waits while others make reports. Raises what :func:`ask_status` raises, and the error that the
-    agent's own report had.
+    ``views`` are those that it may be asked for. Opening waits while others make reports. Raises what
+    :func:`ask_status` raises, and the error that the agent's own report had.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, views: Views) -> None:
         self._path = path
+        self._views = views
         self._connection: socket.socket | None = None
         self._lines: Lines | None = None
 
@@ -96,7 +97,7 @@ class RemoteReader:
         found: list[dict[str, Any]] = []
         try:
             for rows in self._answers(view, parameters):
-                found += (checked_row(view, row) for row in rows)
+                found += (checked_row(self._views[view], row) for row in rows)
                 if len(found) > _MOST_ROWS:
                     raise DataError(_strange(self._path))
         except ValueError as error:

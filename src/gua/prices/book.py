@@ -4,13 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from gua.core.errors import UsageError
+from gua.core.view import Count, Moment, View
 from gua.prices.price import ModelPrice, check_currencies, known_model
 from gua.store.database import Store
 
 _NAMED: Final = 5
+
+
+class PriceRow(NamedTuple):
+    """A price of a model: from when it is valid, and until the next one is (Unix ms)."""
+
+    model: str
+    currency: str
+    per_gpu_hour: float
+    valid_from_ms: Moment
+    until_ms: Moment | None
+    source: str | None
+
+
+class ModelRow(NamedTuple):
+    """A model, and how many cards of it the store has."""
+
+    model: str
+    cards: Count
+
+
+PRICES: Final = View("prices", PriceRow)
+MODELS: Final = View("models", ModelRow)
 
 
 def put(
@@ -59,19 +82,19 @@ def prices(store: Store) -> list[ModelPrice]:
     """Return all prices of a store, by model and moment."""
     return [
         ModelPrice(
-            model=row["model"],
-            currency=row["currency"],
-            per_gpu_hour=row["per_gpu_hour"],
-            valid_from_ms=row["valid_from_ms"],
-            source=row["source"],
+            model=row.model,
+            currency=row.currency,
+            per_gpu_hour=row.per_gpu_hour,
+            valid_from_ms=row.valid_from_ms,
+            source=row.source,
         )
-        for row in store.rows("prices", {})
+        for row in PRICES.rows(store, {})
     ]
 
 
 def models(store: Store) -> dict[str, int]:
     """Return how many cards of each model the store has."""
-    return {str(row["model"]): int(row["cards"]) for row in store.rows("models", {})}
+    return {row.model: row.cards for row in MODELS.rows(store, {})}
 
 
 def some(names: Iterable[str]) -> str:

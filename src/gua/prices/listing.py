@@ -8,21 +8,21 @@ from typing import Final
 
 from gua.core.durations import to_rfc3339
 from gua.core.plaintext import cells, pad, safe
-from gua.core.ports import Row
+from gua.prices.book import PriceRow
 
 _WIDEST: Final = 60
 
 
-def to_json(rows: Sequence[Row], models: Mapping[str, int]) -> str:
+def to_json(rows: Sequence[PriceRow], models: Mapping[str, int]) -> str:
     """Return rows of ``gua_report.prices`` and cards by model as one object, schema ``gua.prices/1``."""
     shown = [
         {
-            "model": row["model"],
-            "currency": row["currency"],
-            "per_gpu_hour": row["per_gpu_hour"],
-            "valid_from": to_rfc3339(row["valid_from_ms"]),
-            "valid_until": None if row["until_ms"] is None else to_rfc3339(row["until_ms"]),
-            "source": row["source"],
+            "model": row.model,
+            "currency": row.currency,
+            "per_gpu_hour": row.per_gpu_hour,
+            "valid_from": to_rfc3339(row.valid_from_ms),
+            "valid_until": None if row.until_ms is None else to_rfc3339(row.until_ms),
+            "source": row.source,
         }
         for row in rows
     ]
@@ -30,22 +30,22 @@ def to_json(rows: Sequence[Row], models: Mapping[str, int]) -> str:
     return json.dumps({"schema": "gua.prices/1", "prices": shown, "unpriced": unpriced}, indent=2) + "\n"
 
 
-def to_text(rows: Sequence[Row], models: Mapping[str, int]) -> str:
+def to_text(rows: Sequence[PriceRow], models: Mapping[str, int]) -> str:
     """Return the same as a table for people."""
     return "".join(f"{line}\n" for line in _lines(rows, models))
 
 
-def _lines(rows: Sequence[Row], models: Mapping[str, int]) -> Iterator[str]:
+def _lines(rows: Sequence[PriceRow], models: Mapping[str, int]) -> Iterator[str]:
     unpriced = [f"{model} ({count})" for model, count in _unpriced(rows, models).items()]
     if rows:
         table = [("model", "per GPU-hour", "from", "until", "source")]
         table += [
             (
-                safe(row["model"], _WIDEST),
-                f"{row['per_gpu_hour']:.10g} {safe(row['currency'])}",
-                to_rfc3339(row["valid_from_ms"]) if row["valid_from_ms"] else "the beginning",
-                "" if row["until_ms"] is None else to_rfc3339(row["until_ms"]),
-                safe(row["source"] or "", _WIDEST),
+                safe(row.model, _WIDEST),
+                f"{row.per_gpu_hour:.10g} {safe(row.currency)}",
+                to_rfc3339(row.valid_from_ms) if row.valid_from_ms else "the beginning",
+                "" if row.until_ms is None else to_rfc3339(row.until_ms),
+                safe(row.source or "", _WIDEST),
             )
             for row in rows
         ]
@@ -58,6 +58,6 @@ def _lines(rows: Sequence[Row], models: Mapping[str, int]) -> Iterator[str]:
         yield safe(f"without a price (cards): {', '.join(unpriced)}")
 
 
-def _unpriced(rows: Sequence[Row], models: Mapping[str, int]) -> dict[str, int]:
-    priced = {row["model"] for row in rows}
+def _unpriced(rows: Sequence[PriceRow], models: Mapping[str, int]) -> dict[str, int]:
+    priced = {row.model for row in rows}
     return {model: count for model, count in models.items() if model not in priced}

@@ -5,21 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from gua.core.ports import Row, ViewReader
+from gua.core.ports import ViewReader
 from gua.report import fleet
 from gua.report.filters import Conditions, filters
-from gua.report.hours import hours_of, parts, tick_hours
-from gua.report.model import Card, Extent, Headline, Identity, Overlap, Report, Setting, UnknownReason
+from gua.report.hours import HOURS, hours_of, parts, tick_hours
+from gua.report.model import Card, Headline, Identity, Overlap, Report, UnknownReason
 from gua.report.optional_sections import Asked
 from gua.report.questions import Answer, ask
+from gua.report.rows import (
+    EXTENT,
+    IDENTITIES,
+    OVERVIEW,
+    RULES,
+    TIME_OF_DAY,
+    IdentityRow,
+    OverviewRow,
+    ReasonTotal,
+    StateTotal,
+    TimeOfDayRow,
+)
 from gua.report.section_names import WHO
 from gua.report.sections.groups.query import check_by, needs_labels, rollups
-from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, Coverage, States, StateTime
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, States, StateTime
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
-# A state's total: its name, card ticks, GPU time in ms, share of observed time, equivalent GPUs.
-_StateTotal = tuple[str, int, float, float | None, float | None]
-HOURS: Final = 24
+_HOURS_OF_DAY: Final = 24
 _RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
 _REASONS: Final = ("lost", "utilization", "pid_namespace", "processes", "memory")
 
@@ -30,7 +40,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     Raises UsageError for a host, moment or zone that means nothing, UnavailableError where there is no data.
     """
     hosts = list(request.hosts)
-    known = sorted((_extent(row) for row in reader.rows("extent", {"hosts": []})), key=lambda e: (e.host, e.source))
+    known = sorted(EXTENT.rows(reader, {"hosts": []}), key=lambda e: (e.host, e.source))
     conditions = Conditions.of(request.clusters, request.where)
     labels = fleet.labels(reader) if conditions or needs_labels(request.groups_by) else {}
     extents = choose_extents(known, hosts)
@@ -43,22 +53,22 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     window = choose_window(extents, request)
     bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
     # Nothing else can be asked before it is known which hours are read from ticks: it is asked for first.
-    hour_rows = ask(reader, "hours", bounds)
+    hour_rows = ask(reader, HOURS, bounds)
     # Hosts are silent by the window's end, or by now if that is earlier.
-    fleet_rows = ask(reader, "fleet", {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
-    claim_rows = ask(reader, "claims", bounds)
-    rule_rows = ask(reader, "rules", {})
+    fleet_rows = ask(reader, fleet.FLEET, {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
+    claim_rows = ask(reader, fleet.CLAIMS, bounds)
+    rule_rows = ask(reader, RULES, {})
     hours = hours_of(hour_rows(), from_ticks=request.from_ticks)
     read = {**bounds, "ticked": tick_hours(hours), "stored": int(not request.from_ticks)}
     asked = Asked(reader, request, window, extents, hours, bounds, read)
-    overview_rows = ask(reader, "overview", read)
-    time_of_day_rows = ask(reader, "time_of_day", {**read, "timezone": window.timezone})
-    overview = list(overview_rows())
-    total = next(row for row in overview if row["is_total"])
-    headline = _headline(total["states"])
+    overview_rows = ask(reader, OVERVIEW, read)
+    time_of_day_rows = ask(reader, TIME_OF_DAY, {**read, "timezone": window.timezone})
+    overview = overview_rows()
+    total = next(row for row in overview if row.is_total)
+    headline = _headline(total.states)
     if not headline.card_ticks:
         raise no_data(window, extents)
-    cards = sorted((_card(row) for row in overview if not row["is_total"]), key=_card_order)
+    cards = sorted((_card(row) for row in overview if not row.is_total), key=_card_order)
     reported = {card.host for card in cards}
     silent, skewed = fleet.troubles(fleet_rows())
     made = asked.told(headline, cards)
@@ -67,14 +77,14 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         window=window,
         hosts=tuple(sorted(reported)),
         extents=tuple(extent for extent in extents if extent.host in reported),
-        rules=tuple(sorted((_setting(row) for row in rule_rows()), key=lambda s: _place(s.key, _RULES))),
-        coverage=_coverage(total),
-        unknown=tuple(sorted((_reason(*one) for one in total["reasons"]), key=lambda r: _place(r.reason, _REASONS))),
+        rules=tuple(sorted(rule_rows(), key=lambda s: _place(s.key, _RULES))),
+        coverage=total.coverage,
+        unknown=tuple(sorted(map(_reason, total.reasons), key=lambda r: _place(r.reason, _REASONS))),
         headline=headline,
         cards=tuple(cards),
         identities=_identities(_one_by_one(reader, read, wanted_parts)) if made.identities is None else made.identities,
         time_of_day=_time_of_day(time_of_day_rows()),
-        overlaps=_overlaps(row for row in overview if not row["is_total"]),
+        overlaps=_overlaps(row for row in overview if not row.is_total),
         filters=filters(request.hosts, conditions, known={extent.host for extent in known}),
         rollups=rollups(cards, request.groups_by, labels),
         silent=silent,
@@ -100,58 +110,36 @@ def _place(key: str, order: tuple[str, ...]) -> tuple[int, str]:
     return (order.index(key) if key in order else len(order), key)
 
 
-def _extent(row: Row) -> Extent:
-    return Extent(**{field: row[field] for field in ("host", "source", "cards", "first_ms", "last_ms", "interval_ms")})
+def _reason(total: ReasonTotal) -> UnknownReason:
+    return UnknownReason(reason=total.reason, gpu_ms=total.gpu_ms, card_ticks=total.card_ticks)
 
 
-def _setting(row: Row) -> Setting:
-    return Setting(key=row["key"], value=float(row["value"]), is_default=bool(row["is_default"]))
-
-
-def _reason(reason: str, card_ticks: int, gpu_ms: float) -> UnknownReason:
-    return UnknownReason(reason=reason, gpu_ms=gpu_ms, card_ticks=card_ticks)
-
-
-def _coverage(row: Row) -> Coverage:
-    return Coverage(
-        expected_gpu_ms=row["expected_gpu_ms"],
-        observed_gpu_ms=row["observed_gpu_ms"],
-        unobserved_gpu_ms=row["unobserved_gpu_ms"],
-        ratio=row["ratio"],
-        gaps=row["gaps"],
-        effective_since_ms=row["effective_since_ms"],
-        effective_until_ms=row["effective_until_ms"],
-    )
-
-
-def _headline(states: Iterable[_StateTotal]) -> Headline:
-    by_state = {total[0]: total for total in states}
+def _headline(states: Iterable[StateTotal]) -> Headline:
+    by_state = {total.state: total for total in states}
     return Headline(
-        states={state: StateTime(card_ticks=by_state[state][1], gpu_ms=by_state[state][2]) for state in STATES},
-        shares={state: by_state[state][3] for state in STATES},
-        equivalent_gpus={state: by_state[state][4] for state in STATES},
+        states={
+            state: StateTime(card_ticks=by_state[state].card_ticks, gpu_ms=by_state[state].gpu_ms) for state in STATES
+        },
+        shares={state: by_state[state].share for state in STATES},
+        equivalent_gpus={state: by_state[state].equivalent_gpus for state in STATES},
     )
 
 
-def _card(row: Row) -> Card:
+def _card(row: OverviewRow) -> Card:
     return Card(
-        host=row["host"],
-        gpu=row["gpu"],
-        index=row["gpu_index"],
-        name=row["name"],
-        model=row["model"],
-        mig=row["mig"],
-        parent=row["parent"],
-        expected_gpu_ms=row["expected_gpu_ms"],
-        observed_gpu_ms=row["observed_gpu_ms"],
-        unobserved_gpu_ms=row["unobserved_gpu_ms"],
-        gaps=row["gaps"],
-        states={state: _state_of_card(row, state.replace("-", "_")) for state in STATES},
+        host=row.host,
+        gpu=row.gpu,
+        index=row.gpu_index,
+        name=row.name,
+        model=row.model,
+        mig=row.mig,
+        parent=row.parent,
+        expected_gpu_ms=row.expected_gpu_ms,
+        observed_gpu_ms=row.observed_gpu_ms,
+        unobserved_gpu_ms=row.unobserved_gpu_ms,
+        gaps=row.gaps,
+        states=row.state_times,
     )
-
-
-def _state_of_card(row: Row, column: str) -> StateTime:
-    return StateTime(gpu_ms=row[f"{column}_gpu_ms"], card_ticks=row[f"{column}_card_ticks"])
 
 
 def _card_order(card: Card) -> tuple[str, bool, int, bool, str]:
@@ -159,36 +147,38 @@ def _card_order(card: Card) -> tuple[str, bool, int, bool, str]:
     return (card.host, card.index is None, card.index or 0, bool(card.parent), card.gpu)
 
 
-def _overlaps(cards: Iterable[Row]) -> tuple[Overlap, ...]:
+def _overlaps(cards: Iterable[OverviewRow]) -> tuple[Overlap, ...]:
     """Return the hosts with a card that was observed for longer than time went by, by a second or more.
 
     Landing tables of whole seconds cut the times of ticks, so a tick may reach less than a second into another.
     """
     hosts: dict[str, tuple[int, int]] = {}
     for row in cards:
-        if row["observed_ms"] >= row["elapsed_ms"] + 1000:
-            observed_ms, elapsed_ms = hosts.get(row["host"], (0, 0))
-            hosts[row["host"]] = (max(observed_ms, row["observed_ms"]), max(elapsed_ms, row["elapsed_ms"]))
+        if row.observed_ms >= row.elapsed_ms + 1000:
+            observed_ms, elapsed_ms = hosts.get(row.host, (0, 0))
+            hosts[row.host] = (max(observed_ms, row.observed_ms), max(elapsed_ms, row.elapsed_ms))
     return tuple(
         Overlap(host=host, observed_ms=observed_ms, elapsed_ms=elapsed_ms)
         for host, (observed_ms, elapsed_ms) in sorted(hosts.items())
     )
 
 
-def _one_by_one(reader: ViewReader, read: Mapping[str, object], others: Iterable[list[int]]) -> Iterator[Answer]:
+def _one_by_one(
+    reader: ViewReader, read: Mapping[str, object], others: Iterable[list[int]]
+) -> Iterator[Answer[IdentityRow]]:
     """Ask for the identities of parts of the hours, one by one, so that memory does not grow with the window."""
     for place, part in enumerate(others):
-        yield ask(reader, "identities", {**read, "part": part, **({"stored": 0} if place else {})})
+        yield ask(reader, IDENTITIES, {**read, "part": part, **({"stored": 0} if place else {})})
 
 
-def _identities(answers: Iterable[Answer]) -> tuple[Identity, ...]:
+def _identities(answers: Iterable[Answer[IdentityRow]]) -> tuple[Identity, ...]:
     """Add up the answers for parts of the hours."""
     sums: dict[tuple[str, str | None, str | None], list[int]] = {}
     for answer in answers:
         for row in answer():
-            total = sums.setdefault((row["kind"], row["owner"], row["program"]), [0, 0, 0, 0])
-            for position, field in enumerate(("active_us", "idle_held_us", "unknown_us", "durations_ms")):
-                total[position] += row[field]
+            total = sums.setdefault((row.kind, row.owner, row.program), [0, 0, 0, 0])
+            for position, value in enumerate((row.active_us, row.idle_held_us, row.unknown_us, row.durations_ms)):
+                total[position] += value
     found = (_identity(*key, *total) for key, total in sums.items())
     return tuple(
         sorted(
@@ -221,8 +211,8 @@ def _identity(  # noqa: PLR0913, PLR0917 - a row of the view
     )
 
 
-def _time_of_day(rows: Iterable[Row]) -> tuple[States, ...]:
-    hours = [dict.fromkeys(STATES, StateTime(card_ticks=0)) for _ in range(HOURS)]
+def _time_of_day(rows: Iterable[TimeOfDayRow]) -> tuple[States, ...]:
+    hours = [dict.fromkeys(STATES, StateTime(card_ticks=0)) for _ in range(_HOURS_OF_DAY)]
     for row in rows:
-        hours[row["hour"]][row["state"]] = StateTime(gpu_ms=row["gpu_ms"], card_ticks=row["card_ticks"])
+        hours[row.hour][row.state] = StateTime(gpu_ms=row.gpu_ms, card_ticks=row.card_ticks)
     return tuple(hours)

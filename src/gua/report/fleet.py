@@ -2,47 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby
+from typing import Final, NamedTuple
 
-from gua.core.ports import Row, ViewReader
+from gua.core.parameters import BOUNDS
+from gua.core.ports import ViewReader
+from gua.core.view import Moment, View
 from gua.report.filters import Labels
 from gua.report.model import Claim, Claimant, Silent, Skew
 
 
+class LabelsRow(NamedTuple):
+    """A host's labels as of its newest tick."""
+
+    host: str
+    labels: Mapping[str, str]
+
+
+class FleetRow(NamedTuple):
+    """A host that is silent, or whose clock differs from the server's by so many ms."""
+
+    host: str
+    last_ms: Moment
+    is_silent: bool
+    ahead_ms: int | None
+    behind_ms: int | None
+
+
+class ClaimRow(NamedTuple):
+    """One of several agents that used a host's name at the same time."""
+
+    host: str
+    instance: str
+    host_id: str
+    first_ms: Moment
+    last_ms: Moment
+
+
+LABELS: Final = View("labels", LabelsRow)
+FLEET: Final = View("fleet", FleetRow, BOUNDS)
+CLAIMS: Final = View("claims", ClaimRow, BOUNDS)
+
+
 def labels(reader: ViewReader) -> Labels:
     """Return every host's labels as of its newest tick."""
-    return {row["host"]: dict(row["labels"]) for row in reader.rows("labels", {})}
+    return {row.host: row.labels for row in LABELS.rows(reader, {})}
 
 
-def troubles(found: Iterable[Row]) -> tuple[tuple[Silent, ...], tuple[Skew, ...]]:
+def troubles(found: Iterable[FleetRow]) -> tuple[tuple[Silent, ...], tuple[Skew, ...]]:
     """Return hosts that fell silent, and clocks that differ, from the rows of the view ``fleet``."""
-    rows = sorted(found, key=lambda row: str(row["host"]))
-    silent = tuple(Silent(host=row["host"], since_ms=row["last_ms"]) for row in rows if row["is_silent"])
+    rows = sorted(found, key=lambda row: row.host)
+    silent = tuple(Silent(host=row.host, since_ms=row.last_ms) for row in rows if row.is_silent)
     return silent, tuple(_skews(rows))
 
 
-def _skews(rows: Iterable[Row]) -> Iterable[Skew]:
+def _skews(rows: Iterable[FleetRow]) -> Iterable[Skew]:
     for row in rows:
-        if row["ahead_ms"] is not None or row["behind_ms"] is not None:
-            yield Skew(host=row["host"], ahead_ms=row["ahead_ms"], behind_ms=row["behind_ms"])
+        if row.ahead_ms is not None or row.behind_ms is not None:
+            yield Skew(host=row.host, ahead_ms=row.ahead_ms, behind_ms=row.behind_ms)
 
 
-def claims(found: Iterable[Row]) -> tuple[Claim, ...]:
+def claims(found: Iterable[ClaimRow]) -> tuple[Claim, ...]:
     """Return the hosts whose name several agents used at the same time, and those agents, from the view ``claims``."""
-    rows = sorted(found, key=lambda row: (row["host"], row["first_ms"], row["instance"], row["host_id"]))
+    rows = sorted(found, key=lambda row: (row.host, row.first_ms, row.instance, row.host_id))
     return tuple(
         Claim(
             host=host,
             agents=tuple(
                 Claimant(
-                    instance=row["instance"] or None,
-                    host_id=row["host_id"] or None,
-                    first_ms=row["first_ms"],
-                    last_ms=row["last_ms"],
+                    instance=row.instance or None,
+                    host_id=row.host_id or None,
+                    first_ms=row.first_ms,
+                    last_ms=row.last_ms,
                 )
                 for row in group
             ),
         )
-        for host, group in groupby(rows, key=lambda row: str(row["host"]))
+        for host, group in groupby(rows, key=lambda row: row.host)
     )

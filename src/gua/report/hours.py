@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from gua.core.ports import Row, ViewReader
+from gua.core.parameters import BOUNDS
+from gua.core.ports import ViewReader
+from gua.core.view import Count, View
 
 PART_CARD_TICKS: Final = 450_000
 _NO_HOUR: Final = -1  # an empty list of numbers has no type in SQL
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hour:
+class Hour(NamedTuple):
     """A UTC hour with ticks, as a number since 1970: whether its counted rows hold, and its card ticks, about."""
 
     hour: int
     is_counted: bool
-    card_ticks: int
+    card_ticks: Count
+
+
+HOURS: Final = View("hours", Hour, BOUNDS)
 
 
 def choose_hours(reader: ViewReader, bounds: Mapping[str, object], *, from_ticks: bool = False) -> list[Hour]:
     """Return the hours of the window {since_ms, until_ms, hosts}, with ``from_ticks`` none of them as counted."""
-    return hours_of(reader.rows("hours", bounds), from_ticks=from_ticks)
+    return hours_of(HOURS.rows(reader, bounds), from_ticks=from_ticks)
 
 
-def hours_of(rows: Iterable[Row], *, from_ticks: bool = False) -> list[Hour]:
+def hours_of(rows: Iterable[Hour], *, from_ticks: bool = False) -> list[Hour]:
     """Return the rows of ``gua_report.hours`` in their order, with ``from_ticks`` none of them as counted."""
-    return [
-        Hour(hour=row["hour"], is_counted=bool(row["is_counted"]) and not from_ticks, card_ticks=row["card_ticks"])
-        for row in sorted(rows, key=lambda row: int(row["hour"]))
-    ]
+    return [row._replace(is_counted=row.is_counted and not from_ticks) for row in sorted(rows)]
 
 
 def tick_hours(hours: Sequence[Hour]) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gua.core.view import Count, Moment
 from gua.report.section_names import DEFAULT
 from gua.report.states import Coverage, States
 
@@ -36,10 +37,10 @@ class Extent:
 
     host: str
     source: str
-    cards: int
-    first_ms: int
-    last_ms: int
-    interval_ms: int | None
+    cards: Count
+    first_ms: Moment
+    last_ms: Moment
+    interval_ms: Count | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

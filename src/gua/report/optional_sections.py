@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import TypeVar
 
-from gua.core.ports import Row, ViewReader
+from gua.core.ports import ViewReader
 from gua.report import section_names
 from gua.report.hours import Hour
 from gua.report.model import Card, Extent, Headline, Identity, Window
@@ -22,6 +24,7 @@ from gua.report.sections.now.model import Now
 from gua.report.sections.now.query import ask_card_streaks, idle_split, now
 from gua.report.sections.streaks.model import Streaks
 from gua.report.sections.streaks.query import (
+    CONTENTION,
     MADE_OF_STREAKS,
     ask_streaks,
     ask_timeline,
@@ -35,7 +38,7 @@ from gua.report.sections.usage.model import Parties
 from gua.report.sections.usage.query import IDENTITY, ask_who, identities, parties
 from gua.report.window import ReportRequest
 
-Told = Callable[[], Sequence[Row]]
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +91,7 @@ class Asked:
         ]
         episodes = bool(wanted & {section_names.STREAKS, section_names.WHAT_IF})
         self._streaks = ask_streaks(reader, read, request.what_if_limits_ms) if episodes else None
-        self._contention = ask(reader, "contention", read) if section_names.CONTENTION in wanted else None
+        self._contention = ask(reader, CONTENTION, read) if section_names.CONTENTION in wanted else None
         self._timeline = ask_timeline(reader, read, window) if section_names.TIMELINE in wanted else None
         self._money = money(reader, read) if section_names.MONEY in wanted else None
         self._energy = energy(reader, read) if section_names.ENERGY in wanted else None
@@ -128,16 +131,6 @@ class Asked:
         )
 
 
-def _once(answer: Answer) -> Told:
+def _once(answer: Answer[R]) -> Answer[R]:
     """Return the answer's rows as often as they are wanted; a store that is asked when they are is asked once."""
-    rows: list[Row] = []
-    is_told = False
-
-    def told() -> Sequence[Row]:
-        nonlocal is_told
-        if not is_told:
-            rows.extend(answer())
-            is_told = True
-        return rows
-
-    return told
+    return cache(answer)

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from gua.core.errors import TransientError, UnavailableError
+from gua.core.parameters import PARAMETERS
 from gua.core.ports import SpooledTick
 from gua.store import hours, landing, merges
 from gua.store.binding import bound_call
@@ -23,24 +24,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 QUERY_MEMORY_BYTES = 300_000_000
-_PARAMETER_TYPES = {
-    "since_ms": "Int64",
-    "until_ms": "Int64",
-    "hosts": "Array(String)",
-    "timezone": "String",
-    "ticked": "Array(Int64)",
-    "part": "Array(Int64)",
-    "stored": "UInt8",
-    "host": "String",
-    "gpu": "String",
-    "at_ms": "Int64",
-    "most": "UInt32",
-    "by": "String",
-    "long_ms": "Int64",
-    "again_ms": "Int64",
-    "cell_ms": "Int64",
-    "limits_ms": "Array(Int64)",
-}
+_PARAMETER_TYPES = {name: parameter.type for name, parameter in PARAMETERS.items()}
 READ_SETTINGS = {
     "max_memory_usage": QUERY_MEMORY_BYTES,
     "do_not_merge_across_partitions_select_final": 1,

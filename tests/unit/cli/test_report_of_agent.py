@@ -11,15 +11,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fakes.store import UNTIL_MS, FakeStore
-from fakes.store import lab as partial_lab
+from fakes.store import UNTIL_MS, FakeStore, lab
 from gua.app import children, delivery
 from gua.app.children import answer_in_child
 from gua.cli import answer, report, sockets
@@ -31,24 +30,12 @@ from gua.core.ports import ViewReader
 from gua.local_socket.client import NobodyError, RemoteReader
 from gua.local_socket.peer import Peer
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
-from gua.local_socket.views import VIEWS, checked_question, checked_row
+from gua.local_socket.views import checked_question, checked_row
+from gua.report.views import SHARED
 from servers.user import as_user, other_uid, shared_folder
 
 Opener = Callable[[], AbstractContextManager[ViewReader]]
 BOUNDS = {"since_ms": 0, "until_ms": UNTIL_MS, "hosts": []}
-
-
-class WholeRows(FakeStore):
-    """A store whose rows have every column, as a real one's: what the fake left out is 0, nothing or unknown."""
-
-    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[dict[str, Any]]:
-        columns = VIEWS[view].columns.items()
-        empty = {name: next(value for value in (None, 0, [], "", "active") if check(value)) for name, check in columns}
-        return ({**empty, **row} for row in super().rows(view, parameters))
-
-
-def lab() -> WholeRows:
-    return WholeRows(partial_lab().views)
 
 
 @pytest.fixture
@@ -81,14 +68,14 @@ def text_of(reader: ViewReader) -> str:
 def test_a_report_through_the_agent_is_the_same(folder: Path) -> None:
     with (
         reporting(folder / "s", from_store(lambda: nullcontext(lab()))),
-        RemoteReader(folder / "s") as reader,
+        RemoteReader(folder / "s", SHARED) as reader,
     ):
         assert text_of(reader) == text_of(lab())
 
 
 def test_another_user_gets_the_same_report(folder: Path) -> None:
     def ask() -> str:
-        with RemoteReader(folder / "s") as reader:
+        with RemoteReader(folder / "s", SHARED) as reader:
             return text_of(reader)
 
     expected = text_of(lab())  # which also loads what that user may not be able to read
@@ -98,7 +85,7 @@ def test_another_user_gets_the_same_report(folder: Path) -> None:
 
 def test_names_that_are_no_unicode_survive(folder: Path) -> None:
     store = FakeStore({"rules": [{"key": "\udcff\u202e\x00", "value": 1.0, "is_default": 0}]})
-    with reporting(folder / "s", from_store(lambda: nullcontext(store))), RemoteReader(folder / "s") as reader:
+    with reporting(folder / "s", from_store(lambda: nullcontext(store))), RemoteReader(folder / "s", SHARED) as reader:
         assert reader.rows("rules", {})[0]["key"] == "\udcff\u202e\x00"
 
 
@@ -106,9 +93,9 @@ def test_many_rows_come_in_bounded_parts(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(answer, "_CHUNK_BYTES", 1000)
     rows = [{"hour": number, "is_counted": 0, "card_ticks": number} for number in range(5000)]
     store = FakeStore({"hours": rows})
-    chunks = list(answer._chunks("hours", rows))  # noqa: SLF001 - what goes over the wire
+    chunks = list(answer._chunks(SHARED["hours"], rows))  # noqa: SLF001 - what goes over the wire
     assert max(map(len, chunks)) < 1200
-    with reporting(folder / "s", from_store(lambda: nullcontext(store))), RemoteReader(folder / "s") as reader:
+    with reporting(folder / "s", from_store(lambda: nullcontext(store))), RemoteReader(folder / "s", SHARED) as reader:
         assert reader.rows("hours", BOUNDS) == rows
         assert reader.rows("hours", BOUNDS) == rows
 
@@ -138,12 +125,12 @@ def test_many_rows_come_in_bounded_parts(folder: Path, monkeypatch: pytest.Monke
 )
 def test_only_the_reports_views_with_their_parameters_are_asked(view: object, parameters: object) -> None:
     with pytest.raises(ValueError, match=r"view|parameter"):
-        checked_question(view, parameters)
+        checked_question(SHARED, view, parameters)
 
 
 def test_a_question_that_is_not_allowed_never_reaches_the_store(folder: Path) -> None:
     store = lab()
-    with reporting(folder / "s", from_store(lambda: nullcontext(store))), RemoteReader(folder / "s") as reader:
+    with reporting(folder / "s", from_store(lambda: nullcontext(store))), RemoteReader(folder / "s", SHARED) as reader:
         with pytest.raises(DataError, match="no such view"):
             reader.rows("cards", {"hosts": []})
         assert store.asked == []
@@ -183,7 +170,7 @@ def test_an_error_of_the_store_is_the_users_error(folder: Path, error: Exception
     with (
         reporting(folder / "s", from_store(fails)),
         pytest.raises(kind) as caught,
-        RemoteReader(folder / "s"),
+        RemoteReader(folder / "s", SHARED),
     ):
         pass
     assert "inside" not in str(caught.value)
@@ -223,7 +210,7 @@ def test_rows_of_a_wrong_kind_are_refused(folder: Path, said: bytes) -> None:
     with (
         reporting(folder / "s", Scripted(said)),
         pytest.raises(GuaError) as caught,
-        RemoteReader(folder / "s") as reader,
+        RemoteReader(folder / "s", SHARED) as reader,
     ):
         reader.rows("hours", BOUNDS)
     assert "\n" not in str(caught.value)
@@ -231,7 +218,7 @@ def test_rows_of_a_wrong_kind_are_refused(folder: Path, said: bytes) -> None:
 
 def test_rows_keep_no_column_that_nobody_asked_for() -> None:
     row = {"key": "k", "value": 1, "is_default": True, "more": "x"}
-    assert checked_row("rules", row) == {"key": "k", "value": 1, "is_default": True}
+    assert checked_row(SHARED["rules"], row) == {"key": "k", "value": 1, "is_default": True}
 
 
 @pytest.fixture
@@ -344,7 +331,7 @@ def test_a_child_whose_user_is_gone_is_ended(folder: Path, monkeypatch: pytest.M
         standing_in(monkeypatch, READY_THEN_SLEEP) as started,
         reporting(folder / "s", answer_in_child(home=folder, store=None)),
     ):
-        with RemoteReader(folder / "s"):
+        with RemoteReader(folder / "s", SHARED):
             assert started[0].poll() is None
         wait_for_end(started[0], 5)
 
@@ -353,7 +340,7 @@ def test_a_child_that_takes_too_long_is_ended_and_the_user_told(folder: Path, mo
     with (
         standing_in(monkeypatch, READY_THEN_SLEEP) as started,
         reporting(folder / "s", answer_in_child(home=folder, store=None, seconds=0.5)),
-        RemoteReader(folder / "s") as reader,
+        RemoteReader(folder / "s", SHARED) as reader,
     ):
         with pytest.raises(UnavailableError, match=r"more than 0\.5 s"):
             reader.rows("rules", {})
@@ -365,7 +352,7 @@ def test_a_child_that_crashes_is_an_error_of_one_line(folder: Path, monkeypatch:
         standing_in(monkeypatch, "import os; os.abort()"),
         reporting(folder / "s", answer_in_child(home=folder, store=None)),
         pytest.raises(UnavailableError, match="ended early"),
-        RemoteReader(folder / "s"),
+        RemoteReader(folder / "s", SHARED),
     ):
         pass
 
@@ -374,7 +361,7 @@ def test_stopping_the_agent_ends_its_children(folder: Path, monkeypatch: pytest.
     monkeypatch.setattr(children, "_GRACE_SECONDS", 0.2)
     with standing_in(monkeypatch, READY_THEN_SLEEP) as started:
         with reporting(folder / "s", answer_in_child(home=folder, store=None)):
-            reader = RemoteReader(folder / "s").__enter__()
+            reader = RemoteReader(folder / "s", SHARED).__enter__()
         wait_for_end(started[0], 5)
         reader.close()
 
@@ -385,7 +372,7 @@ def test_people_who_start_the_child_are_told_what_to_run(capsys: pytest.CaptureF
 
 
 def test_nobody_listening_is_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(NobodyError), RemoteReader(tmp_path / "none"):
+    with pytest.raises(NobodyError), RemoteReader(tmp_path / "none", SHARED):
         pass
 
 
@@ -417,7 +404,7 @@ class TestWithTheEngine:
 
         def ask() -> None:
             try:
-                with RemoteReader(folder / "s") as reader:
+                with RemoteReader(folder / "s", SHARED) as reader:
                     told.append(self.report(reader))
             except Exception as error:  # noqa: BLE001 - told to the test
                 failed.append(error)
@@ -436,7 +423,7 @@ class TestWithTheEngine:
         assert other == expected
 
     def _ask_as_other(self, path: Path) -> str:
-        with RemoteReader(path) as reader:
+        with RemoteReader(path, SHARED) as reader:
             return self.report(reader)
 
     def test_the_shipped_views_answer_with_these_columns(self, home: Path) -> None:
@@ -457,8 +444,8 @@ class TestWithTheEngine:
             parameters = {**parameters, "ticked": every, "part": every}
             card = next(iter(store.rows("explain_cards", {"hosts": []})))
             parameters |= {"host": card["host"], "gpu": card["gpu"], "at_ms": card["last_ms"], "most": 2}
-            for name, view in VIEWS.items():
+            for name, view in SHARED.items():
                 rows = list(store.rows(name, {one: parameters[one] for one in sorted(view.parameters)}))
                 assert rows or name in {"fleet", "claims"}, "only where something is wrong with a host"
                 for row in rows:
-                    checked_row(name, json.loads(json.dumps(dict(row))))
+                    checked_row(view, json.loads(json.dumps(dict(row))))

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from fakes.store import UNTIL_MS, FakeStore, lab
+from fakes.store import UNTIL_MS, FakeStore, lab, rules
 from gua.core.errors import UnavailableError
+from gua.core.view import View
 from gua.report.collect import collect
 from gua.report.questions import ask
+from gua.report.rows import RULES
 from gua.report.window import ReportRequest
+
+
+class Heard(NamedTuple):
+    """What a reader was asked for."""
+
+    view: str
+    parameters: Mapping[str, str]
+
+
+CARDS = View("cards", Heard)
+HOSTS = View("hosts", Heard)
 
 
 class Together:
@@ -25,7 +38,7 @@ class Together:
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[dict[str, Any]]:
         self.both.wait()
-        return [{"view": view, **parameters}]
+        return [{"view": view, "parameters": parameters}]
 
 
 class Failing:
@@ -38,21 +51,21 @@ class Failing:
 
 def test_a_question_is_asked_while_another_waits_for_its_answer() -> None:
     reader = Together()
-    first, second = ask(reader, "cards", {"hosts": []}), ask(reader, "hosts", {})
-    assert (first(), second()) == ([{"view": "cards", "hosts": []}], [{"view": "hosts"}])
+    first, second = ask(reader, CARDS, {"by": "host"}), ask(reader, HOSTS, {})
+    assert (first(), second()) == ([Heard("cards", {"by": "host"})], [Heard("hosts", {})])
 
 
 def test_what_the_store_raised_is_raised_where_the_rows_are_wanted() -> None:
-    answer = ask(Failing(), "cards", {})
+    answer = ask(Failing(), CARDS, {})
     with pytest.raises(UnavailableError, match=r"no cards by \{\}"):
         answer()
 
 
 def test_a_reader_of_one_question_at_a_time_is_asked_when_the_rows_are_wanted() -> None:
-    store = FakeStore({"cards": [{"gpu": "a"}]})
-    answer = ask(store, "cards", {})
+    store = FakeStore({"rules": rules()})
+    answer = ask(store, RULES, {})
     assert store.asked == []
-    assert list(answer()) == [{"gpu": "a"}]
+    assert [row.key for row in answer()] == [row["key"] for row in rules()]
 
 
 def test_a_report_is_the_same_whether_its_questions_are_asked_together() -> None:

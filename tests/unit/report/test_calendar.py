@@ -7,10 +7,12 @@ from datetime import datetime
 
 import pytest
 
+from fakes.store import whole
 from gua.core.ports import Row
 from gua.report.model import Window
-from gua.report.sections.calendar.query import before, calendar, calendar_of, ms_of_days
+from gua.report.sections.calendar.query import CALENDAR, before, calendar, calendar_of, ms_of_days
 from gua.report.states import STATES, StateTime
+from gua.report.views import SHARED
 
 HOUR_MS = 3_600_000
 
@@ -109,7 +111,7 @@ def test_all_hours_of_the_week_come_and_days_without_ticks_do() -> None:
             "card_ticks": 2,
         },
     ]
-    week, days = calendar_of(rows, window("2026-03-28T00:00+00:00", "2026-03-30T00:00+00:00", "UTC"))
+    week, days = calendar_of(CALENDAR.parsed(rows), window("2026-03-28T00:00+00:00", "2026-03-30T00:00+00:00", "UTC"))
     assert [(one.weekday, one.hour) for one in week] == [(day, hour) for day in range(7) for hour in range(24)]
     assert week[-1].states["active"] == StateTime(gpu_ms=5.0, card_ticks=2)
     assert sum(one.states[state].gpu_ms for one in week for state in STATES) == 5
@@ -131,7 +133,7 @@ class Store:
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
         self.asked.append((view, dict(parameters)))
-        return self.answers[view]
+        return [whole(SHARED[view], row) for row in self.answers[view]]
 
 
 TOTAL: Row = {

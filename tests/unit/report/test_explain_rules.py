@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes.explained import tick_row
 from gua.core.facts import CardFacts, TypeTotals
 from gua.core.rules import Rules, classify
 from gua.core.tick import ProcessList, ProcessType
 from gua.report.explain.branches import branches
-from gua.report.explain.values import CARD_VALUES, facts_of
+from gua.report.explain.values import facts_of
 
 CASES = sorted((Path(__file__).parents[2] / "cases" / "rules").glob("*.json"))
 MIB = 2**20
@@ -29,14 +29,10 @@ TOTALS = st.builds(
 )
 
 
-def row_of(case: dict[str, Any]) -> dict[str, Any]:
-    return {**{value.column: None for value in CARD_VALUES}, **case["card"]}
-
-
 @pytest.mark.parametrize("case", [pytest.param(path, id=path.stem) for path in CASES])
 def test_the_last_line_gives_the_state_that_the_case_expects(case: Path) -> None:
     told = json.loads(case.read_text("utf-8"))
-    looked_at = branches(facts_of(row_of(told)), Rules(**told.get("rules", {})))
+    looked_at = branches(facts_of(tick_row(told["card"])), Rules(**told.get("rules", {})))
     decided = looked_at[-1]
     assert (decided.state, decided.reason) == (told["expect"]["state"], told["expect"]["reason"]), told["about"]
     assert [branch.fits for branch in looked_at] == [False] * (len(looked_at) - 1) + [True]
@@ -45,7 +41,7 @@ def test_the_last_line_gives_the_state_that_the_case_expects(case: Path) -> None
 
 def test_every_line_of_the_rules_decides_some_case() -> None:
     cases = [json.loads(path.read_text("utf-8")) for path in CASES]
-    deciding = {branches(facts_of(row_of(case)), Rules(**case.get("rules", {})))[-1].line for case in cases}
+    deciding = {branches(facts_of(tick_row(case["card"])), Rules(**case.get("rules", {})))[-1].line for case in cases}
     assert deciding == {"1", "2", "3a", "3b", "3c", "4a", "4b", "4c", "5"}
 
 

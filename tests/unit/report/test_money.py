@@ -8,8 +8,8 @@ import pytest
 
 from gua.core.ports import Row
 from gua.report.sections.energy.model import StateEnergy
-from gua.report.sections.energy.query import energy, energy_of
-from gua.report.sections.money.query import money, money_of
+from gua.report.sections.energy.query import ENERGY, energy, energy_of
+from gua.report.sections.money.query import COSTS, money, money_of
 from gua.report.states import STATES
 
 HOUR_MS = 3_600_000
@@ -41,7 +41,7 @@ ROWS = [
 
 
 def test_a_model_has_a_cost_in_each_currency_and_its_unpriced_time_once() -> None:
-    found = money_of(ROWS)
+    found = money_of(COSTS.parsed(ROWS))
     assert [(one.model, one.currency) for one in found.costs] == [
         ("A100", None),
         ("H100", "EUR"),
@@ -62,12 +62,12 @@ def test_a_model_has_a_cost_in_each_currency_and_its_unpriced_time_once() -> Non
 
 def test_priced_and_unpriced_time_together_is_all_there_was() -> None:
     every = sum(row[f"{state.replace('-', '_')}_gpu_ms"] for row in ROWS for state in STATES)
-    found = money_of(ROWS)
+    found = money_of(COSTS.parsed(ROWS))
     assert sum(one.gpu_ms[state] + one.unpriced_gpu_ms[state] for one in found.costs for state in STATES) == every
 
 
 def test_prices_come_in_the_order_in_which_they_count() -> None:
-    assert [(one.model, one.currency, one.per_gpu_hour) for one in money_of(ROWS).prices] == [
+    assert [(one.model, one.currency, one.per_gpu_hour) for one in money_of(COSTS.parsed(ROWS)).prices] == [
         ("H100", "EUR", 2.0),
         ("H100", "EUR", 2.5),
         ("H100", "USD", 3.0),
@@ -98,7 +98,7 @@ def test_measured_and_estimated_energy_stay_apart_and_every_state_is_told() -> N
             "added_joules": 3_000.0,
         },
     ]
-    known, unknown = energy_of(rows).cards
+    known, unknown = energy_of(ENERGY.parsed(rows)).cards
     assert known.states["idle-held"] == StateEnergy(
         measured_joules=7_320.5, measured_ms=60_000, estimated_joules=3_600, estimated_ms=30_000, unknown_ms=10
     )

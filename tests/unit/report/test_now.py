@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from fakes.store import HOUR_MS, UNTIL_MS, card, extent
-from gua.report.collect import _card, _extent
-from gua.report.model import Window
+from fakes.store import HOUR_MS, UNTIL_MS, card, extent, whole
+from gua.report.collect import _card
+from gua.report.model import Extent, Window
+from gua.report.rows import OVERVIEW
 from gua.report.sections.now.model import Now
-from gua.report.sections.now.query import now
+from gua.report.sections.now.query import CARD_STREAKS, now
+from gua.report.sections.usage.query import WHO
 
 TICK_MS = 30_000
 WINDOW = Window(since_ms=UNTIL_MS - 24 * HOUR_MS, until_ms=UNTIL_MS, timezone="UTC")
@@ -51,12 +53,12 @@ def process(
 
 
 def told(rows: list[dict[str, Any]], *processes: tuple[object, ...], **of_card: object) -> Now:
-    cards = [_card(card("node-1", row["gpu"], (0.0, 24.0, 0.0, 0.0), **of_card)) for row in rows]
+    cards = [card("node-1", row["gpu"], (0.0, 24.0, 0.0, 0.0), **of_card) for row in rows]
     return now(
-        rows,
-        [{"holders": list(processes)}],
-        cards=cards,
-        extents=[_extent(extent("node-1", interval_ms=TICK_MS))],
+        CARD_STREAKS.parsed(whole(CARD_STREAKS, row) for row in rows),
+        WHO.parsed([whole(WHO, {"holders": processes})]),
+        cards=[*map(_card, OVERVIEW.parsed(whole(OVERVIEW, row) for row in cards))],
+        extents=[Extent(**extent("node-1", interval_ms=TICK_MS))],
         window=WINDOW,
         now_ms=UNTIL_MS,
     )

@@ -7,7 +7,6 @@ import pytest
 from fakes.store import extent
 from gua.core.errors import UnavailableError
 from gua.report import section_names
-from gua.report.collect import _extent
 from gua.report.hours import Hour
 from gua.report.model import Extent
 from gua.report.sections.streaks.query import MOST_CARD_HOURS, MOST_TICKED, skipped
@@ -20,7 +19,7 @@ def counted(hours: int) -> list[Hour]:
 
 
 def cards(number: int) -> list[Extent]:
-    return [_extent(extent("node-1", cards=number))]
+    return [Extent(**extent("node-1", cards=number))]
 
 
 def test_unasked_up_to_a_number_of_card_hours() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final
 
 from gua.core.errors import UsageError
 from gua.core.plaintext import safe
 from gua.core.tick import Mig
+from gua.core.view import Count, Moment
 
 _MOST_NAMED: Final = 16
 _LONGEST: Final = 60
@@ -20,24 +21,16 @@ class Card:
 
     host: str
     gpu: str
-    index: int | None
+    gpu_index: Count | None
     name: str | None
     mig: str | None
     parent: str | None
     driver_version: str | None
     pci: str | None
     source: str
-    interval_ms: int | None
-    first_ms: int
-    last_ms: int
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Self:
-        """Return the card of a row of ``gua_report.explain_cards``."""
-        return cls(
-            index=row["gpu_index"],
-            **{name: row[name] for name in cls.__dataclass_fields__ if name != "index"},
-        )
+    interval_ms: Count | None
+    first_ms: Moment
+    last_ms: Moment
 
 
 def choose_card(cards: Sequence[Card], text: str, *, at_ms: int) -> Card:
@@ -48,7 +41,7 @@ def choose_card(cards: Sequence[Card], text: str, *, at_ms: int) -> Card:
     """
     wanted = text.strip()
     numbered = wanted.isdecimal() and wanted.isascii()
-    found = [card for card in cards if numbered and card.index == int(wanted)]
+    found = [card for card in cards if numbered and card.gpu_index == int(wanted)]
     if found:
         found = _of_the_time(_whole(found), at_ms)
     elif wanted:
@@ -79,6 +72,9 @@ def _of_the_time(cards: Sequence[Card], at_ms: int) -> list[Card]:
 
 
 def _named(cards: Sequence[Card]) -> str:
-    told = [f"{'-' if card.index is None else card.index} ({safe(card.gpu, _LONGEST)})" for card in cards[:_MOST_NAMED]]
+    told = [
+        f"{'-' if card.gpu_index is None else card.gpu_index} ({safe(card.gpu, _LONGEST)})"
+        for card in cards[:_MOST_NAMED]
+    ]
     rest = len(cards) - _MOST_NAMED
     return ", ".join(told) + (f" and {rest} more" if rest > 0 else "") if told else "none"

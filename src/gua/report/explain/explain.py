@@ -6,9 +6,9 @@ another state (a store with rules of another version) the explanation says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from gua.core.durations import parse_duration_ms, parse_moment_ms, to_rfc3339
 from gua.core.errors import UnavailableError, UsageError
@@ -16,8 +16,17 @@ from gua.core.ports import ViewReader
 from gua.core.rules import Rules
 from gua.report.explain.branches import Branch, branches
 from gua.report.explain.card import Card, choose_card
+from gua.report.explain.rows import (
+    EXPLAIN_CARDS,
+    EXPLAIN_MOMENTS,
+    EXPLAIN_PROCESSES,
+    EXPLAIN_TICKS,
+    ProcessRow,
+    TickRow,
+)
 from gua.report.explain.values import facts_of
-from gua.report.model import Extent, Setting
+from gua.report.model import Setting
+from gua.report.rows import EXTENT, RULES
 from gua.report.window import choose_extents, zone
 
 MOST_TICKS: Final = 1000
@@ -42,28 +51,28 @@ class ExplainRequest:
 class ExplainedTick:
     """One tick: the store's row of it, those of its processes, and the lines of the rules up to the one that fits.
 
-    ``row["state"]`` is the store's; ``agrees`` is whether the last of the branches gives the same.
+    ``row.state`` is the store's; ``agrees`` is whether the last of the branches gives the same.
     """
 
-    row: Mapping[str, Any]
-    processes: tuple[Mapping[str, Any], ...]
+    row: TickRow
+    processes: tuple[ProcessRow, ...]
     branches: tuple[Branch, ...]
 
     @property
     def ts_ms(self) -> int:
         """Return when the card was read, Unix ms."""
-        return int(self.row["ts_ms"])
+        return self.row.ts_ms
 
     @property
     def start_ms(self) -> int:
         """Return where the tick's span begins, Unix ms; the span is (start, ts]."""
-        return self.ts_ms - int(self.row["duration_ms"])
+        return self.ts_ms - self.row.duration_ms
 
     @property
     def agrees(self) -> bool:
         """Return whether the rules in Python come to the store's state and reason."""
         decided = self.branches[-1]
-        return (decided.state, decided.reason) == (self.row["state"], self.row["reason"])
+        return (decided.state, decided.reason) == (self.row.state, self.row.reason)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,7 +100,7 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
     """
     local = zone(request.timezone)
     ticks_around, around_ms = _around(request.around)
-    extents = [_extent(row) for row in reader.rows("extent", {"hosts": []})]
+    extents = EXTENT.rows(reader, {"hosts": []})
     of_host = choose_extents(extents, (request.host,))
     live = any(extent.source == "agent" for extent in of_host)
     newest_ms = max(extent.last_ms for extent in of_host)
@@ -100,7 +109,7 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
     if at_ms > max(request.now_ms, newest_ms):
         msg = f"{to_rfc3339(at_ms)} is in the future: it is {to_rfc3339(request.now_ms)} now"
         raise UsageError(msg)
-    cards = [Card.of(row) for row in reader.rows("explain_cards", {"hosts": [request.host]})]
+    cards = EXPLAIN_CARDS.rows(reader, {"hosts": [request.host]})
     card = choose_card(cards, request.card, at_ms=at_ms)
 
     moments = _moments(reader, card, at_ms, max(ticks_around, 1))
@@ -114,10 +123,7 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
         msg = f"there are no ticks of {card.gpu} of {request.host} any more: the store keeps its hours alone"
         raise UnavailableError(msg)
     before, after = _beside(moments, at_ms)
-    settings = tuple(
-        Setting(key=row["key"], value=float(row["value"]), is_default=bool(row["is_default"]))
-        for row in reader.rows("rules", {})
-    )
+    settings = tuple(RULES.rows(reader, {}))
     ticks = _explained(reader, card, moments, settings)
     return Explanation(
         card=card,
@@ -176,7 +182,7 @@ def _ask_moments(
         "since_ms": max(bounds[0], _FIRST_MS),
         "until_ms": min(bounds[1], _LAST_MS),
     }
-    return [(int(row["ts_ms"]), int(row["duration_ms"])) for row in reader.rows("explain_moments", parameters)]
+    return [(row.ts_ms, row.duration_ms) for row in EXPLAIN_MOMENTS.rows(reader, parameters)]
 
 
 def _nearest(moments: list[tuple[int, int]], at_ms: int) -> list[tuple[int, int]]:
@@ -198,25 +204,14 @@ def _explained(
 ) -> tuple[ExplainedTick, ...]:
     rules = rules_of(settings)
     parameters = {"host": card.host, "gpu": card.gpu, "since_ms": moments[0][0] - 1, "until_ms": moments[-1][0]}
-    processes: dict[int, list[Mapping[str, Any]]] = {}
-    for row in reader.rows("explain_processes", parameters):
-        processes.setdefault(int(row["ts_ms"]), []).append(row)
+    processes: dict[int, list[ProcessRow]] = {}
+    for row in EXPLAIN_PROCESSES.rows(reader, parameters):
+        processes.setdefault(row.ts_ms, []).append(row)
     return tuple(
         ExplainedTick(
             row=row,
-            processes=tuple(processes.get(int(row["ts_ms"]), ())),
+            processes=tuple(processes.get(row.ts_ms, ())),
             branches=branches(facts_of(row), rules),
         )
-        for row in reader.rows("explain_ticks", parameters)
-    )
-
-
-def _extent(row: Mapping[str, Any]) -> Extent:
-    return Extent(
-        host=row["host"],
-        source=row["source"],
-        cards=row["cards"],
-        first_ms=row["first_ms"],
-        last_ms=row["last_ms"],
-        interval_ms=row["interval_ms"] or None,
+        for row in EXPLAIN_TICKS.rows(reader, parameters)
     )

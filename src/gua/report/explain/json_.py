@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from gua.core.durations import to_rfc3339
 from gua.report.explain.branches import Branch
 from gua.report.explain.explain import ExplainedTick, Explanation
+from gua.report.explain.rows import ProcessRow, TickRow
 from gua.report.explain.text import UNOBSERVED
 from gua.report.explain.values import (
     CARD_VALUES,
@@ -30,7 +31,7 @@ def render_explanation_json(told: Explanation) -> str:
         "host": card.host,
         "card": {
             "gpu": card.gpu,
-            "index": card.index,
+            "index": card.gpu_index,
             "name": card.name,
             "mig": card.mig,
             "parent": card.parent,
@@ -43,8 +44,8 @@ def render_explanation_json(told: Explanation) -> str:
         },
         "time": to_rfc3339(told.at_ms),
         "timezone": told.timezone,
-        "state": UNOBSERVED if tick is None else tick.row["state"],
-        "reason": None if tick is None else tick.row["reason"],
+        "state": UNOBSERVED if tick is None else tick.row.state,
+        "reason": None if tick is None else tick.row.reason,
         "rule": None if tick is None else tick.branches[-1].line,
         "rules": [{"key": one.key, "value": one.value, "is_default": one.is_default} for one in told.settings],
         "covered_by": None if tick is None else to_rfc3339(tick.ts_ms),
@@ -63,8 +64,8 @@ def _tick(tick: ExplainedTick) -> dict[str, Any]:
     return {
         "time": to_rfc3339(tick.ts_ms),
         "start": to_rfc3339(tick.start_ms),
-        "state": tick.row["state"],
-        "reason": tick.row["reason"],
+        "state": tick.row.state,
+        "reason": tick.row.reason,
         "rule": tick.branches[-1].line,
         "rules_agree": tick.agrees,
         "lines": [_branch(branch) for branch in tick.branches],
@@ -84,22 +85,21 @@ def _branch(branch: Branch) -> dict[str, Any]:
     }
 
 
-def _process(process: Mapping[str, Any]) -> dict[str, Any]:
-    created_ms = process["created_ms"]
+def _process(process: ProcessRow) -> dict[str, Any]:
     return {
-        "pid": process["pid"],
-        "created": None if created_ms is None else to_rfc3339(created_ms),
-        "state": process["state"],
-        **{fact.column: process[fact.column] for fact in PROCESS_FACTS},
+        "pid": process.pid,
+        "created": None if process.created_ms is None else to_rfc3339(process.created_ms),
+        "state": process.state,
+        **{fact.column: fact.of(process) for fact in PROCESS_FACTS},
         "values": _values(PROCESS_VALUES, process),
     }
 
 
-def _values(values: Iterable[Value], row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _values(values: Iterable[Value], row: TickRow | ProcessRow) -> list[dict[str, Any]]:
     return [
         {
             "name": value.column,
-            "value": value.number(row[value.column]),
+            "value": value.number(value.of(row)),
             "unit": None if value.unit == FLAG else value.unit,
         }
         for value in values

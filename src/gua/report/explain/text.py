@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from gua.core.plaintext import cells, pad
 from gua.core.rules import State
 from gua.report.explain.branches import NOT_KNOWN, ratio_text
 from gua.report.explain.explain import ExplainedTick, Explanation
+from gua.report.explain.rows import ProcessRow, TickRow
 from gua.report.explain.values import (
     CARD_VALUES,
     JUDGED_VALUES,
@@ -46,7 +47,7 @@ def render_explanation(explanation: Explanation, style: Style) -> str:
 
 def _what(explanation: Explanation, style: Style) -> Iterator[str]:
     card, tick = explanation.card, explanation.covering
-    index = "" if card.index is None else f" {card.index}"
+    index = "" if card.gpu_index is None else f" {card.gpu_index}"
     name = style.name(card.name, _NAME_WIDTH) if card.name else "a card of unknown name"
     host, gpu = style.name(card.host, _NAME_WIDTH), style.name(card.gpu, _NAME_WIDTH)
     yield from style.wrap(f"Card{index} of {host}: {name}, {gpu}", indent=0, hanging=2)
@@ -56,12 +57,12 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
             f"{at}: {UNOBSERVED}. No tick covers that moment: {_hole(explanation)}", indent=0, hanging=2
         )
         return
-    state, reason = str(tick.row["state"]), tick.row["reason"]
-    why = f" ({REASONS.get(reason, style.name(str(reason)))})" if reason else ""
+    state, reason = tick.row.state, tick.row.reason
+    why = f" ({REASONS.get(reason, style.name(reason))})" if reason else ""
     lines = style.wrap(f"{at}: {state}{why}, by line {tick.branches[-1].line} of the rules.", indent=0, hanging=2)
     for line in lines:
         yield style.state(line, state)
-    source = str(tick.row["source"] or NOT_KNOWN)
+    source = tick.row.source or NOT_KNOWN
     length_seconds = (tick.ts_ms - tick.start_ms) / 1000
     text = (
         f"It lies in the tick from {_moment(tick.start_ms, explanation)} to {_moment(tick.ts_ms, explanation)} "
@@ -76,7 +77,7 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
 
 
 def _coverage(tick: ExplainedTick) -> str:
-    covered, length = tick.row["utilization_coverage_ms"], tick.ts_ms - tick.start_ms
+    covered, length = tick.row.utilization_coverage_ms, tick.ts_ms - tick.start_ms
     if covered is None:
         return "how much of it utilization samples cover is not known"
     if covered == 0:
@@ -122,8 +123,8 @@ def _settings(explanation: Explanation, style: Style) -> Iterator[str]:
 def _values(explanation: Explanation, style: Style) -> Iterator[str]:
     columns = _Columns(explanation, style)
     yield from columns.head("Values")
-    yield from columns.row("state", [str(tick.row["state"]) for tick in columns.ticks])
-    yield from columns.row("why unknown", [str(tick.row["reason"] or "") for tick in columns.ticks])
+    yield from columns.row("state", [tick.row.state for tick in columns.ticks])
+    yield from columns.row("why unknown", [tick.row.reason or "" for tick in columns.ticks])
     yield from columns.row("unobserved before it", [_hole_before(tick, explanation) for tick in columns.ticks])
     yield from columns.rows((*JUDGED_VALUES, *CARD_VALUES), [tick.row for tick in columns.ticks])
     yield from columns.left_out()
@@ -138,10 +139,10 @@ def _hole_before(tick: ExplainedTick, explanation: Explanation) -> str:
 
 def _processes(explanation: Explanation, style: Style) -> Iterator[str]:
     columns = _Columns(explanation, style)
-    known: dict[tuple[int, int | None], Mapping[str, Any]] = {}
+    known: dict[tuple[int, int | None], ProcessRow] = {}
     for tick in columns.ticks:
         for process in tick.processes:
-            known[process["pid"], process["created_ms"]] = process
+            known[process.pid, process.created_ms] = process
     if not known:
         yield ""
         yield from style.wrap("No process is listed in these ticks.", indent=0)
@@ -152,20 +153,20 @@ def _processes(explanation: Explanation, style: Style) -> Iterator[str]:
         yield from columns.head(f"Process {pid}")
         yield from style.wrap(", ".join([began, *_facts(newest, style)]), indent=2)
         rows = [
-            next((row for row in tick.processes if (row["pid"], row["created_ms"]) == (pid, created_ms)), None)
+            next((row for row in tick.processes if (row.pid, row.created_ms) == (pid, created_ms)), None)
             for tick in columns.ticks
         ]
-        yield from columns.row("state", ["not there" if row is None else str(row["state"]) for row in rows])
+        yield from columns.row("state", ["not there" if row is None else row.state for row in rows])
         yield from columns.rows(PROCESS_VALUES, rows)
 
 
-def _facts(process: Mapping[str, Any], style: Style) -> Iterator[str]:
+def _facts(process: ProcessRow, style: Style) -> Iterator[str]:
     """Yield who a process is; where it runs only as far as that is known, since most run in no container."""
     for fact in PROCESS_FACTS:
-        stored = process[fact.column]
+        stored = fact.of(process)
         if stored is not None or fact.column not in _SURROUNDINGS:
             yield f"{fact.label} {style.name(fact.text(stored), _NAME_WIDTH)}"
-    if all(process[column] is None for column in _SURROUNDINGS):
+    if all(getattr(process, column) is None for column in _SURROUNDINGS):
         yield "no container, pod, job or unit known"
 
 
@@ -202,7 +203,7 @@ class _Columns:
         line = self._line(label, texts, indent=2)
         yield self._style.state(line, texts[-1]) if texts[-1] in set(State) and len(set(texts)) == 1 else line
 
-    def rows(self, values: Iterable[Value], rows: Sequence[Mapping[str, Any] | None]) -> Iterator[str]:
+    def rows(self, values: Iterable[Value], rows: Sequence[TickRow | ProcessRow | None]) -> Iterator[str]:
         """Yield a line a value."""
         for value in values:
             yield from self.row(value.label, [_text(value, row, self._style) for row in rows])
@@ -225,16 +226,16 @@ class _Columns:
 
 
 def _texts(tick: ExplainedTick) -> Iterator[str]:
-    yield str(tick.row["state"])
-    yield str(tick.row["reason"] or "")
+    yield tick.row.state
+    yield tick.row.reason or ""
     for value in (*JUDGED_VALUES, *CARD_VALUES):
-        yield value.text(tick.row[value.column]) if value.unit else ""
+        yield value.text(value.of(tick.row)) if value.unit else ""
 
 
-def _text(value: Value, row: Mapping[str, Any] | None, style: Style) -> str:
+def _text(value: Value, row: TickRow | ProcessRow | None, style: Style) -> str:
     if row is None:
         return ""
-    text = value.text(row[value.column])
+    text = value.text(value.of(row))
     return text if value.unit else style.name(text, 13)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gua.core.facts import CardFacts, TypeTotals
+from gua.core.facts import CardFacts
 from gua.core.tick import ProcessList, ProcessType
 from gua.report.explain.branches import NOT_KNOWN, ratio_text
+from gua.report.explain.rows import ProcessRow, TickRow
 from gua.report.kit.basis import size
 
 YES: Final = "yes"
@@ -23,6 +24,10 @@ class Value:
     label: str
     unit: str | None = None
     parts: int = 1
+
+    def of(self, row: TickRow | ProcessRow) -> object:
+        """Return the value as the row has it."""
+        return getattr(row, self.column)
 
     def text(self, stored: object) -> str:
         """Return the value with its unit, ``not known`` if it is not."""
@@ -126,31 +131,24 @@ PROCESS_FACTS: Final = (
 """Who a process is."""
 
 
-def facts_of(row: Mapping[str, Any]) -> CardFacts:
+def facts_of(row: TickRow) -> CardFacts:
     """Return what the rules look at, of a row of ``gua_report.explain_ticks``, as ``gua.card_states`` reads it."""
-    listed = _list_of(row["process_list"])
+    listed = _list_of(row.process_list)
     processes = None
     if listed is ProcessList.KNOWN:
-        processes = {
-            kind: TypeTotals(
-                count=row[f"process_count_{kind}"] or 0,
-                memory_bytes=row[f"process_memory_{kind}_bytes"] or 0,
-                unknown=row[f"process_unknown_{kind}"] or 0,
-            )
-            for kind in ProcessType
-        }
+        processes = {kind: row.totals(kind) for kind in ProcessType}
     return CardFacts(
-        utilization=row["utilization"],
-        utilization_encoder=row["utilization_encoder"],
-        utilization_decoder=row["utilization_decoder"],
-        process_utilization_max=row["process_utilization_max"],
-        memory_used_bytes=row["memory_used_bytes"],
-        memory_limit_bytes=row["memory_limit_bytes"],
-        memory_reserved_bytes=row["memory_reserved_bytes"],
-        memory_shared=None if row["memory_shared"] is None else bool(row["memory_shared"]),
+        utilization=row.utilization,
+        utilization_encoder=row.utilization_encoder,
+        utilization_decoder=row.utilization_decoder,
+        process_utilization_max=row.process_utilization_max,
+        memory_used_bytes=row.memory_used_bytes,
+        memory_limit_bytes=row.memory_limit_bytes,
+        memory_reserved_bytes=row.memory_reserved_bytes,
+        memory_shared=row.memory_shared,
         process_list=listed,
         processes=processes,
-        failed=None if row["failed"] is None else row["failed"] > 0,
+        failed=None if row.failed is None else row.failed > 0,
     )
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
 from gua.core.errors import UsageError
+from gua.core.parameters import BOUNDS
 from gua.core.ports import ViewReader
+from gua.core.untrusted import is_word_of
+from gua.core.view import Count, Kind, StateName, View
 from gua.report import fleet
 from gua.report.filters import Conditions
 from gua.report.hours import Hour, choose_hours, tick_hours
-from gua.report.model import Extent, Window
+from gua.report.model import Window
+from gua.report.rows import EXTENT, OVERVIEW
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
@@ -43,6 +47,21 @@ WHY: Final = {
     "instance": "a MIG instance: its rule looks at whole cards alone",
 }
 """Why the rules here say something else, by the reason of the view ``gua_report.older_rule``."""
+
+
+class OlderRow(NamedTuple):
+    """Ticks of a card that both rules judge alike."""
+
+    host: str
+    gpu: str
+    theirs: Annotated[str, Kind(is_word_of(*THEIRS, NOT_COUNTED))]
+    ours: StateName
+    why: str
+    card_ticks: Count
+    gpu_time_ms: Count
+
+
+OLDER_RULE: Final = View("older_rule", OlderRow, BOUNDS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,11 +114,7 @@ def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRule
     Raises UsageError for a host, moment or zone that means nothing, UnavailableError where there is no data.
     """
     hosts = list(request.hosts)
-    known = [
-        Extent(**{field: row[field] for field in ("host", "source", "cards", "first_ms", "last_ms", "interval_ms")})
-        for row in reader.rows("extent", {"hosts": []})
-    ]
-    extents = choose_extents(known, hosts)
+    extents = choose_extents(EXTENT.rows(reader, {"hosts": []}), hosts)
     conditions = Conditions.of(request.clusters, request.where)
     if conditions:
         hosts = list(conditions.choose({extent.host for extent in extents}, fleet.labels(reader)))
@@ -112,20 +127,16 @@ def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRule
     theirs: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     ours: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for since_ms, until_ms in _windows(window, hours):
-        for row in reader.rows("older_rule", {**bounds, "since_ms": since_ms, "until_ms": until_ms}):
-            key, count = (row["theirs"], row["ours"], row["why"]), row["card_ticks"]
+        for row in OLDER_RULE.rows(reader, {**bounds, "since_ms": since_ms, "until_ms": until_ms}):
+            key, count = (row.theirs, row.ours, row.why), row.card_ticks
             cells[key] += count
-            gpu_ms[key] += row["gpu_time_ms"]
-            theirs[row["host"], row["gpu"]][row["theirs"]] += count
-            ours[row["host"], row["gpu"]][row["ours"]] += count
+            gpu_ms[key] += row.gpu_time_ms
+            theirs[row.host, row.gpu][row.theirs] += count
+            ours[row.host, row.gpu][row.ours] += count
     if not cells:
         raise no_data(window, extents)
     read = {**bounds, "ticked": tick_hours(hours), "stored": int(not request.from_ticks)}
-    labels = {
-        (row["host"], row["gpu"]): (row["gpu_index"], row["name"])
-        for row in reader.rows("overview", read)
-        if not row["is_total"]
-    }
+    labels = {(row.host, row.gpu): (row.gpu_index, row.name) for row in OVERVIEW.rows(reader, read) if not row.is_total}
     cards = [
         OlderCard(
             host=host,

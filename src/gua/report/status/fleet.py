@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gua.core.durations import to_rfc3339
 from gua.core.plaintext import cells, pad
-from gua.core.ports import Row, ViewReader
+from gua.core.ports import ViewReader
+from gua.core.view import Count, Moment, View
 from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
-from gua.report.states import STATES
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
 from gua.report.status.text import span
 
 SCHEMA: Final = "gua.status.all/1"
@@ -29,19 +30,52 @@ _MOST_CLOCKS: Final = 5
 Host = Mapping[str, Any]
 
 
+class InventoryRow(NamedTuple):
+    """A host of the store: its cards, its agent, and when it was last heard."""
+
+    host: str
+    source: str
+    version: str
+    interval_ms: Count
+    cards: Count
+    first_ms: Moment
+    last_ms: Moment
+    newest_delay_ms: int | None
+    least_delay_ms: int | None
+    silent_after_ms: Count
+    is_silent: bool
+    agents: Count
+    labels: Mapping[str, str]
+    now_ms: Moment
+
+
+class CurrentRow(NamedTuple):
+    """A host's cards by the state of their newest tick."""
+
+    host: str
+    active_cards: Count
+    idle_held_cards: Count
+    truly_idle_cards: Count
+    unknown_cards: Count
+
+
+INVENTORY: Final = View("inventory", InventoryRow)
+CURRENT: Final = View("current", CurrentRow, ("since_ms", "hosts"))
+
+
 def hosts_now(reader: ViewReader) -> list[Host]:
     """Return an object a host, ready for JSON: silent ones first, then by name.
 
     ``states`` counts cards by the state of their newest tick; it is ``None`` for a host that has had no tick for as
     long as makes a host silent.
     """
-    rows = list(reader.rows("inventory", {}))
+    rows = INVENTORY.rows(reader, {})
     if not rows:
         return []
-    now_ms = int(rows[0]["now_ms"])
-    since_ms = now_ms - max(int(row["silent_after_ms"]) for row in rows)
-    current = {row["host"]: row for row in reader.rows("current", {"since_ms": since_ms, "hosts": []})}
-    hosts = [_host(row, current.get(row["host"])) for row in rows]
+    now_ms = rows[0].now_ms
+    since_ms = now_ms - max(row.silent_after_ms for row in rows)
+    current = {row.host: row for row in CURRENT.rows(reader, {"since_ms": since_ms, "hosts": []})}
+    hosts = [_host(row, current.get(row.host)) for row in rows]
     return sorted(hosts, key=lambda host: (not host["silent"], str(host["host"])))
 
 
@@ -57,26 +91,30 @@ def to_text(hosts: Sequence[Host], style: Style) -> str:
     return "\n".join([*_lines(hosts, style)]) + "\n"
 
 
-def _host(row: Row, current: Row | None) -> Host:
-    now_ms, delay_ms = int(row["now_ms"]), row["newest_delay_ms"]
+def _host(row: InventoryRow, current: CurrentRow | None) -> Host:
     counted = None
-    if current is not None and not row["is_silent"]:
-        counted = {state: int(current[f"{state.replace('-', '_')}_cards"]) for state in STATES}
+    if current is not None and not row.is_silent:
+        counted = {
+            ACTIVE: current.active_cards,
+            IDLE_HELD: current.idle_held_cards,
+            TRULY_IDLE: current.truly_idle_cards,
+            UNKNOWN: current.unknown_cards,
+        }
     return {
-        "host": row["host"],
-        "source": row["source"],
-        "version": row["version"] or None,
-        "interval_seconds": int(row["interval_ms"]) / 1000 or None,
-        "cards": int(row["cards"]),
+        "host": row.host,
+        "source": row.source,
+        "version": row.version or None,
+        "interval_seconds": row.interval_ms / 1000 or None,
+        "cards": row.cards,
         "states": counted,
-        "first_seen": to_rfc3339(int(row["first_ms"])),
-        "last_seen": to_rfc3339(int(row["last_ms"])),
-        "age_seconds": (now_ms - int(row["last_ms"])) / 1000,
-        "delay_seconds": None if delay_ms is None else int(delay_ms) / 1000,
-        "least_delay_seconds": None if row["least_delay_ms"] is None else int(row["least_delay_ms"]) / 1000,
-        "silent": bool(row["is_silent"]),
-        "agents": int(row["agents"]),
-        "labels": {key: str(value)[:_LONGEST] for key, value in dict(row["labels"]).items()},
+        "first_seen": to_rfc3339(row.first_ms),
+        "last_seen": to_rfc3339(row.last_ms),
+        "age_seconds": (row.now_ms - row.last_ms) / 1000,
+        "delay_seconds": None if row.newest_delay_ms is None else row.newest_delay_ms / 1000,
+        "least_delay_seconds": None if row.least_delay_ms is None else row.least_delay_ms / 1000,
+        "silent": row.is_silent,
+        "agents": row.agents,
+        "labels": {key: value[:_LONGEST] for key, value in row.labels.items()},
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from gua.core.plaintext import cells, pad
 from gua.core.rules import Reason
 from gua.core.tick import Mig, ProcessList, ProcessType
+from gua.core.untrusted import list_in, number_in, object_in, objects_in
 from gua.report.kit.basis import size
 from gua.report.kit.figures import NONE, percent, plural
 from gua.report.kit.style import Style
@@ -35,7 +36,7 @@ _REASONS: Final[Mapping[str, str]] = {
 
 def render_status(status: Mapping[str, Any], style: Style) -> str:
     """Return the status for a terminal, no line wider than the style's width."""
-    lines = [*_agent(status, style), "", *_cards(_objects(status.get("cards")), style)]
+    lines = [*_agent(status, style), "", *_cards(objects_in(status.get("cards")), style)]
     return "\n".join(lines) + "\n"
 
 
@@ -58,40 +59,40 @@ def span(seconds: float | None) -> str:
 
 
 def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
-    agent = _object(status.get("agent"))
-    last = _object(status.get("last_tick"))
-    ticks = _object(status.get("ticks"))
+    agent = object_in(status.get("agent"))
+    last = object_in(status.get("last_tick"))
+    ticks = object_in(status.get("ticks"))
     runs = "runs and is stalled" if status.get("stalled") is True else "runs"
-    interval = _number(agent.get("interval_seconds"))
+    interval = number_in(agent.get("interval_seconds"))
     yield from style.wrap(
         f"The agent of {_text(agent.get('host'), style, 40)} {runs} since {_time(agent.get('started'), style)} "
-        f"({span(_number(agent.get('uptime_seconds')))}): gua {_text(agent.get('version'), style)}, "
+        f"({span(number_in(agent.get('uptime_seconds')))}): gua {_text(agent.get('version'), style)}, "
         f"pid {_text(agent.get('pid'), style)}, a tick every {NONE if interval is None else f'{interval:g}s'}",
         indent=0,
         hanging=2,
     )
     if status.get("stalled") is True:
         yield from _warning("STALLED: the last tick is older than two intervals; see its log, or gua doctor", style)
-    for condition in _list(status.get("conditions")):
+    for condition in list_in(status.get("conditions")):
         yield from _warning(_text(condition, style), style)
     told = "none yet"
     if last:
         told = (
-            f"{span(_number(last.get('age_seconds')))} ago, {span(_number(last.get('lateness_seconds')))} late, "
-            f"took {span(_number(last.get('duration_seconds')))}"
+            f"{span(number_in(last.get('age_seconds')))} ago, {span(number_in(last.get('lateness_seconds')))} late, "
+            f"took {span(number_in(last.get('duration_seconds')))}"
         )
     yield from style.term("last tick", told)
     yield from style.term("ticks", _ticks(ticks, style))
-    yield from style.term("spool", _spool(_object(status.get("spool"))))
-    for destination in _objects(status.get("destinations")):
+    yield from style.term("spool", _spool(object_in(status.get("spool"))))
+    for destination in objects_in(status.get("destinations")):
         name = destination.get("name")
         if isinstance(name, str):
             name = name.partition(" ")[0]  # what follows is the address, which is shown beside it
         yield from style.term(_text(name, style, 11), _delivery(destination, style))
-    errors = _objects(status.get("errors"))
+    errors = objects_in(status.get("errors"))
     if errors:
         yield from style.term("errors", "; ".join(_errors(errors, style)))
-    yield from style.term("rules", _rules(_object(status.get("rules"))))
+    yield from style.term("rules", _rules(object_in(status.get("rules"))))
 
 
 def _warning(text: str, style: Style) -> Iterator[str]:
@@ -100,12 +101,14 @@ def _warning(text: str, style: Style) -> Iterator[str]:
 
 
 def _ticks(ticks: Mapping[str, Any], style: Style) -> str:
-    skipped = [f"{_count(count)} {_text(reason, style, 20)}" for reason, count in _object(ticks.get("skipped")).items()]
+    skipped = [
+        f"{_count(count)} {_text(reason, style, 20)}" for reason, count in object_in(ticks.get("skipped")).items()
+    ]
     return f"{_count(ticks.get('made'))} made" + (f"; skipped {', '.join(skipped)}" if skipped else "")
 
 
 def _spool(spool: Mapping[str, Any]) -> str:
-    held = _number(spool.get("bytes"))
+    held = number_in(spool.get("bytes"))
     text = f"{_many_ticks(spool.get('ticks'))}, {NONE if held is None else size(held)}"
     if spool.get("in_memory_ticks"):
         text += f"; {_waiting(spool.get('in_memory_ticks'))} in memory, as the disk does not take more"
@@ -113,20 +116,20 @@ def _spool(spool: Mapping[str, Any]) -> str:
 
 
 def _many_ticks(value: object) -> str:
-    return f"{_count(value)} tick{'' if _number(value) == 1 else 's'}"
+    return f"{_count(value)} tick{'' if number_in(value) == 1 else 's'}"
 
 
 def _waiting(value: object) -> str:
-    return f"{_many_ticks(value)} wait{'s' if _number(value) == 1 else ''}"
+    return f"{_many_ticks(value)} wait{'s' if number_in(value) == 1 else ''}"
 
 
 def _delivery(one: Mapping[str, Any], style: Style) -> str:
     text = f"{_text(one.get('where'), style, 60)}: {_waiting(one.get('waiting_ticks'))}"
-    lag = _number(one.get("lag_seconds"))
+    lag = number_in(one.get("lag_seconds"))
     if lag:
         text += f", the oldest {span(lag)} old"
     text += f"; {_count(one.get('delivered_ticks'))} delivered"
-    ago = _number(one.get("last_delivery_age_seconds"))
+    ago = number_in(one.get("last_delivery_age_seconds"))
     text += "" if ago is None else f", the last {span(ago)} ago"
     if one.get("refused_ticks"):
         text += f"; {_count(one.get('refused_ticks'))} refused for good"
@@ -145,11 +148,11 @@ def _errors(errors: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
 
 
 def _rules(rules: Mapping[str, Any]) -> str:
-    held, ratio = _number(rules.get("held_memory_bytes")), _number(rules.get("held_memory_ratio"))
+    held, ratio = number_in(rules.get("held_memory_bytes")), number_in(rules.get("held_memory_ratio"))
     thresholds = [] if held is None or (ratio and not held) else [size(held)]
     thresholds += [f"{percent(ratio)} % of the card"] if ratio else []
     return (
-        f"active from {percent(_number(rules.get('active_utilization')))} % utilization, held above "
+        f"active from {percent(number_in(rules.get('active_utilization')))} % utilization, held above "
         f"{' or '.join(thresholds) or NONE} of memory"
     )
 
@@ -191,16 +194,16 @@ def _cell(column: str, text: str, width: int, style: Style) -> str:
 
 
 def _figures(card: Mapping[str, Any], style: Style) -> dict[str, str]:
-    index, seconds = card.get("index"), _number(card.get("state_seconds"))
+    index, seconds = card.get("index"), number_in(card.get("state_seconds"))
     at_least = ("≥" if style.unicode else ">=") if card.get("state_is_at_least") is True and seconds is not None else ""
     return {
         "gpu": _text(index, style, 6),
         "name": _label(card, style),
         "state": _text(card.get("state"), style, 10),
         "for": at_least + span(seconds),
-        "util %": percent(_number(card.get("utilization"))),
+        "util %": percent(number_in(card.get("utilization"))),
         "memory": _memory(card),
-        "age": span(_number(card.get("sample_age_seconds"))),
+        "age": span(number_in(card.get("sample_age_seconds"))),
     }
 
 
@@ -217,7 +220,7 @@ def _label(card: Mapping[str, Any], style: Style) -> str:
 
 
 def _memory(card: Mapping[str, Any]) -> str:
-    used, limit = _number(card.get("memory_used_bytes")), _number(card.get("memory_limit_bytes"))
+    used, limit = number_in(card.get("memory_used_bytes")), number_in(card.get("memory_limit_bytes"))
     return f"{_gib(used)}/{_gib(limit)} GiB"
 
 
@@ -232,9 +235,9 @@ class _Holders:
 
     def __init__(self, card: Mapping[str, Any], style: Style) -> None:
         self._style = style
-        counted = [one for one in _objects(card.get("holders")) if one.get("type") != ProcessType.IGNORED]
-        ignored = len(_objects(card.get("holders"))) - len(counted)
-        total = _number(card.get("holders_total"))
+        counted = [one for one in objects_in(card.get("holders")) if one.get("type") != ProcessType.IGNORED]
+        ignored = len(objects_in(card.get("holders"))) - len(counted)
+        total = number_in(card.get("holders_total"))
         self._total = len(counted) if total is None else max(int(total) - ignored, len(counted))
         self._each = [self._one(one) for one in counted]
         reason, listed = card.get("reason"), card.get("process_list")
@@ -255,31 +258,14 @@ class _Holders:
         return self._style.name(", ".join(self._notes) or told, width)
 
     def _one(self, one: Mapping[str, Any]) -> str:
-        style, memory = self._style, _number(one.get("memory_bytes"))
+        style, memory = self._style, number_in(one.get("memory_bytes"))
         names = (one.get(name) for name in ("owner", "comm"))
         who = "/".join("?" if name is None else _text(name, style, 16) for name in names)
         return f"{who} {_text(one.get('pid'), style)} {'memory unknown' if memory is None else size(memory)}"
 
 
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> Sequence[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _objects(value: object) -> list[Mapping[str, Any]]:
-    return [one for one in _list(value) if isinstance(one, dict)]
-
-
-def _number(value: object) -> float | None:
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**64
-    return float(value) if known else None  # type: ignore[arg-type] # known is a number
-
-
 def _count(value: object) -> str:
-    number = _number(value)
+    number = number_in(value)
     return NONE if number is None else f"{number:,.0f}"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from gua.core.durations import to_ms
 from gua.core.rules import ProcessState, State
 from gua.core.tick import ProcessType
+from gua.core.untrusted import count_in, list_in, number_in, object_in, objects_in, text_in
 from gua.report.top.model import Snapshot, TopCard, TopHolder, aged
 
 _NOBODY_WORKS = {State.IDLE_HELD, State.TRULY_IDLE}
@@ -18,14 +19,14 @@ _NOBODY_WORKS = {State.IDLE_HELD, State.TRULY_IDLE}
 
 def snapshot_of_agent(status: Mapping[str, Any], *, where: str) -> Snapshot:
     """Return a status object "gua.status/1" as what is shown; whatever is not what it should be is unknown."""
-    agent = _object(status.get("agent"))
-    host = _text(agent.get("host")) or "this host"
-    interval_seconds = _number(agent.get("interval_seconds"))
+    agent = object_in(status.get("agent"))
+    host = text_in(agent.get("host")) or "this host"
+    interval_seconds = number_in(agent.get("interval_seconds"))
     interval_ms = None if interval_seconds is None else round(interval_seconds * 1000)
     now_ms = time.time_ns() // 1_000_000
-    told = [*_objects(status.get("cards"))]
+    told = objects_in(status.get("cards"))
     cards = tuple(_card(one, host, interval_ms) for one in told)
-    conditions = [one for one in map(_text, _list(status.get("conditions"))) if one]
+    conditions = [one for one in map(text_in, list_in(status.get("conditions"))) if one]
     if status.get("stalled") is True:
         conditions.insert(0, "the agent is stalled: its last tick is older than two intervals; see its log")
     return aged(
@@ -44,35 +45,35 @@ def snapshot_of_agent(status: Mapping[str, Any], *, where: str) -> Snapshot:
 
 
 def _card(one: Mapping[str, Any], host: str, interval_ms: int | None) -> TopCard:
-    state = _text(one.get("state"))
-    age_seconds = _number(one.get("sample_age_seconds")) or 0.0
+    state = text_in(one.get("state"))
+    age_seconds = number_in(one.get("sample_age_seconds")) or 0.0
     return TopCard(
         host=host,
-        gpu=_text(one.get("uuid")) or "?",
-        index=_whole(one.get("index")),
-        name=_text(one.get("name")),
-        mig=_text(one.get("mig")),
+        gpu=text_in(one.get("uuid")) or "?",
+        index=count_in(one.get("index")),
+        name=text_in(one.get("name")),
+        mig=text_in(one.get("mig")),
         state=state if state in set(State) else State.UNKNOWN,
         last_state=state if state in set(State) else State.UNKNOWN,
-        reason=_text(one.get("reason")),
+        reason=text_in(one.get("reason")),
         state_ms=_milliseconds(one.get("state_seconds")),
         at_least=one.get("state_is_at_least") is True,
-        utilization=_number(one.get("utilization")),
-        held_bytes=_whole(one.get("held_lower_bytes")),
-        used_bytes=_whole(one.get("memory_used_bytes")),
-        limit_bytes=_whole(one.get("memory_limit_bytes")),
-        power_watts=_number(one.get("power_watts")),
-        temperature_celsius=_number(one.get("temperature_celsius")),
+        utilization=number_in(one.get("utilization")),
+        held_bytes=count_in(one.get("held_lower_bytes")),
+        used_bytes=count_in(one.get("memory_used_bytes")),
+        limit_bytes=count_in(one.get("memory_limit_bytes")),
+        power_watts=number_in(one.get("power_watts")),
+        temperature_celsius=number_in(one.get("temperature_celsius")),
         interval_ms=interval_ms,
         age_ms=round(age_seconds * 1000),
     )
 
 
 def _holders(card: TopCard, one: Mapping[str, Any], now_ms: int) -> Iterator[TopHolder]:
-    for holder in _objects(one.get("holders")):
+    for holder in objects_in(one.get("holders")):
         if holder.get("type") == ProcessType.IGNORED:
             continue
-        state = _text(holder.get("state"))
+        state = text_in(holder.get("state"))
         created_ms = _moment(holder.get("since"))
         idle_ms = None
         if state == ProcessState.IDLE and card.state in _NOBODY_WORKS and card.state_ms is not None:
@@ -84,51 +85,25 @@ def _holders(card: TopCard, one: Mapping[str, Any], now_ms: int) -> Iterator[Top
             gpu=card.gpu,
             index=card.index,
             card_name=card.name,
-            pid=_whole(holder.get("pid")),
+            pid=count_in(holder.get("pid")),
             created_ms=created_ms,
-            owner=_text(holder.get("owner")),
-            program=_text(holder.get("comm")),
-            type=_text(holder.get("type")),
+            owner=text_in(holder.get("owner")),
+            program=text_in(holder.get("comm")),
+            type=text_in(holder.get("type")),
             state=state if state in set(ProcessState) else ProcessState.UNKNOWN,
             idle_ms=idle_ms,
             at_least=idle_ms is not None,
-            memory_bytes=_whole(holder.get("memory_bytes")),
-            utilization=_number(holder.get("utilization")),
-            container_id=_text(holder.get("container_id")),
-            pod_uid=_text(holder.get("pod_uid")),
-            slurm_job_id=_text(holder.get("slurm_job_id")),
-            systemd_unit=_text(holder.get("systemd_unit")),
+            memory_bytes=count_in(holder.get("memory_bytes")),
+            utilization=number_in(holder.get("utilization")),
+            container_id=text_in(holder.get("container_id")),
+            pod_uid=text_in(holder.get("pod_uid")),
+            slurm_job_id=text_in(holder.get("slurm_job_id")),
+            systemd_unit=text_in(holder.get("systemd_unit")),
         )
 
 
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _objects(value: object) -> Iterator[Mapping[str, Any]]:
-    return (one for one in _list(value) if isinstance(one, dict))
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**64:
-        return float(value)
-    return None
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64 else None
-
-
 def _milliseconds(value: object) -> int | None:
-    seconds = _number(value)
+    seconds = number_in(value)
     return None if seconds is None else round(seconds * 1000)
 
 

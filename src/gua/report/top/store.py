@@ -3,13 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from gua.core.facts import RATIO_SCALE
-from gua.core.ports import Row, ViewReader
-from gua.report.model import Extent
+from gua.core.ports import ViewReader
+from gua.core.view import Count, Moment, ProcessStateName, View
 from gua.report.questions import ask
+from gua.report.rows import EXTENT
 from gua.report.top.model import UNOBSERVED, Snapshot, TopCard, TopHolder
 from gua.report.window import choose_extents
+
+
+class TopCardRow(NamedTuple):
+    """A card's newest tick; ``age_ms`` is how long ago it was."""
+
+    host: str
+    gpu: str
+    gpu_index: Count | None
+    name: str | None
+    mig: str | None
+    state: str
+    last_state: str
+    reason: str | None
+    age_ms: int
+    in_state_ms: int
+    busiest_utilization: Count | None
+    held_lower_bytes: Count
+    memory_used_bytes: Count | None
+    memory_limit_bytes: Count | None
+    power_mw: Count | None
+    temperature_celsius: int | None
+    interval_ms: Count | None
+    now_ms: Moment
+
+
+class TopHolderRow(NamedTuple):
+    """A process of a card's newest tick."""
+
+    host: str
+    gpu: str
+    gpu_index: Count | None
+    name: str | None
+    pid: Count
+    created_ms: Moment | None
+    owner: str | None
+    program: str | None
+    type: str | None
+    state: ProcessStateName
+    idle_ms: Count | None
+    memory_bytes: Count | None
+    utilization: Count | None
+    container_id: str | None
+    pod_uid: str | None
+    slurm_job_id: str | None
+    systemd_unit: str | None
+
+
+TOP_CARDS: Final = View("top_cards", TopCardRow, ("hosts",))
+TOP_HOLDERS: Final = View("top_holders", TopHolderRow, ("hosts",))
 
 
 def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = ()) -> Snapshot:
@@ -18,70 +69,66 @@ def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = 
     Raises UsageError for a host that it does not know, UnavailableError where it holds nothing yet.
     """
     asked = {"hosts": list(hosts)}
-    cards, holders = ask(reader, "top_cards", asked), ask(reader, "top_holders", asked)
-    found = [*cards()]
-    known = {row["host"] for row in found}
+    cards, holders = ask(reader, TOP_CARDS, asked), ask(reader, TOP_HOLDERS, asked)
+    found = cards()
+    known = {row.host for row in found}
     if not found or set(hosts) - known:
-        choose_extents([_extent(row) for row in reader.rows("extent", {"hosts": []})], hosts)
+        choose_extents(EXTENT.rows(reader, {"hosts": []}), hosts)
     return Snapshot(
         source="store",
         where=where,
-        taken_ms=int(found[0]["now_ms"]) if found else 0,
+        taken_ms=found[0].now_ms if found else 0,
         cards=tuple(map(_card, found)),
         holders=tuple(map(_holder, holders())),
     )
 
 
-def _card(row: Row) -> TopCard:
-    stale = row["state"] == UNOBSERVED
+def _card(row: TopCardRow) -> TopCard:
+    stale = row.state == UNOBSERVED
     return TopCard(
-        host=row["host"],
-        gpu=row["gpu"],
-        index=row["gpu_index"],
-        name=row["name"],
-        mig=row["mig"],
-        state=row["state"],
-        last_state=row["last_state"],
-        reason=row["reason"],
-        state_ms=max(int(row["age_ms"] if stale else row["in_state_ms"]), 0),
+        host=row.host,
+        gpu=row.gpu,
+        index=row.gpu_index,
+        name=row.name,
+        mig=row.mig,
+        state=row.state,
+        last_state=row.last_state,
+        reason=row.reason,
+        state_ms=max(row.age_ms if stale else row.in_state_ms, 0),
         at_least=False,
-        utilization=_ratio(row["busiest_utilization"]),
-        held_bytes=row["held_lower_bytes"],
-        used_bytes=row["memory_used_bytes"],
-        limit_bytes=row["memory_limit_bytes"],
-        power_watts=None if row["power_mw"] is None else row["power_mw"] / 1000,
-        temperature_celsius=row["temperature_celsius"],
-        interval_ms=row["interval_ms"],
-        age_ms=int(row["age_ms"]),
+        utilization=_ratio(row.busiest_utilization),
+        held_bytes=row.held_lower_bytes,
+        used_bytes=row.memory_used_bytes,
+        limit_bytes=row.memory_limit_bytes,
+        power_watts=None if row.power_mw is None else row.power_mw / 1000,
+        temperature_celsius=row.temperature_celsius,
+        interval_ms=row.interval_ms,
+        age_ms=row.age_ms,
     )
 
 
-def _holder(row: Row) -> TopHolder:
+def _holder(row: TopHolderRow) -> TopHolder:
     return TopHolder(
-        host=row["host"],
-        gpu=row["gpu"],
-        index=row["gpu_index"],
-        card_name=row["name"],
-        pid=row["pid"],
-        created_ms=row["created_ms"],
-        owner=row["owner"],
-        program=row["program"],
-        type=row["type"],
-        state=row["state"],
-        idle_ms=None if row["idle_ms"] is None else int(row["idle_ms"]),
+        host=row.host,
+        gpu=row.gpu,
+        index=row.gpu_index,
+        card_name=row.name,
+        pid=row.pid,
+        created_ms=row.created_ms,
+        owner=row.owner,
+        program=row.program,
+        type=row.type,
+        state=row.state,
+        idle_ms=row.idle_ms,
         at_least=False,
-        memory_bytes=row["memory_bytes"],
-        utilization=_ratio(row["utilization"]),
-        container_id=row["container_id"],
-        pod_uid=row["pod_uid"],
-        slurm_job_id=row["slurm_job_id"],
-        systemd_unit=row["systemd_unit"],
+        memory_bytes=row.memory_bytes,
+        utilization=_ratio(row.utilization),
+        container_id=row.container_id,
+        pod_uid=row.pod_uid,
+        slurm_job_id=row.slurm_job_id,
+        systemd_unit=row.systemd_unit,
     )
 
 
 def _ratio(stored: int | None) -> float | None:
     return None if stored is None else stored / RATIO_SCALE
-
-
-def _extent(row: Row) -> Extent:
-    return Extent(**{name: row[name] for name in ("host", "source", "cards", "first_ms", "last_ms", "interval_ms")})

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
-from typing import Final
+from typing import Final, NamedTuple
 
+from gua.core.parameters import READ
 from gua.core.ports import Row, ViewReader
+from gua.core.view import Count, Date, HourOfDay, StateName, View, Weekday
 from gua.report.hours import choose_hours, tick_hours
 from gua.report.model import Window
 from gua.report.questions import ask
+from gua.report.rows import OVERVIEW, OverviewRow
 from gua.report.sections.calendar.model import Before, Day, WeekHour
-from gua.report.states import STATES, Coverage, States, StateTime
+from gua.report.states import STATES, States, StateTime
 from gua.report.window import zone
 
 Calendar = tuple[tuple[WeekHour, ...], tuple[Day, ...]]
@@ -25,27 +28,42 @@ _FIRST_MS: Final = 946_684_800_000
 _LAST_MS: Final = 4_294_967_295_000
 
 
+class CalendarRow(NamedTuple):
+    """A state's time in an hour of the week (``is_week``), or on a day."""
+
+    is_week: bool
+    weekday: Weekday | None
+    hour: HourOfDay | None
+    date: Date | None
+    state: StateName
+    gpu_ms: float
+    card_ticks: Count
+
+
+CALENDAR: Final = View("calendar", CalendarRow, (*READ, "timezone"))
+
+
 def calendar(reader: ViewReader, read: Mapping[str, object], window: Window) -> Callable[[], Calendar]:
     """Ask for hours of the week and days; call what is returned for them.
 
     ``read`` is {since_ms, until_ms, hosts, ticked, stored}. All 168 hours of the week come, Monday's first, and every
     day of which something lies in the window, those without ticks as well.
     """
-    answer = ask(reader, "calendar", {**read, "timezone": window.timezone})
+    answer = ask(reader, CALENDAR, {**read, "timezone": window.timezone})
     return lambda: calendar_of(answer(), window)
 
 
-def calendar_of(rows: Iterable[Row], window: Window) -> Calendar:
+def calendar_of(rows: Iterable[CalendarRow], window: Window) -> Calendar:
     """Return the rows of ``gua_report.calendar`` as hours of the week and days."""
     hours: dict[tuple[int, int], dict[str, StateTime]] = {}
     days: dict[str, dict[str, StateTime]] = {}
     for row in rows:
-        states = (
-            hours.setdefault((row["weekday"] - 1, row["hour"]), {})
-            if row["is_week"]
-            else days.setdefault(row["date"], {})
-        )
-        states[row["state"]] = StateTime(gpu_ms=row["gpu_ms"], card_ticks=row["card_ticks"])
+        states: dict[str, StateTime] = {}
+        if row.is_week and row.weekday is not None and row.hour is not None:
+            states = hours.setdefault((row.weekday - 1, row.hour), {})
+        elif row.date is not None:
+            states = days.setdefault(row.date, {})
+        states[row.state] = StateTime(gpu_ms=row.gpu_ms, card_ticks=row.card_ticks)
     week = tuple(
         WeekHour(weekday=weekday, hour=hour, states=_whole(hours.get((weekday, hour), {})))
         for weekday in range(_DAYS_OF_WEEK)
@@ -80,15 +98,15 @@ def before(reader: ViewReader, bounds: Mapping[str, object], *, from_ticks: bool
     earlier_ms = since_ms - (until_ms - since_ms)
     answer = ask(
         _Totals(reader, from_ticks=from_ticks),
-        "overview",
+        OVERVIEW,
         {**bounds, "since_ms": max(earlier_ms, 0), "until_ms": since_ms},
     )
 
     def told() -> Before:
-        total = next((row for row in answer() if row["is_total"]), None)
-        if total is None or not total["expected_gpu_ms"]:
+        total = next((row for row in answer() if row.is_total), None)
+        if total is None or not total.expected_gpu_ms:
             return Before(since_ms=earlier_ms, until_ms=since_ms, coverage=None, states=_whole({}))
-        return Before(since_ms=earlier_ms, until_ms=since_ms, coverage=_coverage(total), states=_states(total))
+        return Before(since_ms=earlier_ms, until_ms=since_ms, coverage=total.coverage, states=_states(total))
 
     return told
 
@@ -138,17 +156,5 @@ def _whole(states: States) -> States:
     return {state: states.get(state, StateTime(card_ticks=0)) for state in STATES}
 
 
-def _states(total: Row) -> States:
-    return {state: StateTime(card_ticks=ticks, gpu_ms=gpu_ms) for state, ticks, gpu_ms, *_ in total["states"]}
-
-
-def _coverage(total: Row) -> Coverage:
-    return Coverage(
-        expected_gpu_ms=total["expected_gpu_ms"],
-        observed_gpu_ms=total["observed_gpu_ms"],
-        unobserved_gpu_ms=total["unobserved_gpu_ms"],
-        ratio=total["ratio"],
-        gaps=total["gaps"],
-        effective_since_ms=total["effective_since_ms"],
-        effective_until_ms=total["effective_until_ms"],
-    )
+def _states(total: OverviewRow) -> States:
+    return {one.state: StateTime(card_ticks=one.card_ticks, gpu_ms=one.gpu_ms) for one in total.states}

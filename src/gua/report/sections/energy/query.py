@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
-from gua.core.ports import Row, ViewReader
+from gua.core.parameters import READ
+from gua.core.ports import ViewReader
+from gua.core.view import Count, StateName, View
 from gua.report.questions import ask
 from gua.report.sections.energy.model import CardEnergy, Energy, StateEnergy
 from gua.report.states import STATES
 
+
+class StateAmounts(NamedTuple):
+    """A state's energy of a card, in mJ, and the ms that it was measured and estimated for."""
+
+    state: StateName
+    measured_mj: Count
+    measured_ms: Count
+    estimated_mj: Count
+    estimated_ms: Count
+    unknown_ms: Count
+
+
+class EnergyRow(NamedTuple):
+    """A card's energy by state."""
+
+    host: str
+    gpu: str
+    gpu_index: Count | None
+    model: str | None
+    states: tuple[StateAmounts, ...]
+    bare_watts: float | None
+    held_watts: float | None
+    added_joules: float | None
+
+
+ENERGY: Final = View("energy", EnergyRow, READ)
 _NONE: Final = StateEnergy(measured_joules=0, measured_ms=0, estimated_joules=0, estimated_ms=0, unknown_ms=0)
 
 
@@ -18,22 +46,22 @@ def energy(reader: ViewReader, read: Mapping[str, object]) -> Callable[[], Energ
 
     ``read`` is {since_ms, until_ms, hosts, ticked, stored}.
     """
-    answer = ask(reader, "energy", read)
+    answer = ask(reader, ENERGY, read)
     return lambda: energy_of(answer())
 
 
-def energy_of(rows: Iterable[Row]) -> Energy:
+def energy_of(rows: Iterable[EnergyRow]) -> Energy:
     """Return the rows of ``gua_report.energy`` as cards, in the order of their indexes; all four states of each."""
     cards = [
         CardEnergy(
-            host=row["host"],
-            gpu=row["gpu"],
-            index=row["gpu_index"],
-            model=row["model"],
-            states=dict.fromkeys(STATES, _NONE) | {one[0]: _state(one[1:]) for one in row["states"]},
-            bare_watts=row["bare_watts"],
-            held_watts=row["held_watts"],
-            added_joules=row["added_joules"],
+            host=row.host,
+            gpu=row.gpu,
+            index=row.gpu_index,
+            model=row.model,
+            states=dict.fromkeys(STATES, _NONE) | {amounts.state: _state(amounts) for amounts in row.states},
+            bare_watts=row.bare_watts,
+            held_watts=row.held_watts,
+            added_joules=row.added_joules,
         )
         for row in rows
     ]
@@ -42,12 +70,11 @@ def energy_of(rows: Iterable[Row]) -> Energy:
     )
 
 
-def _state(amounts: Sequence[int]) -> StateEnergy:
-    measured_mj, measured_ms, estimated_mj, estimated_ms, unknown_ms = amounts
+def _state(amounts: StateAmounts) -> StateEnergy:
     return StateEnergy(
-        measured_joules=measured_mj / 1000,
-        measured_ms=measured_ms,
-        estimated_joules=estimated_mj / 1000,
-        estimated_ms=estimated_ms,
-        unknown_ms=unknown_ms,
+        measured_joules=amounts.measured_mj / 1000,
+        measured_ms=amounts.measured_ms,
+        estimated_joules=amounts.estimated_mj / 1000,
+        estimated_ms=amounts.estimated_ms,
+        unknown_ms=amounts.unknown_ms,
     )

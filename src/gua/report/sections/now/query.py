@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
-from gua.core.ports import Row, ViewReader
+from gua.core.parameters import READ
+from gua.core.ports import ViewReader
+from gua.core.rules import State
+from gua.core.untrusted import is_word_of
+from gua.core.view import Count, Kind, Moment, View
 from gua.report.model import Card, Extent, Window
 from gua.report.questions import Answer, ask
 from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
 from gua.report.sections.now.model import FreeCard, Holder, Now
+from gua.report.sections.usage.query import CardProcess, WhoRow
 from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN
 
 # Of a card whose newest tick is older than so many intervals nobody knows what it does now, as in gua.current_cards.
@@ -21,50 +25,49 @@ _DAY_MS: Final = 24 * 3_600_000
 Key = tuple[str, str]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Process:
-    """A process of a card's newest tick with processes: a tuple of ``gua_report.who``'s ``holders``."""
+class CardStreaksRow(NamedTuple):
+    """What a card's newest tick found, since when (Unix ms), and its idle-held GPU time in us by its streaks."""
 
-    pid: int
-    created_ms: int
-    identity: tuple[str | None, ...]
-    last_ms: int
-    is_idle: bool
-    memory_bytes: int | None
-    idle_since_ms: int | None
-    idle_ms: int | None
-    idle_first_span_ms: int | None
-    known_before_ms: int | None
-    first_ms: int
-    active_24h_ms: int | None
-    idle_held_us: int
-    idle_held_kib_ms: int
-    idle_held_known_ms: int
+    host: str
+    gpu: str
+    state: Annotated[str, Kind(is_word_of(*State, ""))]
+    as_of_ms: Moment
+    newest_span_ms: Count
+    since_ms: Moment | None
+    in_state_ms: Count | None
+    in_state_us: Count | None
+    is_at_least: bool
+    watched_since_ms: Moment
+    never_used_us: Count
+    never_used_long_us: Count
+    low_us: Count
+    low_long_us: Count
+    not_kept_us: Count
+    usual: float | None
 
 
-def ask_card_streaks(reader: ViewReader, read: Mapping[str, object], window: Window) -> Answer:
+CARD_STREAKS: Final = View("card_streaks", CardStreaksRow, (*READ, "timezone", "long_ms"))
+
+
+def ask_card_streaks(reader: ViewReader, read: Mapping[str, object], window: Window) -> Answer[CardStreaksRow]:
     """Ask what each card's newest tick found, since when, and what its idle-held time is made of."""
-    return ask(reader, "card_streaks", {**read, "timezone": window.timezone, "long_ms": LONG_STREAK_MS})
+    return ask(reader, CARD_STREAKS, {**read, "timezone": window.timezone, "long_ms": LONG_STREAK_MS})
 
 
-def idle_split(rows: Sequence[Row]) -> IdleSplit:
+def idle_split(rows: Sequence[CardStreaksRow]) -> IdleSplit:
     """Return the idle-held time of all cards by the streaks it lies in."""
-
-    def gpu_ms(column: str) -> float:
-        return sum(int(row[column]) for row in rows) / 1000
-
     return IdleSplit(
-        never_used_gpu_ms=gpu_ms("never_used_us"),
-        never_used_long_gpu_ms=gpu_ms("never_used_long_us"),
-        low_gpu_ms=gpu_ms("low_us"),
-        low_long_gpu_ms=gpu_ms("low_long_us"),
-        unknown_gpu_ms=gpu_ms("not_kept_us"),
+        never_used_gpu_ms=sum(row.never_used_us for row in rows) / 1000,
+        never_used_long_gpu_ms=sum(row.never_used_long_us for row in rows) / 1000,
+        low_gpu_ms=sum(row.low_us for row in rows) / 1000,
+        low_long_gpu_ms=sum(row.low_long_us for row in rows) / 1000,
+        unknown_gpu_ms=sum(row.not_kept_us for row in rows) / 1000,
     )
 
 
 def now(  # noqa: PLR0913 - what is known of the cards comes from four questions
-    card_rows: Sequence[Row],
-    who_rows: Iterable[Row],
+    card_rows: Sequence[CardStreaksRow],
+    who_rows: Iterable[WhoRow],
     *,
     cards: Sequence[Card],
     extents: Sequence[Extent],
@@ -81,9 +84,9 @@ def now(  # noqa: PLR0913 - what is known of the cards comes from four questions
     newest = {
         key: row
         for row in card_rows
-        if (key := (row["host"], row["gpu"])) in known
-        and row["as_of_ms"]
-        and as_of_ms - row["as_of_ms"] <= SILENT_AFTER * max(interval_ms.get(row["host"], 0), row["newest_span_ms"])
+        if (key := (row.host, row.gpu)) in known
+        and row.as_of_ms
+        and as_of_ms - row.as_of_ms <= SILENT_AFTER * max(interval_ms.get(row.host, 0), row.newest_span_ms)
     }
     processes = _processes(who_rows)
     holders = sorted(
@@ -94,8 +97,8 @@ def now(  # noqa: PLR0913 - what is known of the cards comes from four questions
         ),
         key=_worst_first,
     )
-    free = (_free(known[key], row) for key, row in newest.items() if row["state"] == TRULY_IDLE)
-    states = [row["state"] for row in newest.values()]
+    free = (_free(known[key], row) for key, row in newest.items() if row.state == TRULY_IDLE)
+    states = [row.state for row in newest.values()]
     return Now(
         as_of_ms=as_of_ms,
         holders=tuple(holders),
@@ -108,12 +111,11 @@ def now(  # noqa: PLR0913 - what is known of the cards comes from four questions
     )
 
 
-def _processes(who_rows: Iterable[Row]) -> dict[Key, list[_Process]]:
-    found: dict[Key, list[_Process]] = {}
-    fields = _Process.__dataclass_fields__
+def _processes(who_rows: Iterable[WhoRow]) -> dict[Key, list[CardProcess]]:
+    found: dict[Key, list[CardProcess]] = {}
     for row in who_rows:
-        for host, gpu, *values in row["holders"]:
-            found.setdefault((host, gpu), []).append(_Process(**dict(zip(fields, values, strict=True))))
+        for process in row.holders:
+            found.setdefault((process.host, process.gpu), []).append(process)
     return found
 
 
@@ -130,23 +132,23 @@ def _worst_first(holder: Holder) -> tuple[bool, int, int, str, str, int]:
     )
 
 
-def _holders(card: Card, row: Row, listed: Sequence[_Process], since_ms: int) -> Iterator[Holder]:
-    if row["state"] == TRULY_IDLE:  # what is too small to hold a card is nobody to be asked
+def _holders(card: Card, row: CardStreaksRow, listed: Sequence[CardProcess], since_ms: int) -> Iterator[Holder]:
+    if row.state == TRULY_IDLE:  # what is too small to hold a card is nobody to be asked
         return
     present = _present(row, listed)
     for process in present:
         if process.is_idle and process.idle_ms is not None and process.idle_since_ms is not None:
             yield _holder(card, row, process, since_ms, is_alone=len(present) == 1)
-    if row["state"] == IDLE_HELD and not present:
+    if row.state == IDLE_HELD and not present:
         yield _unlisted(card, row)
 
 
-def _whole_day(process: _Process, row: Row, since_ms: int) -> bool:
+def _whole_day(process: CardProcess, row: CardStreaksRow, since_ms: int) -> bool:
     """Return whether the window has all of the 24 hours before the card's newest tick that the process was there."""
-    return max(int(row["as_of_ms"]) - _DAY_MS, process.created_ms) >= since_ms
+    return max(row.as_of_ms - _DAY_MS, process.created_ms) >= since_ms
 
 
-def _began_unseen(process: _Process, watched_since_ms: int) -> bool:
+def _began_unseen(process: CardProcess, watched_since_ms: int) -> bool:
     """Return whether a process may have idled before its streak: nothing tells what it did just before.
 
     A process that was just created, or came to a card that had been watched for a while, did not idle there before.
@@ -158,65 +160,64 @@ def _began_unseen(process: _Process, watched_since_ms: int) -> bool:
     return (process.idle_since_ms or 0) - known_ms > near_ms
 
 
-def _present(row: Row, listed: Sequence[_Process]) -> list[_Process]:
+def _present(row: CardStreaksRow, listed: Sequence[CardProcess]) -> list[CardProcess]:
     """Return the processes of the newest tick, or of the one before where the newest has none.
 
     Of a tick that has not landed whole yet there may be the card and not the processes: that memory belongs to nobody
     is only said of a card that had none for longer than a tick.
     """
-    since_ms = row["as_of_ms"] - _LANDING_TICKS * row["newest_span_ms"]
+    since_ms = row.as_of_ms - _LANDING_TICKS * row.newest_span_ms
     newest_ms = max((process.last_ms for process in listed), default=0)
     return [process for process in listed if process.last_ms == newest_ms >= since_ms]
 
 
-def _holder(card: Card, row: Row, process: _Process, since_ms: int, *, is_alone: bool) -> Holder:
-    owner, program, container_id, pod_uid, slurm_job_id, systemd_unit = process.identity
+def _holder(card: Card, row: CardStreaksRow, process: CardProcess, since_ms: int, *, is_alone: bool) -> Holder:
     return Holder(
         host=card.host,
         gpu=card.gpu,
         index=card.index,
         card_name=card.name,
-        card_state=row["state"],
-        as_of_ms=row["as_of_ms"],
-        owner=owner,
-        program=program,
+        card_state=row.state,
+        as_of_ms=row.as_of_ms,
+        owner=process.owner.owner,
+        program=process.owner.program,
         pid=process.pid,
         created_ms=process.created_ms or None,
         memory_bytes=process.memory_bytes,
         idle_since_ms=process.idle_since_ms or 0,
         idle_ms=process.idle_ms or 0,
-        is_at_least=_began_unseen(process, row["watched_since_ms"]),
+        is_at_least=_began_unseen(process, row.watched_since_ms),
         is_alone=is_alone,
         active_24h_ms=process.active_24h_ms if _whole_day(process, row, since_ms) else None,
         wasted_gpu_ms=process.idle_held_us / 1000,
         wasted_byte_ms=float(process.idle_held_kib_ms * _BYTES_PER_KIB) if process.idle_held_known_ms else None,
-        container_id=container_id,
-        pod_uid=pod_uid,
-        slurm_job_id=slurm_job_id,
-        systemd_unit=systemd_unit,
+        container_id=process.owner.container_id,
+        pod_uid=process.owner.pod_uid,
+        slurm_job_id=process.owner.slurm_job_id,
+        systemd_unit=process.owner.systemd_unit,
     )
 
 
-def _unlisted(card: Card, row: Row) -> Holder:
+def _unlisted(card: Card, row: CardStreaksRow) -> Holder:
     """Return the memory that no process owns up to: of it only the card's own streak is known."""
     return Holder(
         host=card.host,
         gpu=card.gpu,
         index=card.index,
         card_name=card.name,
-        card_state=row["state"],
-        as_of_ms=row["as_of_ms"],
+        card_state=row.state,
+        as_of_ms=row.as_of_ms,
         owner=None,
         program=None,
         pid=None,
         created_ms=None,
         memory_bytes=None,
-        idle_since_ms=row["since_ms"],
-        idle_ms=row["in_state_ms"],
-        is_at_least=bool(row["is_at_least"]),
+        idle_since_ms=row.since_ms or 0,
+        idle_ms=row.in_state_ms or 0,
+        is_at_least=row.is_at_least,
         is_alone=True,
         active_24h_ms=None,
-        wasted_gpu_ms=row["in_state_us"] / 1000,
+        wasted_gpu_ms=(row.in_state_us or 0) / 1000,
         wasted_byte_ms=None,
         container_id=None,
         pod_uid=None,
@@ -225,15 +226,15 @@ def _unlisted(card: Card, row: Row) -> Holder:
     )
 
 
-def _free(card: Card, row: Row) -> FreeCard:
+def _free(card: Card, row: CardStreaksRow) -> FreeCard:
     return FreeCard(
         host=card.host,
         gpu=card.gpu,
         index=card.index,
         card_name=card.name,
-        as_of_ms=row["as_of_ms"],
-        free_since_ms=row["since_ms"],
-        free_ms=row["in_state_ms"],
-        is_at_least=bool(row["is_at_least"]),
-        usual=row["usual"],
+        as_of_ms=row.as_of_ms,
+        free_since_ms=row.since_ms or 0,
+        free_ms=row.in_state_ms or 0,
+        is_at_least=row.is_at_least,
+        usual=row.usual,
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from gua.core.errors import UnavailableError
-from gua.core.ports import Row, ViewReader
+from gua.core.parameters import READ
+from gua.core.ports import ViewReader
+from gua.core.view import Count, Moment, View
 from gua.report import section_names
 from gua.report.hours import Hour
 from gua.report.model import Card, Extent, Window
@@ -36,6 +38,71 @@ MADE_OF_STREAKS: Final = frozenset(
 )
 
 
+class StreaksRow(NamedTuple):
+    """Idle episodes of at least ``limit_ms``, and what a limit of that length would give back, GPU time in us."""
+
+    limit_ms: Count
+    episodes: Count
+    holders: Count
+    idle_ms: Count
+    idle_held_us: Count
+    given_back_us: Count
+    false_alarms: Count
+
+
+class ContentionRow(NamedTuple):
+    """What somebody in want of a card found on a host, or on all of them (``is_total``)."""
+
+    is_total: bool
+    host: str
+    cards: Count
+    free_ms: Count
+    contended_ms: Count
+    busy_ms: Count
+    unknown_ms: Count
+    contended_us: Count
+
+
+class Cell(NamedTuple):
+    """A cell of a card's timeline by its number, ms in each state."""
+
+    number: Count
+    active_ms: Count
+    idle_held_ms: Count
+    truly_idle_ms: Count
+    unknown_ms: Count
+
+
+class TimelineRow(NamedTuple):
+    """A card's cells that have ticks."""
+
+    host: str
+    gpu: str
+    cells: tuple[Cell, ...]
+
+
+class PresenceRow(NamedTuple):
+    """One of the processes that were longest on a card: its ``place`` among so many ``processes``."""
+
+    host: str
+    gpu: str
+    pid: Count
+    owner: str | None
+    program: str | None
+    first_ms: Moment
+    last_ms: Moment
+    idle_ms: Count
+    unknown_ms: Count
+    processes: Count
+    place: Count
+
+
+STREAKS: Final = View("streaks", StreaksRow, (*READ, "limits_ms", "again_ms"))
+CONTENTION: Final = View("contention", ContentionRow, READ)
+TIMELINE: Final = View("timeline", TimelineRow, (*READ, "cell_ms"))
+PRESENCES: Final = View("presences", PresenceRow, (*READ, "most"))
+
+
 def skipped(
     hours: Sequence[Hour], extents: Sequence[Extent], wanted: frozenset[str], parties_by: Sequence[str]
 ) -> int | None:
@@ -59,15 +126,15 @@ def skipped(
     return max(card_hours, 1)
 
 
-def ask_streaks(reader: ViewReader, read: Mapping[str, object], limits_ms: Sequence[int]) -> Answer:
+def ask_streaks(reader: ViewReader, read: Mapping[str, object], limits_ms: Sequence[int]) -> Answer[StreaksRow]:
     """Ask for the distribution of idle episodes and for what each limit would give back."""
     limits = sorted({*LONGER_THAN_MS, *(limits_ms or WHAT_IF_LIMITS_MS)})
-    return ask(reader, "streaks", {**read, "limits_ms": limits, "again_ms": FALSE_ALARM_MS})
+    return ask(reader, STREAKS, {**read, "limits_ms": limits, "again_ms": FALSE_ALARM_MS})
 
 
-def streaks(rows: Iterable[Row], limits_ms: Sequence[int], unknown_gpu_ms: float) -> Streaks:
+def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], unknown_gpu_ms: float) -> Streaks:
     """Return both from the rows of all limits; a limit that no episode reaches has no row."""
-    by_limit = {int(row["limit_ms"]): row for row in rows}
+    by_limit = {row.limit_ms: row for row in rows}
     return Streaks(
         classes=tuple(_class(limit, by_limit.get(limit)) for limit in LONGER_THAN_MS),
         what_if=tuple(_what_if(limit, by_limit.get(limit)) for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)),
@@ -75,41 +142,41 @@ def streaks(rows: Iterable[Row], limits_ms: Sequence[int], unknown_gpu_ms: float
     )
 
 
-def _class(limit_ms: int, row: Row | None) -> StreakClass:
+def _class(limit_ms: int, row: StreaksRow | None) -> StreakClass:
     if row is None:
         return StreakClass(longer_than_ms=limit_ms, episodes=0, holders=0, idle_ms=0, idle_held_gpu_ms=0)
     return StreakClass(
         longer_than_ms=limit_ms,
-        episodes=row["episodes"],
-        holders=row["holders"],
-        idle_ms=row["idle_ms"],
-        idle_held_gpu_ms=row["idle_held_us"] / 1000,
+        episodes=row.episodes,
+        holders=row.holders,
+        idle_ms=row.idle_ms,
+        idle_held_gpu_ms=row.idle_held_us / 1000,
     )
 
 
-def _what_if(limit_ms: int, row: Row | None) -> WhatIf:
+def _what_if(limit_ms: int, row: StreaksRow | None) -> WhatIf:
     if row is None:
         return WhatIf(limit_ms=limit_ms, gpu_ms=0, reclaims=0, holders=0, false_alarms=0)
     return WhatIf(
         limit_ms=limit_ms,
-        gpu_ms=row["given_back_us"] / 1000,
-        reclaims=row["episodes"],
-        holders=row["holders"],
-        false_alarms=row["false_alarms"],
+        gpu_ms=row.given_back_us / 1000,
+        reclaims=row.episodes,
+        holders=row.holders,
+        false_alarms=row.false_alarms,
     )
 
 
-def contention(rows: Iterable[Row]) -> tuple[Contention, ...]:
+def contention(rows: Iterable[ContentionRow]) -> tuple[Contention, ...]:
     """Return all cards together first, then each host where there are several."""
     found = [
         Contention(
-            host=None if row["is_total"] else row["host"],
-            cards=row["cards"],
-            free_ms=row["free_ms"],
-            contended_ms=row["contended_ms"],
-            busy_ms=row["busy_ms"],
-            unknown_ms=row["unknown_ms"],
-            contended_gpu_ms=row["contended_us"] / 1000,
+            host=None if row.is_total else row.host,
+            cards=row.cards,
+            free_ms=row.free_ms,
+            contended_ms=row.contended_ms,
+            busy_ms=row.busy_ms,
+            unknown_ms=row.unknown_ms,
+            contended_gpu_ms=row.contended_us / 1000,
         )
         for row in rows
     ]
@@ -123,22 +190,26 @@ def cell_ms(window: Window) -> int:
     return next((one for one in _CELLS_MS if length <= one * MOST_CELLS), -(-length // MOST_CELLS))
 
 
-def ask_timeline(reader: ViewReader, read: Mapping[str, object], window: Window) -> tuple[Answer, Answer]:
+def ask_timeline(
+    reader: ViewReader, read: Mapping[str, object], window: Window
+) -> tuple[Answer[TimelineRow], Answer[PresenceRow]]:
     """Ask for the cells of each card, and for who was longest on it."""
     return (
-        ask(reader, "timeline", {**read, "cell_ms": cell_ms(window)}),
-        ask(reader, "presences", {**read, "most": MOST_PRESENCES}),
+        ask(reader, TIMELINE, {**read, "cell_ms": cell_ms(window)}),
+        ask(reader, PRESENCES, {**read, "most": MOST_PRESENCES}),
     )
 
 
-def timeline(answers: tuple[Answer, Answer], window: Window, cards: Sequence[Card]) -> Timeline:
+def timeline(
+    answers: tuple[Answer[TimelineRow], Answer[PresenceRow]], window: Window, cards: Sequence[Card]
+) -> Timeline:
     """Return the timeline of every card, in the order of ``cards``."""
     length = cell_ms(window)
     count = -(-(window.until_ms - window.since_ms) // length)
-    cells = {(row["host"], row["gpu"]): row["cells"] for row in answers[0]()}
-    present: dict[tuple[str, str], list[Row]] = {}
+    cells = {(row.host, row.gpu): row.cells for row in answers[0]()}
+    present: dict[tuple[str, str], list[PresenceRow]] = {}
     for row in answers[1]():
-        present.setdefault((row["host"], row["gpu"]), []).append(row)
+        present.setdefault((row.host, row.gpu), []).append(row)
     return Timeline(
         since_ms=window.since_ms,
         until_ms=window.until_ms,
@@ -150,11 +221,9 @@ def timeline(answers: tuple[Answer, Answer], window: Window, cards: Sequence[Car
     )
 
 
-def _card_timeline(
-    card: Card, cells: Iterable[tuple[int, int, int, int, int]], present: Sequence[Row], count: int
-) -> CardTimeline:
+def _card_timeline(card: Card, cells: Iterable[Cell], present: Sequence[PresenceRow], count: int) -> CardTimeline:
     known = {number: (active, held, free, unknown) for number, active, held, free, unknown in cells}
-    ordered = sorted(present, key=lambda row: int(row["place"]))
+    ordered = sorted(present, key=lambda row: row.place)
     return CardTimeline(
         host=card.host,
         gpu=card.gpu,
@@ -163,15 +232,15 @@ def _card_timeline(
         cells=tuple(known.get(number, (0, 0, 0, 0)) for number in range(count)),
         holders=tuple(
             Presence(
-                owner=row["owner"],
-                program=row["program"],
-                pid=row["pid"],
-                since_ms=row["first_ms"],
-                until_ms=row["last_ms"],
-                idle_ms=row["idle_ms"],
-                unknown_ms=row["unknown_ms"],
+                owner=row.owner,
+                program=row.program,
+                pid=row.pid,
+                since_ms=row.first_ms,
+                until_ms=row.last_ms,
+                idle_ms=row.idle_ms,
+                unknown_ms=row.unknown_ms,
             )
             for row in ordered
         ),
-        more_holders=ordered[0]["processes"] - len(ordered) if ordered else 0,
+        more_holders=ordered[0].processes - len(ordered) if ordered else 0,
     )

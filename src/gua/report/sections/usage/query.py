@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from gua.core.ports import Row, ViewReader
+from gua.core.parameters import READ
+from gua.core.ports import ViewReader
+from gua.core.view import Count, Moment, View
 from gua.report.model import Headline, Identity
 from gua.report.questions import Answer, ask
 from gua.report.sections.usage.model import Parties, Party
@@ -12,31 +15,87 @@ from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
 
 IDENTITY = "identity"
 _HELD = (ACTIVE, IDLE_HELD, UNKNOWN)
-_COLUMNS = ("active_us", "idle_held_us", "unknown_us")
 
 
-def ask_who(reader: ViewReader, read: Mapping[str, object], by: str) -> Answer:
+class Owner(NamedTuple):
+    """Who a process belongs to, and what it is."""
+
+    owner: str | None
+    program: str | None
+    container_id: str | None
+    pod_uid: str | None
+    slurm_job_id: str | None
+    systemd_unit: str | None
+
+
+class CardProcess(NamedTuple):
+    """A process of a card's newest tick with processes; moments in Unix ms, ``created_ms`` is 0 where it is unknown."""
+
+    host: str
+    gpu: str
+    pid: Count
+    created_ms: int
+    owner: Owner
+    last_ms: Moment
+    is_idle: bool
+    memory_bytes: Count | None
+    idle_since_ms: Moment | None
+    idle_ms: Count | None
+    idle_first_span_ms: Count | None
+    known_before_ms: Count | None
+    first_ms: Moment
+    active_24h_ms: Count | None
+    idle_held_us: Count
+    idle_held_kib_ms: Count
+    idle_held_known_ms: Count
+
+
+class WhoRow(NamedTuple):
+    """An owner's program, or a party: GPU time in us by the card's state, and its processes that are there now."""
+
+    name: str | None
+    program: str | None
+    active_us: Count
+    idle_held_us: Count
+    unknown_us: Count
+    durations_ms: Count
+    sessions: Count
+    first_ms: Moment | None
+    last_ms: Moment | None
+    longest_idle_ms: Count | None
+    holders: tuple[CardProcess, ...]
+
+    @property
+    def gpu_us(self) -> tuple[int, int, int]:
+        """Return the GPU time on cards that were active, idle-held and unknown."""
+        return (self.active_us, self.idle_held_us, self.unknown_us)
+
+
+WHO: Final = View("who", WhoRow, (*READ, "by"))
+
+
+def ask_who(reader: ViewReader, read: Mapping[str, object], by: str) -> Answer[WhoRow]:
     """Ask for the owners and programs (``identity``), or for the parties by one of their keys."""
-    return ask(reader, "who", {**read, "by": by})
+    return ask(reader, WHO, {**read, "by": by})
 
 
-def identities(rows: Sequence[Row], headline: Headline) -> tuple[Identity, ...]:
+def identities(rows: Sequence[WhoRow], headline: Headline) -> tuple[Identity, ...]:
     """Return owners and programs, the largest first; with the row of kind ``unlisted`` they sum to the headline."""
     found = [
         Identity(
             kind="listed",
-            owner=row["name"],
-            program=row["program"],
-            gpu_ms=_gpu_us(row) / 1000,
-            unsplit_ms=row["durations_ms"],
-            states=_states([row[column] for column in _COLUMNS]),
-            longest_idle_ms=row["longest_idle_ms"],
-            sessions=row["sessions"] or None,
-            first_ms=row["first_ms"],
-            last_ms=row["last_ms"],
+            owner=row.name,
+            program=row.program,
+            gpu_ms=sum(row.gpu_us) / 1000,
+            unsplit_ms=row.durations_ms,
+            states=_states(row.gpu_us),
+            longest_idle_ms=row.longest_idle_ms,
+            sessions=row.sessions or None,
+            first_ms=row.first_ms,
+            last_ms=row.last_ms,
         )
         for row in rows
-        if _gpu_us(row) > 0
+        if sum(row.gpu_us) > 0
     ]
     if sum(rest := _unlisted(rows, headline)) > 0:
         found.append(
@@ -52,22 +111,18 @@ def identities(rows: Sequence[Row], headline: Headline) -> tuple[Identity, ...]:
     return tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.owner or "", one.program or "")))
 
 
-def parties(by: str, rows: Sequence[Row], headline: Headline) -> Parties:
+def parties(by: str, rows: Sequence[WhoRow], headline: Headline) -> Parties:
     """Return the rows by one key, the largest first, with that of kind ``unlisted`` where there is such time."""
     total = sum(headline.states[state].gpu_ms for state in _HELD)
     rest = _unlisted(rows, headline)
     found = [
-        *(
-            _party("listed", row["name"], [row[column] for column in _COLUMNS], total, row)
-            for row in rows
-            if _gpu_us(row)
-        ),
+        *(_party("listed", row.name, row.gpu_us, total, row) for row in rows if sum(row.gpu_us)),
         *([_party("unlisted", None, rest, total, None)] if sum(rest) > 0 else []),
     ]
     return Parties(by=by, rows=tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.name or ""))))
 
 
-def _party(kind: str, name: str | None, us: Sequence[int], total_ms: float, row: Row | None) -> Party:
+def _party(kind: str, name: str | None, us: Sequence[int], total_ms: float, row: WhoRow | None) -> Party:
     active, held, unknown = (one / 1000 for one in us)
     gpu_ms = sum(us) / 1000
     return Party(
@@ -78,25 +133,18 @@ def _party(kind: str, name: str | None, us: Sequence[int], total_ms: float, row:
         idle_held_gpu_ms=held,
         unknown_gpu_ms=unknown,
         share=gpu_ms / total_ms if total_ms else None,
-        unsplit_ms=row["durations_ms"] if row else gpu_ms,
-        longest_idle_ms=row["longest_idle_ms"] if row else None,
-        sessions=(row["sessions"] or None) if row else 0,
-        first_ms=row["first_ms"] if row else None,
-        last_ms=row["last_ms"] if row else None,
+        unsplit_ms=row.durations_ms if row else gpu_ms,
+        longest_idle_ms=row.longest_idle_ms if row else None,
+        sessions=(row.sessions or None) if row else 0,
+        first_ms=row.first_ms if row else None,
+        last_ms=row.last_ms if row else None,
     )
 
 
-def _gpu_us(row: Row) -> int:
-    return sum(int(row[column]) for column in _COLUMNS)
-
-
-def _unlisted(rows: Iterable[Row], headline: Headline) -> list[int]:
+def _unlisted(rows: Iterable[WhoRow], headline: Headline) -> list[int]:
     """Return what is left of each state's GPU time in us; nothing where processes were given more than there was."""
-    every = list(rows)
-    return [
-        max(round(headline.states[state].gpu_ms * 1000) - sum(int(row[column]) for row in every), 0)
-        for state, column in zip(_HELD, _COLUMNS, strict=True)
-    ]
+    listed = [sum(us) for us in zip((0, 0, 0), *(row.gpu_us for row in rows), strict=True)]
+    return [max(round(headline.states[state].gpu_ms * 1000) - us, 0) for state, us in zip(_HELD, listed, strict=True)]
 
 
 def _states(us: Sequence[int]) -> dict[str, StateTime]:

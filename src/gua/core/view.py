@@ -1,0 +1,127 @@
+"""A view's rows and parameters, declared once: reading, checking and testing them derive from it.
+
+A row is a class of typed fields (a NamedTuple or a dataclass), a field for each column that is read. Its annotations
+say what a column may hold: plain types, the kinds below, ``| None`` where it may be unknown, ``tuple[Row, ...]`` for an
+array of tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
+
+from gua.core.ports import Row, ViewReader
+from gua.core.rules import ProcessState, State
+from gua.core.untrusted import (
+    Check,
+    is_count,
+    is_date,
+    is_flag,
+    is_labels,
+    is_list_of,
+    is_moment,
+    is_number,
+    is_row_of,
+    is_text,
+    is_whole,
+    is_within,
+    is_word_of,
+    or_unknown,
+)
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a value may be beyond its type."""
+
+    check: Check
+
+
+Count = Annotated[int, Kind(is_count)]
+Moment = Annotated[int, Kind(is_moment)]
+HourOfDay = Annotated[int, Kind(is_within(0, 23))]
+Weekday = Annotated[int, Kind(is_within(1, 7))]
+Date = Annotated[str, Kind(is_date)]
+StateName = Annotated[str, Kind(is_word_of(*State))]
+ProcessStateName = Annotated[str, Kind(is_word_of(*ProcessState))]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: the check of an untrusted value, what makes it a field's value, and its ClickHouse types (a regex)."""
+
+    check: Check
+    read: Callable[[Any], Any]
+    types: str
+
+
+@dataclass(frozen=True, slots=True)
+class View(Generic[R]):
+    """A view of ``gua_report``: the class of its rows, and the parameters that must be given."""
+
+    name: str
+    row: Callable[..., R]
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """Return the columns that are read, by name."""
+        return _columns(self.row)
+
+    def rows(self, reader: ViewReader, parameters: Mapping[str, object]) -> list[R]:
+        """Return the view's rows from a store."""
+        return self.parsed(reader.rows(self.name, parameters))
+
+    def parsed(self, rows: Iterable[Row]) -> list[R]:
+        """Return rows of the view, as a store gives them, as objects."""
+        columns = self.columns.items()
+        return [self.row(**{name: column.read(row[name]) for name, column in columns}) for row in rows]
+
+
+def _same(value: object) -> object:
+    return value
+
+
+_PLAIN: Final[Mapping[object, Column]] = {
+    int: Column(is_whole, _same, r"U?Int\d+"),
+    float: Column(is_number, _same, r"Float64|U?Int\d+"),
+    bool: Column(is_flag, bool, "UInt8|Bool"),
+    str: Column(is_text, _same, "String"),
+    Mapping[str, str]: Column(is_labels, dict, r"Map\(String, String\)"),
+}
+
+
+@cache
+def _columns(row: Callable[..., object]) -> Mapping[str, Column]:
+    return {name: _column(annotation) for name, annotation in get_type_hints(row, include_extras=True).items()}
+
+
+def _column(annotation: Any) -> Column:  # noqa: ANN401 - annotations have no type of their own
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]
+    if origin is Annotated:
+        plain, (kind,) = _PLAIN[arguments[0]], annotation.__metadata__
+        return Column(kind.check, plain.read, plain.types)
+    if type(None) in arguments:
+        known = _column(next(argument for argument in arguments if argument is not type(None)))
+        return Column(
+            or_unknown(known.check),
+            lambda value: None if value is None else known.read(value),
+            rf"Nullable\((?:{known.types})\)",
+        )
+    if origin is tuple:
+        item = _column(arguments[0])
+        return Column(
+            is_list_of(item.check), lambda values: tuple(map(item.read, values)), rf"Array\((?:{item.types})\)"
+        )
+    fields = tuple(_columns(annotation).values())
+    return Column(
+        is_row_of(*(field.check for field in fields)),
+        lambda values: annotation(*(field.read(value) for field, value in zip(fields, values, strict=True))),
+        r"Tuple\({}\)".format(", ".join(f"(?:{field.types})" for field in fields)),
+    )

@@ -1,0 +1,111 @@
+"""Rows of the views that every report reads: what the store has, the settings, and the window's totals."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from gua.core.parameters import READ
+from gua.core.view import Count, HourOfDay, Moment, StateName, View
+from gua.report.model import Extent, Setting
+from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN, Coverage, States, StateTime
+
+
+class StateTotal(NamedTuple):
+    """A state's total: card ticks, GPU time in ms, share of observed time, equivalent GPUs."""
+
+    state: StateName
+    card_ticks: Count
+    gpu_ms: float
+    share: float | None
+    equivalent_gpus: float | None
+
+
+class ReasonTotal(NamedTuple):
+    """Why cards were unknown: card ticks, GPU time in ms."""
+
+    reason: str
+    card_ticks: Count
+    gpu_ms: float
+
+
+class OverviewRow(NamedTuple):
+    """A card in the window, or all of them (``is_total``), which alone have ``states`` and ``reasons``."""
+
+    is_total: bool
+    host: str
+    gpu: str
+    gpu_index: Count | None
+    name: str | None
+    model: str | None
+    mig: str | None
+    parent: str | None
+    observed_ms: Count
+    elapsed_ms: int
+    expected_gpu_ms: float
+    observed_gpu_ms: float
+    unobserved_gpu_ms: float
+    ratio: float | None
+    gaps: Count
+    effective_since_ms: Moment | None
+    effective_until_ms: Moment | None
+    active_gpu_ms: float
+    idle_held_gpu_ms: float
+    truly_idle_gpu_ms: float
+    unknown_gpu_ms: float
+    active_card_ticks: Count
+    idle_held_card_ticks: Count
+    truly_idle_card_ticks: Count
+    unknown_card_ticks: Count
+    states: tuple[StateTotal, ...]
+    reasons: tuple[ReasonTotal, ...]
+
+    @property
+    def coverage(self) -> Coverage:
+        """Return how much of it was observed."""
+        return Coverage(
+            expected_gpu_ms=self.expected_gpu_ms,
+            observed_gpu_ms=self.observed_gpu_ms,
+            unobserved_gpu_ms=self.unobserved_gpu_ms,
+            ratio=self.ratio,
+            gaps=self.gaps,
+            effective_since_ms=self.effective_since_ms,
+            effective_until_ms=self.effective_until_ms,
+        )
+
+    @property
+    def state_times(self) -> States:
+        """Return a card's time by state."""
+        return {
+            ACTIVE: StateTime(gpu_ms=self.active_gpu_ms, card_ticks=self.active_card_ticks),
+            IDLE_HELD: StateTime(gpu_ms=self.idle_held_gpu_ms, card_ticks=self.idle_held_card_ticks),
+            TRULY_IDLE: StateTime(gpu_ms=self.truly_idle_gpu_ms, card_ticks=self.truly_idle_card_ticks),
+            UNKNOWN: StateTime(gpu_ms=self.unknown_gpu_ms, card_ticks=self.unknown_card_ticks),
+        }
+
+
+class IdentityRow(NamedTuple):
+    """An owner's program in a part of the window's hours, GPU time in us by the card's state."""
+
+    kind: str
+    owner: str | None
+    program: str | None
+    active_us: int
+    idle_held_us: int
+    unknown_us: int
+    durations_ms: Count
+
+
+class TimeOfDayRow(NamedTuple):
+    """A state's time in an hour of the day, in the window's zone."""
+
+    hour: HourOfDay
+    state: StateName
+    gpu_ms: float
+    card_ticks: Count
+
+
+EXTENT: Final = View("extent", Extent, ("hosts",))
+RULES: Final = View("rules", Setting)
+OVERVIEW: Final = View("overview", OverviewRow, READ)
+IDENTITIES: Final = View("identities", IdentityRow, (*READ, "part"))
+TIME_OF_DAY: Final = View("time_of_day", TimeOfDayRow, (*READ, "timezone"))

@@ -1,0 +1,47 @@
+"""The views that a report through this host's agent may ask for: what any user of the host may read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from gua.core.view import View
+from gua.report.explain.rows import EXPLAIN_CARDS, EXPLAIN_MOMENTS, EXPLAIN_PROCESSES, EXPLAIN_TICKS
+from gua.report.fleet import CLAIMS, FLEET, LABELS
+from gua.report.hours import HOURS
+from gua.report.legacy_v1.rules import OLDER_RULE
+from gua.report.rows import EXTENT, IDENTITIES, OVERVIEW, RULES, TIME_OF_DAY
+from gua.report.sections.calendar.query import CALENDAR
+from gua.report.sections.energy.query import ENERGY
+from gua.report.sections.money.query import COSTS
+from gua.report.sections.now.query import CARD_STREAKS
+from gua.report.sections.streaks.query import CONTENTION, PRESENCES, STREAKS, TIMELINE
+from gua.report.sections.usage.query import WHO
+
+_VIEWS: Final[tuple[View[Any], ...]] = (
+    EXTENT,
+    RULES,
+    OVERVIEW,
+    HOURS,
+    LABELS,
+    FLEET,
+    CLAIMS,
+    IDENTITIES,
+    TIME_OF_DAY,
+    CARD_STREAKS,
+    WHO,
+    STREAKS,
+    CONTENTION,
+    TIMELINE,
+    PRESENCES,
+    COSTS,
+    ENERGY,
+    CALENDAR,
+    EXPLAIN_CARDS,
+    EXPLAIN_MOMENTS,
+    EXPLAIN_TICKS,
+    EXPLAIN_PROCESSES,
+    OLDER_RULE,
+)
+SHARED: Final[Mapping[str, View[Any]]] = MappingProxyType({view.name: view for view in _VIEWS})

@@ -1,0 +1,70 @@
+"""Every declared row class against the view that it reads: its columns, their types, its parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gua.core.parameters import PARAMETERS
+from gua.core.view import View
+from gua.prices.book import MODELS, PRICES
+from gua.report.status.fleet import CURRENT, INVENTORY
+from gua.report.top.store import TOP_CARDS, TOP_HOLDERS
+from gua.report.views import SHARED
+from gua.store.database import Store, call_of, open_store
+
+pytestmark = pytest.mark.engine
+
+VIEWS = (*SHARED.values(), TOP_CARDS, TOP_HOLDERS, INVENTORY, CURRENT, PRICES, MODELS)
+GIVEN: dict[str, object] = {"String": "UTC", "Array(String)": [], "Array(Int64)": [1]}
+NULLABLE = (r"Nullable\((\w+)\)", r"\1")
+NULLABLE_PATTERN = (r"Nullable\\\(\(\?:([^()]*)\)\\\)", r"(?:\1)")
+# What the engine takes for nullable and never is, and what an older store did not tell.
+LOOSE = {
+    ("hours", "is_counted"),
+    ("presences", "first_ms"),
+    ("presences", "last_ms"),
+    ("who", "holders"),
+    ("extent", "interval_ms"),
+    ("overview", "effective_since_ms"),
+    ("overview", "effective_until_ms"),
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with open_store(f"chdb://{tmp_path_factory.mktemp('rows') / 'store'}") as opened:
+        yield opened
+
+
+def plain(described: str) -> str:
+    """Return a type as it is read: without how it is stored."""
+    described = re.sub(r"SimpleAggregateFunction\(\w+, (.*)\)", r"\1", described)
+    return re.sub(r"LowCardinality\((Nullable\(String\)|String)\)", r"\1", described)
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+def test_a_row_class_is_what_its_view_describes(store: Store, view: View[Any]) -> None:
+    call, values = call_of(view.name, {name: GIVEN.get(PARAMETERS[name].type, 1) for name in view.parameters})
+    described = {row["name"]: plain(row["type"]) for row in store.select(f"DESCRIBE ({call})", values)}
+    differing = {}
+    for name, column in view.columns.items():
+        found, expected = described.get(name, "absent"), column.types
+        if (view.name, name) in LOOSE:
+            found, expected = re.sub(*NULLABLE, found), re.sub(*NULLABLE_PATTERN, expected)
+        if not re.fullmatch(expected, found):
+            differing[name] = (found, expected)
+    assert not differing
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+def test_a_view_has_the_declared_parameters(store: Store, view: View[Any]) -> None:
+    (row,) = store.select(
+        "SELECT create_table_query AS sql FROM system.tables WHERE database = 'gua_report' AND name = {name:String}",
+        {"name": view.name},
+    )
+    written = dict(re.findall(r"\{(\w+):([^}]+)\}", row["sql"]))
+    assert written == {name: PARAMETERS[name].type for name in view.parameters}
