@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from fakes.store import whole
@@ -43,7 +44,7 @@ def tick_row(values: Mapping[str, Any]) -> TickRow:
 def tick(second: int, **values: object) -> dict[str, Any]:
     """Return a row of ``explain_ticks`` that ends so many seconds after noon, judged by the shipped rules."""
     listed = ("process_count", "process_memory", "process_unknown")
-    row = {name: 0 for name in TickRow._fields if name.startswith(listed)} | {
+    row = {name: 0 for name in EXPLAIN_TICKS.columns if name.startswith(listed)} | {
         "ts_ms": NOON_MS + second * 1000,
         "duration_ms": 30_000,
         "gpu_time_ms": 30_000,
@@ -61,7 +62,7 @@ def tick(second: int, **values: object) -> dict[str, Any]:
         "source": "agent",
         **values,
     }
-    row = tick_row(row)._asdict()
+    row = asdict(tick_row(row))
     facts = facts_of(tick_row(row))
     verdict, processes = classify(facts, Rules()), counted(facts)
     judged = {

@@ -9,13 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from gua.core.facts import RATIO_SCALE, busiest, ratio, totals_by_type
 from gua.core.tick import CardReading, Mig, Origin, ProcessList, ProcessReading, ProcessType, Source, Tick
+from gua.store.history import CardInfo, CardRow, ProcessRow
 
-Row = Mapping[str, Any]
-_NO_INFO: Final[Row] = {}
+_NO_INFO: Final = CardInfo(gpu="")
 
 
 @dataclass(slots=True)
@@ -23,11 +23,11 @@ class Rebuilt:
     """Makes ticks of one host from rows, and counts: ``card_ticks`` made, ``left_out`` those not wholly stored."""
 
     origin: Origin
-    infos: Mapping[str, Row]
+    infos: Mapping[str, CardInfo]
     card_ticks: int = 0
     left_out: int = 0
 
-    def ticks(self, cards: Iterable[Row], processes: Sequence[Row]) -> Iterator[Tick]:
+    def ticks(self, cards: Iterable[CardRow], processes: Sequence[ProcessRow]) -> Iterator[Tick]:
         """Return the ticks of these card rows, which come by time, and of the processes on them.
 
         Rows are those of :mod:`gua.store.history`. Who recorded them, and how often, is the rows' own;
@@ -35,13 +35,13 @@ class Rebuilt:
         """
         of_card = defaultdict(list)
         for process in processes:
-            of_card[process["ts_ms"], process["gpu"]].append(process)
+            of_card[process.ts_ms, process.gpu].append(process)
         for (ts_ms, source, interval_ms), rows in groupby(
-            sorted(cards, key=_sender), key=lambda row: (row["ts_ms"], row["source"], row["interval_ms"])
+            sorted(cards, key=_sender), key=lambda row: (row.ts_ms, row.source, row.interval_ms)
         ):
             readings = []
             for row in rows:
-                reading = self._card(row, of_card[ts_ms, row["gpu"]])
+                reading = self._card(row, of_card[ts_ms, row.gpu])
                 if reading is None:
                     self.left_out += 1
                 else:
@@ -58,66 +58,68 @@ class Rebuilt:
                     cards=tuple(readings),
                 )
 
-    def _card(self, row: Row, processes: Sequence[Row]) -> CardReading | None:
-        info = self.infos.get(row["gpu"], _NO_INFO)
+    def _card(self, row: CardRow, processes: Sequence[ProcessRow]) -> CardReading | None:
+        if row.duration_ms is None or row.gpu_time_ms is None:
+            return None
+        info = self.infos.get(row.gpu, _NO_INFO)
         try:
             reading = CardReading(
-                uuid=row["gpu"],
-                duration_ms=row["duration_ms"],
-                gpu_time_ms=row["gpu_time_ms"],
-                process_list=ProcessList(row["process_list"]),
-                index=info.get("gpu_index"),
-                name=info.get("name"),
-                model=info.get("model"),
-                vendor=info.get("vendor"),
-                driver_version=info.get("driver_version"),
-                pci=info.get("pci"),
-                mig=None if row["mig"] is None else Mig(row["mig"]),
-                parent=info.get("parent"),
-                memory_shared=row["memory_shared"],
-                utilization=_ratio(row["utilization"]),
-                utilization_encoder=_ratio(row["utilization_encoder"]),
-                utilization_decoder=_ratio(row["utilization_decoder"]),
-                utilization_max=_ratio(row["utilization_max"]),
-                utilization_coverage_ms=row["utilization_coverage_ms"],
-                memory_used_bytes=row["memory_used_bytes"],
-                memory_limit_bytes=row["memory_limit_bytes"],
-                memory_reserved_bytes=row["memory_reserved_bytes"],
-                power_watts=_thousandth(row["power_mw"]),
-                temperature_celsius=row["temperature_celsius"],
-                energy_total_mj=row["energy_total_mj"],
-                energy_mj=row["energy_mj"],
-                failed=None if row["failed"] is None else bool(row["failed"]),
+                uuid=row.gpu,
+                duration_ms=row.duration_ms,
+                gpu_time_ms=row.gpu_time_ms,
+                process_list=ProcessList(row.process_list or ""),
+                index=info.gpu_index,
+                name=info.name,
+                model=info.model,
+                vendor=info.vendor,
+                driver_version=info.driver_version,
+                pci=info.pci,
+                mig=None if row.mig is None else Mig(row.mig),
+                parent=info.parent,
+                memory_shared=row.memory_shared,
+                utilization=_ratio(row.utilization),
+                utilization_encoder=_ratio(row.utilization_encoder),
+                utilization_decoder=_ratio(row.utilization_decoder),
+                utilization_max=_ratio(row.utilization_max),
+                utilization_coverage_ms=row.utilization_coverage_ms,
+                memory_used_bytes=row.memory_used_bytes,
+                memory_limit_bytes=row.memory_limit_bytes,
+                memory_reserved_bytes=row.memory_reserved_bytes,
+                power_watts=_thousandth(row.power_mw),
+                temperature_celsius=row.temperature_celsius,
+                energy_total_mj=row.energy_total_mj,
+                energy_mj=row.energy_mj,
+                failed=None if row.failed is None else bool(row.failed),
                 processes=tuple(_process(process) for process in processes),
             )
-            Source(row["source"])
-        except (TypeError, ValueError):  # a part of the tick is missing: its span, its list, a process's type
+            Source(row.source or "")
+        except ValueError:  # a part of the tick is missing: its list, a process's span or type
             return None
         return reading if _derived(reading) == _stored(row) else None
 
 
-def _sender(row: Row) -> tuple[int, str, int]:
-    return row["ts_ms"], row["source"] or "", row["interval_ms"] or 0
+def _sender(row: CardRow) -> tuple[int, str, int]:
+    return row.ts_ms, row.source or "", row.interval_ms or 0
 
 
-def _process(row: Row) -> ProcessReading:
-    if row["duration_ms"] is None:
+def _process(row: ProcessRow) -> ProcessReading:
+    if row.duration_ms is None:
         msg = "the span of this process is not stored"
         raise ValueError(msg)
     return ProcessReading(
-        pid=row["pid"],
-        type=ProcessType(row["type"]),
-        created_ms=row["created_ms"] or None,
-        owner=row["owner"],
-        uid=row["uid"],
-        comm=row["program"],
-        memory_bytes=row["memory_bytes"],
-        utilization=_ratio(row["utilization"]),
-        gpu_time_ms=row["gpu_time_ms"],
-        container_id=row["container_id"],
-        pod_uid=row["pod_uid"],
-        slurm_job_id=row["slurm_job_id"],
-        systemd_unit=row["systemd_unit"],
+        pid=row.pid,
+        type=ProcessType(row.type or ""),
+        created_ms=row.created_ms or None,
+        owner=row.owner,
+        uid=row.uid,
+        comm=row.program,
+        memory_bytes=row.memory_bytes,
+        utilization=_ratio(row.utilization),
+        gpu_time_ms=row.gpu_time_ms,
+        container_id=row.container_id,
+        pod_uid=row.pod_uid,
+        slurm_job_id=row.slurm_job_id,
+        systemd_unit=row.systemd_unit,
     )
 
 
@@ -127,21 +129,12 @@ def _derived(card: CardReading) -> tuple[int | None, ...]:
     if card.process_list is not ProcessList.KNOWN:
         return (busy, *[None] * (3 * len(ProcessType)))
     totals = totals_by_type(card.processes)
-    return (
-        busy,
-        *(totals[kind].count for kind in ProcessType),
-        *(totals[kind].memory_bytes for kind in ProcessType),
-        *(totals[kind].unknown for kind in ProcessType),
-    )
+    ordered = [totals[kind] for kind in ProcessType]
+    return (busy, *(value for one in ordered for value in (one.count, one.memory_bytes, one.unknown)))
 
 
-def _stored(row: Row) -> tuple[int | None, ...]:
-    return (
-        row["process_utilization_max"],
-        *(row[f"process_count_{kind}"] for kind in ProcessType),
-        *(row[f"process_memory_{kind}_bytes"] for kind in ProcessType),
-        *(row[f"process_unknown_{kind}"] for kind in ProcessType),
-    )
+def _stored(row: CardRow) -> tuple[int | None, ...]:
+    return (row.process_utilization_max, *(value for totals in row.totals.values() for value in totals))
 
 
 def _ratio(stored: int | None) -> float | None:

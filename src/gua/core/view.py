@@ -78,8 +78,10 @@ class View(Generic[R]):
 
     def parsed(self, rows: Iterable[Row]) -> list[R]:
         """Return rows of the view, as a store gives them, as objects."""
-        columns = self.columns.items()
-        return [self.row(**{name: column.read(row[name]) for name, column in columns}) for row in rows]
+        columns = [(name, None if column.read is _same else column.read) for name, column in self.columns.items()]
+        return [
+            self.row(**{name: row[name] if read is None else read(row[name]) for name, read in columns}) for row in rows
+        ]
 
 
 def _same(value: object) -> object:

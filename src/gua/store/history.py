@@ -7,56 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from gua.core.stored import CardValues, ProcessValues
+from gua.core.view import Count, Moment, View
 from gua.store.database import Store
 
-_CARD_COLUMNS: Final = (
-    "gpu",
-    "duration_ms",
-    "gpu_time_ms",
-    "utilization",
-    "utilization_encoder",
-    "utilization_decoder",
-    "utilization_max",
-    "utilization_coverage_ms",
-    "memory_used_bytes",
-    "memory_limit_bytes",
-    "memory_reserved_bytes",
-    *(
-        f"process_{what}_{kind}{unit}"
-        for what, unit in (("count", ""), ("memory", "_bytes"), ("unknown", ""))
-        for kind in ("compute", "graphics", "mps", "ignored")
-    ),
-    "process_utilization_max",
-    "power_mw",
-    "temperature_celsius",
-    "energy_total_mj",
-    "energy_mj",
-    "failed",
-    "process_list",
-    "memory_shared",
-    "mig",
-    "source",
-    "interval_ms",
-)
-_PROCESS_COLUMNS: Final = (
-    "gpu",
-    "pid",
-    "duration_ms",
-    "gpu_time_ms",
-    "memory_bytes",
-    "utilization",
-    "owner",
-    "program",
-    "uid",
-    "type",
-    "container_id",
-    "pod_uid",
-    "slurm_job_id",
-    "systemd_unit",
-)
-_INFO_COLUMNS: Final = ("gpu", "gpu_index", "name", "model", "vendor", "driver_version", "pci", "parent")
 _SLICE: Final = """
 WHERE host = {host:String}
     AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
@@ -64,7 +20,46 @@ WHERE host = {host:String}
 ORDER BY ts, gpu
 """
 
-Row = Mapping[str, Any]
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardRow(CardValues):
+    """A card's tick; without its span it was not wholly stored."""
+
+    ts_ms: Moment
+    gpu: str
+    duration_ms: Count | None
+    gpu_time_ms: Count | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessRow(ProcessValues):
+    """A process on a card in a tick; ``created_ms`` is 0 where it is unknown."""
+
+    ts_ms: Moment
+    gpu: str
+    created_ms: Count
+    duration_ms: Count | None
+    gpu_time_ms: Count | None
+    uid: Count | None
+
+
+class CardInfo(NamedTuple):
+    """What a card is, as its newest tick told."""
+
+    gpu: str
+    gpu_index: Count | None = None
+    name: str | None = None
+    model: str | None = None
+    vendor: str | None = None
+    driver_version: str | None = None
+    pci: str | None = None
+    parent: str | None = None
+
+
+CARDS: Final = View("card_ticks", CardRow)
+PROCESSES: Final = View("process_ticks", ProcessRow)
+_INFOS: Final = View("card_info", CardInfo)
+_MOMENTS: Final = {name: f"toUnixTimestamp64Milli({name[:-3]}) AS {name}" for name in ("ts_ms", "created_ms")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,25 +82,24 @@ def recorded_days(store: Store, host: str) -> Sequence[Day]:
     return [Day(first_ms=row["first_ms"], last_ms=row["last_ms"], interval_ms=row["smallest_ms"]) for row in rows]
 
 
-def card_rows(store: Store, host: str, *, since_ms: int, until_ms: int) -> Sequence[Row]:
-    """Return the host's card ticks of (since, until], oldest first, with ``ts_ms``."""
-    columns = ", ".join(_CARD_COLUMNS)
-    sql = f"SELECT toUnixTimestamp64Milli(ts) AS ts_ms, {columns} FROM gua.card_ticks FINAL {_SLICE}"  # noqa: S608 - our own names
-    return store.select(sql, {"host": host, "since_ms": since_ms, "until_ms": until_ms})
+def card_rows(store: Store, host: str, *, since_ms: int, until_ms: int) -> Sequence[CardRow]:
+    """Return the host's card ticks of (since, until], oldest first."""
+    sql = f"{_selected(CARDS)} {_SLICE}"
+    return CARDS.parsed(store.select(sql, {"host": host, "since_ms": since_ms, "until_ms": until_ms}))
 
 
-def process_rows(store: Store, host: str, *, since_ms: int, until_ms: int) -> Sequence[Row]:
-    """Return the processes of the same ticks, with ``ts_ms`` and ``created_ms``, which is 0 where it is unknown."""
-    columns = ", ".join(_PROCESS_COLUMNS)
-    sql = (
-        "SELECT toUnixTimestamp64Milli(ts) AS ts_ms, toUnixTimestamp64Milli(created) AS created_ms,"  # noqa: S608 - as above
-        f" {columns} FROM gua.process_ticks FINAL {_SLICE}, pid, created"
-    )
-    return store.select(sql, {"host": host, "since_ms": since_ms, "until_ms": until_ms})
+def process_rows(store: Store, host: str, *, since_ms: int, until_ms: int) -> Sequence[ProcessRow]:
+    """Return the processes of the same ticks."""
+    sql = f"{_selected(PROCESSES)} {_SLICE}, pid, created"
+    return PROCESSES.parsed(store.select(sql, {"host": host, "since_ms": since_ms, "until_ms": until_ms}))
 
 
-def card_info(store: Store, host: str) -> Mapping[str, Row]:
-    """Return what each card of the host is, as its newest tick told, by UUID."""
-    columns = ", ".join(_INFO_COLUMNS)
-    sql = f"SELECT {columns} FROM gua.card_info FINAL WHERE host = {{host:String}}"  # noqa: S608 - as above
-    return {row["gpu"]: row for row in store.select(sql, {"host": host})}
+def card_info(store: Store, host: str) -> Mapping[str, CardInfo]:
+    """Return what each card of the host is, by UUID."""
+    rows = store.select(f"{_selected(_INFOS)} WHERE host = {{host:String}}", {"host": host})
+    return {info.gpu: info for info in _INFOS.parsed(rows)}
+
+
+def _selected(table: View[Any]) -> str:
+    columns = ", ".join(_MOMENTS.get(name, name) for name in table.columns)
+    return f"SELECT {columns} FROM gua.{table.name} FINAL"  # noqa: S608 - our own names

@@ -15,7 +15,7 @@ from gua.otlp.encode import encode
 from gua.sim.host import HOST, Scenario, demo_origin, simulate
 from gua.state.compression import compress
 from gua.store.database import Store, open_store
-from gua.store.history import card_info, card_rows, process_rows, recorded_days
+from gua.store.history import CARDS, PROCESSES, card_info, card_rows, process_rows, recorded_days
 
 ORIGIN = Origin(host="gpu01", source=Source.AGENT, interval_ms=30_000)
 TYPES = ("compute", "graphics", "mps", "ignored")
@@ -82,7 +82,7 @@ def rebuild(
     cards: Iterable[Mapping[str, Any]], processes: Iterable[Mapping[str, Any]] = ()
 ) -> tuple[list[Tick], Rebuilt]:
     rebuilt = Rebuilt(ORIGIN, {})
-    return [*rebuilt.ticks(cards, [*processes])], rebuilt
+    return [*rebuilt.ticks(CARDS.parsed(cards), PROCESSES.parsed(processes))], rebuilt
 
 
 def test_what_is_unknown_stays_unknown_and_zero_stays_zero() -> None:

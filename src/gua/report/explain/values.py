@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gua.core.facts import CardFacts
+from gua.core.facts import CardFacts, TypeTotals
 from gua.core.tick import ProcessList, ProcessType
 from gua.report.explain.branches import NOT_KNOWN, ratio_text
 from gua.report.explain.rows import ProcessRow, TickRow
@@ -136,7 +136,10 @@ def facts_of(row: TickRow) -> CardFacts:
     listed = _list_of(row.process_list)
     processes = None
     if listed is ProcessList.KNOWN:
-        processes = {kind: row.totals(kind) for kind in ProcessType}
+        processes = {
+            kind: TypeTotals(count=count or 0, memory_bytes=memory_bytes or 0, unknown=unknown or 0)
+            for kind, (count, memory_bytes, unknown) in row.totals.items()
+        }
     return CardFacts(
         utilization=row.utilization,
         utilization_encoder=row.utilization_encoder,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gua.core.facts import RATIO_SCALE
 from gua.core.ports import ViewReader
+from gua.core.stored import ProcessValues
 from gua.core.view import Count, Moment, ProcessStateName, View
 from gua.report.questions import ask
 from gua.report.rows import EXTENT
@@ -37,26 +39,17 @@ class TopCardRow(NamedTuple):
     now_ms: Moment
 
 
-class TopHolderRow(NamedTuple):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopHolderRow(ProcessValues):
     """A process of a card's newest tick."""
 
     host: str
     gpu: str
     gpu_index: Count | None
     name: str | None
-    pid: Count
     created_ms: Moment | None
-    owner: str | None
-    program: str | None
-    type: str | None
     state: ProcessStateName
     idle_ms: Count | None
-    memory_bytes: Count | None
-    utilization: Count | None
-    container_id: str | None
-    pod_uid: str | None
-    slurm_job_id: str | None
-    systemd_unit: str | None
 
 
 TOP_CARDS: Final = View("top_cards", TopCardRow, ("hosts",))

@@ -1,0 +1,79 @@
+"""What is stored of a card's tick and of a process on it, in stored units: ratios in 1/10,000, ``None`` is unknown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gua.core.tick import ProcessType
+from gua.core.view import Count
+
+Totals = tuple[int | None, int | None, int | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardValues:
+    """The values of a card's tick."""
+
+    utilization: Count | None
+    utilization_encoder: Count | None
+    utilization_decoder: Count | None
+    utilization_max: Count | None
+    utilization_coverage_ms: Count | None
+    memory_used_bytes: Count | None
+    memory_limit_bytes: Count | None
+    memory_reserved_bytes: Count | None
+    process_count_compute: Count | None
+    process_count_graphics: Count | None
+    process_count_mps: Count | None
+    process_count_ignored: Count | None
+    process_memory_compute_bytes: Count | None
+    process_memory_graphics_bytes: Count | None
+    process_memory_mps_bytes: Count | None
+    process_memory_ignored_bytes: Count | None
+    process_unknown_compute: Count | None
+    process_unknown_graphics: Count | None
+    process_unknown_mps: Count | None
+    process_unknown_ignored: Count | None
+    process_utilization_max: Count | None
+    power_mw: Count | None
+    temperature_celsius: int | None
+    energy_total_mj: Count | None
+    energy_mj: Count | None
+    failed: Count | None
+    process_list: str | None
+    memory_shared: bool | None
+    mig: str | None
+    source: str | None
+    interval_ms: Count | None
+
+    @property
+    def totals(self) -> dict[ProcessType, Totals]:
+        """Return of each type how many processes there are, their known memory [bytes], and how many of unknown."""
+        memory = (
+            self.process_memory_compute_bytes,
+            self.process_memory_graphics_bytes,
+            self.process_memory_mps_bytes,
+            self.process_memory_ignored_bytes,
+        )
+        return {
+            ProcessType.COMPUTE: (self.process_count_compute, memory[0], self.process_unknown_compute),
+            ProcessType.GRAPHICS: (self.process_count_graphics, memory[1], self.process_unknown_graphics),
+            ProcessType.MPS: (self.process_count_mps, memory[2], self.process_unknown_mps),
+            ProcessType.IGNORED: (self.process_count_ignored, memory[3], self.process_unknown_ignored),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessValues:
+    """Who a process is, and what it uses of a card."""
+
+    pid: Count
+    owner: str | None
+    program: str | None
+    type: str | None
+    memory_bytes: Count | None
+    utilization: Count | None
+    container_id: str | None
+    pod_uid: str | None
+    slurm_job_id: str | None
+    systemd_unit: str | None
