@@ -15,10 +15,9 @@ from gua.agent import signals
 from gua.app.owners import owners_of
 from gua.core.ports import CardReader, Clock, ProcessFacts
 from gua.core.tick import Origin, Source
-from gua.identity.facts import NoProcesses
 from gua.identity.kubelet import Kubelet
-from gua.identity.pods import NoNames
 from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
+from gua.identity.process_cache import NoProcesses
 from gua.nvml.reader import NvmlReader
 from gua.otlp.resource import origin
 from gua.procfs.boot import stored_boot_time_ms
@@ -69,7 +68,7 @@ def open_host(
             owners_of(host),
             boot_time_ms=stored_boot_time_ms(host, home.boot_file),
             ignored=(*DEFAULT_IGNORED, *ignored),
-            pods=NoNames() if pods is None else pods,
+            pods=pods,
         ),
         clock=clock,
         origin=agent_origin(interval_ms=interval_ms, home=home.path),

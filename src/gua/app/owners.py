@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gua.identity.owner import Owners, passwd_name
-from gua.identity.passwd import PasswdFile
+from gua.identity.owner import Owners, PasswdFile, passwd_name
 from gua.procfs.reader import ProcFs
 
 

@@ -1,4 +1,9 @@
-"""The text of ``/proc/<pid>/cgroup`` (cgroups(7)): where in the hierarchies a process stands."""
+"""Where a process runs, by the text of ``/proc/<pid>/cgroup`` (cgroups(7)): container, pod, Slurm job, systemd unit.
+
+Docker, containerd, CRI-O, Podman and nerdctl, with the systemd and the cgroupfs driver, all name a cgroup after
+the container's 64 hexadecimal digits, with at most a prefix and ``.scope`` around. LXC (Incus, LXD, Proxmox)
+names it after the container: that name is its id.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,89 @@ _DELETED = " (deleted)"
 _UNIFIED = ""
 _SYSTEMD = "name=systemd"
 _DELEGATED: Final = re.compile(r"user@[0-9]+\.service", re.ASCII)
+# docker-<id>.scope, cri-containerd-<id>.scope, crio-<id>.scope, libpod-<id>.scope, libpod-payload-<id>, <id>,
+# and containerd's kubepods-….slice:cri-containerd:<id>
+_CONTAINER: Final = re.compile(r"(?:(?P<prefix>.*)[-:])?(?P<id>[0-9a-f]{64})(?:\.scope)?")
+_LXC_PAYLOAD: Final = "lxc.payload."
+_LXC_PARENTS: Final = frozenset({"lxc", "lxc.payload"})
+# pod<uid> (cgroupfs) or kubepods-burstable-pod<uid, with _ for ->.slice (systemd). Static pods have an MD5 for a uid.
+_POD: Final = re.compile(
+    r"(?:.*-)?pod(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?::.*)?"
+)
+_JOB: Final = re.compile(r"job_(?P<id>[0-9]+)", re.ASCII)
 
 
-def paths(text: str) -> list[list[str]]:
+def container_id(text: str) -> str | None:
+    """Return the id of the innermost container, ``None`` outside of one.
+
+    Of hierarchies that disagree the one with the most containers around the process tells: in a container with an
+    engine of its own, some know only the outer one. The monitor process beside a container (conmon) is not in it.
+    """
+    chains = [list(_containers(segments)) for segments in _paths(text)]
+    deepest = max(chains, key=len, default=[])
+    return deepest[-1] if deepest else None
+
+
+def _container_of(segment: str) -> str | None:
+    """Return the container that one cgroup is named after."""
+    found = _CONTAINER.fullmatch(segment)
+    if found is None or (found["prefix"] or "").endswith("conmon"):
+        return None
+    return found["id"]
+
+
+def _containers(segments: list[str]) -> Iterator[str]:
+    for position, segment in enumerate(segments):
+        found = _container_of(segment)
+        if found is not None:
+            yield found
+        elif segment.startswith(_LXC_PAYLOAD):
+            yield segment.removeprefix(_LXC_PAYLOAD)
+        elif position == 1 and segments[0] in _LXC_PARENTS:
+            yield segment
+
+
+def pod_uid(text: str) -> str | None:
+    """Return the pod's uid as Kubernetes writes it, ``None`` outside of a pod."""
+    for segments in _managed_paths(text):
+        for segment in reversed(segments):
+            found = _POD.fullmatch(segment)
+            if found is not None:
+                return found["uid"].replace("_", "-")
+    return None
+
+
+def slurm_job_id(text: str) -> str | None:
+    """Return the job's id, ``None`` outside of a job.
+
+    Version 1: ``/slurm/uid_1000/job_42/step_0``, or ``/slurm_<node>/…`` with several slurmd on a host;
+    version 2: ``/system.slice/[<node>_]slurmstepd.scope/job_42/…``.
+    """
+    for segments in _managed_paths(text):
+        for position, segment in enumerate(segments):
+            found = _JOB.fullmatch(segment)
+            if found is not None and any(_of_slurm(above) for above in segments[:position]):
+                return found["id"]
+    return None
+
+
+def _of_slurm(segment: str) -> bool:
+    return segment == "slurm" or segment.startswith("slurm_") or segment.endswith("slurmstepd.scope")
+
+
+def systemd_unit(text: str) -> str | None:
+    """Return the innermost service or scope, ``None`` if there is none.
+
+    In a user's own systemd that is the user's service, not ``user@1000.service`` around it. A scope that
+    only wraps a container is left out: it would say the container's id a second time.
+    """
+    for segment in reversed(_systemd_path(text)):
+        if segment.endswith((".service", ".scope")) and _container_of(segment) is None:
+            return segment
+    return None
+
+
+def _paths(text: str) -> list[list[str]]:
     """Return the path of each hierarchy as its segments; the root of a hierarchy has none and is left out.
 
     A line is ``hierarchy:controllers:path``, and the path may contain colons.
@@ -21,15 +106,15 @@ def paths(text: str) -> list[list[str]]:
     return [segments for _, segments in _lines(text) if segments]
 
 
-def managed_paths(text: str) -> list[list[str]]:
+def _managed_paths(text: str) -> list[list[str]]:
     """Return the paths as far as the host manages them.
 
     Below ``user@1000.service`` that user names cgroups as they like: systemd delegates it to them (user@.service(5)).
     """
-    return [list(takewhile(lambda segment: not _DELEGATED.fullmatch(segment), segments)) for segments in paths(text)]
+    return [list(takewhile(lambda segment: not _DELEGATED.fullmatch(segment), segments)) for segments in _paths(text)]
 
 
-def systemd_path(text: str) -> list[str]:
+def _systemd_path(text: str) -> list[str]:
     """Return the segments in the hierarchy that systemd manages.
 
     On a version 1 host that is a named one: the unified hierarchy beside it does not follow a container, whose

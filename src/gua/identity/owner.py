@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 Lookup = Callable[[int], str | None]
@@ -32,6 +33,26 @@ def passwd_name(uid: int) -> str | None:
     try:
         return pwd.getpwuid(uid).pw_name
     except (KeyError, OverflowError):
+        return None
+
+
+class PasswdFile:
+    """Looks a user up in one passwd file (passwd(5)), read anew each time: a site's may be large, and changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def name(self, uid: int) -> str | None:
+        """Return the first user with this id, ``None`` if there is none or the file cannot be read."""
+        wanted = str(uid)
+        try:
+            with self._path.open(encoding="utf-8", errors="replace") as file:
+                for line in file:
+                    fields = line.split(":", 3)
+                    if len(fields) > 3 and fields[2] == wanted and fields[0]:
+                        return fields[0]
+        except OSError:
+            return None
         return None
 
 

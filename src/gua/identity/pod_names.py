@@ -13,7 +13,7 @@ from gua.core.tick import ReadError
 from gua.identity.kubelet import Kubelet
 from gua.identity.pod_list import Pod, parse_pods
 from gua.identity.pod_request import KubeletError, ask
-from gua.identity.pods import NO_NAMES, Names
+from gua.identity.process import NO_NAMES, Names
 
 AGAIN_SECONDS: Final = 30.0
 NEW_SECONDS: Final = 2.0

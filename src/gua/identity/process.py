@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from gua.core.ports import RawProcess
 from gua.core.tick import ProcessReading, ProcessType
-from gua.identity.facts import ProcessTable
-from gua.identity.known import KnownProcesses
 from gua.identity.owner import Owners
-from gua.identity.pods import NoNames, Pods
+from gua.identity.process_cache import ProcessCache, ProcessTable
 
 DEFAULT_IGNORED: Final = (
     "Xorg",
@@ -25,6 +24,26 @@ DEFAULT_IGNORED: Final = (
 )
 # TASK_COMM_LEN less the final zero: the kernel keeps no more of a name.
 _COMM_BYTES: Final = 15
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Names:
+    """What a pod and a container of it are called; ``None`` is unknown."""
+
+    pod: str | None = None
+    namespace: str | None = None
+    container: str | None = None
+
+
+NO_NAMES: Final = Names()
+
+
+class Pods(Protocol):
+    """Where names of pods are looked up."""
+
+    def names(self, pod_uid: str | None, container_id: str | None) -> Names:
+        """Return what is known at once; never waits, never raises."""
+        ...
 
 
 class ProcessIdentity:
@@ -43,9 +62,9 @@ class ProcessIdentity:
         boot_time_ms: int | None,
         ignored: Iterable[str] = DEFAULT_IGNORED,
         monotonic: Callable[[], float] = time.monotonic,
-        pods: Pods = NoNames(),  # noqa: B008 - it holds nothing
+        pods: Pods | None = None,
     ) -> None:
-        self._known = KnownProcesses(table, monotonic=monotonic)
+        self._cache = ProcessCache(table, monotonic=monotonic)
         self._ticks_per_second = table.ticks_per_second
         self._owners = owners
         self._pods = pods
@@ -55,26 +74,26 @@ class ProcessIdentity:
     def identify(self, process: RawProcess) -> ProcessReading:
         """Return the process with what is known of it; a process that died or is hidden still has a row."""
         kind = process_type(process.lists)
-        known = self._known.look(process.pid)
-        if known is None:
+        cached = self._cache.look(process.pid)
+        if cached is None:
             return ProcessReading(
                 pid=process.pid, type=kind, memory_bytes=process.memory_bytes, utilization=process.utilization
             )
-        place = known.place
-        names = self._pods.names(place.pod_uid, place.container_id)
+        workload = cached.workload
+        names = NO_NAMES if self._pods is None else self._pods.names(workload.pod_uid, workload.container_id)
         return ProcessReading(
             pid=process.pid,
-            type=ProcessType.IGNORED if known.comm in self._ignored else kind,
-            created_ms=self._created_ms(known.start_ticks),
-            owner=self._owners.name(known.uid),
-            uid=known.uid,
-            comm=known.comm,
+            type=ProcessType.IGNORED if cached.comm in self._ignored else kind,
+            created_ms=self._created_ms(cached.start_ticks),
+            owner=self._owners.name(cached.uid),
+            uid=cached.uid,
+            comm=cached.comm,
             memory_bytes=process.memory_bytes,
             utilization=process.utilization,
-            container_id=place.container_id,
-            pod_uid=place.pod_uid,
-            slurm_job_id=place.slurm_job_id,
-            systemd_unit=place.systemd_unit,
+            container_id=workload.container_id,
+            pod_uid=workload.pod_uid,
+            slurm_job_id=workload.slurm_job_id,
+            systemd_unit=workload.systemd_unit,
             pod_name=names.pod,
             pod_namespace=names.namespace,
             container_name=names.container,
@@ -82,7 +101,7 @@ class ProcessIdentity:
 
     def __len__(self) -> int:
         """Return how many processes are remembered."""
-        return len(self._known)
+        return len(self._cache)
 
     def _created_ms(self, start_ticks: int) -> int | None:
         if self._boot_time_ms is None:

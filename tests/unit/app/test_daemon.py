@@ -13,9 +13,9 @@ from gua.cli.daemon import command, parse_interval_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.ports import Mark
 from gua.core.tick import Origin, Source
-from gua.identity.facts import NoProcesses
 from gua.identity.owner import Owners
 from gua.identity.process import ProcessIdentity
+from gua.identity.process_cache import NoProcesses
 from gua.nvml.reader import NvmlReader
 
 

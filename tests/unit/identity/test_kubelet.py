@@ -21,8 +21,7 @@ from gua.identity.owner import Owners
 from gua.identity.pod_list import Pod, parse_pods
 from gua.identity.pod_names import CALL, MOST_PODS, PodNames
 from gua.identity.pod_request import MOST_BYTES, KubeletError, ask
-from gua.identity.pods import Names
-from gua.identity.process import ProcessIdentity
+from gua.identity.process import Names, ProcessIdentity
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode
 from gua.procfs.reader import ProcFs

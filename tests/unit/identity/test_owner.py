@@ -4,8 +4,7 @@ import threading
 import time
 from pathlib import Path
 
-from gua.identity.owner import Owners, passwd_name
-from gua.identity.passwd import PasswdFile
+from gua.identity.owner import Owners, PasswdFile, passwd_name
 
 HOUR = 3_600
 
