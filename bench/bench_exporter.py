@@ -33,7 +33,7 @@ from fakes.cards import GIB, START_MS, card, process, tick  # noqa: E402 - likew
 from gua.core.idleness import Clock  # noqa: E402 - likewise
 from gua.core.tick import Origin, Source, Tick  # noqa: E402 - likewise
 from gua.exporter.address import Address, Serving  # noqa: E402 - likewise
-from gua.exporter.endpoint import Endpoint  # noqa: E402 - likewise
+from gua.exporter.endpoint import PrometheusEndpoint  # noqa: E402 - likewise
 from gua.procfs.clock import SystemClock  # noqa: E402 - likewise
 from gua.procfs.reader import ProcFs  # noqa: E402 - likewise
 from servers.agent import Agent  # noqa: E402 - likewise
@@ -89,7 +89,7 @@ def serve() -> None:
     }
     origin = Origin(host="bench", source=Source.SIMULATOR, interval_ms=30_000)
     serving = Serving(address=Address(port=0))
-    with Endpoint(serving, clock=SystemClock(ProcFs()), origin=origin, clocks=lambda: clocks) as endpoint:
+    with PrometheusEndpoint(serving, clock=SystemClock(ProcFs()), origin=origin, clocks=lambda: clocks) as endpoint:
         print(endpoint.port, flush=True)
         number = 0
         while True:

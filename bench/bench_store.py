@@ -31,7 +31,7 @@ import sys, json, time
 from pathlib import Path
 from gua.agent.delivery import drain
 from gua.spool.queue import Spool
-from gua.store import open_store
+from gua.store.database import open_store
 begun = time.perf_counter()
 with open_store(sys.argv[2]) as store, Spool(Path(sys.argv[1]), max_bytes=None) as spool:
     opened = time.perf_counter()

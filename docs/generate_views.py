@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gua.store.statements import SERVER_TOKENS, Statement, load
+from gua.store.statements import Statement, load
+from gua.store.tokens import SERVER_TOKENS
 
 PAGE = Path(__file__).parent / "views.md"
 # In the order in which a newcomer needs them; the column by which a tool filters on time, where there is one.

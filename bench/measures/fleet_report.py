@@ -21,8 +21,7 @@ from gua.core.ports import Row
 from gua.report.collect import collect
 from gua.report.forms.json import to_json
 from gua.report.window import ReportRequest
-from gua.store import open_store
-from gua.store.database import Store
+from gua.store.database import Store, open_store
 from servers.gua import differences
 
 GUA = Path(sys.executable).with_name("gua")

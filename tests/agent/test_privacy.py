@@ -33,7 +33,7 @@ import sys
 from gua.store.database import open_store
 with open_store(sys.argv[1]) as store:
     named = "SELECT database, name FROM system.tables WHERE engine LIKE '%Tree' AND database != 'system'"
-    tables = store._select(named)
+    tables = store.select(named)
     for table in tables:
         sys.stdout.buffer.write(f"{table}\\n".encode())
         sql = f"SELECT * FROM {table['database']}.{table['name']}"

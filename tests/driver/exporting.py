@@ -23,7 +23,7 @@ from gua.core.idleness import Clocks
 from gua.core.ports import RawProcess
 from gua.core.tick import Origin, ProcessReading, Source
 from gua.exporter.address import Address, Serving
-from gua.exporter.endpoint import Endpoint
+from gua.exporter.endpoint import PrometheusEndpoint
 from gua.exporter.server import Request
 from gua.identity.process import process_type
 from gua.nvml.reader import NvmlReader
@@ -88,7 +88,7 @@ class Exporter:
         self.sampler = Sampler(
             cards=self.reader, processes=self.named, clock=self.clock, origin=origin, initial_pid_namespace=True
         )
-        self.endpoint = Endpoint(
+        self.endpoint = PrometheusEndpoint(
             Serving(address=Address(port=0)), clock=self.clock, origin=origin, clocks=self.idle_clocks
         )
 

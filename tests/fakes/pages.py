@@ -8,10 +8,10 @@ from typing import Any, Final
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from gua.exporter.families import Family, Form, Page
+from gua.exporter.families import Family, Page, PageFormat
 
-TEXT: Final = Form(is_openmetrics=False, is_gzip=False)
-OPENMETRICS: Final = Form(is_openmetrics=True, is_gzip=False)
+TEXT: Final = PageFormat(is_openmetrics=False, is_gzip=False)
+OPENMETRICS: Final = PageFormat(is_openmetrics=True, is_gzip=False)
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

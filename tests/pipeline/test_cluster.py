@@ -135,9 +135,9 @@ def test_hosts_are_spread_over_the_shards_and_the_report_is_that_of_one_node(
 
     # A setting that is changed on one server holds for the hosts of both.
     with open_store(one_node) as store:
-        store.insert_rows("settings", ["key", "value"], [[*pair] for pair in SETTINGS.items()])
+        store.insert_json("settings", [{"key": key, "value": value} for key, value in SETTINGS.items()])
     with open_store(shards.servers[1].dsn()) as store:
-        store.insert_rows("settings", ["key", "value"], [[*pair] for pair in SETTINGS.items()])
+        store.insert_json("settings", [{"key": key, "value": value} for key, value in SETTINGS.items()])
     assert gua.report(one_node)["headline"]["states"] != states
     assert_same(gua, shards, one_node)
 

@@ -49,27 +49,15 @@ def fleet(_built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fl
     server.start()
     now_ms = time.time_ns() // 1_000_000
     with open_store(server.dsn("gua_owner")) as store:
-        store.apply_schema()
+        store.schema.apply()
         store.land([*spooled_ticks(ticks(now_ms))])
         # Its last tick came when it was made, not when the others land.
         gone = [agent_tick("quiet", now_ms - back * INTERVAL_MS) for back in range(40, 44)]
         store.land([*spooled_ticks(Tick(ts_ms=one.ts_ms, origin=one.origin, cards=one.cards) for one in gone)])
-        last = datetime.fromtimestamp(gone[0].ts_ms / 1000, UTC)
-        store.insert_rows(
-            "agents",
-            ["host", "instance", "day", "first_seen", "last_seen", "last_received", "newest"],
-            [
-                [
-                    "quiet",
-                    "q",
-                    last.date(),
-                    last,
-                    last,
-                    last,
-                    {"ts": last, "lead_ms": -5, "source": "agent", "interval_ms": 30_000, "version": ""},
-                ]
-            ],
-        )
+        last = f"{datetime.fromtimestamp(gone[0].ts_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+        newest = {"ts": last, "lead_ms": -5, "source": "agent", "interval_ms": 30_000, "version": ""}
+        seen = {"day": last[:10], "first_seen": last, "last_seen": last, "last_received": last, "newest": newest}
+        store.insert_json("agents", [{"host": "quiet", "instance": "q", **seen}])
     yield Fleet(server, now_ms)
     server.kill()
 

@@ -12,7 +12,7 @@ from fakes.cards import START_MS, full_tick
 from fakes.clock import FakeClock
 from gua.core.idleness import Clock
 from gua.exporter.address import Address, Serving
-from gua.exporter.endpoint import Endpoint
+from gua.exporter.endpoint import PrometheusEndpoint
 from gua.exporter.server import Request
 
 # The names that OpenTelemetry gives the catalogue's metrics come before promtool's taste.
@@ -29,7 +29,7 @@ def test_promtool_has_nothing_to_say_of_the_page_but_of_the_one_name() -> None:
     idle = Clock(seen_ms=START_MS, span_ms=30_000, zero_polls=2, zero_ms=1)
     clocks = {("GPU-1", 11, START_MS - 1000): idle}
     serving = Serving(address=Address(port=0), constant={"node": "n1"})
-    with Endpoint(serving, clock=FakeClock(), origin=one.origin, clocks=lambda: clocks) as endpoint:
+    with PrometheusEndpoint(serving, clock=FakeClock(), origin=one.origin, clocks=lambda: clocks) as endpoint:
         empty = endpoint.respond(Request(path="/metrics")).body
         endpoint.ticked(one, lateness_ms=0)
         page = endpoint.respond(Request(path="/metrics")).body

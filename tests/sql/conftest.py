@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.store import statements
+from gua.store import statements, tokens
 from gua.store.database import open_store
 from servers.clickhouse import ClickHouseServer
 from servers.tools import MissingToolError, clickhouse_library
@@ -49,7 +49,7 @@ def count_hours_only_when_told(process: ClickHouseServer) -> None:
     process.query("DROP VIEW gua.count_hours")
     (due,) = [
         one
-        for one in statements.load({**statements.SERVER_TOKENS, "SETTLE_SECONDS": "0"})
+        for one in statements.load({**tokens.SERVER_TOKENS, "SETTLE_SECONDS": "0"})
         if one.creates == ("gua_report", "due_hours")
     ]
     process.query(due.sql)
@@ -69,7 +69,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseServe
     process.start()
     try:
         with open_store(process.dsn()) as store:
-            store.apply_schema()
+            store.schema.apply()
         count_hours_only_when_told(process)
         yield process
     finally:

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gua.store import hours, statements
+from gua.store import hours, statements, tokens
 from servers.tools import ROOT, oldest_engine
 
 Row = Mapping[str, Any]
@@ -30,7 +30,7 @@ class OldestEngine:
             stdout=subprocess.PIPE,
             text=True,
         )
-        for statement in statements.load(statements.EMBEDDED_TOKENS):
+        for statement in statements.load(tokens.EMBEDDED_TOKENS):
             self.command(statement.sql)
 
     def close(self) -> None:

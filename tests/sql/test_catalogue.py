@@ -8,7 +8,7 @@ import pytest
 
 from gua.core import metrics
 from gua.core.metrics import CATALOGUE, Column, Kind, Metric, Subject
-from gua.store import statements
+from gua.store import statements, tokens
 from sql.engine import Engine
 
 COLUMNS = [(metric, column) for metric in CATALOGUE for column in metric.columns]
@@ -16,7 +16,7 @@ TABLES = {Subject.CARD: "card_ticks", Subject.PROCESS: "process_ticks"}
 TEMPORALITY = {Kind.DELTA: 1, Kind.COUNTER: 2, Kind.AMOUNT: 2}
 ADMITTED = {
     one.creates[1]: one.sql
-    for one in statements.load(statements.SERVER_TOKENS)
+    for one in statements.load(tokens.SERVER_TOKENS)
     if one.creates and "\nCREATE MATERIALIZED VIEW" in f"\n{one.sql}"
 }
 

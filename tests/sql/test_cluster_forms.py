@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gua.store.statements import Replication, Statement, cluster_tokens, load
+from gua.store.statements import Statement, load
+from gua.store.tokens import Replication, cluster_tokens
 from sql.engine import Engine
 
 FORMS = {

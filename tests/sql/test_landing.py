@@ -18,7 +18,7 @@ from gua.core.tick import CardReading, Mig, Origin, ProcessList, ProcessReading,
 from gua.otlp.encode import encode
 from gua.sim.host import Scenario, simulate
 from gua.state.compression import compress
-from gua.store import statements
+from gua.store import statements, tokens
 from servers.tap import split
 from sql.engine import Engine, same
 
@@ -267,7 +267,7 @@ def everything(engine: Engine) -> dict[str, list[dict[str, Any]]]:
     reads: list[tuple[str, dict[str, object] | None]] = [
         (table, None) for table in ("card_ticks", "process_ticks", "card_info", "card_seen")
     ]
-    for one in statements.load(statements.EMBEDDED_TOKENS):
+    for one in statements.load(tokens.EMBEDDED_TOKENS):
         if (
             one.creates
             and "CREATE OR REPLACE VIEW" in one.sql

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gua.store import statements
+from gua.store import statements, tokens
 from sql.engine import LANDING, TABLES, Engine, lines_of, same
 
 HERE = Path(__file__).resolve().parent
@@ -45,7 +45,7 @@ def test_every_folder_is_a_case() -> None:
 def test_every_view_and_ticks_table_has_a_case() -> None:
     views = {
         (database, name)
-        for one in statements.load(statements.EMBEDDED_TOKENS)
+        for one in statements.load(tokens.EMBEDDED_TOKENS)
         if one.creates and "\nCREATE OR REPLACE VIEW" in f"\n{one.sql}"
         for database, name in [one.creates]
     } | {("gua", table) for table in TABLES if table not in {"settings", "prices", "host_hours"}}

@@ -166,12 +166,12 @@ def _told(
     """Return who is told what the loop does; with an endpoint it answers from here on."""
     if serving is None:
         return watcher
-    from gua.exporter.endpoint import Endpoint  # noqa: PLC0415 - and prometheus-client, only for those who serve
+    from gua.exporter.endpoint import PrometheusEndpoint  # noqa: PLC0415 - only for those who serve
 
     def clocks() -> Clocks:
         return outbox.mark.clocks if outbox.mark is not None else {}
 
-    endpoint = Endpoint(serving, clock=host.clock, origin=host.origin, clocks=clocks)
+    endpoint = PrometheusEndpoint(serving, clock=host.clock, origin=host.origin, clocks=clocks)
     return Listeners([watcher, held.enter_context(endpoint)])
 
 

@@ -53,7 +53,7 @@ def open_writer(store: str | None) -> Store:
     """Open a store to land in; an embedded one is made, a server must have the schema."""
     opened = open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"))
     try:
-        opened.require_schema()
+        opened.schema.require()
     except BaseException:
         opened.close()
         raise

@@ -18,7 +18,7 @@ from gua.store.grants import owner_grants, reader_grants, writer_grants
 from gua.store.retention import Retention, parse_days
 from gua.store.statements import SCHEMA_VERSION
 from gua.store.tokens import Replication
-from gua.store.topology import Form
+from gua.store.topology import Topology
 
 app = typer.Typer(no_args_is_help=True, help="Apply, show or check the tables and views that ship with gua.")
 
@@ -136,9 +136,9 @@ def _kept(raw: str | None, ticks: str | None, hours: str | None) -> dict[str, in
     return {f"{name}_days": parse_days(f"--keep-{name}", text) for name, text in given.items() if text is not None}
 
 
-def _form(store: str | None, cluster: str | None, replication: Replication | None) -> Form:
+def _form(store: str | None, cluster: str | None, replication: Replication | None) -> Topology:
     embedded = isinstance(parse_dsn(store_address(store)), EmbeddedDsn)
     if embedded and cluster:
         msg = "an embedded store is no cluster: leave out --cluster, or name a server with --store"
         raise UsageError(msg)
-    return Form(embedded=embedded, cluster=cluster, replication=replication or Replication.TABLES)
+    return Topology(embedded=embedded, cluster=cluster, replication=replication or Replication.TABLES)

@@ -22,7 +22,7 @@ from gua.core.tick import (
     ProcessType,
     Tick,
 )
-from gua.exporter.counters import Sums, Totals
+from gua.exporter.counters import Counters, Sums
 from gua.exporter.families import Family, Labels, braced, inside
 from gua.exporter.names import family_name, is_counter, label_name
 
@@ -49,7 +49,7 @@ class Catalogue:
     """
 
     def __init__(self) -> None:
-        self._totals: dict[str, Sums] = {}
+        self._sums: dict[str, Sums] = {}
         self._next: dict[str, Sums] = {}
         self._processes: dict[tuple[object, ...], str] = {}
         self._known: dict[tuple[object, ...], str] = {}
@@ -66,17 +66,17 @@ class Catalogue:
             self._add_card(made, card)
         if tick.agent is not None:
             self._add_agent(made, tick.agent)
-        self._totals, self._processes = self._next, self._known
+        self._sums, self._processes = self._next, self._known
         return [*made.values(), target_info(tick.origin)]
 
     def _add_card(self, made: dict[str, Family], card: CardReading) -> None:
         identity = inside([("hw_id", card.uuid)])
         if identity in self._next:  # a series may stand on a page once only
             return
-        totals = Totals(before=self._totals.get(identity, {}))
-        self._next[identity] = totals.after
-        for one in fields.CARD_FIELDS:
-            _add_field(made, one, getattr(card, one.name), identity, totals)
+        counters = Counters(before=self._sums.get(identity, {}))
+        self._next[identity] = counters.after
+        for field in fields.CARD_FIELDS:
+            _add_field(made, field, getattr(card, field.name), identity, counters)
         if card.failed is not None:
             _add(made, metrics.STATUS, int(not card.failed), _with(identity, fields.STATUS_OK))
         info = [(key, _text(getattr(card, name))) for key, name in fields.CARD_INFO.items()]
@@ -94,9 +94,9 @@ class Catalogue:
             labels = self._identity(card.uuid, process)
             if labels not in there:
                 there.add(labels)
-                _add_process(made, card.duration_ms, process, labels, totals)
+                _add_process(made, card.duration_ms, process, labels, counters)
         is_unseen = card.process_list is not ProcessList.KNOWN and not card.processes
-        totals.carry(lambda labels: is_unseen or labels in there)  # nobody has seen the processes go, either
+        counters.carry(lambda labels: is_unseen or labels in there)  # nobody has seen the processes go, either
 
     def _identity(self, uuid: str, process: ProcessReading) -> str:
         """Return a process's labels; they are seldom other ones than a tick ago."""
@@ -128,8 +128,8 @@ class Catalogue:
         return labels
 
     def _add_agent(self, made: dict[str, Family], agent: AgentReading) -> None:
-        for one in fields.AGENT_FIELDS:
-            _add(made, one.metric, one.form.to_wire(getattr(agent, one.name)), "")
+        for field in fields.AGENT_FIELDS:
+            _add(made, field.metric, field.form.to_wire(getattr(agent, field.name)), "")
         # Two codes may be one text once they are cleaned, and a series may stand on a page once only.
         errors: defaultdict[str, int] = defaultdict(int)
         for error in agent.errors:
@@ -169,22 +169,22 @@ def _add(made: dict[str, Family], metric: Metric, value: float | None, labels: s
         made[metric.name].add(labels, value)
 
 
-def _add_field(made: dict[str, Family], one: Field, value: float | None, identity: str, totals: Totals) -> None:
+def _add_field(made: dict[str, Family], field: Field, value: float | None, identity: str, counters: Counters) -> None:
     """Add a card's or process's field, an amount of the tick as the sum of all."""
-    number = one.form.to_wire(value)
+    number = field.form.to_wire(value)
     if number is not None and math.isfinite(number):
-        if one.metric.kind is Kind.DELTA:
-            number = totals.added(one.metric.name, identity, number)
-        labels = _with(identity, one.attributes) if one.attributes else f"{{{identity}}}"
-        made[one.metric.name].add(labels, number)
+        if field.metric.kind is Kind.DELTA:
+            number = counters.added(field.metric.name, identity, number)
+        labels = _with(identity, field.attributes) if field.attributes else f"{{{identity}}}"
+        made[field.metric.name].add(labels, number)
 
 
 def _add_process(
-    made: dict[str, Family], duration_ms: int, process: ProcessReading, labels: str, totals: Totals
+    made: dict[str, Family], duration_ms: int, process: ProcessReading, labels: str, counters: Counters
 ) -> None:
-    _add_field(made, _PROCESS_DURATION, duration_ms, labels, totals)
-    for one in fields.PROCESS_FIELDS:
-        _add_field(made, one, getattr(process, one.name), labels, totals)
+    _add_field(made, _PROCESS_DURATION, duration_ms, labels, counters)
+    for field in fields.PROCESS_FIELDS:
+        _add_field(made, field, getattr(process, field.name), labels, counters)
     info = [(key, getattr(process, fields.PROCESS_INFO[key])) for key in fields.PROCESS_INFO if key not in _HOLDER]
     _add(made, metrics.PROCESS_INFO, 1, _with(labels, info))
     if process.type is not ProcessType.IGNORED:

@@ -10,7 +10,7 @@ Sums = dict[tuple[str, str], float]
 
 
 @dataclass(kw_only=True, slots=True)
-class Totals:
+class Counters:
     """The sums of one card and of the processes on it before a tick, and those after it."""
 
     before: Sums

@@ -11,9 +11,9 @@ from gua.core.tick import Origin, Tick
 from gua.exporter import gpu_idle_exporter
 from gua.exporter.address import Serving
 from gua.exporter.catalogue import Catalogue, target_info
-from gua.exporter.families import Family, Form, Page
+from gua.exporter.families import Family, Page, PageFormat
 from gua.exporter.health import Health
-from gua.exporter.negotiation import OPENMETRICS, wanted
+from gua.exporter.negotiation import OPENMETRICS, page_format
 from gua.exporter.server import Request, Response, Server
 
 _REMEMBERED_TICKS: Final = 10
@@ -23,10 +23,10 @@ _OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
 _TEXT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Endpoint:
+class PrometheusEndpoint:
     """What the loop tells its watcher is told here, too; ``clocks`` returns the idle clocks after the last tick.
 
-    The page is made in the loop's thread once the tick is safe, in the forms that were asked for lately.
+    The page is made in the loop's thread once the tick is safe, in the formats that were asked for lately.
     """
 
     def __init__(self, serving: Serving, *, clock: Clock, origin: Origin, clocks: Callable[[], Clocks]) -> None:
@@ -34,7 +34,7 @@ class Endpoint:
         self._clocks = clocks
         self._catalogue = Catalogue()
         self._health = Health(clock, origin.interval_ms)
-        self._asked: dict[Form, int] = {}
+        self._ticks_left: dict[PageFormat, int] = {}
         self._empty = Page([target_info(origin), _is_stale(1)])
         self._page = self._empty
         self._server = Server(serving.address, self.respond)
@@ -61,8 +61,8 @@ class Endpoint:
     def _serve(self, tick: Tick) -> None:
         families = [] if self._constant is None else gpu_idle_exporter.families(tick, self._clocks(), self._constant)
         page = Page([*families, *self._catalogue.families(tick), _tick_time(tick.ts_ms), _is_stale(0)])
-        for form in self._lately_asked():
-            page.body(form)
+        for wanted in self._lately_wanted():
+            page.body(wanted)
         self._page = page
         self._empty = Page([target_info(tick.origin), _tick_time(tick.ts_ms), _is_stale(1)])
         self._health.ticked(tick)
@@ -94,20 +94,20 @@ class Endpoint:
         return Response(status=404, body=_INDEX)
 
     def _metrics(self, request: Request) -> Response:
-        form = wanted(request.accept, request.accept_encoding)
-        self._asked[form] = _REMEMBERED_TICKS
+        chosen = page_format(request.accept, request.accept_encoding)
+        self._ticks_left[chosen] = _REMEMBERED_TICKS
         page = self._empty if self._health.is_stale else self._page
         return Response(
             status=200,
-            body=page.body(form),
-            content_type=_OPENMETRICS_TYPE if form.is_openmetrics else _TEXT_TYPE,
-            headers=(("Vary", "Accept, Accept-Encoding"), *((("Content-Encoding", "gzip"),) if form.is_gzip else ())),
+            body=page.body(chosen),
+            content_type=_OPENMETRICS_TYPE if chosen.is_openmetrics else _TEXT_TYPE,
+            headers=(("Vary", "Accept, Accept-Encoding"), *((("Content-Encoding", "gzip"),) if chosen.is_gzip else ())),
         )
 
-    def _lately_asked(self) -> list[Form]:
-        asked = {form: ticks - 1 for form, ticks in list(self._asked.items())}
-        self._asked.update(asked)
-        return [form for form, ticks in asked.items() if ticks >= 0]
+    def _lately_wanted(self) -> list[PageFormat]:
+        ticks_left = {wanted: ticks - 1 for wanted, ticks in list(self._ticks_left.items())}
+        self._ticks_left.update(ticks_left)
+        return [wanted for wanted, ticks in ticks_left.items() if ticks >= 0]
 
 
 def _tick_time(ts_ms: int) -> Family:

@@ -41,7 +41,7 @@ class Family:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Form:
+class PageFormat:
     """How a page is asked for."""
 
     is_openmetrics: bool
@@ -49,7 +49,7 @@ class Form:
 
 
 class Page:
-    """One page, never changed; each form of it is made when it is first asked for. Takes the lines of its families."""
+    """One page, never changed; a format of it is made when it is first asked for. Takes the lines of its families."""
 
     def __init__(self, families: Iterable[Family]) -> None:
         self._families: list[tuple[Family, bytes]] = []
@@ -57,14 +57,14 @@ class Page:
             if family.lines:
                 self._families.append((family, "".join(family.lines).encode()))
                 family.lines.clear()  # thousands of texts, once more what the page holds
-        self._made: dict[Form, bytes] = {}
+        self._made: dict[PageFormat, bytes] = {}
 
-    def body(self, form: Form) -> bytes:
-        """Return the page in that form."""
-        made = self._made.get(form)
+    def body(self, page_format: PageFormat) -> bytes:
+        """Return the page in that format."""
+        made = self._made.get(page_format)
         if made is None:
-            parts = self._parts(is_openmetrics=form.is_openmetrics)
-            made = self._made[form] = _packed(parts) if form.is_gzip else b"".join(parts)
+            parts = self._parts(is_openmetrics=page_format.is_openmetrics)
+            made = self._made[page_format] = _packed(parts) if page_format.is_gzip else b"".join(parts)
         return made
 
     def _parts(self, *, is_openmetrics: bool) -> Iterator[bytes]:

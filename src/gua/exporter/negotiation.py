@@ -1,54 +1,44 @@
-"""Which form of a page a scraper wants, by its Accept and Accept-Encoding.
+"""Which format of a page a scraper wants, by its Accept and Accept-Encoding.
 
 https://www.rfc-editor.org/rfc/rfc9110#section-12.4.2 : a quality of 0 means "not this one".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from prometheus_client.exposition import choose_encoder
-
-from gua.exporter.families import Form
+from gua.exporter.families import PageFormat
 
 OPENMETRICS: Final = "application/openmetrics-text"
 
 
-def wanted(accept: str, accept_encoding: str) -> Form:
-    """Return the form to answer with: plain text, not packed, unless another one is asked for."""
-    return Form(is_openmetrics=_takes_openmetrics(accept), is_gzip=_takes_gzip(accept_encoding))
+def page_format(accept: str, accept_encoding: str) -> PageFormat:
+    """Return the format to answer with: plain text, not packed, unless another one is asked for."""
+    codings = {coding.lower(): quality for coding, quality, _ in _choices(accept_encoding)}
+    return PageFormat(is_openmetrics=_takes_openmetrics(accept), is_gzip=codings.get("gzip", codings.get("*", 0)) > 0)
 
 
 def _takes_openmetrics(accept: str) -> bool:
-    # The library looks at the order alone, and takes what has a quality of 0 for wanted.
-    left = ",".join(f"{one};{parameters}" for one, parameters, quality in _choices(accept) if quality > 0)
-    try:
-        _, content_type = choose_encoder(left)
-    except (TypeError, ValueError):  # a version that is no number
-        return False
-    return content_type.startswith(OPENMETRICS)
+    """Return whether OpenMetrics 1 comes before text 1 in the list; of qualities only 0 counts (no such choice)."""
+    for kind, quality, parameters in _choices(accept):
+        version = parameters.get("version", "").partition(".")[0]
+        is_first_or_later = version.isdecimal() and int(version) >= 1
+        if quality > 0 and kind == OPENMETRICS and (is_first_or_later or "version" not in parameters):
+            return True
+        if quality > 0 and kind == "text/plain" and is_first_or_later:
+            return False
+    return False
 
 
-def _takes_gzip(accept_encoding: str) -> bool:
-    qualities = {coding.lower(): quality for coding, _, quality in _choices(accept_encoding)}
-    return qualities.get("gzip", qualities.get("*", 0)) > 0
-
-
-def _choices(header: str) -> Iterator[tuple[str, str, float]]:
-    """Yield each choice of a header: what it is, its parameters, and its quality, 0 where that is no number."""
+def _choices(header: str) -> Iterator[tuple[str, float, Mapping[str, str]]]:
+    """Yield each choice of a header: what it is, its quality, 0 where that is no number, and its parameters."""
     for choice in header.split(","):
-        what, _, parameters = choice.partition(";")
-        quality = 1.0
-        for parameter in parameters.split(";"):
-            name, _, value = parameter.partition("=")
-            if name.strip().lower() == "q":
-                quality = _number(value)
-        yield what.strip(), parameters, quality
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0
+        kind, *texts = (part.strip() for part in choice.split(";"))
+        pairs = (text.partition("=") for text in texts)
+        parameters = {name.strip().lower(): value.strip() for name, _, value in pairs}
+        try:
+            quality = float(parameters.get("q", 1))
+        except ValueError:
+            quality = 0
+        yield kind, quality, parameters

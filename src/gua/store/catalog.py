@@ -37,7 +37,7 @@ ORDER BY
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Existing:
+class CatalogEntry:
     """One table or view; ``columns`` are types by name."""
 
     engine: str
@@ -47,11 +47,11 @@ class Existing:
     columns: dict[str, str] = field(default_factory=dict)
 
 
-def existing(select: Select) -> dict[str, Existing]:
+def read_catalog(select: Select) -> dict[str, CatalogEntry]:
     """Return every table and view of our databases that the user may see, by name with its database."""
     parameters = {"databases": list(DATABASES)}
     found = {
-        f"{row['database']}.{row['name']}": Existing(
+        f"{row['database']}.{row['name']}": CatalogEntry(
             engine=row["engine"],
             engine_full=row["engine_full"],
             create=row["create_table_query"],

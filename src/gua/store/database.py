@@ -18,7 +18,7 @@ from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.fsync import sync_filesystem
 from gua.store.handles import Handles
-from gua.store.schema import Applied, Schema
+from gua.store.schema import Schema
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -60,7 +60,7 @@ class Store:
         self._handles = (
             Handles(client, lambda: connect(dsn, data=str(directory.data))) if directory is not None else None
         )
-        self.schema = Schema(dsn, client, self._select, embedded=directory is not None)
+        self.schema = Schema(dsn, client, self.select, embedded=directory is not None)
 
     def __enter__(self) -> Self:
         return self
@@ -102,22 +102,6 @@ class Store:
         with translated(self.dsn):
             return str(self._client.command("SELECT version()"))
 
-    def apply_schema(self) -> Applied:
-        """Create what is missing and bring the rest to this version; see :meth:`Schema.apply`."""
-        return self.schema.apply()
-
-    def check_schema(self) -> list[str]:
-        """Return what differs from this version's schema, a line each; nothing if all is as it should be."""
-        return self.schema.check().lines
-
-    def complete_schema(self) -> None:
-        """Apply the schema where it is not this version's. Raises UnavailableError if it is a later one's."""
-        self.schema.complete()
-
-    def require_schema(self) -> None:
-        """Raise UnavailableError unless the schema of this version is there."""
-        self.schema.require()
-
     def land(self, batch: Sequence[SpooledTick]) -> list[SpooledTick]:
         """Insert spooled ticks; return those that the engine refuses for good. Landing a tick again changes nothing."""
 
@@ -148,7 +132,7 @@ class Store:
         """
         if anew:
             self._run(hours.MARK_ALL)
-        return hours.count(self._select, self._run, local="_local" if self.schema.form().cluster else "")
+        return hours.count(self.select, self._run, local="_local" if self.schema.topology().cluster else "")
 
     def _run(self, sql: str) -> None:
         with translated(self.dsn):
@@ -162,12 +146,7 @@ class Store:
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
         """Return the rows of ``gua_report.<view>`` with its parameters bound."""
-        return self._select(*call_of(view, parameters))
-
-    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Insert rows into a table of ``gua``, as ``gua settings`` and the SQL tests do."""
-        with translated(self.dsn):
-            self._client.insert(f"gua.{table}", rows, column_names=list(columns))
+        return self.select(*call_of(view, parameters))
 
     def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Insert rows into a table of ``gua`` at once; on a cluster they are on their shards when it returns."""
@@ -177,11 +156,7 @@ class Store:
         with translated(self.dsn):
             self._client.command(sql, data="\n".join(json.dumps(row) for row in rows).encode())
 
-    def select(self, sql: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
-        """Return the rows of a statement of this package's own with its parameters bound."""
-        return self._select(sql, parameters)
-
-    def _select(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Mapping[str, Any]]:
+    def select(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Mapping[str, Any]]:
         """Return the rows of a statement. Questions asked at once share the memory of one; alone each has all of it."""
         if self._handles is None:
             return self._ask(self._client, sql, parameters)
@@ -230,7 +205,7 @@ def open_store(dsn: str, *, password: str | None = None, patience_seconds: float
         directory.release()
         raise
     try:
-        store.complete_schema()
+        store.schema.complete()
     except BaseException:
         store.close()
         raise

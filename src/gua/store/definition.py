@@ -24,7 +24,7 @@ _TARGET: Final = re.compile(r"\bTO (?P<target>gua\w*\.\w+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Column:
+class DeclaredColumn:
     """One column as it is declared: ``type`` as written, ``declared`` with its default, comment and codec."""
 
     name: str
@@ -73,7 +73,7 @@ class Definition:
         return f"ALTER TABLE {self.name}{self._head['on_cluster'] or ''}"
 
     @cached_property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[DeclaredColumn]:
         """The declared columns in their order; none where the engine works them out."""
         start = self._head.end()
         if not self._code.startswith("(", start):
@@ -131,10 +131,10 @@ def _is_column(text: str) -> bool:
     return not text.startswith(_NO_COLUMN)
 
 
-def _column(text: str) -> Column:
+def _column(text: str) -> DeclaredColumn:
     name, _, declared = text.partition(" ")
     ends = _TYPE_ENDS.search(declared)
-    return Column(
+    return DeclaredColumn(
         name=name.strip("`"), type=" ".join(declared[: ends.start() if ends else None].split()), declared=declared
     )
 

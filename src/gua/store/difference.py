@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from gua.store.catalog import Existing
+from gua.store.catalog import CatalogEntry
 from gua.store.definition import Definition
 from gua.store.upgrade import Formatter, formatted_ttl, missing_columns, other_settings, shown_ttl
 
@@ -22,7 +22,9 @@ class Differences:
     newer: bool = False
 
 
-def differences(definitions: Iterable[Definition], found: Mapping[str, Existing], formatted: Formatter) -> Differences:
+def differences(
+    definitions: Iterable[Definition], found: Mapping[str, CatalogEntry], formatted: Formatter
+) -> Differences:
     """Return what differs; ``formatted`` is the engine's own way of writing a query."""
     lines: list[str] = []
     ours = {definition.name: definition for definition in definitions if definition.kind != "database"}
@@ -38,7 +40,7 @@ def differences(definitions: Iterable[Definition], found: Mapping[str, Existing]
     return Differences(lines=lines, notes=notes)
 
 
-def _of_table(definition: Definition, there: Existing, formatted: Formatter) -> Iterator[str]:
+def _of_table(definition: Definition, there: CatalogEntry, formatted: Formatter) -> Iterator[str]:
     name = definition.name
     wanted = _engine(_after_engine(formatted(definition.statement.sql)))
     if wanted != _engine(there.engine_full):
@@ -51,7 +53,7 @@ def _of_table(definition: Definition, there: Existing, formatted: Formatter) -> 
         yield f"{name} lacks the setting {setting} = {value}"
 
 
-def _of_view(definition: Definition, there: Existing, formatted: Formatter) -> Iterator[str]:
+def _of_view(definition: Definition, there: CatalogEntry, formatted: Formatter) -> Iterator[str]:
     name = definition.name
     engine = "View" if definition.kind == "view" else "MaterializedView"
     if there.engine != engine:
@@ -66,7 +68,7 @@ def _of_view(definition: Definition, there: Existing, formatted: Formatter) -> I
         yield f"{name} does not run with the rights of its definer"
 
 
-def _of_columns(definition: Definition, there: Existing) -> Iterator[str]:
+def _of_columns(definition: Definition, there: CatalogEntry) -> Iterator[str]:
     if there.engine == "View" and not there.columns:  # a parameterised one shows none
         return
     for column in missing_columns(definition, there):

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from gua.core.errors import UnavailableError, UsageError
-from gua.store.catalog import Existing, Select
+from gua.store.catalog import CatalogEntry, Select
 from gua.store.definition import Definition
 from gua.store.statements import Statement
 
@@ -52,7 +52,7 @@ class Attached:
     grants: tuple[str, ...]
 
 
-def attached_databases(found: Mapping[str, Existing]) -> list[str]:
+def attached_databases(found: Mapping[str, CatalogEntry]) -> list[str]:
     """Return the other databases whose landing tables have views of ours on them."""
     sources = (
         source["database"]
@@ -64,7 +64,7 @@ def attached_databases(found: Mapping[str, Existing]) -> list[str]:
     return sorted({*sources} - {OWN})
 
 
-def attached(statements: Sequence[Statement], found: Mapping[str, Existing]) -> list[Statement]:
+def attached(statements: Sequence[Statement], found: Mapping[str, CatalogEntry]) -> list[Statement]:
     """Return the views over other databases that are there, as this version writes them."""
     return [view for database in attached_databases(found) for view in over(database, statements)]
 

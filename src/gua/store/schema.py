@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from gua.core.errors import UnavailableError, UsageError
 from gua.store import difference, grants, landing_database, statements, upgrade
-from gua.store.catalog import Existing, Select, existing
+from gua.store.catalog import CatalogEntry, Select, read_catalog
 from gua.store.connection import QueryError, translated
 from gua.store.definition import Definition
 from gua.store.difference import Differences
@@ -18,7 +18,7 @@ from gua.store.dsn import EmbeddedDsn, ServerDsn
 from gua.store.retention import TICKS_SETTING, Retention
 from gua.store.statements import Statement
 from gua.store.tokens import Replication
-from gua.store.topology import Form, form_of, retained
+from gua.store.topology import Topology, retained, topology_of
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -62,22 +62,22 @@ class Schema:
         ``keep`` changes the retention's days by name; what is left out stays as it is. All of it may be run again,
         also after an apply that was cut off. Raises UsageError, UnavailableError.
         """
-        found = existing(self._select)
+        found = read_catalog(self._select)
         retention = retained(found).changed(keep or {})
-        form = self.form(found, cluster=cluster, replication=replication)
-        self._refuse_without_rights(form)
+        topology = self.topology(found, cluster=cluster, replication=replication)
+        self._refuse_without_rights(topology)
         version, _ = self.applied()
         self._refuse_newer(version)
-        wanted = form.statements(retention)
+        wanted = topology.statements(retention)
         wanted += landing_database.attached(wanted, found)
         ran = self._run(self._dropped(wanted, found))
         ran += self._run(upgrade.steps(map(Definition, wanted), found, self._formatted))
         try:
-            ran += self._finish(form, retention, wanted, version)
+            ran += self._finish(topology, retention, wanted, version)
         except QueryError as error:
-            if form.cluster is None or not error.unknown_object:
+            if topology.cluster is None or not error.unknown_object:
                 raise
-            msg = f"{self._dsn}: apply the schema to every server of the cluster {form.cluster}, then here again"
+            msg = f"{self._dsn}: apply the schema to every server of the cluster {topology.cluster}, then here again"
             raise UnavailableError(msg) from None
         return Applied(statements=ran, from_version=version, retention=retention)
 
@@ -89,13 +89,16 @@ class Schema:
         if self._embedded:
             msg = f"{self._dsn} is an embedded store, which no Collector writes to: give a server's with --store"
             raise UsageError(msg)
-        found = existing(self._select)
-        form = self.form(found)
-        if form.cluster:
-            msg = f"on the cluster {form.cluster} shards have their hosts: let the Collector write to gua's own tables"
+        found = read_catalog(self._select)
+        topology = self.topology(found)
+        if topology.cluster:
+            msg = (
+                f"on the cluster {topology.cluster} shards have their hosts: let the Collector write to gua's own "
+                "tables"
+            )
             raise UsageError(msg)
         whole_seconds = landing_database.require_tables(database, self._select)
-        views = landing_database.over(database, form.statements(retained(found)))
+        views = landing_database.over(database, topology.statements(retained(found)))
         with translated(self._dsn):
             if any(".".join(view.creates or ()) not in found for view in views):
                 landing_database.forget(database, self._client)
@@ -117,16 +120,16 @@ class Schema:
         version, digest = self.applied()
         if version > statements.SCHEMA_VERSION:
             return Differences(lines=[self._newer(version)], notes=[], newer=True)
-        found = existing(self._select)
+        found = read_catalog(self._select)
         if not found:
             return Differences(lines=["there is no schema yet"], notes=[])
-        form = self.form(found)
-        wanted = form.statements(retained(found))
+        topology = self.topology(found)
+        wanted = topology.statements(retained(found))
         wanted += landing_database.attached(wanted, found)
         result = difference.differences(map(Definition, wanted), found, self._formatted)
         if not result.lines and version < statements.SCHEMA_VERSION:
             result.lines.append(f"the schema was applied as version {version}, this is {statements.SCHEMA_VERSION}")
-        elif not result.lines and digest != _digest(form):
+        elif not result.lines and digest != _digest(topology):
             result.lines.append("other statements were applied than this version's")
         return result
 
@@ -134,7 +137,7 @@ class Schema:
         """Apply the schema where it is not this version's. Raises UnavailableError if it is a later one's."""
         version, digest = self.applied()
         self._refuse_newer(version)
-        if version < statements.SCHEMA_VERSION or digest != _digest(Form(embedded=self._embedded)):
+        if version < statements.SCHEMA_VERSION or digest != _digest(Topology(embedded=self._embedded)):
             self.apply()
 
     def require(self) -> None:
@@ -154,25 +157,25 @@ class Schema:
             raise
         return (int(rows[0]["version"]), str(rows[0]["digest"])) if rows else (0, "")
 
-    def form(
+    def topology(
         self,
-        found: Mapping[str, Existing] | None = None,
+        found: Mapping[str, CatalogEntry] | None = None,
         *,
         cluster: str | None = None,
         replication: Replication | None = None,
-    ) -> Form:
-        """Return the form in which the schema stands here, or is to stand."""
+    ) -> Topology:
+        """Return what the schema stands on here, or is to stand on."""
         if self._embedded:
             if cluster:
                 msg = f"{self._dsn} is an embedded store, which is no cluster: leave out --cluster"
                 raise UsageError(msg)
-            return Form(embedded=True)
-        found = existing(self._select) if found is None else found
-        return form_of(found, self._select, cluster=cluster, replication=replication)
+            return Topology(embedded=True)
+        found = read_catalog(self._select) if found is None else found
+        return topology_of(found, self._select, cluster=cluster, replication=replication)
 
     def retention(self) -> Retention:
         """Return how long rows are kept now."""
-        return retained(existing(self._select))
+        return retained(read_catalog(self._select))
 
     def _refuse_newer(self, version: int) -> None:
         if version > statements.SCHEMA_VERSION:
@@ -191,11 +194,11 @@ class Schema:
         )
         return f"{self._dsn} {there}: run gua schema apply --store {self._dsn}"
 
-    def _refuse_without_rights(self, form: Form) -> None:
+    def _refuse_without_rights(self, topology: Topology) -> None:
         """Refuse before anything is changed: a user without a right would stop in the middle."""
         if self._embedded:
             return
-        lacking = grants.lacking(grants.owner_rights(cluster=form.cluster is not None), self._granted)
+        lacking = grants.lacking(grants.owner_rights(cluster=topology.cluster is not None), self._granted)
         if lacking and self._read_only():
             msg = (
                 f"{self._dsn}: the user is read-only, by its profile: use the schema's owner, whose rights "
@@ -220,7 +223,7 @@ class Schema:
         except QueryError:
             return True  # a server that cannot tell beforehand tells at the statement itself
 
-    def _dropped(self, wanted: list[Statement], found: dict[str, Existing]) -> list[str]:
+    def _dropped(self, wanted: list[Statement], found: dict[str, CatalogEntry]) -> list[str]:
         """Return the statements that drop what is made anew: in an embedded store all that only passes rows on.
 
         Nothing can be landing in it meanwhile. They are taken out of what was ``found``.
@@ -236,12 +239,12 @@ class Schema:
                 self._client.command(sql)
         return planned
 
-    def _finish(self, form: Form, retention: Retention, wanted: list[Statement], version: int) -> list[str]:
+    def _finish(self, topology: Topology, retention: Retention, wanted: list[Statement], version: int) -> list[str]:
         """Fill what the new objects need of the old ones, note what is there now, and return the statements."""
         self._note_retention(retention, wanted)
 
         def needed(every: Mapping[int, tuple[str, ...]]) -> list[str]:
-            tokens = form.tokens(retention)
+            tokens = topology.tokens(retention)
             return [
                 Template(sql).substitute(tokens) for since, after in every.items() if version < since for sql in after
             ]
@@ -253,7 +256,7 @@ class Schema:
         # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed.
         with translated(self._dsn):
             self._client.command(
-                _NOTE_VERSION, parameters={"version": statements.SCHEMA_VERSION, "digest": _digest(form)}
+                _NOTE_VERSION, parameters={"version": statements.SCHEMA_VERSION, "digest": _digest(topology)}
             )
         return ran
 
@@ -278,6 +281,6 @@ class Schema:
         return str(rows[0]["formatted"])
 
 
-def _digest(form: Form) -> str:
+def _digest(topology: Topology) -> str:
     """Return what tells this rendering of the schema from others, whatever the retention."""
-    return statements.digest(form.statements(Retention()))
+    return statements.digest(topology.statements(Retention()))

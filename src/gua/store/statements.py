@@ -15,27 +15,15 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from gua.store.locate import schema_directory
-from gua.store.tokens import EMBEDDED_TOKENS, SERVER_TOKENS, Replication, cluster_tokens, server_tokens
-
-__all__ = [
-    "EMBEDDED_TOKENS",
-    "SCHEMA_VERSION",
-    "SERVER_TOKENS",
-    "Replication",
-    "Statement",
-    "cluster_tokens",
-    "digest",
-    "load",
-    "proto_file",
-    "server_tokens",
-]
+from gua.core.errors import UnavailableError
 
 SCHEMA_VERSION: Final = 4
 # Files of this ending make the tables that only a cluster has; their $COLUMNS are those of the file without it.
 _ONLY_ON_A_CLUSTER: Final = "_distributed.sql"
 # Of this one what a server does by itself, time and again.
 _ONLY_ON_A_SERVER: Final = "_on_server.sql"
+_PACKAGED = Path(__file__).resolve().parent.parent / "clickhouse"
+_CHECKOUT = Path(__file__).resolve().parents[3] / "clickhouse"
 _ENGINE: Final = re.compile(r"(\$\{REPLICATED\}\w*MergeTree)(?:\(([^)]*)\))?")
 
 
@@ -51,6 +39,15 @@ class Statement:
     def passes_on(self) -> bool:
         """Whether the object keeps no rows: a materialized view with a target, or a table of engine Null."""
         return "CREATE MATERIALIZED VIEW" in self.sql or "ENGINE = Null" in self.sql
+
+
+def schema_directory(candidates: tuple[Path, ...] = (_PACKAGED, _CHECKOUT)) -> Path:
+    """Return the first of the candidates that holds the SQL. Raises UnavailableError if none does."""
+    for directory in candidates:
+        if (directory / "00_landing").is_dir():
+            return directory
+    msg = f"the SQL that ships with gua is missing from {candidates[0]}: install gua-otel again"
+    raise UnavailableError(msg)
 
 
 def load(tokens: Mapping[str, str], directory: Path | None = None) -> list[Statement]:

@@ -1,4 +1,4 @@
-"""The form in which the schema stands in a store: embedded, on one server, or on a cluster."""
+"""What the schema of a store stands on: embedded, on one server, or on a cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from gua.core.errors import UsageError
-from gua.store.catalog import Existing, Select
+from gua.store.catalog import CatalogEntry, Select
 from gua.store.retention import Retention, ttl_days
 from gua.store.statements import Statement, load
 from gua.store.tokens import EMBEDDED_TOKENS, Replication, cluster_tokens, server_tokens
@@ -19,7 +19,7 @@ _RAW, _TICKS, _HOURS = "gua.otel_metrics_gauge", "gua.card_ticks", "gua.host_hou
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Form:
+class Topology:
     """``cluster`` is its name in remote_servers, ``None`` for one node."""
 
     embedded: bool = False
@@ -27,7 +27,7 @@ class Form:
     replication: Replication = Replication.TABLES
 
     def statements(self, retention: Retention) -> list[Statement]:
-        """Return every statement of this form, in the order in which they are applied."""
+        """Return every statement of this topology, in the order in which they are applied."""
         return load(self.tokens(retention))
 
     def tokens(self, retention: Retention) -> dict[str, str]:
@@ -40,20 +40,20 @@ class Form:
         return {**EMBEDDED_TOKENS, "TICKS_TTL": served["TICKS_TTL"], "HOURS_TTL": served["HOURS_TTL"]}
 
 
-def form_of(
-    found: Mapping[str, Existing],
+def topology_of(
+    found: Mapping[str, CatalogEntry],
     select: Select,
     *,
     cluster: str | None = None,
     replication: Replication | None = None,
-) -> Form:
-    """Return the form of what is on a server; where it has none yet, the one that is asked for.
+) -> Topology:
+    """Return the topology of what is on a server; where there is none yet, the one that is asked for.
 
     Raises UsageError if another is asked for: rows would not move with it.
     """
     there = found.get(_TICKS)
     if there is None:
-        return Form(cluster=cluster, replication=replication or Replication.TABLES)
+        return Topology(cluster=cluster, replication=replication or Replication.TABLES)
     named = _CLUSTER.match(there.engine_full)
     is_on = named[1] if named else None
     if cluster is not None and cluster != is_on:
@@ -62,17 +62,17 @@ def form_of(
             f"not move to the cluster {cluster}: leave out --cluster, or apply to a server without it"
         )
         raise UsageError(msg)
-    return Form(cluster=is_on, replication=_replication(found, select))
+    return Topology(cluster=is_on, replication=_replication(found, select))
 
 
-def _replication(found: Mapping[str, Existing], select: Select) -> Replication:
+def _replication(found: Mapping[str, CatalogEntry], select: Select) -> Replication:
     if any(row["engine"] == "Replicated" for row in select(_DATABASE_ENGINE, None)):
         return Replication.DATABASE
     local = found.get(f"{_TICKS}_local")
     return Replication.TABLES if local is None or "Replicated" in local.engine else Replication.NONE
 
 
-def retained(found: Mapping[str, Existing]) -> Retention:
+def retained(found: Mapping[str, CatalogEntry]) -> Retention:
     """Return how long rows are kept now; the shipped days where a table is not there yet."""
     return Retention(
         raw_days=_days(found, _RAW, Retention().raw_days),
@@ -81,7 +81,7 @@ def retained(found: Mapping[str, Existing]) -> Retention:
     )
 
 
-def _days(found: Mapping[str, Existing], name: str, shipped: int | None) -> int | None:
+def _days(found: Mapping[str, CatalogEntry], name: str, shipped: int | None) -> int | None:
     there = found.get(f"{name}_local") or found.get(name)
     if there is None or there.engine == "Null":
         return shipped

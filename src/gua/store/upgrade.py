@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from gua.store import hours
-from gua.store.catalog import Existing
-from gua.store.definition import Column, Definition, settings_of
+from gua.store.catalog import CatalogEntry
+from gua.store.definition import DeclaredColumn, Definition, settings_of
 
 # Statements by the version that needs them, run once all objects are there where an older schema was before. An
 # upgrade that was cut off runs them again, so they must not mind. Tokens as in the SQL files.
@@ -23,7 +23,7 @@ RETIRED: Final[tuple[str, ...]] = ("gua_report.days",)
 Formatter = Callable[[str], str]
 
 
-def steps(definitions: Iterable[Definition], found: Mapping[str, Existing], formatted: Formatter) -> list[str]:
+def steps(definitions: Iterable[Definition], found: Mapping[str, CatalogEntry], formatted: Formatter) -> list[str]:
     """Return the statements that bring what was ``found`` to the ``definitions``, in the order to run them.
 
     Every one may be run again. ``formatted`` is the engine's own way of writing a query.
@@ -40,7 +40,7 @@ def steps(definitions: Iterable[Definition], found: Mapping[str, Existing], form
     return planned
 
 
-def missing_columns(definition: Definition, there: Existing) -> list[Column]:
+def missing_columns(definition: Definition, there: CatalogEntry) -> list[DeclaredColumn]:
     """Return the declared columns that an existing table lacks; a nested one is there by its first part."""
     return [
         column
@@ -49,14 +49,14 @@ def missing_columns(definition: Definition, there: Existing) -> list[Column]:
     ]
 
 
-def other_settings(definition: Definition, there: Existing) -> dict[str, str]:
+def other_settings(definition: Definition, there: CatalogEntry) -> dict[str, str]:
     """Return the declared settings that an existing table has not, or has otherwise."""
     _, _, shown = there.engine_full.partition(" SETTINGS ")
     has = settings_of(shown) if shown else {}
     return {name: value for name, value in definition.settings.items() if has.get(name) != value}
 
 
-def shown_ttl(there: Existing) -> str | None:
+def shown_ttl(there: CatalogEntry) -> str | None:
     """Return the TTL of an existing table as the engine writes it."""
     found = re.search(r" TTL (.+?)(?: SETTINGS |\Z)", there.engine_full)
     return found[1] if found else None
@@ -67,7 +67,7 @@ def formatted_ttl(definition: Definition, formatted: Formatter) -> str | None:
     return formatted(f"SELECT {definition.ttl}").removeprefix("SELECT ") if definition.ttl else None
 
 
-def _grown(definition: Definition, there: Existing, formatted: Formatter) -> list[str]:
+def _grown(definition: Definition, there: CatalogEntry, formatted: Formatter) -> list[str]:
     planned: list[str] = []
     if lacking := missing_columns(definition, there):
         names = [column.name for column in definition.columns]
@@ -92,7 +92,7 @@ def _place(names: list[str], name: str) -> str:
     return f" AFTER {names[before - 1]}" if before else " FIRST"
 
 
-def _changed_view(definition: Definition, there: Existing, formatted: Formatter) -> list[str]:
+def _changed_view(definition: Definition, there: CatalogEntry, formatted: Formatter) -> list[str]:
     planned: list[str] = []
     if definition.select and formatted(definition.select) != there.select:
         planned.append(f"{definition.altering} MODIFY QUERY {definition.select}")

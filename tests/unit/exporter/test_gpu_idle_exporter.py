@@ -10,7 +10,7 @@ from fakes.cards import GIB, START_MS, card, process, tick
 from gua.core.idleness import Clock, Clocks
 from gua.core.tick import CardReading, Mig, ProcessList, ProcessReading, ProcessType, Tick
 from gua.exporter import gpu_idle_exporter
-from gua.exporter.families import Form, Page
+from gua.exporter.families import Page, PageFormat
 
 IDLE = Clock(seen_ms=START_MS, span_ms=30_000, zero_polls=2, zero_ms=90_000)
 FIRST = Clock(seen_ms=START_MS, span_ms=30_000, zero_polls=1)
@@ -18,7 +18,9 @@ FIRST = Clock(seen_ms=START_MS, span_ms=30_000, zero_polls=1)
 
 def lines(one: Tick, clocks: Clocks | None = None, **constant: str) -> list[str]:
     """Return the samples of a tick's page, sorted, without the prefix that all have."""
-    page = Page(gpu_idle_exporter.families(one, clocks or {}, constant)).body(Form(is_openmetrics=False, is_gzip=False))
+    page = Page(gpu_idle_exporter.families(one, clocks or {}, constant)).body(
+        PageFormat(is_openmetrics=False, is_gzip=False)
+    )
     samples = [line for line in page.decode().splitlines() if not line.startswith("#")]
     assert all(line.startswith("gpu_idle_") for line in samples)
     return sorted(line.removeprefix("gpu_idle_") for line in samples)

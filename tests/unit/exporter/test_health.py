@@ -12,7 +12,7 @@ from fakes.clock import FakeClock
 from gua.core.idleness import Clocks
 from gua.core.tick import CardReading, Origin, ProcessList, ReadError, Source
 from gua.exporter.address import Address, Serving
-from gua.exporter.endpoint import Endpoint
+from gua.exporter.endpoint import PrometheusEndpoint
 from gua.exporter.server import Request
 
 INTERVAL_MS = 30_000
@@ -22,7 +22,7 @@ INTERVAL_MS = 30_000
 class Probe:
     """An endpoint that is told of ticks, and asked without a socket."""
 
-    endpoint: Endpoint
+    endpoint: PrometheusEndpoint
     clock: FakeClock
 
     def ask(self, path: str) -> tuple[int, str]:
@@ -51,7 +51,7 @@ def unread(uuid: str = "GPU-1", *, failed: bool | None = None, **values: object)
 def probe() -> Iterator[Probe]:
     clock = FakeClock()
     origin = Origin(host="gpu-1", source=Source.AGENT, interval_ms=INTERVAL_MS)
-    endpoint = Endpoint(Serving(address=Address(port=0)), clock=clock, origin=origin, clocks=dict)
+    endpoint = PrometheusEndpoint(Serving(address=Address(port=0)), clock=clock, origin=origin, clocks=dict)
     with endpoint:
         yield Probe(endpoint, clock)
 
@@ -159,7 +159,7 @@ def test_a_tick_that_cannot_be_served_hurts_nobody_and_is_told() -> None:
 
     origin = Origin(host="gpu-1", source=Source.AGENT, interval_ms=INTERVAL_MS)
     serving = Serving(address=Address(port=0))
-    with Endpoint(serving, clock=FakeClock(), origin=origin, clocks=no_clocks) as endpoint:
+    with PrometheusEndpoint(serving, clock=FakeClock(), origin=origin, clocks=no_clocks) as endpoint:
         endpoint.ticked(tick(START_MS, card(held=GIB)), lateness_ms=0)
         answer = endpoint.respond(Request(path="/healthz"))
     assert answer.status == 503
@@ -247,7 +247,7 @@ def test_a_page_that_was_asked_for_lately_is_made_with_the_tick(probe: Probe) ->
 def test_the_compatible_set_can_be_left_out() -> None:
     origin = Origin(host="gpu-1", source=Source.AGENT, interval_ms=INTERVAL_MS)
     serving = Serving(address=Address(port=0), constant=None)
-    with Endpoint(serving, clock=FakeClock(), origin=origin, clocks=dict) as endpoint:
+    with PrometheusEndpoint(serving, clock=FakeClock(), origin=origin, clocks=dict) as endpoint:
         endpoint.ticked(tick(START_MS, card(held=GIB)), lateness_ms=0)
         page = endpoint.respond(Request(path="/metrics")).body
     assert b"gpu_idle_" not in page

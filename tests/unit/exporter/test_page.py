@@ -16,7 +16,7 @@ from gua.core.metrics import CATALOGUE
 from gua.core.rules import State
 from gua.core.tick import Mig, ProcessList, ProcessType
 from gua.exporter.catalogue import Catalogue
-from gua.exporter.families import Family, Form, Page
+from gua.exporter.families import Family, Page, PageFormat
 from gua.exporter.names import family_name, is_counter
 
 
@@ -239,7 +239,7 @@ def test_an_attribute_of_the_user_cannot_be_a_label_of_prometheus_own(name: str)
 
 def test_a_page_is_the_same_packed_and_is_made_once_for_each_form() -> None:
     page = Page(Catalogue().families(full_tick()))
-    packed = page.body(Form(is_openmetrics=True, is_gzip=True))
+    packed = page.body(PageFormat(is_openmetrics=True, is_gzip=True))
     assert gzip.decompress(packed) == page.body(OPENMETRICS)
     assert page.body(OPENMETRICS) is page.body(OPENMETRICS)
     assert page.body(OPENMETRICS).endswith(b"# EOF\n")

@@ -27,7 +27,7 @@ from gua.core.tick import (
     Tick,
 )
 from gua.exporter.address import Address, Serving
-from gua.exporter.endpoint import Endpoint
+from gua.exporter.endpoint import PrometheusEndpoint
 from gua.exporter.server import Request
 
 TICKS = 200
@@ -121,7 +121,7 @@ def test_no_page_has_a_series_twice_and_every_page_can_be_read(seed: int) -> Non
     chance = Chance(seed)
     serving = Serving(address=Address(port=0), constant={"node": "n1"})
     shown = 0
-    with Endpoint(serving, clock=FakeClock(), origin=origin(), clocks=lambda: chance.clocks) as endpoint:
+    with PrometheusEndpoint(serving, clock=FakeClock(), origin=origin(), clocks=lambda: chance.clocks) as endpoint:
         for number in range(TICKS):
             endpoint.ticked(chance.tick(number), lateness_ms=0)
             texts = [endpoint.respond(Request(path="/metrics", accept=accept)).body.decode() for accept in ACCEPT]

@@ -4,7 +4,7 @@ import re
 import runpy
 from pathlib import Path
 
-from gua.store import statements
+from gua.store import statements, tokens
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -16,7 +16,7 @@ def test_the_page_of_views_is_current() -> None:
 
 def test_the_page_has_every_column_of_every_view() -> None:
     page = (DOCS / "views.md").read_text()
-    for statement in statements.load(statements.SERVER_TOKENS):
+    for statement in statements.load(tokens.SERVER_TOKENS):
         if statement.creates and statement.creates[0] == "gua" and "CREATE OR REPLACE VIEW" in statement.sql:
             _, _, section = page.partition(f"\n## {statement.creates[1]}\n")
             listed = re.findall(r"^\| `(\w+)` \|", section.partition("\n#")[0], re.MULTILINE)

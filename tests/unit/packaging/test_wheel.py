@@ -55,7 +55,7 @@ def test_the_installed_wheel_runs_the_demo_outside_the_checkout(elsewhere: Path)
 
 
 def test_the_installed_wheel_brings_its_own_sql(elsewhere: Path) -> None:
-    code = "from gua.store.locate import schema_directory; print(schema_directory())"
+    code = "from gua.store.statements import schema_directory; print(schema_directory())"
     found = Path(run(elsewhere / "env/bin/python", "-c", code, cwd=elsewhere).strip())
     assert elsewhere in found.parents
     shipped = {file.relative_to(ROOT / "clickhouse") for file in (ROOT / "clickhouse").rglob("*.*")}

@@ -18,7 +18,7 @@ from gua.report.explain.json_ import render_explanation_json
 from gua.report.explain.text import render_explanation
 from gua.report.explain.values import CARD_VALUES, JUDGED_VALUES, PROCESS_FACTS, PROCESS_VALUES
 from gua.report.kit.style import Style
-from gua.store import statements
+from gua.store import statements, tokens
 
 Golden = Callable[[str, str], None]
 HOSTILE = "\x1b]0;owned\x07\u202e<b>" + "x" * 10_000
@@ -271,7 +271,7 @@ def test_more_ticks_than_anybody_reads_are_refused() -> None:
 
 
 def test_every_column_of_the_views_is_shown() -> None:
-    views = {one.creates: one.sql for one in statements.load(statements.EMBEDDED_TOKENS)}
+    views = {one.creates: one.sql for one in statements.load(tokens.EMBEDDED_TOKENS)}
     ticks = set(re.findall(r"AS (\w+),?\n", views["gua_report", "explain_ticks"].split("FROM\n")[0]))
     shown = {value.column for value in (*CARD_VALUES, *JUDGED_VALUES)}
     assert ticks - shown == {"ts_ms", "state", "reason"}
@@ -286,7 +286,7 @@ def test_every_column_of_the_views_is_shown() -> None:
 
 
 def test_every_column_of_a_tick_in_the_store_is_shown() -> None:
-    views = {one.creates: one.sql for one in statements.load(statements.EMBEDDED_TOKENS)}
+    views = {one.creates: one.sql for one in statements.load(tokens.EMBEDDED_TOKENS)}
     columns = set(re.findall(r"^    (\w+) SimpleAgg", views["gua", "card_ticks"], re.MULTILINE))
     assert columns - {value.column for value in CARD_VALUES} == set()
     of_process = set(re.findall(r"^    (\w+) SimpleAgg", views["gua", "process_ticks"], re.MULTILINE))

@@ -35,5 +35,5 @@ def test_a_long_list_goes_in_parts_that_fit_into_a_field(name: str) -> None:
 def test_the_embedded_engine_joins_the_parts(tmp_path: Path) -> None:
     hosts = [f"{number:05d}{'n' * 253}" for number in range(2_000)]
     with open_store(f"chdb://{tmp_path / 'store'}") as store:
-        store.insert_rows("card_seen", ["host", "gpu"], [[hosts[1_999], "GPU-1"], ["another", "GPU-1"]])
+        store.insert_json("card_seen", [{"host": host, "gpu": "GPU-1"} for host in (hosts[1_999], "another")])
         assert [row["host"] for row in store.rows("extent", {"hosts": hosts})] == [hosts[1_999]]

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from gua.core.errors import UsageError
-from gua.store.statements import SERVER_TOKENS, Replication, Statement, cluster_tokens, load
+from gua.store.statements import Statement, load
+from gua.store.tokens import SERVER_TOKENS, Replication, cluster_tokens
 
 TABLES = cluster_tokens("lab")
 DATABASE = cluster_tokens("lab", replication=Replication.DATABASE)

@@ -115,7 +115,7 @@ def test_late_ticks_are_in_the_report_at_once_and_counted_later(
 
 def test_other_rules_judge_counted_hours_too(store: Store) -> None:
     before = report(store)
-    store.insert_rows("settings", ["key", "value"], [["active_utilization", 0.6]])
+    store.insert_json("settings", [{"key": "active_utilization", "value": 0.6}])
     after = report(store)
     assert after != before
     assert after == report(store, from_ticks=True)
@@ -144,7 +144,8 @@ def test_an_owner_who_becomes_known_later_is_the_only_one(store: Store) -> None:
 def test_hours_outlive_their_ticks(store: Store) -> None:
     window = {"since": "2026-03-26T12:00:00", "until": "2026-03-27T06:00:00"}
     before = report(store, **window)
-    store.insert_rows("settings", ["key", "value"], [["keep_ticks_days", 30], ["active_utilization", 0.9]])
+    changed = {"keep_ticks_days": 30, "active_utilization": 0.9}
+    store.insert_json("settings", [{"key": key, "value": value} for key, value in changed.items()])
     command(store, "TRUNCATE TABLE gua.card_ticks")
     command(store, "TRUNCATE TABLE gua.process_ticks")
     assert store.count_hours(anew=True) == 0
@@ -213,7 +214,7 @@ def test_a_tick_of_no_time_is_in_no_hour_of_a_card(tmp_path: Path) -> None:
 
 def test_ticks_kept_for_a_century_are_all_counted(tmp_path: Path) -> None:
     with open_store(f"chdb://{tmp_path / 'century'}") as store:
-        store.insert_rows("settings", ["key", "value"], [["keep_ticks_days", 36_500]])
+        store.insert_json("settings", [{"key": "keep_ticks_days", "value": 36_500}])
         add_card(store, "card", END_MS - 6 * HOUR_MS, interval_ms=30_000)
         assert uncounted(store) == store.count_hours() == 6
 

@@ -25,7 +25,7 @@ def command(store: Store, sql: str) -> None:
 
 
 def insert_version(store: Store, version: int, digest: str) -> None:
-    store.insert_rows("schema_versions", ["version", "digest"], [[version, digest]])
+    store.insert_json("schema_versions", [{"version": version, "digest": digest}])
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> str:
 def whole(made: str) -> Iterator[str]:
     yield made
     with open_store(made) as store:
-        assert store.check_schema() == []
+        assert store.schema.check().lines == []
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -56,14 +56,14 @@ def test_a_store_is_made_where_there_is_none_whatever_its_path(tmp_path: Path) -
     path = tmp_path / "a new" / "store #1 50% 'q' \\"
     address = f"chdb://{str(path).replace('%', '%25').replace('#', '%23')}"
     with open_store(address) as store:
-        assert store.check_schema() == []
+        assert store.schema.check().lines == []
         assert store.engine() == engine_version()
         assert str(store.dsn).startswith("chdb:///")
     assert json.loads((path / "gua-store.json").read_text()) == {"engine": engine_version()}
     assert (path / "data" / "store").is_dir()
     assert [each.name for each in tmp_path.iterdir()] == ["a new"]
     with open_store(str(store.dsn)) as again:
-        assert again.check_schema() == []
+        assert again.schema.check().lines == []
 
 
 def test_a_store_that_a_newer_engine_wrote_is_refused_and_not_touched(whole: str) -> None:
@@ -102,43 +102,43 @@ def test_a_store_whose_making_was_cut_off_is_completed(whole: str) -> None:
         command(store, "DROP TABLE gua.card_states")
         command(store, "DROP TABLE gua.sum_to_card_ticks")
         command(store, "TRUNCATE TABLE gua.schema_versions")
-        assert any("gua.card_states is missing (20_rules/" in line for line in store.check_schema())
+        assert any("gua.card_states is missing (20_rules/" in line for line in store.schema.check().lines)
 
 
 def test_other_statements_than_this_versions_are_applied_again(whole: str) -> None:
     with open_store(whole) as store:
         command(store, "CREATE OR REPLACE VIEW gua.card_states AS SELECT 1 AS x")
         insert_version(store, statements.SCHEMA_VERSION, "of another day")
-        assert "gua.card_states has another query" in store.check_schema()
+        assert "gua.card_states has another query" in store.schema.check().lines
     with open_store(whole) as store:
         assert store.select("SELECT state FROM gua.card_states", {}) == []
 
 
 def test_a_schema_that_is_as_it_should_be_is_not_applied_again(whole: str) -> None:
     with open_store(whole) as store:
-        before = store._select("SELECT count() FROM gua.schema_versions")  # noqa: SLF001 - as above
+        before = store.select("SELECT count() FROM gua.schema_versions")
     with open_store(whole) as store:
-        assert store._select("SELECT count() FROM gua.schema_versions") == before  # noqa: SLF001 - as above
+        assert store.select("SELECT count() FROM gua.schema_versions") == before
 
 
 def test_a_later_schema_is_refused_and_left_as_it_is(whole: str) -> None:
     later = statements.SCHEMA_VERSION + 1
     with open_store(whole) as store:
         insert_version(store, later, "of a later day")
-        assert store.check_schema() == [
+        assert store.schema.check().lines == [
             f"the schema is version {later}, this gua knows {statements.SCHEMA_VERSION}: upgrade gua"
         ]
         with pytest.raises(UnavailableError, match=f"the schema is version {later}, this gua knows .*: upgrade gua"):
-            store.complete_schema()
+            store.schema.complete()
         with pytest.raises(UnavailableError, match="upgrade gua"):
-            store.require_schema()
+            store.schema.require()
         command(store, f"ALTER TABLE gua.schema_versions DELETE WHERE version = {later} SETTINGS mutations_sync = 1")
 
 
 def test_applying_the_schema_again_keeps_the_rows(whole: str) -> None:
     with open_store(whole) as store:
-        store.insert_rows("settings", ["key", "value"], [["held_memory_bytes", 5]])
-        store.apply_schema()
+        store.insert_json("settings", [{"key": "held_memory_bytes", "value": 5}])
+        store.schema.apply()
         assert [row["value"] for row in store.rows("rules", {}) if row["key"] == "held_memory_bytes"] == [5]
         command(store, "TRUNCATE TABLE gua.settings")
 

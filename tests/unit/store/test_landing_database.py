@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gua.core.errors import UnavailableError, UsageError
-from gua.store import statements
-from gua.store.catalog import Existing
+from gua.store import statements, tokens
+from gua.store.catalog import CatalogEntry
 from gua.store.definition import Definition
 from gua.store.landing_database import TABLES, attached, attached_databases, over, require_tables
 
@@ -24,7 +24,7 @@ COLUMNS = {
     "Flags": "UInt32",
 }
 SUM = {**COLUMNS, "AggregationTemporality": "Int32", "IsMonotonic": "Bool"}
-SHIPPED = statements.load(statements.SERVER_TOKENS)
+SHIPPED = statements.load(tokens.SERVER_TOKENS)
 Rows = list[Mapping[str, Any]]
 
 
@@ -93,12 +93,12 @@ def test_every_view_over_our_landing_tables_stands_over_the_others_too() -> None
 
 def test_views_that_are_there_are_found_again_and_those_of_others_are_left_alone() -> None:
     found = {
-        ".".join(view.creates or ()): Existing(
+        ".".join(view.creates or ()): CatalogEntry(
             engine="MaterializedView", engine_full="", create=view.sql, select=Definition(view).select or ""
         )
         for view in [*over("otel", SHIPPED), *over("site", SHIPPED)]
     }
-    found["gua.mine"] = Existing(
+    found["gua.mine"] = CatalogEntry(
         engine="MaterializedView", engine_full="", create="", select="SELECT 1 FROM other.otel_metrics_sum"
     )
     assert attached_databases(found) == ["otel", "site"]

@@ -10,7 +10,8 @@ from gua.core.ports import SpooledTick
 from gua.otlp.encode import encode
 from gua.sim.host import Scenario, simulate
 from gua.state.compression import compress
-from gua.store import Store, merges, open_store
+from gua.store import merges
+from gua.store.database import Store, open_store
 
 pytestmark = pytest.mark.engine
 ROUNDS = 12

@@ -6,17 +6,17 @@ import re
 
 import pytest
 
-from gua.store.catalog import Existing
+from gua.store.catalog import CatalogEntry
 from gua.store.definition import Definition
 from gua.store.difference import differences
 from gua.store.retention import Retention, ttl_days
 from gua.store.statements import Statement
-from gua.store.topology import Form
+from gua.store.topology import Topology
 from gua.store.upgrade import RETIRED, steps
 from servers.released import FOLDER, released
 
 VERSIONS = sorted(int(folder.name) for folder in FOLDER.iterdir())
-FORMS = {"server": Form(), "embedded": Form(embedded=True)}
+FORMS = {"server": Topology(), "embedded": Topology(embedded=True)}
 
 
 def definitions(form: str) -> dict[str, Definition]:
@@ -109,7 +109,7 @@ def formatted(sql: str) -> str:
     return re.sub(r"INTERVAL (\d+) DAY", r"toIntervalDay(\1)", " ".join(sql.split()))
 
 
-def there(**changed: object) -> Existing:
+def there(**changed: object) -> CatalogEntry:
     whole = {
         "engine": "AggregatingMergeTree",
         "engine_full": "AggregatingMergeTree ORDER BY host TTL toDate(seen) + 1 + toIntervalDay(9) "
@@ -123,7 +123,7 @@ def there(**changed: object) -> Existing:
             "parts.a": "Array(UInt8)",
         },
     }
-    return Existing(**{**whole, **changed})  # type: ignore[arg-type] # what a test changes
+    return CatalogEntry(**{**whole, **changed})  # type: ignore[arg-type] # what a test changes
 
 
 def test_a_table_that_is_as_it_should_be_is_left_alone() -> None:

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from gua.core.errors import UnavailableError
-from gua.store import statements
-from gua.store.locate import schema_directory
+from gua.store import statements, tokens
+from gua.store.statements import schema_directory
 
 CHECKOUT = Path(__file__).resolve().parents[3] / "clickhouse"
 CLUSTER_TOKENS = {
-    replication.value: statements.cluster_tokens("lab", ticks_days=90, hours_days=700, replication=replication)
-    for replication in statements.Replication
+    replication.value: tokens.cluster_tokens("lab", ticks_days=90, hours_days=700, replication=replication)
+    for replication in tokens.Replication
 }
-FORMS = {"embedded": statements.EMBEDDED_TOKENS, "served": statements.SERVER_TOKENS, **CLUSTER_TOKENS}
+FORMS = {"embedded": tokens.EMBEDDED_TOKENS, "served": tokens.SERVER_TOKENS, **CLUSTER_TOKENS}
 RENDERINGS = pytest.mark.parametrize("tokens", FORMS.values(), ids=FORMS)
 
 
@@ -78,8 +78,8 @@ def test_nothing_is_read_before_it_is_made(tokens: dict[str, str]) -> None:
 
 
 def test_only_what_must_differ_between_the_engines_does() -> None:
-    embedded = {one.name: one.sql for one in statements.load(statements.EMBEDDED_TOKENS)}
-    served = {one.name: one.sql for one in statements.load(statements.SERVER_TOKENS)}
+    embedded = {one.name: one.sql for one in statements.load(tokens.EMBEDDED_TOKENS)}
+    served = {one.name: one.sql for one in statements.load(tokens.SERVER_TOKENS)}
     differing = {name for name in served if served[name] != embedded.get(name)}
     assert set(embedded) <= set(served)
     assert differing == {
@@ -90,7 +90,7 @@ def test_only_what_must_differ_between_the_engines_does() -> None:
 
 
 def test_the_digest_tells_renderings_and_changes_apart() -> None:
-    embedded = statements.load(statements.EMBEDDED_TOKENS)
-    assert statements.digest(embedded) == statements.digest(statements.load(statements.EMBEDDED_TOKENS))
-    assert statements.digest(embedded) != statements.digest(statements.load(statements.SERVER_TOKENS))
+    embedded = statements.load(tokens.EMBEDDED_TOKENS)
+    assert statements.digest(embedded) == statements.digest(statements.load(tokens.EMBEDDED_TOKENS))
+    assert statements.digest(embedded) != statements.digest(statements.load(tokens.SERVER_TOKENS))
     assert statements.digest(embedded) != statements.digest(embedded[:-1])

@@ -71,7 +71,7 @@ def test_one_that_was_cut_off_is_completed_at_the_next_opening(old: str) -> None
         client.command("DROP VIEW gua.card_states")
         client.command("DROP VIEW gua.sum_to_card_ticks")
     with open_store(old) as store:
-        assert store.check_schema() == []
+        assert store.schema.check().lines == []
         assert store.schema.applied()[0] == statements.SCHEMA_VERSION
     assert rows(old) == before > 0
 
@@ -86,7 +86,7 @@ def test_how_long_ticks_are_kept_stays_set(tmp_path: Path) -> None:
 
     assert rows(address) == 0
     with open_store(address) as store:
-        assert store.check_schema() == []
+        assert store.schema.check().lines == []
         assert store.schema.retention().ticks_days == 2
     assert "ticks forever" in gua.must("schema", "apply", "--store", address, "--keep-ticks", "forever")
     refused = gua.run("schema", "apply", "--store", address, "--keep-raw", "3d")
@@ -98,5 +98,5 @@ def rows(address: str) -> int:
     """Return how many card ticks a store holds."""
     with open_store(address) as store:
         store.merge()
-        found = store._select("SELECT count() AS ticks FROM gua.card_ticks FINAL")  # noqa: SLF001 - as above
+        found = store.select("SELECT count() AS ticks FROM gua.card_ticks FINAL")
     return int(found[0]["ticks"])

@@ -80,7 +80,7 @@ def _server(address: str, environ: Mapping[str, str]) -> Finding:
 
     try:
         with open_store(address, password=environ.get("GUA_STORE_PASSWORD")) as opened:
-            opened.require_schema()
+            opened.schema.require()
             return ok("store", "store", f"{opened.dsn} answers, ClickHouse {opened.engine()}, schema as needed")
     except GuaError as error:
         return of_error("store", "store", error)
