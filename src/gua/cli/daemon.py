@@ -12,11 +12,14 @@ from gua.agent.background import Launched, Ready, detach
 from gua.app.agent_process import become_agent
 from gua.app.agent_settings import AgentSettings, Places
 from gua.app.destinations import agent_destinations
-from gua.cli.kubelet import InsecureOption, KubeletOption, kubelet_of
+from gua.app.serving import DEFAULT, between, kubelet_of, serving
 from gua.cli.options import (
     AgentSocketOption,
+    CompatibleOption,
     EndpointOption,
     IgnoreProcessOption,
+    InsecureKubeletOption,
+    KubeletOption,
     ProcfsOption,
     StateDirOption,
     StoreOption,
@@ -24,7 +27,6 @@ from gua.cli.options import (
     path_value,
     value,
 )
-from gua.cli.prometheus import DEFAULT, CompatibleOption, between, serving
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.otlp.endpoint import absolute_files
@@ -57,7 +59,7 @@ def command(
     ] = None,
     compatible: CompatibleOption = True,
     kubelet: KubeletOption = None,
-    kubelet_insecure: InsecureOption = False,
+    kubelet_insecure: InsecureKubeletOption = False,
     procfs: ProcfsOption = Path("/proc"),
     ignore_process: IgnoreProcessOption = None,
     state_dir: StateDirOption = None,

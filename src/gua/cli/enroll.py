@@ -19,9 +19,9 @@ from gua.app import probe
 from gua.app.destinations import ENDPOINT, Destination, agent_destinations
 from gua.app.host import agent_origin, open_host
 from gua.app.output import safe
+from gua.app.token import read_token
 from gua.cli.daemon import parse_interval_ms
 from gua.cli.options import AgentStateOption, HistoryOption, ProcfsOption, StoreOption, flag, path_value, value
-from gua.cli.token import read_token
 from gua.core.durations import format_duration, to_rfc3339
 from gua.core.errors import GuaError, UsageError
 from gua.core.tick import Origin

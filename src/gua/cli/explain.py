@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from gua.cli.options import StoreOption, WidthOption, flag, value
+from gua.cli.options import SocketOption, StoreOption, WidthOption, flag, value
 from gua.cli.report import open_reader
-from gua.cli.sockets import SocketOption
 from gua.cli.terminal import check_width, style_for
 from gua.report.explain.explain import ExplainRequest, explain
 from gua.report.explain.json_ import render_explanation_json

@@ -9,10 +9,18 @@ from typing import Annotated
 from gua.agent.background import Ready
 from gua.app.agent_process import become_agent
 from gua.app.agent_settings import AgentSettings, Places
+from gua.app.serving import DEFAULT, between, kubelet_of, serving
 from gua.cli.daemon import parse_interval_ms
-from gua.cli.kubelet import InsecureOption, KubeletOption, kubelet_of
-from gua.cli.options import AgentSocketOption, IgnoreProcessOption, ProcfsOption, StateDirOption, value
-from gua.cli.prometheus import DEFAULT, CompatibleOption, between, serving
+from gua.cli.options import (
+    AgentSocketOption,
+    CompatibleOption,
+    IgnoreProcessOption,
+    InsecureKubeletOption,
+    KubeletOption,
+    ProcfsOption,
+    StateDirOption,
+    value,
+)
 from gua.core.errors import UnavailableError, UsageError
 from gua.procfs.reader import ProcFs
 from gua.state.directory import home_path, prepare_home
@@ -28,7 +36,7 @@ def command(
     ] = None,
     compatible: CompatibleOption = True,
     kubelet: KubeletOption = None,
-    kubelet_insecure: InsecureOption = False,
+    kubelet_insecure: InsecureKubeletOption = False,
     procfs: ProcfsOption = Path("/proc"),
     ignore_process: IgnoreProcessOption = None,
     state_dir: StateDirOption = None,

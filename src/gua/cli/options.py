@@ -50,6 +50,40 @@ AgentSocketOption = Annotated[
         "Answer gua status and gua report of all users of this host here, as at /run/gua/agent.sock.",
     ),
 ]
+SocketOption = Annotated[
+    Path | None,
+    path_value(
+        "PATH",
+        "GUA_SOCKET",
+        "Where the agent answers; agent.sock in its state, else /run/gua/agent.sock, if not given.",
+        "--socket",
+    ),
+]
+CompatibleOption = Annotated[
+    bool,
+    flag(
+        "--compatible/--no-compatible",
+        "GUA_COMPATIBLE",
+        "Also serve the metrics of gpu-idle-exporter, gpu_idle_….",
+    ),
+]
+KubeletOption = Annotated[
+    str | None,
+    value(
+        "URL",
+        "GUA_KUBELET",
+        "Names of pods besides their ids, from this node's kubelet: https://NODE:10250/pods, with the service "
+        "account's token.",
+    ),
+]
+InsecureKubeletOption = Annotated[
+    bool,
+    flag(
+        "--kubelet-insecure",
+        "GUA_KUBELET_INSECURE",
+        "Do not check the kubelet's certificate: whoever answers there gets the token.",
+    ),
+]
 HistoryOption = Annotated[
     bool,
     flag(

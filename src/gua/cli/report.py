@@ -12,7 +12,8 @@ from typing import Annotated, TextIO
 
 import typer
 
-from gua.cli.options import StoreOption
+from gua.app.local_agent import places, remote_reader
+from gua.cli.options import SocketOption, StoreOption
 from gua.cli.output_options import (
     Asked,
     CsvOption,
@@ -26,7 +27,6 @@ from gua.cli.output_options import (
     WhatIfOption,
     choose_form,
 )
-from gua.cli.sockets import SocketOption, places, remote_reader
 from gua.cli.terminal import check_width, style_for
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.ports import ViewReader
@@ -289,7 +289,7 @@ def render_report(
     )
     stream = sys.stdout if out is None else out
     if recorded is not None:
-        from gua.cli.sql import script  # noqa: PLC0415 - needs the store's own modules
+        from gua.app.sql_script import script  # noqa: PLC0415 - needs the store's own modules
 
         stream.write(script(recorded.questions, embedded=bool(getattr(reader, "is_embedded", True))))
         return 0

@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 
 from gua.app.destinations import store_address
-from gua.cli.landing_database import LandingDatabaseOption, attach
 from gua.cli.options import StoreOption, value
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import safe
-from gua.store.database import open_store
+from gua.store.database import Store, open_store
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.grants import owner_grants, reader_grants, writer_grants
 from gua.store.retention import Retention, parse_days
@@ -34,6 +33,16 @@ KeepHoursOption = Annotated[
 ]
 ClusterOption = Annotated[
     str | None, value("NAME", "GUA_SCHEMA_CLUSTER", "Spread hosts over this cluster of the server's remote_servers.")
+]
+LandingDatabaseOption = Annotated[
+    str | None,
+    value(
+        "NAME",
+        "GUA_LANDING_DATABASE",
+        "Also read a Collector's own tables otel_metrics_gauge and otel_metrics_sum in this database, "
+        "with the points that are there already.",
+        "--landing-database",
+    ),
 ]
 ReplicationOption = Annotated[
     Replication | None,
@@ -74,7 +83,7 @@ def apply(
         typer.echo(f"schema version {SCHEMA_VERSION}{come_from}: {count} statements applied to {opened.dsn}")
         typer.echo(f"kept: {applied.retention}")
         if landing_database is not None:
-            attach(opened, landing_database)
+            _attach(opened, landing_database)
 
 
 @app.command()
@@ -142,3 +151,20 @@ def _form(store: str | None, cluster: str | None, replication: Replication | Non
         msg = "an embedded store is no cluster: leave out --cluster, or name a server with --store"
         raise UsageError(msg)
     return Topology(embedded=embedded, cluster=cluster, replication=replication or Replication.TABLES)
+
+
+def _attach(opened: Store, database: str) -> None:
+    """Attach to the tables and say what came of it; progress goes to standard error."""
+    done = opened.schema.attach(database, lambda line: typer.echo(line, err=True))
+    typer.echo(
+        f"{done.views} views read {database}.otel_metrics_gauge and {database}.otel_metrics_sum; "
+        f"{done.points:,} points of {done.days} days that were there are taken over"
+    )
+    typer.echo("the views need, for as long as they are there:")
+    for grant in done.grants:
+        typer.echo(f"  {grant}")
+    if done.whole_seconds:
+        typer.echo(
+            "these tables keep whole seconds: a tick is up to a second off, and of two ticks within one second "
+            "the later counts; set intervals of 2s or more"
+        )

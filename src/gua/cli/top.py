@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from gua.cli.options import HostsOption, StoreOption, WidthOption, flag, value
-from gua.cli.sockets import SocketOption, first_answer, places
+from gua.app.local_agent import first_answer, places
+from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, flag, value
 from gua.cli.terminal import check_width, style_for
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
@@ -71,17 +72,17 @@ def command(
         raise UsageError(msg)
     seconds = None if interval is None else parse_duration_ms(interval) / 1000
     view = View(sort=sort, text=only, only_idle=only_idle)
+    style = partial(style_for, sys.stdout, width, os.environ)
     with _source(store, socket, tuple(host or ())) as source:
         first = source.ask()
         if as_json:
             sys.stdout.write(render_top_json(first, chosen_cards(first, view), chosen_holders(first, view)))
         elif once or not _is_live():
-            style = style_for(sys.stdout, width, os.environ)
-            sys.stdout.write("\n".join(render_top(first, view, style)) + "\n")
+            sys.stdout.write("\n".join(render_top(first, view, style())) + "\n")
         else:
-            from gua.cli.top_live import watch  # noqa: PLC0415 - only where there is a terminal
+            from gua.report.top.live import watch  # noqa: PLC0415 - only where there is a terminal
 
-            watch(source.ask, first, view=view, interval_seconds=seconds or source.seconds, width=width)
+            watch(source.ask, first, view=view, interval_seconds=seconds or source.seconds, style=style)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

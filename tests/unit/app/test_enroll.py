@@ -18,9 +18,9 @@ from fakes.spooled import spooled
 from gua.app import backfill
 from gua.app.destinations import agent_destinations
 from gua.app.endpoints import open_agent_endpoint
+from gua.app.token import parse_token, read_token
 from gua.cli.enroll import is_loopback
 from gua.cli.main import main
-from gua.cli.token import parse_token, read_token
 from gua.core.errors import GuaError, TransientError, UnavailableError, UsageError
 from gua.otlp.endpoint import read_settings
 from gua.sim.host import HOST

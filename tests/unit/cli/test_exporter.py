@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gua.app.agent_settings import AgentSettings, Places
+from gua.app.serving import between, serving
 from gua.cli.daemon import OPTIONAL_VALUES
 from gua.cli.main import main, with_values
-from gua.cli.prometheus import between, serving
 from gua.core.errors import UsageError
 from gua.exporter.address import Address, Serving, parse_address
 from gua.identity.kubelet import Kubelet

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from fakes.store import UNTIL_MS, FakeStore, lab
-from gua.app import children, delivery
+from gua.app import children, delivery, local_agent
+from gua.app.answer import converse
 from gua.app.children import answer_in_child
-from gua.cli import answer, report, sockets
-from gua.cli.answer import converse
+from gua.cli import answer, report
 from gua.cli.main import main
 from gua.cli.report import render_report
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
@@ -227,7 +227,7 @@ def gua(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     for name in [name for name in os.environ if name.startswith("GUA_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("GUA_HOME", str(tmp_path))
-    monkeypatch.setattr(sockets, "DEFAULT_SOCKET", tmp_path / "run" / "agent.sock")
+    monkeypatch.setattr(local_agent, "DEFAULT_SOCKET", tmp_path / "run" / "agent.sock")
 
     def run(*arguments: str) -> tuple[int, str, str]:
         code = main(["report", "--until", "2026-03-27", *arguments])

@@ -20,7 +20,7 @@ import pytest
 from fakes.cards import GIB, INTERVAL_MS, MIB, START_MS, card, process, tick
 from fakes.clock import FakeClock
 from gua.agent.status import Board, SpoolFigures
-from gua.cli import sockets
+from gua.app import local_agent
 from gua.cli.main import main
 from gua.cli.status import Threshold, parse_threshold, with_threshold
 from gua.core.errors import UsageError
@@ -254,7 +254,7 @@ def gua(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
         monkeypatch.delenv(name)
     monkeypatch.setenv("GUA_HOME", str(tmp_path))
     monkeypatch.setenv("GUA_HOST_LOCK", f"test-{os.getpid()}-{tmp_path.name}")
-    monkeypatch.setattr(sockets, "DEFAULT_SOCKET", tmp_path / "run" / "agent.sock")
+    monkeypatch.setattr(local_agent, "DEFAULT_SOCKET", tmp_path / "run" / "agent.sock")
 
     def run(*arguments: str) -> Ran:
         code = main(["status", *arguments])

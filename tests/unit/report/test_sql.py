@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from gua.app.sql_script import parameter, quoted
 from gua.cli.output_options import Asked
 from gua.cli.report import render_report
-from gua.cli.sql import parameter, quoted
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Source
 from gua.otlp.encode import encode

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from fakes.top import HOUR_MS, MINUTE_MS, NOW_MS, card, fleet, holder, lab, snapshot, status
-from gua.cli.screen import keys_of
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import cells
 from gua.report.kit.style import Style
 from gua.report.top.agent import snapshot_of_agent
 from gua.report.top.json_ import render_top_json
 from gua.report.top.model import Snapshot, aged
+from gua.report.top.screen import keys_of
 from gua.report.top.store import snapshot_of_store
 from gua.report.top.text import render_top
 from gua.report.top.view import SORTS, View, chosen_cards, chosen_holders, press

@@ -1,23 +1,19 @@
-"""What the options and the environment say of the Prometheus endpoint, with the variables of gpu-idle-exporter."""
+"""What options and environment say of the Prometheus endpoint (as gpu-idle-exporter reads them) and of the kubelet."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Final
 
-from gua.cli.options import flag
+from gua.core.errors import UsageError
 from gua.exporter.address import DEFAULT_PORT, Address, Serving, parse_address, parse_port
 from gua.exporter.gpu_idle_exporter import CONSTANT
+from gua.identity.kubelet import Kubelet, parse_kubelet
 
 DEFAULT: Final = "on"
 """What ``--prometheus`` without an address stands for."""
 _ON: Final = frozenset({DEFAULT, "true", "yes", "1"})
 _OFF: Final = frozenset({"", "off", "false", "no", "0"})
-
-CompatibleOption = Annotated[
-    bool,
-    flag("--compatible/--no-compatible", "GUA_COMPATIBLE", "Also serve the metrics of gpu-idle-exporter, gpu_idle_…."),
-]
 
 
 def serving(text: str | None, environ: Mapping[str, str], *, is_compatible: bool, of: str) -> Serving | None:
@@ -46,3 +42,13 @@ def between(text: str | None, environ: Mapping[str, str], *, default: str) -> tu
 def _port(environ: Mapping[str, str]) -> int:
     text = environ.get("HTTP_PORT")
     return parse_port(text, "HTTP_PORT") if text else DEFAULT_PORT
+
+
+def kubelet_of(url: str | None, *, insecure: bool) -> Kubelet | None:
+    """Return the kubelet to ask, ``None`` for none. Raises UsageError."""
+    if url is not None and url.strip():
+        return parse_kubelet(url, insecure=insecure)
+    if insecure:
+        msg = "--kubelet-insecure says nothing without --kubelet"
+        raise UsageError(msg)
+    return None

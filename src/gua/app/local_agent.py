@@ -5,25 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-from gua.cli.options import path_value
 from gua.core.errors import UnavailableError
 from gua.core.ports import ViewReader
 from gua.local_socket.client import DEFAULT_SOCKET, NobodyError, NotAllowedError, RemoteReader
 from gua.state.directory import Home
 
 T = TypeVar("T")
-
-SocketOption = Annotated[
-    Path | None,
-    path_value(
-        "PATH",
-        "GUA_SOCKET",
-        f"Where the agent answers; agent.sock in its state, else {DEFAULT_SOCKET}, if not given.",
-        "--socket",
-    ),
-]
 
 
 def places(given: Path | None, home: Path) -> list[Path]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.cli.sockets import first_answer
+from gua.app.local_agent import first_answer
 from gua.core.errors import TransientError
 from gua.local_socket.client import NobodyError, NotAllowedError
 

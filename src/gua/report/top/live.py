@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gua.cli.screen import Screen
-from gua.cli.terminal import style_for
 from gua.core.errors import GuaError
 from gua.core.plaintext import safe
 from gua.report.kit.lengths import span
+from gua.report.kit.style import Style
 from gua.report.top.model import Snapshot, aged
+from gua.report.top.screen import Screen
 from gua.report.top.text import render_top
 from gua.report.top.view import View, press
 
@@ -28,7 +26,7 @@ _END_SECONDS: Final = 10.0
 
 
 @dataclass
-class _Told:
+class _Latest:
     """The newest answer, when it came (monotonic), and why the one after it did not."""
 
     snapshot: Snapshot
@@ -44,8 +42,8 @@ class _Asker:
         self._wake = wake
         self._thread: threading.Thread | None = None
         self._unexpected: BaseException | None = None
-        self.told = _Told(first, time.monotonic())
-        self.asked_at = self.told.at
+        self.latest = _Latest(first, time.monotonic())
+        self.asked_at = self.latest.at
 
     @property
     def is_busy(self) -> bool:
@@ -67,21 +65,24 @@ class _Asker:
 
     def _run(self) -> None:
         try:
-            self.told = _Told(self._ask(), time.monotonic())
+            self.latest = _Latest(self._ask(), time.monotonic())
         except GuaError as error:
-            self.told = _Told(self.told.snapshot, self.told.at, str(error))
+            self.latest = _Latest(self.latest.snapshot, self.latest.at, str(error))
         except BaseException as error:  # noqa: BLE001 - raised in the thread that draws
             self._unexpected = error
         self._wake()
 
 
-def watch(ask: Ask, first: Snapshot, *, view: View, interval_seconds: float, width: int | None) -> None:
-    """Show a snapshot and those after it until the reader quits or the terminal is gone."""
+def watch(ask: Ask, first: Snapshot, *, view: View, interval_seconds: float, style: Callable[[], Style]) -> None:
+    """Show a snapshot and those after it until the reader quits or the terminal is gone.
+
+    ``style`` is asked for each picture: the terminal may have another size by then.
+    """
     asker: _Asker | None = None
     try:
         with Screen() as screen:
             asker = _Asker(ask, first, screen.wake)
-            _loop(screen, asker, view, interval_seconds, width)
+            _loop(screen, asker, view, interval_seconds, style)
     except KeyboardInterrupt:  # the usual way to leave such a screen
         return
     finally:
@@ -89,13 +90,13 @@ def watch(ask: Ask, first: Snapshot, *, view: View, interval_seconds: float, wid
             asker.finish()
 
 
-def _loop(screen: Screen, asker: _Asker, view: View, interval_seconds: float, width: int | None) -> None:
+def _loop(screen: Screen, asker: _Asker, view: View, interval_seconds: float, style: Callable[[], Style]) -> None:
     while True:
-        told = asker.told
-        wait = _due(told, asker.asked_at, interval_seconds)
+        latest = asker.latest
+        wait = _due(latest, asker.asked_at, interval_seconds)
         if wait <= 0 and not view.paused and not asker.is_busy:
             asker.start()
-        screen.draw(_drawn(told, view, width))
+        screen.draw(_drawn(latest, view, style()))
         busy_or_paused = asker.is_busy or view.paused
         pressed = screen.keys(_REDRAW_SECONDS if busy_or_paused else min(max(wait, 0.05), _REDRAW_SECONDS))
         if pressed is None:
@@ -107,20 +108,19 @@ def _loop(screen: Screen, asker: _Asker, view: View, interval_seconds: float, wi
             view = after
 
 
-def _due(told: _Told, asked_at: float, interval_seconds: float) -> float:
+def _due(latest: _Latest, asked_at: float, interval_seconds: float) -> float:
     """Return in how many seconds to ask again: after the interval, and not before there can be news."""
     wait = interval_seconds
-    due_ms = told.snapshot.due_ms
-    if told.failure is None and due_ms is not None:
-        wait = max(wait, due_ms / 1000 + _ARRIVAL_SECONDS - (asked_at - told.at))
+    due_ms = latest.snapshot.due_ms
+    if latest.failure is None and due_ms is not None:
+        wait = max(wait, due_ms / 1000 + _ARRIVAL_SECONDS - (asked_at - latest.at))
     return asked_at + wait - time.monotonic()
 
 
-def _drawn(told: _Told, view: View, width: int | None) -> list[str]:
-    elapsed_seconds = time.monotonic() - told.at
+def _drawn(latest: _Latest, view: View, style: Style) -> list[str]:
+    elapsed_seconds = time.monotonic() - latest.at
     note = None
-    if told.failure is not None:
-        note = f"no news since {span(elapsed_seconds * 1000)}: {safe(told.failure)}"
-    style = style_for(sys.stdout, width, os.environ)
+    if latest.failure is not None:
+        note = f"no news since {span(elapsed_seconds * 1000)}: {safe(latest.failure)}"
     height = max(shutil.get_terminal_size((80, 24)).lines, 1)
-    return render_top(aged(told.snapshot, round(elapsed_seconds * 1000)), view, style, height=height, note=note)
+    return render_top(aged(latest.snapshot, round(elapsed_seconds * 1000)), view, style, height=height, note=note)
