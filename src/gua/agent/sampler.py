@@ -10,7 +10,7 @@ from typing import Final
 from gua.agent.coverage import Outcome, Span, span
 from gua.agent.idle_counters import Idling
 from gua.agent.utilization import cover
-from gua.core.attribution import parts_of
+from gua.core.attribution import split_gpu_time
 from gua.core.ports import CardReader, Clock, Mark, ProcessFacts, RawCard, RawProcess
 from gua.core.tick import (
     AgentReading,
@@ -134,7 +134,7 @@ class Sampler:
             utilization_max=used.largest,
             utilization_coverage_ms=used.coverage_ms,
             energy_mj=self._energy_spent(reading) if energy_known else None,
-            processes=parts_of(
+            processes=split_gpu_time(
                 gpu_time_ms,
                 [
                     idling.timed(reading.uuid, self._processes.identify(process), covered.duration_ms)

@@ -10,15 +10,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn
-from rich.progress import Progress as Bar
 
 from gua.app import delivery
 from gua.cli.options import flag, path_value, value
@@ -26,7 +23,6 @@ from gua.cli.output_options import Asked, choose_form
 from gua.cli.report import render_report
 from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError
-from gua.core.ports import Progress
 from gua.core.tick import Origin, Source, Tick
 from gua.otlp.resource import origin
 from gua.report.kit.style import NARROWEST, WIDEST
@@ -102,12 +98,12 @@ def _scenario(*, seed: int, gpus: int, ticks: int | None, interval: str, days: i
 
 
 def _deliver(scenario: Scenario, whence: Origin, *, store: str | None, endpoint: str | None) -> delivery.Delivery:
-    with _progress(2 * scenario.ticks) as progress:
+    with closing(_Progress(2 * scenario.ticks)) as progress:
 
         def made() -> Iterator[Tick]:
             for tick in simulate(scenario, origin=whence):
                 yield tick
-                progress.advance()
+                progress.advance(1)
 
         return delivery.deliver(made(), store=store, endpoint=endpoint, on_tick=progress.advance)
 
@@ -132,25 +128,25 @@ def _report(dsn: str, scenario: Scenario, whence: Origin, *, form: Asked, width:
         )
 
 
-@contextmanager
-def _progress(total: int) -> Iterator[Progress]:
-    """Show a bar on standard error while the block runs, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield _Quiet()
-        return
-    columns = (TextColumn("simulating"), BarColumn(), TaskProgressColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulating", total=total)
+class _Progress:
+    """A line on standard error that says how far the simulation is, if that is a terminal; gone when closed."""
 
-        class Shown:
-            def advance(self, steps: int = 1) -> None:
-                bar.advance(task, steps)
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._shown = "" if sys.stderr.isatty() else None
 
-        yield Shown()
+    def advance(self, steps: int) -> None:
+        """Count finished steps. Two threads do: a step that is lost between them does no harm."""
+        self._done += steps
+        text = f"simulating {100 * self._done // self._total:3d} %"
+        if self._shown not in {None, text}:
+            self._shown = text
+            sys.stderr.write(f"\r{text}")
+            sys.stderr.flush()
 
-
-class _Quiet:
-    """No bar."""
-
-    def advance(self, steps: int = 1) -> None:
-        """Show nothing."""
+    def close(self) -> None:
+        """Take the line back."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -33,11 +33,11 @@ def holder(process: ProcessReading) -> Holder:
 
 
 def attribute(card: CardReading) -> CardReading:
-    """Return the card with ``gpu_time_ms`` set on each of its processes, as :func:`parts_of` has it. Never raises."""
-    return replace(card, processes=parts_of(card.gpu_time_ms, card.processes))
+    """Return the card with ``gpu_time_ms`` set on each of its processes: see :func:`split_gpu_time`. Never raises."""
+    return replace(card, processes=split_gpu_time(card.gpu_time_ms, card.processes))
 
 
-def parts_of(gpu_time_ms: int, processes: Sequence[ProcessReading]) -> tuple[ProcessReading, ...]:
+def split_gpu_time(gpu_time_ms: int, processes: Sequence[ProcessReading]) -> tuple[ProcessReading, ...]:
     """Return a card's processes, in their order, with ``gpu_time_ms`` set on each.
 
     The counted processes' parts sum to the card's GPU time exactly; ignored processes get ``None``.

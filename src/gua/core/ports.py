@@ -1,4 +1,4 @@
-"""What the outside world looks like to the rest: cards, processes, clocks, sinks and stores as Protocols."""
+"""What the outside world looks like to the rest: cards, processes, clocks and stores as Protocols."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from gua.core.idleness import Clocks
-from gua.core.tick import CardReading, ProcessReading, ReadError, Tick
+from gua.core.tick import CardReading, ProcessReading, ReadError
 
 
 class Clock(Protocol):
@@ -57,9 +57,9 @@ class UtilizationSample(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RawCard:
-    """A card as the driver answers: the reading with no process in it, its fraction of a GPU, and the raw processes.
+    """A card as the driver answers: the reading with no process in it, its part of a GPU, and the raw processes.
 
-    ``gpu_fraction`` is its part of a whole GPU, as (slices, all slices). The reading's spans are
+    ``gpu_fraction`` is the card's part of a whole GPU, as (slices, all slices). The reading's spans are
     placeholders; the sampler sets them. Its utilization is the instant value; ``samples`` are what the
     driver kept since the last reading, oldest first and without overlap.
     """
@@ -107,14 +107,6 @@ class SpooledTick:
     blob: bytes
 
 
-class TickSink(Protocol):
-    """Where producers put ticks."""
-
-    def append(self, tick: Tick, mark: Mark | None = None) -> None:
-        """Store one tick durably, and the mark with it."""
-        ...
-
-
 class Landing(Protocol):
     """Where spooled ticks end: an embedded store, or an endpoint."""
 
@@ -136,12 +128,4 @@ class ViewReader(Protocol):
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
         """Return the rows of ``gua_report.<view>``; times are Unix ms, unknown is ``None``."""
-        ...
-
-
-class Progress(Protocol):
-    """Tells somebody how far a long run is."""
-
-    def advance(self, steps: int = 1) -> None:
-        """Count finished steps."""
         ...

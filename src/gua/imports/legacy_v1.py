@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from gua.core.attribution import parts_of
+from gua.core.attribution import split_gpu_time
 from gua.core.errors import UsageError
 from gua.core.tick import CardReading, Origin, ProcessList, ProcessReading, ProcessType, Tick
 from gua.imports.legacy_v1_database import Database
@@ -176,7 +176,7 @@ class Histories:
                 both = [one.memory_bytes for one in (same, process) if one.memory_bytes is not None]
                 process = replace(same, memory_bytes=sum(both) if both else None)
             by_pid[row.pid] = process
-        return parts_of(gpu_time_ms, tuple(by_pid.values()))
+        return split_gpu_time(gpu_time_ms, tuple(by_pid.values()))
 
 
 class _Hosts:
