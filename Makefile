@@ -30,7 +30,7 @@ demo: setup
 
 # The tests that need Go and npm are left out, and said to be; .ci/run leaves out none.
 test: setup
-	$(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "$(TESTS)"
+	$(BIN)/pytest -q -n $(JOBS) --dist loadgroup --no-loadscope-reorder -m "$(TESTS)"
 
 check: setup
 	$(BIN)/ruff check .

@@ -25,18 +25,24 @@ ENGINES = [
     pytest.param("served", marks=pytest.mark.pipeline),
     pytest.param("oldest", marks=pytest.mark.pipeline),
 ]
+OF_THE_OLDEST = {"test_views.py", "test_rule_cases.py", "test_cluster_forms.py"}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the oldest engine the cases alone: what lands there comes from a Collector, into the landing tables."""
-    others = [
-        item
-        for item in items
-        if "[oldest" in item.name
-        and item.path.name not in {"test_views.py", "test_rule_cases.py", "test_cluster_forms.py"}
-    ]
-    if others:
-        items[:] = [item for item in items if item not in others]
+    """Leave the oldest engine the cases alone, and give each engine all of its tests: it is started once.
+
+    What lands in the oldest comes from a Collector, into the landing tables.
+    """
+    kept = []
+    for item in items:
+        engine = getattr(item, "callspec", None) and item.callspec.params.get("opened")
+        if engine == "oldest" and item.path.name not in OF_THE_OLDEST:
+            continue
+        if engine:
+            item.add_marker(pytest.mark.xdist_group(f"sql-{engine}"))
+        kept.append(item)
+    items[:] = kept
 
 
 @pytest.fixture(scope="session")
@@ -76,15 +82,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseServe
         process.kill()
 
 
+@pytest.fixture(scope="session")
+def oldest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldestEngine]:
+    with closing(OldestEngine(tmp_path_factory.mktemp("oldest") / "store")) as engine:
+        yield engine
+
+
 @pytest.fixture(scope="module", params=ENGINES)
-def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def opened(request: pytest.FixtureRequest) -> Iterator[Engine]:
     with ExitStack() as stores:
         if request.param == "embedded":
             folder = request.getfixturevalue("embedded_folder")
             store = stores.enter_context(open_store(f"chdb://{folder}"))
             yield Engine("embedded", store, store)
         elif request.param == "oldest":
-            oldest = stores.enter_context(closing(OldestEngine(tmp_path_factory.mktemp("oldest") / "store")))
+            oldest = request.getfixturevalue("oldest")
             yield Engine("oldest", oldest, oldest)
         else:
             process = request.getfixturevalue("server")

@@ -11,6 +11,7 @@ from typing import Any
 
 from gua.report.hours import choose_hours, tick_hours
 from gua.store.database import Store
+from sql.cases import ticked_views
 from sql.older import OldestEngine
 
 TABLES = (
@@ -25,31 +26,6 @@ TABLES = (
     "hour_marks",
     "host_hours",
 )
-HOUR_VIEWS = {
-    "card_parts",
-    "overview",
-    "cards",
-    "headline",
-    "unknown",
-    "time_of_day",
-    "identities",
-    "overlaps",
-    "coverage",
-    "spans",
-    "quarters",
-    "calendar",
-    "costs",
-    "energy",
-    "card_runs",
-    "process_runs",
-    "card_streaks",
-    "process_streaks",
-    "who",
-    "streaks",
-    "contention",
-    "timeline",
-    "presences",
-}
 LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]
 
@@ -102,7 +78,7 @@ class Engine:
             final = " FINAL" if view in TABLES else ""
             return self.select(f"SELECT * FROM gua.{view}{final}")
         read = dict(parameters)
-        if view in HOUR_VIEWS and "ticked" not in parameters:
+        if view in ticked_views() and "ticked" not in parameters:
             read |= self._read(parameters)
         if view == "identities":
             read.setdefault("part", read["ticked"])

@@ -7,7 +7,7 @@ import pytest
 from gua.cli.main import main
 from servers.clickhouse import ClickHouseServer
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.xdist_group("sql-served")]
 
 
 def test_the_owner_sets_prices_and_a_reader_only_reads_them(

@@ -1,4 +1,4 @@
-"""The cases of the views once more, on two shards: written through one server, read through the other."""
+"""Views on two shards, written through one server and read through the other: the cases that shards can change."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gua.store.database import Store, open_store
 from servers.shards import UNREPLICATED, Shards
 from servers.tools import MissingToolError, clickhouse_library
 from sql import test_views
+from sql.cases import on_shards, runs
 from sql.engine import Engine
 
 pytestmark = pytest.mark.pipeline
@@ -81,6 +82,6 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         shards.kill()
 
 
-@test_views.RUNS
+@runs(on_shards())
 def test_case(engine: Engine, case: Path, *, counted: bool) -> None:
     test_views.test_case(engine, case, counted=counted)
