@@ -28,7 +28,7 @@ from gua.sim.calendar import HOUR_MS, MINUTE_MS
 from gua.sim.cards import DRIVER, MEMORY_BYTES, NAME, RESERVED_BYTES, CardSlot, slot_of
 from gua.sim.habit import GIB, MIB
 from gua.sim.host import END_MS
-from gua.sim.programs import Host, Program, person
+from gua.sim.programs import Program, ProgramHost, person
 
 DAY_MS: Final = 24 * HOUR_MS
 HOST: Final = "load-host"
@@ -125,7 +125,7 @@ def _roster(
     slot: CardSlot, processes: int, interval_ms: int, begun_ms: int, seed: int
 ) -> list[Sequence[ProcessReading]]:
     """Return every process of a card in each of its levels of utilization, attributed."""
-    host = Host(seed)
+    host = ProgramHost(seed)
     kinds = [ProcessType.IGNORED, ProcessType.GRAPHICS, ProcessType.MPS]
     started = []
     for number in range(processes):

@@ -13,13 +13,13 @@ from gua.core.ports import SpooledTick
 from gua.state.enrollment import Enrollment, Stamp, read_enrollment, stamp
 
 if TYPE_CHECKING:
-    from gua.otlp.send import Endpoint
+    from gua.otlp.send import OtlpEndpoint
 
 
 class EnrolledEndpoint:
     """The endpoint of the enrollment: a new token counts from the next request on, a removed one is sent nothing."""
 
-    def __init__(self, endpoint: Endpoint, destination: Destination, home: Path, opened: Stamp) -> None:
+    def __init__(self, endpoint: OtlpEndpoint, destination: Destination, home: Path, opened: Stamp) -> None:
         self._endpoint = endpoint
         self._destination = destination
         self._home = home
@@ -45,7 +45,7 @@ class EnrolledEndpoint:
 
 def open_agent_endpoint(
     destination: Destination, home: Path, *, patience_seconds: float
-) -> Endpoint | EnrolledEndpoint:
+) -> OtlpEndpoint | EnrolledEndpoint:
     """Return the endpoint that is a destination of the agent with its state in ``home``; nothing is sent yet.
 
     Raises UsageError and UnavailableError; also if the enrollment it was named by is gone, or another's.

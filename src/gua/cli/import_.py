@@ -20,8 +20,8 @@ from gua.core.tick import Source
 from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.recording import Recording
 from gua.imports.rows import DEFAULT_HOST, Reading
-from gua.imports.stamps import parse_timezone
 from gua.imports.survey import MAX_INTERVAL_MS, Survey, check_not_ahead
+from gua.imports.timestamps import parse_timezone
 from gua.imports.values import parse_size
 from gua.otlp.resource import origin
 

@@ -19,7 +19,7 @@ from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError
 from gua.core.tick import Source
 from gua.identity.process import DEFAULT_IGNORED
-from gua.imports.legacy_v1 import Histories
+from gua.imports.legacy_v1.histories import Histories
 from gua.imports.rows import DEFAULT_HOST
 from gua.imports.survey import MAX_INTERVAL_MS, check_not_ahead
 from gua.otlp.resource import origin

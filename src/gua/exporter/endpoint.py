@@ -12,7 +12,7 @@ from gua.exporter import gpu_idle_exporter
 from gua.exporter.address import Serving
 from gua.exporter.catalogue import Catalogue, target_info
 from gua.exporter.families import Family, Page, PageFormat
-from gua.exporter.health import Health
+from gua.exporter.health import ServingHealth
 from gua.exporter.negotiation import OPENMETRICS, page_format
 from gua.exporter.server import Request, Response, Server
 
@@ -33,7 +33,7 @@ class PrometheusEndpoint:
         self._constant = serving.constant
         self._clocks = clocks
         self._catalogue = Catalogue()
-        self._health = Health(clock, origin.interval_ms)
+        self._health = ServingHealth(clock, origin.interval_ms)
         self._ticks_left: dict[PageFormat, int] = {}
         self._empty = Page([target_info(origin), _is_stale(1)])
         self._page = self._empty

@@ -26,7 +26,7 @@ class _Moment:
     monotonic_ms: int
 
 
-class Health:
+class ServingHealth:
     """Written by the loop's thread and read by others; each attribute is replaced as a whole."""
 
     def __init__(self, clock: Clock, interval_ms: int) -> None:

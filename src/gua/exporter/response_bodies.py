@@ -14,7 +14,7 @@ LITTLE_BYTES: Final = 16 * 2**10
 Reader = TypeVar("Reader", bound=Hashable)
 
 
-class Unread(Generic[Reader]):
+class ResponseBodies(Generic[Reader]):
     """Bodies in the order in which they were first asked for, each with its readers."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from typing import Final
 
 from gua.core.errors import UnavailableError
 from gua.exporter.address import Address
-from gua.exporter.response_bodies import Unread
+from gua.exporter.response_bodies import ResponseBodies
 
 _MOST_CONNECTIONS: Final = 400
 _BACKLOG: Final = 512
@@ -92,7 +92,7 @@ class Server:
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._connections: dict[int, _Connection] = {}
-        self._unread = Unread[_Connection]()
+        self._unread = ResponseBodies[_Connection]()
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="prometheus endpoint", daemon=True)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from gua.core.errors import DataError
 from gua.imports.columns import Alias, Layout, layout
-from gua.imports.source import Source
+from gua.imports.recorded_file import RecordedFile
 from gua.imports.values import CellError
 
 R = TypeVar("R")
@@ -17,7 +17,7 @@ _MISSING = ""
 
 
 def read(
-    source: Source, columns: Mapping[str, Alias], make: Callable[[Layout, str], Callable[[Any], R]]
+    source: RecordedFile, columns: Mapping[str, Alias], make: Callable[[Layout, str], Callable[[Any], R]]
 ) -> Iterator[R]:
     """Return the file's rows in order; rows may differ in their fields.
 

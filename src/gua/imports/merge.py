@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from gua.imports.source import Source
+from gua.imports.recorded_file import RecordedFile
 
 
 class _Timed(Protocol):
@@ -15,16 +15,16 @@ class _Timed(Protocol):
 
 
 R = TypeVar("R", bound=_Timed)
-Read = Callable[[Source], Iterator[R]]
+Read = Callable[[RecordedFile], Iterator[R]]
 
 
-def first_time(source: Source, read: Read[R]) -> int | None:
+def first_time(source: RecordedFile, read: Read[R]) -> int | None:
     """Return when the file's first row was recorded, ``None`` if it has no rows."""
     first = next(read(source), None)
     return None if first is None else first.ts_ms
 
 
-def merged(first: Sequence[tuple[int, Source]], read: Read[R]) -> Iterator[R]:
+def merged(first: Sequence[tuple[int, RecordedFile]], read: Read[R]) -> Iterator[R]:
     """Return the rows of all files by time, those of one file in its own order.
 
     A file is opened when its first row is due, so daily files need one open file, not one for each day.

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from gua.core.errors import DataError
 from gua.imports.columns import Alias, Layout, layout
-from gua.imports.source import Source
+from gua.imports.recorded_file import RecordedFile
 from gua.imports.values import CellError
 
 R = TypeVar("R")
@@ -40,7 +40,7 @@ class _Table(Generic[R]):
 
 
 def read(
-    source: Source,
+    source: RecordedFile,
     columns: Mapping[str, Alias],
     make: Callable[[Layout, str], Callable[[list[str]], R]],
     given: Sequence[str] = (),
@@ -106,7 +106,7 @@ def _heading(text: str, columns: Mapping[str, Alias], *, first: bool) -> list[st
     return names if known >= (1 if first else 2) else None
 
 
-def _leave_out(text: str, source: Source, problem: str, *, started: bool) -> None:
+def _leave_out(text: str, source: RecordedFile, problem: str, *, started: bool) -> None:
     """Remember a line that is not used. Raises DataError if it is none of those that may be left out."""
     if not text.strip():
         return

@@ -14,8 +14,8 @@ from gua.core.errors import DataError
 from gua.core.tick import CardReading, Origin, ProcessList, ProcessReading, Tick
 from gua.imports.apps import ProcessLists, check_order
 from gua.imports.merge import first_time, merged
-from gua.imports.rows import AppReader, CardReader, CardRow, Reading
-from gua.imports.source import Source, open_source
+from gua.imports.recorded_file import RecordedFile, open_source
+from gua.imports.rows import AppRowReader, CardRow, CardRowReader, Reading
 from gua.imports.survey import Survey, survey
 
 _VENDOR = "NVIDIA"
@@ -37,13 +37,13 @@ class Recording:
         ignored: Sequence[str] = (),
     ) -> None:
         """Look at the files. Raises UsageError, UnavailableError or DataError for one that is no recording."""
-        self._cards = CardReader(reading)
-        self._apps = AppReader(reading)
+        self._cards = CardRowReader(reading)
+        self._apps = AppRowReader(reading)
         self._sources = [open_source(path) for path in dict.fromkeys(files)]
         self._app_sources = [open_source(path) for path in dict.fromkeys(apps)]
         self._ignored = frozenset(ignored)
-        self._first: list[tuple[int, Source]] = []
-        self._first_apps: list[tuple[int, Source]] = []
+        self._first: list[tuple[int, RecordedFile]] = []
+        self._first_apps: list[tuple[int, RecordedFile]] = []
         self.joined = 0
 
     def survey(self, interval_ms: int | None = None) -> Survey:

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from gua.core.tick import Mig
 from gua.imports import jsonl, nvidia_smi
 from gua.imports.columns import APP_COLUMNS, CARD_COLUMNS, Layout, require_apps, require_cards
-from gua.imports.source import Source
-from gua.imports.stamps import Stamps
+from gua.imports.recorded_file import RecordedFile
+from gua.imports.timestamps import Timestamps
 from gua.imports.values import (
     Cell,
     CellError,
@@ -55,7 +55,7 @@ class Reading:
     reserve_bytes: int | None = None
 
 
-class Card(NamedTuple):
+class RowCard(NamedTuple):
     """Which card a row is about and what the row says that it is."""
 
     host: str
@@ -71,7 +71,7 @@ class CardRow(NamedTuple):
     """One card at one moment, in the units of a card reading. ``source`` stands at the row's line when it is read."""
 
     ts_ms: int
-    card: Card
+    card: RowCard
     used_bytes: int | None
     total_bytes: int | None
     reserved_bytes: int | None
@@ -81,7 +81,7 @@ class CardRow(NamedTuple):
     power_watts: float | None
     temperature_celsius: float | None
     failed: bool | None
-    source: Source
+    source: RecordedFile
 
 
 class AppRow(NamedTuple):
@@ -92,7 +92,7 @@ class AppRow(NamedTuple):
     pid: int
     program: str | None
     memory_bytes: int | None
-    source: Source
+    source: RecordedFile
 
 
 @dataclass(slots=True)
@@ -103,16 +103,16 @@ class Assumed:
     times_without_offset: bool = False
 
 
-class CardReader:
+class CardRowReader:
     """Reads the card rows of files, in CSV and in JSON Lines."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self.assumed = Assumed()
 
-    def read(self, source: Source) -> Iterator[CardRow]:
+    def read(self, source: RecordedFile) -> Iterator[CardRow]:
         """Return the rows of one file in its order. Raises DataError for a line that is no row."""
-        stamps = Stamps(self._reading.timezone)
+        stamps = Timestamps(self._reading.timezone)
         cards = _Cards(self._reading.host)
 
         def make(found: Layout, where: str) -> Callable[[Any], CardRow]:
@@ -127,7 +127,9 @@ class CardReader:
         yield from rows
         self.assumed.times_without_offset |= stamps.without_offset
 
-    def _parser(self, found: Layout, source: Source, stamps: Stamps, cards: _Cards) -> Callable[[Any], CardRow]:
+    def _parser(
+        self, found: Layout, source: RecordedFile, stamps: Timestamps, cards: _Cards
+    ) -> Callable[[Any], CardRow]:
         used_of, total_of, free_of, reserved_of = (
             Memo(memory_parser(f"memory.{kind}", found.units.get(kind) or "mib"))
             for kind in ("used", "total", "free", "reserved")
@@ -197,9 +199,9 @@ class _Cards:
     def __init__(self, host: str | None) -> None:
         self._host = host
         self._uuids: dict[tuple[str, int], str] = {}
-        self._cards: dict[tuple[Cell, ...], Card] = {}
+        self._cards: dict[tuple[Cell, ...], RowCard] = {}
 
-    def parse(self, cells: tuple[Cell, ...]) -> Card:
+    def parse(self, cells: tuple[Cell, ...]) -> RowCard:
         """Return the card of these identity cells. Raises CellError."""
         card = self._cards.get(cells)
         if card is None:
@@ -208,7 +210,7 @@ class _Cards:
             card = self._cards[cells] = self._card(cells)
         return card
 
-    def _card(self, cells: tuple[Cell, ...]) -> Card:
+    def _card(self, cells: tuple[Cell, ...]) -> RowCard:
         uuid, host, index, name, driver, pci, mig = cells
         recorded_host = label(host, "host") or self._host or DEFAULT_HOST
         number, known = whole(index, "index", _MAX_INDEX), label(uuid, "uuid")
@@ -220,7 +222,7 @@ class _Cards:
             known = self._uuids.get((recorded_host, number or 0), f"imported-{recorded_host}-{number}")
         elif number is not None:
             self._uuids[recorded_host, number] = known
-        return Card(
+        return RowCard(
             host=self._host or recorded_host,
             uuid=known,
             gpu_index=number,
@@ -231,15 +233,15 @@ class _Cards:
         )
 
 
-class AppReader:
+class AppRowReader:
     """Reads the rows of ``--query-compute-apps`` files."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
 
-    def read(self, source: Source) -> Iterator[AppRow]:
+    def read(self, source: RecordedFile) -> Iterator[AppRow]:
         """Return the rows of one file in its order. Raises DataError for a line that is no row."""
-        stamps = Stamps(self._reading.timezone)
+        stamps = Timestamps(self._reading.timezone)
 
         def make(found: Layout, where: str) -> Callable[[Any], AppRow]:
             require_apps(found, where)
@@ -250,7 +252,7 @@ class AppReader:
         )
 
 
-def _app_parser(found: Layout, source: Source, stamps: Stamps) -> Callable[[Any], AppRow]:
+def _app_parser(found: Layout, source: RecordedFile, stamps: Timestamps) -> Callable[[Any], AppRow]:
     memory_of = Memo(memory_parser("used_gpu_memory", found.units.get("used") or "mib"))
     uuid_of: Memo[str | None] = Memo(lambda cell: label(cell, "gpu_uuid"))
     program_of = Memo(program)

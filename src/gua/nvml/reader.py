@@ -10,7 +10,7 @@ from gua.core.errors import UnavailableError
 from gua.core.ports import Clock, RawCard
 from gua.core.tick import ReadError
 from gua.nvml.driver import Code, Driver, load
-from gua.nvml.session import Session
+from gua.nvml.session import DriverSession
 from gua.nvml.slots import ReadCards, Slots
 from gua.nvml.workers import Workers
 
@@ -108,9 +108,9 @@ class NvmlReader:
         self._backoff.good()
         self._seen = False
 
-    def _closed(self) -> tuple[Session, Slots]:
+    def _closed(self) -> tuple[DriverSession, Slots]:
         workers = Workers(self._stopping)
-        return Session(self._driver, workers), Slots(self._driver, self._clock, workers)
+        return DriverSession(self._driver, workers), Slots(self._driver, self._clock, workers)
 
     def _ready(self, until: float, errors: list[ReadError]) -> bool:
         """Return whether the driver is usable, after opening it where that is due."""

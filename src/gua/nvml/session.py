@@ -11,7 +11,7 @@ from gua.nvml.gpm import Gpm
 from gua.nvml.workers import Ticket, Workers
 
 
-class Session:
+class DriverSession:
     """Opens the driver and tells how many cards it has; times to wait ``until`` are those of time.monotonic.
 
     ``usable`` is whether it is open and was not found gone, ``version`` the driver's, ``failure`` the last call

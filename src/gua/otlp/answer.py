@@ -23,24 +23,24 @@ _DELIMITED: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Acceptance:
     """A request that was taken, but for ``rejected_points`` of its points; ``reason`` is what was said of it."""
 
     rejected_points: int = 0
     reason: str = ""
 
 
-def taken(body: bytes) -> Taken:
+def taken(body: bytes) -> Acceptance:
     """Return what an ExportMetricsServiceResponse says; nothing was rejected if it is none."""
     try:
         partial = dict(_fields(body)).get(1, b"")
         if not isinstance(partial, bytes):
-            return Taken()
+            return Acceptance()
         inner = dict(_fields(partial))
     except ValueError:
-        return Taken()
+        return Acceptance()
     rejected, reason = inner.get(1, 0), inner.get(2, b"")
-    return Taken(
+    return Acceptance(
         rejected if isinstance(rejected, int) and rejected.bit_length() <= _MAX_VARINT_BITS else 0, _line(reason)
     )
 

@@ -14,7 +14,7 @@ from google.rpc.status_pb2 import Status
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError
 from gua.core.plaintext import safe
 from gua.otlp import answer
-from gua.otlp.answer import Taken
+from gua.otlp.answer import Acceptance
 from gua.otlp.endpoint import Settings
 from gua.otlp.exporters import GrpcClient, grpc_client
 
@@ -50,7 +50,7 @@ class GrpcTransport:
         """Return the message; the channel compresses it."""
         return b"".join(raws)
 
-    def send(self, body: bytes) -> Taken:
+    def send(self, body: bytes) -> Acceptance:
         """Call once; see the port for what it raises."""
         from grpc import RpcError  # noqa: PLC0415 - set up by the channel, see exporters.py
 

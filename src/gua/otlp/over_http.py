@@ -15,10 +15,10 @@ import requests
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError
 from gua.core.plaintext import safe
 from gua.otlp import answer
-from gua.otlp.answer import Taken
+from gua.otlp.answer import Acceptance
 from gua.otlp.endpoint import Settings
 from gua.otlp.exporters import http_client
-from gua.otlp.session import Session
+from gua.otlp.session import HttpSession
 
 _MAX_ANSWER_BYTES: Final = 64 * 1024
 _MAX_REASON: Final = 200
@@ -46,7 +46,7 @@ class HttpTransport:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._session = Session()
+        self._session = HttpSession()
         self._client = http_client(settings, self._session)
         self._late = False
 
@@ -57,7 +57,7 @@ class HttpTransport:
         packer = zlib.compressobj(_LEVEL, wbits=_WBITS[self._settings.compression])
         return b"".join([*map(packer.compress, raws), packer.flush()])
 
-    def send(self, body: bytes) -> Taken:
+    def send(self, body: bytes) -> Acceptance:
         """Send once; see the port for what it raises."""
         self._late = False
         deadline = threading.Timer(self._settings.timeout_seconds + _GRACE_SECONDS, self._give_up)
@@ -86,7 +86,7 @@ class HttpTransport:
         del result  # its error holds the frames it went through, this one among them
         raise failure
 
-    def _answered(self, response: requests.Response) -> Taken:
+    def _answered(self, response: requests.Response) -> Acceptance:
         with response:
             try:
                 body = response.raw.read(_MAX_ANSWER_BYTES, decode_content=True)

@@ -17,7 +17,7 @@ from gua.state.enrollment import Enrollment
 PATIENCE_SECONDS: Final = 60.0
 
 
-class Endpoint:
+class OtlpEndpoint:
     """An OTLP receiver of metrics; a :class:`~gua.core.ports.Landing`.
 
     Failures that may pass are tried again for ``patience_seconds`` a request; with 0 each request is sent once.
@@ -114,7 +114,7 @@ def open_endpoint(
     enrollment: Enrollment | None = None,
     patience_seconds: float = PATIENCE_SECONDS,
     sleep: Callable[[float], object] | None = None,
-) -> Endpoint:
+) -> OtlpEndpoint:
     """Return the endpoint at ``url``, or at the one that ``environ`` names; nothing is sent yet.
 
     ``/v1/metrics`` is appended to an HTTP URL without a path. OTEL_EXPORTER_OTLP_* are honoured from ``environ``
@@ -129,7 +129,7 @@ def open_endpoint(
         from gua.otlp.tls import check_files  # noqa: PLC0415 - ssl is 4 MB for those who do not need it
 
         check_files(settings)
-    return Endpoint(_transport(settings), settings.shown, patience_seconds=patience_seconds, sleep=sleep)
+    return OtlpEndpoint(_transport(settings), settings.shown, patience_seconds=patience_seconds, sleep=sleep)
 
 
 def _transport(settings: Settings) -> Transport:

@@ -11,7 +11,7 @@ import requests
 from requests.adapters import HTTPAdapter
 
 
-class Session(requests.Session):
+class HttpSession(requests.Session):
     """Proxies are those of the environment at the first request, as `requests` reads them; answers are streamed."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from gua.otlp.answer import Taken
+from gua.otlp.answer import Acceptance
 
 
 class Transport(Protocol):
@@ -21,7 +21,7 @@ class Transport(Protocol):
         """
         ...
 
-    def send(self, body: bytes) -> Taken:
+    def send(self, body: bytes) -> Acceptance:
         """Send once, within the timeout.
 
         Raises TransientError for what may pass, DataError if this content is refused, and UnavailableError if

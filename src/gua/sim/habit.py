@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from gua.core.tick import ProcessReading
 from gua.sim.calendar import FRI, MINUTE_MS, MON, THU, TUE, WED, Stretch
-from gua.sim.programs import Host, person
+from gua.sim.programs import ProgramHost, person
 
 WEEKDAYS: Final = (MON, TUE, WED, THU, FRI)
 MIB: Final = 2**20
@@ -19,7 +19,7 @@ GIB: Final = 2**30
 class HabitSetting:
     """What a habit is told: its host, its random numbers, which round of the roles it is, and its card's name."""
 
-    host: Host
+    host: ProgramHost
     rng: Random
     name: str
     round: int

@@ -18,7 +18,7 @@ from gua.sim.clock import Absence, TickSpan, spans
 from gua.sim.habit import Empty, Habit, HabitSetting
 from gua.sim.jobs import Inference, Orphan, Training
 from gua.sim.people import InstanceKernel, Notebook, Shared, Workstation
-from gua.sim.programs import Host
+from gua.sim.programs import ProgramHost
 
 DAY_MS: Final = 24 * 60 * MINUTE_MS
 END_MS: Final = 1_774_627_200_000
@@ -147,7 +147,7 @@ _ROLES: Final[Sequence[_Builder]] = (
 
 def _card(seed: int, index: int) -> Simulated:
     turn, role = divmod(index, len(_ROLES))
-    setting = HabitSetting(host=Host(seed), rng=_rng(seed, f"habit {index}"), name=f"{seed}:{index}", round=turn)
+    setting = HabitSetting(host=ProgramHost(seed), rng=_rng(seed, f"habit {index}"), name=f"{seed}:{index}", round=turn)
     return _ROLES[role](slot_of(seed, index), setting, _rng(seed, f"card {index}"))
 
 

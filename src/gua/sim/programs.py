@@ -72,7 +72,7 @@ def _start(program: Program, begun_ms: int, seed: int) -> _Start:
     return _Start(pid, container_id, pod_uid, slurm_job_id)
 
 
-class Host:
+class ProgramHost:
     """Starts programs; ``seed`` decides about pids and container ids."""
 
     def __init__(self, seed: int) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 
-from gua.otlp.answer import Taken, reason, taken
+from gua.otlp.answer import Acceptance, reason, taken
 
 TEXT = st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), max_size=90)
 
@@ -15,12 +15,12 @@ def test_a_partial_success_is_read_as_protobuf_wrote_it(rejected: int, message: 
     response = ExportMetricsServiceResponse()
     response.partial_success.rejected_data_points = rejected
     response.partial_success.error_message = message
-    assert taken(response.SerializeToString()) == Taken(rejected, message)
+    assert taken(response.SerializeToString()) == Acceptance(rejected, message)
 
 
 def test_an_empty_answer_rejects_nothing() -> None:
-    assert taken(b"") == Taken(0, "")
-    assert taken(b"\x0a\x00") == Taken(0, "")
+    assert taken(b"") == Acceptance(0, "")
+    assert taken(b"\x0a\x00") == Acceptance(0, "")
 
 
 @given(st.integers(-(2**31), 2**31 - 1), TEXT)

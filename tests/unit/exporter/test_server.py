@@ -14,7 +14,7 @@ import pytest
 
 from gua.core.errors import UnavailableError
 from gua.exporter.address import Address
-from gua.exporter.response_bodies import LITTLE_BYTES, NEWEST, Unread
+from gua.exporter.response_bodies import LITTLE_BYTES, NEWEST, ResponseBodies
 from gua.exporter.server import Request, Respond, Response, Server
 from servers.process import poll
 
@@ -189,7 +189,7 @@ def test_an_answer_that_is_on_its_way_reaches_who_reads_it_later(*, is_half_clos
     [(4 * 2**20, NEWEST, 0), (4 * 2**20, NEWEST + 1, 1), (2**20, 8, 0), (2**20, 9, 1), (LITTLE_BYTES, 1000, 0)],
 )
 def test_the_slow_keep_the_newest_pages_and_all_while_that_is_little(size: int, count: int, dropped: int) -> None:
-    unread = Unread[str]()
+    unread = ResponseBodies[str]()
     pages = [bytes(size) for _ in range(count)]
     for number, page in enumerate(pages):
         unread.begun(f"{number}a", page)

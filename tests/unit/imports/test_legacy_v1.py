@@ -16,7 +16,7 @@ from gua.core.facts import card_facts
 from gua.core.rules import Rules, classify
 from gua.core.tick import CardReading, Origin, ProcessList, ProcessType, Source, Tick
 from gua.identity.process import DEFAULT_IGNORED
-from gua.imports.legacy_v1 import Histories
+from gua.imports.legacy_v1.histories import Histories
 
 ORIGIN = Origin(host="nobody", source=Source.IMPORT, interval_ms=1)
 MIB = 2**20

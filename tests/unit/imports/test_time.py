@@ -18,8 +18,8 @@ from gua.core.errors import DataError, UsageError
 from gua.core.tick import Origin, Source, Tick
 from gua.imports.recording import Recording
 from gua.imports.rows import Reading
-from gua.imports.stamps import Stamps, parse_timezone
 from gua.imports.survey import Spacings, Survey
+from gua.imports.timestamps import Timestamps, parse_timezone
 
 ORIGIN = Origin(host="imported", source=Source.IMPORT, interval_ms=1000, instance_id="import")
 HEADER = "timestamp, uuid, memory.used [MiB]\n"
@@ -171,7 +171,7 @@ def test_local_times_are_those_of_the_given_zone(tmp_path: Path) -> None:
 
 
 def test_the_hour_that_a_clock_shows_twice_in_autumn_is_both_hours() -> None:
-    stamps = Stamps(ZoneInfo("Europe/Berlin"))
+    stamps = Timestamps(ZoneInfo("Europe/Berlin"))
     shown = ["01:59:30", "02:00:00", "02:30:00", "02:59:30", "02:00:00", "02:30:00", "02:59:30", "03:00:00"]
     moments = [stamps.parse(f"2026/10/25 {time}.000") for time in shown]
     assert [to_rfc3339(moment)[11:16] for moment in moments] == [
@@ -194,7 +194,7 @@ def test_the_hour_that_a_clock_shows_twice_in_autumn_is_both_hours() -> None:
     ],
 )
 def test_times_are_read_in_the_forms_that_recorders_write(cell: str | float, moment: str) -> None:
-    assert to_rfc3339(Stamps(UTC).parse(cell)) == moment
+    assert to_rfc3339(Timestamps(UTC).parse(cell)) == moment
 
 
 @pytest.mark.parametrize("name", ["Mars/Olympus", "", "../etc/passwd", "Europe", "/etc/localtime", "UTC\0"])

@@ -14,7 +14,7 @@ from fakes.spooled import spooled
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.ports import SpooledTick
 from gua.otlp.retry import send_with_retry
-from gua.otlp.send import Endpoint, open_endpoint
+from gua.otlp.send import OtlpEndpoint, open_endpoint
 
 PROTOCOL = {HttpReceiver: "http/protobuf", GrpcReceiver: "grpc"}
 BUSY = {HttpReceiver: 503, GrpcReceiver: "UNAVAILABLE"}
@@ -26,7 +26,7 @@ def receiver(request: pytest.FixtureRequest) -> Iterator[Receiver]:
         yield serving
 
 
-def opened(receiver: Receiver, *, waits: list[float] | None = None, **environ: str) -> Endpoint:
+def opened(receiver: Receiver, *, waits: list[float] | None = None, **environ: str) -> OtlpEndpoint:
     """Return an endpoint with 60 s of patience if ``waits`` are to be kept, else with none."""
     settings = {"OTEL_EXPORTER_OTLP_PROTOCOL": PROTOCOL[type(receiver)], **environ}
     if waits is None:

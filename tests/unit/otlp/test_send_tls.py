@@ -12,7 +12,7 @@ import trustme
 from fakes.otlp import GrpcReceiver, HttpReceiver, Tls
 from fakes.spooled import spooled
 from gua.core.errors import TransientError, UnavailableError, UsageError
-from gua.otlp.send import Endpoint, open_endpoint
+from gua.otlp.send import OtlpEndpoint, open_endpoint
 
 RECEIVERS = {"http/protobuf": HttpReceiver, "grpc": GrpcReceiver}
 CLIENT = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"
@@ -58,12 +58,12 @@ def protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def endpoint(url: str, protocol: str, **paths: Path) -> Endpoint:
+def endpoint(url: str, protocol: str, **paths: Path) -> OtlpEndpoint:
     environ = {"OTEL_EXPORTER_OTLP_PROTOCOL": protocol} | {name: str(path) for name, path in paths.items()}
     return open_endpoint(url, environ=environ, patience_seconds=0)
 
 
-def failure(landing: Endpoint) -> str:
+def failure(landing: OtlpEndpoint) -> str:
     with pytest.raises(UnavailableError) as raised:
         landing.land([spooled(1)])
     landing.close()

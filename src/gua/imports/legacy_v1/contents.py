@@ -20,9 +20,9 @@ from datetime import UTC
 from typing import Final
 
 from gua.core.errors import DataError, UsageError
-from gua.imports.legacy_v1_database import Database
-from gua.imports.stamps import Stamps
+from gua.imports.legacy_v1.database import LegacyDatabase
 from gua.imports.survey import MAX_INTERVAL_MS, Spacings, nominal_interval_ms
+from gua.imports.timestamps import Timestamps
 
 _CARD: Final = ("ts", "gpu_uuid", "util_pct")
 _CARD_LATER: Final = ("run_id", "gpu_index", "memory_used_mb", "temperature_c", "power_w", "usage_state")
@@ -51,7 +51,7 @@ class Held:
 class Contents:
     """What one database tells of all its rows: checked as a whole before anything of it is delivered."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: LegacyDatabase) -> None:
         """Read and check it once. Raises DataError for what no version from 1.0 to 1.8 wrote."""
         self._database = database
         self.where = database.where
@@ -207,7 +207,7 @@ class Contents:
         run = "run_id" if "run_id" in self.card_columns else "NULL"
         spacings = Spacings()
         for card in self.cards:
-            stamps = Stamps(UTC)
+            stamps = Timestamps(UTC)
             before_ms: int | None = None
             sql = f"SELECT ts, {run} FROM gpu_sample WHERE gpu_uuid = ? ORDER BY ts"  # noqa: S608 - own text
             for ts, of_run in self._database.rows(sql, (card,)):

@@ -14,11 +14,11 @@ from typing import Final
 from gua.core.attribution import split_gpu_time
 from gua.core.errors import UsageError
 from gua.core.tick import CardReading, Origin, ProcessList, ProcessReading, ProcessType, Tick
-from gua.imports.legacy_v1_database import Database
-from gua.imports.legacy_v1_rows import Process, Row, merged
-from gua.imports.legacy_v1_schema import Contents, Held
+from gua.imports.legacy_v1.contents import Contents, Held
+from gua.imports.legacy_v1.database import LegacyDatabase
+from gua.imports.legacy_v1.rows import Process, Row, merged
 from gua.imports.rows import DEFAULT_HOST
-from gua.imports.stamps import Stamps
+from gua.imports.timestamps import Timestamps
 from gua.imports.values import MIB
 
 _VENDOR: Final = "NVIDIA"
@@ -29,7 +29,7 @@ _COMM_BYTES: Final = 15
 
 
 @dataclass(slots=True)
-class Taken:
+class ImportCounts:
     """What the pass over the rows took: card ticks, moments and process rows, and when (Unix time in ms).
 
     ``duplicates`` are rows of a card that another file has as well, ``lists_unknown`` card ticks whose process list
@@ -58,11 +58,11 @@ class Histories:
         """
         self._closing = ExitStack()
         self._ignored = frozenset(name.encode()[:_COMM_BYTES].decode(errors="replace") for name in ignored)
-        self._databases: list[tuple[Database, Contents]] = []
-        self.taken = Taken()
+        self._databases: list[tuple[LegacyDatabase, Contents]] = []
+        self.taken = ImportCounts()
         try:
             for path in dict.fromkeys(files):
-                database = Database(path)
+                database = LegacyDatabase(path)
                 self._closing.callback(database.close)
                 self._databases.append((database, Contents(database)))
             contents = self.contents
@@ -81,7 +81,7 @@ class Histories:
     def newest_ms(self) -> tuple[tuple[str, int], ...]:
         """Return each database and when its last row was recorded (Unix time in ms)."""
         return tuple(
-            (database.where, Stamps(UTC).parse(database.value("SELECT max(ts) FROM gpu_sample")))
+            (database.where, Timestamps(UTC).parse(database.value("SELECT max(ts) FROM gpu_sample")))
             for database, _ in self._databases
         )
 
@@ -105,8 +105,8 @@ class Histories:
 
         A row covers the interval of its run, but never back over the row before it of the same card.
         """
-        self.taken = taken = Taken()
-        stamps = Stamps(UTC)
+        self.taken = taken = ImportCounts()
+        stamps = Timestamps(UTC)
         last: dict[tuple[str, str], tuple[int, int]] = {}
         moment = 0
         cards: dict[tuple[str, int], list[CardReading]] = {}

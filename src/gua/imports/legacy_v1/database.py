@@ -26,7 +26,7 @@ _ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-class Database:
+class LegacyDatabase:
     """One open database file. ``where`` is its path as the user gave it."""
 
     def __init__(self, path: Path) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from gua.imports.legacy_v1_database import Database
-from gua.imports.legacy_v1_schema import Contents
+from gua.imports.legacy_v1.contents import Contents
+from gua.imports.legacy_v1.database import LegacyDatabase
 
 _CARD = ("ts", "util_pct", "run_id", "gpu_index", "memory_used_mb", "temperature_c", "power_w", "usage_state")
 _PROCESS = ("ts", "run_id", "pid", "mem_used_mb", "owner_user", "loginuid_user", "process_name", "process_type")
@@ -42,7 +42,7 @@ class Row(NamedTuple):
     processes: Sequence[Process]
 
 
-def merged(databases: Sequence[tuple[Database, Contents]]) -> Iterator[Row]:
+def merged(databases: Sequence[tuple[LegacyDatabase, Contents]]) -> Iterator[Row]:
     """Return the rows of all databases by time: each card of each is read along the database's own index."""
     return heapq.merge(
         *(
@@ -54,7 +54,7 @@ def merged(databases: Sequence[tuple[Database, Contents]]) -> Iterator[Row]:
     )
 
 
-def _rows(database: Database, contents: Contents, file: int, uuid: str) -> Iterator[Row]:
+def _rows(database: LegacyDatabase, contents: Contents, file: int, uuid: str) -> Iterator[Row]:
     columns = _columns(_CARD, contents.card_columns)
     processes = _Processes(database, contents, uuid)
     sql = f"SELECT {columns} FROM gpu_sample WHERE gpu_uuid = ? ORDER BY ts, rowid"  # noqa: S608 - own text
@@ -66,7 +66,7 @@ def _rows(database: Database, contents: Contents, file: int, uuid: str) -> Itera
 class _Processes:
     """The processes of one card, asked for in the order of time."""
 
-    def __init__(self, database: Database, contents: Contents, uuid: str) -> None:
+    def __init__(self, database: LegacyDatabase, contents: Contents, uuid: str) -> None:
         columns = _columns(_PROCESS, contents.process_columns)
         sql = f"SELECT {columns} FROM proc_sample WHERE gpu_uuid = ? ORDER BY ts, rowid"  # noqa: S608 - own text
         self._rows: Iterator[tuple[Any, ...]] = database.rows(sql, (uuid,))

@@ -22,7 +22,7 @@ _FOREIGN = {
 
 
 @dataclass(slots=True)
-class Source:
+class RecordedFile:
     """One file, read up to the size that it had when it was opened first, so that every pass sees the same rows.
 
     ``number`` is the line that was read last; ``left_out`` names the first few lines that are no rows,
@@ -82,7 +82,7 @@ class Source:
             raise DataError(msg) from None
 
 
-def open_source(path: Path) -> Source:
+def open_source(path: Path) -> RecordedFile:
     """Return the file to read and whether it is JSON Lines, judged by its first character.
 
     Raises UsageError if there is no such file, UnavailableError if it cannot be read, DataError for an
@@ -102,7 +102,7 @@ def open_source(path: Path) -> Source:
         reason = getattr(error, "strerror", None) or error
         msg = f"{path} cannot be read: {reason}: check the path and its permissions"
         raise UnavailableError(msg) from None
-    return Source(path=path, size=status.st_size, json_lines=_is_json_lines(path, head))
+    return RecordedFile(path=path, size=status.st_size, json_lines=_is_json_lines(path, head))
 
 
 def _is_json_lines(path: Path, head: bytes) -> bool:

@@ -33,7 +33,7 @@ def parse_timezone(name: str) -> ZoneInfo:
         raise UsageError(msg) from None
 
 
-class Stamps:
+class Timestamps:
     """The times of one file, in the order of its rows. Rows of one moment follow each other: the last is kept.
 
     A local time that occurs twice, when the clock is set back in autumn, is the earlier one until the

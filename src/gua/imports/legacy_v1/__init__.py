@@ -1,0 +1,1 @@
+"""Histories of gpu-usage-audit 1.0 to 1.8."""
