@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from fakes.store import UNTIL_MS, FakeStore, lab
-from gua.app import children, delivery, local_agent
+from gua.app import answer, children, delivery, local_agent
 from gua.app.answer import converse
 from gua.app.children import answer_in_child
-from gua.cli import answer, report
+from gua.cli import report
 from gua.cli.main import main
 from gua.cli.report import render_report
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
