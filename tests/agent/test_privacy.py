@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -109,6 +110,20 @@ def _children(pid: int) -> list[int]:
     return []
 
 
+def damaged_and_set_aside(home: Path) -> bool:
+    """Damage the spool unless that was noticed; what its log holds of a page is emptied first, as it would heal it."""
+    if [*home.glob("spool.db.corrupt-*")]:
+        return True
+    with (
+        contextlib.suppress(sqlite3.DatabaseError),
+        contextlib.closing(sqlite3.connect(home / "spool.db", timeout=1)) as spool,
+    ):
+        spool.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    with (home / "spool.db").open("r+b") as file:
+        file.write(b"damaged" * 200)
+    return False
+
+
 def to_http_and_store(agent: Agent, own: Own, told: Told, receiver: HttpReceiver, holders: list[Holder]) -> None:
     """An agent that delivers to a store and to a receiver that refuses its credentials at first."""
     refusals = [Answer(status=401, message=f"unknown token Bearer {own.header}"), Answer(status=503, message="busy")]
@@ -134,9 +149,7 @@ def to_http_and_store(agent: Agent, own: Own, told: Told, receiver: HttpReceiver
         told.run(agent, "by socket", "report", "--socket", public)
         told.run(agent, "by socket", "report", "--socket", public, "--json")
         del agent.environ["GUA_HOME"]
-        with (agent.home / "spool.db").open("r+b") as spool:
-            spool.write(b"damaged" * 200)
-        poll(lambda: [*agent.home.glob("spool.db.corrupt-*")], "the damaged spool to be set aside")
+        poll(lambda: damaged_and_set_aside(agent.home), "the damaged spool to be set aside")
         made = len(receiver.requests)
         poll(lambda: len(receiver.requests) > made + 1, "the delivery to go on")
         told.run(agent, "after damage", "status", "--json")

@@ -20,7 +20,7 @@ from servers.second_user import SecondUser
 
 UID = 10_001  # of the image's user, see deploy/docker/Dockerfile
 _ACCOUNT = "/run/secrets/kubernetes.io/serviceaccount"  # /var/run is /run
-_SET_UP = """
+_SET_UP = r"""
 set -eu
 mount --bind "$1" "$1"
 if [ -n "$ACCOUNT" ]; then
@@ -28,20 +28,22 @@ if [ -n "$ACCOUNT" ]; then
   mkdir -p "$ACCOUNT_INSIDE"
   mount --bind "$ACCOUNT" "$ACCOUNT_INSIDE"
 fi
-# What /proc, /sys and /dev hold is the kernel's.
+# What /proc, /sys and /dev hold is the kernel's; what was mounted below the /run of before is out of reach.
 awk '{print $5}' /proc/self/mountinfo | while read -r place; do
+  place=$(printf '%b' "$place")
   case "$place" in "$1" | /proc* | /sys* | /dev/*) continue ;; esac
+  mountpoint -q "$place" || continue
   mount -o remount,bind,ro "$place"
 done
 shift
-exec setpriv --reuid "$UID_INSIDE" --regid "$UID_INSIDE" --clear-groups --no-new-privs \\
+exec setpriv --reuid "$UID_INSIDE" --regid "$UID_INSIDE" --clear-groups --no-new-privs \
   --inh-caps=-all --ambient-caps=-all --bounding-set="$CAPABILITIES" -- "$@"
 """
 
 
 def missing() -> str | None:
     """Return why no container can be made by hand here, ``None`` if one can."""
-    for program in ("unshare", "setpriv", "mount", "awk"):
+    for program in ("unshare", "setpriv", "mount", "mountpoint", "awk"):
         if shutil.which(program) is None:
             return f"{program} is not on PATH"
     asked = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)

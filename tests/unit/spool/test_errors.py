@@ -100,6 +100,16 @@ def test_damage_that_is_met_while_running_is_mended_and_the_tick_kept(spool: Spo
         assert spool.mark() == mark(401)
 
 
+def test_damage_of_a_page_that_the_log_holds_is_healed_by_the_log(spool: Spool, path: Path) -> None:
+    fill(spool, 1, 400)  # which let the file grow: its first page tells how long it is
+    overwrite(path, 0, b"damaged" * 200)
+    with Spool(path, destinations=None) as other:
+        assert waiting(other) == list(range(1, 401))
+        checkpoint(path)
+        assert (spool.repairs(), spool.set_aside) == (0, None)
+    assert path.read_bytes().startswith(b"SQLite format 3")
+
+
 @pytest.mark.parametrize("how", ["append", "peek", "acknowledge"])
 def test_each_call_mends_the_damage_that_it_meets(path: Path, how: str) -> None:
     with Spool(path) as spool:
