@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from gua.store.statements import Statement, load
-from gua.store.tokens import SERVER_TOKENS
+from gua.store.tokens import server_tokens
 
 PAGE = Path(__file__).parent / "views.md"
 # In the order in which a newcomer needs them; the column by which a tool filters on time, where there is one.
@@ -97,7 +97,7 @@ def main() -> None:
 
 def render() -> str:
     """Return the whole page."""
-    statements = load(SERVER_TOKENS)
+    statements = load(server_tokens())
     views = {each.name: each for each in _described(statements, "CREATE OR REPLACE VIEW")}
     tables = [each for each in _described(statements, "CREATE TABLE") if each.name not in _HIDDEN]
     inner = [view for name, view in views.items() if name not in VIEWS]

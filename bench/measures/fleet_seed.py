@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from measures.fleet_server import PATIENCE_S, FleetServer
 
-from gua.store.tokens import SERVER_TOKENS
+from gua.store.tokens import server_tokens
 
 CARDS_A_HOST = 8
 DAY_MS = 86_400_000
@@ -60,7 +60,7 @@ def seed_ticks(server: FleetServer, fleet: Fleet, *, processes: int = 0) -> floa
 
 def count_hours(server: FleetServer) -> float:
     """Count the hours of the ticks, once they have settled, and return the seconds it took."""
-    time.sleep(int(SERVER_TOKENS["SETTLE_SECONDS"]) + 1)
+    time.sleep(int(server_tokens()["SETTLE_SECONDS"]) + 1)
     begun = time.perf_counter()
     counted = server.gua.run("rollup", "--store", server.dsn(), seconds=PATIENCE_S)
     if counted.returncode:

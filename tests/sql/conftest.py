@@ -55,7 +55,7 @@ def count_hours_only_when_told(process: ClickHouseServer) -> None:
     process.query("DROP VIEW gua.count_hours")
     (due,) = [
         one
-        for one in statements.load({**tokens.SERVER_TOKENS, "SETTLE_SECONDS": "0"})
+        for one in statements.load({**tokens.server_tokens(), "SETTLE_SECONDS": "0"})
         if one.creates == ("gua_report", "due_hours")
     ]
     process.query(due.sql)

@@ -16,7 +16,7 @@ TABLES = {Subject.CARD: "card_ticks", Subject.PROCESS: "process_ticks"}
 TEMPORALITY = {Kind.DELTA: 1, Kind.COUNTER: 2, Kind.AMOUNT: 2}
 ADMITTED = {
     one.creates[1]: one.sql
-    for one in statements.load(tokens.SERVER_TOKENS)
+    for one in statements.load(tokens.server_tokens())
     if one.creates and "\nCREATE MATERIALIZED VIEW" in f"\n{one.sql}"
 }
 

@@ -20,9 +20,8 @@ from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
 from gua.identity.process_cache import NoProcesses
 from gua.nvml.reader import NvmlReader
 from gua.otlp.resource import origin
-from gua.procfs.boot import stored_boot_time_ms
+from gua.procfs.boot import machine_id, stored_boot_time_ms
 from gua.procfs.clock import SystemClock
-from gua.procfs.host import machine_id
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
 

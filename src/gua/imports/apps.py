@@ -63,13 +63,11 @@ class ProcessLists:
         )
 
 
-def check_order(rows: Iterator[AppRow]) -> int:
-    """Read the rows once and return how many there are. Raises DataError if a time goes back."""
-    count, last_ms = 0, 0
+def check_order(rows: Iterator[AppRow]) -> None:
+    """Read the rows once. Raises DataError if a time goes back."""
+    last_ms = 0
     for row in rows:
         if row.ts_ms < last_ms:
             msg = f"{row.source.where}: the time goes back: sort the rows by time"
             raise DataError(msg)
         last_ms = row.ts_ms
-        count += 1
-    return count

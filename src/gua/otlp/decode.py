@@ -26,6 +26,7 @@ from gua.core.tick import (
 )
 
 _NS_PER_MS = 1_000_000
+_SINGLE_VALUES = ("string_value", "int_value", "double_value", "bool_value")
 _ENUMS = {"mig": Mig, "process_list": ProcessList, "type": ProcessType}
 
 _Attributes = dict[str, Any]
@@ -76,7 +77,8 @@ def _points(resource_metrics: Any) -> Iterator[_Point]:  # noqa: ANN401 - as abo
 
 
 def _attributes(pairs: Any) -> _Attributes:  # noqa: ANN401 - as above
-    return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in pairs}
+    kinds = ((pair, pair.value.WhichOneof("value")) for pair in pairs)
+    return {pair.key: getattr(pair.value, kind) for pair, kind in kinds if kind in _SINGLE_VALUES}
 
 
 def _number(point: Any) -> float | int:  # noqa: ANN401 - as above

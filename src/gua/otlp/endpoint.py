@@ -112,11 +112,6 @@ def configured_endpoint(environ: Mapping[str, str]) -> str | None:
     return f"{base.rstrip('/')}/v1/metrics{question_mark}{query}"
 
 
-def shown_endpoint(url: str, environ: Mapping[str, str], enrollment: Enrollment | None = None) -> str:
-    """Return the address that ``url`` leads to, without secrets. Raises :class:`UsageError` if it leads nowhere."""
-    return read_settings(url, environ, enrollment).shown
-
-
 def absolute_files(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that name certificates and keys, as they stay right where the directory changes."""
     variables = [

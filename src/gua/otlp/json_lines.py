@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from google.protobuf import json_format
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-from opentelemetry.proto.metrics.v1.metrics_pb2 import NumberDataPoint
+from opentelemetry.proto.metrics.v1.metrics_pb2 import NumberDataPoint, ResourceMetrics
 
 from gua.core import metrics
 from gua.core.errors import DataError, UnavailableError, UsageError
@@ -20,12 +20,6 @@ from gua.otlp.decode import decode
 
 _LONGEST_LINE: Final = 64 * 2**20
 _NO_RECORDED_VALUE: Final = 1
-_VALUES: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
-    "stringValue": ("string_value", str),
-    "intValue": ("int_value", int),
-    "doubleValue": ("double_value", float),
-    "boolValue": ("bool_value", bool),
-}
 Json = dict[str, Any]
 
 
@@ -102,48 +96,31 @@ def _scopes(resource: Json) -> list[Json]:
 
 def _requests(resource: Json, where: str) -> Iterator[ExportMetricsServiceRequest]:
     """Yield a request for each time of a resource, with what :func:`decode` reads."""
-    by_time: defaultdict[int, defaultdict[tuple[str, str], list[NumberDataPoint]]]
-    by_time = defaultdict(lambda: defaultdict(list))
     try:
-        for scope in _scopes(resource):
-            for metric in scope.get("metrics") or []:
-                kind = "sum" if "sum" in metric else "gauge"
-                for point in metric.get(kind, {}).get("dataPoints") or []:
-                    if int(point.get("flags", 0)) & _NO_RECORDED_VALUE == 0:
-                        by_time[int(point["timeUnixNano"])][metric["name"], kind].append(_point(point))
-        attributes = _attributes((resource.get("resource") or {}).get("attributes"))
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        parsed = json_format.ParseDict(
+            {"resource": resource.get("resource") or {}, "scopeMetrics": _scopes(resource)},
+            ResourceMetrics(),
+            ignore_unknown_fields=True,
+        )
+    except (AttributeError, TypeError, ValueError, json_format.ParseError) as error:
         msg = (
             f"{where}: the line is no OTLP: {error!r}: what came before it is imported, correct it and import it again"
         )
         raise DataError(msg) from None
+    by_time: defaultdict[int, defaultdict[tuple[str, str], list[NumberDataPoint]]]
+    by_time = defaultdict(lambda: defaultdict(list))
+    for scope in parsed.scope_metrics:
+        for metric in scope.metrics:
+            kind = "sum" if metric.HasField("sum") else "gauge"
+            for point in getattr(metric, kind).data_points:
+                if point.flags & _NO_RECORDED_VALUE == 0:
+                    by_time[point.time_unix_nano][metric.name, kind].append(point)
     for _, of_metric in sorted(by_time.items()):
         request = ExportMetricsServiceRequest()
-        made = request.resource_metrics.add()
-        made.resource.attributes.extend(attributes)
+        made = request.resource_metrics.add(resource=parsed.resource)
         scope_metrics = made.scope_metrics.add()
         scope_metrics.scope.name = metrics.SCOPE
         for (name, kind), points in of_metric.items():
             metric = scope_metrics.metrics.add(name=name)
             getattr(metric, kind).data_points.extend(points)
         yield request
-
-
-def _point(point: Json) -> NumberDataPoint:
-    number = {"as_int": int(point["asInt"])} if "asInt" in point else {"as_double": float(point["asDouble"])}
-    return NumberDataPoint(
-        attributes=_attributes(point.get("attributes")),
-        start_time_unix_nano=int(point.get("startTimeUnixNano", 0)),
-        time_unix_nano=int(point["timeUnixNano"]),
-        **number,
-    )
-
-
-def _attributes(pairs: list[Json] | None) -> list[KeyValue]:
-    return [
-        KeyValue(key=pair["key"], value=AnyValue(**{name: read(value)}))
-        for pair in pairs or []
-        for kind, value in pair["value"].items()
-        if kind in _VALUES
-        for name, read in [_VALUES[kind]]
-    ]

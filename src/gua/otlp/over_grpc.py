@@ -35,7 +35,7 @@ _TLS: Final = re.compile(r"handshake failed|ssl_error_ssl|wrong.version", re.IGN
 
 
 class GrpcTransport:
-    """A :class:`~gua.otlp.transport.Transport`; one channel, a new one after a failed connection."""
+    """A :class:`~gua.otlp.send.Transport`; one channel, a new one after a failed connection."""
 
     # Receivers take messages of up to 4 MiB, framing and all; a request is in memory up to three times.
     max_request_bytes = 2 * 2**20

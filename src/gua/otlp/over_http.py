@@ -40,7 +40,7 @@ _SETTINGS_ERRORS: Final = (
 
 
 class HttpTransport:
-    """A :class:`~gua.otlp.transport.Transport`; the connection is kept open between requests."""
+    """A :class:`~gua.otlp.send.Transport`; the connection is kept open between requests."""
 
     max_request_bytes = 4 * 2**20
 

@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Protocol
 
 from gua.core.errors import DataError, UnavailableError
 from gua.core.ports import SpooledTick
+from gua.otlp.answer import Acceptance
 from gua.otlp.endpoint import Settings, read_settings
 from gua.otlp.retry import send_with_retry
-from gua.otlp.transport import Transport
 from gua.state.compression import decompress
 from gua.state.enrollment import Enrollment
 
 PATIENCE_SECONDS: Final = 60.0
+
+
+class Transport(Protocol):
+    """A way to one endpoint. ``close`` may be called from any thread and ends the attempt in progress."""
+
+    max_request_bytes: int
+    """How large a request may be before compression."""
+
+    def pack(self, raws: Iterable[bytes]) -> bytes:
+        """Return what is sent for these OTLP requests, as one.
+
+        Messages of one type joined are their merge: one request with the resources of all.
+        """
+        ...
+
+    def send(self, body: bytes) -> Acceptance:
+        """Send once, within the timeout.
+
+        Raises TransientError for what may pass, DataError if this content is refused, and UnavailableError if
+        nothing would be taken as long as the settings stay.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        ...
 
 
 class OtlpEndpoint:

@@ -1,4 +1,4 @@
-"""The moment of boot, told once per boot: the kernel's own answer moves whenever the clock is set.
+"""Which machine this is, and its moment of boot: the first answer, as later ones move whenever the clock is set.
 
 A process is known by its start, which is counted from boot. If boot moved by a second between two runs, every
 process would look like a new one; so the first answer of a boot is kept in a small file.
@@ -23,6 +23,14 @@ class Boot(Protocol):
     def boot_time_ms(self) -> int | None:
         """Return the moment of boot as of now, Unix time in ms."""
         ...
+
+
+def machine_id(path: Path = Path("/etc/machine-id")) -> str | None:
+    """Return the id of this installation of the system (machine-id(5)), ``None`` where there is none."""
+    try:
+        return path.read_text(encoding="ascii").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def stored_boot_time_ms(boot: Boot, path: Path) -> int | None:

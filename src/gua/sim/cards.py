@@ -22,7 +22,6 @@ RESERVED_BYTES: Final = 469 * MIB
 BARE_BYTES: Final = 4 * MIB
 BARE_WATTS: Final = 71.8
 CONTEXT_WATTS: Final = 121.7
-POWER_LIMIT_WATTS: Final = 700.0
 # A line through its two temperatures: 36 Cel at 71.7 W, 40 Cel at 121.6 W.
 CELSIUS_AT_0_WATTS: Final = 30.2
 CELSIUS_PER_WATT: Final = 0.08

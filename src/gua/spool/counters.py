@@ -33,8 +33,3 @@ def add(database: sqlite3.Connection, name: str, more: int) -> None:
         "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET count = count + excluded.count",
         (name, more),
     )
-
-
-def put(database: sqlite3.Connection, name: str, value: int) -> None:
-    """Set the counter."""
-    database.execute("INSERT OR REPLACE INTO counters VALUES (?, ?)", (name, value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from gua.spool.counters import DROPPED, HOLES_TO, add, put
+from gua.spool.counters import DROPPED, HOLES_TO, add
 
 _SHRUNK_FREE_BYTES: Final = 16 * 2**20
 _SHRUNK_USED_BYTES: Final = 4 * 2**20
@@ -36,10 +36,11 @@ def keep_below(database: sqlite3.Connection, max_bytes: int | None) -> None:
     if dropped:
         add(database, DROPPED, dropped)
         # A later repair must not take them for lost.
-        highest = database.execute("SELECT min(id) - 1 FROM ticks").fetchone()[0]
-        database.execute("UPDATE counters SET count = max(count, ?) WHERE name = ?", (highest, HOLES_TO))
-        if not database.execute("SELECT 1 FROM counters WHERE name = ?", (HOLES_TO,)).fetchone():
-            put(database, HOLES_TO, highest)
+        database.execute(
+            "INSERT INTO counters SELECT ?, min(id) - 1 FROM ticks WHERE true "
+            "ON CONFLICT (name) DO UPDATE SET count = max(count, excluded.count)",
+            (HOLES_TO,),
+        )
 
 
 def shrink(database: sqlite3.Connection) -> None:

@@ -140,4 +140,3 @@ EMBEDDED_TOKENS: Final = {
     "RECEIVED": "NULL",
     "SETTLE_SECONDS": "0",
 }
-SERVER_TOKENS: Final = server_tokens()

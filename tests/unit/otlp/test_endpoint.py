@@ -6,7 +6,7 @@ import pytest
 
 from gua.core.errors import UsageError
 from gua.otlp import endpoint
-from gua.otlp.endpoint import absolute_files, configured_endpoint, read_settings, shown_endpoint
+from gua.otlp.endpoint import absolute_files, configured_endpoint, read_settings
 from gua.otlp.send import open_endpoint
 
 URL = "http://localhost:4318"
@@ -96,7 +96,7 @@ def test_without_an_endpoint_there_is_nowhere_to_send() -> None:
     ],
 )
 def test_grpc_speaks_tls_unless_told_otherwise(url: str, variables: dict[str, str], target: str) -> None:
-    assert shown_endpoint(url, otlp(PROTOCOL="grpc", **variables)) == target
+    assert read_settings(url, otlp(PROTOCOL="grpc", **variables)).shown == target
 
 
 @pytest.mark.parametrize("url", ["a", "", "a b:1", "ftp://a:1", "a:0"])

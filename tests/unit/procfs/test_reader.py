@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gua.procfs.boot import stored_boot_time_ms
+from gua.procfs.boot import machine_id, stored_boot_time_ms
 from gua.procfs.clock import SystemClock
-from gua.procfs.host import machine_id
 from gua.procfs.parse import Stat, parse_boot_time_ms, parse_stat, parse_uid
 from gua.procfs.reader import ProcFs
 

@@ -8,7 +8,7 @@ import pytest
 
 from gua.core.errors import UsageError
 from gua.store.statements import Statement, load
-from gua.store.tokens import SERVER_TOKENS, Replication, cluster_tokens
+from gua.store.tokens import Replication, cluster_tokens, server_tokens
 
 TABLES = cluster_tokens("lab")
 DATABASE = cluster_tokens("lab", replication=Replication.DATABASE)
@@ -181,6 +181,6 @@ def test_days_that_no_table_can_keep_are_refused(days: int) -> None:
 
 
 def test_one_server_has_none_of_it() -> None:
-    for name, sql in made(dict(SERVER_TOKENS)).items():
+    for name, sql in made(dict(server_tokens())).items():
         for word in ("_local", "Distributed", "Replicated", "ON CLUSTER", "replicated_"):
             assert word not in sql, name

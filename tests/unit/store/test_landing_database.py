@@ -24,7 +24,7 @@ COLUMNS = {
     "Flags": "UInt32",
 }
 SUM = {**COLUMNS, "AggregationTemporality": "Int32", "IsMonotonic": "Bool"}
-SHIPPED = statements.load(tokens.SERVER_TOKENS)
+SHIPPED = statements.load(tokens.server_tokens())
 Rows = list[Mapping[str, Any]]
 
 
