@@ -17,11 +17,11 @@ from gua.imports.timestamps import Timestamps
 from gua.imports.values import (
     Cell,
     CellError,
-    Memo,
     celsius,
     label,
     memory_parser,
     percent_parser,
+    remembered,
     says_error,
     says_lost,
     watts,
@@ -131,13 +131,13 @@ class CardRowReader:
         self, found: Layout, source: RecordedFile, stamps: Timestamps, cards: _Cards
     ) -> Callable[[Any], CardRow]:
         used_of, total_of, free_of, reserved_of = (
-            Memo(memory_parser(f"memory.{kind}", found.units.get(kind) or "mib"))
+            remembered(memory_parser(f"memory.{kind}", found.units.get(kind) or "mib"))
             for kind in ("used", "total", "free", "reserved")
         )
         utilization_of, encoder_of, decoder_of = (
-            Memo(percent_parser(f"utilization.{kind}")) for kind in ("gpu", "encoder", "decoder")
+            remembered(percent_parser(f"utilization.{kind}")) for kind in ("gpu", "encoder", "decoder")
         )
-        power_of, temperature_of = Memo(watts), Memo(celsius)
+        power_of, temperature_of = remembered(watts), remembered(celsius)
         identity, measured = (
             itemgetter(*(found.place(field) for field in fields)) for fields in (_IDENTITY, _MEASURED)
         )
@@ -152,13 +152,13 @@ class CardRowReader:
                 measured(cells)
             )
             try:
-                used, total = used_of[used_cell], total_of[total_cell]
-                utilization = utilization_of[utilization_cell]
+                used, total = used_of(used_cell), total_of(total_cell)
+                utilization = utilization_of(utilization_cell)
                 reserved: int | None = 0
                 if subtracted is not None:
                     used, reserved = None if used is None else max(0, used - subtracted), subtracted
                 elif told:
-                    reserved = _reserved(used, total, free_of[free_cell], reserved_of[reserved_cell])
+                    reserved = _reserved(used, total, free_of(free_cell), reserved_of(reserved_cell))
                 return CardRow(
                     stamp_of(stamp),
                     card_of(identity(cells)),
@@ -166,10 +166,10 @@ class CardRowReader:
                     total,
                     reserved,
                     utilization,
-                    encoder_of[encoder],
-                    decoder_of[decoder],
-                    power_of[power],
-                    temperature_of[heat],
+                    encoder_of(encoder),
+                    decoder_of(decoder),
+                    power_of(power),
+                    temperature_of(heat),
                     True if used is None and _lost(used_cell, utilization_cell) else None,
                     source,
                 )
@@ -253,19 +253,19 @@ class AppRowReader:
 
 
 def _app_parser(found: Layout, source: RecordedFile, stamps: Timestamps) -> Callable[[Any], AppRow]:
-    memory_of = Memo(memory_parser("used_gpu_memory", found.units.get("used") or "mib"))
-    uuid_of: Memo[str | None] = Memo(lambda cell: label(cell, "gpu_uuid"))
-    program_of = Memo(program)
+    memory_of = remembered(memory_parser("used_gpu_memory", found.units.get("used") or "mib"))
+    uuid_of = remembered(lambda cell: label(cell, "gpu_uuid"))
+    program_of = remembered(program)
     fields: Sequence[str] = ("timestamp", "uuid", "pid", "program", "used")
     picked = itemgetter(*(found.place(field) for field in fields))
 
     def parse(cells: Any) -> AppRow:  # noqa: ANN401 - a list of CSV cells or a JSON object
         stamp, uuid_cell, pid_cell, program_cell, used = picked(cells)
-        uuid, pid = uuid_of[uuid_cell], whole(pid_cell, "pid", _MAX_PID)
+        uuid, pid = uuid_of(uuid_cell), whole(pid_cell, "pid", _MAX_PID)
         if uuid is None or pid is None:
             msg = "gpu_uuid or pid is missing"
             raise CellError(msg)
-        return AppRow(stamps.parse(stamp), uuid, pid, program_of[program_cell], memory_of[used], source)
+        return AppRow(stamps.parse(stamp), uuid, pid, program_of(program_cell), memory_of(used), source)
 
     return parse
 

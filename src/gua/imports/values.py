@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Final, Generic, TypeAlias, TypeVar
+from functools import lru_cache
+from typing import Final, TypeAlias, TypeVar
 
 from gua.core.errors import UsageError
 
@@ -43,19 +44,9 @@ class CellError(Exception):
     """A cell or row that cannot be understood; the reader adds file and line."""
 
 
-class Memo(dict[Cell, T], Generic[T]):
-    """Parsed cells by their text: a recording repeats few values often. Bounded."""
-
-    def __init__(self, parse: Callable[[Cell], T]) -> None:
-        super().__init__()
-        self._parse = parse
-
-    def __missing__(self, cell: Cell) -> T:
-        value = self._parse(cell)
-        if len(self) >= _KEPT:
-            self.clear()
-        self[cell] = value
-        return value
+def remembered(parse: Callable[[Cell], T]) -> Callable[[Cell], T]:
+    """Return the parser with its answers kept: a recording repeats few values often. Lists raise TypeError."""
+    return lru_cache(maxsize=_KEPT)(parse)
 
 
 def is_unknown(cell: Cell) -> bool:

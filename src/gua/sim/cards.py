@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
 from random import Random
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from gua.core.attribution import attribute
@@ -113,17 +113,10 @@ class WholeCard:
             call = "nvmlDeviceGetComputeRunningProcesses_v3"
             errors.append(ReadError(call=call, code="UNKNOWN", uuid=self._slot.uuid))
         watts, celsius, energy_total_mj, energy_mj = self._heat.follow(use, span)
-        card = CardReading(
-            uuid=self._slot.uuid,
-            duration_ms=span.duration_ms,
-            gpu_time_ms=span.duration_ms,
+        card = _reading(
+            self._slot,
+            span,
             process_list=ProcessList.KNOWN if listed else ProcessList.FAILED,
-            index=self._slot.index,
-            name=NAME,
-            model=NAME,
-            vendor="NVIDIA",
-            driver_version=DRIVER,
-            pci=self._slot.pci,
             mig=Mig.NONE,
             memory_shared=False,
             utilization=round(use.utilization, 4),
@@ -157,17 +150,11 @@ class PartitionedCard:
         uses = [(uuid, habit.at(span.ts_ms)) for uuid, habit in self._instances]
         watts, celsius, energy_total_mj, energy_mj = self._heat.follow(_together([use for _, use in uses]), span)
         left_slices = SLICES - INSTANCE_SLICES * len(uses)
-        parent = CardReading(
-            uuid=self._slot.uuid,
-            duration_ms=span.duration_ms,
+        parent = _reading(
+            self._slot,
+            span,
             gpu_time_ms=span.duration_ms * left_slices // SLICES,
             process_list=ProcessList.KNOWN,
-            index=self._slot.index,
-            name=NAME,
-            model=NAME,
-            vendor="NVIDIA",
-            driver_version=DRIVER,
-            pci=self._slot.pci,
             mig=Mig.PARENT,
             memory_shared=False,
             memory_used_bytes=BARE_BYTES,
@@ -182,17 +169,13 @@ class PartitionedCard:
         return (parent, *(self._instance(uuid, use, span) for uuid, use in uses))
 
     def _instance(self, uuid: str, use: Use, span: TickSpan) -> CardReading:
-        card = CardReading(
+        card = _reading(
+            self._slot,
+            span,
             uuid=uuid,
-            duration_ms=span.duration_ms,
             gpu_time_ms=span.duration_ms * INSTANCE_SLICES // SLICES,
             process_list=ProcessList.KNOWN,
-            index=self._slot.index,
             name=INSTANCE_NAME,
-            model=NAME,
-            vendor="NVIDIA",
-            driver_version=DRIVER,
-            pci=self._slot.pci,
             mig=Mig.INSTANCE,
             parent=self._slot.uuid,
             memory_shared=False,
@@ -205,6 +188,22 @@ class PartitionedCard:
         return attribute(card) if card.processes else card
 
 
+def _reading(slot: CardSlot, span: TickSpan, **values: Any) -> CardReading:  # noqa: ANN401 - fields of a reading
+    """Return a reading with what all cards of this host have in common, where ``values`` say nothing else."""
+    common: dict[str, Any] = {
+        "uuid": slot.uuid,
+        "duration_ms": span.duration_ms,
+        "gpu_time_ms": span.duration_ms,
+        "index": slot.index,
+        "name": NAME,
+        "model": NAME,
+        "vendor": "NVIDIA",
+        "driver_version": DRIVER,
+        "pci": slot.pci,
+    }
+    return CardReading(**common | values)
+
+
 def _together(uses: Sequence[Use]) -> Use:
     """Return what the whole card does while each instance is used, for its power."""
     return Use(
@@ -214,16 +213,9 @@ def _together(uses: Sequence[Use]) -> Use:
 
 
 def _lost(slot: CardSlot, span: TickSpan) -> CardReading:
-    return CardReading(
-        uuid=slot.uuid,
-        duration_ms=span.duration_ms,
-        gpu_time_ms=span.duration_ms,
+    return _reading(
+        slot,
+        span,
         process_list=ProcessList.FAILED,
-        index=slot.index,
-        name=NAME,
-        model=NAME,
-        vendor="NVIDIA",
-        driver_version=DRIVER,
-        pci=slot.pci,
         failed=True,
     )

@@ -17,7 +17,7 @@ from gua.spool import locking, wal
 from gua.spool.errors import DamagedError, DoubtfulLogError, Trouble, translated, trouble
 from gua.spool.pages import tick_ids
 from gua.spool.salvage import build, read_connection, read_file, sync
-from gua.spool.schema import APPLICATION_ID, TABLES, VERSION, VERSION_COUNTER
+from gua.spool.schema import APPLICATION_ID, TABLES, VERSION, VERSION_COUNTER, pragma
 
 _BUSY_SECONDS: Final = 5.0
 _CHECKED_BYTES: Final = 8 * 2**20
@@ -279,7 +279,7 @@ def destinations_of(path: Path) -> frozenset[str]:
     """Return where the ticks of the spool at ``path`` are to go, nothing if there is no sound one. Changes nothing."""
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            if _pragma(connection, "application_id") != APPLICATION_ID:
+            if pragma(connection, "application_id") != APPLICATION_ID:
                 return frozenset()
             return frozenset(name for (name,) in connection.execute("SELECT name FROM destinations"))
     except sqlite3.Error:
@@ -289,13 +289,13 @@ def destinations_of(path: Path) -> frozenset[str]:
 def _check(connection: sqlite3.Connection, path: Path) -> None:
     """Raise DamagedError, or UnavailableError if the file is another program's or of a later version."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    ours = _pragma(connection, "application_id") == APPLICATION_ID
+    ours = pragma(connection, "application_id") == APPLICATION_ID
     if not ours and tables and 2 * len(tables & TABLES) <= len(TABLES):
         msg = f"{path} belongs to another program and is left alone: give another path for the spool"
         raise UnavailableError(msg)
     if not ours or not tables >= TABLES:
         raise DamagedError
-    version = _pragma(connection, "user_version")
+    version = pragma(connection, "user_version")
     if version == VERSION:
         return
     second = connection.execute("SELECT count FROM counters WHERE name = ?", (VERSION_COUNTER,)).fetchone()
@@ -350,11 +350,6 @@ def _last_tick_after(log: Path, frames: int) -> int:
         return max((number for page in wal.pages_after(descriptor, frames) for number in tick_ids(page)), default=0)
     finally:
         os.close(descriptor)
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
-    return value
 
 
 def _identity(path: Path) -> _Identity | None:

@@ -53,3 +53,9 @@ def root_pages() -> dict[str, int]:
         empty.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         empty.executescript(SCHEMA)
         return dict(empty.execute("SELECT name, rootpage FROM sqlite_master"))
+
+
+def pragma(connection: sqlite3.Connection, name: str) -> int:
+    """Return a number that SQLite keeps of the file, as ``page_count``."""
+    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
+    return value

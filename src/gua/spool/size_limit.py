@@ -6,6 +6,7 @@ import sqlite3
 from typing import Final
 
 from gua.spool.counters import DROPPED, HOLES_TO, add
+from gua.spool.schema import pragma
 
 _SHRUNK_FREE_BYTES: Final = 16 * 2**20
 _SHRUNK_USED_BYTES: Final = 4 * 2**20
@@ -45,7 +46,7 @@ def keep_below(database: sqlite3.Connection, max_bytes: int | None) -> None:
 
 def shrink(database: sqlite3.Connection) -> None:
     """Give the room of an outage back to the disk once its ticks are delivered. Not within a transaction."""
-    free = _pragma(database, "freelist_count") * _pragma(database, "page_size")
+    free = pragma(database, "freelist_count") * pragma(database, "page_size")
     if free < _SHRUNK_FREE_BYTES or _used_bytes(database) > _SHRUNK_USED_BYTES:
         return
     database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")  # another time will do
@@ -58,9 +59,4 @@ def shrink(database: sqlite3.Connection) -> None:
 
 def _used_bytes(database: sqlite3.Connection) -> int:
     # SQLite keeps the pages of deleted rows for the next ones and does not shrink the file.
-    return (_pragma(database, "page_count") - _pragma(database, "freelist_count")) * _pragma(database, "page_size")
-
-
-def _pragma(database: sqlite3.Connection, name: str) -> int:
-    value: int = database.execute(f"PRAGMA {name}").fetchone()[0]
-    return value
+    return (pragma(database, "page_count") - pragma(database, "freelist_count")) * pragma(database, "page_size")

@@ -15,7 +15,7 @@ from gua.app.doctor.finding import Finding, State, failed, of_error, ok, skipped
 from gua.core.errors import GuaError, UnavailableError
 from gua.procfs.reader import ProcFs
 from gua.spool.errors import DamagedError, Trouble, trouble
-from gua.spool.schema import APPLICATION_ID, VERSION
+from gua.spool.schema import APPLICATION_ID, VERSION, pragma
 from gua.spool.stats import SpoolStats, stats
 from gua.state.directory import Home, examine_home
 from gua.state.host_lock import HostLock
@@ -89,11 +89,11 @@ def _address(path: Path) -> str:
 def _spooled(path: Path, connection: sqlite3.Connection, size: int) -> Finding:
     if not size:
         return ok("spool", "spool", f"{path} is empty")
-    if _pragma(connection, "application_id") != APPLICATION_ID:
+    if pragma(connection, "application_id") != APPLICATION_ID:
         return failed(
             "spool", "spool", f"{path} is no spool of gua", "move it away, or name another place with --state-dir"
         )
-    if _pragma(connection, "user_version") > VERSION:
+    if pragma(connection, "user_version") > VERSION:
         return failed("spool", "spool", f"{path} was written by a later version of gua", "install that version")
     if size <= _CHECKED_BYTES and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
         raise DamagedError
@@ -117,11 +117,6 @@ def _finding(spooled: SpoolStats) -> Finding:
             "spool", "spool", f"{detail}; ticks {', '.join(lost)}", "see gua status and the agent's log for the reason"
         )
     return ok("spool", "spool", detail)
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
-    return value
 
 
 def check_agent(pid_file: Path, environ: Mapping[str, str]) -> Finding:
