@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from typing import Final
 
+MOST_CHARACTERS: Final = 256
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 # Control, format (all BiDi controls, zero-width characters), surrogate, private, unassigned, line and paragraph ends.
 _REMOVED = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _NO_WIDTH = frozenset(("Mn", "Me"))
@@ -35,6 +39,15 @@ def safe(text: str, width: int | None = None, *, ellipsis: str = "…") -> str:
     while tail and unicodedata.category(tail[0]) in _NO_WIDTH:
         tail = tail[1:]
     return _head(clean, room - cells(tail)) + ellipsis + tail
+
+
+def storable(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Return text that every receiver can store: no NUL, no lone surrogates, at most ``most`` characters.
+
+    Names of processes are chosen by whoever starts them and may hold any byte; what was not UTF-8
+    reaches Python as lone surrogates. Each becomes U+FFFD.
+    """
+    return _UNSTORABLE.sub("\ufffd", text[:most])
 
 
 def pad(text: str, width: int) -> str:

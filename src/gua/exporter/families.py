@@ -6,17 +6,16 @@ them back with its parsers. https://prometheus.io/docs/instrumenting/exposition_
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-MAX_TEXT: Final = 256
+from gua.core.plaintext import storable
+
 _FASTEST: Final = 1
 _GZIP: Final = 31
-_UNSENDABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 Labels = Iterable[tuple[str, str | int | None]]
 
@@ -103,5 +102,4 @@ def inside(labels: Labels) -> str:
 @lru_cache(maxsize=4096)
 def escaped(text: str) -> str:
     """Return a label's value: cleaned as for OTLP (no NUL, no lone surrogate, 256 characters), and escaped."""
-    clean = _UNSENDABLE.sub("\ufffd", text[:MAX_TEXT])
-    return clean.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    return storable(text).replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

@@ -9,6 +9,7 @@ from gua.core import fields, metrics
 from gua.core.facts import busiest, totals_by_type
 from gua.core.fields import Form
 from gua.core.metrics import Kind, Metric
+from gua.core.plaintext import storable
 from gua.core.tick import AgentReading, CardReading, Origin, ProcessList, ProcessReading, ProcessType, Tick
 from gua.otlp import wire
 
@@ -120,8 +121,8 @@ def _resource(origin: Origin) -> bytes:
         b"".join(
             wire.key_value(
                 wire.RESOURCE_ATTRIBUTES,
-                wire.clean(key),
-                wire.clean(value, _RESOURCE_TEXT) if isinstance(value, str) else value,
+                storable(key),
+                storable(value, _RESOURCE_TEXT) if isinstance(value, str) else value,
             )
             for key, value in pairs.items()
             if value is not None

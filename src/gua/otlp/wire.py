@@ -8,16 +8,15 @@ that the bytes equal what protobuf itself would write (a test holds that).
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterable
 from functools import lru_cache
 
+from gua.core.plaintext import storable
+
 Value = str | int | float | bool
 Attribute = tuple[str, Value | None]
 
-MAX_TEXT = 256
-_UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 
 _FIXED64_START = 0x11  # NumberDataPoint.start_time_unix_nano = 2
 _FIXED64_TIME = 0x19  # NumberDataPoint.time_unix_nano = 3
@@ -47,15 +46,6 @@ def field(tag: int, payload: bytes) -> bytes:
     return b"%c%b%b" % (tag, varint(len(payload)), payload)
 
 
-def clean(text: str, limit: int = MAX_TEXT) -> str:
-    """Return text that every receiver can store: no NUL, no lone surrogates, at most ``limit`` characters.
-
-    Names of processes are chosen by whoever starts them and may hold any byte; what was not UTF-8
-    reaches Python as lone surrogates. Each becomes U+FFFD.
-    """
-    return _UNSENDABLE.sub("\ufffd", text[:limit])
-
-
 def _any_value(value: Value) -> bytes:
     if isinstance(value, bool):
         return b"\x10\x01" if value else b"\x10\x00"
@@ -67,7 +57,7 @@ def _any_value(value: Value) -> bytes:
 
 
 def key_value(tag: int, key: str, value: Value) -> bytes:
-    """Return one attribute as a field of its owner; text must be :func:`clean`."""
+    """Return one attribute as a field of its owner; text must be :func:`~gua.core.plaintext.storable`."""
     return field(tag, field(0x0A, key.encode()) + field(0x12, _any_value(value)))
 
 
@@ -84,7 +74,7 @@ def attributes(*pairs: Attribute) -> bytes:
 def joined(pairs: Iterable[Attribute]) -> bytes:
     """Return a point's attributes in the order given; those that are ``None`` are left out."""
     return b"".join(
-        key_value(_POINT_ATTRIBUTES, key, clean(value) if isinstance(value, str) else value)
+        key_value(_POINT_ATTRIBUTES, key, storable(value) if isinstance(value, str) else value)
         for key, value in pairs
         if value is not None
     )

@@ -25,6 +25,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from gua.core import metrics
 from gua.core.errors import DataError
+from gua.core.plaintext import MOST_CHARACTERS
 from gua.core.tick import (
     AgentReading,
     CardReading,
@@ -37,7 +38,6 @@ from gua.core.tick import (
     Source,
     Tick,
 )
-from gua.otlp import wire
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode
 
@@ -338,7 +338,7 @@ def test_names_that_no_receiver_could_store_are_mended() -> None:
     card = CardReading(uuid="GPU-1", duration_ms=1, gpu_time_ms=1, processes=(process,))
     (back,) = decode(encode(Tick(ts_ms=TS_MS, origin=ORIGIN, cards=(card,)))).cards[0].processes
     assert back.owner == "\ufffd"
-    assert back.comm == "a\ufffdb" + "x" * (wire.MAX_TEXT - 3)
+    assert back.comm == "a\ufffdb" + "x" * (MOST_CHARACTERS - 3)
     assert back.systemd_unit == ""
     assert back.pod_uid is None
 
