@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from gua.core.untrusted import Check, is_flag, is_host, is_list_of, is_moment, is_whole, is_within, is_word_of
+from gua.core.untrusted import (
+    LAST_MS,
+    Check,
+    is_flag,
+    is_host,
+    is_like,
+    is_list_of,
+    is_moment,
+    is_whole,
+    is_within,
+    is_word_of,
+)
 
 _MOST_HOSTS: Final = 10_000
 _MOST_HOURS: Final = 100_000
 _MOST_TICKS: Final = 10_000
 _MOST_LIMITS: Final = 100
-_ZONE: Final = re.compile(r"[A-Za-z0-9_+\-/]{1,64}")
 
 
 class Parameter(NamedTuple):
@@ -22,19 +31,11 @@ class Parameter(NamedTuple):
     check: Check
 
 
-def _is_zone(value: object) -> bool:
-    return isinstance(value, str) and _ZONE.fullmatch(value) is not None
-
-
-def _is_length(value: object) -> bool:
-    return is_moment(value) and value != 0
-
-
 PARAMETERS: Final[Mapping[str, Parameter]] = {
     "since_ms": Parameter("Int64", is_moment),
     "until_ms": Parameter("Int64", is_moment),
     "hosts": Parameter("Array(String)", is_list_of(is_host, most=_MOST_HOSTS)),
-    "timezone": Parameter("String", _is_zone),
+    "timezone": Parameter("String", is_like(r"[A-Za-z0-9_+\-/]{1,64}")),
     "ticked": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_HOURS)),
     "part": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_HOURS)),
     "stored": Parameter("UInt8", is_flag),
@@ -45,7 +46,7 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
     "by": Parameter("String", is_word_of("identity", "owner", "program", "container", "pod", "job", "host", "model")),
     "long_ms": Parameter("Int64", is_moment),
     "again_ms": Parameter("Int64", is_moment),
-    "cell_ms": Parameter("Int64", _is_length),
+    "cell_ms": Parameter("Int64", is_within(1, LAST_MS)),
     "limits_ms": Parameter("Array(Int64)", is_list_of(is_moment, most=_MOST_LIMITS)),
 }
 BOUNDS: Final = ("since_ms", "until_ms", "hosts")

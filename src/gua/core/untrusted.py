@@ -9,29 +9,29 @@ from typing import Any, Final
 
 Check = Callable[[object], bool]
 
-_LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999, where calendars stop
+LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999, where calendars stop
 _LONGEST_NAME: Final = 1_024
-_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def is_within(least: int, most: int) -> Check:
+    """Return a check of whole numbers from ``least`` to ``most``, both included."""
+    return lambda value: type(value) is int and least <= value <= most
+
+
+def is_like(pattern: str) -> Check:
+    """Return a check of text that a pattern fits as a whole."""
+    compiled = re.compile(pattern)
+    return lambda value: isinstance(value, str) and compiled.fullmatch(value) is not None
+
+
+is_whole: Final = is_within(-(2**63), 2**63 - 1)
+is_count: Final = is_within(0, 2**64 - 1)
+is_moment: Final = is_within(0, LAST_MS)  # Unix time in ms
 
 
 def is_number(value: object) -> bool:
     """Return whether this is a number and not infinite, nor a truth value."""
     return type(value) is int or (type(value) is float and math.isfinite(value))
-
-
-def is_whole(value: object) -> bool:
-    """Return whether this is a whole number of 64 bits."""
-    return type(value) is int and -(2**63) <= value < 2**63
-
-
-def is_count(value: object) -> bool:
-    """Return whether this is a whole number, 0 or more, of 64 bits."""
-    return type(value) is int and 0 <= value < 2**64
-
-
-def is_moment(value: object) -> bool:
-    """Return whether this is a Unix time in ms that a calendar can tell."""
-    return type(value) is int and 0 <= value <= _LAST_MS
 
 
 def is_flag(value: object) -> bool:
@@ -44,11 +44,6 @@ def is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def is_date(value: object) -> bool:
-    """Return whether this is a date as ``2026-03-25``."""
-    return isinstance(value, str) and _DATE.fullmatch(value) is not None
-
-
 def is_host(value: object) -> bool:
     """Return whether this can be a host's name: text that UTF-8 can hold, and not endless."""
     if not isinstance(value, str) or len(value) > _LONGEST_NAME:
@@ -59,11 +54,6 @@ def is_host(value: object) -> bool:
 def is_labels(value: object) -> bool:
     """Return whether this is an object of text by text."""
     return isinstance(value, dict) and all(is_text(part) for pair in value.items() for part in pair)
-
-
-def is_within(least: int, most: int) -> Check:
-    """Return a check of whole numbers from ``least`` to ``most``, both included."""
-    return lambda value: type(value) is int and least <= value <= most
 
 
 def is_word_of(*words: str) -> Check:

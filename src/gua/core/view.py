@@ -17,9 +17,9 @@ from gua.core.rules import ProcessState, State
 from gua.core.untrusted import (
     Check,
     is_count,
-    is_date,
     is_flag,
     is_labels,
+    is_like,
     is_list_of,
     is_moment,
     is_number,
@@ -45,7 +45,7 @@ Count = Annotated[int, Kind(is_count)]
 Moment = Annotated[int, Kind(is_moment)]
 HourOfDay = Annotated[int, Kind(is_within(0, 23))]
 Weekday = Annotated[int, Kind(is_within(1, 7))]
-Date = Annotated[str, Kind(is_date)]
+Date = Annotated[str, Kind(is_like(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"))]
 StateName = Annotated[str, Kind(is_word_of(*State))]
 ProcessStateName = Annotated[str, Kind(is_word_of(*ProcessState))]
 

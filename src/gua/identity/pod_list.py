@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gua.core.untrusted import object_in, objects_in
+
 # DNS-1123, which Kubernetes holds the names of pods, namespaces and containers to; what is not of it is no name.
 _NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
@@ -41,13 +43,13 @@ def parse_pods(body: bytes) -> dict[str, Pod]:
         msg = "no PodList"
         raise ValueError(msg)
     pods: dict[str, Pod] = {}
-    for item in _objects(found.get("items")):
-        told = _object(item.get("metadata"))
+    for item in objects_in(found.get("items")):
+        told = object_in(item.get("metadata"))
         name, namespace = _name(told.get("name")), _name(told.get("namespace"))
         if name is None or namespace is None:
             continue
-        pod = Pod(name=name, namespace=namespace, containers=dict(_containers(_object(item.get("status")))))
-        for uid in (told.get("uid"), _object(told.get("annotations")).get(_HASH)):
+        pod = Pod(name=name, namespace=namespace, containers=dict(_containers(object_in(item.get("status")))))
+        for uid in (told.get("uid"), object_in(told.get("annotations")).get(_HASH)):
             if isinstance(uid, str) and uid:
                 pods[uid] = pod
     return pods
@@ -55,7 +57,7 @@ def parse_pods(body: bytes) -> dict[str, Pod]:
 
 def _containers(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for statuses in _STATUSES:
-        for one in _objects(status.get(statuses)):
+        for one in objects_in(status.get(statuses)):
             name, identity = _name(one.get("name")), one.get("containerID")
             if name is not None and isinstance(identity, str) and identity:
                 yield identity.rpartition("://")[2], name
@@ -63,11 +65,3 @@ def _containers(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _name(value: object) -> str | None:
     return value if isinstance(value, str) and _NAME.fullmatch(value) else None
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: object) -> Iterator[Mapping[str, Any]]:
-    yield from (one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()

@@ -16,6 +16,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import NumberDataPoint, Resource
 from gua.core import metrics
 from gua.core.errors import DataError, UnavailableError, UsageError
 from gua.core.tick import Tick
+from gua.core.untrusted import object_in, objects_in
 from gua.otlp.decode import decode
 
 _LONGEST_LINE: Final = 64 * 2**20
@@ -28,7 +29,7 @@ def check_lines(path: Path) -> int:
 
     What a point says is looked at when its tick is made.
     """
-    return sum(any(map(_scopes, _resources(line))) for _, line in _lines(path))
+    return sum(any(map(_scopes, objects_in(line.get("resourceMetrics")))) for _, line in _lines(path))
 
 
 def ticks_of_lines(path: Path) -> Iterator[Tick]:
@@ -38,7 +39,7 @@ def ticks_of_lines(path: Path) -> Iterator[Tick]:
     Raises UsageError if there is no such file, UnavailableError if it cannot be read, DataError for what is no OTLP.
     """
     for where, line in _lines(path):
-        for resource in _resources(line):
+        for resource in objects_in(line.get("resourceMetrics")):
             for request in _requests(resource, where):
                 try:
                     yield decode(request.SerializeToString())
@@ -81,16 +82,11 @@ def _parsed(raw: bytes, where: str) -> Json:
     return line
 
 
-def _resources(line: Json) -> list[Json]:
-    found = line.get("resourceMetrics") or []
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
 def _scopes(resource: Json) -> list[Json]:
     return [
         scope
-        for scope in resource.get("scopeMetrics") or []
-        if isinstance(scope, dict) and (scope.get("scope") or {}).get("name") in metrics.SCOPES
+        for scope in objects_in(resource.get("scopeMetrics"))
+        if object_in(scope.get("scope")).get("name") in metrics.SCOPES
     ]
 
 
