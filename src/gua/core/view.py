@@ -111,11 +111,8 @@ def _column(annotation: Any) -> Column:  # noqa: ANN401 - annotations have no ty
         return Column(kind.check, plain.read, plain.types)
     if type(None) in arguments:
         known = _column(next(argument for argument in arguments if argument is not type(None)))
-        return Column(
-            or_unknown(known.check),
-            lambda value: None if value is None else known.read(value),
-            rf"Nullable\((?:{known.types})\)",
-        )
+        read = _same if known.read is _same else lambda value: None if value is None else known.read(value)
+        return Column(or_unknown(known.check), read, rf"Nullable\((?:{known.types})\)")
     if origin is tuple:
         item = _column(arguments[0])
         return Column(
