@@ -37,7 +37,32 @@ class _StoppingError(Exception):
     """The agent is to stop: the batch that arrived is acknowledged, the rest stays in the spool."""
 
 
-class Sender:
+class DeliveryThread:
+    """A thread that takes ticks from the spool to one destination until :meth:`stop`."""
+
+    def __init__(self, name: str) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self.run, name=name, daemon=True)
+
+    def run(self) -> None:
+        """Deliver until stopped."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the thread to end; what is not delivered stays in the spool."""
+        self._stop.set()
+
+    def join(self, timeout_seconds: float) -> bool:
+        """Wait for the end of the thread; return whether it came."""
+        self._thread.join(timeout_seconds)
+        return not self._thread.is_alive()
+
+
+class Sender(DeliveryThread):
     """Delivers to one destination until :meth:`stop`.
 
     ``queue`` and ``landing`` are opened in the sender's own thread, and anew after each failure, so neither a slow
@@ -57,6 +82,7 @@ class Sender:
         jitter: Callable[[], float] = random.random,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(f"send to {destination}")
         self._destination = destination
         self._queue = queue
         self._landing = landing
@@ -65,13 +91,7 @@ class Sender:
         self._jitter = jitter
         self._monotonic = monotonic
         self._wake = threading.Event()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self.run, name=f"send to {destination}", daemon=True)
         self._batch_began = 0.0
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
 
     def wake(self) -> None:
         """Say that a tick was spooled."""
@@ -79,13 +99,8 @@ class Sender:
 
     def stop(self) -> None:
         """Ask the thread to end after the request in progress."""
-        self._stop.set()
+        super().stop()
         self._wake.set()
-
-    def join(self, timeout_seconds: float) -> bool:
-        """Wait for the end of the thread; return whether it came."""
-        self._thread.join(timeout_seconds)
-        return not self._thread.is_alive()
 
     def run(self) -> None:
         """Deliver until stopped."""

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from gua.agent.coverage import Outcome
+from gua.agent.outbox import MarkOnly
 from gua.agent.sampler import Health, Sampler
 from gua.agent.schedule import due_in_ms, step_ms
 from gua.core.errors import UnavailableError
-from gua.core.ports import CardReader, Clock, Mark
+from gua.core.ports import CardReader, Clock
 from gua.core.tick import Tick
 
 DRIVER: Final = "driver"
@@ -25,24 +26,6 @@ _SAID: Final = {
     Outcome.WAITING: "the clock stands behind the last tick (it was set back): no tick until it has passed that one",
     Outcome.TOO_SOON: "less than a millisecond passed since the last tick",
 }
-
-
-class Outbox(Protocol):
-    """The way into the spool: keeps ticks in memory while the disk does not take them."""
-
-    @property
-    def mark(self) -> Mark | None:
-        """The mark of the last tick that was put."""
-        ...
-
-    @property
-    def trouble(self) -> str | None:
-        """Why ticks wait in memory, ``None`` if none does."""
-        ...
-
-    def put(self, ts_ms: int, raw: bytes, mark: Mark) -> None:
-        """Take one encoded tick; never raises for trouble with the disk."""
-        ...
 
 
 class Watcher(Protocol):
@@ -85,7 +68,7 @@ class Loop:
         *,
         sampler: Sampler,
         cards: CardReader,
-        outbox: Outbox,
+        outbox: MarkOnly,
         clock: Clock,
         schedule: Schedule,
         encode: Callable[[Tick], bytes],

@@ -26,20 +26,14 @@ class BlobQueue(Protocol):
         ...
 
 
-class Outbox:
-    """Takes every tick. What the spool cannot take waits here and goes, oldest first, as soon as it can.
+class MarkOnly:
+    """The outbox of an agent without destinations: it keeps no tick, the spool only holds the last one's mark.
 
-    Above ``max_ticks`` or ``max_bytes`` (compressed) the oldest that wait are dropped and counted; the newest stays.
     For one thread.
     """
 
-    def __init__(self, spool: BlobQueue, *, max_ticks: int = 256, max_bytes: int = 4 * 2**20) -> None:
+    def __init__(self, spool: BlobQueue) -> None:
         self._spool = spool
-        self._max_ticks = max_ticks
-        self._max_bytes = max_bytes
-        self._waiting: deque[tuple[tuple[int, int, bytes], Mark | None]] = deque()
-        self._bytes = 0
-        self._dropped = 0
         self._trouble: str | None = None
         self._mark: Mark | None = None
 
@@ -56,17 +50,58 @@ class Outbox:
     @property
     def waiting(self) -> int:
         """How many ticks wait in memory."""
+        return 0
+
+    @property
+    def dropped(self) -> int:
+        """How many ticks were dropped from memory since the start."""
+        return 0
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the spool did not take what was put last; ``None`` if it did."""
+        return self._trouble
+
+    def put(self, ts_ms: int, raw: bytes, mark: Mark | None = None) -> None:  # noqa: ARG002 - a tick is not kept here
+        """Take one encoded tick; never raises for trouble with the disk."""
+        self._mark = mark
+        self._store((), mark)
+
+    def _store(self, ticks: Sequence[tuple[int, int, bytes]], mark: Mark | None) -> bool:
+        """Store ticks and the last one's mark; return whether the spool took them."""
+        try:
+            self._spool.append_blobs(ticks, mark)
+        except UnavailableError as error:
+            self._trouble = str(error)
+            return False
+        self._trouble = None
+        return True
+
+
+class Outbox(MarkOnly):
+    """Takes every tick. What the spool cannot take waits here and goes, oldest first, as soon as it can.
+
+    Above ``max_ticks`` or ``max_bytes`` (compressed) the oldest that wait are dropped and counted; the newest stays.
+    For one thread.
+    """
+
+    def __init__(self, spool: BlobQueue, *, max_ticks: int = 256, max_bytes: int = 4 * 2**20) -> None:
+        super().__init__(spool)
+        self._max_ticks = max_ticks
+        self._max_bytes = max_bytes
+        self._waiting: deque[tuple[tuple[int, int, bytes], Mark | None]] = deque()
+        self._bytes = 0
+        self._dropped = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many ticks wait in memory."""
         return len(self._waiting)
 
     @property
     def dropped(self) -> int:
         """How many ticks were dropped from memory since the start."""
         return self._dropped
-
-    @property
-    def trouble(self) -> str | None:
-        """Why the spool did not take the last tick; ``None`` if it did."""
-        return self._trouble
 
     def put(self, ts_ms: int, raw: bytes, mark: Mark | None = None) -> None:
         """Take one encoded tick; never raises for trouble with the disk."""
@@ -85,52 +120,11 @@ class Outbox:
         while self._waiting:
             some = list(islice(self._waiting, _AT_ONCE))
             marks = [mark for _, mark in some if mark is not None]
-            try:
-                self._spool.append_blobs([tick for tick, _ in some], marks[-1] if marks else None)
-            except UnavailableError as error:
-                self._trouble = str(error)
+            if not self._store([tick for tick, _ in some], marks[-1] if marks else None):
                 return
             self._forget(len(some))
-        self._trouble = None
 
     def _forget(self, ticks: int) -> None:
         for _ in range(ticks):
             (_, _, blob), _ = self._waiting.popleft()
             self._bytes -= len(blob)
-
-
-class MarkOnly:
-    """An :class:`gua.agent.loop.Outbox` for an agent without destinations. For one thread."""
-
-    waiting: Final = 0
-    dropped: Final = 0
-
-    def __init__(self, spool: BlobQueue) -> None:
-        self._spool = spool
-        self._mark: Mark | None = None
-        self._trouble: str | None = None
-
-    @property
-    def mark(self) -> Mark | None:
-        """The mark of the last tick that was put, stored or not; before that the spool's, ``None`` if it has none."""
-        if self._mark is None:
-            try:
-                self._mark = self._spool.mark()
-            except UnavailableError as error:
-                self._trouble = str(error)
-        return self._mark
-
-    @property
-    def trouble(self) -> str | None:
-        """Why the last mark was not stored; ``None`` if it was."""
-        return self._trouble
-
-    def put(self, ts_ms: int, raw: bytes, mark: Mark) -> None:  # noqa: ARG002 - as every outbox is called
-        """Take a tick's mark; never raises for trouble with the disk."""
-        self._mark = mark
-        try:
-            self._spool.append_blobs((), mark)
-        except UnavailableError as error:
-            self._trouble = str(error)
-        else:
-            self._trouble = None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gua.agent.endpoint_delivery import Delivered
+from gua.agent.endpoint_delivery import Delivered, DeliveryThread
 from gua.core.errors import GuaError
 
 EVERY_SECONDS: Final = 3600.0
@@ -23,7 +23,7 @@ class Landed:
     refused: int
 
 
-class PeriodicLanding:
+class PeriodicLanding(DeliveryThread):
     """Calls ``land`` every hour until :meth:`stop`; after a failure first after a minute, doubling to the hour.
 
     ``land(stopping)`` runs the child, ends it when ``stopping`` is set, and raises GuaError with what went wrong.
@@ -39,26 +39,12 @@ class PeriodicLanding:
         every_seconds: float = EVERY_SECONDS,
         jitter: Callable[[], float] = random.random,
     ) -> None:
+        super().__init__(f"land into {destination}")
         self._destination = destination
         self._land = land
         self._watcher = watcher
         self._every_seconds = every_seconds
         self._jitter = jitter
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self.run, name=f"land into {destination}", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask the thread to end; a child that is landing is ended too, what it has not landed stays in the spool."""
-        self._stop.set()
-
-    def join(self, timeout_seconds: float) -> bool:
-        """Wait for the end of the thread; return whether it came."""
-        self._thread.join(timeout_seconds)
-        return not self._thread.is_alive()
 
     def run(self) -> None:
         """Land until stopped."""

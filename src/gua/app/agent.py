@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from gua.agent import signals
 from gua.agent.background import Ready
-from gua.agent.endpoint_delivery import Sender
+from gua.agent.endpoint_delivery import DeliveryThread, Sender
 from gua.agent.events import AgentEvents, Listeners
 from gua.agent.logs import Changes, open_log
 from gua.agent.loop import Loop, Schedule, Watcher
@@ -43,22 +43,6 @@ from gua.state.host_lock import HostLock
 from gua.state.pid_file import PidFile
 
 _JOIN_SECONDS: Final = 3.0
-
-
-class Delivery(Protocol):
-    """A thread that takes ticks from the spool to one destination."""
-
-    def start(self) -> None:
-        """Start the thread."""
-        ...
-
-    def stop(self) -> None:
-        """Ask it to end."""
-        ...
-
-    def join(self, timeout_seconds: float) -> bool:
-        """Wait for its end; return whether it came."""
-        ...
 
 
 def run(
@@ -160,9 +144,7 @@ def _where(destinations: Sequence[Destination], serving: Serving | None) -> list
     return [*(destination.where for destination in destinations), *served]
 
 
-def _told(
-    held: ExitStack, watcher: AgentEvents, serving: Serving | None, host: Host, outbox: Outbox | MarkOnly
-) -> Watcher:
+def _told(held: ExitStack, watcher: AgentEvents, serving: Serving | None, host: Host, outbox: MarkOnly) -> Watcher:
     """Return who is told what the loop does; with an endpoint it answers from here on."""
     if serving is None:
         return watcher
@@ -177,7 +159,7 @@ def _told(
 
 def _loop(
     host: Host,
-    outbox: Outbox | MarkOnly,
+    outbox: MarkOnly,
     spool: Spool,
     watcher: AgentEvents,
     told: Watcher,
@@ -231,7 +213,7 @@ def _mended(stats: SpoolStats) -> str:
     )
 
 
-def _figures(spool: Spool, outbox: Outbox | MarkOnly) -> SpoolFigures:
+def _figures(spool: Spool, outbox: MarkOnly) -> SpoolFigures:
     try:
         stats = spool.stats()
     except UnavailableError as error:
@@ -266,7 +248,7 @@ def _landing(home: Home, destination: Destination, watcher: AgentEvents) -> Peri
 
 
 @contextmanager
-def _delivering(deliveries: Sequence[Delivery]) -> Iterator[None]:
+def _delivering(deliveries: Sequence[DeliveryThread]) -> Iterator[None]:
     for each in deliveries:
         each.start()
     try:

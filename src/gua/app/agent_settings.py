@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gua.app.destinations import Destination
+from gua.core.errors import UnavailableError
 from gua.exporter.address import Address, Serving
 from gua.identity.kubelet import Kubelet
+from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
 
 
@@ -61,6 +63,13 @@ class AgentSettings:
             serving=serving and Serving(address=Address(**serving["address"]), constant=serving["constant"]),
             kubelet=kubelet and Kubelet(**kubelet),
         )
+
+
+def require_procfs(procfs: Path) -> None:
+    """Raise UnavailableError unless a /proc is there."""
+    if not ProcFs(procfs).is_there():
+        msg = f"cannot read {procfs}/stat: mount the host's /proc there, or name the place with --procfs"
+        raise UnavailableError(msg)
 
 
 def _path(text: str | None) -> Path | None:

@@ -45,7 +45,7 @@ class Delivery:
     delivered: int
 
 
-def _nobody(_ticks: int) -> None:
+def nobody(*_: object) -> None:
     """Tell nobody."""
 
 
@@ -92,7 +92,7 @@ def deliver(
     *,
     store: str | None = None,
     endpoint: str | None = None,
-    on_tick: Callable[[int], None] = _nobody,
+    on_tick: Callable[[int], None] = nobody,
 ) -> Delivery:
     """Encode, spool and deliver recorded or simulated ticks through a temporary spool; nothing of it stays behind.
 
@@ -131,29 +131,15 @@ def deliver(
     return Delivery(where=where, delivered=delivered)
 
 
-def deliver_agent_tick(
-    sample: Callable[[Mark | None], tuple[Tick, Mark]], *, destinations: Sequence[Destination], spool_path: Path
-) -> DrainResult:
-    """Sample one tick of this host, spool it with its mark, and deliver what the spool holds.
-
-    Where delivery fails the tick stays in the spool, and the error says so.
-    """
-    with Spool(spool_path, destinations=[destination.name for destination in destinations]) as spool:
-        spool_tick(spool, sample)
-        drained = deliver_spooled(spool, destinations, Home(spool_path.parent))
-    return DrainResult(
-        landed=sum(each.landed for each in drained.values()), refused=sum(each.refused for each in drained.values())
-    )
-
-
-def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]]) -> None:
-    """Sample one tick of this host and spool it with its mark."""
+def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]]) -> Tick:
+    """Sample one tick of this host, spool it with its mark and return it."""
     if spool.set_aside is not None:
         os.write(2, f"note: the spool was damaged and is kept as {spool.set_aside}\n".encode())
     from gua.otlp.encode import encode  # noqa: PLC0415 - who only reads a store makes no ticks
 
     tick, mark = sample(spool.mark())
     spool.append(tick.ts_ms, encode(tick), mark)
+    return tick
 
 
 def deliver_spooled(
@@ -162,7 +148,7 @@ def deliver_spooled(
     home: Home,
     *,
     patience_seconds: float = PATIENCE_SECONDS,
-    told: Callable[[Destination, int], None] = lambda _destination, _ticks: None,
+    told: Callable[[Destination, int], None] = nobody,
 ) -> dict[str, DrainResult]:
     """Deliver what the spool holds to each destination and return the counts by its name.
 

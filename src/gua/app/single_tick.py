@@ -3,39 +3,53 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from gua.agent.coverage import Outcome
 from gua.agent.sampler import Sampler
 from gua.app import delivery
 from gua.app.destinations import Destination
 from gua.app.host import Host
-from gua.app.output import say
+from gua.app.output import safe, say
 from gua.core.errors import UnavailableError
 from gua.core.ports import Mark
 from gua.core.tick import Tick
+from gua.spool.queue import Spool
 from gua.state.directory import Home
 
 
 def tick_once(host: Host, destinations: Sequence[Destination], home: Home) -> None:
-    """Make one tick, deliver it with what waits, and print what it holds."""
-    ticks: list[Tick] = []
+    """Make one tick, print what it holds, and deliver it with what waits."""
+    with Spool(home.spool, destinations=[destination.name for destination in destinations]) as spool:
+        keep_tick(host, spool)
+        deliver_waiting(spool, destinations, home)
 
-    def sample(mark: Mark | None) -> tuple[Tick, Mark]:
-        tick, now = sample_once(host, mark)
-        ticks.append(tick)
-        return tick, now
 
+def keep_tick(host: Host, spool: Spool) -> None:
+    """Make one tick, spool it and print what it holds. Lets go of the driver."""
     try:
-        drained = delivery.deliver_agent_tick(sample, destinations=destinations, spool_path=home.spool)
+        tick = delivery.spool_tick(spool, partial(sample_once, host))
     finally:
         host.cards.close()
-    if drained.refused:
-        say(f"note: {drained.refused} ticks were refused for good and are kept in {home.spool}", to_stderr=True)
-    for tick in ticks:
-        say(summary(tick))
-        for line in notes(tick, seen_by_host=host.seen_by_host):
-            say(line, to_stderr=True)
+    say(safe(summary(tick)))
+    for line in notes(tick, seen_by_host=host.seen_by_host):
+        say(safe(line), to_stderr=True)
+
+
+def deliver_waiting(
+    spool: Spool,
+    destinations: Sequence[Destination],
+    home: Home,
+    *,
+    patience_seconds: float = delivery.PATIENCE_SECONDS,
+    told: Callable[[Destination, int], None] = delivery.nobody,
+) -> None:
+    """Deliver what the spool holds, as :func:`gua.app.delivery.deliver_spooled` does, and say what was refused."""
+    drained = delivery.deliver_spooled(spool, destinations, home, patience_seconds=patience_seconds, told=told)
+    refused = sum(each.refused for each in drained.values())
+    if refused:
+        say(f"note: {refused} ticks were refused for good and are kept in {safe(str(home.spool))}", to_stderr=True)
 
 
 def sample_once(host: Host, mark: Mark | None) -> tuple[Tick, Mark]:

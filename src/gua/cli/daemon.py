@@ -10,7 +10,7 @@ import typer
 
 from gua.agent.background import Launched, Ready, detach
 from gua.app.agent_process import become_agent
-from gua.app.agent_settings import AgentSettings, Places
+from gua.app.agent_settings import AgentSettings, Places, require_procfs
 from gua.app.destinations import agent_destinations
 from gua.app.serving import DEFAULT, between, kubelet_of, serving
 from gua.cli.options import (
@@ -28,9 +28,8 @@ from gua.cli.options import (
     value,
 )
 from gua.core.durations import parse_duration_ms
-from gua.core.errors import UnavailableError, UsageError
+from gua.core.errors import UsageError
 from gua.otlp.endpoint import absolute_files
-from gua.procfs.reader import ProcFs
 from gua.state.directory import home_path, prepare_home
 from gua.state.host_lock import HostLock
 
@@ -89,22 +88,16 @@ def command(
     asked = kubelet_of(kubelet, insecure=kubelet_insecure)
     home = home_path(state_dir, os.environ)
     destinations = agent_destinations(store, endpoint, home)
-    if not ProcFs(procfs).is_there():
-        msg = f"cannot read {procfs}/stat: mount the host's /proc there, or name the place with --procfs"
-        raise UnavailableError(msg)
+    require_procfs(procfs)
     os.umask(0o077)
     prepared = prepare_home(home)
     if once:
         from gua.app.host import open_host  # noqa: PLC0415 - the agent's own process imports it
         from gua.app.single_tick import tick_once  # noqa: PLC0415 - only for this
 
-        lock = HostLock.of(os.environ)
-        lock.acquire()  # an agent's own ticks cover this moment: a second one would count it twice
-        try:
+        with HostLock.of(os.environ).held():  # an agent's own ticks cover this moment: a second would count it twice
             host = open_host(procfs, interval_ms=interval_ms, home=prepared, ignored=ignore_process or [])
             tick_once(host, destinations, prepared)
-        finally:
-            lock.release()
         return
     log = log_file.absolute() if log_file else None if foreground else prepared.log_file
     settings = AgentSettings(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from gua.agent.background import Ready
 from gua.app.agent_process import become_agent
-from gua.app.agent_settings import AgentSettings, Places
+from gua.app.agent_settings import AgentSettings, Places, require_procfs
 from gua.app.serving import DEFAULT, between, kubelet_of, serving
 from gua.cli.daemon import parse_interval_ms
 from gua.cli.options import (
@@ -21,8 +21,7 @@ from gua.cli.options import (
     StateDirOption,
     value,
 )
-from gua.core.errors import UnavailableError, UsageError
-from gua.procfs.reader import ProcFs
+from gua.core.errors import UsageError
 from gua.state.directory import home_path, prepare_home
 
 
@@ -59,9 +58,7 @@ def command(
     text, of = between(interval, os.environ, default="5s")
     interval_ms = parse_interval_ms(text, of=of)
     asked = kubelet_of(kubelet, insecure=kubelet_insecure)
-    if not ProcFs(procfs).is_there():
-        msg = f"cannot read {procfs}/stat: mount the host's /proc there, or name the place with --procfs"
-        raise UnavailableError(msg)
+    require_procfs(procfs)
     os.umask(0o077)
     home = prepare_home(home_path(state_dir, os.environ))
     become_agent(

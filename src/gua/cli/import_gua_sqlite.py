@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gua.app import delivery
+from gua.app.imported import check_host, counted, import_origin, row_interval_ms
 from gua.app.output import safe
 from gua.cli.options import EndpointOption, StoreOption, value
-from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
-from gua.core.errors import UsageError
-from gua.core.tick import Source
+from gua.core.durations import format_duration, to_rfc3339
 from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.legacy_v1.histories import Histories
 from gua.imports.rows import DEFAULT_HOST
-from gua.imports.survey import MAX_INTERVAL_MS, check_not_ahead
-from gua.otlp.resource import origin
+from gua.imports.survey import check_not_ahead
 
 
 def command(
@@ -55,25 +51,13 @@ def command(
     Example:
         gua import gua-sqlite ~/.gua/gua.db
     """
-    if host is not None and not (host.strip() and host.isprintable()):
-        msg = "--host is empty or holds control characters: give the name of the cards' host"
-        raise UsageError(msg)
-    interval_ms = None if interval is None else parse_duration_ms(interval)
-    if interval_ms is not None and interval_ms > MAX_INTERVAL_MS:
-        msg = f"--interval {interval!r} is longer than a day: give what one row stands for, as in 30s"
-        raise UsageError(msg)
+    check_host(host)
+    interval_ms = row_interval_ms(interval)
     with closing(Histories(files, host=host, interval_ms=interval_ms, ignored=DEFAULT_IGNORED)) as histories:
         for where, newest_ms in histories.newest_ms:
             check_not_ahead(where, newest_ms, time.time_ns() // 1_000_000)
-        made = origin(
-            source=Source.IMPORT,
-            interval_ms=histories.intervals_ms[0],
-            environ=os.environ,
-            host=histories.hosts[0],
-            instance_id="import",  # the same for every import, so that a second one changes nothing
-            service_version=version("gua-otel"),
-        )
-        delivery.deliver(histories.ticks(made), store=store, endpoint=endpoint, on_tick=lambda _: None)
+        made = import_origin(histories.hosts[0], histories.intervals_ms[0])
+        delivery.deliver(histories.ticks(made), store=store, endpoint=endpoint)
         for line in _summary(histories, given=interval_ms is not None):
             typer.echo(line)
 
@@ -83,25 +67,21 @@ def _summary(histories: Histories, *, given: bool) -> Iterator[str]:
     taken = histories.taken
     hosts = histories.hosts
     where = f"host {safe(hosts[0])}" if len(hosts) == 1 else f"{len(hosts)} hosts"
-    yield f"imported  {_count(taken.card_ticks, 'card tick')} of {_count(histories.cards, 'card')} on {where}"
+    yield f"imported  {counted(taken.card_ticks, 'card tick')} of {counted(histories.cards, 'card')} on {where}"
     yield f"time      {to_rfc3339(taken.first_ms)} to {to_rfc3339(taken.last_ms)}"
-    yield f"interval  {', '.join(format_duration(one) for one in histories.intervals_ms)}"
-    yield f"processes {_count(taken.processes, 'row')}"
+    yield f"interval  {', '.join(format_duration(interval) for interval in histories.intervals_ms)}"
+    yield f"processes {counted(taken.processes, 'row')}"
     contents = histories.contents
     if taken.duplicates:
-        yield f"repeated  {_count(taken.duplicates, 'row')} stood in another file as well and count once"
-    left_out = sum(one.process_rows for one in contents) - taken.processes
+        yield f"repeated  {counted(taken.duplicates, 'row')} stood in another file as well and count once"
+    left_out = sum(content.process_rows for content in contents) - taken.processes
     if left_out and not taken.duplicates:
-        yield f"left out  {_count(left_out, 'process row')} of no sample of a card"
-    if any(one.without_interval for one in contents):
+        yield f"left out  {counted(left_out, 'process row')} of no sample of a card"
+    if any(content.without_interval for content in contents):
         why = "given with --interval" if given else "the median distance of a card's rows; --interval sets another"
         yield f"assumed   the interval of rows that belong to no run of the daemon ({why})"
     if taken.lists_unknown:
         yield (
-            f"unknown   the processes of {_count(taken.lists_unknown, 'card tick')}: the list could not be read, or "
+            f"unknown   the processes of {counted(taken.lists_unknown, 'card tick')}: the list could not be read, or "
             "nothing tells whether it could"
         )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

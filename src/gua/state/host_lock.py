@@ -16,7 +16,7 @@ import pwd
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,6 +81,15 @@ class HostLock:
             sleep(_PAUSE_SECONDS)  # it has just ended, or has not yet begun to listen
         msg = "another process holds the lock of this host's agent and does not say who it is: see ss -xlp, @gua-agent"
         raise UnavailableError(msg)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the name while the block runs. Raises UnavailableError that names who has it."""
+        self.acquire()
+        try:
+            yield
+        finally:
+            self.release()
 
     def holder(self) -> Holder | None:
         """Return who holds the name, ``None`` if nobody does or it cannot be told."""

@@ -21,6 +21,7 @@ from gua.otlp.decode import decode
 from gua.otlp.encode import encode
 from gua.report.hours import choose_hours, tick_hours
 from gua.spool.queue import Spool
+from gua.state.directory import Home
 from gua.store.database import open_store
 from servers.tap import tapped
 
@@ -81,9 +82,11 @@ def test_the_store_is_the_one_named_else_the_environments_else_the_homes(
 def deliver_agent_tick(
     sample: Callable[[Mark | None], tuple[Tick, Mark]], *, store: str | None, endpoint: str | None, home: Path
 ) -> DrainResult:
-    return delivery.deliver_agent_tick(
-        sample, destinations=agent_destinations(store, endpoint, home), spool_path=home / "spool.db"
-    )
+    destinations = agent_destinations(store, endpoint, home)
+    with Spool(home / "spool.db", destinations=[destination.name for destination in destinations]) as spool:
+        delivery.spool_tick(spool, sample)
+        drained = delivery.deliver_spooled(spool, destinations, Home(home)).values()
+    return DrainResult(landed=sum(each.landed for each in drained), refused=sum(each.refused for each in drained))
 
 
 class TestDeliver:
