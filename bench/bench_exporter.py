@@ -30,7 +30,7 @@ from measures.figures import machine, rss_mb, show, title  # noqa: E402 - found 
 from measures.host import crowded, new_agent, pid_of  # noqa: E402 - likewise
 
 from fakes.cards import GIB, START_MS, card, process, tick  # noqa: E402 - likewise
-from gua.core.idleness import Clock  # noqa: E402 - likewise
+from gua.core.idleness import IdleCounter  # noqa: E402 - likewise
 from gua.core.tick import Origin, Source, Tick  # noqa: E402 - likewise
 from gua.exporter.address import Address, Serving  # noqa: E402 - likewise
 from gua.exporter.endpoint import PrometheusEndpoint  # noqa: E402 - likewise
@@ -83,7 +83,7 @@ def serve() -> None:
     """Serve such ticks, one a second, to the parent; prints the port, then what each tick took."""
     ready = crowd(START_MS)
     clocks = {
-        (one.uuid, each.pid, each.created_ms): Clock(seen_ms=1, span_ms=1, zero_polls=2, zero_ms=1)
+        (one.uuid, each.pid, each.created_ms): IdleCounter(seen_ms=1, covered_ms=1, zero_polls=2, zero_ms=1)
         for one in ready.cards
         for each in one.processes
     }

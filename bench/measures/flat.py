@@ -19,7 +19,7 @@ from fakes.clock import FakeClock
 from fakes.nvml import Card, FakeDriver, Process, Use
 from gua.agent.delivery import drain
 from gua.agent.outbox import Outbox
-from gua.agent.sampler import Health, Sampler
+from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.status import Board, SpoolFigures
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Source
@@ -110,7 +110,7 @@ def main() -> None:
             clock.advance(INTERVAL_MS)
             replace_one(cards, number, clock)
             stats = spool.stats()
-            health = Health(spool_ticks=stats.ticks, spool_bytes=stats.bytes, dropped_ticks=stats.dropped)
+            health = QueueHealth(spool_ticks=stats.ticks, spool_bytes=stats.bytes, dropped_ticks=stats.dropped)
             sample = sampler.sample(outbox.mark, lateness_ms=0, health=health)
             if sample.tick is None:
                 sys.exit(f"no tick: {sample.outcome}")

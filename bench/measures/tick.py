@@ -23,7 +23,7 @@ from gua.agent.logs import Changes, open_log
 from gua.agent.loop import Loop, Schedule
 from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
-from gua.agent.sampler import Health, Sampler
+from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.status import Board, SpoolFigures
 from gua.app.owners import owners_of
 from gua.core.tick import Origin, Source
@@ -110,9 +110,9 @@ class OnFoot:
         self._loop.first()
 
     def _made(self, cards: NvmlReader, spool: Spool, interval_ms: int) -> Loop:
-        def health() -> Health:
+        def health() -> QueueHealth:
             now = spool.stats()
-            return Health(spool_ticks=now.ticks, spool_bytes=now.bytes, dropped_ticks=now.dropped)
+            return QueueHealth(spool_ticks=now.ticks, spool_bytes=now.bytes, dropped_ticks=now.dropped)
 
         def wait(seconds: float) -> bool:
             self.clock.advance(round(seconds * 1000))

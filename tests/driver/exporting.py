@@ -19,7 +19,7 @@ from driver.agent import FileClock
 from gua.agent.outbox import MarkOnly
 from gua.agent.sampler import Sampler
 from gua.core.errors import UnavailableError
-from gua.core.idleness import Clocks
+from gua.core.idleness import IdleCounters
 from gua.core.ports import RawProcess
 from gua.core.tick import Origin, ProcessReading, Source
 from gua.exporter.address import Address, Serving
@@ -92,7 +92,7 @@ class Exporter:
             Serving(address=Address(port=0)), clock=self.clock, origin=origin, clocks=self.idle_clocks
         )
 
-    def idle_clocks(self) -> Clocks:
+    def idle_clocks(self) -> IdleCounters:
         return {} if self.outbox.mark is None else self.outbox.mark.clocks
 
     def tick(self) -> None:

@@ -16,7 +16,7 @@ from gua.agent.logs import Changes
 from gua.agent.loop import Loop, Schedule
 from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
-from gua.agent.sampler import Health, Sampler
+from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.status import Board, SpoolFigures
 from gua.core.ports import CardReader, Clock, RawCard, RawProcess
 from gua.core.tick import CardReading, Origin, ProcessList, ProcessReading, ReadError, Source, Tick
@@ -152,7 +152,7 @@ class Host:
             encode=encode,
             wait=wait,
             watcher=self.watcher,
-            health=Health,
+            health=QueueHealth,
             on_tick=self.on_tick,
         )
 

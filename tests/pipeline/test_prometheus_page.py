@@ -10,7 +10,7 @@ import pytest
 
 from fakes.cards import START_MS, full_tick
 from fakes.clock import FakeClock
-from gua.core.idleness import Clock
+from gua.core.idleness import IdleCounter
 from gua.exporter.address import Address, Serving
 from gua.exporter.endpoint import PrometheusEndpoint
 from gua.exporter.server import Request
@@ -26,7 +26,7 @@ def test_promtool_has_nothing_to_say_of_the_page_but_of_the_one_name() -> None:
             pytest.fail("promtool is not on PATH (on Debian: apt-get install prometheus)")
         pytest.skip("promtool is not on PATH (on Debian: apt-get install prometheus)")
     one = full_tick()
-    idle = Clock(seen_ms=START_MS, span_ms=30_000, zero_polls=2, zero_ms=1)
+    idle = IdleCounter(seen_ms=START_MS, covered_ms=30_000, zero_polls=2, zero_ms=1)
     clocks = {("GPU-1", 11, START_MS - 1000): idle}
     serving = Serving(address=Address(port=0), constant={"node": "n1"})
     with PrometheusEndpoint(serving, clock=FakeClock(), origin=one.origin, clocks=lambda: clocks) as endpoint:

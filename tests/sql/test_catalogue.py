@@ -7,7 +7,7 @@ import re
 import pytest
 
 from gua.core import metrics
-from gua.core.metrics import CATALOGUE, Column, Kind, Metric, Subject
+from gua.core.metrics import CATALOGUE, Kind, Metric, StoredColumn, Subject
 from gua.store import statements, tokens
 from sql.engine import Engine
 
@@ -33,7 +33,7 @@ def names_admitted(sql: str) -> set[str]:
     return set(re.findall(r"'([^']*)'", found[1]))
 
 
-def filled(metric: Metric, column: Column) -> str:
+def filled(metric: Metric, column: StoredColumn) -> str:
     """Return the expression of the catalogue's column, as it stands in the view."""
     conditions = [
         f"MetricName = '{metric.name}'",
@@ -44,12 +44,12 @@ def filled(metric: Metric, column: Column) -> str:
     return f"if({' AND '.join(conditions)}, accurateCastOrNull(round({value}), '{column.type}'), NULL) AS {column.name}"
 
 
-def title(pair: tuple[Metric, Column]) -> str:
+def title(pair: tuple[Metric, StoredColumn]) -> str:
     return f"{pair[0].subject.value}.{pair[1].name}"
 
 
 @pytest.mark.parametrize("pair", COLUMNS, ids=title)
-def test_a_column_is_filled_from_its_metric_with_its_scale_and_temporality(pair: tuple[Metric, Column]) -> None:
+def test_a_column_is_filled_from_its_metric_with_its_scale_and_temporality(pair: tuple[Metric, StoredColumn]) -> None:
     metric, column = pair
     sql = view_of(metric)
     lines = [line.strip().rstrip(",") for line in sql.splitlines()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from gua.core.idleness import GAP_MS, RESTART_GAP_MS, Clock, Clocks, Key, advance, idle_ms, kept
+from gua.core.idleness import GAP_MS, RESTART_GAP_MS, IdleCounter, IdleCounters, Key, advance, idle_ms, kept
 from gua.core.ports import Mark
 from gua.core.rules import Rules
 from gua.core.tick import ProcessReading, ProcessType
@@ -18,11 +18,11 @@ _DRIFT_MS: Final = 1_000
 class Idling:
     """Clocks ``before`` a tick at ``ts_ms``; those after it are made process by process."""
 
-    before: Clocks
+    before: IdleCounters
     ts_ms: int
     gap_ms: int
-    longest_span_ms: int
-    now: dict[Key, Clock] = field(default_factory=dict)
+    longest_covered_ms: int
+    now: dict[Key, IdleCounter] = field(default_factory=dict)
 
     @classmethod
     def after(cls, mark: Mark | None, now: Mark, *, interval_ms: int, is_restart: bool) -> Self:
@@ -35,25 +35,27 @@ class Idling:
             before=_on_the_clock_of(now, mark, is_restart=is_restart) if mark is not None and known else {},
             ts_ms=now.ts_ms,
             gap_ms=RESTART_GAP_MS if is_restart else GAP_MS,
-            longest_span_ms=2 * interval_ms,
+            longest_covered_ms=2 * interval_ms,
         )
 
-    def timed(self, uuid: str, process: ProcessReading, span_ms: int) -> ProcessReading:
+    def timed(self, uuid: str, process: ProcessReading, covered_ms: int) -> ProcessReading:
         """Return a process of that card with the time it has idled, and let its clock run."""
         if process.type is ProcessType.IGNORED:
             return process
         key = (uuid, process.pid, process.created_ms)
-        now = Clock(seen_ms=self.ts_ms, span_ms=span_ms)
+        now = IdleCounter(seen_ms=self.ts_ms, covered_ms=covered_ms)
         clock = advance(self.before.get(key), process, now, _SHIPPED, gap_ms=self.gap_ms)
         self.now[key] = clock
         return replace(process, idle_ms=idle_ms(clock, process, _SHIPPED))
 
-    def clocks(self) -> Clocks:
+    def clocks(self) -> IdleCounters:
         """Return the clocks after the tick."""
-        return kept(self.before, self.now, self.ts_ms, max(self.gap_ms, self.longest_span_ms) + self.longest_span_ms)
+        return kept(
+            self.before, self.now, self.ts_ms, max(self.gap_ms, self.longest_covered_ms) + self.longest_covered_ms
+        )
 
 
-def _on_the_clock_of(now: Mark, mark: Mark, *, is_restart: bool) -> Clocks:
+def _on_the_clock_of(now: Mark, mark: Mark, *, is_restart: bool) -> IdleCounters:
     """Return a mark's clocks as if the wall clock had not been set since: the other one tells how long nobody looked.
 
     One that was set back while the agent ran is left as it is: there was no tick, but nobody was away.

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from gua.agent.coverage import Outcome
 from gua.agent.outbox import MarkOnly
-from gua.agent.sampler import Health, Sampler
+from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.schedule import due_in_ms, step_ms
 from gua.core.errors import UnavailableError
 from gua.core.ports import CardReader, Clock
@@ -74,7 +74,7 @@ class Loop:
         encode: Callable[[Tick], bytes],
         wait: Callable[[float], bool],
         watcher: Watcher,
-        health: Callable[[], Health],
+        health: Callable[[], QueueHealth],
         on_tick: Callable[[], None],
     ) -> None:
         self._sampler = sampler

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gua.agent.coverage import Outcome, Span, span
+from gua.agent.coverage import Coverage, Outcome, coverage
 from gua.agent.idle_counters import Idling
 from gua.agent.utilization import cover
 from gua.core.attribution import split_gpu_time
@@ -33,7 +33,7 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Health:
+class QueueHealth:
     """What the agent knows of its own queue; ``None`` is unknown. Dropped ticks are counted since the agent started."""
 
     spool_ticks: int | None = None
@@ -42,7 +42,7 @@ class Health:
 
 
 _CLOCK_FAULTS: Final = frozenset({Outcome.WAITING, Outcome.RESTARTED})
-_UNKNOWN_HEALTH: Final = Health()
+_UNKNOWN_HEALTH: Final = QueueHealth()
 # Calls and codes are NVML's, so they are few; a driver that invents codes must not fill the memory.
 _MOST_ERRORS: Final = 200
 
@@ -77,7 +77,9 @@ class Sampler:
         self._energy_mark: Mark | None = None
         self._is_first = True
 
-    def sample(self, mark: Mark | None, *, lateness_ms: int | None = None, health: Health = _UNKNOWN_HEALTH) -> Sample:
+    def sample(
+        self, mark: Mark | None, *, lateness_ms: int | None = None, health: QueueHealth = _UNKNOWN_HEALTH
+    ) -> Sample:
         """Read every card and return the tick that follows ``mark``, the last one that was spooled.
 
         ``lateness_ms`` is how long after its time the tick was begun. The tick's time is the wall clock just
@@ -88,7 +90,7 @@ class Sampler:
         now = self._now()
         self._count(errors)
         self._count(self._besides())
-        covered = span(
+        covered = coverage(
             now,
             mark,
             interval_ms=self._origin.interval_ms,
@@ -120,7 +122,7 @@ class Sampler:
     def _now(self) -> Mark:
         return Mark(ts_ms=self._clock.wall_ms(), monotonic_ms=self._clock.monotonic_ms(), boot_id=self._clock.boot_id())
 
-    def _card(self, raw: RawCard, now: Mark, covered: Span, idling: Idling, *, energy_known: bool) -> CardReading:
+    def _card(self, raw: RawCard, now: Mark, covered: Coverage, idling: Idling, *, energy_known: bool) -> CardReading:
         slices, all_slices = raw.gpu_fraction
         reading = raw.reading
         used = cover(raw.samples, reading.utilization, start_ms=now.ts_ms - covered.duration_ms, end_ms=now.ts_ms)
@@ -170,7 +172,7 @@ class Sampler:
             key = (error.call, error.code)
             self._errors[key if key in self._errors or len(self._errors) < _MOST_ERRORS else ("other", "other")] += 1
 
-    def _agent(self, took_ms: int, lateness_ms: int | None, health: Health) -> AgentReading:
+    def _agent(self, took_ms: int, lateness_ms: int | None, health: QueueHealth) -> AgentReading:
         return AgentReading(
             started_ms=self._started.ts_ms,
             tick_duration_seconds=took_ms / 1000,

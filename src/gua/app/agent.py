@@ -19,7 +19,7 @@ from gua.agent.logs import Changes, open_log
 from gua.agent.loop import Loop, Schedule, Watcher
 from gua.agent.notify import Notifier
 from gua.agent.outbox import MarkOnly, Outbox
-from gua.agent.sampler import Health, Sampler
+from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.schedule import phase_ms
 from gua.agent.status import Board, SpoolFigures
 from gua.agent.store_delivery import PeriodicLanding
@@ -29,7 +29,7 @@ from gua.app.destinations import Destination
 from gua.app.endpoints import open_agent_endpoint
 from gua.app.host import Host
 from gua.core.errors import UnavailableError
-from gua.core.idleness import Clocks
+from gua.core.idleness import IdleCounters
 from gua.core.ports import Landing
 from gua.exporter.address import Serving
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
@@ -150,7 +150,7 @@ def _told(held: ExitStack, watcher: AgentEvents, serving: Serving | None, host: 
         return watcher
     from gua.exporter.endpoint import PrometheusEndpoint  # noqa: PLC0415 - only for those who serve
 
-    def clocks() -> Clocks:
+    def clocks() -> IdleCounters:
         return outbox.mark.clocks if outbox.mark is not None else {}
 
     endpoint = PrometheusEndpoint(serving, clock=host.clock, origin=host.origin, clocks=clocks)
@@ -168,19 +168,19 @@ def _loop(
 ) -> Loop:
     before = spool.stats()
 
-    def health() -> Health:
+    def health() -> QueueHealth:
         if host.pods is not None:
             told.condition("kubelet", host.pods.trouble)
         with contextlib.suppress(UnavailableError):
             stats = spool.stats()
             if stats.repairs > before.repairs or spool.set_aside is not None:
                 watcher.condition("spool repairs", _mended(stats))
-            return Health(
+            return QueueHealth(
                 spool_ticks=stats.ticks + outbox.waiting,
                 spool_bytes=stats.bytes,
                 dropped_ticks=max(0, stats.dropped - before.dropped) + outbox.dropped,
             )
-        return Health()
+        return QueueHealth()
 
     return Loop(
         sampler=Sampler(

@@ -19,7 +19,7 @@ from gua.spool.queue import Spool
 from gua.state.compression import compress, decompress
 from gua.state.directory import Home
 from gua.state.enrollment import Enrollment
-from gua.state.host_lock import Holder, HostLock
+from gua.state.host_lock import HostLock, LockHolder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +67,7 @@ def _read(open_host: Callable[[], Host], home: Home) -> tuple[Proof, bytes]:
     return Proof(what=summary(tick), ts_ms=tick.ts_ms, to_spool=(raw, mark)), raw
 
 
-def _of_agent(open_host: Callable[[], Host], home: Home, holder: Holder) -> tuple[Proof, bytes]:
+def _of_agent(open_host: Callable[[], Host], home: Home, holder: LockHolder) -> tuple[Proof, bytes]:
     for name in sorted(destinations_of(home.spool)):
         with Spool(home.spool, destinations=None) as spool:
             oldest = spool.peek(name, 1)

@@ -13,13 +13,13 @@ from gua.core.errors import UnavailableError
 from gua.spool.database import destinations_of
 from gua.spool.queue import Spool
 from gua.state.directory import Home
-from gua.state.host_lock import Holder
+from gua.state.host_lock import LockHolder
 
 # Less than the shortest time between two calls that makes sense: the next one tries again.
 _PATIENCE_SECONDS: Final = 10.0
 
 
-def sync_beside(holder: Holder, fleet: Destination, home: Home) -> None:
+def sync_beside(holder: LockHolder, fleet: Destination, home: Home) -> None:
     """Deliver what waits in the spool of the agent that runs. Raises UnavailableError."""
     if ENDPOINT not in destinations_of(home.spool):
         msg = (

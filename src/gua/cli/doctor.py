@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from gua.app.doctor import delivery, driver, processes, state, system
-from gua.app.doctor.finding import Finding, State, failed
+from gua.app.doctor.finding import CheckState, Finding, failed
 from gua.cli.options import (
     AgentStateOption,
     EndpointOption,
@@ -31,7 +31,12 @@ from gua.state.directory import Home, home_path
 SCHEMA: Final = "gua.doctor/1"
 _NARROWEST: Final = 40
 _WIDEST: Final = 120
-_MARKS: Final = {State.OK: "ok", State.WARNING: "warning", State.FAILED: "FAILED", State.SKIPPED: "-"}
+_MARKS: Final = {
+    CheckState.OK: "ok",
+    CheckState.WARNING: "warning",
+    CheckState.FAILED: "FAILED",
+    CheckState.SKIPPED: "-",
+}
 # A driver that is not kept loaded takes seconds a card to wake up.
 _START_SECONDS: Final = 30.0
 
@@ -62,7 +67,7 @@ def command(
     home = home_path(state_dir, os.environ)
     findings = list(run_checks(checks(store=store, endpoint=endpoint, home=home, procfs=procfs, pid_file=pid_file)))
     sys.stdout.write(render_json(findings) if as_json else render_text(findings, _width()))
-    return UnavailableError.exit_code if any(one.state is State.FAILED for one in findings) else 0
+    return UnavailableError.exit_code if any(one.state is CheckState.FAILED for one in findings) else 0
 
 
 def checks(
@@ -101,7 +106,7 @@ def render_json(findings: Sequence[Finding]) -> str:
         json.dumps(
             {
                 "schema": SCHEMA,
-                "healthy": all(one.state is not State.FAILED for one in findings),
+                "healthy": all(one.state is not CheckState.FAILED for one in findings),
                 "checks": [
                     {
                         "id": safe(one.id),
@@ -128,11 +133,11 @@ def render_text(findings: Sequence[Finding], width: int) -> str:
     for one in findings:
         head = f"{_MARKS[one.state]:<{marks}}  {safe(one.title):<{titles}}  "
         lines += _wrapped(safe(one.detail), width, first=head, rest=margin)
-        if one.remedy and one.state in {State.WARNING, State.FAILED}:
+        if one.remedy and one.state in {CheckState.WARNING, CheckState.FAILED}:
             lines += _wrapped(safe(one.remedy), width, first=f"{margin}-> ", rest=f"{margin}   ")
-    count = {kind: sum(one.state is kind for one in findings) for kind in State}
-    warnings = f"{count[State.WARNING]} warning{'' if count[State.WARNING] == 1 else 's'}"
-    verdict = f"{count[State.FAILED]} failed" if count[State.FAILED] else "nothing failed"
+    count = {kind: sum(one.state is kind for one in findings) for kind in CheckState}
+    warnings = f"{count[CheckState.WARNING]} warning{'' if count[CheckState.WARNING] == 1 else 's'}"
+    verdict = f"{count[CheckState.FAILED]} failed" if count[CheckState.FAILED] else "nothing failed"
     return "\n".join([*lines, "", f"{verdict}, {warnings}"]) + "\n"
 
 

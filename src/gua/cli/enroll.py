@@ -30,7 +30,7 @@ from gua.spool.database import destinations_of
 from gua.spool.queue import Spool
 from gua.state.directory import Home, home_path, prepare_home
 from gua.state.enrollment import Enrollment, enrollment_file, forget_enrollment, keep_enrollment, read_enrollment
-from gua.state.host_lock import Holder, HostLock
+from gua.state.host_lock import HostLock, LockHolder
 
 SCHEMA: Final = "gua.enrollment/1"
 _LONGEST_AUTHORITIES: Final = 2**20
@@ -176,7 +176,7 @@ def _enroll(
         typer.echo(safe(note), err=True)
 
 
-def _effect(running: Holder | None, *, same: bool) -> str:
+def _effect(running: LockHolder | None, *, same: bool) -> str:
     if running is None:
         return "next: gua daemon delivers there"
     if same:

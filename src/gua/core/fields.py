@@ -15,7 +15,7 @@ _INT64 = 1 << 63
 _YEAR_10000_MS = 253_402_300_800_000
 
 
-class Form(Enum):
+class PointForm(Enum):
     """How a field's number is sent."""
 
     DOUBLE = "as it is"
@@ -26,16 +26,16 @@ class Form(Enum):
         """Return the point's value; ``None`` where there is none to send: unknown, not finite, beyond int64."""
         if value is None:
             return None
-        if self is Form.INTEGER:
+        if self is PointForm.INTEGER:
             return int(value) if -_INT64 <= value < _INT64 else None
-        number = value / 1000 if self is Form.MILLI else float(value)
+        number = value / 1000 if self is PointForm.MILLI else float(value)
         return number if math.isfinite(number) else None
 
     def from_wire(self, value: float) -> float | int:
         """Return the field's number."""
-        if self is Form.DOUBLE:
+        if self is PointForm.DOUBLE:
             return float(value)
-        return round(value * 1000) if self is Form.MILLI else round(value)
+        return round(value * 1000) if self is PointForm.MILLI else round(value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,48 +44,48 @@ class Field:
 
     name: str
     metric: Metric
-    form: Form
+    form: PointForm
     attributes: tuple[tuple[str, str], ...] = ()
 
 
-def _field(name: str, metric: Metric, form: Form, *attributes: tuple[str, str]) -> Field:
+def _field(name: str, metric: Metric, form: PointForm, *attributes: tuple[str, str]) -> Field:
     return Field(name=name, metric=metric, form=form, attributes=attributes)
 
 
 _GPU = ("hw.type", "gpu")
 
 CARD_FIELDS: Final = (
-    _field("duration_ms", metrics.SAMPLE_DURATION, Form.MILLI),
-    _field("gpu_time_ms", metrics.GPU_TIME, Form.MILLI),
-    _field("utilization", metrics.UTILIZATION, Form.DOUBLE, ("hw.gpu.task", "general")),
-    _field("utilization_encoder", metrics.UTILIZATION, Form.DOUBLE, ("hw.gpu.task", "encoder")),
-    _field("utilization_decoder", metrics.UTILIZATION, Form.DOUBLE, ("hw.gpu.task", "decoder")),
-    _field("utilization_max", metrics.UTILIZATION_MAX, Form.DOUBLE),
-    _field("utilization_coverage_ms", metrics.UTILIZATION_COVERAGE, Form.MILLI),
-    _field("memory_used_bytes", metrics.MEMORY_USAGE, Form.INTEGER),
-    _field("memory_limit_bytes", metrics.MEMORY_LIMIT, Form.INTEGER),
-    _field("memory_reserved_bytes", metrics.MEMORY_RESERVED, Form.INTEGER),
-    _field("power_watts", metrics.POWER, Form.DOUBLE, _GPU),
-    _field("temperature_celsius", metrics.TEMPERATURE, Form.DOUBLE),
-    _field("energy_total_mj", metrics.ENERGY_TOTAL, Form.MILLI, _GPU),
-    _field("energy_mj", metrics.ENERGY, Form.MILLI),
-    _field("failed", metrics.STATUS, Form.INTEGER, ("hw.state", "failed"), _GPU),
+    _field("duration_ms", metrics.SAMPLE_DURATION, PointForm.MILLI),
+    _field("gpu_time_ms", metrics.GPU_TIME, PointForm.MILLI),
+    _field("utilization", metrics.UTILIZATION, PointForm.DOUBLE, ("hw.gpu.task", "general")),
+    _field("utilization_encoder", metrics.UTILIZATION, PointForm.DOUBLE, ("hw.gpu.task", "encoder")),
+    _field("utilization_decoder", metrics.UTILIZATION, PointForm.DOUBLE, ("hw.gpu.task", "decoder")),
+    _field("utilization_max", metrics.UTILIZATION_MAX, PointForm.DOUBLE),
+    _field("utilization_coverage_ms", metrics.UTILIZATION_COVERAGE, PointForm.MILLI),
+    _field("memory_used_bytes", metrics.MEMORY_USAGE, PointForm.INTEGER),
+    _field("memory_limit_bytes", metrics.MEMORY_LIMIT, PointForm.INTEGER),
+    _field("memory_reserved_bytes", metrics.MEMORY_RESERVED, PointForm.INTEGER),
+    _field("power_watts", metrics.POWER, PointForm.DOUBLE, _GPU),
+    _field("temperature_celsius", metrics.TEMPERATURE, PointForm.DOUBLE),
+    _field("energy_total_mj", metrics.ENERGY_TOTAL, PointForm.MILLI, _GPU),
+    _field("energy_mj", metrics.ENERGY, PointForm.MILLI),
+    _field("failed", metrics.STATUS, PointForm.INTEGER, ("hw.state", "failed"), _GPU),
 )
 STATUS_OK: Final = (("hw.state", "ok"), _GPU)
 
 PROCESS_FIELDS: Final = (
-    _field("gpu_time_ms", metrics.PROCESS_GPU_TIME, Form.MILLI),
-    _field("memory_bytes", metrics.PROCESS_GPU_MEMORY, Form.INTEGER),
-    _field("utilization", metrics.PROCESS_GPU_UTILIZATION, Form.DOUBLE),
-    _field("idle_ms", metrics.PROCESS_IDLE_DURATION, Form.MILLI),
+    _field("gpu_time_ms", metrics.PROCESS_GPU_TIME, PointForm.MILLI),
+    _field("memory_bytes", metrics.PROCESS_GPU_MEMORY, PointForm.INTEGER),
+    _field("utilization", metrics.PROCESS_GPU_UTILIZATION, PointForm.DOUBLE),
+    _field("idle_ms", metrics.PROCESS_IDLE_DURATION, PointForm.MILLI),
 )
 
 AGENT_FIELDS: Final = (
-    _field("tick_duration_seconds", metrics.AGENT_TICK_DURATION, Form.DOUBLE),
-    _field("tick_lateness_seconds", metrics.AGENT_TICK_LATENESS, Form.DOUBLE),
-    _field("spool_ticks", metrics.AGENT_SPOOL_TICKS, Form.INTEGER),
-    _field("spool_bytes", metrics.AGENT_SPOOL_SIZE, Form.INTEGER),
-    _field("dropped_ticks", metrics.AGENT_DROPPED, Form.INTEGER),
+    _field("tick_duration_seconds", metrics.AGENT_TICK_DURATION, PointForm.DOUBLE),
+    _field("tick_lateness_seconds", metrics.AGENT_TICK_LATENESS, PointForm.DOUBLE),
+    _field("spool_ticks", metrics.AGENT_SPOOL_TICKS, PointForm.INTEGER),
+    _field("spool_bytes", metrics.AGENT_SPOOL_SIZE, PointForm.INTEGER),
+    _field("dropped_ticks", metrics.AGENT_DROPPED, PointForm.INTEGER),
 )
 
 CARD_INFO: Final = {

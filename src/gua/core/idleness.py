@@ -25,7 +25,7 @@ Key = tuple[str, int, int | None]
 """A process on a card: the card's UUID, pid, start in Unix ms (where a pid passed on, it is another one)."""
 
 
-class Clock(NamedTuple):
+class IdleCounter(NamedTuple):
     """One process: when it was last listed and over what span, its idle time, and its polls and time at 0 %.
 
     ``idle_ms`` is the time of the idle ticks of the present streak, 0 without one, ``zero_ms`` that of the polls at 0 %
@@ -33,7 +33,7 @@ class Clock(NamedTuple):
     """
 
     seen_ms: int
-    span_ms: int
+    covered_ms: int
     idle_ms: int = 0
     zero_polls: int = 0
     zero_ms: int = 0
@@ -44,35 +44,37 @@ class Clock(NamedTuple):
         return self.zero_polls >= IDLE_POLLS
 
 
-Clocks = Mapping[Key, Clock]
+IdleCounters = Mapping[Key, IdleCounter]
 
 
-def advance(before: Clock | None, process: ProcessReading, now: Clock, rules: Rules, *, gap_ms: int = GAP_MS) -> Clock:
+def advance(
+    before: IdleCounter | None, process: ProcessReading, now: IdleCounter, rules: Rules, *, gap_ms: int = GAP_MS
+) -> IdleCounter:
     """Return a process's clock after a tick; ``now`` has the tick's time and span.
 
     What is unknown neither ends a streak nor counts for it; a single poll at 0 % before it does not count as one of two
     in a row.
     """
-    if before is None or _gap_ms(before, now) > max(gap_ms, 2 * max(now.span_ms, before.span_ms)):
+    if before is None or _gap_ms(before, now) > max(gap_ms, 2 * max(now.covered_ms, before.covered_ms)):
         before = now
-    zero_polls, zero_ms = _zero(before, process, now.span_ms)
-    return Clock(
+    zero_polls, zero_ms = _zero(before, process, now.covered_ms)
+    return IdleCounter(
         seen_ms=now.seen_ms,
-        span_ms=now.span_ms,
-        idle_ms=_idle_ms(before, process_state(ratio(process.utilization), rules), now.span_ms),
+        covered_ms=now.covered_ms,
+        idle_ms=_idle_ms(before, process_state(ratio(process.utilization), rules), now.covered_ms),
         zero_polls=zero_polls,
         zero_ms=zero_ms,
     )
 
 
-def idle_ms(clock: Clock, process: ProcessReading, rules: Rules) -> int | None:
+def idle_ms(clock: IdleCounter, process: ProcessReading, rules: Rules) -> int | None:
     """Return for how long the process has idled, 0 for an active one, ``None`` where its state is unknown."""
     if process.type is ProcessType.IGNORED or process_state(ratio(process.utilization), rules) is ProcessState.UNKNOWN:
         return None
     return clock.idle_ms
 
 
-def kept(before: Clocks, now: Clocks, ts_ms: int, gap_ms: int) -> dict[Key, Clock]:
+def kept(before: IdleCounters, now: IdleCounters, ts_ms: int, gap_ms: int) -> dict[Key, IdleCounter]:
     """Return the clocks after a tick: those in it, and those of processes that may still come back and have idled."""
     gone = {
         key: clock
@@ -82,7 +84,7 @@ def kept(before: Clocks, now: Clocks, ts_ms: int, gap_ms: int) -> dict[Key, Cloc
     return {**gone, **now}
 
 
-def dumps(clocks: Clocks) -> bytes:
+def dumps(clocks: IdleCounters) -> bytes:
     """Return what :func:`loads` reads: the clocks that tell something, of processes whose start is known."""
     cards: dict[str, list[list[int]]] = {}
     for (uuid, pid, created_ms), clock in clocks.items():
@@ -91,12 +93,12 @@ def dumps(clocks: Clocks) -> bytes:
     return json.dumps(cards, separators=(",", ":")).encode()
 
 
-def loads(data: bytes) -> dict[Key, Clock]:
+def loads(data: bytes) -> dict[Key, IdleCounter]:
     """Return the clocks, none if the data are not what :func:`dumps` wrote."""
     try:
         cards: dict[str, Any] = json.loads(data)
         return {
-            (uuid, int(pid), int(created_ms)): Clock(*map(int, numbers))
+            (uuid, int(pid), int(created_ms)): IdleCounter(*map(int, numbers))
             for uuid, rows in cards.items()
             for pid, created_ms, *numbers in rows
         }
@@ -104,21 +106,21 @@ def loads(data: bytes) -> dict[Key, Clock]:
         return {}
 
 
-def _idle_ms(before: Clock, state: ProcessState, span_ms: int) -> int:
+def _idle_ms(before: IdleCounter, state: ProcessState, covered_ms: int) -> int:
     if state is ProcessState.ACTIVE:
         return 0
-    return before.idle_ms + (span_ms if state is ProcessState.IDLE else 0)
+    return before.idle_ms + (covered_ms if state is ProcessState.IDLE else 0)
 
 
-def _gap_ms(before: Clock, now: Clock) -> int:
+def _gap_ms(before: IdleCounter, now: IdleCounter) -> int:
     """Return how long nobody looked between two ticks."""
-    return now.seen_ms - now.span_ms - before.seen_ms
+    return now.seen_ms - now.covered_ms - before.seen_ms
 
 
-def _zero(before: Clock, process: ProcessReading, span_ms: int) -> tuple[int, int]:
+def _zero(before: IdleCounter, process: ProcessReading, covered_ms: int) -> tuple[int, int]:
     """Return the polls at 0 % in a row, and the time of those after the second of them."""
     if process.utilization is None:
         return (before.zero_polls, before.zero_ms) if before.is_idle else (0, 0)
     if process.utilization > 0 or process.memory_bytes == 0:
         return 0, 0
-    return min(before.zero_polls + 1, IDLE_POLLS), before.zero_ms + span_ms if before.is_idle else 0
+    return min(before.zero_polls + 1, IDLE_POLLS), before.zero_ms + covered_ms if before.is_idle else 0

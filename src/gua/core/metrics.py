@@ -33,7 +33,7 @@ class Subject(Enum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Column:
+class StoredColumn:
     """Where a metric's value is stored: column, integer scale (stored = round(value x scale)), SQL type.
 
     ``attributes`` are those a point must carry, letter for letter, to land in this column.
@@ -58,7 +58,7 @@ class Metric:
     unit: str
     description: str
     attributes: tuple[str, ...] = ()
-    columns: tuple[Column, ...] = ()
+    columns: tuple[StoredColumn, ...] = ()
     is_stored: bool = True
 
 
@@ -76,9 +76,9 @@ BOOLEAN_ATTRIBUTES: Final = ("gua.gpu.memory.shared",)
 _GPU = (("hw.type", "gpu"),)
 
 
-def _per_type(column: str, scale: int, sql_type: str) -> tuple[Column, ...]:
+def _per_type(column: str, scale: int, sql_type: str) -> tuple[StoredColumn, ...]:
     return tuple(
-        Column(
+        StoredColumn(
             name=column.replace("{type}", kind),
             scale=scale,
             type=sql_type,
@@ -94,7 +94,7 @@ SAMPLE_DURATION: Final = Metric(
     kind=Kind.DELTA,
     unit="s",
     description="Seconds that this tick covers; the card was looked at even if nothing else could be read.",
-    columns=(Column(name="duration_ms", scale=1000, type="UInt32"),),
+    columns=(StoredColumn(name="duration_ms", scale=1000, type="UInt32"),),
 )
 GPU_TIME: Final = Metric(
     name="gua.gpu.time",
@@ -103,7 +103,7 @@ GPU_TIME: Final = Metric(
     unit="s",
     description="GPU time of the tick: its seconds times the card's share of a whole GPU (slices / all slices for MIG "
     "instances; a partitioned parent stands for its unallocated slices only).",
-    columns=(Column(name="gpu_time_ms", scale=1000, type="UInt32"),),
+    columns=(StoredColumn(name="gpu_time_ms", scale=1000, type="UInt32"),),
 )
 UTILIZATION: Final = Metric(
     name="hw.gpu.utilization",
@@ -113,9 +113,9 @@ UTILIZATION: Final = Metric(
     description="Mean over the tick of the share of time in which an engine was busy, 0 to 1.",
     attributes=("hw.gpu.task",),
     columns=(
-        Column(name="utilization", scale=10_000, type="UInt16", attributes=(("hw.gpu.task", "general"),)),
-        Column(name="utilization_encoder", scale=10_000, type="UInt16", attributes=(("hw.gpu.task", "encoder"),)),
-        Column(name="utilization_decoder", scale=10_000, type="UInt16", attributes=(("hw.gpu.task", "decoder"),)),
+        StoredColumn(name="utilization", scale=10_000, type="UInt16", attributes=(("hw.gpu.task", "general"),)),
+        StoredColumn(name="utilization_encoder", scale=10_000, type="UInt16", attributes=(("hw.gpu.task", "encoder"),)),
+        StoredColumn(name="utilization_decoder", scale=10_000, type="UInt16", attributes=(("hw.gpu.task", "decoder"),)),
     ),
 )
 UTILIZATION_MAX: Final = Metric(
@@ -124,7 +124,7 @@ UTILIZATION_MAX: Final = Metric(
     kind=Kind.GAUGE,
     unit="1",
     description="Largest utilization sample of the tick, 0 to 1.",
-    columns=(Column(name="utilization_max", scale=10_000, type="UInt16"),),
+    columns=(StoredColumn(name="utilization_max", scale=10_000, type="UInt16"),),
 )
 UTILIZATION_COVERAGE: Final = Metric(
     name="gua.gpu.utilization.coverage",
@@ -132,7 +132,7 @@ UTILIZATION_COVERAGE: Final = Metric(
     kind=Kind.GAUGE,
     unit="s",
     description="Seconds of the tick that utilization samples cover; 0 means that the mean is one instant value.",
-    columns=(Column(name="utilization_coverage_ms", scale=1000, type="UInt32"),),
+    columns=(StoredColumn(name="utilization_coverage_ms", scale=1000, type="UInt32"),),
 )
 MEMORY_USAGE: Final = Metric(
     name="hw.gpu.memory.usage",
@@ -140,7 +140,7 @@ MEMORY_USAGE: Final = Metric(
     kind=Kind.AMOUNT,
     unit="By",
     description="Device memory in use; without the driver's reserve where that is known (gua.gpu.memory.reserved).",
-    columns=(Column(name="memory_used_bytes", scale=1, type="UInt64"),),
+    columns=(StoredColumn(name="memory_used_bytes", scale=1, type="UInt64"),),
 )
 MEMORY_LIMIT: Final = Metric(
     name="hw.gpu.memory.limit",
@@ -148,7 +148,7 @@ MEMORY_LIMIT: Final = Metric(
     kind=Kind.AMOUNT,
     unit="By",
     description="Device memory in total.",
-    columns=(Column(name="memory_limit_bytes", scale=1, type="UInt64"),),
+    columns=(StoredColumn(name="memory_limit_bytes", scale=1, type="UInt64"),),
 )
 MEMORY_RESERVED: Final = Metric(
     name="gua.gpu.memory.reserved",
@@ -156,7 +156,7 @@ MEMORY_RESERVED: Final = Metric(
     kind=Kind.AMOUNT,
     unit="By",
     description="Memory the driver keeps for itself; absent where the driver cannot tell (then usage contains it).",
-    columns=(Column(name="memory_reserved_bytes", scale=1, type="UInt64"),),
+    columns=(StoredColumn(name="memory_reserved_bytes", scale=1, type="UInt64"),),
 )
 PROCESS_COUNT: Final = Metric(
     name="gua.gpu.process.count",
@@ -191,7 +191,7 @@ PROCESS_UTILIZATION_MAX: Final = Metric(
     kind=Kind.GAUGE,
     unit="1",
     description="Utilization of the card's busiest process, 0 to 1.",
-    columns=(Column(name="process_utilization_max", scale=10_000, type="UInt16"),),
+    columns=(StoredColumn(name="process_utilization_max", scale=10_000, type="UInt16"),),
 )
 POWER: Final = Metric(
     name="hw.power",
@@ -200,7 +200,7 @@ POWER: Final = Metric(
     unit="W",
     description="Power drawn by the card.",
     attributes=("hw.type",),
-    columns=(Column(name="power_mw", scale=1000, type="UInt32", attributes=_GPU),),
+    columns=(StoredColumn(name="power_mw", scale=1000, type="UInt32", attributes=_GPU),),
 )
 TEMPERATURE: Final = Metric(
     name="hw.temperature",
@@ -208,7 +208,7 @@ TEMPERATURE: Final = Metric(
     kind=Kind.GAUGE,
     unit="Cel",
     description="Temperature of the GPU core.",
-    columns=(Column(name="temperature_celsius", scale=1, type="Int16"),),
+    columns=(StoredColumn(name="temperature_celsius", scale=1, type="Int16"),),
 )
 ENERGY_TOTAL: Final = Metric(
     name="hw.energy",
@@ -217,7 +217,7 @@ ENERGY_TOTAL: Final = Metric(
     unit="J",
     description="Energy since the driver was loaded.",
     attributes=("hw.type",),
-    columns=(Column(name="energy_total_mj", scale=1000, type="UInt64", attributes=_GPU),),
+    columns=(StoredColumn(name="energy_total_mj", scale=1000, type="UInt64", attributes=_GPU),),
 )
 ENERGY: Final = Metric(
     name="gua.gpu.energy",
@@ -225,7 +225,7 @@ ENERGY: Final = Metric(
     kind=Kind.DELTA,
     unit="J",
     description="Energy spent in the tick; absent across a reset of the counter.",
-    columns=(Column(name="energy_mj", scale=1000, type="UInt64"),),
+    columns=(StoredColumn(name="energy_mj", scale=1000, type="UInt64"),),
 )
 STATUS: Final = Metric(
     name="hw.status",
@@ -234,7 +234,7 @@ STATUS: Final = Metric(
     unit="1",
     description="1 for the state the card is in, 0 for the other; failed: lost, or needs a reset.",
     attributes=("hw.state", "hw.type"),
-    columns=(Column(name="failed", scale=1, type="UInt8", attributes=(("hw.state", "failed"), *_GPU)),),
+    columns=(StoredColumn(name="failed", scale=1, type="UInt8", attributes=(("hw.state", "failed"), *_GPU)),),
 )
 INFO: Final = Metric(
     name="gua.gpu.info",
@@ -261,7 +261,7 @@ PROCESS_SAMPLE_DURATION: Final = Metric(
     kind=Kind.DELTA,
     unit="s",
     description="Seconds of the tick in which this process was on the card.",
-    columns=(Column(name="duration_ms", scale=1000, type="UInt32"),),
+    columns=(StoredColumn(name="duration_ms", scale=1000, type="UInt32"),),
 )
 PROCESS_GPU_TIME: Final = Metric(
     name="gua.process.gpu.time",
@@ -269,7 +269,7 @@ PROCESS_GPU_TIME: Final = Metric(
     kind=Kind.DELTA,
     unit="s",
     description="The part of the card's GPU time attributed to this process; absent for ignored processes.",
-    columns=(Column(name="gpu_time_ms", scale=1000, type="UInt32"),),
+    columns=(StoredColumn(name="gpu_time_ms", scale=1000, type="UInt32"),),
 )
 PROCESS_GPU_MEMORY: Final = Metric(
     name="gua.process.gpu.memory.usage",
@@ -277,7 +277,7 @@ PROCESS_GPU_MEMORY: Final = Metric(
     kind=Kind.AMOUNT,
     unit="By",
     description="Device memory of the process on this card.",
-    columns=(Column(name="memory_bytes", scale=1, type="UInt64"),),
+    columns=(StoredColumn(name="memory_bytes", scale=1, type="UInt64"),),
 )
 PROCESS_GPU_UTILIZATION: Final = Metric(
     name="gua.process.gpu.utilization",
@@ -286,7 +286,7 @@ PROCESS_GPU_UTILIZATION: Final = Metric(
     unit="1",
     description="Mean over the tick of the share of time in which this process used the card, 0 to 1; of each sample "
     "the largest of kernels, video encoder and video decoder.",
-    columns=(Column(name="utilization", scale=10_000, type="UInt16"),),
+    columns=(StoredColumn(name="utilization", scale=10_000, type="UInt16"),),
 )
 PROCESS_IDLE_DURATION: Final = Metric(
     name="gua.process.idle.duration",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from gua.core.idleness import Clocks
+from gua.core.idleness import IdleCounters
 from gua.core.tick import CardReading, ProcessReading, ReadError
 
 
@@ -33,7 +33,7 @@ class Mark:
     ts_ms: int
     monotonic_ms: int
     boot_id: str | None
-    clocks: Clocks = field(default_factory=dict)
+    clocks: IdleCounters = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 from gua.core import fields, metrics
 from gua.core.facts import busiest, card_facts, ratio, totals_by_type
-from gua.core.fields import Field, Form
+from gua.core.fields import Field, PointForm
 from gua.core.metrics import Kind, Metric
 from gua.core.rules import Rules, State, classify, process_state
 from gua.core.tick import (
@@ -37,7 +37,7 @@ _HOLDER: Final = (
     "k8s.container.name",
 )
 _STATES: Final = tuple(State)
-_PROCESS_DURATION: Final = Field(name="duration_ms", metric=metrics.PROCESS_SAMPLE_DURATION, form=Form.MILLI)
+_PROCESS_DURATION: Final = Field(name="duration_ms", metric=metrics.PROCESS_SAMPLE_DURATION, form=PointForm.MILLI)
 _RESERVED: Final = "__"
 """Labels of Prometheus' own begin so; a page with a second ``__name__`` is none that anybody can read."""
 

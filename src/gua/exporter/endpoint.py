@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Self
 
-from gua.core.idleness import Clocks
+from gua.core.idleness import IdleCounters
 from gua.core.ports import Clock
 from gua.core.tick import Origin, Tick
 from gua.exporter import gpu_idle_exporter
@@ -29,7 +29,7 @@ class PrometheusEndpoint:
     The page is made in the loop's thread once the tick is safe, in the formats that were asked for lately.
     """
 
-    def __init__(self, serving: Serving, *, clock: Clock, origin: Origin, clocks: Callable[[], Clocks]) -> None:
+    def __init__(self, serving: Serving, *, clock: Clock, origin: Origin, clocks: Callable[[], IdleCounters]) -> None:
         self._constant = serving.constant
         self._clocks = clocks
         self._catalogue = Catalogue()

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from gua.core.idleness import Clock, Clocks
+from gua.core.idleness import IdleCounter, IdleCounters
 from gua.core.tick import CardReading, Mig, ProcessList, ProcessReading, ProcessType, Tick
 from gua.exporter.families import Family, escaped, inside
 
@@ -51,7 +51,7 @@ class _Use(NamedTuple):
     idle_bytes: int | None
 
 
-def families(tick: Tick, clocks: Clocks, constant: Mapping[str, str]) -> list[Family]:
+def families(tick: Tick, clocks: IdleCounters, constant: Mapping[str, str]) -> list[Family]:
     """Return the families of a tick; ``clocks`` are those after it, ``constant`` further labels of every sample."""
     made = {name: Family(name, text) for name, text in (_PROCESS | _DEVICE | _TOTAL).items()}
     end = "".join(f",{one}" for one in [inside(constant.items())] if one) + "}"
@@ -98,7 +98,7 @@ def _add_device(made: Made, begin: str, card: CardReading, parts: Sequence[CardR
             made[name].add(labels, value)
 
 
-def _add_processes(made: Made, begin: str, parts: Sequence[CardReading], clocks: Clocks, end: str) -> None:
+def _add_processes(made: Made, begin: str, parts: Sequence[CardReading], clocks: IdleCounters, end: str) -> None:
     """Add the processes on the parts of a card, each once, and what they hold idly together."""
     uses: dict[str, _Use] = {}
     for part in parts:
@@ -118,7 +118,7 @@ def _add_processes(made: Made, begin: str, parts: Sequence[CardReading], clocks:
             made["gpu_idle_memory_total_bytes"].add(begin + end, idle_bytes)
 
 
-def _use(process: ProcessReading, clock: Clock | None) -> _Use:
+def _use(process: ProcessReading, clock: IdleCounter | None) -> _Use:
     percent, memory_bytes = _percent(process.utilization), process.memory_bytes
     if percent is None or clock is None:
         return _Use(percent, memory_bytes, idle_seconds=None, idle_bytes=None)

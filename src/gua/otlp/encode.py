@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from gua.core import fields, metrics
 from gua.core.facts import busiest, totals_by_type
-from gua.core.fields import Form
+from gua.core.fields import PointForm
 from gua.core.metrics import Kind, Metric
 from gua.core.plaintext import storable
 from gua.core.tick import AgentReading, CardReading, Origin, ProcessList, ProcessReading, ProcessType, Tick
@@ -141,12 +141,12 @@ def _add_card(points: _Points, card: CardReading) -> None:
         points.add(metrics.STATUS, int(not card.failed), starts, identity + wire.attributes(*fields.STATUS_OK))
     info = wire.attributes(*[(key, getattr(card, name)) for key, name in fields.CARD_INFO.items()])
     points.add(metrics.INFO, 1, starts, identity + info)
-    points.add(metrics.PROCESS_UTILIZATION_MAX, Form.DOUBLE.to_wire(busiest(card.processes)), starts, identity)
+    points.add(metrics.PROCESS_UTILIZATION_MAX, PointForm.DOUBLE.to_wire(busiest(card.processes)), starts, identity)
     if card.process_list is ProcessList.KNOWN:
         for kind, totals in totals_by_type(card.processes).items():
             of_type = of_types[kind]
             points.add(metrics.PROCESS_COUNT, totals.count, starts, of_type)
-            points.add(metrics.PROCESS_MEMORY, Form.INTEGER.to_wire(totals.memory_bytes), starts, of_type)
+            points.add(metrics.PROCESS_MEMORY, PointForm.INTEGER.to_wire(totals.memory_bytes), starts, of_type)
             points.add(metrics.PROCESS_MEMORY_UNKNOWN, totals.unknown, starts, of_type)
     for process in card.processes:
         _add_process(points, card, process, starts)

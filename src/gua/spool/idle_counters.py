@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from gua.core.idleness import Clock, Clocks, Key, dumps, loads
+from gua.core.idleness import IdleCounter, IdleCounters, Key, dumps, loads
 from gua.state.compression import compress, decompress
 
 _TABLE = """
@@ -20,14 +20,14 @@ CREATE TABLE IF NOT EXISTS idle_clocks (
 """
 
 
-def put(database: sqlite3.Connection, ts_ms: int, clocks: Clocks) -> None:
+def put(database: sqlite3.Connection, ts_ms: int, clocks: IdleCounters) -> None:
     """Store the clocks beside the mark of that moment. Belongs into its transaction."""
     if clocks or _is_there(database):
         database.execute(_TABLE)
         database.execute("INSERT OR REPLACE INTO idle_clocks VALUES (1, ?, ?)", (ts_ms, compress(dumps(clocks))))
 
 
-def get(database: sqlite3.Connection, ts_ms: int) -> dict[Key, Clock]:
+def get(database: sqlite3.Connection, ts_ms: int) -> dict[Key, IdleCounter]:
     """Return the clocks that were stored beside the mark of that moment; none if there are no such ones."""
     if not _is_there(database):
         return {}

@@ -32,7 +32,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Holder:
+class LockHolder:
     """Who holds the name; a ``pid`` of 0 is a process in a PID namespace that cannot be seen from here."""
 
     pid: int
@@ -91,7 +91,7 @@ class HostLock:
         finally:
             self.release()
 
-    def holder(self) -> Holder | None:
+    def holder(self) -> LockHolder | None:
         """Return who holds the name, ``None`` if nobody does or it cannot be told."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
             asking.settimeout(0)
@@ -102,7 +102,7 @@ class HostLock:
                 )
             except OSError:
                 return None
-        return Holder(pid=pid, uid=uid)
+        return LockHolder(pid=pid, uid=uid)
 
     def forget_callers(self) -> None:
         """Drop the connections of those who asked for the holder; once a tick keeps room for the next."""

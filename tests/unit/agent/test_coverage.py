@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gua.agent.coverage import SET_BACK_LIMIT_MS, Outcome, span
+from gua.agent.coverage import SET_BACK_LIMIT_MS, Outcome, coverage
 from gua.core.ports import Mark
 
 INTERVAL_MS = 30_000
@@ -19,12 +19,12 @@ def after(wall_ms: int, monotonic_ms: int | None = None, *, boot: str | None = "
         monotonic_ms=MARK.monotonic_ms + (wall_ms if monotonic_ms is None else monotonic_ms),
         boot_id=boot,
     )
-    found = span(now, MARK, interval_ms=INTERVAL_MS, uptime_ms=uptime_ms)
+    found = coverage(now, MARK, interval_ms=INTERVAL_MS, uptime_ms=uptime_ms)
     return found.duration_ms, found.outcome
 
 
 def first(uptime_ms: int) -> tuple[int, Outcome]:
-    found = span(MARK, None, interval_ms=INTERVAL_MS, uptime_ms=uptime_ms)
+    found = coverage(MARK, None, interval_ms=INTERVAL_MS, uptime_ms=uptime_ms)
     return found.duration_ms, found.outcome
 
 
@@ -82,8 +82,8 @@ def test_a_system_without_boot_ids_is_judged_by_its_monotonic_clock() -> None:
     mark = Mark(ts_ms=1_000_000, monotonic_ms=500_000, boot_id=None)
     on = Mark(ts_ms=1_030_000, monotonic_ms=530_000, boot_id=None)
     rebooted = Mark(ts_ms=1_030_000, monotonic_ms=20_000, boot_id=None)
-    assert span(on, mark, interval_ms=INTERVAL_MS, uptime_ms=10**6).outcome is Outcome.CONTINUED
-    assert span(rebooted, mark, interval_ms=INTERVAL_MS, uptime_ms=5_000).duration_ms == 5_000
+    assert coverage(on, mark, interval_ms=INTERVAL_MS, uptime_ms=10**6).outcome is Outcome.CONTINUED
+    assert coverage(rebooted, mark, interval_ms=INTERVAL_MS, uptime_ms=5_000).duration_ms == 5_000
 
 
 @dataclass
@@ -125,7 +125,9 @@ class Host:
     def tick(self, milliseconds: int) -> None:
         self.run(milliseconds)
         now = Mark(ts_ms=self.wall_ms, monotonic_ms=self.monotonic_ms, boot_id=f"boot {self.boots}")
-        found = span(now, self.mark, interval_ms=self.interval_ms, uptime_ms=self.monotonic_ms - self.agent_since_ms)
+        found = coverage(
+            now, self.mark, interval_ms=self.interval_ms, uptime_ms=self.monotonic_ms - self.agent_since_ms
+        )
         assert (found.duration_ms == 0) == (found.outcome in {Outcome.WAITING, Outcome.TOO_SOON})
         if found.duration_ms == 0:
             return

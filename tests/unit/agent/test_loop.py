@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fakes.clock import FakeClock
 from gua.agent.loop import Loop, Schedule
-from gua.agent.sampler import Health, Sampler
+from gua.agent.sampler import QueueHealth, Sampler
 from gua.core.errors import UnavailableError
 from gua.core.ports import Mark, ProcessFacts, RawCard, RawProcess
 from gua.core.tick import CardReading, Origin, ProcessReading, ReadError, Source, Tick
@@ -116,7 +116,7 @@ def agent(
         encode=encode,
         wait=wait,
         watcher=told,
-        health=Health,
+        health=QueueHealth,
         on_tick=lambda: None,
     )
 

@@ -20,7 +20,7 @@ from driver.fixture import SimulatedDriver
 from driver.scenario import Card, Fault, Process, Scenario, uuid
 from gua.app.doctor.delivery import check_delivery, check_embedded, check_endpoint
 from gua.app.doctor.driver import check_driver
-from gua.app.doctor.finding import Finding, State, failed, of_error, ok, skipped, warning
+from gua.app.doctor.finding import CheckState, Finding, failed, of_error, ok, skipped, warning
 from gua.app.doctor.processes import check_processes
 from gua.app.doctor.state import check_agent, check_spool, check_state, check_unit
 from gua.app.doctor.system import check_clock, check_system, kernel_synchronized
@@ -83,7 +83,7 @@ def look(dev: Path, cards: Cards) -> dict[str, Finding]:
 def by_id(findings: Sequence[Finding]) -> dict[str, Finding]:
     found = {one.id: one for one in findings}
     assert len(found) == len(findings)
-    assert all(one.remedy for one in findings if one.state in {State.WARNING, State.FAILED})
+    assert all(one.remedy for one in findings if one.state in {CheckState.WARNING, CheckState.FAILED})
     return found
 
 
@@ -94,9 +94,9 @@ def test_a_host_without_a_driver_is_told_to_install_one(tmp_path: Path) -> None:
 
     found = by_id(check_driver(tmp_path, lambda: pytest.fail("asked"), load=nothing))
     assert {name: one.state for name, one in found.items()} == {
-        "devices": State.FAILED,
-        "library": State.FAILED,
-        "driver": State.SKIPPED,
+        "devices": CheckState.FAILED,
+        "library": CheckState.FAILED,
+        "driver": CheckState.SKIPPED,
     }
     assert found["library"].detail == (
         "libnvidia-ml.so.1 cannot be loaded (cannot open shared object file: No such file or directory)"
@@ -107,7 +107,7 @@ def test_a_host_without_a_driver_is_told_to_install_one(tmp_path: Path) -> None:
 def test_a_driver_that_refuses_is_quoted_with_what_to_do(tmp_path: Path) -> None:
     cards = Cards(refuses="cannot read the GPUs (NVML DRIVER_NOT_LOADED): the driver is not loaded: load it")
     driver = look(tmp_path, cards)["driver"]
-    assert (driver.state, driver.remedy) == (State.FAILED, "load it")
+    assert (driver.state, driver.remedy) == (CheckState.FAILED, "load it")
     assert cards.closed
 
 
@@ -115,7 +115,7 @@ def test_a_sound_card_asks_for_nothing(tmp_path: Path) -> None:
     (tmp_path / "nvidiactl").touch()
     (tmp_path / "nvidia0").touch()
     found = look(tmp_path, Cards(READING))
-    assert {one.state for one in found.values()} == {State.OK}
+    assert {one.state for one in found.values()} == {CheckState.OK}
     assert found["devices"].detail == f"2 in {tmp_path}, all permitted"
     assert found["driver"].detail == "version 575.57.08, 1 card"
     assert found["card.GPU-1"].detail == (
@@ -128,18 +128,18 @@ def test_what_cannot_be_read_of_a_card_is_a_warning(tmp_path: Path) -> None:
     blind = replace(READING, utilization=None, memory_used_bytes=None, process_list=ProcessList.FAILED)
     error = ReadError(call="nvmlDeviceGetMemoryInfo", code="NO_PERMISSION", uuid="GPU-1")
     card = look(tmp_path, Cards(blind, errors=[error]))["card.GPU-1"]
-    assert card.state is State.WARNING
+    assert card.state is CheckState.WARNING
     for part in ("no owners", "memory cannot be read", "utilization cannot", "nvmlDeviceGetMemoryInfo: NO_PERMISSION"):
         assert part in card.detail
 
 
 def test_a_lost_card_fails_whether_it_still_has_a_name_or_not(tmp_path: Path) -> None:
     found = look(tmp_path, Cards(replace(READING, failed=True)))
-    assert found["card.GPU-1"].state is State.FAILED
+    assert found["card.GPU-1"].state is CheckState.FAILED
     nameless = ReadError(call="nvmlDeviceGetHandleByIndex", code="GPU_IS_LOST")
-    assert look(tmp_path, Cards(READING, errors=[nameless]))["driver"].state is State.FAILED
+    assert look(tmp_path, Cards(READING, errors=[nameless]))["driver"].state is CheckState.FAILED
     other = ReadError(call="nvmlDeviceGetHandleByIndex", code="UNKNOWN")
-    assert look(tmp_path, Cards(READING, errors=[other]))["driver"].state is State.WARNING
+    assert look(tmp_path, Cards(READING, errors=[other]))["driver"].state is CheckState.WARNING
 
 
 def test_instances_are_read_twice_and_their_parent_is_not_missed(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_instances_are_read_twice_and_their_parent_is_not_missed(tmp_path: Path)
     cards = Cards(parent, instance)
     found = look(tmp_path, cards)
     assert cards.reads == 2
-    assert (found["card.GPU-1"].state, found["card.MIG-1"].state) == (State.OK, State.OK)
+    assert (found["card.GPU-1"].state, found["card.MIG-1"].state) == (CheckState.OK, CheckState.OK)
     assert found["driver"].detail == "version 575.57.08, 1 card, 1 MIG instance"
 
 
@@ -158,7 +158,7 @@ def test_a_device_that_is_not_permitted_fails(tmp_path: Path) -> None:
     found = check_driver(
         tmp_path, lambda: Cards(READING), load=lambda _: None, permitted=lambda path: path.name != "nvidia1"
     )
-    assert by_id(found)["devices"].state is State.FAILED
+    assert by_id(found)["devices"].state is CheckState.FAILED
     assert by_id(found)["devices"].detail.endswith("nvidia1 may not be read and written by this user (1 of 3)")
 
 
@@ -169,15 +169,20 @@ def test_a_fault_of_a_driver_that_is_worked_around_is_named(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("now_s", "synchronized", "state"),
-    [(NOW_S, True, State.OK), (NOW_S, None, State.OK), (NOW_S, False, State.WARNING), (0, True, State.FAILED)],
+    [
+        (NOW_S, True, CheckState.OK),
+        (NOW_S, None, CheckState.OK),
+        (NOW_S, False, CheckState.WARNING),
+        (0, True, CheckState.FAILED),
+    ],
 )
 def test_a_clock_must_be_of_this_time_and_better_kept_by_others(
     now_s: int,
     synchronized: bool | None,  # noqa: FBT001 - a case
-    state: State,
+    state: CheckState,
 ) -> None:
     assert by_id(check_clock(now_s, "id", synchronized))["clock"].state is state
-    assert by_id(check_clock(now_s, None, synchronized))["boot"].state is State.WARNING
+    assert by_id(check_clock(now_s, None, synchronized))["boot"].state is CheckState.WARNING
 
 
 @pytest.mark.parametrize(("status", "answer", "expected"), [(0x41, 5, False), (0x2001, 0, True), (0, -1, None)])
@@ -193,26 +198,26 @@ def test_the_kernel_is_asked_about_its_clock_and_never_told(status: int, answer:
 
 def test_the_hosts_own_namespaces_ask_for_nothing_and_others_say_what_is_lost() -> None:
     found = by_id(check_processes(ProcFs(TREES / "host")))
-    assert found["pid_namespace"].state is State.OK
-    assert found["user_names"].state is State.WARNING
-    assert by_id(check_processes(ProcFs(TREES / "container")))["pid_namespace"].state is State.WARNING
-    assert by_id(check_processes(ProcFs(TREES / "none")))["proc"].state is State.FAILED
+    assert found["pid_namespace"].state is CheckState.OK
+    assert found["user_names"].state is CheckState.WARNING
+    assert by_id(check_processes(ProcFs(TREES / "container")))["pid_namespace"].state is CheckState.WARNING
+    assert by_id(check_processes(ProcFs(TREES / "none")))["proc"].state is CheckState.FAILED
 
 
 def test_a_home_that_others_may_write_fails_and_one_that_is_not_there_does_not(tmp_path: Path) -> None:
-    assert by_id(check_state(tmp_path / "new"))["state_directory"].state is State.OK
+    assert by_id(check_state(tmp_path / "new"))["state_directory"].state is CheckState.OK
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)
     found = by_id(check_state(shared))["state_directory"]
-    assert found.state is State.FAILED
+    assert found.state is CheckState.FAILED
     assert "chmod 700" in (found.remedy or "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["shared"]
 
 
 def test_a_spool_is_counted_without_leaving_a_trace(tmp_path: Path) -> None:
     path = tmp_path / "spool.db"
-    assert check_spool(path).state is State.SKIPPED
+    assert check_spool(path).state is CheckState.SKIPPED
     with Spool(path, destinations=("store",)) as spool:
         spool.append(NOW_S * 1000, b"tick")
         assert check_spool(path).detail.endswith("waiting: 1 for store")  # while the agent has it open
@@ -228,7 +233,7 @@ def test_a_damaged_spool_is_a_warning_as_the_agent_mends_it(tmp_path: Path, dama
     path = tmp_path / "spool.db"
     path.write_bytes(damage)
     found = check_spool(path)
-    assert found.state is State.WARNING
+    assert found.state is CheckState.WARNING
     assert "start the agent" in (found.remedy or "")
 
 
@@ -236,16 +241,16 @@ def test_another_programs_file_is_no_spool(tmp_path: Path) -> None:
     path = tmp_path / "spool.db"
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE t (a)")
-    assert check_spool(path).state is State.FAILED
+    assert check_spool(path).state is CheckState.FAILED
 
 
 def test_no_agent_is_said_and_not_held_against_the_host(tmp_path: Path) -> None:
     found = check_agent(tmp_path / "agent.pid", {"GUA_HOST_LOCK": f"gua-doctor-{os.getpid()}"})
-    assert (found.state, found.detail) == (State.OK, "none runs; gua daemon starts it")
+    assert (found.state, found.detail) == (CheckState.OK, "none runs; gua daemon starts it")
 
 
 def test_a_unit_is_found_where_systemd_runs(tmp_path: Path) -> None:
-    assert check_unit(tmp_path, user=None).state is State.SKIPPED
+    assert check_unit(tmp_path, user=None).state is CheckState.SKIPPED
     (tmp_path / "run/systemd/system").mkdir(parents=True)
     assert "none" in check_unit(tmp_path, user=None).detail
     unit = tmp_path / "etc/systemd/system/gua.service"
@@ -256,15 +261,15 @@ def test_a_unit_is_found_where_systemd_runs(tmp_path: Path) -> None:
 
 def test_an_embedded_store_is_judged_by_its_stamp_and_left_as_it_is(tmp_path: Path) -> None:
     dsn = EmbeddedDsn(path=tmp_path / "store")
-    assert by_id(check_embedded(dsn, None))["engine"].state is State.FAILED
-    assert by_id(check_embedded(dsn, "26.9.0"))["store"].state is State.OK
+    assert by_id(check_embedded(dsn, None))["engine"].state is CheckState.FAILED
+    assert by_id(check_embedded(dsn, "26.9.0"))["store"].state is CheckState.OK
     assert not dsn.path.exists()
     dsn.path.mkdir()
     stamp = dsn.path / "gua-store.json"
     for content, state in (
-        ('{"engine": "26.9.1.1"}', State.OK),
-        ('{"engine": "27.1.1.1"}', State.FAILED),
-        ("garbage", State.FAILED),
+        ('{"engine": "26.9.1.1"}', CheckState.OK),
+        ('{"engine": "27.1.1.1"}', CheckState.FAILED),
+        ("garbage", CheckState.FAILED),
     ):
         stamp.write_text(content)
         assert by_id(check_embedded(dsn, "26.9.0"))["store"].state is state
@@ -292,22 +297,23 @@ def receiver(status: int, bodies: list[bytes]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("status", "state"), [(200, State.OK), (404, State.FAILED), (503, State.FAILED), (400, State.FAILED)]
+    ("status", "state"),
+    [(200, CheckState.OK), (404, CheckState.FAILED), (503, CheckState.FAILED), (400, CheckState.FAILED)],
 )
-def test_an_endpoint_is_asked_to_take_an_empty_request(status: int, state: State) -> None:
+def test_an_endpoint_is_asked_to_take_an_empty_request(status: int, state: CheckState) -> None:
     bodies: list[bytes] = []
     with receiver(status, bodies) as url:
         found = check_endpoint(url, {"OTEL_EXPORTER_OTLP_COMPRESSION": "none"})
     assert found.state is state, found
     assert set(bodies) == {b""}
-    assert found.state is State.OK or found.remedy
+    assert found.state is CheckState.OK or found.remedy
 
 
 def test_an_endpoint_that_nobody_listens_on_is_named(tmp_path: Path) -> None:
     found = by_id(check_delivery(None, "http://127.0.0.1:1", tmp_path, {}))
-    assert found["endpoint"].state is State.FAILED
+    assert found["endpoint"].state is CheckState.FAILED
     assert "127.0.0.1:1" in found["endpoint"].detail
-    assert by_id(check_delivery(None, "nonsense", tmp_path, {}))["destination"].state is State.FAILED
+    assert by_id(check_delivery(None, "nonsense", tmp_path, {}))["destination"].state is CheckState.FAILED
 
 
 def test_one_check_that_breaks_hides_none_of_the_others() -> None:
@@ -316,7 +322,7 @@ def test_one_check_that_breaks_hides_none_of_the_others() -> None:
         raise ZeroDivisionError(msg)
 
     found = list(run_checks([("a", broken), ("b", check_system)]))
-    assert found[0].state is State.FAILED
+    assert found[0].state is CheckState.FAILED
     assert "ZeroDivisionError: oops" in found[0].detail
     assert "system" in by_id(found[1:])
 

@@ -12,7 +12,7 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.host import Host
-from gua.core.idleness import Clock, Clocks, advance, dumps, idle_ms, loads
+from gua.core.idleness import IdleCounter, IdleCounters, advance, dumps, idle_ms, loads
 from gua.core.ports import Mark, RawCard, RawProcess, ReadError
 from gua.core.rules import Rules
 from gua.core.tick import CardReading, ProcessList, ProcessReading, ProcessType
@@ -24,11 +24,13 @@ RULES = Rules()
 IDLE, BUSY, UNKNOWN = 0.0, 0.5, None
 
 
-def run(*utilizations: float | None, memory: int | None = 2**30, before: Clock | None = None, at: int = 0) -> Clock:
+def run(
+    *utilizations: float | None, memory: int | None = 2**30, before: IdleCounter | None = None, at: int = 0
+) -> IdleCounter:
     """Return the clock after ticks of 30 s each."""
     clock = before
     for number, utilization in enumerate(utilizations, start=1):
-        now = Clock(seen_ms=at + number * STEP_MS, span_ms=STEP_MS)
+        now = IdleCounter(seen_ms=at + number * STEP_MS, covered_ms=STEP_MS)
         clock = advance(clock, ProcessReading(pid=1, utilization=utilization, memory_bytes=memory), now, RULES)
     assert clock is not None
     return clock
@@ -92,7 +94,7 @@ def test_what_idles_is_told_in_ms_zero_if_active_and_not_at_all_if_unknown_or_ig
 
 
 def test_clocks_come_back_as_they_were_stored_those_without_a_start_do_not() -> None:
-    clocks: Clocks = {("GPU-1", 1, 5): run(IDLE, IDLE), ("GPU-1", 2, None): run(IDLE), ("GPU-2", 3, 6): run(BUSY)}
+    clocks: IdleCounters = {("GPU-1", 1, 5): run(IDLE, IDLE), ("GPU-1", 2, None): run(IDLE), ("GPU-2", 3, 6): run(BUSY)}
     assert loads(dumps(clocks)) == {("GPU-1", 1, 5): run(IDLE, IDLE)}
 
 
@@ -218,7 +220,7 @@ def test_a_process_of_another_start_under_the_same_pid_begins_at_zero() -> None:
 
 
 def test_the_spool_keeps_clocks_with_the_mark_and_believes_them_with_no_other(tmp_path: Path) -> None:
-    clocks: Clocks = {("GPU-1", 1, 5): run(IDLE, IDLE)}
+    clocks: IdleCounters = {("GPU-1", 1, 5): run(IDLE, IDLE)}
     mark = Mark(ts_ms=7, monotonic_ms=8, boot_id="boot", clocks=clocks)
     with Spool(tmp_path / "spool.db") as spool:
         spool.append(7, b"tick", mark)

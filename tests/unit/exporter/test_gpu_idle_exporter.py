@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from fakes.cards import GIB, START_MS, card, process, tick
-from gua.core.idleness import Clock, Clocks
+from gua.core.idleness import IdleCounter, IdleCounters
 from gua.core.tick import CardReading, Mig, ProcessList, ProcessReading, ProcessType, Tick
 from gua.exporter import gpu_idle_exporter
 from gua.exporter.families import Page, PageFormat
 
-IDLE = Clock(seen_ms=START_MS, span_ms=30_000, zero_polls=2, zero_ms=90_000)
-FIRST = Clock(seen_ms=START_MS, span_ms=30_000, zero_polls=1)
+IDLE = IdleCounter(seen_ms=START_MS, covered_ms=30_000, zero_polls=2, zero_ms=90_000)
+FIRST = IdleCounter(seen_ms=START_MS, covered_ms=30_000, zero_polls=1)
 
 
-def lines(one: Tick, clocks: Clocks | None = None, **constant: str) -> list[str]:
+def lines(one: Tick, clocks: IdleCounters | None = None, **constant: str) -> list[str]:
     """Return the samples of a tick's page, sorted, without the prefix that all have."""
     page = Page(gpu_idle_exporter.families(one, clocks or {}, constant)).body(
         PageFormat(is_openmetrics=False, is_gzip=False)
@@ -35,7 +35,7 @@ def held(**values: object) -> CardReading:
     )
 
 
-def process_lines(*cards: CardReading, clock: Clock = IDLE) -> list[str]:
+def process_lines(*cards: CardReading, clock: IdleCounter = IDLE) -> list[str]:
     clocks = {("GPU-1", 11, 5): clock}
     return [line for line in lines(tick(START_MS, *cards), clocks) if not line.startswith("device")]
 
@@ -124,7 +124,7 @@ def test_a_lost_card_has_no_sum_even_if_it_is_partitioned() -> None:
     assert lines(tick(START_MS, lost)) == []
 
 
-def on_two(first: ProcessReading, second: ProcessReading, *clocks: Clock) -> dict[str, float]:
+def on_two(first: ProcessReading, second: ProcessReading, *clocks: IdleCounter) -> dict[str, float]:
     """Return what is told of a process on two instances of a card; its name in short, and the card's sum."""
     parent = card("GPU-1", busy=None, mig=Mig.PARENT)
     instances = [
@@ -152,7 +152,7 @@ def test_a_process_on_two_instances_of_a_card_is_one_with_the_memory_of_both() -
 def test_a_process_that_works_on_one_of_two_instances_is_not_idle_and_holds_the_other_idly() -> None:
     first = process(11, GIB, created_ms=5, utilization=0.0)
     second = process(11, 30 * GIB, created_ms=5, utilization=0.4)
-    assert on_two(first, second, IDLE, Clock(seen_ms=START_MS, span_ms=30_000)) == {
+    assert on_two(first, second, IDLE, IdleCounter(seen_ms=START_MS, covered_ms=30_000)) == {
         "compute_utilization_percent": 40,
         "memory_used_bytes": 31 * GIB,
         "idle_seconds": 0,
@@ -164,7 +164,7 @@ def test_a_process_that_works_on_one_of_two_instances_is_not_idle_and_holds_the_
 def test_what_is_unknown_on_one_of_two_instances_is_unknown_of_both() -> None:
     idle = process(11, GIB, created_ms=5, utilization=0.0)
     active = replace(idle, utilization=0.4)
-    unused = Clock(seen_ms=START_MS, span_ms=30_000)
+    unused = IdleCounter(seen_ms=START_MS, covered_ms=30_000)
     assert on_two(idle, replace(idle, utilization=None), IDLE, IDLE) == {"memory_used_bytes": 2 * GIB}
     assert on_two(active, replace(idle, utilization=None), unused, IDLE) == {
         "memory_used_bytes": 2 * GIB,

@@ -9,7 +9,7 @@ import pytest
 
 from fakes.cards import GIB, START_MS, card, tick
 from fakes.clock import FakeClock
-from gua.core.idleness import Clocks
+from gua.core.idleness import IdleCounters
 from gua.core.tick import CardReading, Origin, ProcessList, ReadError, Source
 from gua.exporter.address import Address, Serving
 from gua.exporter.endpoint import PrometheusEndpoint
@@ -154,7 +154,7 @@ def test_a_start_may_take_a_while_and_no_longer(probe: Probe) -> None:
 
 
 def test_a_tick_that_cannot_be_served_hurts_nobody_and_is_told() -> None:
-    def no_clocks() -> Clocks:
+    def no_clocks() -> IdleCounters:
         raise ZeroDivisionError
 
     origin = Origin(host="gpu-1", source=Source.AGENT, interval_ms=INTERVAL_MS)

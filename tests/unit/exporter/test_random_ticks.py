@@ -13,7 +13,7 @@ import pytest
 from fakes.cards import GIB, INTERVAL_MS, START_MS
 from fakes.clock import FakeClock
 from fakes.pages import read
-from gua.core.idleness import Clock, Key
+from gua.core.idleness import IdleCounter, Key
 from gua.core.tick import (
     AgentReading,
     CardReading,
@@ -46,7 +46,7 @@ class Chance:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311 - the same ticks every time
-        self.clocks: dict[Key, Clock] = {}
+        self.clocks: dict[Key, IdleCounter] = {}
 
     def tick(self, number: int) -> Tick:
         agent = AgentReading(started_ms=START_MS, errors=tuple(self._error() for _ in range(self._below(6))))
@@ -94,7 +94,9 @@ class Chance:
             idle_ms=self._either(0, 9, None),
             pod_name=self._either(*NAMES),
         )
-        clock = Clock(seen_ms=START_MS, span_ms=INTERVAL_MS, zero_polls=self._below(3), zero_ms=self._below(100_000))
+        clock = IdleCounter(
+            seen_ms=START_MS, covered_ms=INTERVAL_MS, zero_polls=self._below(3), zero_ms=self._below(100_000)
+        )
         if self._below(2):
             self.clocks[uuid, process.pid, process.created_ms] = clock
         return process

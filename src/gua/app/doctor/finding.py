@@ -8,7 +8,7 @@ from enum import StrEnum
 from gua.core.errors import GuaError
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """How a check came out; ``failed`` is something that the agent needs, ``skipped`` does not apply here."""
 
     OK = "ok"
@@ -23,32 +23,32 @@ class Finding:
 
     id: str
     title: str
-    state: State
+    state: CheckState
     detail: str
     remedy: str | None = None
 
 
 def ok(name: str, title: str, detail: str) -> Finding:
     """Return a finding that asks for nothing."""
-    return Finding(id=name, title=title, state=State.OK, detail=detail)
+    return Finding(id=name, title=title, state=CheckState.OK, detail=detail)
 
 
 def skipped(name: str, title: str, detail: str) -> Finding:
     """Return a finding about something that does not apply here."""
-    return Finding(id=name, title=title, state=State.SKIPPED, detail=detail)
+    return Finding(id=name, title=title, state=CheckState.SKIPPED, detail=detail)
 
 
 def warning(name: str, title: str, detail: str, remedy: str) -> Finding:
     """Return a finding about something that the agent can do without, and what is lost."""
-    return Finding(id=name, title=title, state=State.WARNING, detail=detail, remedy=remedy)
+    return Finding(id=name, title=title, state=CheckState.WARNING, detail=detail, remedy=remedy)
 
 
 def failed(name: str, title: str, detail: str, remedy: str) -> Finding:
     """Return a finding about something that the agent needs."""
-    return Finding(id=name, title=title, state=State.FAILED, detail=detail, remedy=remedy)
+    return Finding(id=name, title=title, state=CheckState.FAILED, detail=detail, remedy=remedy)
 
 
-def of_error(name: str, title: str, error: GuaError | str, *, state: State = State.FAILED) -> Finding:
+def of_error(name: str, title: str, error: GuaError | str, *, state: CheckState = CheckState.FAILED) -> Finding:
     """Return an error as a finding: its message says what and, after the last colon, what to do."""
     text = str(error)
     detail, colon, remedy = text.rpartition(": ")

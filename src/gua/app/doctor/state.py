@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from gua.app.doctor.finding import Finding, State, failed, of_error, ok, skipped, warning
+from gua.app.doctor.finding import CheckState, Finding, failed, of_error, ok, skipped, warning
 from gua.core.errors import GuaError, UnavailableError
 from gua.procfs.reader import ProcFs
 from gua.spool.errors import DamagedError, Trouble, trouble
@@ -126,7 +126,7 @@ def check_agent(pid_file: Path, environ: Mapping[str, str]) -> Finding:
         agent = running(pid_file, ProcFs())
         holder = HostLock.of(environ).holder()
     except UnavailableError as error:
-        return of_error("agent", "agent", error, state=State.SKIPPED)
+        return of_error("agent", "agent", error, state=CheckState.SKIPPED)
     except GuaError as error:
         return of_error("agent", "agent", error)
     if agent is None:
