@@ -33,14 +33,14 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Coverage:
+class TickCoverage:
     """``duration_ms`` is 0 where there is no tick."""
 
     duration_ms: int
     outcome: Outcome
 
 
-def coverage(now: Mark, mark: Mark | None, *, interval_ms: int, uptime_ms: int) -> Coverage:
+def coverage(now: Mark, mark: Mark | None, *, interval_ms: int, uptime_ms: int) -> TickCoverage:
     """Return what a tick read at ``now`` covers.
 
     ``mark`` is the last tick that was spooled, ``uptime_ms`` the agent's own age. A break, more than
@@ -56,16 +56,16 @@ def coverage(now: Mark, mark: Mark | None, *, interval_ms: int, uptime_ms: int) 
     if wall_ms < -SET_BACK_LIMIT_MS:
         return _covering(min(fresh_ms + bounds_ms[1:]), Outcome.RESTARTED)
     if wall_ms <= 0:
-        return Coverage(duration_ms=0, outcome=Outcome.WAITING)
+        return TickCoverage(duration_ms=0, outcome=Outcome.WAITING)
     if monotonic_ms is None or max(bounds_ms) > BREAK_INTERVALS * interval_ms:
         return _covering(min(fresh_ms + bounds_ms), Outcome.RESUMED)
     return _covering(min(bounds_ms), Outcome.CONTINUED)
 
 
-def _covering(duration_ms: int, outcome: Outcome) -> Coverage:
+def _covering(duration_ms: int, outcome: Outcome) -> TickCoverage:
     if duration_ms <= 0:
-        return Coverage(duration_ms=0, outcome=Outcome.TOO_SOON)
-    return Coverage(duration_ms=duration_ms, outcome=outcome)
+        return TickCoverage(duration_ms=0, outcome=Outcome.TOO_SOON)
+    return TickCoverage(duration_ms=duration_ms, outcome=outcome)
 
 
 def _same_boot(now: Mark, mark: Mark) -> bool:
