@@ -18,6 +18,24 @@ from gua.core.tick import CardReading, ProcessList, ProcessReading, ProcessType,
 BREAK_INTERVALS: Final = 2
 MISSED_TICKS: Final = 2
 MOST_HOLDERS: Final = 64
+_READ: Final = (
+    "utilization",
+    "utilization_max",
+    "memory_used_bytes",
+    "memory_limit_bytes",
+    "memory_reserved_bytes",
+)
+_JUDGED: Final = ("held_lower_bytes", "held_upper_bytes", "threshold_bytes")
+_PROCESS: Final = ("pid", "owner", "uid", "comm", "type", "memory_bytes", "utilization")
+_SURROUNDINGS: Final = (
+    "container_id",
+    "pod_uid",
+    "slurm_job_id",
+    "systemd_unit",
+    "pod_name",
+    "pod_namespace",
+    "container_name",
+)
 _NUMBERS: Final = (
     "utilization",
     "utilization_encoder",
@@ -94,24 +112,14 @@ def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict
     """
     card, verdict = standing.card, standing.verdict
     return {
-        "index": card.index,
-        "uuid": card.uuid,
-        "name": card.name,
-        "mig": card.mig,
-        "parent": card.parent,
+        **{name: getattr(card, name) for name in ("index", "uuid", "name", "mig", "parent")},
         "state": verdict.state,
         "reason": verdict.reason,
         "since": to_rfc3339(standing.since_ms),
         "state_seconds": (standing.ts_ms - standing.since_ms) / 1000,
         "state_is_at_least": standing.at_least,
-        "utilization": card.utilization,
-        "utilization_max": card.utilization_max,
-        "memory_used_bytes": card.memory_used_bytes,
-        "memory_limit_bytes": card.memory_limit_bytes,
-        "memory_reserved_bytes": card.memory_reserved_bytes,
-        "held_lower_bytes": verdict.held_lower_bytes,
-        "held_upper_bytes": verdict.held_upper_bytes,
-        "threshold_bytes": verdict.threshold_bytes,
+        **{name: getattr(card, name) for name in _READ},
+        **{name: getattr(verdict, name) for name in _JUDGED},
         "power_watts": card.power_watts,
         "temperature_celsius": card.temperature_celsius,
         "sample_age_seconds": age_seconds,
@@ -132,21 +140,9 @@ def _largest(processes: Sequence[ProcessReading]) -> list[ProcessReading]:
 
 def _holder(process: ProcessReading, rules: Rules) -> dict[str, Any]:
     return {
-        "pid": process.pid,
-        "owner": process.owner,
-        "uid": process.uid,
-        "comm": process.comm,
-        "type": process.type,
-        "memory_bytes": process.memory_bytes,
-        "utilization": process.utilization,
+        **{name: getattr(process, name) for name in _PROCESS},
         "state": process_state(ratio(process.utilization), rules),
-        "container_id": process.container_id,
-        "pod_uid": process.pod_uid,
-        "slurm_job_id": process.slurm_job_id,
-        "systemd_unit": process.systemd_unit,
-        "pod_name": process.pod_name,
-        "pod_namespace": process.pod_namespace,
-        "container_name": process.container_name,
+        **{name: getattr(process, name) for name in _SURROUNDINGS},
         "since": None if process.created_ms is None else to_rfc3339(process.created_ms),
     }
 
@@ -228,9 +224,7 @@ def judged_again(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
         **card,
         "state": verdict.state,
         "reason": verdict.reason,
-        "held_lower_bytes": verdict.held_lower_bytes,
-        "held_upper_bytes": verdict.held_upper_bytes,
-        "threshold_bytes": verdict.threshold_bytes,
+        **{name: getattr(verdict, name) for name in _JUDGED},
     }
     if verdict.state != card.get("state"):
         judged |= {"since": None, "state_seconds": None, "state_is_at_least": None}

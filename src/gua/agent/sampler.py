@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gua.agent.coverage import TickCoverage, Outcome, coverage
+from gua.agent.coverage import Outcome, TickCoverage, coverage
 from gua.agent.idle_counters import Idling
 from gua.agent.utilization import cover
 from gua.core.attribution import split_gpu_time
@@ -122,7 +122,9 @@ class Sampler:
     def _now(self) -> Mark:
         return Mark(ts_ms=self._clock.wall_ms(), monotonic_ms=self._clock.monotonic_ms(), boot_id=self._clock.boot_id())
 
-    def _card(self, raw: RawCard, now: Mark, covered: TickCoverage, idling: Idling, *, energy_known: bool) -> CardReading:
+    def _card(
+        self, raw: RawCard, now: Mark, covered: TickCoverage, idling: Idling, *, energy_known: bool
+    ) -> CardReading:
         slices, all_slices = raw.gpu_fraction
         reading = raw.reading
         used = cover(raw.samples, reading.utilization, start_ms=now.ts_ms - covered.duration_ms, end_ms=now.ts_ms)

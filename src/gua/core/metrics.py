@@ -70,9 +70,6 @@ PROCESS_ATTRIBUTES: Final = (
     "process.owner",
     "gua.process.comm",
 )
-INTEGER_ATTRIBUTES: Final = ("gua.gpu.index", "process.pid", "process.user.id")
-BOOLEAN_ATTRIBUTES: Final = ("gua.gpu.memory.shared",)
-
 _GPU = (("hw.type", "gpu"),)
 
 
@@ -360,35 +357,5 @@ AGENT_ERRORS: Final = Metric(
     attributes=("call", "code"),
 )
 
-CATALOGUE: Final = (
-    SAMPLE_DURATION,
-    GPU_TIME,
-    UTILIZATION,
-    UTILIZATION_MAX,
-    UTILIZATION_COVERAGE,
-    MEMORY_USAGE,
-    MEMORY_LIMIT,
-    MEMORY_RESERVED,
-    PROCESS_COUNT,
-    PROCESS_MEMORY,
-    PROCESS_MEMORY_UNKNOWN,
-    PROCESS_UTILIZATION_MAX,
-    POWER,
-    TEMPERATURE,
-    ENERGY_TOTAL,
-    ENERGY,
-    STATUS,
-    INFO,
-    PROCESS_SAMPLE_DURATION,
-    PROCESS_GPU_TIME,
-    PROCESS_GPU_MEMORY,
-    PROCESS_GPU_UTILIZATION,
-    PROCESS_IDLE_DURATION,
-    PROCESS_INFO,
-    AGENT_TICK_DURATION,
-    AGENT_TICK_LATENESS,
-    AGENT_SPOOL_TICKS,
-    AGENT_SPOOL_SIZE,
-    AGENT_DROPPED,
-    AGENT_ERRORS,
-)
+CATALOGUE: Final = tuple(metric for metric in globals().values() if isinstance(metric, Metric))
+"""Every metric, in the order in which they are declared."""
