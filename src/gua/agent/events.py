@@ -60,7 +60,7 @@ class AgentEvents:
 
     def delivered(self, destination: str, *, ticks: int, refused: int = 0) -> None:
         """Count what arrived, and what was refused for good."""
-        self._board.delivered(destination, ticks=ticks, newest_ts_ms=None, refused=refused)
+        self._board.delivered(destination, ticks=ticks, refused=refused)
         self._changes.works(destination, f"{destination}: delivery goes on")
         if refused:
             self._changes.failed(
@@ -88,20 +88,20 @@ class Listeners:
 
     def ticked(self, tick: Tick, *, lateness_ms: int) -> None:
         """Take note of a tick that was put into the spool."""
-        for one in self._watchers:
-            one.ticked(tick, lateness_ms=lateness_ms)
+        for watcher in self._watchers:
+            watcher.ticked(tick, lateness_ms=lateness_ms)
 
     def skipped(self, reason: str, message: str, count: int = 1) -> None:
         """Take note of ticks that were due and could not be made."""
-        for one in self._watchers:
-            one.skipped(reason, message, count)
+        for watcher in self._watchers:
+            watcher.skipped(reason, message, count)
 
     def condition(self, key: str, message: str | None) -> None:
         """Take note of something that stands until it is taken back with ``None``."""
-        for one in self._watchers:
-            one.condition(key, message)
+        for watcher in self._watchers:
+            watcher.condition(key, message)
 
     def alive(self) -> None:
         """Take note that the loop goes round."""
-        for one in self._watchers:
-            one.alive()
+        for watcher in self._watchers:
+            watcher.alive()

@@ -55,7 +55,6 @@ class _Destination:
     where: str
     delivered_ticks: int = 0
     refused_ticks: int = 0
-    newest_ts_ms: int | None = None
     last_delivery: _Moment | None = None
     last_error: str | None = None
     last_error_time: _Moment | None = None
@@ -132,27 +131,25 @@ class Board:
         with self._lock:
             self._state.skipped[reason] += times
 
-    def delivered(self, destination: str, *, ticks: int, newest_ts_ms: int | None = None, refused: int = 0) -> None:
-        """Count ticks that a destination took (the newest at ``newest_ts_ms``), and those it refused for good."""
+    def delivered(self, destination: str, *, ticks: int, refused: int = 0) -> None:
+        """Count ticks that a destination took, and those it refused for good."""
         now = self._now()
         with self._lock:
-            one = self._destinations[destination]
-            one.delivered_ticks += ticks
-            one.refused_ticks += refused
-            one.failing = False
+            known = self._destinations[destination]
+            known.delivered_ticks += ticks
+            known.refused_ticks += refused
+            known.failing = False
             if ticks:
-                one.last_delivery = now
-            if newest_ts_ms is not None:
-                one.newest_ts_ms = max(newest_ts_ms, one.newest_ts_ms or newest_ts_ms)
+                known.last_delivery = now
 
     def failed(self, destination: str, message: str) -> None:
         """Note why the last attempt to deliver came to nothing."""
         now = self._now()
         with self._lock:
-            one = self._destinations[destination]
-            one.last_error = message[:_LONGEST_TEXT]
-            one.last_error_time = now
-            one.failing = True
+            known = self._destinations[destination]
+            known.last_error = message[:_LONGEST_TEXT]
+            known.last_error_time = now
+            known.failing = True
 
     def note(self, key: str, text: str | None) -> None:
         """Show a standing condition (a full disk, a spool set aside) until it is taken back with ``None``."""
@@ -225,33 +222,33 @@ class Board:
             "duration_seconds": last.tick.agent and last.tick.agent.tick_duration_seconds,
         }
 
-    def _delivery(self, one: _Destination, figures: SpoolFigures | None, now: _Moment) -> dict[str, Any]:
-        waiting = None if figures is None else figures.waiting.get(one.name)
+    def _delivery(self, destination: _Destination, figures: SpoolFigures | None, now: _Moment) -> dict[str, Any]:
+        waiting = None if figures is None else figures.waiting.get(destination.name)
         return {
-            "name": one.name,
-            "where": one.where,
-            "failing": one.failing,
+            "name": destination.name,
+            "where": destination.where,
+            "failing": destination.failing,
             "waiting_ticks": waiting,
-            "lag_seconds": self._lag(one, waiting, figures, now),
-            "delivered_ticks": one.delivered_ticks,
-            "refused_ticks": one.refused_ticks,
-            "last_delivery": one.last_delivery and to_rfc3339(one.last_delivery.wall_ms),
-            "last_delivery_age_seconds": one.last_delivery and self._age(one.last_delivery, now),
-            "last_error": one.last_error,
-            "last_error_time": one.last_error_time and to_rfc3339(one.last_error_time.wall_ms),
+            "lag_seconds": self._lag(destination, waiting, figures, now),
+            "delivered_ticks": destination.delivered_ticks,
+            "refused_ticks": destination.refused_ticks,
+            "last_delivery": destination.last_delivery and to_rfc3339(destination.last_delivery.wall_ms),
+            "last_delivery_age_seconds": destination.last_delivery and self._age(destination.last_delivery, now),
+            "last_error": destination.last_error,
+            "last_error_time": destination.last_error_time and to_rfc3339(destination.last_error_time.wall_ms),
         }
 
-    def _lag(self, one: _Destination, waiting: int | None, figures: SpoolFigures | None, now: _Moment) -> float | None:
+    def _lag(
+        self, destination: _Destination, waiting: int | None, figures: SpoolFigures | None, now: _Moment
+    ) -> float | None:
         """Return how old the oldest tick is that waits, 0 if none does, ``None`` where that is not known."""
         if waiting == 0:
             return 0.0
-        oldest_ms = None if figures is None else figures.oldest_ms.get(one.name)
-        if oldest_ms is None:
-            oldest_ms = one.newest_ts_ms
+        oldest_ms = None if figures is None else figures.oldest_ms.get(destination.name)
         return None if waiting is None or oldest_ms is None else max(0, now.wall_ms - oldest_ms) / 1000
 
 
 def _errors(last: _LastTick | None) -> list[dict[str, Any]]:
     counts = () if last is None or last.tick.agent is None else last.tick.agent.errors
-    most = sorted(counts, key=lambda one: (-one.count, one.call, one.code))[:_MOST_ERRORS]
-    return [{"call": one.call, "code": one.code, "count": one.count} for one in most]
+    most = sorted(counts, key=lambda error: (-error.count, error.call, error.code))[:_MOST_ERRORS]
+    return [{"call": error.call, "code": error.code, "count": error.count} for error in most]

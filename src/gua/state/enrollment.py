@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -89,14 +89,8 @@ def keep_enrollment(home: Path, enrollment: Enrollment, authorities: bytes | Non
             # Named by its content: the enrollment that is still in force keeps its own until it is replaced.
             certificate = home / f"{NAME}-{hashlib.sha256(authorities).hexdigest()[:16]}.pem"
             replace_private(certificate, authorities)
-        kept = Enrollment(
-            endpoint=enrollment.endpoint,
-            protocol=enrollment.protocol,
-            token=enrollment.token,
-            since_ms=enrollment.since_ms,
-            certificate=None if certificate is None else str(certificate),
-        )
-        replace_private(enrollment_file(home), _text(kept).encode())
+        kept = replace(enrollment, certificate=None if certificate is None else str(certificate))
+        replace_private(enrollment_file(home), json.dumps({"version": _VERSION, **asdict(kept)}, indent=2).encode())
     except OSError as error:
         msg = f"cannot store the enrollment in {home} ({error.strerror}): nothing was stored, try again"
         raise UnavailableError(msg) from None
@@ -131,20 +125,6 @@ def _enrollment(found: dict[str, object]) -> Enrollment:
                 endpoint=endpoint, protocol=protocol, token=token, since_ms=since_ms, certificate=certificate
             )
     raise ValueError
-
-
-def _text(kept: Enrollment) -> str:
-    return json.dumps(
-        {
-            "version": _VERSION,
-            "endpoint": kept.endpoint,
-            "protocol": kept.protocol,
-            "token": kept.token,
-            "since_ms": kept.since_ms,
-            "certificate": kept.certificate,
-        },
-        indent=2,
-    )
 
 
 def _forget_certificates(home: Path, *, but: Path | None) -> None:

@@ -47,14 +47,9 @@ class AgentRecord:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RunningAgent:
+class RunningAgent(AgentRecord):
     """An agent that runs, as verified when it was looked at; ``owner_uid`` owns the PID file."""
 
-    pid: int
-    start_ticks: int
-    started_ms: int
-    version: str
-    supervised: bool
     owner_uid: int
 
 
@@ -159,14 +154,7 @@ def read_agent(path: Path, *, start_ticks_of: Callable[[int], int | None], boot_
         os.close(descriptor)
     if record is None or record.boot_id != boot_id or start_ticks_of(record.pid) != record.start_ticks:
         return None
-    return RunningAgent(
-        pid=record.pid,
-        start_ticks=record.start_ticks,
-        started_ms=record.started_ms,
-        version=record.version,
-        supervised=record.supervised,
-        owner_uid=found.st_uid,
-    )
+    return RunningAgent(**asdict(record), owner_uid=found.st_uid)
 
 
 def _trusted(found: os.stat_result) -> bool:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import platform
 import resource
 import signal
 import subprocess
@@ -65,9 +66,11 @@ def test_an_agent_is_seen_from_its_start_to_its_end(path: Path) -> None:
     assert seen(path) == RunningAgent(
         pid=os.getpid(),
         start_ticks=TICKS,
+        boot_id=BOOT,
         started_ms=STARTED_MS,
         version="0.1.0",
         supervised=False,
+        host=platform.node(),
         owner_uid=os.getuid(),
     )
     file.release()
