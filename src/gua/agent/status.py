@@ -229,7 +229,7 @@ class Board:
             "where": destination.where,
             "failing": destination.failing,
             "waiting_ticks": waiting,
-            "lag_seconds": self._lag(destination, waiting, figures, now),
+            "lag_seconds": self._lag(destination.name, waiting, figures, now),
             "delivered_ticks": destination.delivered_ticks,
             "refused_ticks": destination.refused_ticks,
             "last_delivery": destination.last_delivery and to_rfc3339(destination.last_delivery.wall_ms),
@@ -238,13 +238,12 @@ class Board:
             "last_error_time": destination.last_error_time and to_rfc3339(destination.last_error_time.wall_ms),
         }
 
-    def _lag(
-        self, destination: _Destination, waiting: int | None, figures: SpoolFigures | None, now: _Moment
-    ) -> float | None:
+    @staticmethod
+    def _lag(name: str, waiting: int | None, figures: SpoolFigures | None, now: _Moment) -> float | None:
         """Return how old the oldest tick is that waits, 0 if none does, ``None`` where that is not known."""
         if waiting == 0:
             return 0.0
-        oldest_ms = None if figures is None else figures.oldest_ms.get(destination.name)
+        oldest_ms = None if figures is None else figures.oldest_ms.get(name)
         return None if waiting is None or oldest_ms is None else max(0, now.wall_ms - oldest_ms) / 1000
 
 

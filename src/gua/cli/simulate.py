@@ -7,34 +7,22 @@ into a real fleet.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from gua.agent import signals
-from gua.agent.delivery import BATCH_TICKS, drain
-from gua.app.output import print_error
+from gua.app.simulated_host import ALIVE, DESTINATION, now_ms, send_when_due
 from gua.cli.options import value
 from gua.core.durations import format_duration, parse_duration_ms
-from gua.core.errors import UnavailableError
-from gua.core.ports import Landing, Mark
-from gua.core.tick import Source, Tick
-from gua.otlp.encode import encode
+from gua.core.tick import Source
 from gua.otlp.resource import origin
 from gua.otlp.send import open_endpoint
 from gua.sim.host import DEFAULT_CARDS, simulate_from
 from gua.spool.queue import Spool
-from gua.state.compression import compress
-
-DESTINATION: Final = "endpoint"
-ALIVE: Final = "alive"
-"""The file of the state directory that is touched in every turn, for whoever checks the process from outside."""
-_LONGEST_WAIT_MS: Final = 10_000
 
 
 def command(
@@ -68,7 +56,7 @@ def command(
     signals.hold()
     with closing(open_endpoint(endpoint, environ=os.environ, patience_seconds=0)) as landing:
         # Nothing is left behind by options that make no sense.
-        begin_ms = _now_ms() - history_ms
+        begin_ms = now_ms() - history_ms
         simulate_from(begin_ms, seed=seed, gpus=gpus, interval_ms=interval_ms, origin=whence)
         state.mkdir(parents=True, exist_ok=True)
         with Spool(state / "spool.db", destinations=(DESTINATION,)) as spool:
@@ -80,47 +68,4 @@ def command(
                 f"{format_duration(interval_ms)}, to {landing.shown}"
             )
             ticks = simulate_from(begin_ms, seed=seed, gpus=gpus, interval_ms=interval_ms, origin=whence)
-            _run(ticks, spool, landing, state / ALIVE)
-
-
-def _run(ticks: Iterator[Tick], spool: Spool, landing: Landing, alive: Path) -> None:
-    """Spool each tick when its time has come, and deliver, until asked to stop or 366 days are over."""
-    upcoming = next(ticks, None)
-    trouble: str | None = None
-    while upcoming is not None and not signals.asked():
-        due: list[Tick] = []
-        while upcoming is not None and upcoming.ts_ms <= _now_ms() and len(due) < BATCH_TICKS:
-            due.append(upcoming)
-            upcoming = next(ticks, None)
-        if due:
-            _keep(due, spool)
-        trouble = _deliver(spool, landing, trouble)
-        alive.touch()
-        if upcoming is not None:
-            signals.wait(min(_LONGEST_WAIT_MS, upcoming.ts_ms - _now_ms()) / 1000)
-
-
-def _keep(ticks: list[Tick], spool: Spool) -> None:
-    raw = [(tick.ts_ms, encode(tick)) for tick in ticks]
-    # The mark has no boot: simulated time does not stop with this machine.
-    mark = Mark(ts_ms=ticks[-1].ts_ms, monotonic_ms=0, boot_id=None)
-    spool.append_blobs([(ts_ms, len(request), compress(request)) for ts_ms, request in raw], mark)
-
-
-def _deliver(spool: Spool, landing: Landing, trouble: str | None) -> str | None:
-    """Send what waits and return what is in the way, ``None`` if nothing is; says it when that changes."""
-    try:
-        drained = drain(spool, DESTINATION, landing)
-    except UnavailableError as error:
-        if trouble is None:
-            print_error(f"{error}; ticks wait, trying again")
-        return str(error)
-    if drained.refused:
-        print_error(f"the endpoint refused {drained.refused} ticks for good: see its log")
-    if trouble is not None:
-        typer.echo(f"delivering again: {drained.landed} ticks")
-    return None
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+            send_when_due(ticks, spool, landing, state / ALIVE)

@@ -18,8 +18,8 @@ from fakes.spooled import spooled
 from gua.app import backfill
 from gua.app.destinations import agent_destinations
 from gua.app.endpoints import open_agent_endpoint
+from gua.app.enrolling import is_loopback
 from gua.app.token import parse_token, read_token
-from gua.cli.enroll import is_loopback
 from gua.cli.main import main
 from gua.core.errors import GuaError, TransientError, UnavailableError, UsageError
 from gua.otlp.endpoint import read_settings

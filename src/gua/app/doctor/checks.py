@@ -1,0 +1,63 @@
+"""Every check, in the order in which things depend on each other; one that breaks hides none of the others."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from gua.app.doctor import delivery, driver, processes, state, system
+from gua.app.doctor.finding import Finding, failed
+from gua.core.ports import CardReader
+from gua.procfs.reader import ProcFs
+from gua.state.directory import Home
+
+# A driver that is not kept loaded takes seconds a card to wake up.
+_START_SECONDS: Final = 30.0
+Check = Callable[[], Iterable[Finding]]
+
+
+def checks(
+    *, store: str | None, endpoint: str | None, home: Path, procfs: Path, pid_file: Path | None
+) -> list[tuple[str, Check]]:
+    """Return every check by what it is about, in the order in which things depend on each other."""
+    host = ProcFs(procfs)
+    return [
+        ("system", system.check_system),
+        ("driver", lambda: driver.check_driver(Path("/dev"), lambda: _reader(host))),
+        ("processes", lambda: processes.check_processes(host)),
+        ("clock", lambda: system.check_clock(time.time(), host.boot_id(), system.kernel_synchronized())),
+        ("state", lambda: state.check_state(home)),
+        ("delivery", lambda: delivery.check_delivery(store, endpoint, home, os.environ)),
+        ("agent", lambda: [state.check_agent(pid_file or Home(home).pid_file, os.environ)]),
+        ("systemd", lambda: [state.check_unit(Path("/"), user=_own_home())]),
+    ]
+
+
+def run_checks(named: Sequence[tuple[str, Check]]) -> Iterator[Finding]:
+    """Run one check after the other; one that breaks hides none of the others."""
+    for name, check in named:
+        try:
+            yield from check()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the rest is worth knowing
+            what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            where = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
+            yield failed(
+                name, name, f"could not be checked: {type(error).__name__}: {what}{where}", "report it, with this line"
+            )
+
+
+def _reader(host: ProcFs) -> CardReader:
+    from gua.nvml.reader import NvmlReader  # noqa: PLC0415 - only where the library loads
+    from gua.procfs.clock import SystemClock  # noqa: PLC0415 - as above
+
+    return NvmlReader(SystemClock(host), start_limit_seconds=_START_SECONDS)
+
+
+def _own_home() -> Path | None:
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
