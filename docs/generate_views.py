@@ -128,7 +128,7 @@ def _columns(sql: str) -> Iterator[tuple[str, str, str, str]]:
     _, _, after = sql.partition("\n(\n")
     inside, _, _ = after.partition("\n)\n")
     for name, declared, comment in _COLUMN.findall(inside):
-        column_type = re.sub(r"\s+", " ", declared).partition(" DEFAULT ")[0]
+        column_type = " ".join(declared.split()).partition(" DEFAULT ")[0].replace("( ", "(").replace(" )", ")")
         merged = re.fullmatch(r"SimpleAggregateFunction\(\w+, (.*)\)", column_type)
         unit = _UNIT.search(comment)
         by_name = next((unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)), "")

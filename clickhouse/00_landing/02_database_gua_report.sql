@@ -1,1 +1,2 @@
-CREATE DATABASE IF NOT EXISTS gua_report $ON_CLUSTER_DATABASE $REPORT_DATABASE_ENGINE COMMENT 'gpu-usage-audit: parameterised views behind gua report'
+CREATE DATABASE IF NOT EXISTS gua_report $ON_CLUSTER_DATABASE $REPORT_DATABASE_ENGINE
+COMMENT 'gpu-usage-audit: parameterised views behind gua report'

@@ -6,14 +6,18 @@ CREATE TABLE IF NOT EXISTS gua.process_ticks${LOCAL} $ON_CLUSTER
     ts DateTime64(3, 'UTC') COMMENT 'When the card was read' CODEC(Delta, ZSTD(1)),
     pid UInt32 COMMENT 'Process id on the host' CODEC(ZSTD(1)),
     created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown' CODEC(ZSTD(1)),
-    duration_ms SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Seconds of the tick in which this process was on the card [ms]' CODEC(ZSTD(1)),
-    gpu_time_ms SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'The part of the card''s GPU time attributed to this process; absent for ignored processes [ms]' CODEC(ZSTD(1)),
+    duration_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
+        COMMENT 'Seconds of the tick in which this process was on the card [ms]' CODEC(ZSTD(1)),
+    gpu_time_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
+        COMMENT 'The part of the card''s GPU time attributed to this process; absent for ignored processes [ms]' CODEC(ZSTD(1)),
     memory_bytes SimpleAggregateFunction(anyLast, Nullable(UInt64)) COMMENT 'Device memory of the process on this card [By]' CODEC(ZSTD(1)),
-    utilization SimpleAggregateFunction(anyLast, Nullable(UInt16)) COMMENT 'Mean over the tick of the share of time in which this process used the card, 0 to 1; of each sample the largest of kernels, video encoder and video decoder [1/10,000]' CODEC(ZSTD(1)),
+    utilization SimpleAggregateFunction(anyLast, Nullable(UInt16))
+        COMMENT 'Mean share of time in which the process used the card: the largest of kernels, encoder, decoder [1/10,000]' CODEC(ZSTD(1)),
     owner SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'User the process runs as' CODEC(ZSTD(1)),
     program SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Process name (comm)' CODEC(ZSTD(1)),
     uid SimpleAggregateFunction(anyLast, Nullable(UInt32)) COMMENT 'Numeric user id' CODEC(ZSTD(1)),
-    type SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'compute, graphics, mps, or ignored by the rules' CODEC(ZSTD(1)),
+    type SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))
+        COMMENT 'compute, graphics, mps, or ignored by the rules' CODEC(ZSTD(1)),
     container_id SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Container, from the cgroup' CODEC(ZSTD(1)),
     pod_uid SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Kubernetes pod, from the cgroup' CODEC(ZSTD(1)),
     slurm_job_id SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Slurm job, from the cgroup' CODEC(ZSTD(1)),

@@ -8,9 +8,15 @@ CREATE TABLE IF NOT EXISTS gua.agents${LOCAL} $ON_CLUSTER
     day Date COMMENT 'UTC day of the ticks',
     first_seen SimpleAggregateFunction(min, DateTime64(3, 'UTC')) COMMENT 'Oldest tick of the day',
     last_seen SimpleAggregateFunction(max, DateTime64(3, 'UTC')) COMMENT 'Newest tick of the day',
-    last_received SimpleAggregateFunction(max, Nullable(DateTime64(3, 'UTC'))) COMMENT 'When a tick of the day last reached the server, by the server''s clock; NULL in an embedded store, which lands ticks when it is asked',
-    least_delay_ms SimpleAggregateFunction(min, Nullable(Int64)) COMMENT 'Least time from a tick of the day to its reception; below 0 the host''s clock is ahead of the server''s [ms]',
-    newest SimpleAggregateFunction(max, Tuple(ts DateTime64(3, 'UTC'), lead_ms Nullable(Int64), version String, source String, interval_ms UInt32)) COMMENT 'The newest tick: its time, how far it was ahead of the server''s clock when first received (a delay is below 0) [ms], and the agent''s version, source and nominal interval [ms], 0 if not told'
+    last_received SimpleAggregateFunction(max, Nullable(DateTime64(3, 'UTC')))
+        COMMENT 'When a tick of the day last reached the server, by the server''s clock; NULL in an embedded store',
+    least_delay_ms SimpleAggregateFunction(min, Nullable(Int64))
+        COMMENT 'Least time from a tick of the day to its reception; below 0 the host''s clock is ahead of the server''s [ms]',
+    newest SimpleAggregateFunction(
+        max,
+        Tuple(ts DateTime64(3, 'UTC'), lead_ms Nullable(Int64), version String, source String, interval_ms UInt32)
+    )
+        COMMENT 'The newest tick: lead_ms is how far it was ahead of the server''s clock when first received, below 0 if behind'
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 ORDER BY (host, instance, host_id, day)

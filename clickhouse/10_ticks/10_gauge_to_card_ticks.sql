@@ -5,24 +5,40 @@ SELECT
     ResourceAttributes['host.name'] AS host,
     Attributes['hw.id'] AS gpu,
     toDateTime64(TimeUnix, 3, 'UTC') AS ts,
-    if(MetricName = 'hw.gpu.utilization' AND Attributes['hw.gpu.task'] = 'general', accurateCastOrNull(round(Value * 10000), 'UInt16'), NULL) AS utilization,
-    if(MetricName = 'hw.gpu.utilization' AND Attributes['hw.gpu.task'] = 'encoder', accurateCastOrNull(round(Value * 10000), 'UInt16'), NULL) AS utilization_encoder,
-    if(MetricName = 'hw.gpu.utilization' AND Attributes['hw.gpu.task'] = 'decoder', accurateCastOrNull(round(Value * 10000), 'UInt16'), NULL) AS utilization_decoder,
+    if(MetricName = 'hw.gpu.utilization' AND Attributes['hw.gpu.task'] = 'general',
+        accurateCastOrNull(round(Value * 10000), 'UInt16'), NULL) AS utilization,
+    if(MetricName = 'hw.gpu.utilization' AND Attributes['hw.gpu.task'] = 'encoder',
+        accurateCastOrNull(round(Value * 10000), 'UInt16'), NULL) AS utilization_encoder,
+    if(MetricName = 'hw.gpu.utilization' AND Attributes['hw.gpu.task'] = 'decoder',
+        accurateCastOrNull(round(Value * 10000), 'UInt16'), NULL) AS utilization_decoder,
     if(MetricName = 'gua.gpu.utilization.max', accurateCastOrNull(round(Value * 10000), 'UInt16'), NULL) AS utilization_max,
     if(MetricName = 'gua.gpu.utilization.coverage', accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS utilization_coverage_ms,
-    if(MetricName = 'gua.gpu.process.count' AND Attributes['gua.process.type'] = 'compute', accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_count_compute,
-    if(MetricName = 'gua.gpu.process.count' AND Attributes['gua.process.type'] = 'graphics', accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_count_graphics,
-    if(MetricName = 'gua.gpu.process.count' AND Attributes['gua.process.type'] = 'mps', accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_count_mps,
-    if(MetricName = 'gua.gpu.process.count' AND Attributes['gua.process.type'] = 'ignored', accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_count_ignored,
-    if(MetricName = 'gua.gpu.process.memory.unknown' AND Attributes['gua.process.type'] = 'compute', accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_unknown_compute,
-    if(MetricName = 'gua.gpu.process.memory.unknown' AND Attributes['gua.process.type'] = 'graphics', accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_unknown_graphics,
-    if(MetricName = 'gua.gpu.process.memory.unknown' AND Attributes['gua.process.type'] = 'mps', accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_unknown_mps,
-    if(MetricName = 'gua.gpu.process.memory.unknown' AND Attributes['gua.process.type'] = 'ignored', accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_unknown_ignored,
+    if(MetricName = 'gua.gpu.process.count' AND Attributes['gua.process.type'] = 'compute',
+        accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_count_compute,
+    if(MetricName = 'gua.gpu.process.count' AND Attributes['gua.process.type'] = 'graphics',
+        accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_count_graphics,
+    if(MetricName = 'gua.gpu.process.count' AND Attributes['gua.process.type'] = 'mps',
+        accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_count_mps,
+    if(MetricName = 'gua.gpu.process.count' AND Attributes['gua.process.type'] = 'ignored',
+        accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_count_ignored,
+    if(MetricName = 'gua.gpu.process.memory.unknown' AND Attributes['gua.process.type'] = 'compute',
+        accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_unknown_compute,
+    if(MetricName = 'gua.gpu.process.memory.unknown' AND Attributes['gua.process.type'] = 'graphics',
+        accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_unknown_graphics,
+    if(MetricName = 'gua.gpu.process.memory.unknown' AND Attributes['gua.process.type'] = 'mps',
+        accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_unknown_mps,
+    if(MetricName = 'gua.gpu.process.memory.unknown' AND Attributes['gua.process.type'] = 'ignored',
+        accurateCastOrNull(round(Value), 'UInt32'), NULL) AS process_unknown_ignored,
     if(MetricName = 'gua.gpu.process.utilization.max', accurateCastOrNull(round(Value * 10000), 'UInt16'), NULL) AS process_utilization_max,
     if(MetricName = 'hw.power' AND Attributes['hw.type'] = 'gpu', accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS power_mw,
     if(MetricName = 'hw.temperature', accurateCastOrNull(round(Value), 'Int16'), NULL) AS temperature_celsius,
     if(MetricName = 'gua.gpu.info', nullIf(Attributes['gua.gpu.process.list'], ''), NULL) AS process_list,
-    if(MetricName = 'gua.gpu.info', multiIf(Attributes['gua.gpu.memory.shared'] = 'true', true, Attributes['gua.gpu.memory.shared'] = 'false', false, NULL), NULL) AS memory_shared,
+    if(MetricName = 'gua.gpu.info',
+        multiIf(
+            Attributes['gua.gpu.memory.shared'] = 'true', true,
+            Attributes['gua.gpu.memory.shared'] = 'false', false,
+            NULL
+        ), NULL) AS memory_shared,
     if(MetricName = 'gua.gpu.info', nullIf(Attributes['gua.gpu.mig'], ''), NULL) AS mig
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName IN (
@@ -36,11 +52,5 @@ WHERE MetricName IN (
         'hw.temperature',
         'gua.gpu.info'
     )
-    AND ScopeName IN ('gua', 'gpu_usage_audit')
-    AND ResourceAttributes['host.name'] != ''
-    AND Attributes['hw.id'] != ''
-    AND isFinite(Value)
-    AND bitAnd(Flags, 1) = 0
-    AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
-    AND TimeUnix <= now() + INTERVAL 1 DAY
+    AND ${CARD_POINT}
 COMMENT 'Gauge points into card_ticks'

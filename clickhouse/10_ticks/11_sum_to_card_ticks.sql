@@ -5,20 +5,31 @@ SELECT
     ResourceAttributes['host.name'] AS host,
     Attributes['hw.id'] AS gpu,
     toDateTime64(TimeUnix, 3, 'UTC') AS ts,
-    if(MetricName = 'gua.gpu.sample.duration' AND AggregationTemporality = 1, accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS duration_ms,
+    if(MetricName = 'gua.gpu.sample.duration' AND AggregationTemporality = 1,
+        accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS duration_ms,
     if(MetricName = 'gua.gpu.time' AND AggregationTemporality = 1, accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS gpu_time_ms,
-    if(MetricName = 'hw.gpu.memory.usage' AND AggregationTemporality = 2, accurateCastOrNull(round(Value), 'UInt64'), NULL) AS memory_used_bytes,
-    if(MetricName = 'hw.gpu.memory.limit' AND AggregationTemporality = 2, accurateCastOrNull(round(Value), 'UInt64'), NULL) AS memory_limit_bytes,
-    if(MetricName = 'gua.gpu.memory.reserved' AND AggregationTemporality = 2, accurateCastOrNull(round(Value), 'UInt64'), NULL) AS memory_reserved_bytes,
-    if(MetricName = 'gua.gpu.process.memory.usage' AND Attributes['gua.process.type'] = 'compute' AND AggregationTemporality = 2, accurateCastOrNull(round(Value), 'UInt64'), NULL) AS process_memory_compute_bytes,
-    if(MetricName = 'gua.gpu.process.memory.usage' AND Attributes['gua.process.type'] = 'graphics' AND AggregationTemporality = 2, accurateCastOrNull(round(Value), 'UInt64'), NULL) AS process_memory_graphics_bytes,
-    if(MetricName = 'gua.gpu.process.memory.usage' AND Attributes['gua.process.type'] = 'mps' AND AggregationTemporality = 2, accurateCastOrNull(round(Value), 'UInt64'), NULL) AS process_memory_mps_bytes,
-    if(MetricName = 'gua.gpu.process.memory.usage' AND Attributes['gua.process.type'] = 'ignored' AND AggregationTemporality = 2, accurateCastOrNull(round(Value), 'UInt64'), NULL) AS process_memory_ignored_bytes,
-    if(MetricName = 'hw.energy' AND Attributes['hw.type'] = 'gpu' AND AggregationTemporality = 2, accurateCastOrNull(round(Value * 1000), 'UInt64'), NULL) AS energy_total_mj,
+    if(MetricName = 'hw.gpu.memory.usage' AND AggregationTemporality = 2,
+        accurateCastOrNull(round(Value), 'UInt64'), NULL) AS memory_used_bytes,
+    if(MetricName = 'hw.gpu.memory.limit' AND AggregationTemporality = 2,
+        accurateCastOrNull(round(Value), 'UInt64'), NULL) AS memory_limit_bytes,
+    if(MetricName = 'gua.gpu.memory.reserved' AND AggregationTemporality = 2,
+        accurateCastOrNull(round(Value), 'UInt64'), NULL) AS memory_reserved_bytes,
+    if(MetricName = 'gua.gpu.process.memory.usage' AND Attributes['gua.process.type'] = 'compute' AND AggregationTemporality = 2,
+        accurateCastOrNull(round(Value), 'UInt64'), NULL) AS process_memory_compute_bytes,
+    if(MetricName = 'gua.gpu.process.memory.usage' AND Attributes['gua.process.type'] = 'graphics' AND AggregationTemporality = 2,
+        accurateCastOrNull(round(Value), 'UInt64'), NULL) AS process_memory_graphics_bytes,
+    if(MetricName = 'gua.gpu.process.memory.usage' AND Attributes['gua.process.type'] = 'mps' AND AggregationTemporality = 2,
+        accurateCastOrNull(round(Value), 'UInt64'), NULL) AS process_memory_mps_bytes,
+    if(MetricName = 'gua.gpu.process.memory.usage' AND Attributes['gua.process.type'] = 'ignored' AND AggregationTemporality = 2,
+        accurateCastOrNull(round(Value), 'UInt64'), NULL) AS process_memory_ignored_bytes,
+    if(MetricName = 'hw.energy' AND Attributes['hw.type'] = 'gpu' AND AggregationTemporality = 2,
+        accurateCastOrNull(round(Value * 1000), 'UInt64'), NULL) AS energy_total_mj,
     if(MetricName = 'gua.gpu.energy' AND AggregationTemporality = 1, accurateCastOrNull(round(Value * 1000), 'UInt64'), NULL) AS energy_mj,
-    if(MetricName = 'hw.status' AND Attributes['hw.state'] = 'failed' AND Attributes['hw.type'] = 'gpu' AND AggregationTemporality = 2, accurateCastOrNull(round(Value), 'UInt8'), NULL) AS failed,
+    if(MetricName = 'hw.status' AND Attributes['hw.state'] = 'failed' AND Attributes['hw.type'] = 'gpu' AND AggregationTemporality = 2,
+        accurateCastOrNull(round(Value), 'UInt8'), NULL) AS failed,
     if(MetricName = 'gua.gpu.sample.duration', nullIf(ResourceAttributes['gua.source'], ''), NULL) AS source,
-    if(MetricName = 'gua.gpu.sample.duration', accurateCastOrNull(round(toFloat64OrNull(ResourceAttributes['gua.sample.interval']) * 1000), 'UInt32'), NULL) AS interval_ms
+    if(MetricName = 'gua.gpu.sample.duration',
+        accurateCastOrNull(round(toFloat64OrNull(ResourceAttributes['gua.sample.interval']) * 1000), 'UInt32'), NULL) AS interval_ms
 FROM gua.otel_metrics_sum${LOCAL}
 WHERE MetricName IN (
         'gua.gpu.sample.duration',
@@ -31,11 +42,5 @@ WHERE MetricName IN (
         'gua.gpu.energy',
         'hw.status'
     )
-    AND ScopeName IN ('gua', 'gpu_usage_audit')
-    AND ResourceAttributes['host.name'] != ''
-    AND Attributes['hw.id'] != ''
-    AND isFinite(Value)
-    AND bitAnd(Flags, 1) = 0
-    AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
-    AND TimeUnix <= now() + INTERVAL 1 DAY
+    AND ${CARD_POINT}
 COMMENT 'Sum points into card_ticks'

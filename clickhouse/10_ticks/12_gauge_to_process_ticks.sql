@@ -19,12 +19,6 @@ WHERE MetricName IN (
         'gua.process.gpu.utilization',
         'gua.process.info'
     )
-    AND ScopeName IN ('gua', 'gpu_usage_audit')
-    AND ResourceAttributes['host.name'] != ''
-    AND Attributes['hw.id'] != ''
-    AND isFinite(Value)
-    AND bitAnd(Flags, 1) = 0
-    AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
-    AND TimeUnix <= now() + INTERVAL 1 DAY
+    AND ${CARD_POINT}
     AND accurateCastOrNull(Attributes['process.pid'], 'UInt32') IS NOT NULL
 COMMENT 'Gauge points into process_ticks'

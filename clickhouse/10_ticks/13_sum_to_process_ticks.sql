@@ -7,9 +7,12 @@ SELECT
     toDateTime64(TimeUnix, 3, 'UTC') AS ts,
     assumeNotNull(accurateCastOrNull(Attributes['process.pid'], 'UInt32')) AS pid,
     parseDateTime64BestEffortOrZero(Attributes['process.creation.time'], 3, 'UTC') AS created,
-    if(MetricName = 'gua.process.sample.duration' AND AggregationTemporality = 1, accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS duration_ms,
-    if(MetricName = 'gua.process.gpu.time' AND AggregationTemporality = 1, accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS gpu_time_ms,
-    if(MetricName = 'gua.process.gpu.memory.usage' AND AggregationTemporality = 2, accurateCastOrNull(round(Value), 'UInt64'), NULL) AS memory_bytes,
+    if(MetricName = 'gua.process.sample.duration' AND AggregationTemporality = 1,
+        accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS duration_ms,
+    if(MetricName = 'gua.process.gpu.time' AND AggregationTemporality = 1,
+        accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS gpu_time_ms,
+    if(MetricName = 'gua.process.gpu.memory.usage' AND AggregationTemporality = 2,
+        accurateCastOrNull(round(Value), 'UInt64'), NULL) AS memory_bytes,
     nullIf(Attributes['process.owner'], '') AS owner,
     nullIf(Attributes['gua.process.comm'], '') AS program
 FROM gua.otel_metrics_sum${LOCAL}
@@ -18,12 +21,6 @@ WHERE MetricName IN (
         'gua.process.gpu.time',
         'gua.process.gpu.memory.usage'
     )
-    AND ScopeName IN ('gua', 'gpu_usage_audit')
-    AND ResourceAttributes['host.name'] != ''
-    AND Attributes['hw.id'] != ''
-    AND isFinite(Value)
-    AND bitAnd(Flags, 1) = 0
-    AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
-    AND TimeUnix <= now() + INTERVAL 1 DAY
+    AND ${CARD_POINT}
     AND accurateCastOrNull(Attributes['process.pid'], 'UInt32') IS NOT NULL
 COMMENT 'Sum points into process_ticks'

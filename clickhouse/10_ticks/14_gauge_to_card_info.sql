@@ -13,17 +13,15 @@ SELECT
     nullIf(Attributes['gua.gpu.pci'], '') AS pci,
     nullIf(Attributes['gua.gpu.mig'], '') AS mig,
     nullIf(Attributes['hw.parent'], '') AS parent,
-    multiIf(Attributes['gua.gpu.memory.shared'] = 'true', true, Attributes['gua.gpu.memory.shared'] = 'false', false, NULL) AS memory_shared,
+    multiIf(
+        Attributes['gua.gpu.memory.shared'] = 'true', true,
+        Attributes['gua.gpu.memory.shared'] = 'false', false,
+        NULL
+    ) AS memory_shared,
     nullIf(ResourceAttributes['gua.source'], '') AS source,
     accurateCastOrNull(round(toFloat64OrNull(ResourceAttributes['gua.sample.interval']) * 1000), 'UInt32') AS interval_ms,
     ResourceAttributes AS labels
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName = 'gua.gpu.info'
-    AND ScopeName IN ('gua', 'gpu_usage_audit')
-    AND ResourceAttributes['host.name'] != ''
-    AND Attributes['hw.id'] != ''
-    AND isFinite(Value)
-    AND bitAnd(Flags, 1) = 0
-    AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
-    AND TimeUnix <= now() + INTERVAL 1 DAY
+    AND ${CARD_POINT}
 COMMENT 'gua.gpu.info points into card_info'

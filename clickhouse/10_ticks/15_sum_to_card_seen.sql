@@ -18,13 +18,7 @@ SELECT
     ) AS newest_share
 FROM gua.otel_metrics_sum${LOCAL}
 WHERE MetricName IN ('gua.gpu.sample.duration', 'gua.gpu.time')
-    AND ScopeName IN ('gua', 'gpu_usage_audit')
-    AND ResourceAttributes['host.name'] != ''
-    AND Attributes['hw.id'] != ''
-    AND isFinite(Value)
-    AND bitAnd(Flags, 1) = 0
-    AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
-    AND TimeUnix <= now() + INTERVAL 1 DAY
+    AND ${CARD_POINT}
     AND AggregationTemporality = 1
     AND accurateCastOrNull(round(Value * 1000), 'UInt32') IS NOT NULL
     AND StartTimeUnix < TimeUnix

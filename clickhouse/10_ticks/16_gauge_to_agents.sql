@@ -19,10 +19,9 @@ SELECT
     ) AS newest
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName = 'gua.agent.tick.duration'
-    AND ScopeName IN ('gua', 'gpu_usage_audit')
+    AND ${OUR_SCOPE}
     AND ResourceAttributes['host.name'] != ''
     AND isFinite(Value)
     AND bitAnd(Flags, 1) = 0
-    AND TimeUnix >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
-    AND TimeUnix <= now() + INTERVAL 1 DAY
+    AND ${POSSIBLE_TIME}
 COMMENT 'Ticks of agents into agents'

@@ -8,9 +8,9 @@ SELECT
     toUInt64(1) AS points,
     toDateTime64(TimeUnix, 3, 'UTC') AS newest
 FROM gua.otel_metrics_gauge${LOCAL}
-WHERE ScopeName IN ('gua', 'gpu_usage_audit')
+WHERE ${OUR_SCOPE}
     AND (
         TimeUnix < toDateTime64('2000-01-01 00:00:00', 3, 'UTC')
-        OR TimeUnix > now() + INTERVAL 1 DAY
+        OR TimeUnix > now() + toIntervalDay(1)
     )
 COMMENT 'Gauge points of impossible times into refused_points'

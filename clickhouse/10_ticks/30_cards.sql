@@ -34,7 +34,7 @@ SELECT
     seen.first_seen AS first_seen,
     seen.last_seen AS last_seen,
     seen.longest_ms AS longest_ms,
-    if(seen.newest_share.1 > toDateTime64(0, 3, 'UTC'), seen.newest_share.2, 1.) AS share
+    if(seen.newest_share.ts > toDateTime64(0, 3, 'UTC'), seen.newest_share.share, 1.) AS share
 FROM
 (
     SELECT

@@ -12,27 +12,31 @@ CREATE OR REPLACE VIEW gua.hosts $ON_CLUSTER
     cards UInt64 COMMENT 'Cards and MIG instances in its newest ticks, of up to two intervals',
     first_seen DateTime64(3, 'UTC') COMMENT 'Oldest tick',
     last_seen DateTime64(3, 'UTC') COMMENT 'Newest tick',
-    last_received Nullable(DateTime64(3, 'UTC')) COMMENT 'When a tick last reached the server, by the server''s clock; NULL in an embedded store',
-    newest_delay_ms Nullable(Int64) COMMENT 'From its newest tick to its reception; below 0 its clock is ahead of the server''s; NULL in an embedded store [ms]',
-    least_delay_ms Nullable(Int64) COMMENT 'Least delay of a tick on the newest UTC day with ticks; what is always late is a clock that is behind; NULL in an embedded store [ms]',
+    last_received Nullable(DateTime64(3, 'UTC'))
+        COMMENT 'When a tick last reached the server, by the server''s clock; NULL in an embedded store',
+    newest_delay_ms Nullable(Int64)
+        COMMENT 'From its newest tick to its reception; below 0 its clock is ahead of the server''s; NULL in an embedded store [ms]',
+    least_delay_ms Nullable(Int64)
+        COMMENT 'Least delay of a tick on its newest UTC day: of a clock that is behind all are late; NULL in an embedded store [ms]',
     silent_after_ms UInt64 COMMENT 'How long it may say nothing before it counts as silent: 3 intervals, at least 5 minutes [ms]',
-    is_silent Bool COMMENT 'Whether an agent''s host has said nothing for longer than that, by the server''s clock; false for imports and simulations',
+    is_silent Bool
+        COMMENT 'Whether an agent''s host has said nothing for longer than that, by the server''s clock; false for imports and simulations',
     labels Map(String, String) COMMENT 'All resource attributes of its newest tick, as OTEL_RESOURCE_ATTRIBUTES names them'
 )
 $DEFINER
 AS
 SELECT
     named.host AS host,
-    heard.newest_agent.3 AS host_id,
-    heard.newest_agent.2 AS instance,
+    heard.newest_agent.host_id AS host_id,
+    heard.newest_agent.instance AS instance,
     heard.agents AS agents,
-    if(heard.host = '', described.labels['service.version'], heard.newest_tick.3) AS version,
+    if(heard.host = '', described.labels['service.version'], heard.newest_tick.version) AS version,
     multiIf(
-        heard.newest_tick.4 != '', heard.newest_tick.4,
+        heard.newest_tick.source != '', heard.newest_tick.source,
         described.labels['gua.source'] != '', described.labels['gua.source'],
         'agent'
     ) AS source,
-    if(heard.newest_tick.5 > 0, heard.newest_tick.5, described.interval_ms) AS interval_ms,
+    if(heard.newest_tick.interval_ms > 0, heard.newest_tick.interval_ms, described.interval_ms) AS interval_ms,
     arrayCount(
         card_last -> card_last > last_seen - toIntervalMillisecond(2 * toInt64(interval_ms) + 1),
         seen.cards_last
@@ -40,8 +44,8 @@ SELECT
     multiIf(heard.host = '', seen.first_seen, seen.host = '', heard.first_seen, least(heard.first_seen, seen.first_seen)) AS first_seen,
     if(heard.host = '', seen.last_seen, heard.last_seen) AS last_seen,
     heard.last_received AS last_received,
-    -heard.newest_day.2 AS newest_delay_ms,
-    heard.newest_day.3 AS least_delay_ms,
+    -heard.newest_day.lead_ms AS newest_delay_ms,
+    heard.newest_day.least_delay_ms AS least_delay_ms,
     greatest(3 * toUInt64(interval_ms), 300000) AS silent_after_ms,
     CAST(
         source = 'agent'
@@ -69,19 +73,24 @@ LEFT JOIN
             max(agents.last_seen)
         ) AS last_seen,
         max(agents.last_received) AS last_received,
-        argMax((day, instance, host_id), (is_believed, newest.1)) AS newest_agent,
-        argMax(newest, (is_believed, newest.1)) AS newest_tick,
+        argMax(agent, (is_believed, newest.ts)) AS newest_agent,
+        argMax(newest, (is_believed, newest.ts)) AS newest_tick,
         -- A day that lies ahead is what its clock said, as long as it says so.
         argMaxIf(
-            (day, newest.2, agents.least_delay_ms),
-            newest.1,
+            agent_day,
+            newest.ts,
             is_believed OR ifNull(agents.last_received > now64(3, 'UTC') - toIntervalDay(1), false)
         ) AS newest_day
     FROM
     (
         SELECT
             *,
-            day <= toDate(now('UTC')) + 1 AS is_believed
+            day <= toDate(now('UTC')) + 1 AS is_believed,
+            CAST((day, instance, host_id), 'Tuple(day Date, instance String, host_id String)') AS agent,
+            CAST(
+                (day, newest.lead_ms, agents.least_delay_ms),
+                'Tuple(day Date, lead_ms Nullable(Int64), least_delay_ms Nullable(Int64))'
+            ) AS agent_day
         FROM gua.agents FINAL
     ) AS agents
     GROUP BY host

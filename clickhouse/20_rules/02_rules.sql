@@ -8,8 +8,8 @@ CREATE OR REPLACE VIEW gua.rules $ON_CLUSTER
 $DEFINER
 AS
 SELECT
-    shipped.1 AS key,
-    if(has(stored.keys, key), stored.values[indexOf(stored.keys, key)], shipped.2) AS value,
+    shipped.name AS key,
+    if(has(stored.keys, key), stored.values[indexOf(stored.keys, key)], shipped.number) AS value,
     CAST(NOT has(stored.keys, key), 'Bool') AS is_default
 FROM
 (
@@ -26,9 +26,12 @@ FROM
         GROUP BY name
     )
 ) AS stored
-ARRAY JOIN [
-    ('active_utilization', 0.10),
-    ('held_memory_bytes', 104857600.),
-    ('held_memory_ratio', 0.)
-] AS shipped
+ARRAY JOIN CAST(
+    [
+        ('active_utilization', 0.1),
+        ('held_memory_bytes', 104857600.),
+        ('held_memory_ratio', 0.)
+    ],
+    'Array(Tuple(name String, number Float64))'
+) AS shipped
 COMMENT 'The rules in force'

@@ -85,13 +85,16 @@ FROM
             (
                 WITH
                     (
-                        SELECT (
-                            anyIf(value, key = 'active_utilization'),
-                            anyIf(value, key = 'held_memory_bytes'),
-                            anyIf(value, key = 'held_memory_ratio')
+                        SELECT CAST(
+                            (
+                                anyIf(value, key = 'active_utilization'),
+                                anyIf(value, key = 'held_memory_bytes'),
+                                anyIf(value, key = 'held_memory_ratio')
+                            ),
+                            'Tuple(active_utilization Float64, held_memory_bytes Float64, held_memory_ratio Float64)'
                         )
                         FROM gua.rules
-                    ) AS rules,
+                    ) AS in_force,
                     ifNull(process_list = 'known', false) AS known
                 SELECT
                     host,
@@ -129,7 +132,7 @@ FROM
                         ifNull(utilization_decoder, 0),
                         ifNull(process_utilization_max, 0)
                     ) AS busiest,
-                    busiest >= toUInt16(round(rules.1 * 10000)) AS is_active,
+                    busiest >= toUInt16(round(in_force.active_utilization * 10000)) AS is_active,
                     if(
                         coalesce(utilization, utilization_encoder, utilization_decoder, process_utilization_max) IS NULL,
                         NULL,
@@ -143,8 +146,8 @@ FROM
                     energy_mj,
                     power_mw,
                     greatest(
-                        toUInt64(rules.2),
-                        intDiv(ifNull(memory_limit_bytes, 0) * toUInt64(round(rules.3 * 10000)), 10000)
+                        toUInt64(in_force.held_memory_bytes),
+                        intDiv(ifNull(memory_limit_bytes, 0) * toUInt64(round(in_force.held_memory_ratio * 10000)), 10000)
                     ) AS threshold
                 FROM gua.card_ticks${LOCAL} AS ticks FINAL
                 WHERE ticks.duration_ms IS NOT NULL

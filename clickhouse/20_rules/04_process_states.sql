@@ -21,7 +21,9 @@ CREATE OR REPLACE VIEW gua.process_states${LOCAL} $ON_CLUSTER
 )
 $DEFINER
 AS
-WITH (SELECT value FROM gua.rules WHERE key = 'active_utilization') AS active_ratio
+WITH
+    ${STATES},
+    ${ACTIVE_FROM}
 SELECT
     host,
     gpu,
@@ -39,11 +41,7 @@ SELECT
     pod_uid,
     slurm_job_id,
     systemd_unit,
-    multiIf(
-        utilization IS NULL, 'unknown',
-        utilization >= toUInt16(round(active_ratio * 10000)), 'active',
-        'idle'
-    ) AS state
+    PROCESS_STATE_NAMES[${PROCESS_STATE}] AS state
 FROM gua.process_ticks${LOCAL} AS ticks FINAL
 WHERE ticks.duration_ms IS NOT NULL
 COMMENT 'Every process tick with its state'

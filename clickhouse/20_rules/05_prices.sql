@@ -2,7 +2,8 @@
 CREATE TABLE IF NOT EXISTS gua.prices${LOCAL} $ON_CLUSTER
 (
     model String COMMENT 'Model of the GPU, as gua.cards has it',
-    valid_from DateTime('UTC') COMMENT 'From when on it counts, until the next price of the model: the start of a UTC hour; 1970 for ever before',
+    valid_from DateTime('UTC')
+        COMMENT 'From when on it counts, until the next price of the model: the start of a UTC hour; 1970 for ever before',
     currency LowCardinality(String) COMMENT 'ISO 4217 code',
     per_gpu_hour Float64 COMMENT 'What an hour of a whole GPU costs; of a MIG instance its part',
     source Nullable(String) COMMENT 'Who says so',

@@ -11,9 +11,11 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
     first_ms Int64 COMMENT 'Start of the first tick, as Unix time [ms]' CODEC(Delta, ZSTD(1)),
     cards_key UInt64 COMMENT 'Hash of the names of the cards, in order' CODEC(ZSTD(1)),
     interval_ms UInt32 COMMENT 'Longest nominal interval; 0 if none is known [ms]' CODEC(ZSTD(1)),
-    starts_ms Array(Int64) COMMENT 'If all cards were read together: starts of their observed stretches, without holes of more than one interval; else empty [ms]' CODEC(ZSTD(1)),
+    starts_ms Array(Int64)
+        COMMENT 'Starts of observed stretches, holes of up to one interval closed, if all cards have the same ones [ms]' CODEC(ZSTD(1)),
     ends_ms Array(Int64) COMMENT 'Ends of these stretches [ms]' CODEC(ZSTD(1)),
-    quarter_ticks Array(UInt32) COMMENT 'Ticks by quarter of the hour and, within it, state: active, idle-held, truly-idle, unknown' CODEC(ZSTD(1)),
+    quarter_ticks Array(UInt32)
+        COMMENT 'Ticks by quarter of the hour and, within it, state: active, idle-held, truly-idle, unknown' CODEC(ZSTD(1)),
     quarter_gpu_time_ms Array(UInt64) COMMENT 'GPU time in the same order [ms]' CODEC(ZSTD(1)),
     cards Nested (
         gpu LowCardinality(String),
@@ -47,7 +49,7 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
         state UInt8,
         gpu_time_ms UInt64,
         duration_ms UInt64
-    ) COMMENT 'Who held cards that were active (1), idle-held (2) or unknown (4): attributed GPU time, and the sum of durations' CODEC(ZSTD(1)),
+    ) COMMENT 'Who held cards, by state of the card (1, 2 or 4): attributed GPU time, and the sum of durations' CODEC(ZSTD(1)),
     energies Nested (
         gpu LowCardinality(String),
         state UInt8,
@@ -56,7 +58,7 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
         estimated_mj UInt64,
         estimated_ms UInt64,
         unknown_ms UInt64
-    ) COMMENT 'Energy of each card by state (4: unknown): by its counter, and by power x time of ticks without; time of ticks with neither' CODEC(ZSTD(1)),
+    ) COMMENT 'Energy of each card by state: by its counter, by power x time of ticks without; time with neither' CODEC(ZSTD(1)),
     card_runs Nested (
         gpu LowCardinality(String),
         state UInt8,
@@ -67,7 +69,7 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
         duration_ms UInt64,
         gpu_time_ms UInt64,
         is_used Bool
-    ) COMMENT 'Ticks of a card in a row in one state (4: unknown), without a hole longer than a tick: from when to when, the spans of the first and the last, observed time, GPU time, and whether anything ever ran' CODEC(ZSTD(1)),
+    ) COMMENT 'Runs of cards: ticks in a row in one state (1 to 4), without a hole longer than a tick' CODEC(ZSTD(1)),
     process_runs Nested (
         gpu LowCardinality(String),
         pid UInt32,
@@ -89,7 +91,7 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
         memory_kib_ms UInt64,
         memory_known_ms UInt64,
         memory_bytes Nullable(UInt64)
-    ) COMMENT 'The same of each process on each card, in one state of its own (1 active, 2 idle, 3 unknown) and one of the card: attributed GPU time, memory x time [KiB ms] and the time of which it is known, and memory at the last tick' CODEC(ZSTD(1))
+    ) COMMENT 'Runs of processes on cards, in one state of their own (1 active, 2 idle, 3 unknown) and one of the card' CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)
 PARTITION BY toYYYYMM(hour)

@@ -3,7 +3,7 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS gua.card_ticks_to_hour_marks $ON_CLUSTER 
 AS
 SELECT
     host,
-    toDateTime(intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) * 3600, 'UTC') AS hour,
+    ${TICK_HOUR_START} AS hour,
     toUInt64(1) AS marks,
     now64(3, 'UTC') AS marked
 FROM gua.card_ticks${LOCAL}

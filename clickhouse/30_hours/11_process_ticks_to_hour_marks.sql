@@ -3,7 +3,7 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS gua.process_ticks_to_hour_marks $ON_CLUST
 AS
 SELECT
     host,
-    toDateTime(intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) * 3600, 'UTC') AS hour,
+    ${TICK_HOUR_START} AS hour,
     toUInt64(1) AS marks,
     now64(3, 'UTC') AS marked
 FROM gua.process_ticks${LOCAL}

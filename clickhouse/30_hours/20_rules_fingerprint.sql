@@ -11,7 +11,14 @@ SELECT
     cityHash64(3, groupArray((key, value))) AS fingerprint,
     (
         -- In seconds, as a DateTime before 1970 comes out as one far ahead.
-        SELECT if(count() = 0, toDateTime(0, 'UTC'), toDateTime(greatest(toInt64(intDiv(toUnixTimestamp(now()), 86400)) - toInt64(argMax(value, changed)) + 1, 0) * 86400, 'UTC'))
+        SELECT if(
+            count() = 0,
+            toDateTime(0, 'UTC'),
+            toDateTime(
+                greatest(toInt64(intDiv(toUnixTimestamp(now()), 86400)) - toInt64(argMax(value, changed)) + 1, 0) * 86400,
+                'UTC'
+            )
+        )
         FROM gua.settings
         WHERE key = 'keep_ticks_days'
     ) AS ticks_from

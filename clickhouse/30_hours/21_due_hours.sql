@@ -9,20 +9,28 @@ CREATE OR REPLACE VIEW gua_report.due_hours $ON_CLUSTER
 $DEFINER
 AS
 WITH
-    (SELECT (fingerprint, ticks_from) FROM gua_report.rules_fingerprint) AS rules,
+    ${IN_FORCE},
     changed AS
     (
         -- By hours first: of a large fleet only those in which anything changed are looked at host by host.
         SELECT hour
         FROM
         (
-            SELECT hour, marks AS arrived, toUInt64(0) AS counted, toUInt8(0) AS others
+            SELECT
+                hour,
+                marks AS arrived,
+                toUInt64(0) AS counted,
+                toUInt8(0) AS others
             FROM gua.hour_marks${LOCAL}
-            WHERE hour >= rules.2 AND hour <= now() - 3600
+            WHERE hour >= in_force.ticks_from AND hour <= now() - 3600
             UNION ALL
-            SELECT hour, toUInt64(0) AS arrived, marks AS counted, toUInt8(fingerprint != rules.1) AS others
+            SELECT
+                hour,
+                toUInt64(0) AS arrived,
+                marks AS counted,
+                toUInt8(fingerprint != in_force.fingerprint) AS others
             FROM gua.host_hours${LOCAL} FINAL
-            WHERE hour >= rules.2
+            WHERE hour >= in_force.ticks_from
         )
         GROUP BY hour
         HAVING sum(arrived) != sum(counted) OR max(others) > 0
@@ -46,11 +54,23 @@ FROM
             sum(arrived) AS marks
         FROM
         (
-            SELECT host, hour, marks AS arrived, marked, toUInt64(0) AS counted, toUInt8(0) AS others
+            SELECT
+                host,
+                hour,
+                marks AS arrived,
+                marked,
+                toUInt64(0) AS counted,
+                toUInt8(0) AS others
             FROM gua.hour_marks${LOCAL}
             WHERE hour IN (SELECT hour FROM changed)
             UNION ALL
-            SELECT host, hour, toUInt64(0) AS arrived, toDateTime64(0, 3, 'UTC') AS marked, marks AS counted, toUInt8(fingerprint != rules.1) AS others
+            SELECT
+                host,
+                hour,
+                toUInt64(0) AS arrived,
+                toDateTime64(0, 3, 'UTC') AS marked,
+                marks AS counted,
+                toUInt8(fingerprint != in_force.fingerprint) AS others
             FROM gua.host_hours${LOCAL} FINAL
             WHERE hour IN (SELECT hour FROM changed)
         ) AS every

@@ -5,17 +5,25 @@ CREATE OR REPLACE VIEW gua_report.changed_hours $ON_CLUSTER
 )
 $DEFINER
 AS
-WITH (SELECT (fingerprint, ticks_from) FROM gua_report.rules_fingerprint) AS rules
+WITH ${IN_FORCE}
 SELECT hour
 FROM
 (
-    SELECT hour, marks AS arrived, toUInt64(0) AS counted, toUInt8(0) AS others
+    SELECT
+        hour,
+        marks AS arrived,
+        toUInt64(0) AS counted,
+        toUInt8(0) AS others
     FROM gua.hour_marks${LOCAL}
-    WHERE hour >= rules.2
+    WHERE hour >= in_force.ticks_from
     UNION ALL
-    SELECT hour, toUInt64(0) AS arrived, marks AS counted, toUInt8(fingerprint != rules.1) AS others
+    SELECT
+        hour,
+        toUInt64(0) AS arrived,
+        marks AS counted,
+        toUInt8(fingerprint != in_force.fingerprint) AS others
     FROM gua.host_hours${LOCAL} FINAL
-    WHERE hour >= rules.2
+    WHERE hour >= in_force.ticks_from
 )
 GROUP BY hour
 HAVING sum(arrived) != sum(counted) OR max(others) > 0

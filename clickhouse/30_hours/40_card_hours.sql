@@ -14,7 +14,9 @@ CREATE OR REPLACE VIEW gua.card_hours${LOCAL} $ON_CLUSTER
 $DEFINER
 AS
 -- Asked for once: an hour that is counted meanwhile would be read twice, or not at all.
-WITH (SELECT groupArray(hour) FROM gua_report.changed_hours) AS changed
+WITH
+    ${STATES},
+    (SELECT groupArray(hour) FROM gua_report.changed_hours) AS changed
 SELECT *
 FROM
 (
@@ -22,38 +24,51 @@ FROM
         host,
         card_gpu AS gpu,
         hour,
-        one.1 AS state,
-        one.2 AS reason,
-        one.3 AS card_ticks,
-        one.4 AS duration_ms,
-        one.5 AS gpu_time_ms
+        each.state AS state,
+        each.reason AS reason,
+        each.card_ticks AS card_ticks,
+        each.duration_ms AS duration_ms,
+        each.gpu_time_ms AS gpu_time_ms
     FROM
     (
         SELECT
             host,
             hour,
             card_gpu,
-            arrayConcat(
-                arrayFilter(
-                    each -> each.3 > 0,
-                    [
-                        ('active', CAST(NULL, 'Nullable(String)'), toUInt64(active_ticks), card_active_ms, active_gpu_time_ms),
-                        ('idle-held', NULL, toUInt64(idle_held_ticks), card_idle_held_ms, idle_held_gpu_time_ms),
-                        ('truly-idle', NULL, toUInt64(truly_idle_ticks), card_truly_idle_ms, truly_idle_gpu_time_ms)
-                    ]
-                ),
-                arrayMap(
-                    why -> (
-                        'unknown',
-                        toNullable(['lost', 'utilization', 'pid_namespace', 'processes', 'memory'][why.2 - 3]),
-                        toUInt64(why.3),
-                        why.5,
-                        why.4
+            arrayFilter(
+                state -> state.card_ticks > 0,
+                CAST(
+                    arrayConcat(
+                        [
+                            ('active', CAST(NULL, 'Nullable(String)'), toUInt64(active_ticks), card_active_ms, active_gpu_time_ms),
+                            ('idle-held', NULL, toUInt64(idle_held_ticks), card_idle_held_ms, idle_held_gpu_time_ms),
+                            ('truly-idle', NULL, toUInt64(truly_idle_ticks), card_truly_idle_ms, truly_idle_gpu_time_ms)
+                        ],
+                        arrayFilter(
+                            (why, why_gpu) -> why_gpu = card_gpu,
+                            arrayMap(
+                                (code, ticks, why_ms, why_gpu_time_ms) -> (
+                                    'unknown',
+                                    toNullable(REASON_NAMES[code - UNKNOWN + 1]),
+                                    toUInt64(ticks),
+                                    why_ms,
+                                    why_gpu_time_ms
+                                ),
+                                unknowns.reason,
+                                unknowns.ticks,
+                                unknowns.duration_ms,
+                                unknowns.gpu_time_ms
+                            ),
+                            unknowns.gpu
+                        )
                     ),
-                    arrayFilter(
-                        why -> why.1 = card_gpu,
-                        arrayZip(unknowns.gpu, unknowns.reason, unknowns.ticks, unknowns.gpu_time_ms, unknowns.duration_ms)
-                    )
+                    'Array(Tuple(
+                        state String,
+                        reason Nullable(String),
+                        card_ticks UInt64,
+                        duration_ms UInt64,
+                        gpu_time_ms UInt64
+                    ))'
                 )
             ) AS states
         FROM gua.host_hours${LOCAL} FINAL
@@ -70,19 +85,19 @@ FROM
             cards.truly_idle_gpu_time_ms AS truly_idle_gpu_time_ms
         WHERE hour NOT IN (SELECT arrayJoin(changed))
     )
-    ARRAY JOIN states AS one
+    ARRAY JOIN states AS each
     UNION ALL
     SELECT
         host,
         gpu,
-        toDateTime(intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) * 3600, 'UTC') AS hour,
+        ${TICK_HOUR_START} AS hour,
         state,
         reason,
         count() AS card_ticks,
         sum(card_states.duration_ms) AS duration_ms,
         sum(card_states.gpu_time_ms) AS gpu_time_ms
     FROM gua.card_states${LOCAL} AS card_states
-    WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(arrayJoin(changed)), 3600))
+    WHERE ${TICK_HOUR} IN (SELECT intDiv(toUnixTimestamp(arrayJoin(changed)), 3600))
         AND card_states.duration_ms > 0
     GROUP BY
         host,

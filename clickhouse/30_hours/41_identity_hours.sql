@@ -14,6 +14,7 @@ CREATE OR REPLACE VIEW gua.identity_hours${LOCAL} $ON_CLUSTER
 $DEFINER
 AS
 WITH
+    ${STATES},
     -- Asked for once: an hour that is counted meanwhile would be read twice, or not at all.
     (SELECT groupArray(hour) FROM gua_report.changed_hours) AS changed,
     spans AS
@@ -26,14 +27,14 @@ WITH
             1. AS inside_part,
             ${STATE_CODE} AS state_code
         FROM gua.card_states${LOCAL}
-        WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(arrayJoin(changed)), 3600))
+        WHERE ${TICK_HOUR} IN (SELECT intDiv(toUnixTimestamp(arrayJoin(changed)), 3600))
             AND duration_ms > 0
     ),
     processes AS
     (
         SELECT *
         FROM gua.process_ticks${LOCAL} FINAL
-        WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN (SELECT intDiv(toUnixTimestamp(arrayJoin(changed)), 3600))
+        WHERE ${TICK_HOUR} IN (SELECT intDiv(toUnixTimestamp(arrayJoin(changed)), 3600))
             AND gpu_time_ms IS NOT NULL
     )
 SELECT *
@@ -45,7 +46,7 @@ FROM
         hour,
         identity_owner AS owner,
         identity_program AS program,
-        ['active', 'idle-held', 'truly-idle', 'unknown'][identity_state] AS state,
+        STATE_NAMES[identity_state] AS state,
         identity_gpu_time_ms AS gpu_time_ms,
         identity_duration_ms AS duration_ms
     FROM gua.host_hours${LOCAL} FINAL
@@ -64,7 +65,7 @@ FROM
         hour,
         owner,
         program,
-        ['active', 'idle-held', 'truly-idle', 'unknown'][each.state] AS state,
+        STATE_NAMES[each.state] AS state,
         intDiv(sum(part_us), 1000) AS gpu_time_ms,
         toUInt64(sum(covered_ms)) AS duration_ms
     FROM

@@ -16,7 +16,8 @@ CREATE OR REPLACE VIEW gua.current_cards $ON_CLUSTER
     state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick; unobserved if that is stale',
     reason Nullable(String) COMMENT 'Why unknown: lost, utilization, pid_namespace, processes, memory; why unobserved: silent',
     last_state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick, however old that is',
-    since DateTime64(3, 'UTC') COMMENT 'Since when it was in last_state without a break, at least: ticks up to the start of the UTC day before are looked at; a gap of more than twice a tick breaks',
+    since DateTime64(3, 'UTC')
+        COMMENT 'Since when it was in last_state without a gap of two ticks, at least: ticks from the UTC day before on are read',
     in_state_ms Int64 COMMENT 'From since to the newest tick [ms]',
     busiest_utilization Nullable(UInt16) COMMENT 'Largest known utilization of any engine or process at the newest tick [1/10,000]',
     held_lower_bytes UInt64 COMMENT 'Memory held at the newest tick, at least [By]',
@@ -25,6 +26,8 @@ CREATE OR REPLACE VIEW gua.current_cards $ON_CLUSTER
 )
 $DEFINER
 AS
+WITH
+    ${STATES}
 SELECT
     ticks.host AS host,
     ticks.gpu AS gpu,
@@ -33,26 +36,38 @@ SELECT
     card.model AS model,
     card.mig AS mig,
     card.source AS source,
-    ticks.newest.1 AS ts,
+    ticks.newest.ts AS ts,
     dateDiff('millisecond', ts, now64(3, 'UTC')) AS age_ms,
-    CAST(age_ms > 3 * ifNull(ticks.newest.2, ticks.longest_ms), 'Bool') AS stale,
+    CAST(age_ms > 3 * ifNull(ticks.newest.interval_ms, ticks.longest_ms), 'Bool') AS stale,
     if(stale, 'unobserved', last_state) AS state,
-    if(stale, 'silent', ticks.newest.4) AS reason,
-    ticks.newest.3 AS last_state,
+    if(stale, 'silent', ticks.newest.reason) AS reason,
+    ticks.newest.state AS last_state,
     fromUnixTimestamp64Milli(ticks.since_ms, 'UTC') AS since,
     dateDiff('millisecond', since, ts) AS in_state_ms,
-    ticks.newest.5 AS busiest_utilization,
-    ticks.newest.6 AS held_lower_bytes,
-    ticks.newest.7 AS held_upper_bytes,
-    ticks.newest.8 AS unattributed_lower_bytes
+    ticks.newest.busiest_utilization AS busiest_utilization,
+    ticks.newest.held_lower_bytes AS held_lower_bytes,
+    ticks.newest.held_upper_bytes AS held_upper_bytes,
+    ticks.newest.unattributed_lower_bytes AS unattributed_lower_bytes
 FROM
 (
     SELECT
         host,
         gpu,
-        argMax(
-            (ts, interval_ms, state, reason, busiest_utilization, held_lower_bytes, held_upper_bytes, unattributed_lower_bytes),
-            ts
+        CAST(
+            argMax(
+                (ts, interval_ms, state, reason, busiest_utilization, held_lower_bytes, held_upper_bytes, unattributed_lower_bytes),
+                ts
+            ),
+            'Tuple(
+                ts DateTime64(3, \'UTC\'),
+                interval_ms Nullable(UInt32),
+                state String,
+                reason Nullable(String),
+                busiest_utilization Nullable(UInt16),
+                held_lower_bytes UInt64,
+                held_upper_bytes Nullable(UInt64),
+                unattributed_lower_bytes UInt64
+            )'
         ) AS newest,
         max(duration_ms) AS longest_ms,
         -- Arrays of numbers, each sorted by time: arrays of tuples take several times as long.
@@ -61,7 +76,7 @@ FROM
         arrayReverseSort((one, by) -> by, groupArray(duration_ms), unsorted_ends_ms) AS durations_ms,
         arrayReverseSort(
             (one, by) -> by,
-            groupArray(toUInt8(indexOf(['active', 'idle-held', 'truly-idle'], state))),
+            groupArray(toUInt8(indexOf(STATE_NAMES, state))),
             unsorted_ends_ms
         ) AS codes,
         codes[1] AS newest_code,

@@ -22,11 +22,14 @@ CREATE OR REPLACE VIEW gua.current_holders $ON_CLUSTER
     memory_bytes Nullable(UInt64) COMMENT 'Device memory of the process; NULL if NVML does not tell [By]',
     utilization Nullable(UInt16) COMMENT 'Utilization by the process; NULL if not known [1/10,000]',
     state String COMMENT 'State of the process at the newest tick: active, idle or unknown; unobserved if that is stale',
-    idle_since Nullable(DateTime64(3, 'UTC')) COMMENT 'Start of the idle episode that reaches the newest tick, at least: ticks up to the start of the UTC day before it are looked at; NULL if the process is not idle',
+    idle_since Nullable(DateTime64(3, 'UTC'))
+        COMMENT 'Start of the idle episode at the newest tick, at least: ticks from the UTC day before on are read; NULL if not idle',
     idle_ms Nullable(UInt64) COMMENT 'Time of the idle ticks since then; NULL if the process is not idle [ms]'
 )
 $DEFINER
 AS
+WITH
+    ${STATES}
 SELECT
     process.host AS host,
     process.gpu AS gpu,
@@ -82,12 +85,12 @@ LEFT JOIN
         arrayReverseSort((one, by) -> by, groupArray(duration_ms), unsorted_ends_ms) AS durations_ms,
         arrayReverseSort(
             (one, by) -> by,
-            groupArray(toUInt8(indexOf(['active', 'idle'], state))),
+            groupArray(toUInt8(indexOf(PROCESS_STATE_NAMES, state))),
             unsorted_ends_ms
         ) AS codes,
         -- The rule of idle_episodes, told from the newest tick backwards.
         arrayFirstIndex(
-            (tick_end, span, code, later_end, later_span) -> code = 1
+            (tick_end, span, code, later_end, later_span) -> code = ACTIVE
                 OR later_end - later_span - tick_end > 2 * greatest(span, later_span),
             ends_ms,
             durations_ms,
@@ -97,9 +100,9 @@ LEFT JOIN
         ) AS other,
         if(other = 0, length(codes), toUInt64(other - 1)) AS run_length,
         arraySlice(codes, 1, run_length) AS run,
-        arrayLastIndex(code -> code = 2, run) AS oldest,
+        arrayLastIndex(code -> code = PROCESS_IDLE, run) AS oldest,
         ends_ms[oldest] - durations_ms[oldest] AS since_ms,
-        arraySum((span, code) -> if(code = 2, span, 0), arraySlice(durations_ms, 1, run_length), run) AS idle_duration_ms
+        arraySum((span, code) -> if(code = PROCESS_IDLE, span, 0), arraySlice(durations_ms, 1, run_length), run) AS idle_duration_ms
     FROM gua.process_states
     WHERE (host, gpu, toDate(ts)) GLOBAL IN
         (

@@ -5,6 +5,8 @@
 CREATE OR REPLACE VIEW gua_report.idle_episodes $ON_CLUSTER
 $DEFINER
 AS
+WITH
+    ${STATES}
 SELECT
     host,
     gpu,
@@ -12,11 +14,11 @@ SELECT
     created,
     last_owner AS owner,
     last_program AS program,
-    fromUnixTimestamp64Milli(episode[1].1 - episode[1].2, 'UTC') AS start,
-    fromUnixTimestamp64Milli(episode[-1].1, 'UTC') AS end,
-    arraySum(episode.2) AS idle_ms,
+    fromUnixTimestamp64Milli(episode[1].end_ms - episode[1].span_ms, 'UTC') AS start,
+    fromUnixTimestamp64Milli(episode[-1].end_ms, 'UTC') AS end,
+    arraySum(episode.span_ms) AS idle_ms,
     length(episode) AS ticks,
-    nullIf(arrayMax(episode.4), -1) AS memory_bytes
+    nullIf(arrayMax(episode.memory_bytes), -1) AS memory_bytes
 FROM
 (
     SELECT
@@ -33,13 +35,16 @@ FROM
         arraySort((one, by) -> by, groupArray(ifNull(toInt64(memory_bytes), toInt64(-1))), unsorted_ends_ms) AS memories,
         arraySort(
             (one, by) -> by,
-            groupArray(toUInt8(indexOf(['active', 'idle'], state))),
+            groupArray(toUInt8(indexOf(PROCESS_STATE_NAMES, state))),
             unsorted_ends_ms
         ) AS codes,
         arraySplit(
-            (tick, tick_end, span, code, before_end, before_span) -> code = 1
+            (tick, tick_end, span, code, before_end, before_span) -> code = ACTIVE
                 OR tick_end - span - before_end > 2 * greatest(span, before_span),
-            arrayZip(ends_ms, durations_ms, codes, memories),
+            CAST(
+                arrayZip(ends_ms, durations_ms, codes, memories),
+                'Array(Tuple(end_ms Int64, span_ms UInt32, state UInt8, memory_bytes Int64))'
+            ),
             ends_ms,
             durations_ms,
             codes,
@@ -49,12 +54,12 @@ FROM
         -- A run begins with an active tick or after a gap, and only its first tick may be active.
         arrayFilter(
             run -> notEmpty(run),
-            arrayMap(run -> arrayFilter(tick -> tick.3 = 2, run), runs)
+            arrayMap(run -> arrayFilter(tick -> tick.state = PROCESS_IDLE, run), runs)
         ) AS episodes
     FROM gua.process_states
     WHERE ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC') - toIntervalDay(1)
         AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-        AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+        AND ${OF_HOSTS}
         AND ifNull(type != 'ignored', true)
     GROUP BY
         host,

@@ -66,7 +66,7 @@ FROM
         FROM gua.otel_metrics_sum${LOCAL}
         WHERE MetricName IN ('gua.agent.dropped', 'gua.agent.errors')
     )
-    WHERE ScopeName IN ('gua', 'gpu_usage_audit')
+    WHERE ${OUR_SCOPE}
         AND ResourceAttributes['host.name'] != ''
         AND isFinite(Value)
         AND bitAnd(Flags, 1) = 0

@@ -28,7 +28,7 @@ FROM
 (
     SELECT *
     FROM gua.current_cards
-    WHERE empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host)
+    WHERE ${OF_HOSTS}
 ) AS cards
 LEFT JOIN
 (
@@ -49,7 +49,7 @@ LEFT JOIN
                 gpu,
                 max(last_seen)
             FROM gua.card_seen
-            WHERE empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host)
+            WHERE ${OF_HOSTS}
             GROUP BY
                 host,
                 gpu

@@ -22,7 +22,7 @@ SELECT
     state,
     idle_ms
 FROM gua.current_holders
-WHERE empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host)
+WHERE ${OF_HOSTS}
 ORDER BY
     host,
     gpu_index,

@@ -101,6 +101,8 @@ def _json(value: object) -> object:
         return value.replace(tzinfo=value.tzinfo or UTC).astimezone(UTC).isoformat(timespec="milliseconds")
     if isinstance(value, list | tuple):
         return [_json(one) for one in value]
+    if isinstance(value, dict):  # a tuple with names
+        return {name: _json(one) for name, one in value.items()}
     return value
 
 
@@ -108,6 +110,8 @@ def same(found: object, expected: object) -> bool:
     """Return whether a value is what is expected: numbers to 1e-9 of their size, the rest exactly."""
     if isinstance(expected, bool) or isinstance(found, bool) or expected is None or found is None:
         return found is expected
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return found.keys() == expected.keys() and all(same(found[key], expected[key]) for key in expected)
     if isinstance(expected, list) and isinstance(found, list):
         return len(found) == len(expected) and all(map(same, found, expected))
     if isinstance(expected, int | float) and isinstance(found, int | float):

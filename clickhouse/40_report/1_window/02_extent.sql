@@ -10,7 +10,7 @@ SELECT
     max(toUnixTimestamp64Milli(last_seen)) AS last_ms,
     max(ifNull(interval_ms, 0)) AS interval_ms
 FROM gua.cards
-WHERE empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host)
+WHERE ${OF_HOSTS}
 GROUP BY
     host,
     source

@@ -6,21 +6,33 @@ CREATE OR REPLACE VIEW gua_report.hours $ON_CLUSTER
 $DEFINER
 AS
 WITH
-    (SELECT (fingerprint, ticks_from) FROM gua_report.rules_fingerprint) AS rules,
+    ${IN_FORCE},
     (SELECT toInt64(max(longest_ms)) FROM gua.card_seen) AS longest_ms,
     every AS
     (
-        SELECT hour, marks AS arrived, toUInt64(0) AS counted, toUInt8(0) AS others, toInt64(9e18) AS first_ms, toUInt64(0) AS ticks
+        SELECT
+            hour,
+            marks AS arrived,
+            toUInt64(0) AS counted,
+            toUInt8(0) AS others,
+            toInt64(9000000000000000000) AS first_ms,
+            toUInt64(0) AS ticks
         FROM gua.hour_marks
         WHERE hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
             AND hour < toDateTime(least(intDiv({until_ms:Int64} + longest_ms + 999, 1000), 4294967295), 'UTC')
-            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+            AND ${OF_HOSTS}
         UNION ALL
-        SELECT hour, toUInt64(0) AS arrived, marks AS counted, toUInt8(fingerprint != rules.1) AS others, first_ms, arraySum(quarter_ticks) AS ticks
+        SELECT
+            hour,
+            toUInt64(0) AS arrived,
+            marks AS counted,
+            toUInt8(fingerprint != in_force.fingerprint) AS others,
+            first_ms,
+            arraySum(quarter_ticks) AS ticks
         FROM gua.host_hours FINAL
         WHERE hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
             AND hour < toDateTime(least(intDiv({until_ms:Int64} + longest_ms + 999, 1000), 4294967295), 'UTC')
-            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+            AND ${OF_HOSTS}
     ),
     known AS
     (
@@ -29,7 +41,7 @@ WITH
             toBool(
                 (
                     sum(arrived) = sum(counted) AND max(others) = 0 AND min(first_ms) >= {since_ms:Int64}
-                    OR hour < rules.2 AND toInt64(number) * 3600000 >= {since_ms:Int64}
+                    OR hour < in_force.ticks_from AND toInt64(number) * 3600000 >= {since_ms:Int64}
                 )
                 AND (toInt64(number) + 1) * 3600000 <= {until_ms:Int64}
             ) AS is_counted,
@@ -46,11 +58,11 @@ FROM known
 LEFT JOIN
 (
     SELECT
-        intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) AS number,
+        ${TICK_HOUR} AS number,
         count() AS ticks
     FROM gua.card_ticks
-    WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) GLOBAL IN (SELECT arrayJoin(from_ticks))
-        AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+    WHERE ${TICK_HOUR} GLOBAL IN (SELECT arrayJoin(from_ticks))
+        AND ${OF_HOSTS}
     GROUP BY number
 ) AS waiting
     ON waiting.number = known.number

@@ -3,11 +3,13 @@
 CREATE OR REPLACE VIEW gua_report.spans $ON_CLUSTER
 $DEFINER
 AS
+WITH
+    ${STATES}
 SELECT
     host,
     gpu,
     ts,
-    toDateTime(intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) * 3600, 'UTC') AS hour,
+    ${TICK_HOUR_START} AS hour,
     toUnixTimestamp64Milli(ts) AS end_ms,
     end_ms - duration_ms AS start_ms,
     greatest(start_ms, {since_ms:Int64}) AS inside_since_ms,
@@ -23,10 +25,9 @@ SELECT
     ifNull(largest_utilization > 0, false) AS is_used,
     state,
     reason,
-    -- State and reason as one small number, by which a month of ticks is grouped in a third of the time.
     ${STATE_CODE} AS state_code
 FROM gua.card_states
-WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN {ticked:Array(Int64)}
+WHERE ${TICK_HOUR} IN {ticked:Array(Int64)}
     AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-    AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+    AND ${OF_HOSTS}
     AND inside_ms > 0

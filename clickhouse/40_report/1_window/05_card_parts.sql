@@ -5,20 +5,17 @@ CREATE OR REPLACE VIEW gua_report.card_parts $ON_CLUSTER
 $DEFINER
 AS
 WITH
+    ${STATES},
     hours AS
     (
         SELECT *
         FROM gua.host_hours FINAL
-        WHERE {stored:UInt8}
-            AND hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
-            AND hour < toDateTime(least(intDiv({until_ms:Int64} + 999, 1000), 4294967295), 'UTC')
-            AND intDiv(toUnixTimestamp(hour), 3600) NOT IN {ticked:Array(Int64)}
-            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+        WHERE ${USED_HOURS}
     ),
     spans AS
     (
         SELECT *
-        FROM gua_report.spans(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)})
+        FROM gua_report.spans(${TICK_WINDOW})
     ),
 ${HOUR_STATES}
 SELECT *
@@ -39,7 +36,7 @@ FROM
         part_truly_idle_gpu_time_ms * 1000 AS truly_idle_gpu_us,
         part_unknown_gpu_time_ms * 1000 AS unknown_gpu_us,
         part_active_ms + part_idle_held_ms + part_truly_idle_ms + part_unknown_ms AS observed_ms,
-        CAST([], 'Array(Tuple(UInt8, UInt64, UInt64))') AS reasons
+        CAST([], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons
     FROM
     (
         SELECT
@@ -113,7 +110,7 @@ FROM
         toUInt64(0) AS truly_idle_gpu_us,
         toUInt64(0) AS unknown_gpu_us,
         toUInt64(0) AS observed_ms,
-        CAST([], 'Array(Tuple(UInt8, UInt64, UInt64))') AS reasons
+        CAST([], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons
     FROM hours
     ARRAY JOIN
         cards.gpu AS card_gpu,
@@ -140,7 +137,7 @@ FROM
         toUInt64(0) AS truly_idle_gpu_us,
         toUInt64(0) AS unknown_gpu_us,
         toUInt64(0) AS observed_ms,
-        [(why, sum(why_ticks), sum(why_gpu_time_ms) * 1000)] AS reasons
+        CAST([(why, sum(why_ticks), sum(why_gpu_time_ms) * 1000)], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons
     FROM hours
     ARRAY JOIN
         unknowns.gpu AS why_gpu,
@@ -167,6 +164,6 @@ FROM
         truly_idle_gpu_us,
         unknown_gpu_us,
         active_ms + idle_held_ms + truly_idle_ms + unknown_ms AS observed_ms,
-        arrayMap(one -> (one.1, toUInt64(one.2), one.3), card_hour.reasons) AS reasons
+        CAST(card_hour.reasons, 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons
     FROM card_hour
 )

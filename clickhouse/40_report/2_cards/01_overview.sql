@@ -9,6 +9,7 @@ CREATE OR REPLACE VIEW gua_report.overview $ON_CLUSTER
 $DEFINER
 AS
 WITH
+    ${STATES},
     seen AS
     (
         SELECT
@@ -20,7 +21,7 @@ WITH
                 {until_ms:Int64}
             ) AS expected_until_ms
         FROM gua.cards
-        WHERE (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+        WHERE ${OF_HOSTS}
             AND expected_since_ms < expected_until_ms
     ),
     observed AS
@@ -43,7 +44,7 @@ WITH
             sum(unknown_gpu_us) AS card_unknown_us,
             card_active_us + card_idle_held_us + card_truly_idle_us + card_unknown_us AS card_observed_us,
             groupArrayArray(reasons) AS card_reasons
-        FROM gua_report.card_parts(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
+        FROM gua_report.card_parts(${WINDOW})
         GROUP BY
             host,
             gpu
@@ -81,9 +82,9 @@ WITH
             observed.card_idle_held_us AS card_idle_held_us,
             observed.card_truly_idle_us AS card_truly_idle_us,
             observed.card_unknown_us AS card_unknown_us,
-            arrayMap(
-                one -> (['lost', 'utilization', 'pid_namespace', 'processes', 'memory'][one.1 - 3], one.2, one.3),
-                observed.card_reasons
+            CAST(
+                arrayMap(why -> (REASON_NAMES[why.code - UNKNOWN + 1], why.ticks, why.gpu_us), observed.card_reasons),
+                'Array(Tuple(reason String, card_ticks UInt64, gpu_us UInt64))'
             ) AS card_reasons
         FROM seen
         LEFT JOIN observed
@@ -119,28 +120,25 @@ SELECT
     sum(card_unknown_us) / 1000 AS unknown_gpu_ms,
     expected_gpu_ms / (effective_until_ms - effective_since_ms) AS expected_gpus,
     arrayMap(
-        one -> (
-            one.1,
-            one.2,
-            one.3,
-            if(observed_gpu_ms > 0, one.3 / observed_gpu_ms, NULL),
-            if(observed_gpu_ms > 0, one.3 / observed_gpu_ms * expected_gpus, NULL)
+        (state, card_ticks, gpu_ms) -> (
+            state,
+            card_ticks,
+            gpu_ms,
+            if(observed_gpu_ms > 0, gpu_ms / observed_gpu_ms, NULL),
+            if(observed_gpu_ms > 0, gpu_ms / observed_gpu_ms * expected_gpus, NULL)
         ),
-        [
-            ('active', active_card_ticks, active_gpu_ms),
-            ('idle-held', idle_held_card_ticks, idle_held_gpu_ms),
-            ('truly-idle', truly_idle_card_ticks, truly_idle_gpu_ms),
-            ('unknown', unknown_card_ticks, unknown_gpu_ms)
-        ]
+        STATE_NAMES,
+        [active_card_ticks, idle_held_card_ticks, truly_idle_card_ticks, unknown_card_ticks],
+        [active_gpu_ms, idle_held_gpu_ms, truly_idle_gpu_ms, unknown_gpu_ms]
     ) AS states,
     groupArrayArray(card_reasons) AS why,
     arrayMap(
-        one -> (
-            one,
-            arraySum(each -> if(each.1 = one, each.2, 0), why),
-            arraySum(each -> if(each.1 = one, each.3, 0), why) / 1000
+        reason -> (
+            reason,
+            arraySum(each -> if(each.reason = reason, each.card_ticks, 0), why),
+            arraySum(each -> if(each.reason = reason, each.gpu_us, 0), why) / 1000
         ),
-        arraySort(arrayDistinct(why.1))
+        arraySort(arrayDistinct(why.reason))
     ) AS reasons
 FROM expected
 GROUP BY GROUPING SETS

@@ -25,5 +25,5 @@ SELECT
     idle_held_gpu_ms,
     truly_idle_gpu_ms,
     unknown_gpu_ms
-FROM gua_report.overview(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
+FROM gua_report.overview(${WINDOW})
 WHERE NOT is_total

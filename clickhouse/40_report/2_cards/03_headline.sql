@@ -3,11 +3,20 @@ CREATE OR REPLACE VIEW gua_report.headline $ON_CLUSTER
 $DEFINER
 AS
 SELECT
-    one.1 AS state,
-    one.2 AS card_ticks,
-    one.3 AS gpu_ms,
-    one.4 AS share,
-    one.5 AS equivalent_gpus
-FROM gua_report.overview(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
-ARRAY JOIN states AS one
+    each.state AS state,
+    each.card_ticks AS card_ticks,
+    each.gpu_ms AS gpu_ms,
+    each.share AS share,
+    each.equivalent_gpus AS equivalent_gpus
+FROM gua_report.overview(${WINDOW})
+ARRAY JOIN CAST(
+    states,
+    'Array(Tuple(
+        state String,
+        card_ticks UInt64,
+        gpu_ms Float64,
+        share Nullable(Float64),
+        equivalent_gpus Nullable(Float64)
+    ))'
+) AS each
 WHERE is_total

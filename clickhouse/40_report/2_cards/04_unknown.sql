@@ -3,9 +3,9 @@ CREATE OR REPLACE VIEW gua_report.unknown $ON_CLUSTER
 $DEFINER
 AS
 SELECT
-    one.1 AS reason,
-    one.2 AS card_ticks,
-    one.3 AS gpu_ms
-FROM gua_report.overview(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
-ARRAY JOIN reasons AS one
+    each.reason AS reason,
+    each.card_ticks AS card_ticks,
+    each.gpu_ms AS gpu_ms
+FROM gua_report.overview(${WINDOW})
+ARRAY JOIN CAST(reasons, 'Array(Tuple(reason String, card_ticks UInt64, gpu_ms Float64))') AS each
 WHERE is_total

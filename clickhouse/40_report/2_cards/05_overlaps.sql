@@ -13,7 +13,7 @@ FROM
         host,
         observed_ms AS card_observed_ms,
         elapsed_ms AS card_elapsed_ms
-    FROM gua_report.overview(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
+    FROM gua_report.overview(${WINDOW})
     WHERE NOT is_total AND card_observed_ms >= card_elapsed_ms + 1000
 )
 GROUP BY host

@@ -11,5 +11,5 @@ SELECT
     gaps,
     effective_since_ms,
     effective_until_ms
-FROM gua_report.overview(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
+FROM gua_report.overview(${WINDOW})
 WHERE is_total

@@ -6,28 +6,30 @@ CREATE OR REPLACE VIEW gua_report.identities $ON_CLUSTER
 $DEFINER
 AS
 WITH
+    ${STATES},
     hours AS
     (
         SELECT *
         FROM gua.host_hours FINAL
-        WHERE {stored:UInt8}
-            AND hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
-            AND hour < toDateTime(least(intDiv({until_ms:Int64} + 999, 1000), 4294967295), 'UTC')
-            AND intDiv(toUnixTimestamp(hour), 3600) NOT IN {ticked:Array(Int64)}
-            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+        WHERE ${USED_HOURS}
     ),
     spans AS
     (
         SELECT *
-        FROM gua_report.spans(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {part:Array(Int64)})
+        FROM gua_report.spans(
+            since_ms = {since_ms:Int64},
+            until_ms = {until_ms:Int64},
+            hosts = {hosts:Array(String)},
+            ticked = {part:Array(Int64)}
+        )
     ),
     processes AS
     (
         SELECT *
         FROM gua.process_ticks FINAL
-        WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN {part:Array(Int64)}
+        WHERE ${TICK_HOUR} IN {part:Array(Int64)}
             AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+            AND ${OF_HOSTS}
             AND gpu_time_ms IS NOT NULL
     )
 SELECT
@@ -45,9 +47,9 @@ FROM
         false AS is_total,
         owner,
         program,
-        toInt64(sumIf(us, state = 1)) AS part_active_us,
-        toInt64(sumIf(us, state = 2)) AS part_idle_held_us,
-        toInt64(sumIf(us, state = 4)) AS part_unknown_us,
+        toInt64(sumIf(us, state = ACTIVE)) AS part_active_us,
+        toInt64(sumIf(us, state = IDLE_HELD)) AS part_idle_held_us,
+        toInt64(sumIf(us, state = UNKNOWN)) AS part_unknown_us,
         toInt64(0) AS total_active_us,
         toInt64(0) AS total_idle_held_us,
         toInt64(0) AS total_unknown_us,
@@ -105,9 +107,9 @@ ${IDENTITY_TICKS}
     FROM
     (
         SELECT
-            sumIf(gpu_us, state_code = 1) AS active_us,
-            sumIf(gpu_us, state_code = 2) AS idle_held_us,
-            sumIf(gpu_us, state_code >= 4) AS unknown_us
+            sumIf(gpu_us, state_code = ACTIVE) AS active_us,
+            sumIf(gpu_us, state_code = IDLE_HELD) AS idle_held_us,
+            sumIf(gpu_us, state_code >= UNKNOWN) AS unknown_us
         FROM spans
         UNION ALL
         SELECT

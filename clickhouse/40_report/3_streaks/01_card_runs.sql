@@ -4,10 +4,11 @@ CREATE OR REPLACE VIEW gua_report.card_runs $ON_CLUSTER
 $DEFINER
 AS
 WITH
+    ${STATES},
     spans AS
     (
         SELECT *
-        FROM gua_report.spans(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)})
+        FROM gua_report.spans(${TICK_WINDOW})
     ),
 ${CARD_RUN_ROWS}
 SELECT *
@@ -41,13 +42,20 @@ FROM
         card_is_used AS is_used
     FROM
     (
-        SELECT host, hour, card_runs.gpu, card_runs.state, card_runs.start_ms, card_runs.end_ms, card_runs.first_span_ms, card_runs.last_span_ms, card_runs.duration_ms, card_runs.gpu_time_ms, card_runs.is_used
+        SELECT
+            host,
+            hour,
+            card_runs.gpu,
+            card_runs.state,
+            card_runs.start_ms,
+            card_runs.end_ms,
+            card_runs.first_span_ms,
+            card_runs.last_span_ms,
+            card_runs.duration_ms,
+            card_runs.gpu_time_ms,
+            card_runs.is_used
         FROM gua.host_hours FINAL
-        WHERE {stored:UInt8}
-            AND hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
-            AND hour < toDateTime(least(intDiv({until_ms:Int64} + 999, 1000), 4294967295), 'UTC')
-            AND intDiv(toUnixTimestamp(hour), 3600) NOT IN {ticked:Array(Int64)}
-            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+        WHERE ${USED_HOURS}
     )
     ARRAY JOIN
         card_runs.gpu AS card_gpu,
@@ -64,7 +72,7 @@ FROM
         host,
         card_gpu AS gpu,
         hour,
-        toUInt8(0) AS state,
+        toUInt8(NOT_KEPT) AS state,
         toInt64(0) AS start_ms,
         toInt64(0) AS end_ms,
         toUInt32(0) AS first_span_ms,
@@ -74,13 +82,13 @@ FROM
         false AS is_used
     FROM
     (
-        SELECT host, hour, cards.gpu, cards.idle_held_gpu_time_ms
+        SELECT
+            host,
+            hour,
+            cards.gpu,
+            cards.idle_held_gpu_time_ms
         FROM gua.host_hours FINAL
-        WHERE {stored:UInt8}
-            AND hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
-            AND hour < toDateTime(least(intDiv({until_ms:Int64} + 999, 1000), 4294967295), 'UTC')
-            AND intDiv(toUnixTimestamp(hour), 3600) NOT IN {ticked:Array(Int64)}
-            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+        WHERE ${USED_HOURS}
             AND empty(card_runs.state)
     )
     ARRAY JOIN

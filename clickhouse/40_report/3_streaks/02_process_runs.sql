@@ -5,19 +5,20 @@ CREATE OR REPLACE VIEW gua_report.process_runs $ON_CLUSTER
 $DEFINER
 AS
 WITH
-    (SELECT toUInt16(round(value * 10000)) FROM gua.rules WHERE key = 'active_utilization') AS active_from,
+    ${STATES},
+    ${ACTIVE_FROM},
     spans AS
     (
         SELECT *
-        FROM gua_report.spans(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)})
+        FROM gua_report.spans(${TICK_WINDOW})
     ),
     processes AS
     (
         SELECT *
         FROM gua.process_ticks FINAL
-        WHERE intDiv(toUnixTimestamp64Milli(ts) - 1, 3600000) IN {ticked:Array(Int64)}
+        WHERE ${TICK_HOUR} IN {ticked:Array(Int64)}
             AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+            AND ${OF_HOSTS}
             AND gpu_time_ms IS NOT NULL
     ),
 ${PROCESS_RUN_ROWS}
@@ -74,13 +75,31 @@ FROM
         run_memory_bytes AS memory_bytes
     FROM
     (
-        SELECT host, hour, process_runs.gpu, process_runs.pid, process_runs.created_ms, process_runs.owner, process_runs.program, process_runs.container_id, process_runs.pod_uid, process_runs.slurm_job_id, process_runs.systemd_unit, process_runs.state, process_runs.card_state, process_runs.start_ms, process_runs.end_ms, process_runs.first_span_ms, process_runs.last_span_ms, process_runs.duration_ms, process_runs.gpu_time_ms, process_runs.memory_kib_ms, process_runs.memory_known_ms, process_runs.memory_bytes
+        SELECT
+            host,
+            hour,
+            process_runs.gpu,
+            process_runs.pid,
+            process_runs.created_ms,
+            process_runs.owner,
+            process_runs.program,
+            process_runs.container_id,
+            process_runs.pod_uid,
+            process_runs.slurm_job_id,
+            process_runs.systemd_unit,
+            process_runs.state,
+            process_runs.card_state,
+            process_runs.start_ms,
+            process_runs.end_ms,
+            process_runs.first_span_ms,
+            process_runs.last_span_ms,
+            process_runs.duration_ms,
+            process_runs.gpu_time_ms,
+            process_runs.memory_kib_ms,
+            process_runs.memory_known_ms,
+            process_runs.memory_bytes
         FROM gua.host_hours FINAL
-        WHERE {stored:UInt8}
-            AND hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
-            AND hour < toDateTime(least(intDiv({until_ms:Int64} + 999, 1000), 4294967295), 'UTC')
-            AND intDiv(toUnixTimestamp(hour), 3600) NOT IN {ticked:Array(Int64)}
-            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+        WHERE ${USED_HOURS}
     )
     ARRAY JOIN
         process_runs.gpu AS run_gpu,
@@ -116,7 +135,7 @@ FROM
         NULL AS pod_uid,
         NULL AS slurm_job_id,
         NULL AS systemd_unit,
-        toUInt8(0) AS state,
+        toUInt8(NOT_KEPT) AS state,
         run_card_state AS card_state,
         toInt64(0) AS start_ms,
         toInt64(0) AS end_ms,
@@ -129,13 +148,17 @@ FROM
         NULL AS memory_bytes
     FROM
     (
-        SELECT host, hour, identities.gpu, identities.owner, identities.program, identities.state, identities.gpu_time_ms, identities.duration_ms
+        SELECT
+            host,
+            hour,
+            identities.gpu,
+            identities.owner,
+            identities.program,
+            identities.state,
+            identities.gpu_time_ms,
+            identities.duration_ms
         FROM gua.host_hours FINAL
-        WHERE {stored:UInt8}
-            AND hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
-            AND hour < toDateTime(least(intDiv({until_ms:Int64} + 999, 1000), 4294967295), 'UTC')
-            AND intDiv(toUnixTimestamp(hour), 3600) NOT IN {ticked:Array(Int64)}
-            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+        WHERE ${USED_HOURS}
             AND empty(card_runs.state)
     )
     ARRAY JOIN

@@ -6,25 +6,34 @@
 CREATE OR REPLACE VIEW gua_report.card_streaks $ON_CLUSTER
 $DEFINER
 AS
+WITH
+    ${STATES}
 SELECT
     host,
     gpu,
-    ['active', 'idle-held', 'truly-idle', 'unknown'][newest_state] AS state,
+    STATE_NAMES[newest_state] AS state,
     as_of_ms,
     newest_span_ms,
-    if(empty(current), NULL, current[1].2) AS since_ms,
-    if(empty(current), NULL, arraySum(current.6)) AS in_state_ms,
-    if(empty(current), NULL, arraySum(current.7)) AS in_state_us,
+    if(empty(current), NULL, current[1].start_ms) AS since_ms,
+    if(empty(current), NULL, arraySum(current.observed_ms)) AS in_state_ms,
+    if(empty(current), NULL, arraySum(current.gpu_us)) AS in_state_us,
     -- Nothing tells what it was just before: there the window, the observation, or the observation after a gap begins, or it was unknown.
     ifNull(
-        since_ms - arrayMax(run -> if(run.1 != 4 AND run.2 < since_ms, run.3, toInt64(0)), runs) > 2 * toInt64(current[1].4),
+        since_ms - arrayMax(run -> if(run.state != UNKNOWN AND run.start_ms < since_ms, run.end_ms, toInt64(0)), runs)
+            > 2 * toInt64(current[1].first_span_ms),
         false
     ) AS is_at_least,
-    watched[-1][1].2 AS watched_since_ms,
-    arraySum(arrayMap(streak -> if(arrayMax(streak.8), 0, arraySum(streak.7)), held)) AS never_used_us,
-    arraySum(arrayMap(streak -> if(arrayMax(streak.8) OR arraySum(streak.6) < {long_ms:Int64}, 0, arraySum(streak.7)), held)) AS never_used_long_us,
-    arraySum(arrayMap(streak -> if(arrayMax(streak.8), arraySum(streak.7), 0), held)) AS low_us,
-    arraySum(arrayMap(streak -> if(arrayMax(streak.8) AND arraySum(streak.6) >= {long_ms:Int64}, arraySum(streak.7), 0), held)) AS low_long_us,
+    watched[-1][1].start_ms AS watched_since_ms,
+    arraySum(arrayMap(streak -> if(arrayMax(streak.is_used), 0, arraySum(streak.gpu_us)), held)) AS never_used_us,
+    arraySum(arrayMap(
+        streak -> if(arrayMax(streak.is_used) OR arraySum(streak.observed_ms) < {long_ms:Int64}, 0, arraySum(streak.gpu_us)),
+        held
+    )) AS never_used_long_us,
+    arraySum(arrayMap(streak -> if(arrayMax(streak.is_used), arraySum(streak.gpu_us), 0), held)) AS low_us,
+    arraySum(arrayMap(
+        streak -> if(arrayMax(streak.is_used) AND arraySum(streak.observed_ms) >= {long_ms:Int64}, arraySum(streak.gpu_us), 0),
+        held
+    )) AS low_long_us,
     not_kept_us,
     if(this_hour_ms > 0, this_hour_free_ms / this_hour_ms, NULL) AS usual
 FROM
@@ -32,25 +41,40 @@ FROM
     SELECT
         host,
         gpu,
-        sumIf(gpu_us, state = 0) AS not_kept_us,
-        argMaxIf(state, end_ms, state > 0) AS newest_state,
-        maxIf(end_ms, state > 0) AS as_of_ms,
-        argMaxIf(last_span_ms, end_ms, state > 0) AS newest_span_ms,
+        sumIf(gpu_us, state = NOT_KEPT) AS not_kept_us,
+        argMaxIf(state, end_ms, state > NOT_KEPT) AS newest_state,
+        maxIf(end_ms, state > NOT_KEPT) AS as_of_ms,
+        argMaxIf(last_span_ms, end_ms, state > NOT_KEPT) AS newest_span_ms,
         arraySort(
-            run -> run.2,
-            groupArrayIf((state, start_ms, end_ms, first_span_ms, last_span_ms, observed_ms, gpu_us, is_used), state > 0)
+            run -> run.start_ms,
+            CAST(
+                groupArrayIf(
+                    (state, start_ms, end_ms, first_span_ms, last_span_ms, observed_ms, gpu_us, is_used),
+                    state > NOT_KEPT
+                ),
+                'Array(Tuple(
+                    state UInt8,
+                    start_ms Int64,
+                    end_ms Int64,
+                    first_span_ms UInt32,
+                    last_span_ms UInt32,
+                    observed_ms UInt64,
+                    gpu_us UInt64,
+                    is_used Bool
+                ))'
+            )
         ) AS runs,
         arraySplit(
-            (run, before) -> run.2 - before.3 > 2 * toInt64(greatest(run.4, before.5)),
+            (run, before) -> ${GAP_BEFORE_RUN},
             runs,
             arrayResize(arrayPushFront(arrayPopBack(runs), runs[1]), length(runs))
         ) AS watched,
         arrayFilter(
             streak -> notEmpty(streak),
             arrayMap(
-                streak -> arrayFilter(run -> run.1 = 2, streak),
+                streak -> arrayFilter(run -> run.state = IDLE_HELD, streak),
                 arraySplit(
-                    (run, before) -> run.1 IN (1, 3) OR run.2 - before.3 > 2 * toInt64(greatest(run.4, before.5)),
+                    (run, before) -> run.state IN (ACTIVE, TRULY_IDLE) OR ${GAP_BEFORE_RUN},
                     runs,
                     arrayResize(arrayPushFront(arrayPopBack(runs), runs[1]), length(runs))
                 )
@@ -59,21 +83,27 @@ FROM
         arrayFilter(
             streak -> notEmpty(streak),
             arrayMap(
-                streak -> arrayFilter(run -> run.1 = 3, streak),
+                streak -> arrayFilter(run -> run.state = TRULY_IDLE, streak),
                 arraySplit(
-                    (run, before) -> run.1 IN (1, 2) OR run.2 - before.3 > 2 * toInt64(greatest(run.4, before.5)),
+                    (run, before) -> run.state IN (ACTIVE, IDLE_HELD) OR ${GAP_BEFORE_RUN},
                     runs,
                     arrayResize(arrayPushFront(arrayPopBack(runs), runs[1]), length(runs))
                 )
             )
         ) AS free,
-        multiIf(newest_state = 2, held[-1], newest_state = 3, free[-1], []) AS current,
-        groupArrayIf((toHour(hour, {timezone:String}), state, toInt64(observed_ms)), state > 0) AS hours,
+        multiIf(newest_state = IDLE_HELD, held[-1], newest_state = TRULY_IDLE, free[-1], []) AS current,
+        CAST(
+            groupArrayIf((toHour(hour, {timezone:String}), state, toInt64(observed_ms)), state > NOT_KEPT),
+            'Array(Tuple(hour UInt8, state UInt8, observed_ms Int64))'
+        ) AS hours,
         -- Of hours of UTC like the others, also in zones that differ from it by parts of an hour.
         toHour(toDateTime(intDiv(as_of_ms - 1, 3600000) * 3600, 'UTC'), {timezone:String}) AS this_hour,
-        arraySum(arrayMap(one -> if(one.1 = this_hour, one.3, 0), hours)) AS this_hour_ms,
-        arraySum(arrayMap(one -> if(one.1 = this_hour AND one.2 = 3, one.3, 0), hours)) AS this_hour_free_ms
-    FROM gua_report.card_runs(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
+        arraySum(arrayMap(each -> if(each.hour = this_hour, each.observed_ms, 0), hours)) AS this_hour_ms,
+        arraySum(arrayMap(
+            each -> if(each.hour = this_hour AND each.state = TRULY_IDLE, each.observed_ms, 0),
+            hours
+        )) AS this_hour_free_ms
+    FROM gua_report.card_runs(${WINDOW})
     GROUP BY
         host,
         gpu

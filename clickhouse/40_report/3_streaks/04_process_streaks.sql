@@ -1,12 +1,12 @@
 -- One row is one process on one card in the window: its runs, who it was at the last of them, and its idle episodes by the rule of
--- gua_report.idle_episodes. A run is (state, start, end, span of its first and last tick, observed time, GPU time [us], number of
--- its identity, state of the card, memory or -1, memory x time [KiB ms], time of known memory), times in ms; identities are (number,
--- (owner, program, container, pod, job, unit)). An episode is (start, end, idle time, [(time, GPU time attributed while the card was
--- idle-held, start) of its runs], time from its end to the next active tick, whatever lies between, or -1, span of its first tick).
--- Rows of pid 0 stand for hours of which runs were not kept.
+-- gua_report.idle_episodes. Of a run the identity is the number of one of identities, and memory is -1 where it is not known.
+-- Of an episode next_active_ms is the time from its end to the next active tick, whatever lies between, or -1. Rows of pid 0
+-- stand for hours of which runs were not kept.
 CREATE OR REPLACE VIEW gua_report.process_streaks $ON_CLUSTER
 $DEFINER
 AS
+WITH
+    ${STATES}
 SELECT
     host,
     gpu,
@@ -14,45 +14,51 @@ SELECT
     created_ms,
     runs,
     identities,
-    arrayFirst(one -> one.1 = runs[-1].8, identities).2 AS identity,
-    identity.1 AS owner,
-    identity.2 AS program,
+    arrayFirst(each -> each.number = runs[-1].identity, identities).names AS identity,
+    identity.owner AS owner,
+    identity.program AS program,
     multiIf(
-        identity.5 IS NOT NULL, concat('job ', assumeNotNull(identity.5)),
-        identity.4 IS NOT NULL, concat('pod ', assumeNotNull(identity.4)),
-        identity.3 IS NOT NULL, concat('container ', assumeNotNull(identity.3)),
-        identity.1 IS NOT NULL, concat('user ', assumeNotNull(identity.1)),
+        identity.slurm_job_id IS NOT NULL, concat('job ', assumeNotNull(identity.slurm_job_id)),
+        identity.pod_uid IS NOT NULL, concat('pod ', assumeNotNull(identity.pod_uid)),
+        identity.container_id IS NOT NULL, concat('container ', assumeNotNull(identity.container_id)),
+        identity.owner IS NOT NULL, concat('user ', assumeNotNull(identity.owner)),
         concat('process ', toString(host), ' ', toString(pid), ' ', toString(created_ms))
     ) AS holder,
     is_kept,
-    if(is_kept, runs[1].2, NULL) AS first_ms,
-    if(is_kept, runs[-1].3, NULL) AS last_ms,
-    arrayMap(
-        each -> (
-            each.1[1].2,
-            each.1[-1].3,
-            arraySum(each.1.6),
-            arrayMap(run -> (run.6, if(run.9 = 2, run.7, 0), run.2), each.1),
-            if(each.2 < 0, toInt64(-1), each.2 - each.1[-1].3),
-            each.1[1].4
-        ),
-        arrayFilter(
-            each -> notEmpty(each.1),
-            arrayMap(
-                (segment, next_active_ms) -> (arrayFilter(run -> run.1 = 2, segment), next_active_ms),
-                segments,
-                -- Of every segment, when the first active one after it begins: an active run always begins one.
-                arrayPushBack(
-                    arrayPopFront(
-                        arrayReverseFill(
-                            at_ms -> at_ms >= 0,
-                            arrayMap(segment -> if(segment[1].1 = 1, segment[1].2, toInt64(-1)), segments)
-                        )
-                    ),
-                    toInt64(-1)
-                )
+    if(is_kept, runs[1].start_ms, NULL) AS first_ms,
+    if(is_kept, runs[-1].end_ms, NULL) AS last_ms,
+    arrayMap(segment -> arrayFilter(run -> run.state = PROCESS_IDLE, segment), segments) AS idle_runs,
+    -- Of every segment, when the first active one after it begins: an active run always begins one.
+    arrayPushBack(
+        arrayPopFront(
+            arrayReverseFill(
+                at_ms -> at_ms >= 0,
+                arrayMap(segment -> if(segment[1].state = ACTIVE, segment[1].start_ms, toInt64(-1)), segments)
             )
-        )
+        ),
+        toInt64(-1)
+    ) AS next_actives_ms,
+    CAST(
+        arrayMap(
+            (idle, active_ms) -> (
+                idle[1].start_ms,
+                idle[-1].end_ms,
+                arraySum(idle.observed_ms),
+                arrayMap(run -> (run.observed_ms, if(run.card_state = IDLE_HELD, run.gpu_us, 0), run.start_ms), idle),
+                if(active_ms < 0, toInt64(-1), active_ms - idle[-1].end_ms),
+                idle[1].first_span_ms
+            ),
+            arrayFilter(idle -> notEmpty(idle), idle_runs),
+            arrayFilter((active_ms, idle) -> notEmpty(idle), next_actives_ms, idle_runs)
+        ),
+        'Array(Tuple(
+            start_ms Int64,
+            end_ms Int64,
+            idle_ms UInt64,
+            runs Array(Tuple(idle_ms UInt64, idle_held_us UInt64, start_ms Int64)),
+            next_active_ms Int64,
+            first_span_ms UInt32
+        ))'
     ) AS episodes
 FROM
 (
@@ -61,25 +67,67 @@ FROM
         gpu,
         pid,
         created_ms,
-        max(state) > 0 AS is_kept,
+        max(state) > NOT_KEPT AS is_kept,
         -- Arrays of numbers, each sorted by time: arrays of tuples take several times as long, and names many times the memory.
         groupArray(start_ms) AS unsorted_ms,
         arraySort(unsorted_ms) AS starts_ms,
-        arraySort((one, by) -> by, groupArray(state), unsorted_ms) AS states,
-        arraySort((one, by) -> by, groupArray(end_ms), unsorted_ms) AS ends_ms,
-        arraySort((one, by) -> by, groupArray(first_span_ms), unsorted_ms) AS first_spans_ms,
-        arraySort((one, by) -> by, groupArray(last_span_ms), unsorted_ms) AS last_spans_ms,
-        arraySort((one, by) -> by, groupArray(observed_ms), unsorted_ms) AS observed,
-        arraySort((one, by) -> by, groupArray(gpu_us), unsorted_ms) AS gpus_us,
-        arraySort((one, by) -> by, groupArray(name), unsorted_ms) AS names,
-        arraySort((one, by) -> by, groupArray(card_state), unsorted_ms) AS card_states,
-        arraySort((one, by) -> by, groupArray(ifNull(toInt64(memory_bytes), toInt64(-1))), unsorted_ms) AS memories,
-        arraySort((one, by) -> by, groupArray(kib_ms), unsorted_ms) AS kibs_ms,
-        arraySort((one, by) -> by, groupArray(known_ms), unsorted_ms) AS knowns_ms,
-        groupUniqArray((name, (owner, program, container_id, pod_uid, slurm_job_id, systemd_unit))) AS identities,
-        arrayZip(states, starts_ms, ends_ms, first_spans_ms, last_spans_ms, observed, gpus_us, names, card_states, memories, kibs_ms, knowns_ms) AS runs,
+        arraySort((each, by) -> by, groupArray(state), unsorted_ms) AS states,
+        arraySort((each, by) -> by, groupArray(end_ms), unsorted_ms) AS ends_ms,
+        arraySort((each, by) -> by, groupArray(first_span_ms), unsorted_ms) AS first_spans_ms,
+        arraySort((each, by) -> by, groupArray(last_span_ms), unsorted_ms) AS last_spans_ms,
+        arraySort((each, by) -> by, groupArray(observed_ms), unsorted_ms) AS observed,
+        arraySort((each, by) -> by, groupArray(gpu_us), unsorted_ms) AS gpus_us,
+        arraySort((each, by) -> by, groupArray(name), unsorted_ms) AS names,
+        arraySort((each, by) -> by, groupArray(card_state), unsorted_ms) AS card_states,
+        arraySort((each, by) -> by, groupArray(ifNull(toInt64(memory_bytes), toInt64(-1))), unsorted_ms) AS memories,
+        arraySort((each, by) -> by, groupArray(kib_ms), unsorted_ms) AS kibs_ms,
+        arraySort((each, by) -> by, groupArray(known_ms), unsorted_ms) AS knowns_ms,
+        CAST(
+            groupUniqArray((name, (owner, program, container_id, pod_uid, slurm_job_id, systemd_unit))),
+            'Array(Tuple(
+                number UInt64,
+                names Tuple(
+                    owner LowCardinality(Nullable(String)),
+                    program LowCardinality(Nullable(String)),
+                    container_id LowCardinality(Nullable(String)),
+                    pod_uid LowCardinality(Nullable(String)),
+                    slurm_job_id LowCardinality(Nullable(String)),
+                    systemd_unit LowCardinality(Nullable(String))
+                )
+            ))'
+        ) AS identities,
+        CAST(
+            arrayZip(
+                states,
+                starts_ms,
+                ends_ms,
+                first_spans_ms,
+                last_spans_ms,
+                observed,
+                gpus_us,
+                names,
+                card_states,
+                memories,
+                kibs_ms,
+                knowns_ms
+            ),
+            'Array(Tuple(
+                state UInt8,
+                start_ms Int64,
+                end_ms Int64,
+                first_span_ms UInt32,
+                last_span_ms UInt32,
+                observed_ms UInt64,
+                gpu_us UInt64,
+                identity UInt64,
+                card_state UInt8,
+                memory_bytes Int64,
+                kib_ms UInt64,
+                known_ms UInt64
+            ))'
+        ) AS runs,
         arraySplit(
-            (run, before) -> run.1 = 1 OR run.2 - before.3 > 2 * toInt64(greatest(run.4, before.5)),
+            (run, before) -> run.state = ACTIVE OR ${GAP_BEFORE_RUN},
             runs,
             arrayPushFront(arrayPopBack(runs), runs[1])
         ) AS segments
@@ -96,7 +144,7 @@ FROM
                 ifNull(slurm_job_id, '\0'),
                 ifNull(systemd_unit, '\0')
             ) AS name
-        FROM gua_report.process_runs(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
+        FROM gua_report.process_runs(${WINDOW})
     )
     GROUP BY
         host,

@@ -7,17 +7,19 @@
 CREATE OR REPLACE VIEW gua_report.who $ON_CLUSTER
 $DEFINER
 AS
+WITH
+    ${STATES}
 SELECT
     multiIf(
-        {by:String} IN ('owner', 'identity'), who.2.1,
-        {by:String} = 'program', who.2.2,
-        {by:String} = 'container', who.2.3,
-        {by:String} = 'pod', who.2.4,
-        {by:String} = 'job', who.2.5,
+        {by:String} IN ('owner', 'identity'), owner.names.owner,
+        {by:String} = 'program', owner.names.program,
+        {by:String} = 'container', owner.names.container_id,
+        {by:String} = 'pod', owner.names.pod_uid,
+        {by:String} = 'job', owner.names.slurm_job_id,
         {by:String} = 'host', toNullable(toString(host)),
         model
     ) AS name,
-    if({by:String} = 'identity', who.2.2, NULL) AS program,
+    if({by:String} = 'identity', owner.names.program, NULL) AS program,
     sum(part_active_us) AS active_us,
     sum(part_idle_held_us) AS idle_held_us,
     sum(part_unknown_us) AS unknown_us,
@@ -37,16 +39,16 @@ FROM
         model,
         longest_ms,
         holding,
-        who,
-        who.1 = newest.8 AS is_newest,
+        owner,
+        owner.number = newest.identity AS is_newest,
         -- Of nearly every process it is all of them.
-        arrayFilter(run -> run.8 = who.1, every_run) AS its_runs,
-        arraySum(arrayMap(run -> if(run.9 = 1, run.7, 0), its_runs)) AS part_active_us,
-        arraySum(arrayMap(run -> if(run.9 = 2, run.7, 0), its_runs)) AS part_idle_held_us,
-        arraySum(arrayMap(run -> if(run.9 = 4, run.7, 0), its_runs)) AS part_unknown_us,
-        arraySum(arrayMap(run -> if(run.9 != 3, run.6, 0), its_runs)) AS part_ms,
-        its_runs[1].2 AS part_first_ms,
-        its_runs[-1].3 AS part_last_ms
+        arrayFilter(run -> run.identity = owner.number, every_run) AS its_runs,
+        arraySum(arrayMap(run -> if(run.card_state = ACTIVE, run.gpu_us, 0), its_runs)) AS part_active_us,
+        arraySum(arrayMap(run -> if(run.card_state = IDLE_HELD, run.gpu_us, 0), its_runs)) AS part_idle_held_us,
+        arraySum(arrayMap(run -> if(run.card_state = UNKNOWN, run.gpu_us, 0), its_runs)) AS part_unknown_us,
+        arraySum(arrayMap(run -> if(run.card_state != TRULY_IDLE, run.observed_ms, 0), its_runs)) AS part_ms,
+        its_runs[1].start_ms AS part_first_ms,
+        its_runs[-1].end_ms AS part_last_ms
     FROM
     (
         SELECT
@@ -59,10 +61,14 @@ FROM
             streaks.runs AS every_run,
             identities,
             -- Of a process of which nothing else is known than that it was there, not 0.
-            if(arrayExists(one -> one.1 IN (1, 2), every_run), arrayMax(arrayPushBack(episodes.3, toUInt64(0))), NULL) AS longest_ms,
+            if(
+                arrayExists(run -> run.state IN (ACTIVE, PROCESS_IDLE), every_run),
+                arrayMax(arrayPushBack(episodes.idle_ms, toUInt64(0))),
+                NULL
+            ) AS longest_ms,
             every_run[-1] AS newest,
-            newest.1 = 2 AS is_idle,
-            arrayFilter(one -> one.3 > newest.3 - 86400000, every_run) AS last_day,
+            newest.state = PROCESS_IDLE AS is_idle,
+            arrayFilter(run -> run.end_ms > newest.end_ms - 86400000, every_run) AS last_day,
             if(
                 is_kept AND last_ms = max(last_ms) OVER (PARTITION BY streaks.host, streaks.gpu),
                 [(
@@ -70,34 +76,56 @@ FROM
                     toString(streaks.gpu),
                     pid,
                     created_ms,
-                    identity,
-                    newest.3,
+                    (
+                        identity.owner,
+                        identity.program,
+                        identity.container_id,
+                        identity.pod_uid,
+                        identity.slurm_job_id,
+                        identity.systemd_unit
+                    ),
+                    newest.end_ms,
                     is_idle,
-                    if(newest.10 < 0, NULL, toUInt64(newest.10)),
-                    if(is_idle, episodes[-1].1, NULL),
-                    if(is_idle, episodes[-1].3, NULL),
-                    if(is_idle, episodes[-1].6, NULL),
-                    if(is_idle, arrayMax(one -> if(one.1 IN (1, 2) AND one.2 < episodes[-1].1, one.3, toInt64(0)), every_run), NULL),
+                    if(newest.memory_bytes < 0, NULL, toUInt64(newest.memory_bytes)),
+                    if(is_idle, episodes[-1].start_ms, NULL),
+                    if(is_idle, episodes[-1].idle_ms, NULL),
+                    if(is_idle, episodes[-1].first_span_ms, NULL),
+                    if(
+                        is_idle,
+                        arrayMax(
+                            run -> if(
+                                run.state IN (ACTIVE, PROCESS_IDLE) AND run.start_ms < episodes[-1].start_ms,
+                                run.end_ms,
+                                toInt64(0)
+                            ),
+                            every_run
+                        ),
+                        NULL
+                    ),
                     first_ms,
                     if(
-                        arrayExists(one -> one.1 != 3, last_day),
+                        arrayExists(run -> run.state != PROCESS_UNKNOWN, last_day),
                         arraySum(arrayMap(
-                            one -> if(
-                                one.1 = 1,
-                                toUInt64(round(one.6 * (one.3 - greatest(one.2, newest.3 - 86400000)) / greatest(one.3 - one.2, 1))),
+                            run -> if(
+                                run.state = ACTIVE,
+                                toUInt64(round(
+                                    run.observed_ms
+                                    * (run.end_ms - greatest(run.start_ms, newest.end_ms - 86400000))
+                                    / greatest(run.end_ms - run.start_ms, 1)
+                                )),
                                 0
                             ),
                             last_day
                         )),
                         NULL
                     ),
-                    arraySum(arrayMap(one -> if(one.9 = 2, one.7, 0), every_run)),
-                    arraySum(arrayMap(one -> if(one.9 = 2, one.11, 0), every_run)),
-                    arraySum(arrayMap(one -> if(one.9 = 2, one.12, 0), every_run))
+                    arraySum(arrayMap(run -> if(run.card_state = IDLE_HELD, run.gpu_us, 0), every_run)),
+                    arraySum(arrayMap(run -> if(run.card_state = IDLE_HELD, run.kib_ms, 0), every_run)),
+                    arraySum(arrayMap(run -> if(run.card_state = IDLE_HELD, run.known_ms, 0), every_run))
                 )],
                 []
             ) AS holding
-        FROM gua_report.process_streaks(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8}) AS streaks
+        FROM gua_report.process_streaks(${WINDOW}) AS streaks
         LEFT JOIN
         (
             SELECT
@@ -109,7 +137,7 @@ FROM
         ) AS models
             ON models.host = streaks.host AND models.gpu = streaks.gpu
     )
-    ARRAY JOIN identities AS who
+    ARRAY JOIN identities AS owner
 )
 GROUP BY
     name,

@@ -9,35 +9,43 @@ SELECT
     count() AS episodes,
     uniqExact(holder) AS holders,
     sum(episode_ms) AS idle_ms,
-    sum(arraySum(runs.2)) AS idle_held_us,
+    sum(arraySum(runs.idle_held_us)) AS idle_held_us,
     sum(arraySum(
-        (run, before_ms) -> toUInt64(round(run.2 * greatest(toInt64(before_ms + run.1) - greatest(limit_ms, toInt64(before_ms)), 0) / greatest(run.1, 1))),
+        (run, before_ms) -> toUInt64(round(
+            run.idle_held_us
+            * greatest(toInt64(before_ms + run.idle_ms) - greatest(limit_ms, toInt64(before_ms)), 0)
+            / greatest(run.idle_ms, 1)
+        )),
         runs,
-        arrayPushFront(arrayPopBack(arrayCumSum(runs.1)), toUInt64(0))
+        arrayPushFront(arrayPopBack(arrayCumSum(runs.idle_ms)), toUInt64(0))
     )) AS given_back_us,
     countIf(
         next_active_ms >= 0
         -- Since the moment at which it had been idle for so long, in the last run that begins with less.
         AND next_active_ms - arrayMax(
-            (run, before_ms) -> if(toInt64(before_ms) < greatest(limit_ms, 1), run.3 + limit_ms - toInt64(before_ms), toInt64(0)),
+            (run, before_ms) -> if(
+                toInt64(before_ms) < greatest(limit_ms, 1),
+                run.start_ms + limit_ms - toInt64(before_ms),
+                toInt64(0)
+            ),
             runs,
-            arrayPushFront(arrayPopBack(arrayCumSum(runs.1)), toUInt64(0))
+            arrayPushFront(arrayPopBack(arrayCumSum(runs.idle_ms)), toUInt64(0))
         ) <= {again_ms:Int64}
     ) AS false_alarms
 FROM
 (
     SELECT
         holder,
-        episode.3 AS episode_ms,
-        episode.4 AS runs,
-        if(episode.5 < 0, toInt64(-1), episode.2 + episode.5) AS next_active_ms,
-        arrayJoin(arrayFilter(one -> toInt64(episode.3) > one, {limits_ms:Array(Int64)})) AS limit_ms
+        episode.idle_ms AS episode_ms,
+        episode.runs AS runs,
+        if(episode.next_active_ms < 0, toInt64(-1), episode.end_ms + episode.next_active_ms) AS next_active_ms,
+        arrayJoin(arrayFilter(limit -> toInt64(episode.idle_ms) > limit, {limits_ms:Array(Int64)})) AS limit_ms
     FROM
     (
         SELECT
             holder,
             arrayJoin(episodes) AS episode
-        FROM gua_report.process_streaks(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
+        FROM gua_report.process_streaks(${WINDOW})
         WHERE is_kept
     )
 )

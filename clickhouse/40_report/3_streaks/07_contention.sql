@@ -5,6 +5,7 @@ CREATE OR REPLACE VIEW gua_report.contention $ON_CLUSTER
 $DEFINER
 AS
 WITH
+    ${STATES},
     seen AS
     (
         SELECT
@@ -17,7 +18,7 @@ WITH
                 {until_ms:Int64}
             ) AS expected_until_ms
         FROM gua.cards
-        WHERE (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+        WHERE ${OF_HOSTS}
             AND ifNull(mig = 'none', true)
             AND expected_since_ms < expected_until_ms
     ),
@@ -26,36 +27,42 @@ WITH
         -- How the numbers of expected, active, idle-held and truly-idle cards change, and GPUs that are idle-held.
         SELECT
             host,
-            change.1 AS at_ms,
-            change.2 AS expected,
+            change.at_ms AS at_ms,
+            change.cards AS expected,
             toInt64(0) AS active,
             toInt64(0) AS held,
             toInt64(0) AS free,
             0. AS held_gpus
         FROM seen
-        ARRAY JOIN [(expected_since_ms, toInt64(1)), (expected_until_ms, toInt64(-1))] AS change
+        ARRAY JOIN CAST(
+            [(expected_since_ms, 1), (expected_until_ms, -1)],
+            'Array(Tuple(at_ms Int64, cards Int64))'
+        ) AS change
         UNION ALL
         SELECT
             toString(runs.host) AS host,
-            change.1 AS at_ms,
+            change.at_ms AS at_ms,
             toInt64(0) AS expected,
-            change.2 * (state = 1) AS active,
-            change.2 * (state = 2) AS held,
-            change.2 * (state = 3) AS free,
-            if(state = 2, change.2 * gpu_us / 1000 / greatest(end_ms - start_ms, 1), 0) AS held_gpus
-        FROM gua_report.card_runs(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8}) AS runs
-        ARRAY JOIN [(start_ms, toInt64(1)), (end_ms, toInt64(-1))] AS change
-        WHERE state IN (1, 2, 3) AND (toString(host), toString(gpu)) GLOBAL IN (SELECT host, gpu FROM seen)
+            change.cards * (state = ACTIVE) AS active,
+            change.cards * (state = IDLE_HELD) AS held,
+            change.cards * (state = TRULY_IDLE) AS free,
+            if(state = IDLE_HELD, change.cards * gpu_us / 1000 / greatest(end_ms - start_ms, 1), 0) AS held_gpus
+        FROM gua_report.card_runs(${WINDOW}) AS runs
+        ARRAY JOIN CAST([(start_ms, 1), (end_ms, -1)], 'Array(Tuple(at_ms Int64, cards Int64))') AS change
+        WHERE state IN (ACTIVE, IDLE_HELD, TRULY_IDLE) AND (toString(host), toString(gpu)) GLOBAL IN (SELECT host, gpu FROM seen)
     )
 SELECT
-    scope.1 AS is_total,
-    scope.2 AS host,
+    scope.is_total AS is_total,
+    scope.host AS host,
     max(now_expected) AS cards,
     toInt64(sumIf(lasts_ms, now_free > 0)) AS free_ms,
     toInt64(sumIf(lasts_ms, now_free <= 0 AND now_active + now_held >= now_expected AND now_held > 0)) AS contended_ms,
     toInt64(sumIf(lasts_ms, now_free <= 0 AND now_active >= now_expected AND now_held <= 0)) AS busy_ms,
     toInt64(sumIf(lasts_ms, now_free <= 0 AND now_active + now_held < now_expected)) AS unknown_ms,
-    toInt64(round(sumIf(lasts_ms * now_held_gpus, now_free <= 0 AND now_active + now_held >= now_expected AND now_held > 0) * 1000)) AS contended_us
+    toInt64(round(sumIf(
+        lasts_ms * now_held_gpus,
+        now_free <= 0 AND now_active + now_held >= now_expected AND now_held > 0
+    ) * 1000)) AS contended_us
 FROM
 (
     SELECT
@@ -77,7 +84,7 @@ FROM
             sum(free) AS free,
             sum(held_gpus) AS held_gpus
         FROM changes
-        ARRAY JOIN [(false, host), (true, '')] AS scope
+        ARRAY JOIN CAST([(false, host), (true, '')], 'Array(Tuple(is_total Bool, host String))') AS scope
         GROUP BY
             scope,
             at_ms

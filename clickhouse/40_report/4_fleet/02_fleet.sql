@@ -10,29 +10,32 @@ SELECT
     toUnixTimestamp64Milli(hosts.last_seen) AS last_ms,
     toUnixTimestamp64Milli(greatest(hosts.last_seen, ifNull(hosts.last_received, hosts.last_seen)))
         < {until_ms:Int64} - toInt64(hosts.silent_after_ms) AS is_silent,
-    if(days.newest_day.1 > 2000, days.newest_day.1, NULL) AS ahead_ms,
+    if(days.newest_day.lead_ms > 2000, days.newest_day.lead_ms, NULL) AS ahead_ms,
     if(
-        NOT is_silent AND days.newest_day.2 >= 60000 AND days.newest_day.3 >= 10 * hosts.interval_ms,
-        days.newest_day.2,
+        NOT is_silent AND days.newest_day.least_delay_ms >= 60000 AND days.newest_day.lasts_ms >= 10 * hosts.interval_ms,
+        days.newest_day.least_delay_ms,
         NULL
     ) AS behind_ms
 FROM
 (
     SELECT *
     FROM gua.hosts
-    WHERE (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+    WHERE ${OF_HOSTS}
         AND source = 'agent'
 ) AS hosts
 LEFT JOIN
 (
     SELECT
         toString(host) AS host,
-        argMax(
-            (newest.2, least_delay_ms, dateDiff('millisecond', agents.first_seen, agents.last_seen)),
-            newest.1
+        CAST(
+            argMax(
+                (newest.lead_ms, least_delay_ms, dateDiff('millisecond', agents.first_seen, agents.last_seen)),
+                newest.ts
+            ),
+            'Tuple(lead_ms Nullable(Int64), least_delay_ms Nullable(Int64), lasts_ms Int64)'
         ) AS newest_day
     FROM gua.agents FINAL
-    WHERE (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+    WHERE ${OF_HOSTS}
         AND day >= toDate(fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC'))
         AND (
             day <= toDate(fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC'))

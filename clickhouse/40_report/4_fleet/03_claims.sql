@@ -6,38 +6,41 @@ $DEFINER
 AS
 SELECT
     host,
-    agent.1 AS instance,
-    agent.2 AS host_id,
-    min(agent.3) AS first_ms,
-    max(agent.4) AS last_ms
+    agent.instance AS instance,
+    agent.host_id AS host_id,
+    min(agent.first_ms) AS first_ms,
+    max(agent.last_ms) AS last_ms
 FROM
 (
     SELECT
         toString(host) AS host,
-        groupArray(100)((
-            instance,
-            host_id,
-            toUnixTimestamp64Milli(agents.first_seen),
-            toUnixTimestamp64Milli(agents.last_seen)
-        )) AS of_day,
+        CAST(
+            groupArray(100)((
+                instance,
+                host_id,
+                toUnixTimestamp64Milli(agents.first_seen),
+                toUnixTimestamp64Milli(agents.last_seen)
+            )),
+            'Array(Tuple(instance String, host_id String, first_ms Int64, last_ms Int64))'
+        ) AS of_day,
         arrayFilter(
-            one -> arrayExists(
-                other -> one.3 < other.4 AND other.3 < one.4
+            each -> arrayExists(
+                other -> each.first_ms < other.last_ms AND other.first_ms < each.last_ms
                     AND (
-                        (one.1 != other.1 AND one.1 != '' AND other.1 != '')
-                        OR (one.2 != other.2 AND one.2 != '' AND other.2 != '')
+                        (each.instance != other.instance AND each.instance != '' AND other.instance != '')
+                        OR (each.host_id != other.host_id AND each.host_id != '' AND other.host_id != '')
                     ),
                 of_day
             ),
             of_day
         ) AS disputing
     FROM gua.agents FINAL
-    WHERE (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+    WHERE ${OF_HOSTS}
         AND day >= toDate(fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC'))
         AND day <= toDate(fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC'))
         AND agents.last_seen > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
         AND agents.first_seen <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-        AND newest.4 != 'simulator'
+        AND newest.source != 'simulator'
     GROUP BY
         host,
         day

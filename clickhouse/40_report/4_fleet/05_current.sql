@@ -16,7 +16,7 @@ FROM
         argMax(state, ts) AS newest_state
     FROM gua.card_states
     WHERE ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-        AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+        AND ${OF_HOSTS}
     GROUP BY
         host,
         gpu

@@ -3,6 +3,8 @@
 CREATE OR REPLACE VIEW gua_report.timeline $ON_CLUSTER
 $DEFINER
 AS
+WITH
+    ${STATES}
 SELECT
     host,
     gpu,
@@ -13,10 +15,10 @@ FROM
         host,
         gpu,
         cell,
-        toInt64(round(sumIf(ms, state = 1))) AS active_ms,
-        toInt64(round(sumIf(ms, state = 2))) AS idle_held_ms,
-        toInt64(round(sumIf(ms, state = 3))) AS truly_idle_ms,
-        toInt64(round(sumIf(ms, state = 4))) AS unknown_ms
+        toInt64(round(sumIf(ms, state = ACTIVE))) AS active_ms,
+        toInt64(round(sumIf(ms, state = IDLE_HELD))) AS idle_held_ms,
+        toInt64(round(sumIf(ms, state = TRULY_IDLE))) AS truly_idle_ms,
+        toInt64(round(sumIf(ms, state = UNKNOWN))) AS unknown_ms
     FROM
     (
         SELECT
@@ -29,8 +31,8 @@ FROM
             )) AS cell,
             {since_ms:Int64} + toInt64(cell) * {cell_ms:Int64} AS cell_start_ms,
             observed_ms * (least(end_ms, cell_start_ms + {cell_ms:Int64}) - greatest(start_ms, cell_start_ms)) / (end_ms - start_ms) AS ms
-        FROM gua_report.card_runs(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
-        WHERE state > 0
+        FROM gua_report.card_runs(${WINDOW})
+        WHERE state > NOT_KEPT
     )
     GROUP BY
         host,

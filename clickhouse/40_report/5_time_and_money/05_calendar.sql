@@ -4,12 +4,14 @@
 CREATE OR REPLACE VIEW gua_report.calendar $ON_CLUSTER
 $DEFINER
 AS
+WITH
+    ${STATES}
 SELECT
     grouping(day) = 1 AS is_week,
     if(is_week, day_of_week, NULL) AS weekday,
     if(is_week, hour_of_day, NULL) AS hour,
     if(is_week, NULL, toString(day)) AS date,
-    ['active', 'idle-held', 'truly-idle', 'unknown'][state_is] AS state,
+    STATE_NAMES[state_is] AS state,
     sum(card_ticks) AS card_ticks,
     sum(gpu_us) / 1000 AS gpu_ms
 FROM
@@ -22,7 +24,7 @@ FROM
         state_is,
         card_ticks,
         gpu_us
-    FROM gua_report.quarters(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)}, stored = {stored:UInt8})
+    FROM gua_report.quarters(${WINDOW})
 )
 GROUP BY GROUPING SETS
     (

@@ -5,16 +5,20 @@ CREATE OR REPLACE VIEW gua_report.costs $ON_CLUSTER
 $DEFINER
 AS
 WITH
+    ${STATES},
     priced AS
     (
         SELECT
             model,
-            groupArray((intDiv(valid_from_ms, 3600000), currency, per_gpu_hour, source)) AS every
+            CAST(
+                groupArray((intDiv(valid_from_ms, 3600000), currency, per_gpu_hour, source)),
+                'Array(Tuple(from_hour Int64, currency String, per_gpu_hour Float64, source Nullable(String)))'
+            ) AS every
         FROM gua_report.prices
         GROUP BY model
     ),
     -- Between two of these no price changes: hours of such a period are added up before they are priced.
-    (SELECT arraySort(groupUniqArrayArray(every.1)) FROM priced) AS changes,
+    (SELECT arraySort(groupUniqArrayArray(every.from_hour)) FROM priced) AS changes,
     used AS
     (
         SELECT
@@ -29,18 +33,14 @@ WITH
         (
             SELECT
                 host,
-                arrayCount(one -> one <= intDiv(toUnixTimestamp(hour), 3600), changes) AS period,
+                arrayCount(change -> change <= intDiv(toUnixTimestamp(hour), 3600), changes) AS period,
                 any(cards.gpu) AS gpus,
                 sumForEach(cards.active_gpu_time_ms) AS every_active_ms,
                 sumForEach(cards.idle_held_gpu_time_ms) AS every_idle_held_ms,
                 sumForEach(cards.truly_idle_gpu_time_ms) AS every_truly_idle_ms,
                 sumForEach(cards.unknown_gpu_time_ms) AS every_unknown_ms
             FROM gua.host_hours FINAL
-            WHERE {stored:UInt8}
-                AND hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
-                AND hour < toDateTime(least(intDiv({until_ms:Int64} + 999, 1000), 4294967295), 'UTC')
-                AND intDiv(toUnixTimestamp(hour), 3600) NOT IN {ticked:Array(Int64)}
-                AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+            WHERE ${USED_HOURS}
             GROUP BY
                 host,
                 cards_key,
@@ -56,12 +56,12 @@ WITH
         SELECT
             host,
             gpu,
-            arrayCount(one -> one <= intDiv(toUnixTimestamp(hour), 3600), changes) AS period,
-            sumIf(gpu_us, state_code = 1) AS active_us,
-            sumIf(gpu_us, state_code = 2) AS idle_held_us,
-            sumIf(gpu_us, state_code = 3) AS truly_idle_us,
-            sumIf(gpu_us, state_code >= 4) AS unknown_us
-        FROM gua_report.spans(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)})
+            arrayCount(change -> change <= intDiv(toUnixTimestamp(hour), 3600), changes) AS period,
+            sumIf(gpu_us, state_code = ACTIVE) AS active_us,
+            sumIf(gpu_us, state_code = IDLE_HELD) AS idle_held_us,
+            sumIf(gpu_us, state_code = TRULY_IDLE) AS truly_idle_us,
+            sumIf(gpu_us, state_code >= UNKNOWN) AS unknown_us
+        FROM gua_report.spans(${TICK_WINDOW})
         GROUP BY
             host,
             gpu,
@@ -84,7 +84,7 @@ WITH
                 gpu,
                 ifNull(cards.model, cards.name) AS model
             FROM gua.cards AS cards
-            WHERE empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host)
+            WHERE ${OF_HOSTS}
         ) AS cards
             ON cards.host = used.host AND cards.gpu = used.gpu
         GROUP BY
@@ -93,10 +93,10 @@ WITH
     )
 SELECT
     model,
-    if(price.2 = '', NULL, price.2) AS currency,
-    if(price.2 = '', NULL, price.3) AS per_gpu_hour,
-    if(price.2 = '', NULL, price.1 * 3600000) AS valid_from_ms,
-    price.4 AS source,
+    if(price.currency = '', NULL, price.currency) AS currency,
+    if(price.currency = '', NULL, price.per_gpu_hour) AS per_gpu_hour,
+    if(price.currency = '', NULL, price.from_hour * 3600000) AS valid_from_ms,
+    price.source AS source,
     sum(active_us) / 1000 AS active_gpu_ms,
     sum(idle_held_us) / 1000 AS idle_held_gpu_ms,
     sum(truly_idle_us) / 1000 AS truly_idle_gpu_ms,
@@ -110,7 +110,7 @@ FROM
     SELECT
         by_model.model AS model,
         -- The newest that counts already; where there is none, one without a currency.
-        arrayLast(one -> by_model.period > 0 AND one.1 <= changes[by_model.period], priced.every) AS price,
+        arrayLast(each -> by_model.period > 0 AND each.from_hour <= changes[by_model.period], priced.every) AS price,
         by_model.active_us AS active_us,
         by_model.idle_held_us AS idle_held_us,
         by_model.truly_idle_us AS truly_idle_us,

@@ -6,15 +6,12 @@ CREATE OR REPLACE VIEW gua_report.energy $ON_CLUSTER
 $DEFINER
 AS
 WITH
+    ${STATES},
     hours AS
     (
         SELECT *
         FROM gua.host_hours FINAL
-        WHERE {stored:UInt8}
-            AND hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
-            AND hour < toDateTime(least(intDiv({until_ms:Int64} + 999, 1000), 4294967295), 'UTC')
-            AND intDiv(toUnixTimestamp(hour), 3600) NOT IN {ticked:Array(Int64)}
-            AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+        WHERE ${USED_HOURS}
     ),
     parts AS
     (
@@ -47,7 +44,7 @@ WITH
             arrayMap((a, b, c, d) -> [a, b, c, d], every_active_ms, every_idle_held_ms, every_truly_idle_ms, every_unknown_ms) AS by_state
         ARRAY JOIN
             by_state AS state_ms,
-            range(1, 5) AS state_is
+            range(ACTIVE, UNKNOWN + 1) AS state_is
         WHERE state_ms > 0
         UNION ALL
         SELECT
@@ -75,13 +72,13 @@ WITH
         SELECT
             host,
             gpu,
-            toUInt8(least(state_code, 4)) AS state_is,
+            toUInt8(least(state_code, UNKNOWN)) AS state_is,
             toUInt64(sum(inside_ms)) AS observed_ms,
             toUInt64(sum(ifNull(energy_mj, 0))) AS measured_mj,
             toUInt64(sumIf(inside_ms, energy_mj IS NOT NULL)) AS measured_ms,
             toUInt64(sumIf(intDiv(toUInt64(ifNull(power_mw, 0)) * inside_ms, 1000), energy_mj IS NULL)) AS estimated_mj,
             toUInt64(sumIf(inside_ms, energy_mj IS NULL AND power_mw IS NOT NULL)) AS estimated_ms
-        FROM gua_report.spans(since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, ticked = {ticked:Array(Int64)})
+        FROM gua_report.spans(${TICK_WINDOW})
         GROUP BY
             host,
             gpu,
@@ -94,7 +91,7 @@ WITH
             toString(parts.gpu) AS gpu,
             any(cards.gpu_index) AS card_index,
             any(cards.model) AS card_model,
-            if(ifNull(cards.mig = 'parent', false), 4, parts.state_is) AS state_is,
+            if(ifNull(cards.mig = 'parent', false), UNKNOWN, parts.state_is) AS state_is,
             sum(parts.measured_mj) AS measured_mj,
             sum(parts.measured_ms) AS measured_ms,
             sum(parts.estimated_mj) AS estimated_mj,
@@ -110,7 +107,7 @@ WITH
                 ifNull(cards.model, cards.name) AS model,
                 mig
             FROM gua.cards AS cards
-            WHERE (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+            WHERE ${OF_HOSTS}
                 AND NOT ifNull(mig = 'instance', false)
         ) AS cards
             ON cards.host = parts.host AND cards.gpu = parts.gpu
@@ -124,15 +121,40 @@ SELECT
     gpu,
     any(card_index) AS gpu_index,
     any(card_model) AS model,
-    arraySort(groupArray((state_is, measured_mj, measured_ms, estimated_mj, estimated_ms, unknown_ms))) AS every,
+    CAST(
+        arraySort(groupArray((state_is, measured_mj, measured_ms, estimated_mj, estimated_ms, unknown_ms))),
+        'Array(Tuple(
+            state UInt8,
+            measured_mj UInt64,
+            measured_ms UInt64,
+            estimated_mj UInt64,
+            estimated_ms UInt64,
+            unknown_ms Int64
+        ))'
+    ) AS every,
     arrayMap(
-        one -> (['active', 'idle-held', 'truly-idle', 'unknown'][one.1], one.2, one.3, one.4, one.5, one.6),
+        each -> (
+            STATE_NAMES[each.state],
+            each.measured_mj,
+            each.measured_ms,
+            each.estimated_mj,
+            each.estimated_ms,
+            each.unknown_ms
+        ),
         every
     ) AS states,
     -- mJ in a ms are W.
-    if(sumIf(measured_ms, state_is = 3) > 0, sumIf(measured_mj, state_is = 3) / sumIf(measured_ms, state_is = 3), NULL) AS bare_watts,
-    if(sumIf(measured_ms, state_is = 2) > 0, sumIf(measured_mj, state_is = 2) / sumIf(measured_ms, state_is = 2), NULL) AS held_watts,
-    (held_watts - bare_watts) * sumIf(measured_ms, state_is = 2) / 1000 AS added_joules
+    if(
+        sumIf(measured_ms, state_is = TRULY_IDLE) > 0,
+        sumIf(measured_mj, state_is = TRULY_IDLE) / sumIf(measured_ms, state_is = TRULY_IDLE),
+        NULL
+    ) AS bare_watts,
+    if(
+        sumIf(measured_ms, state_is = IDLE_HELD) > 0,
+        sumIf(measured_mj, state_is = IDLE_HELD) / sumIf(measured_ms, state_is = IDLE_HELD),
+        NULL
+    ) AS held_watts,
+    (held_watts - bare_watts) * sumIf(measured_ms, state_is = IDLE_HELD) / 1000 AS added_joules
 FROM by_state
 GROUP BY
     host,

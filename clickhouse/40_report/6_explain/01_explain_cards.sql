@@ -16,7 +16,7 @@ SELECT
     toUnixTimestamp64Milli(first_seen) AS first_ms,
     toUnixTimestamp64Milli(last_seen) AS last_ms
 FROM gua.cards
-WHERE empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host)
+WHERE ${OF_HOSTS}
 ORDER BY
     host,
     gpu_index,

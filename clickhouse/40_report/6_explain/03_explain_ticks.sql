@@ -50,8 +50,7 @@ FROM
     FROM gua.card_states
     WHERE host = {host:String}
         AND gpu = {gpu:String}
-        AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-        AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+        AND ${IN_WINDOW}
 ) AS states
 INNER JOIN
 (
@@ -59,8 +58,7 @@ INNER JOIN
     FROM gua.card_ticks FINAL
     WHERE host = {host:String}
         AND gpu = {gpu:String}
-        AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-        AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+        AND ${IN_WINDOW}
 ) AS ticks
     ON ticks.ts = states.ts
 ORDER BY ts_ms

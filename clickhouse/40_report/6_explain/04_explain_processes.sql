@@ -26,8 +26,7 @@ FROM
     FROM gua.process_states
     WHERE host = {host:String}
         AND gpu = {gpu:String}
-        AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-        AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+        AND ${IN_WINDOW}
 ) AS states
 INNER JOIN
 (
@@ -39,8 +38,7 @@ INNER JOIN
     FROM gua.process_ticks FINAL
     WHERE host = {host:String}
         AND gpu = {gpu:String}
-        AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-        AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+        AND ${IN_WINDOW}
 ) AS ticks
     ON ticks.ts = states.ts AND ticks.pid = states.pid AND ticks.created = states.created
 ORDER BY

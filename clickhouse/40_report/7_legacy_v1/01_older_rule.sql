@@ -94,9 +94,8 @@ FROM
                 false AS part_is_instance,
                 toUInt64(0) AS part_mib
             FROM gua.card_states
-            WHERE ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-                AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+            WHERE ${IN_WINDOW}
+                AND ${OF_HOSTS}
             UNION ALL
             SELECT
                 host,
@@ -122,9 +121,8 @@ FROM
                 ifNull(mig = 'instance', false) AS part_is_instance,
                 toUInt64(0) AS part_mib
             FROM gua.card_ticks FINAL
-            WHERE ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-                AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+            WHERE ${IN_WINDOW}
+                AND ${OF_HOSTS}
             UNION ALL
             SELECT
                 host,
@@ -146,9 +144,8 @@ FROM
                 false AS part_is_instance,
                 intDiv(ifNull(memory_bytes, 0), 1048576) AS part_mib
             FROM gua.process_ticks FINAL
-            WHERE ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-                AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-                AND (empty({hosts:Array(String)}) OR has({hosts:Array(String)}, host))
+            WHERE ${IN_WINDOW}
+                AND ${OF_HOSTS}
                 AND ifNull(type, '') != 'mps'
         )
         GROUP BY

@@ -134,8 +134,9 @@ def _is_column(text: str) -> bool:
 def _column(text: str) -> DeclaredColumn:
     name, _, declared = text.partition(" ")
     ends = _TYPE_ENDS.search(declared)
+    on_one_line = " ".join(declared[: ends.start() if ends else None].split())
     return DeclaredColumn(
-        name=name.strip("`"), type=" ".join(declared[: ends.start() if ends else None].split()), declared=declared
+        name=name.strip("`"), type=on_one_line.replace("( ", "(").replace(" )", ")"), declared=declared
     )
 
 

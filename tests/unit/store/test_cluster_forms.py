@@ -135,7 +135,7 @@ def test_what_a_view_takes_apart_is_sent_to_the_shard_of_its_host() -> None:
 @FORMS
 def test_every_column_still_says_what_it_is(tokens: dict[str, str]) -> None:
     comments = {
-        ".".join(one.creates): re.findall(r"^    (\w+) .* COMMENT '", one.sql, re.MULTILINE)
+        ".".join(one.creates): re.findall(r"^    (\w+) .* COMMENT '", re.sub(r"\n {8,}", " ", one.sql), re.MULTILINE)
         for one in load(tokens)
         if one.creates
     }
