@@ -87,7 +87,7 @@ def measure(title: str, name: str, names: int, server: ClickHouseServer, gua: Gu
         took = time.perf_counter() - begun
         if printed.returncode:
             sys.exit(printed.stderr)
-        rows = f", {len(json.loads(printed.stdout)['identities']):,} identities" if options else ""
+        rows = f", {len(json.loads(printed.stdout)['owners']):,} owners" if options else ""
         print(f"   gua report {' '.join(options)}: {took:.1f} s, {len(printed.stdout) / 1e6:.2f} MB{rows}")
 
 

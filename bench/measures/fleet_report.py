@@ -19,7 +19,7 @@ from measures.fleet_server import FleetServer
 from gua.core.durations import to_rfc3339
 from gua.core.ports import Row
 from gua.report.collect import collect
-from gua.report.forms.json import to_json
+from gua.report.forms.json import report_json
 from gua.report.window import ReportRequest
 from gua.store.database import Store, open_store
 from servers.gua import differences
@@ -125,11 +125,11 @@ def show_equality(server: FleetServer, fleet: Fleet) -> None:
     request = asked(fleet)
     with open_store(server.dsn("gua_reader")) as store:
         reader = TimedReader(store)
-        from_hours = to_json(collect(reader, request))
+        from_hours = report_json(collect(reader, request))
         hours_s = reader.asking_s
         waiting = sum(not row["is_counted"] for row in store.rows("hours", _bounds(fleet)))
         reader = TimedReader(store)
-        from_ticks = to_json(collect(reader, replace(request, from_ticks=True)))
+        from_ticks = report_json(collect(reader, replace(request, from_ticks=True)))
     ticks_s = reader.asking_s
     unlike = list(differences(from_hours, from_ticks))
     show("hours of the window not read as counted", waiting, note="of those that have ticks")

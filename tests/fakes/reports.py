@@ -12,31 +12,30 @@ from gua.report.model import (
     Card,
     Claim,
     Claimant,
+    Coverage,
     Extent,
     Filter,
-    Group,
     Headline,
-    Identity,
     Overlap,
     Report,
-    Rollup,
     Setting,
     Silent,
     Skew,
     UnknownReason,
     Window,
 )
-from gua.report.section_names import SECTIONS
-from gua.report.sections.calendar.model import Before, Day, WeekHour
-from gua.report.sections.contention.model import Contention
+from gua.report.section_list import section_names
+from gua.report.sections.calendar.model import Day, DayHour, Days, Previous, TimeOfDay, Week, WeekHour
+from gua.report.sections.contention.model import Contention, Contentions
 from gua.report.sections.energy.model import CardEnergy, Energy, StateEnergy
+from gua.report.sections.groups.model import Group, Grouping, Groupings
 from gua.report.sections.headline.model import IdleSplit
 from gua.report.sections.money.model import Cost, Money, Price
 from gua.report.sections.now.model import FreeCard, Holder, Now
 from gua.report.sections.streaks.model import LONGER_THAN_MS, WHAT_IF_LIMITS_MS, StreakClass, Streaks, WhatIf
 from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
-from gua.report.sections.usage.model import BY_OWNER, BY_POD, BY_PROGRAM, Parties, Party
-from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, Coverage, States, StateTime
+from gua.report.sections.usage.model import BY_OWNER, BY_POD, BY_PROGRAM, OwnerUsage, Usage, UsageBy, UsageRow
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States, StateTime
 
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
@@ -171,7 +170,7 @@ def fleet_report(hosts: int = 8, cards_a_host: int = 8, days: int = 30, cell_min
         for number in range(hosts * cards_a_host)
     ]
     report = _report(cards, moments, window)
-    if cell_minutes == 60 or report.timeline is None:
+    if cell_minutes == 60:
         return report
     each = 60 // cell_minutes
     finer = tuple(
@@ -183,9 +182,9 @@ def fleet_report(hosts: int = 8, cards_a_host: int = 8, days: int = 30, cell_min
                 for _ in range(each)
             ),
         )
-        for card in report.timeline.cards
+        for card in report[Timeline].cards
     )
-    return replace(report, timeline=replace(report.timeline, cell_ms=cell_minutes * MINUTE_MS, cards=finer))
+    return having(report, replace(report[Timeline], cell_ms=cell_minutes * MINUTE_MS, cards=finer))
 
 
 def bare_report(report: Report, *sections: str) -> Report:
@@ -193,18 +192,7 @@ def bare_report(report: Report, *sections: str) -> Report:
     return replace(
         report,
         sections=frozenset(sections),
-        idle_split=None,
-        now=None,
-        parties=(),
-        streaks=None,
-        contention=(),
-        money=None,
-        energy=None,
-        week=(),
-        days=(),
-        before=None,
-        timeline=None,
-        rollups=(),
+        models={kind: model for kind, model in report.models.items() if kind in {Usage, TimeOfDay}},
         overlaps=(),
         filters=(),
         silent=(),
@@ -213,17 +201,32 @@ def bare_report(report: Report, *sections: str) -> Report:
     )
 
 
+def having(report: Report, *models: object) -> Report:
+    """Return a report with these models of sections, in place of those of the same classes."""
+    return replace(report, models={**report.models, **{type(model): model for model in models}})
+
+
+def lacking(report: Report, *kinds: type) -> Report:
+    """Return a report without the models of these classes."""
+    return replace(report, models={kind: model for kind, model in report.models.items() if kind not in kinds})
+
+
 def empty_report() -> Report:
     """Return the report of a day of one card in which nothing was observed, all sections asked for."""
     window = Window(since_ms=SINCE_MS, until_ms=SINCE_MS + 24 * HOUR_MS, timezone="UTC")
     moments = local_hours(window.since_ms, window.until_ms, "UTC")
     card = replace(_LIVES[0][0], hours=[minutes()] * 24)
     report = _report([card], moments, window)
+    timeline = report[Timeline]
+    card_alone = replace(timeline.cards[0], holders=())
     return replace(
-        bare_report(report, *SECTIONS),
-        identities=(),
+        bare_report(report, *section_names()),
         unknown=(),
-        timeline=report.timeline and replace(report.timeline, cards=(replace(report.timeline.cards[0], holders=()),)),
+        models={
+            Usage: Usage(owners=()),
+            TimeOfDay: report[TimeOfDay],
+            Timeline: replace(timeline, cards=(card_alone,)),
+        },
     )
 
 
@@ -234,6 +237,53 @@ def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Win
     expected = float(len(cards) * len(moments) * HOUR_MS)
     hosts = tuple(sorted({card.host for card in cards}))
     model_cards = tuple(_card(card) for card in cards)
+    models = (
+        _idle_split(totals),
+        _now(cards, window),
+        Usage(owners=_identities(totals, window), by=_parties(totals, window)),
+        Groupings(
+            (
+                _rollup("host", model_cards, lambda card: card.host),
+                _rollup("model", model_cards, lambda card: card.model),
+                _rollup(ATTRIBUTE, model_cards, lambda card: LONG if card.index else None),
+            )
+        ),
+        _streaks(totals),
+        Contentions(_contention(hosts, len(cards), len(moments))),
+        _money(totals),
+        _energy(cards),
+        TimeOfDay(
+            DayHour(hour=hour, states=_of_hours(sums, lambda at, hour=hour: at.hour == hour)) for hour in range(24)
+        ),
+        Week(
+            WeekHour(
+                weekday=weekday,
+                hour=hour,
+                states=_of_hours(sums, lambda at, w=weekday, h=hour: (at.weekday(), at.hour) == (w, h)),
+            )
+            for weekday in range(7)
+            for hour in range(24)
+        ),
+        Days(_days(sums)),
+        Previous(
+            since_ms=2 * window.since_ms - window.until_ms,
+            until_ms=window.since_ms,
+            coverage=Coverage(
+                expected_gpu_ms=expected,
+                observed_gpu_ms=expected * 0.9,
+                unobserved_gpu_ms=expected * 0.1,
+                ratio=0.9,
+                gaps=4,
+                effective_since_ms=2 * window.since_ms - window.until_ms,
+                effective_until_ms=window.since_ms,
+            ),
+            states={
+                state: StateTime(gpu_ms=expected * part)
+                for state, part in zip(STATES, (0.21, 0.49, 0.2, 0.0), strict=True)
+            },
+        ),
+        _timeline(cards, window),
+    )
     return Report(
         window=window,
         hosts=hosts,
@@ -276,15 +326,8 @@ def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Win
         ),
         headline=_headline(totals, len(cards)),
         cards=model_cards,
-        identities=_identities(totals, window),
-        time_of_day=tuple(_of_hours(sums, lambda at, hour=hour: at.hour == hour) for hour in range(24)),
         overlaps=(Overlap(host=hosts[-1], observed_ms=9 * HOUR_MS, elapsed_ms=8 * HOUR_MS),),
         filters=(Filter(key="team", values=("vision", SCRIPT)),),
-        rollups=(
-            _rollup("host", model_cards, lambda card: card.host),
-            _rollup("model", model_cards, lambda card: card.model),
-            _rollup(ATTRIBUTE, model_cards, lambda card: LONG if card.index else None),
-        ),
         silent=(Silent(host=SCRIPT, since_ms=window.until_ms - 5 * HOUR_MS),),
         skewed=(Skew(host=RIGHT_TO_LEFT, ahead_ms=12 * MINUTE_MS, behind_ms=None),),
         claimed=(
@@ -296,42 +339,8 @@ def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Win
                 ),
             ),
         ),
-        sections=frozenset(SECTIONS),
-        idle_split=_idle_split(totals),
-        now=_now(cards, window),
-        parties=_parties(totals, window),
-        streaks=_streaks(totals),
-        contention=_contention(hosts, len(cards), len(moments)),
-        money=_money(totals),
-        energy=_energy(cards),
-        week=tuple(
-            WeekHour(
-                weekday=weekday,
-                hour=hour,
-                states=_of_hours(sums, lambda at, w=weekday, h=hour: (at.weekday(), at.hour) == (w, h)),
-            )
-            for weekday in range(7)
-            for hour in range(24)
-        ),
-        days=_days(sums),
-        before=Before(
-            since_ms=2 * window.since_ms - window.until_ms,
-            until_ms=window.since_ms,
-            coverage=Coverage(
-                expected_gpu_ms=expected,
-                observed_gpu_ms=expected * 0.9,
-                unobserved_gpu_ms=expected * 0.1,
-                ratio=0.9,
-                gaps=4,
-                effective_since_ms=2 * window.since_ms - window.until_ms,
-                effective_until_ms=window.since_ms,
-            ),
-            states={
-                state: StateTime(gpu_ms=expected * part)
-                for state, part in zip(STATES, (0.21, 0.49, 0.2, 0.0), strict=True)
-            },
-        ),
-        timeline=_timeline(cards, window),
+        sections=frozenset(section_names()),
+        models={type(model): model for model in models},
     )
 
 
@@ -389,7 +398,7 @@ def _card(card: LivedCard) -> Card:
     )
 
 
-def _rollup(by: str, cards: Sequence[Card], key: Callable[[Card], str | None]) -> Rollup:
+def _rollup(by: str, cards: Sequence[Card], key: Callable[[Card], str | None]) -> Grouping:
     groups = []
     for name in dict.fromkeys(map(key, cards)):
         members = [card for card in cards if key(card) == name]
@@ -411,7 +420,7 @@ def _rollup(by: str, cards: Sequence[Card], key: Callable[[Card], str | None]) -
                 },
             )
         )
-    return Rollup(by=by, groups=tuple(groups))
+    return Grouping(by=by, groups=tuple(groups))
 
 
 _PEOPLE: Final[tuple[tuple[str | None, str | None], ...]] = (
@@ -431,15 +440,15 @@ _PEOPLE: Final[tuple[tuple[str | None, str | None], ...]] = (
 _PARTS: Final = (0.24, 0.2, 0.16, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.005, 0.005)
 
 
-def _identities(totals: States, window: Window) -> tuple[Identity, ...]:
+def _identities(totals: States, window: Window) -> tuple[OwnerUsage, ...]:
     held = {state: totals[state].gpu_ms for state in (ACTIVE, IDLE_HELD, UNKNOWN)}
     rows = [
-        Identity(
+        OwnerUsage(
             kind="listed",
             owner=owner,
             program=program,
             gpu_ms=sum(held.values()) * part,
-            unsplit_ms=sum(held.values()) * part * 1.5,
+            process_ms=sum(held.values()) * part * 1.5,
             states={state: StateTime(gpu_ms=held.get(state, 0) * part) for state in STATES},
             longest_idle_ms=int((30 - place) * HOUR_MS * part),
             sessions=place + 1,
@@ -450,12 +459,12 @@ def _identities(totals: States, window: Window) -> tuple[Identity, ...]:
     ]
     rest = 1 - sum(_PARTS)
     rows.append(
-        Identity(
+        OwnerUsage(
             kind="unlisted",
             owner=None,
             program=None,
             gpu_ms=sum(held.values()) * rest,
-            unsplit_ms=0,
+            process_ms=0,
             states={state: StateTime(gpu_ms=held.get(state, 0) * rest) for state in STATES},
             longest_idle_ms=0,
             sessions=0,
@@ -464,13 +473,13 @@ def _identities(totals: States, window: Window) -> tuple[Identity, ...]:
     return tuple(rows)
 
 
-def _parties(totals: States, window: Window) -> tuple[Parties, ...]:
+def _parties(totals: States, window: Window) -> tuple[UsageBy, ...]:
     held = {state: totals[state].gpu_ms for state in (ACTIVE, IDLE_HELD, UNKNOWN)}
     total = sum(held.values())
 
-    def row(name: str | None, part: float, place: int, kind: str = "listed") -> Party:
+    def row(name: str | None, part: float, place: int, kind: str = "listed") -> UsageRow:
         listed = kind == "listed"
-        return Party(
+        return UsageRow(
             kind=kind,
             name=name,
             gpu_ms=total * part,
@@ -478,22 +487,22 @@ def _parties(totals: States, window: Window) -> tuple[Parties, ...]:
             idle_held_gpu_ms=held[IDLE_HELD] * part,
             unknown_gpu_ms=held[UNKNOWN] * part,
             share=part if total else None,
-            unsplit_ms=total * part * 1.5 if listed else 0,
+            process_ms=total * part * 1.5 if listed else 0,
             longest_idle_ms=(30 - place) * HOUR_MS if listed else 0,
             sessions=place + 1 if listed else 0,
             first_ms=window.since_ms + place * HOUR_MS if listed else None,
             last_ms=window.until_ms - place * 30 * MINUTE_MS if listed else None,
         )
 
-    def rows(place: int) -> tuple[Party, ...]:
+    def rows(place: int) -> tuple[UsageRow, ...]:
         listed = [row(people[place], part, at) for at, (people, part) in enumerate(zip(_PEOPLE, _PARTS, strict=True))]
         return (*listed, row(None, 1 - sum(_PARTS), 0, "unlisted"))
 
     pods = (row("3f2a9c1e-77aa-4a8e-9a53-0d6f8b6a2c11", 0.3, 0), row(None, 0.69, 1), row(None, 0.01, 0, "unlisted"))
     return (
-        Parties(by=BY_OWNER, rows=rows(0)),
-        Parties(by=BY_PROGRAM, rows=rows(1)),
-        Parties(by=BY_POD, rows=pods),
+        UsageBy(by=BY_OWNER, rows=rows(0)),
+        UsageBy(by=BY_PROGRAM, rows=rows(1)),
+        UsageBy(by=BY_POD, rows=pods),
     )
 
 
@@ -525,7 +534,7 @@ def _now(cards: Sequence[LivedCard], window: Window) -> Now:
             memory_bytes=None if gib is None else int(gib * GIB),
             idle_since_ms=window.until_ms - int(idle_hours * HOUR_MS),
             idle_ms=int(idle_hours * HOUR_MS),
-            is_at_least=place == 2,
+            is_lower_bound=place == 2,
             is_alone=place != 1,
             active_24h_ms=None if place == 4 else int(place * 20 * MINUTE_MS),
             wasted_gpu_ms=idle_hours * HOUR_MS * 1.2,
@@ -556,8 +565,8 @@ def _now(cards: Sequence[LivedCard], window: Window) -> Now:
                 as_of_ms=window.until_ms - 12_000,
                 free_since_ms=window.until_ms - 84 * HOUR_MS,
                 free_ms=83 * HOUR_MS,
-                is_at_least=False,
-                usual=0.97,
+                is_lower_bound=False,
+                free_ratio_at_this_hour=0.97,
             ),
             FreeCard(
                 host="gpu-9",
@@ -567,8 +576,8 @@ def _now(cards: Sequence[LivedCard], window: Window) -> Now:
                 as_of_ms=window.until_ms,
                 free_since_ms=window.until_ms - HOUR_MS,
                 free_ms=HOUR_MS,
-                is_at_least=True,
-                usual=None,
+                is_lower_bound=True,
+                free_ratio_at_this_hour=None,
             ),
         ),
         active_cards=1,
@@ -588,7 +597,7 @@ def _streaks(totals: States) -> Streaks:
         classes=tuple(
             StreakClass(
                 longer_than_ms=limit,
-                episodes=episodes,
+                streaks=episodes,
                 holders=holders,
                 idle_ms=int(held * part * 1.1),
                 idle_held_gpu_ms=held * part,

@@ -236,7 +236,7 @@ def test_the_area_under_the_graph_is_the_gpu_hours_of_the_report(history: Histor
 def test_owners_have_the_gpu_hours_of_the_report(history: History) -> None:
     report, shown = history
     expected: dict[str, list[float]] = {}
-    for one in report["identities"]:
+    for one in report["owners"]:
         if one["kind"] == "listed":
             sums = expected.setdefault(one["owner"] or "(unknown)", [0.0, 0.0, 0.0])
             for position, state in enumerate(("active", "idle-held", "unknown")):

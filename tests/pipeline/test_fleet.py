@@ -69,13 +69,13 @@ def gua(tmp_path: Path) -> Gua:
 
 def test_groups_add_up_to_the_headline(fleet: Fleet, gua: Gua) -> None:
     report = fleet.report(gua, "--by", "team", "--by", "cluster", "--by", "model")
-    assert [rollup["by"] for rollup in report["rollups"]] == ["team", "cluster", "model", "host"]
-    for rollup in report["rollups"]:
+    assert [rollup["by"] for rollup in report["groups"]] == ["team", "cluster", "model", "host"]
+    for rollup in report["groups"]:
         for state, total in report["headline"]["states"].items():
             groups = [group["states"][state] for group in rollup["groups"]]
             assert sum(group["card_ticks"] for group in groups) == total["card_ticks"]
             assert sum(group["gpu_hours"] for group in groups) == pytest.approx(total["gpu_hours"], abs=1e-5)
-    by_team = {group["group"]: group["cards"] for group in report["rollups"][0]["groups"]}
+    by_team = {group["group"]: group["cards"] for group in report["groups"][0]["groups"]}
     assert by_team == {"vision": 3, "audio": 1, None: 2}  # what is ahead is not expected yet
 
 

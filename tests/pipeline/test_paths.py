@@ -99,10 +99,8 @@ def assert_same_but_for_seconds(found: dict[str, Any], expected: dict[str, Any])
     """Hold a report from tables of whole seconds to the exact one: ticks and their hours equal, ends a second off."""
     a_second_a_card = len(expected["cards"]) / 3600
     assert found["headline"] == expected["headline"]
-    assert [without_moments(one) for one in found["identities"]] == [
-        without_moments(one) for one in expected["identities"]
-    ]
-    for one, exact in zip(found["identities"], expected["identities"], strict=True):
+    assert [without_moments(one) for one in found["owners"]] == [without_moments(one) for one in expected["owners"]]
+    for one, exact in zip(found["owners"], expected["owners"], strict=True):
         for name in MOMENTS:
             assert (one[name] is None) == (exact[name] is None)
             if one[name] is not None:
@@ -295,7 +293,7 @@ class TestPrometheus:
             assert found.by_card(name).keys() == hours.keys(), name
         assert {labels["host_name"] for labels, _ in found.series("gua_gpu_info_ratio")} == {"demo-host"}
         owners = {labels["process_owner"] for labels, _ in found.series("gua_process_gpu_time_seconds_total")}
-        assert owners == {each["owner"] for each in expected["identities"] if each["kind"] == "listed"} - {None}
+        assert owners == {each["owner"] for each in expected["owners"] if each["kind"] == "listed"} - {None}
 
     def test_a_tick_that_is_sent_again_is_counted_once(self, gua: Gua, page: Callable[..., Page]) -> None:
         ticks = [tick for request in requests_of(gua, *DEMO) for tick in by_tick(request)]

@@ -72,7 +72,7 @@ WAYS: Mapping[str, Mapping[str, Way]] = {
         "gua status": Runs("The agent of node-1 runs"),
         "gua top": Runs("3 cards of node-1: 1 active, 1 idle-held, 1 truly-idle"),
         "gua report": Runs("1. Where the GPU-hours went"),
-        "gua report --section now --section who --by owner": Runs("Per owner"),
+        "gua report --section now --section usage --by owner": Runs("Per owner"),
         "gua report --what-if 30m 2h 8h": Runs("What if"),
         "gua report --html report.html --timezone Europe/Berlin": Runs(
             "Europe/Berlin", writes=("report.html", "<!doctype html>")

@@ -151,4 +151,4 @@ def test_a_pid_that_passed_to_another_process_is_another_process(
         ("trainer", first_ms + 2 * apart_ms),
     }
     report = json.loads(agent.must("report", "--json"))
-    assert {row["program"] for row in report["identities"]} >= {"jupyter (lab) x", "trainer"}
+    assert {row["program"] for row in report["owners"]} >= {"jupyter (lab) x", "trainer"}

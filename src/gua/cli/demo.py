@@ -19,7 +19,7 @@ import typer
 
 from gua.app import delivery
 from gua.cli.options import flag, path_value, value
-from gua.cli.output_options import Asked, choose_form
+from gua.cli.output_options import OutputOptions, choose_output
 from gua.cli.report import render_report
 from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError
@@ -60,8 +60,8 @@ def command(
         gua demo --days 2 --interval 1m
         gua demo --html demo.html
     """
-    form = Asked(sections=tuple(section or ()), as_json=as_json, markdown=markdown, html=html)
-    choose_form(form)
+    output = OutputOptions(sections=tuple(section or ()), as_json=as_json, markdown=markdown, html=html)
+    choose_output(output)
     scenario = _scenario(seed=seed, gpus=gpus, ticks=ticks, interval=interval, days=days)
     if store is not None and endpoint is not None:
         msg = "--store and --endpoint exclude each other: give one of them"
@@ -80,7 +80,7 @@ def command(
         if dsn is None:
             typer.echo(f"sent {delivery.delivered:,} simulated ticks of {whence.host} to {delivery.where}")
             return
-        _report(dsn, scenario, whence, form=form, width=width)
+        _report(dsn, scenario, whence, output=output, width=width)
 
 
 def _scenario(*, seed: int, gpus: int, ticks: int | None, interval: str, days: int | None) -> Scenario:
@@ -108,9 +108,9 @@ def _deliver(scenario: Scenario, whence: Origin, *, store: str | None, endpoint:
         return delivery.deliver(made(), store=store, endpoint=endpoint, on_tick=progress.advance)
 
 
-def _report(dsn: str, scenario: Scenario, whence: Origin, *, form: Asked, width: int | None) -> None:
+def _report(dsn: str, scenario: Scenario, whence: Origin, *, output: OutputOptions, width: int | None) -> None:
     begin_ms = END_MS - scenario.ticks * scenario.interval_ms
-    if not form.as_json:
+    if not output.as_json:
         every = format_duration(scenario.interval_ms)
         typer.echo(
             f"Simulated numbers of an invented lab: {scenario.gpus} cards, a tick every {every}, "
@@ -123,7 +123,7 @@ def _report(dsn: str, scenario: Scenario, whence: Origin, *, form: Asked, width:
             until=to_rfc3339(END_MS),
             hosts=(whence.host,),
             width=width,
-            form=form,
+            output=output,
             now_ms=END_MS,
         )
 

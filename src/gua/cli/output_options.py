@@ -17,7 +17,7 @@ from gua.core.errors import UnavailableError, UsageError
 from gua.report.conditions import Condition, judge, parse_condition
 from gua.report.kit.style import Style
 from gua.report.model import Report
-from gua.report.section_names import SECTIONS, STREAKS, WHAT_IF, choose_sections
+from gua.report.section_list import check_section, choose_sections, section_names
 
 CONDITION_MET: Final = 1
 _FAIL_ON: Final = "GUA_FAIL_ON"
@@ -29,7 +29,7 @@ SectionOption = Annotated[
         "--section",
         metavar="NAME",
         envvar="GUA_SECTION",
-        help=f"Only this section; repeatable. {', '.join(SECTIONS)}, or all.",
+        help=f"Only this section; repeatable. {', '.join(section_names())}, or all.",
     ),
 ]
 WhatIfOption = Annotated[
@@ -81,7 +81,7 @@ FailOnOption = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class OutputOptions:
     """The options about form, as written."""
 
     sections: Sequence[str] = ()
@@ -109,10 +109,10 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Form:
+class Output:
     """What is printed: ``shown`` are the sections printed, ``on_page`` those of the web page."""
 
-    asked: Asked
+    options: OutputOptions
     shown: frozenset[str]
     on_page: frozenset[str]
     limits_ms: tuple[int, ...]
@@ -122,7 +122,7 @@ class Form:
     def sections(self) -> frozenset[str]:
         """Return every section that must be collected."""
         needed = {condition.section for condition in self.conditions if condition.section is not None}
-        return self.shown | needed | (self.on_page if self.asked.html is not None else frozenset())
+        return self.shown | needed | (self.on_page if self.options.html is not None else frozenset())
 
     @property
     def if_cheap(self) -> frozenset[str]:
@@ -132,15 +132,15 @@ class Form:
     def render(self, report: Report, style: Style) -> str:
         """Return the report in the form asked for."""
         shown = replace(report, sections=self.shown)
-        if self.asked.as_json:
+        if self.options.as_json:
             from gua.report.forms.json import render_json  # noqa: PLC0415 - a report has one form of several
 
             return render_json(shown)
-        if self.asked.csv is not None:
+        if self.options.csv is not None:
             from gua.report.forms.csv import render_csv  # noqa: PLC0415 - as above
 
-            return render_csv(shown, self.asked.csv)
-        if self.asked.markdown:
+            return render_csv(shown, self.options.csv)
+        if self.options.markdown:
             from gua.report.forms.markdown import render_markdown  # noqa: PLC0415 - as above
 
             return render_markdown(shown)
@@ -150,10 +150,10 @@ class Form:
 
     def write_page(self, report: Report) -> None:
         """Write the web page, if one was asked for. Raises UsageError, UnavailableError."""
-        if self.asked.html is not None:
+        if self.options.html is not None:
             from gua.report.forms.html_file import write_html  # noqa: PLC0415 - as above
 
-            write_html(self.asked.html, replace(report, sections=self.on_page))
+            write_html(self.options.html, replace(report, sections=self.on_page))
 
     def exit_code(self, report: Report) -> int:
         """Return 1 if a condition is met, and say so on standard error. Raises UnavailableError if one is not told."""
@@ -171,38 +171,37 @@ class Form:
         return CONDITION_MET
 
 
-def choose_form(asked: Asked) -> Form:
+def choose_output(options: OutputOptions) -> Output:
     """Return the form that was asked for. Raises UsageError for options that exclude each other or mean nothing."""
     forms = {
-        "--json": asked.as_json,
-        "--csv": asked.csv is not None,
-        "--markdown": asked.markdown,
-        "--sql": asked.sql,
+        "--json": options.as_json,
+        "--csv": options.csv is not None,
+        "--markdown": options.markdown,
+        "--sql": options.sql,
     }
     given = [name for name, value in forms.items() if value]
     if len(given) > 1:
         msg = f"a report is printed in one form: give only one of {' and '.join(given)}"
         raise UsageError(msg)
-    if asked.sql and (asked.html is not None or asked.fail_on):
-        msg = f"--sql prints queries, not what they answer: leave {'--html' if asked.html else '--fail-on'} out"
+    if options.sql and (options.html is not None or options.fail_on):
+        msg = f"--sql prints queries, not what they answer: leave {'--html' if options.html else '--fail-on'} out"
         raise UsageError(msg)
-    if asked.csv is not None and asked.sections:
+    if options.csv is not None and options.sections:
         msg = "--csv prints the one section that it names: leave --section out"
         raise UsageError(msg)
-    if asked.limits and not asked.what_if:
-        msg = f"{asked.limits[0]!r} belongs to no option: limits go with --what-if, as in --what-if 30m 2h"
+    if options.limits and not options.what_if:
+        msg = f"{options.limits[0]!r} belongs to no option: limits go with --what-if, as in --what-if 30m 2h"
         raise UsageError(msg)
-    if asked.csv is not None and asked.csv not in SECTIONS:
-        msg = f"there is no section {asked.csv!r} for --csv: there are {', '.join(SECTIONS)}"
-        raise UsageError(msg)
-    more = {STREAKS, WHAT_IF} if asked.what_if else set()
-    chosen = choose_sections(asked.sections) | more
-    return Form(
-        asked=asked,
-        shown=chosen if asked.csv is None else frozenset({asked.csv}),
-        on_page=chosen if asked.sections else frozenset(SECTIONS),
-        limits_ms=tuple(sorted({parse_duration_ms(limit) for limit in asked.limits})),
-        conditions=tuple(parse_condition(text) for text in _conditions(asked.fail_on)),
+    if options.csv is not None:
+        check_section("--csv", options.csv)
+    more = {"streaks", "what-if"} if options.what_if else set()
+    chosen = choose_sections(options.sections) | more
+    return Output(
+        options=options,
+        shown=chosen if options.csv is None else frozenset({options.csv}),
+        on_page=chosen if options.sections else frozenset(section_names()),
+        limits_ms=tuple(sorted({parse_duration_ms(limit) for limit in options.limits})),
+        conditions=tuple(parse_condition(text) for text in _conditions(options.fail_on)),
     )
 
 

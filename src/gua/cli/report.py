@@ -15,17 +15,17 @@ import typer
 from gua.app.local_agent import places, remote_reader
 from gua.cli.options import SocketOption, StoreOption
 from gua.cli.output_options import (
-    Asked,
     CsvOption,
     FailOnOption,
     HtmlOption,
     JsonOption,
     LimitsArgument,
     MarkdownOption,
+    OutputOptions,
     SectionOption,
     SqlOption,
     WhatIfOption,
-    choose_form,
+    choose_output,
 )
 from gua.cli.terminal import check_width, style_for
 from gua.core.errors import UnavailableError, UsageError
@@ -33,6 +33,7 @@ from gua.core.ports import ViewReader
 from gua.local_socket.client import NobodyError
 from gua.report.collect import collect
 from gua.report.kit.style import NARROWEST
+from gua.report.old_names import usage_key
 from gua.report.recording import RecordingReader
 from gua.report.window import ReportRequest
 from gua.state.directory import asking_home
@@ -142,14 +143,14 @@ def command(
         gua report --since 30d --timezone Europe/Berlin
         gua report --host node-1 --json
         gua report --where team=vision --where team=audio --by team
-        gua report --section now --section who --by owner
+        gua report --section now --section usage --by owner
         gua report --what-if 30m 2h 8h
-        gua report --csv who --since 30d
+        gua report --csv usage --since 30d
         gua report --html report.html --fail-on 'idle-held > 20%'
         gua report --rules gpu-usage-audit --since 30d
     """
     check_width(width)
-    form = Asked(
+    output = OutputOptions(
         sections=tuple(section or ()),
         what_if=what_if,
         limits=tuple(limits or ()),
@@ -160,13 +161,13 @@ def command(
         sql=sql,
         fail_on=tuple(fail_on or ()),
     )
-    choose_form(form)
+    choose_output(output)
     if rules is not None:
         from gua.report.legacy_v1.rules import check_rules  # noqa: PLC0415 - most reports go by the own rules
 
         check_rules(rules)
-        if form.beyond_json():
-            msg = f"--rules compares card by card, as text or --json: leave {form.beyond_json()[0]} out"
+        if output.beyond_json():
+            msg = f"--rules compares card by card, as text or --json: leave {output.beyond_json()[0]} out"
             raise UsageError(msg)
         if by:
             msg = "--rules compares card by card, and adds nothing up: leave --by out"
@@ -199,7 +200,7 @@ def command(
             timezone=timezone,
             from_ticks=from_ticks,
             width=width,
-            form=form,
+            output=output,
         )
 
 
@@ -257,7 +258,7 @@ def render_report(
     timezone: str = "UTC",
     from_ticks: bool = False,
     width: int | None = None,
-    form: Asked | None = None,
+    output: OutputOptions | None = None,
     as_json: bool = False,
     now_ms: int | None = None,
     out: TextIO | None = None,
@@ -268,8 +269,8 @@ def render_report(
     understood, UnavailableError where there is no data, or, after the report, where a condition cannot be told.
     """
     check_width(width)
-    chosen = choose_form(Asked(as_json=as_json) if form is None else form)
-    recorded = RecordingReader(reader) if chosen.asked.sql else None
+    chosen = choose_output(OutputOptions(as_json=as_json) if output is None else output)
+    recorded = RecordingReader(reader) if chosen.options.sql else None
     report = collect(
         recorded or reader,
         ReportRequest(
@@ -278,7 +279,7 @@ def render_report(
             hosts=tuple(hosts),
             clusters=tuple(clusters),
             where=tuple(where),
-            by=tuple(by),
+            by=tuple(map(usage_key, by)),
             timezone=timezone,
             from_ticks=from_ticks,
             sections=chosen.sections,

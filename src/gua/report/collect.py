@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from gua.core.ports import ViewReader
 from gua.report import fleet
-from gua.report.filters import Conditions, filters
-from gua.report.hours import HOURS, hours_of, parts, tick_hours
-from gua.report.model import Card, Headline, Identity, Overlap, Report, UnknownReason
-from gua.report.optional_sections import Asked
-from gua.report.questions import Answer, ask
-from gua.report.rows import (
-    EXTENT,
-    IDENTITIES,
-    OVERVIEW,
-    RULES,
-    TIME_OF_DAY,
-    IdentityRow,
-    OverviewRow,
-    ReasonTotal,
-    StateTotal,
-    TimeOfDayRow,
-)
-from gua.report.section_names import WHO
-from gua.report.sections.groups.query import check_by, needs_labels, rollups
-from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, States, StateTime
+from gua.report.asking import Asking, Finish
+from gua.report.filters import Selection, filters
+from gua.report.hours import HOURS, hours_of, tick_hours
+from gua.report.model import Card, Headline, Overlap, Report, UnknownReason
+from gua.report.questions import ask
+from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, StateTotal
+from gua.report.section_list import default_sections, sections
+from gua.report.sections.groups.query import check_by, needs_labels
+from gua.report.states import STATES, StateTime
+from gua.report.streak_limit import skipped
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
-_HOURS_OF_DAY: Final = 24
 _RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
 _REASONS: Final = ("lost", "utilization", "pid_namespace", "processes", "memory")
 
@@ -41,11 +30,11 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     """
     hosts = list(request.hosts)
     known = sorted(EXTENT.rows(reader, {"hosts": []}), key=lambda e: (e.host, e.source))
-    conditions = Conditions.of(request.clusters, request.where)
-    labels = fleet.labels(reader) if conditions or needs_labels(request.groups_by) else {}
+    selection = Selection.of(request.clusters, request.where)
+    labels = fleet.labels(reader) if selection or needs_labels(request.groups_by) else {}
     extents = choose_extents(known, hosts)
-    if conditions:
-        chosen = conditions.choose({extent.host for extent in extents}, labels)
+    if selection:
+        chosen = selection.choose({extent.host for extent in extents}, labels)
         extents = choose_extents(extents, chosen)
         # All of them are none in particular: a list of thousands takes the server longer than it is worth.
         hosts = [] if {extent.host for extent in known} == set(chosen) else list(chosen)
@@ -60,10 +49,21 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     rule_rows = ask(reader, RULES, {})
     hours = hours_of(hour_rows(), from_ticks=request.from_ticks)
     read = {**bounds, "ticked": tick_hours(hours), "stored": int(not request.from_ticks)}
-    asked = Asked(reader, request, window, extents, hours, bounds, read)
-    overview_rows = ask(reader, OVERVIEW, read)
-    time_of_day_rows = ask(reader, TIME_OF_DAY, {**read, "timezone": window.timezone})
-    overview = overview_rows()
+    wanted = default_sections() if request.sections is None else request.sections
+    card_hours = skipped(hours, extents, _need_streaks(request, wanted))
+    asking = Asking(
+        reader=reader,
+        request=request,
+        window=window,
+        extents=extents,
+        labels=labels,
+        hours=hours,
+        bounds=bounds,
+        read=read,
+        makes_streaks=card_hours is None,
+    )
+    finishing = _ask(asking, wanted)
+    overview = ask(reader, OVERVIEW, read)()
     total = next(row for row in overview if row.is_total)
     headline = _headline(total.states)
     if not headline.card_ticks:
@@ -71,8 +71,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     cards = sorted((_card(row) for row in overview if not row.is_total), key=_card_order)
     reported = {card.host for card in cards}
     silent, skewed = fleet.troubles(fleet_rows())
-    made = asked.told(headline, cards)
-    wanted_parts = parts(hours) if WHO in request.sections else ()
+    models = (finish(headline, cards) for finish in finishing)
     return Report(
         window=window,
         hosts=tuple(sorted(reported)),
@@ -82,28 +81,35 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         unknown=tuple(sorted(map(_reason, total.reasons), key=lambda r: _place(r.reason, _REASONS))),
         headline=headline,
         cards=tuple(cards),
-        identities=_identities(_one_by_one(reader, read, wanted_parts)) if made.identities is None else made.identities,
-        time_of_day=_time_of_day(time_of_day_rows()),
         overlaps=_overlaps(row for row in overview if not row.is_total),
-        filters=filters(request.hosts, conditions, known={extent.host for extent in known}),
-        rollups=rollups(cards, request.groups_by, labels),
+        filters=filters(request.hosts, selection, known={extent.host for extent in known}),
         silent=silent,
         skewed=skewed,
         claimed=fleet.claims(claim_rows()),
-        sections=request.sections,
-        streaks_skipped=made.streaks_skipped,
-        idle_split=made.idle_split,
-        now=made.now,
-        parties=made.parties,
-        streaks=made.streaks,
-        contention=made.contention,
-        money=made.money,
-        energy=made.energy,
-        week=made.calendar[0],
-        days=made.calendar[1],
-        before=made.before,
-        timeline=made.timeline,
+        sections=wanted,
+        streaks_skipped=card_hours,
+        models={type(model): model for model in models},
     )
+
+
+def _need_streaks(request: ReportRequest, wanted: frozenset[str]) -> list[str]:
+    """Return what was asked for by name that is made of streaks."""
+    named = [section for section in sections() if section.name in wanted - request.if_cheap]
+    # Hosts and models are told by their cards, too: nobody is refused for them.
+    by = [key for key in request.parties_by if key not in request.groups_by]
+    needed = sorted(section.name for section in named if section.streaks == "needed") or by
+    if needed or {section.name for section in named} == default_sections():
+        return needed
+    return [section.name for section in named if section.streaks == "wanted"]
+
+
+def _ask(asking: Asking, wanted: frozenset[str]) -> list[Finish]:
+    """Ask for every section; one that nobody named is left out where it would take too much."""
+    if not asking.makes_streaks:
+        wanted -= {section.name for section in sections() if section.streaks == "needed"}
+    collecting = (section.collect for section in sections() if section.name in wanted)
+    asked = (collect(asking) for collect in collecting if collect is not None)
+    return [finish for finish in asked if finish is not None]
 
 
 def _place(key: str, order: tuple[str, ...]) -> tuple[int, str]:
@@ -161,58 +167,3 @@ def _overlaps(cards: Iterable[OverviewRow]) -> tuple[Overlap, ...]:
         Overlap(host=host, observed_ms=observed_ms, elapsed_ms=elapsed_ms)
         for host, (observed_ms, elapsed_ms) in sorted(hosts.items())
     )
-
-
-def _one_by_one(
-    reader: ViewReader, read: Mapping[str, object], others: Iterable[list[int]]
-) -> Iterator[Answer[IdentityRow]]:
-    """Ask for the identities of parts of the hours, one by one, so that memory does not grow with the window."""
-    for place, part in enumerate(others):
-        yield ask(reader, IDENTITIES, {**read, "part": part, **({"stored": 0} if place else {})})
-
-
-def _identities(answers: Iterable[Answer[IdentityRow]]) -> tuple[Identity, ...]:
-    """Add up the answers for parts of the hours."""
-    sums: dict[tuple[str, str | None, str | None], list[int]] = {}
-    for answer in answers:
-        for row in answer():
-            total = sums.setdefault((row.kind, row.owner, row.program), [0, 0, 0, 0])
-            for position, value in enumerate((row.active_us, row.idle_held_us, row.unknown_us, row.durations_ms)):
-                total[position] += value
-    found = (_identity(*key, *total) for key, total in sums.items())
-    return tuple(
-        sorted(
-            (identity for identity in found if identity.gpu_ms > 0),
-            key=lambda i: (-i.gpu_ms, i.kind, i.owner or "", i.program or ""),
-        )
-    )
-
-
-def _identity(  # noqa: PLR0913, PLR0917 - a row of the view
-    kind: str,
-    owner: str | None,
-    program: str | None,
-    active_us: int,
-    idle_held_us: int,
-    unknown_us: int,
-    durations_ms: int,
-) -> Identity:
-    """Return one identity. Where processes were given more than their card had, nothing is left for the unlisted."""
-    by_state = {ACTIVE: max(active_us, 0), IDLE_HELD: max(idle_held_us, 0), UNKNOWN: max(unknown_us, 0)}
-    gpu_ms = sum(by_state.values()) / 1000
-    return Identity(
-        kind=kind,
-        owner=owner,
-        program=program,
-        gpu_ms=gpu_ms,
-        unsplit_ms=gpu_ms if kind == "unlisted" else durations_ms,
-        # The ticks of cards that nothing holds belong to nobody.
-        states={state: StateTime(gpu_ms=by_state.get(state, 0) / 1000) for state in STATES},
-    )
-
-
-def _time_of_day(rows: Iterable[TimeOfDayRow]) -> tuple[States, ...]:
-    hours = [dict.fromkeys(STATES, StateTime(card_ticks=0)) for _ in range(_HOURS_OF_DAY)]
-    for row in rows:
-        hours[row.hour][row.state] = StateTime(gpu_ms=row.gpu_ms, card_ticks=row.card_ticks)
-    return tuple(hours)

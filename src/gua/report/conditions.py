@@ -10,9 +10,11 @@ from typing import Final
 
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
-from gua.report import section_names
 from gua.report.kit.figures import amount, percent, percents, span
 from gua.report.model import Report
+from gua.report.old_names import METRICS as METRICS_BEFORE
+from gua.report.old_names import check_name
+from gua.report.sections.now.model import Now
 from gua.report.states import MS_PER_HOUR, STATES
 
 UNOBSERVED: Final = "unobserved"
@@ -24,6 +26,7 @@ GRAMMAR: Final = (
     "write METRIC > VALUE or METRIC < VALUE, as in 'idle-held > 2h', 'idle-held > 20%', 'coverage < 90%', "
     f"'streak > 8h' or 'idle-held-now > 3'; metrics are {', '.join(METRICS)}"
 )
+_NOW: Final = "now"  # the section that tells it
 _LONGEST: Final = 60
 _WRITTEN: Final = re.compile(r"\s*([a-z-]+?)\s*(>=|<=|>|<)\s*([^\s<>=].*?)\s*", re.DOTALL)
 _NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)", re.ASCII)
@@ -49,7 +52,7 @@ class Condition:
     @property
     def section(self) -> str | None:
         """Return the section that it needs."""
-        return section_names.NOW if self.metric in {STREAK, IDLE_NOW} else None
+        return _NOW if self.metric in {STREAK, IDLE_NOW} else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +66,8 @@ class Verdict:
 def parse_condition(text: str) -> Condition:
     """Return a condition as the user wrote it. Raises UsageError, in one line, for anything else."""
     written = _WRITTEN.fullmatch(text)
+    if written is not None:
+        check_name("--fail-on", written[1], METRICS_BEFORE)
     if written is None or written[1] not in METRICS:
         raise _wrong(text, GRAMMAR)
     metric, sign, value = written[1], written[2], written[3]
@@ -104,9 +109,10 @@ def judge(condition: Condition, report: Report) -> Verdict:
     if condition.metric == STREAK:
         return _streak(condition, report)
     if condition.metric == IDLE_NOW:
-        if report.now is None:
+        now = report.get(Now)
+        if now is None:
             return _untold(condition, _NOT_LOOKED_AT)
-        cards = report.now.idle_held_cards
+        cards = now.idle_held_cards
         return _compared(condition, cards, f"{cards:,} cards are idle-held now")
     if condition.metric == COVERAGE:
         return _ratio(
@@ -141,12 +147,13 @@ def _compared(condition: Condition, found: float, told: str, *, tolerance: float
 
 
 def _streak(condition: Condition, report: Report) -> Verdict:
-    if report.now is None:
+    now = report.get(Now)
+    if now is None:
         return _untold(condition, _NOT_LOOKED_AT)
-    holders = report.now.holders
+    holders = now.holders
     longest = max((one.idle_ms for one in holders), default=0)
     verdict = _compared(condition, longest, f"the longest current idle streak is {span(longest)}")
-    open_ended = any(one.is_at_least for one in holders)
+    open_ended = any(one.is_lower_bound for one in holders)
     grows_into = condition.operator in {">", ">="}
     # A streak whose beginning nobody saw may be longer than what was seen of it.
     if open_ended and verdict.is_met != grows_into:

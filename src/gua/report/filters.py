@@ -22,14 +22,14 @@ Labels = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Conditions:
+class Selection:
     """What hosts must meet: for each key one of its values."""
 
     wanted: Mapping[str, frozenset[str]]
 
     @classmethod
-    def of(cls, clusters: Sequence[str], where: Sequence[str]) -> Conditions:
-        """Return the conditions of ``--cluster NAME`` and ``--where KEY=VALUE``. Raises UsageError."""
+    def of(cls, clusters: Sequence[str], where: Sequence[str]) -> Selection:
+        """Return the selection of ``--cluster NAME`` and ``--where KEY=VALUE``. Raises UsageError."""
         wanted: dict[str, frozenset[str]] = {}
         pairs = [(CLUSTER_KEY, name) for name in clusters] + [_pair(text) for text in where]
         for key, value in pairs:
@@ -64,11 +64,11 @@ class Conditions:
         return chosen
 
 
-def filters(hosts: Sequence[str], conditions: Conditions, *, known: Iterable[str]) -> tuple[Filter, ...]:
+def filters(hosts: Sequence[str], selection: Selection, *, known: Iterable[str]) -> tuple[Filter, ...]:
     """Return what was asked for, by key, for people to read; naming every known host is no filter."""
     named = {HOST_KEY: frozenset(hosts)} if hosts and set(known) - set(hosts) else {}
     return tuple(
-        Filter(key=key, values=tuple(sorted(values))) for key, values in sorted({**conditions.wanted, **named}.items())
+        Filter(key=key, values=tuple(sorted(values))) for key, values in sorted({**selection.wanted, **named}.items())
     )
 
 

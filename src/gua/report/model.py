@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import Annotated, Final, TypeVar
 
 from gua.core.view import Count, Moment
-from gua.report.section_names import DEFAULT
-from gua.report.states import Coverage, States
+from gua.report.kit.fields import ByState, FirstSeen, Hours, LastSeen, Ratio, Seconds, Timestamp, Unit
+from gua.report.states import States
 
-if TYPE_CHECKING:  # they are made of what stands here
-    from gua.report.sections.calendar.model import Before, Day, WeekHour
-    from gua.report.sections.contention.model import Contention
-    from gua.report.sections.energy.model import Energy
-    from gua.report.sections.headline.model import IdleSplit
-    from gua.report.sections.money.model import Money
-    from gua.report.sections.now.model import Now
-    from gua.report.sections.streaks.model import Streaks
-    from gua.report.sections.timeline.model import Timeline
-    from gua.report.sections.usage.model import Parties
+T = TypeVar("T")
+_ID_LENGTH: Final = 12
+
+
+def shortened(identifier: str | None) -> str | None:
+    """Return the head of an id, enough to tell agents apart; ids in full are nobody's business."""
+    return identifier if identifier is None else identifier[:_ID_LENGTH]
+
+
+ShortId = Annotated[str | None, Unit(json=shortened, cell=shortened)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
     """The time reported on, (since, until], as Unix ms, and the zone of hours of the day and printed times."""
 
-    since_ms: int
-    until_ms: int
+    since_ms: Timestamp[int]
+    until_ms: Timestamp[int]
     timezone: str
 
 
@@ -50,6 +50,19 @@ class Setting:
     key: str
     value: float
     is_default: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coverage:
+    """How much of the expected GPU time (ms) was observed; ``ratio`` is ``None`` if none was expected."""
+
+    expected_gpu_ms: Hours[float]
+    observed_gpu_ms: Hours[float]
+    unobserved_gpu_ms: Hours[float]
+    ratio: Ratio[float | None]
+    gaps: int
+    effective_since_ms: Timestamp[int | None]
+    effective_until_ms: Timestamp[int | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,32 +99,11 @@ class Card:
     model: str | None
     mig: str | None
     parent: str | None
-    expected_gpu_ms: float
-    observed_gpu_ms: float
-    unobserved_gpu_ms: float
+    expected_gpu_ms: Hours[float]
+    observed_gpu_ms: Hours[float]
+    unobserved_gpu_ms: Hours[float]
     gaps: int
-    states: States
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Identity:
-    """A user's program, or (kind ``unlisted``) the time in which no process was listed on a card that was not idle.
-
-    ``gpu_ms`` is the part of the cards' GPU time attributed to it, ``unsplit_ms`` how long its processes
-    were on cards. ``states`` are those of the cards. The others, ``None`` where streaks were not asked for, are as of a
-    :class:`~gua.report.sections.usage.model.Party`.
-    """
-
-    kind: str
-    owner: str | None
-    program: str | None
-    gpu_ms: float
-    unsplit_ms: float
-    states: States
-    longest_idle_ms: int | None = None
-    sessions: int | None = None
-    first_ms: int | None = None
-    last_ms: int | None = None
+    states: ByState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,8 +111,8 @@ class Overlap:
     """A host that claims to have observed more time than has passed: two agents, or a clock set back."""
 
     host: str
-    observed_ms: float
-    elapsed_ms: float
+    observed_ms: Hours[float]
+    elapsed_ms: Hours[float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,38 +124,11 @@ class Filter:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
-    """Cards added up; times in ms of GPU time. ``name`` is ``None`` for those of which it is not known."""
-
-    name: str | None
-    hosts: int
-    cards: int
-    expected_gpu_ms: float
-    observed_gpu_ms: float
-    unobserved_gpu_ms: float
-    gaps: int
-    states: States
-
-    @property
-    def ratio(self) -> float | None:
-        """Return observed / expected, ``None`` if nothing was expected."""
-        return self.observed_gpu_ms / self.expected_gpu_ms if self.expected_gpu_ms > 0 else None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rollup:
-    """All cards of a report in groups ``by`` host, model, cluster or a label's key."""
-
-    by: str
-    groups: tuple[Group, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Silent:
     """A host of which no agent has told anything since (Unix ms)."""
 
     host: str
-    since_ms: int
+    since_ms: Timestamp[int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,18 +136,18 @@ class Skew:
     """A host whose clock is that far ahead of the server's, or whose ticks all reach the server that late (ms)."""
 
     host: str
-    ahead_ms: int | None
-    behind_ms: int | None
+    ahead_ms: Seconds[int | None]
+    behind_ms: Seconds[int | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claimant:
     """An agent that used a host's name: its installation, its machine, its first and last tick (Unix ms)."""
 
-    instance: str | None
-    host_id: str | None
-    first_ms: int
-    last_ms: int
+    instance: ShortId
+    host_id: ShortId
+    first_ms: FirstSeen[int]
+    last_ms: LastSeen[int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -197,8 +162,9 @@ class Claim:
 class Report:
     """Everything that the sections and the basis lines say.
 
-    ``sections`` are those asked for; what belongs to others is ``None`` or empty. ``idle_split`` and ``now`` may be
-    ``None`` although asked for: ``streaks_skipped`` then says for how many card-hours it would have been too much.
+    ``sections`` are the names of those asked for. What a section alone says is a model of its own, which :meth:`get`
+    returns; it may be missing although asked for: ``streaks_skipped`` then says for how many card-hours it would have
+    been too much.
     """
 
     window: Window
@@ -209,24 +175,23 @@ class Report:
     unknown: tuple[UnknownReason, ...]
     headline: Headline
     cards: tuple[Card, ...]
-    identities: tuple[Identity, ...]
-    time_of_day: tuple[States, ...]
-    overlaps: tuple[Overlap, ...]
+    overlaps: tuple[Overlap, ...] = ()
     filters: tuple[Filter, ...] = ()
-    rollups: tuple[Rollup, ...] = ()
     silent: tuple[Silent, ...] = ()
     skewed: tuple[Skew, ...] = ()
     claimed: tuple[Claim, ...] = ()
-    sections: frozenset[str] = frozenset(DEFAULT)
+    sections: frozenset[str]
     streaks_skipped: int | None = None
-    idle_split: IdleSplit | None = None
-    now: Now | None = None
-    parties: tuple[Parties, ...] = ()
-    streaks: Streaks | None = None
-    contention: tuple[Contention, ...] = ()
-    money: Money | None = None
-    energy: Energy | None = None
-    week: tuple[WeekHour, ...] = ()
-    days: tuple[Day, ...] = ()
-    before: Before | None = None
-    timeline: Timeline | None = None
+    models: Mapping[type, object] = field(default_factory=dict)
+
+    def get(self, kind: type[T]) -> T | None:
+        """Return the model of this class, ``None`` where no section that has it was asked for or could be made."""
+        model = self.models.get(kind)
+        return model if isinstance(model, kind) else None
+
+    def __getitem__(self, kind: type[T]) -> T:
+        """Return the model of this class. Raises KeyError where :meth:`get` returns ``None``."""
+        model = self.get(kind)
+        if model is None:
+            raise KeyError(kind)
+        return model

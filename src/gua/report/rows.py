@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from gua.core.parameters import READ
 from gua.core.view import Count, HourOfDay, Moment, StateName, View
-from gua.report.model import Extent, Setting
-from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN, Coverage, States, StateTime
+from gua.report.model import Coverage, Extent, Setting
+from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN, States, StateTime
 
 
 class StateTotal(NamedTuple):

@@ -35,16 +35,3 @@ def share(states: States, state: str) -> float | None:
     """Return a state's part of the observed time, 0 to 1; ``None`` if nothing was observed."""
     total = observed_ms(states)
     return states[state].gpu_ms / total if total else None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Coverage:
-    """How much of the expected GPU time (ms) was observed; ``ratio`` is ``None`` if none was expected."""
-
-    expected_gpu_ms: float
-    observed_gpu_ms: float
-    unobserved_gpu_ms: float
-    ratio: float | None
-    gaps: int
-    effective_since_ms: int | None
-    effective_until_ms: int | None

@@ -11,8 +11,7 @@ from zoneinfo import ZoneInfo
 from gua.core.durations import parse_moment_ms, to_rfc3339
 from gua.core.errors import UnavailableError, UsageError
 from gua.report.model import Extent, Window
-from gua.report.section_names import DEFAULT
-from gua.report.sections.usage.model import BY_HOST, BY_MODEL, PARTIES_BY
+from gua.report.sections.usage.model import BY_HOST, BY_MODEL, USAGE_BY
 
 DEFAULT_LENGTH_MS: Final = 7 * 24 * 3_600_000
 _NAMED_HOSTS = 5
@@ -24,8 +23,8 @@ class ReportRequest:
 
     ``where`` are labels (``team=vision``), ``by`` what to add cards or processes up by besides hosts. ``from_ticks``
     counts everything anew from the ticks, and takes nothing from counted hours. ``sections`` are those wanted,
-    ``if_cheap`` those of them that nobody named, which are left out where they would take too much;
-    ``what_if_limits_ms`` the limits of what-if, none for the usual ones.
+    ``None`` the default ones, ``if_cheap`` those of them that nobody named, which are left out where they would take
+    too much; ``what_if_limits_ms`` the limits of what-if, none for the usual ones.
     """
 
     since: str | None = None
@@ -36,7 +35,7 @@ class ReportRequest:
     by: tuple[str, ...] = ()
     timezone: str = "UTC"
     from_ticks: bool = False
-    sections: frozenset[str] = frozenset(DEFAULT)
+    sections: frozenset[str] | None = None
     if_cheap: frozenset[str] = frozenset()
     what_if_limits_ms: tuple[int, ...] = ()
     now_ms: int
@@ -44,12 +43,12 @@ class ReportRequest:
     @property
     def groups_by(self) -> tuple[str, ...]:
         """Return what cards are added up by: ``host``, ``model``, ``cluster`` or a label's key."""
-        return tuple(one for one in self.by if one not in PARTIES_BY or one in {BY_HOST, BY_MODEL})
+        return tuple(one for one in self.by if one not in USAGE_BY or one in {BY_HOST, BY_MODEL})
 
     @property
     def parties_by(self) -> tuple[str, ...]:
         """Return what processes are added up by, each once: of the keys of a party."""
-        return tuple(dict.fromkeys(one for one in self.by if one in PARTIES_BY))
+        return tuple(dict.fromkeys(one for one in self.by if one in USAGE_BY))
 
 
 def zone(name: str) -> tzinfo:

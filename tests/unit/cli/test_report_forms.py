@@ -12,9 +12,9 @@ import pytest
 from fakes.store import HOUR_MS, SINCE_MS, FakeStore, lab
 from gua.app import delivery
 from gua.cli import main
-from gua.cli.output_options import Asked, choose_form
+from gua.cli.output_options import OutputOptions, choose_output
 from gua.core.errors import UsageError
-from gua.report.section_names import DEFAULT, NOW, SECTIONS, STREAKS, WHAT_IF
+from gua.report.section_list import default_sections, section_names
 
 EMPTY = ("card_streaks", "who", "streaks", "contention", "timeline", "presences", "costs", "energy", "calendar")
 WINDOW = ["report", "--since", "2026-03-25", "--until", "2026-03-27"]
@@ -39,7 +39,7 @@ def test_sections_are_the_ones_asked_for(capsys: pytest.CaptureFixture[str]) -> 
     text = capsys.readouterr().out
     assert "1. Where the GPU-hours went" in text
     assert "Per card" in text
-    assert "identities\n" not in text
+    assert "Top owners" not in text
     assert "\nBasis\n" in text
 
 
@@ -113,6 +113,11 @@ def test_one_that_is_met_wins_over_one_that_nobody_can_tell(capsys: pytest.Captu
         (["--csv", "all"], "there is no section 'all' for --csv"),
         (["--csv", "cards", "--section", "cards"], "leave --section out"),
         (["--section", "cars"], "there is no section 'cars'"),
+        (["--section", "who"], "--section who is called usage now: write --section usage"),
+        (["--section", "before"], "--section before is called previous now"),
+        (["--csv", "who"], "--csv who is called usage now"),
+        (["--by", "identity"], "--by identity is called owner now"),
+        (["--fail-on", "episode > 8h"], "--fail-on episode is called streak now"),
         (["--sql", "--fail-on", "active > 1h"], "leave --fail-on out"),
         (["--sql", "--html", "x.html"], "leave --html out"),
         (["30m"], "'30m' belongs to no option: limits go with --what-if"),
@@ -141,25 +146,25 @@ def test_limits_follow_the_option_in_any_order(arguments: list[str], store: Fake
 
 
 def test_what_if_adds_its_sections_and_sorts_its_limits() -> None:
-    form = choose_form(Asked(what_if=True, limits=("2h", "30m", "120m")))
-    assert form.sections == {*DEFAULT, STREAKS, WHAT_IF}
+    form = choose_output(OutputOptions(what_if=True, limits=("2h", "30m", "120m")))
+    assert form.sections == {*default_sections(), "streaks", "what-if"}
     assert form.limits_ms == (1_800_000, 7_200_000)
 
 
 def test_what_a_condition_or_a_page_needs_is_collected_and_not_printed() -> None:
-    form = choose_form(Asked(sections=("cards",), fail_on=("streak > 1h",)))
+    form = choose_output(OutputOptions(sections=("cards",), fail_on=("streak > 1h",)))
     assert form.shown == {"cards"}
-    assert form.sections == {"cards", NOW}
-    page = choose_form(Asked(html=Path("x.html")))
-    assert page.shown == set(DEFAULT)
-    assert page.sections == page.on_page == set(SECTIONS)
-    assert choose_form(Asked(html=Path("x.html"), sections=("cards",))).sections == {"cards"}
+    assert form.sections == {"cards", "now"}
+    page = choose_output(OutputOptions(html=Path("x.html")))
+    assert page.shown == default_sections()
+    assert page.sections == page.on_page == set(section_names())
+    assert choose_output(OutputOptions(html=Path("x.html"), sections=("cards",))).sections == {"cards"}
 
 
 def test_every_section_can_be_named() -> None:
-    assert choose_form(Asked(sections=("all",))).shown == set(SECTIONS)
+    assert choose_output(OutputOptions(sections=("all",))).shown == set(section_names())
     with pytest.raises(UsageError, match="there is no section"):
-        choose_form(Asked(sections=("all", "nothing")))
+        choose_output(OutputOptions(sections=("all", "nothing")))
 
 
 @pytest.mark.parametrize("since", ["2100-01-01", "2026-03-27"])
@@ -182,7 +187,7 @@ def test_conditions_of_the_variable_keep_their_spaces(
     told: str, conditions: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GUA_FAIL_ON", told)
-    form = choose_form(Asked(fail_on=told.split()))
+    form = choose_output(OutputOptions(fail_on=told.split()))
     assert [condition.text for condition in form.conditions] == conditions
 
 

@@ -20,12 +20,16 @@ from gua.otlp.encode import encode
 from gua.report.collect import collect
 from gua.report.hours import choose_hours
 from gua.report.model import Report
-from gua.report.section_names import SECTIONS
-from gua.report.sections.contention.model import Contention
-from gua.report.sections.headline.model import LONG_STREAK_MS
-from gua.report.sections.now.model import Holder
-from gua.report.sections.streaks.model import FALSE_ALARM_MS
-from gua.report.sections.usage.model import PARTIES_BY
+from gua.report.section_list import section_names
+from gua.report.sections.calendar.model import Days, Week
+from gua.report.sections.contention.model import Contention, Contentions
+from gua.report.sections.energy.model import Energy
+from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
+from gua.report.sections.money.model import Money
+from gua.report.sections.now.model import Holder, Now
+from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
+from gua.report.sections.timeline.model import Timeline
+from gua.report.sections.usage.model import USAGE_BY, Usage
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
@@ -146,10 +150,10 @@ def both(request: pytest.FixtureRequest, store: Store, recorded: Recorded) -> Bo
             since=moment(since_ms),
             until=moment(until_ms),
             hosts=asked.hosts,
-            by=PARTIES_BY,
+            by=USAGE_BY,
             timezone=asked.timezone,
             from_ticks=from_ticks,
-            sections=frozenset(SECTIONS),
+            sections=frozenset(section_names()),
             what_if_limits_ms=LIMITS_MS,
             now_ms=until_ms,
         ),
@@ -168,8 +172,7 @@ def test_headline_and_idle_split(both: Both) -> None:
     assert {state: states[state].gpu_ms for state in STATES} == {
         state: us(gpu_ms) for state, gpu_ms in both.counted.held_by_state().items()
     }
-    split = both.report.idle_split
-    assert split is not None
+    split = both.report[IdleSplit]
     expected = means.idle_split(both.counted, LONG_STREAK_MS)
     assert {
         "never_used": split.never_used_gpu_ms,
@@ -180,20 +183,18 @@ def test_headline_and_idle_split(both: Both) -> None:
     assert split.unknown_gpu_ms == 0
 
 
-def test_idle_episodes(both: Both) -> None:
-    streaks = both.report.streaks
-    assert streaks is not None
+def test_idle_streaks(both: Both) -> None:
+    streaks = both.report[Streaks]
     every = means.every_episode(both.counted)
     for one in streaks.classes:
         longer = [(holder, episode) for holder, episode in every if episode.ms > one.longer_than_ms]
-        assert (one.episodes, one.holders) == (len(longer), len({holder for holder, _ in longer})), one
+        assert (one.streaks, one.holders) == (len(longer), len({holder for holder, _ in longer})), one
         assert one.idle_ms == sum(episode.ms for _, episode in longer)
         assert one.idle_held_gpu_ms == us(sum(episode.held_ms() for _, episode in longer))
 
 
 def test_what_a_reclaim_would_give_back(both: Both) -> None:
-    streaks = both.report.streaks
-    assert streaks is not None
+    streaks = both.report[Streaks]
     every = means.every_episode(both.counted)
     for one in streaks.what_if:
         limit_ms = one.limit_ms
@@ -211,14 +212,14 @@ def test_what_a_reclaim_would_give_back(both: Both) -> None:
         assert one.gpu_ms == pytest.approx(given_back, abs=uneven_ms + 0.001 * len(longer) + 0.01), one
 
 
-@pytest.mark.parametrize("by", PARTIES_BY)
-def test_parties(both: Both, by: str) -> None:
+@pytest.mark.parametrize("by", USAGE_BY)
+def test_usage_by(both: Both, by: str) -> None:
     def name(one: Seen) -> object:
         if by == "host":
             return one.row["host"]
         return both.counted.cards[one.row["host"], one.row["gpu"]]["model"] if by == "model" else one.row[PARTY[by]]
 
-    (found,) = [parties for parties in both.report.parties if parties.by == by]
+    (found,) = [parties for parties in both.report[Usage].by if parties.by == by]
     expected = means.shares(both.counted, name)
     rest = expected.pop(("unlisted",))
     total = sum(sum(share.gpu_ms[state] for state in HELD) for share in [*expected.values(), rest])
@@ -231,7 +232,7 @@ def test_parties(both: Both, by: str) -> None:
         )
         assert party.gpu_ms == us(sum(share.gpu_ms.values()))
         assert party.share == pytest.approx(sum(share.gpu_ms.values()) / total)
-        assert party.unsplit_ms == share.unsplit_ms
+        assert party.process_ms == share.unsplit_ms
         assert party.sessions == len(share.sessions)
         assert (party.first_ms, party.last_ms) == (share.first_ms, share.last_ms)
         assert party.longest_idle_ms == share.longest_idle_ms
@@ -241,24 +242,24 @@ def test_parties(both: Both, by: str) -> None:
     )
 
 
-def test_identities(both: Both) -> None:
+def test_owners(both: Both) -> None:
     expected = means.shares(both.counted, lambda one: (one.row["owner"], one.row["program"]))
     rest = expected.pop(("unlisted",))
-    listed = {(one.owner, one.program): one for one in both.report.identities if one.kind == "listed"}
+    listed = {(one.owner, one.program): one for one in both.report[Usage].owners if one.kind == "listed"}
     assert set(listed) == {name for name, share in expected.items() if sum(share.gpu_ms.values()) > 0}
     for name, one in listed.items():
         share = expected[name]
         assert {state: one.states[state].gpu_ms for state in STATES} == {
             state: us(share.gpu_ms[state]) for state in STATES
         }
-        assert (one.unsplit_ms, one.sessions, one.first_ms, one.last_ms, one.longest_idle_ms) == (
+        assert (one.process_ms, one.sessions, one.first_ms, one.last_ms, one.longest_idle_ms) == (
             share.unsplit_ms,
             len(share.sessions),
             share.first_ms,
             share.last_ms,
             share.longest_idle_ms,
         ), name
-    (unlisted,) = [one for one in both.report.identities if one.kind == "unlisted"]
+    (unlisted,) = [one for one in both.report[Usage].owners if one.kind == "unlisted"]
     assert {state: unlisted.states[state].gpu_ms for state in STATES} == {
         state: us(rest.gpu_ms[state]) for state in STATES
     }
@@ -285,8 +286,7 @@ def present_on(counted: Counted, key: Key, newest: Seen) -> list[tuple[str, str,
 
 def test_who_is_idle_now(both: Both) -> None:
     counted = both.counted
-    now = both.report.now
-    assert now is not None
+    now = both.report[Now]
     newest = newest_of(counted)
     states = [one.state for one in newest.values()]
     assert (now.active_cards, now.idle_held_cards, now.free_cards, now.unknown_cards) == tuple(
@@ -337,7 +337,7 @@ def check_holder(counted: Counted, holder: Holder, ticks: list[Seen]) -> None:
     episode = means.episodes(ticks)[-1]
     last = ticks[-1]
     assert (holder.idle_since_ms, holder.idle_ms) == (episode.ticks[0].since_ms, episode.ms)
-    assert holder.is_at_least == began_unseen(counted, ticks, episode.ticks[0])
+    assert holder.is_lower_bound == began_unseen(counted, ticks, episode.ticks[0])
     day_ms = last.until_ms - DAY_MS
     active_ms = sum(
         one.until_ms - max(one.since_ms, day_ms) for one in ticks if one.state == ACTIVE and one.ts_ms > day_ms
@@ -362,8 +362,7 @@ def check_holder(counted: Counted, holder: Holder, ticks: list[Seen]) -> None:
 
 
 def test_cards_that_are_free(both: Both) -> None:
-    counted, now = both.counted, both.report.now
-    assert now is not None
+    counted, now = both.counted, both.report[Now]
     newest = {key: one for key, one in newest_of(counted).items() if one.state == TRULY_IDLE}
     free = {(one.host, one.gpu): one for one in now.free}
     assert set(free) == set(newest)
@@ -371,7 +370,7 @@ def test_cards_that_are_free(both: Both) -> None:
         ticks = counted.ticks[key]
         streak = list(means.streaks(ticks, TRULY_IDLE, {ACTIVE, IDLE_HELD}))[-1]
         assert (card.free_since_ms, card.free_ms) == (streak[0].since_ms, sum(one.ms for one in streak))
-        assert card.is_at_least == is_far_from_known(ticks, streak[0])
+        assert card.is_lower_bound == is_far_from_known(ticks, streak[0])
 
         def hour(one: Seen) -> int:
             return means.local((one.ts_ms - 1) // HOUR_MS * HOUR_MS, both.asked.timezone).hour
@@ -387,8 +386,8 @@ def test_cards_that_are_free(both: Both) -> None:
 
 def test_contention(both: Both) -> None:
     hosts = sorted({key[0] for key in both.counted.ticks})
-    assert [one.host for one in both.report.contention] == [None, *hosts]
-    for one in both.report.contention:
+    assert [one.host for one in both.report[Contentions]] == [None, *hosts]
+    for one in both.report[Contentions]:
         of = hosts if one.host is None else [one.host]
         expected = means.contention(both.counted, of)
         closed_ms = sum(means.closed_ms(ticks) for key, ticks in both.counted.ticks.items() if key[0] in of)
@@ -403,8 +402,7 @@ def check_contention(one: Contention, expected: dict[str, float], closed_ms: int
 
 
 def test_energy(both: Both) -> None:
-    assert both.report.energy is not None
-    cards = {(one.host, one.gpu): one for one in both.report.energy.cards}
+    cards = {(one.host, one.gpu): one for one in both.report[Energy].cards}
     whole = {key for key in both.counted.ticks if both.counted.cards[key]["mig"] != "instance"}
     assert set(cards) == whole
     for key, card in cards.items():
@@ -425,21 +423,20 @@ def test_energy(both: Both) -> None:
 def test_week_and_days(both: Both) -> None:
     week = means.by_clock(both.counted, both.asked.timezone, lambda at: (at.weekday(), at.hour))
     days = means.by_clock(both.counted, both.asked.timezone, lambda at: at.date().isoformat())
-    for hour in both.report.week:
+    for hour in both.report[Week]:
         of_hour = week.pop((hour.weekday, hour.hour), dict.fromkeys(STATES, 0.0))
         assert {state: hour.states[state].gpu_ms for state in STATES} == {
             state: us(ms) for state, ms in of_hour.items()
         }
     assert not week
-    for day in both.report.days:
+    for day in both.report[Days]:
         of_day = days.pop(day.date, dict.fromkeys(STATES, 0.0))
         assert {state: day.states[state].gpu_ms for state in STATES} == {state: us(ms) for state, ms in of_day.items()}
     assert not days
 
 
 def test_timeline(both: Both) -> None:
-    timeline = both.report.timeline
-    assert timeline is not None
+    timeline = both.report[Timeline]
     for card in timeline.cards:
         key = card.host, card.gpu
         ticks = both.counted.ticks.get(key, [])
@@ -466,8 +463,7 @@ def test_timeline(both: Both) -> None:
 
 
 def test_costs(both: Both) -> None:
-    money = both.report.money
-    assert money is not None
+    money = both.report[Money]
     expected: dict[tuple[str | None, str | None], dict[str, list[float]]] = {}
     for key, ticks in both.counted.ticks.items():
         model = both.counted.cards[key]["model"]

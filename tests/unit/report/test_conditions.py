@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from fakes.reports import HOUR_MS, empty_report, week_report
+from fakes.reports import HOUR_MS, empty_report, having, lacking, week_report
 from gua.core.errors import UsageError
 from gua.report.conditions import judge, parse_condition
 from gua.report.model import Report
+from gua.report.sections.now.model import Now
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +61,8 @@ def test_a_share_that_is_exactly_the_bound_is_not_above_it() -> None:
 
 
 def test_a_streak_that_may_be_longer_than_was_seen_settles_only_what_it_can(report: Report) -> None:
-    assert report.now is not None
-    longest = report.now.holders[0]
-    assert longest.is_at_least
+    longest = report[Now].holders[0]
+    assert longest.is_lower_bound
     assert met("streak > 8h", report) is True
     assert met(f"streak > {longest.idle_ms // HOUR_MS + 1}h", report) is None
     assert met("streak < 8h", report) is False
@@ -70,24 +70,21 @@ def test_a_streak_that_may_be_longer_than_was_seen_settles_only_what_it_can(repo
 
 
 def test_a_streak_that_was_seen_whole_settles_all(report: Report) -> None:
-    assert report.now is not None
-    seen = replace(
-        report, now=replace(report.now, holders=tuple(replace(one, is_at_least=False) for one in report.now.holders))
-    )
+    holders = tuple(replace(one, is_lower_bound=False) for one in report[Now].holders)
+    seen = having(report, replace(report[Now], holders=holders))
     assert met("streak > 8h", seen) is True
     assert met("streak > 1000h", seen) is False
     assert met("streak < 1000h", seen) is True
 
 
 def test_nobody_idle_is_a_streak_of_zero(report: Report) -> None:
-    assert report.now is not None
-    nobody = replace(report, now=replace(report.now, holders=()))
+    nobody = having(report, replace(report[Now], holders=()))
     assert met("streak > 1m", nobody) is False
 
 
 @pytest.mark.parametrize("text", ["streak > 8h", "idle-held-now > 3"])
 def test_what_was_not_looked_at_cannot_be_told(text: str, report: Report) -> None:
-    verdict = judge(parse_condition(text), replace(report, now=None, streaks_skipped=9))
+    verdict = judge(parse_condition(text), replace(lacking(report, Now), streaks_skipped=9))
     assert verdict.is_met is None
     assert "cannot be told" in verdict.why
 

@@ -18,6 +18,7 @@ from gua.report.forms.text import render_text
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.sections.cards.text import MOST_OF_A_FLEET
+from gua.report.sections.groups.model import Groupings
 from gua.report.sections.groups.text import MOST_GROUPS
 from gua.report.states import STATES
 from gua.report.window import ReportRequest
@@ -86,7 +87,7 @@ def test_json_of_a_fleet_is_the_golden_one(golden: Callable[[str, str], None]) -
 @pytest.mark.parametrize("by", ["host", "cluster", "model", "team"])
 def test_groups_add_up_to_the_headline_exactly(by: str) -> None:
     made = report(fleet(), by=(by,))
-    groups = made.rollups[0].groups
+    groups = made[Groupings][0].groups
     for state in STATES:
         assert round(sum(group.states[state].gpu_ms for group in groups), 3) == round(
             made.headline.states[state].gpu_ms, 3
@@ -99,7 +100,7 @@ def test_groups_add_up_to_the_headline_exactly(by: str) -> None:
 
 
 def test_a_card_without_the_label_is_a_group_of_its_own() -> None:
-    groups = report(fleet(), by=("team",)).rollups[0].groups
+    groups = report(fleet(), by=("team",))[Groupings][0].groups
     assert [(group.name, group.hosts, group.cards) for group in groups] == [
         ("audio", 1, 1),
         ("vision", 2, 3),
@@ -195,4 +196,4 @@ def test_a_fleet_of_very_many_is_cut_and_says_how_many_are_left_out() -> None:
     assert "and 695 more (--json has all)" in flat
     rows = re.findall(r"^  (?:node-\d+|\d+ others) +(\d+) ", text.split("Per card")[0], flags=re.MULTILINE)
     assert sum(map(int, rows)) == 1_000
-    assert len(json.loads(render_json(made))["rollups"][0]["groups"]) == 1_000
+    assert len(json.loads(render_json(made))["groups"][0]["groups"]) == 1_000

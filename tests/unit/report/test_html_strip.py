@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gua.report.kit.axis import marks
-from gua.report.kit.strip import HEIGHT, strip_of
 from gua.report.sections.timeline.model import CardTimeline, Timeline
+from gua.report.sections.timeline.strip import HEIGHT, strip_of
 
 HOUR_MS = 3_600_000
 Cell = tuple[int, int, int, int]

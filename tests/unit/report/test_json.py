@@ -36,7 +36,7 @@ def test_it_has_the_promised_keys(report: dict[str, Any]) -> None:
         "headline",
         "idle_capacity",
         "cards",
-        "identities",
+        "owners",
         "time_of_day",
     } <= set(report)
     assert report["window"] == {"since": "2026-03-25T00:00:00Z", "until": "2026-03-27T00:00:00Z", "timezone": "UTC"}
@@ -51,12 +51,12 @@ def test_it_has_the_promised_keys(report: dict[str, Any]) -> None:
     assert report["unknown"] == {"utilization": 20.571, "pid_namespace": 0.01}
     assert list(report["idle_capacity"]) == ["idle-held", "truly-idle"]
     assert {"host", "gpu", "index", "name", "states"} <= set(report["cards"][0])
-    assert {"kind", "owner", "program", "gpu_hours", "unsplit_gpu_hours", "states"} <= set(report["identities"][0])
+    assert {"kind", "owner", "program", "gpu_hours", "process_hours", "states"} <= set(report["owners"][0])
     assert [hour["hour"] for hour in report["time_of_day"]] == list(range(24))
 
 
 def test_states_always_has_all_four(report: dict[str, Any]) -> None:
-    holders = [report["headline"], *report["cards"], *report["identities"], *report["time_of_day"]]
+    holders = [report["headline"], *report["cards"], *report["owners"], *report["time_of_day"]]
     assert all(list(holder["states"]) == STATES for holder in holders)
 
 
@@ -64,7 +64,7 @@ def test_unknown_is_null_and_zero_is_zero(report: dict[str, Any]) -> None:
     unobserved = report["cards"][4]
     assert unobserved["states"]["active"] == {"card_ticks": 0, "gpu_hours": 0.0, "share": None}
     assert report["cards"][5]["index"] is None
-    assert [entry["owner"] for entry in report["identities"] if entry["kind"] == "unlisted"] == [None]
+    assert [entry["owner"] for entry in report["owners"] if entry["kind"] == "unlisted"] == [None]
     assert report["time_of_day"][23]["states"]["active"]["share"] is None
 
 

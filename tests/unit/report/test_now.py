@@ -114,7 +114,7 @@ def test_the_rest_of_a_partitioned_card_is_nothing_to_be_had() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known_before_ms", "created_ms", "first_ms", "is_at_least"),
+    ("known_before_ms", "created_ms", "first_ms", "is_lower_bound"),
     [
         (UNTIL_MS - 600_000, 0, UNTIL_MS - HOUR_MS, False),  # it worked until then
         (UNTIL_MS - 600_000 - 2 * TICK_MS, 0, UNTIL_MS - HOUR_MS, False),
@@ -125,17 +125,17 @@ def test_the_rest_of_a_partitioned_card_is_nothing_to_be_had() -> None:
     ],
 )
 def test_an_idle_time_of_which_nobody_saw_the_beginning_is_a_least_one(
-    known_before_ms: int, created_ms: int, first_ms: int, *, is_at_least: bool
+    known_before_ms: int, created_ms: int, first_ms: int, *, is_lower_bound: bool
 ) -> None:
     since = {"idle_since_ms": first_ms} if first_ms == UNTIL_MS - 24 * HOUR_MS else {}
     one = process(UNTIL_MS, known_before_ms=known_before_ms, created_ms=created_ms, first_ms=first_ms, **since)
 
-    assert [one.is_at_least for one in told([streak("idle-held")], one).holders] == [is_at_least]
+    assert [one.is_lower_bound for one in told([streak("idle-held")], one).holders] == [is_lower_bound]
 
 
-@pytest.mark.parametrize(("after_ms", "is_at_least"), [(0, False), (-2 * TICK_MS, True), (1 - 2 * TICK_MS, False)])
-def test_a_process_that_began_with_the_observation_idled_nowhere_before(after_ms: int, *, is_at_least: bool) -> None:
+@pytest.mark.parametrize(("after_ms", "is_lower_bound"), [(0, False), (-2 * TICK_MS, True), (1 - 2 * TICK_MS, False)])
+def test_a_process_that_began_with_the_observation_idled_nowhere_before(after_ms: int, *, is_lower_bound: bool) -> None:
     watched_ms = UNTIL_MS - 24 * HOUR_MS
     one = process(UNTIL_MS, created_ms=watched_ms + after_ms, first_ms=watched_ms, idle_since_ms=watched_ms)
 
-    assert [one.is_at_least for one in told([streak("idle-held")], one).holders] == [is_at_least]
+    assert [one.is_lower_bound for one in told([streak("idle-held")], one).holders] == [is_lower_bound]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gua.app.sql_script import parameter, quoted
-from gua.cli.output_options import Asked
+from gua.cli.output_options import OutputOptions
 from gua.cli.report import render_report
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Source
@@ -69,7 +69,7 @@ def test_what_is_printed_runs_and_gives_the_rows_of_the_report(filled: Path) -> 
             by=("owner",),
             since="1d",
             timezone="Asia/Kathmandu",
-            form=Asked(sections=("all",), sql=True),
+            output=OutputOptions(sections=("all",), sql=True),
             now_ms=END_MS,
             out=out,
         )

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from fakes.reports import week_report
+from fakes.reports import having, week_report
 from fakes.store import SINCE_MS, UNTIL_MS, FakeStore, card, extent, identity, lab, rules, store_of
 from gua.report.collect import collect
 from gua.report.forms.text import render_text
 from gua.report.kit.style import Style
 from gua.report.sections.cards.text import MOST_CARDS
-from gua.report.sections.energy.model import StateEnergy
+from gua.report.sections.energy.model import Energy, StateEnergy
 from gua.report.window import ReportRequest
 
 
@@ -38,7 +38,7 @@ def test_the_sections_and_the_basis_stand_in_order() -> None:
         "2. What to do now",
         "3. Idle capacity",
         "4. Per host",
-        "5. Top identities",
+        "5. Top owners",
         "6. Time of day",
         "Basis",
     ]
@@ -98,16 +98,14 @@ def test_a_fleet_shows_the_cards_that_stood_idle_longest() -> None:
     assert "20 cards with less idle time left out, 1.9 idle GPU-hours together" in " ".join(lines)
 
 
-def test_identities_that_do_not_fit_are_one_line_that_makes_the_sum_whole() -> None:
+def test_owners_that_do_not_fit_are_one_line_that_makes_the_sum_whole() -> None:
     people = [identity("listed", f"user{n}", "python", (1.0, 1.0, 0.0)) for n in range(13)]
-    lines = section(
-        store_of([card("a", "GPU-1", (13.0, 13.0, 0.0, 0.0))], identities={SINCE_MS: people}), "Top identities"
-    )
+    lines = section(store_of([card("a", "GPU-1", (13.0, 13.0, 0.0, 0.0))], identities={SINCE_MS: people}), "Top owners")
     assert lines[-2].split() == ["3", "others", "6.00", "3.00", "3.00", "0.00", "6.00"]
 
 
 def test_a_host_that_nobody_held_says_so() -> None:
-    assert "nobody" in section(store_of([card("a", "GPU-1", (0.0, 0.0, 9.0, 0.0))]), "Top identities")[1]
+    assert "nobody" in section(store_of([card("a", "GPU-1", (0.0, 0.0, 9.0, 0.0))]), "Top owners")[1]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -124,10 +122,9 @@ def test_a_word_that_is_cut_stays_in_the_characters_of_the_terminal() -> None:
 
 def test_energy_that_nobody_measured_is_not_zero() -> None:
     report = week_report()
-    assert report.energy is not None
     nothing = StateEnergy(
         measured_joules=0, measured_ms=0, estimated_joules=7.2e6, estimated_ms=3_600_000, unknown_ms=0
     )
-    cards = tuple(replace(each, states={**each.states, "idle-held": nothing}) for each in report.energy.cards[:1])
-    shown = render_text(replace(report, energy=replace(report.energy, cards=cards)), Style(width=80))
+    cards = tuple(replace(each, states={**each.states, "idle-held": nothing}) for each in report[Energy].cards[:1])
+    shown = render_text(having(report, replace(report[Energy], cards=cards)), Style(width=80))
     assert re.search(r"^ *idle-held +- +0\.0 +2\.00 +1\.0 ", shown, re.MULTILINE), shown

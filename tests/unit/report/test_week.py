@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from fakes.reports import HOSTILE, bare_report, empty_report, week_report
+from fakes.reports import HOSTILE, bare_report, empty_report, having, lacking, week_report
 from gua.core.plaintext import cells
 from gua.report.forms.json import render_json
-from gua.report.forms.text import SECTIONS as DRAWN
 from gua.report.forms.text import render_text
 from gua.report.kit.style import NARROWEST, Style
 from gua.report.model import Report
-from gua.report.section_names import SECTIONS
+from gua.report.section_list import section_named, section_names
+from gua.report.sections.headline.model import IdleSplit
+from gua.report.sections.now.model import Now
 
 Golden = Callable[[str, str], None]
 BARS = "█▉▊▋▌▍▎▏▒·░▓"
@@ -77,26 +78,26 @@ def test_no_bar_stands_without_its_number(report: Report, width: int) -> None:
         before = line
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("section", section_names())
 def test_a_section_alone_stands_between_heading_and_basis(report: Report, section: str) -> None:
     text = render_text(replace(report, sections=frozenset({section})), Style(width=80))
     titles = re.findall(r"^(?:\d+\.|  ) (.+)$", text, flags=re.MULTILINE)
-    assert titles[0] == DRAWN[section].title(report)
+    assert titles[0] == section_named(section).titled(report)
     assert text.startswith("GPU usage from ")
     assert "\nBasis\n" in text
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("section", section_names())
 def test_json_has_the_keys_of_the_sections_asked_for_only(report: Report, section: str) -> None:
     every = set(json.loads(render_json(report)))
-    without = set(json.loads(render_json(replace(report, sections=frozenset(SECTIONS) - {section}))))
+    without = set(json.loads(render_json(replace(report, sections=frozenset(section_names()) - {section}))))
     alone = set(json.loads(render_json(replace(report, sections=frozenset({section})))))
     assert every - without
     assert alone & without == every - (every - without) - (every - alone)
     assert every - without <= alone
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("section", section_names())
 def test_a_section_without_anything_draws_or_is_left_out_in_every_form(section: str) -> None:
     bare = bare_report(week_report(), section)
     assert render_text(bare, Style(width=80)).startswith("GPU usage")
@@ -112,7 +113,7 @@ def test_a_window_in_which_nothing_was_observed_draws(golden: Golden) -> None:
 
 
 def test_what_would_be_too_much_says_so(report: Report) -> None:
-    skipped = replace(report, now=None, idle_split=None, streaks_skipped=1_234_567)
+    skipped = replace(lacking(report, Now, IdleSplit), streaks_skipped=1_234_567)
     flat = " ".join(render_text(skipped, Style(width=80)).split())
     assert "How much of idle-held was never used was not looked at: the ticks of 1,234,567 card-hours" in flat
     assert "Who is idle at this moment was not looked at" in flat
@@ -132,13 +133,13 @@ def test_parts_of_idle_held_add_up_as_written(report: Report) -> None:
 
 
 def test_more_holders_than_are_read_are_counted(report: Report) -> None:
-    assert report.now is not None
-    many = replace(report.now, holders=report.now.holders * 3, free=report.now.free * 8)
-    flat = " ".join(render_text(replace(report, now=many), Style(width=80)).split())
+    now = report[Now]
+    many = replace(now, holders=now.holders * 3, free=now.free * 8)
+    flat = " ".join(render_text(having(report, many), Style(width=80)).split())
     assert f"and {len(many.holders) - 10} more holders: --csv now and --json have all of them." in flat
     assert f"and {len(many.free) - 10} more cards" in flat
 
 
 def test_hostile_names_are_whole_in_json(report: Report) -> None:
-    owners = {one["owner"] for one in json.loads(render_json(report))["identities"]}
+    owners = {one["owner"] for one in json.loads(render_json(report))["owners"]}
     assert owners & set(HOSTILE)

@@ -9,6 +9,7 @@ from gua.core.durations import to_rfc3339
 from gua.core.errors import UnavailableError, UsageError
 from gua.report.collect import collect
 from gua.report.model import Report
+from gua.report.sections.usage.model import Usage
 from gua.report.window import ReportRequest
 
 NOW_MS = UNTIL_MS + 3 * DAY_MS
@@ -104,10 +105,10 @@ def test_every_view_is_asked_for_the_same_window_and_hosts() -> None:
 
 
 def test_the_days_of_an_identity_add_up() -> None:
-    ana = report(lab()).identities[0]
+    ana = report(lab())[Usage].owners[0]
     assert (ana.owner, ana.program) == ("ana", "python3")
     assert ana.gpu_ms == 75 * HOUR_MS
-    assert ana.unsplit_ms == 78 * HOUR_MS
+    assert ana.process_ms == 78 * HOUR_MS
     assert {state: time.gpu_ms / HOUR_MS for state, time in ana.states.items()} == {
         "active": 25.0,
         "idle-held": 50.0,

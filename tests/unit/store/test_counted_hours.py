@@ -12,7 +12,7 @@ from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Source, Tick
 from gua.otlp.encode import encode
 from gua.report.collect import collect
-from gua.report.forms.json import to_json
+from gua.report.forms.json import report_json
 from gua.report.hours import choose_hours
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
@@ -46,7 +46,7 @@ def spooled(tick: Tick) -> SpooledTick:
 
 def report(store: Store, *, from_ticks: bool = False, **request: object) -> str:
     asked = ReportRequest(now_ms=END_MS, from_ticks=from_ticks, **request)  # type: ignore[arg-type] # as above
-    return json.dumps(to_json(collect(store, asked)))
+    return json.dumps(report_json(collect(store, asked)))
 
 
 def command(store: Store, sql: str) -> None:
@@ -83,7 +83,7 @@ def test_the_same_report_with_and_without(store: Store, window: dict[str, object
     command(store, "TRUNCATE TABLE gua.process_ticks")
     if window != WINDOWS["less than an hour"]:
         assert report(store, from_ticks=True, **window) != from_ticks
-        identities = json.loads(report(store, **window))["identities"]
+        identities = json.loads(report(store, **window))["owners"]
         assert any(one["kind"] == "listed" for one in identities)
 
 
@@ -136,7 +136,7 @@ def test_an_owner_who_becomes_known_later_is_the_only_one(store: Store) -> None:
     assert uncounted(store) == 0
     counted = report(store)
     assert counted == report(store, from_ticks=True)
-    identities = json.loads(counted)["identities"]
+    identities = json.loads(counted)["owners"]
     assert [one["owner"] for one in identities if one["program"] == "late"] == ["ada"]
     assert not [one for one in identities if one["kind"] == "listed" and one["owner"] is None]
 
@@ -155,7 +155,7 @@ def test_hours_outlive_their_ticks(store: Store) -> None:
         assert time["gpu_hours"] == pytest.approx(whole["headline"]["states"][state]["gpu_hours"], abs=10 * 2 / 60)
     # The tick of each card that ends after the window began before its end.
     assert kept["headline"]["card_ticks"] == whole["headline"]["card_ticks"] - len(whole["cards"])
-    assert len(kept["identities"]) == len(whole["identities"])
+    assert len(kept["owners"]) == len(whole["owners"])
 
 
 def test_all_hours_may_be_counted_anew(store: Store) -> None:

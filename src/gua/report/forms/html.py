@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Final
 
-from gua.report import section_names
 from gua.report.forms.html_basis import basis, heading, title
-from gua.report.forms.text import SECTIONS
 from gua.report.kit.bars import patterns
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.markup import Markup, join, tag
 from gua.report.model import Report
-from gua.report.sections.calendar.html import before, days, time_of_day, week
-from gua.report.sections.cards.html import cards, groups
-from gua.report.sections.headline.html import headline, idle_capacity
-from gua.report.sections.money.html import energy, money
-from gua.report.sections.now.html import now
-from gua.report.sections.streaks.html import contention, streaks, what_if
-from gua.report.sections.timeline.html import timeline
-from gua.report.sections.usage.html import who
+from gua.report.section_list import sections
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-Section = Callable[[Report, HourFormat], Markup | None]
-_SECTIONS: Final[Mapping[str, Section]] = MappingProxyType(
-    {
-        section_names.HEADLINE: headline,
-        section_names.NOW: now,
-        section_names.IDLE_CAPACITY: idle_capacity,
-        section_names.GROUPS: groups,
-        section_names.CARDS: cards,
-        section_names.WHO: who,
-        section_names.STREAKS: streaks,
-        section_names.WHAT_IF: what_if,
-        section_names.CONTENTION: contention,
-        section_names.MONEY: money,
-        section_names.ENERGY: energy,
-        section_names.TIME_OF_DAY: time_of_day,
-        section_names.WEEK: week,
-        section_names.DAYS: days,
-        section_names.BEFORE: before,
-        section_names.TIMELINE: timeline,
-    }
-)
 _BASIS: Final = "basis"
 
 
@@ -52,9 +20,9 @@ def render_html(report: Report) -> str:
     """Return the report as one HTML page: its sections in their order, those without anything to say left out."""
     hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
     drawn = {
-        key: (SECTIONS[key].title(report), body)
-        for key, section in _SECTIONS.items()
-        if key in report.sections and SECTIONS[key].has(report) and (body := section(report, hours)) is not None
+        section.name: (section.titled(report), body)
+        for section in sections()
+        if section.is_shown(report) and (body := section.html(report, hours)) is not None
     }
     drawn[_BASIS] = ("Basis", basis(report, hours))
     links = [tag("a", key.replace("-", " "), href=f"#{key}") for key in drawn]

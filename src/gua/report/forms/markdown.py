@@ -38,8 +38,8 @@ def _blocks(report: Report, hours: HourFormat) -> Iterator[str]:
     for warning in warnings(report, _WIDE, hours):
         yield f"> **Note:** {escape(warning)}"
     for mark, section in numbered(report):
-        yield f"## {f'{mark} ' if mark.strip() else ''}{escape(section.title(report))}"
-        for part in section.body(report, _WIDE, hours):
+        yield f"## {f'{mark} ' if mark.strip() else ''}{escape(section.titled(report))}"
+        for part in section.text(report, _WIDE, hours):
             yield from _drawn(part)
     yield "## Basis"
     yield "\n".join(f"- **{escape(label)}**: {escape(text)}" for label, text in meanings(report))

@@ -8,12 +8,11 @@ from typing import Final
 from gua.report.kit.basis import length, moment
 from gua.report.kit.figures import HourFormat, percent, plural
 from gua.report.kit.style import Style
-from gua.report.model import Claim, Claimant, Report, Skew
+from gua.report.model import Claim, Claimant, Report, Skew, shortened
 
 MOST_NAMED: Final = 5
 _LOW_COVERAGE: Final = 0.9
 _NAME_WIDTH: Final = 32
-_ID_LENGTH: Final = 12
 
 
 def warnings(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
@@ -34,11 +33,6 @@ def warnings(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
             "two agents run under this name, or its clock was set back. Its numbers are too high."
         )
     yield from troubles(report, style)
-
-
-def shortened(identifier: str | None) -> str | None:
-    """Return the head of an id, enough to tell agents apart; ids in full are nobody's business."""
-    return identifier if identifier is None else identifier[:_ID_LENGTH]
 
 
 def troubles(report: Report, style: Style) -> Iterator[str]:

@@ -55,7 +55,7 @@ def size(byte_count: float) -> str:
 
 
 _ATTRIBUTION: Final = (
-    "a card's time is split equally among its holders (Slurm job, pod, container or user), a holder's part among its "
+    "a card's time is split equally among its holders (Slurm job, pod, container or owner), a holder's part among its "
     "processes; the state is the card's."
 )
 
@@ -91,7 +91,7 @@ def meanings(report: Report) -> Iterator[tuple[str, str]]:
     )
     yield UNKNOWN, "not enough could be read to tell; never called idle."
     yield "unobserved", "no tick covers that time; never billed and never called idle."
-    yield "identities", _ATTRIBUTION
+    yield "owners", _ATTRIBUTION
 
 
 def evidence(report: Report, style: Style, hours: HourFormat) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,6 @@ from gua.report.kit import lengths
 from gua.report.states import MS_PER_HOUR
 
 NONE = "-"
-BYTES_PER_GB = 10**9
 NOT_ZERO = "<0.1"
 _SHARE_PARTS = 1000
 _FLOAT_NOISE = 1e-9
@@ -120,9 +119,9 @@ def span(milliseconds: float | None) -> str:
     return NONE if milliseconds is None else lengths.span(milliseconds)
 
 
-def at_least(milliseconds: float, *, is_at_least: bool) -> str:
+def at_least(milliseconds: float, *, is_lower_bound: bool) -> str:
     """Return a length of time, marked with ``>`` where it may have been longer."""
-    return f"> {span(milliseconds)}" if is_at_least else span(milliseconds)
+    return f"> {span(milliseconds)}" if is_lower_bound else span(milliseconds)
 
 
 def amount(value: float | None, decimals: int = 1) -> str:

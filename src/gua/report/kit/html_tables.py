@@ -16,7 +16,7 @@ BAR: Final = "b"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class HtmlColumn:
     """A column's head, what is in it (text, number, bar), and the fill that stands beside its name."""
 
     label: str
@@ -25,14 +25,14 @@ class Column:
     title: str | None = None
 
 
-def state_columns(states: Sequence[str] = STATES) -> list[Column]:
+def state_columns(states: Sequence[str] = STATES) -> list[HtmlColumn]:
     """Return a column of numbers for each state."""
-    return [Column(state, NUMBER, CLASSES[state]) for state in states]
+    return [HtmlColumn(state, NUMBER, CLASSES[state]) for state in states]
 
 
 def table(
     caption: str,
-    columns: Sequence[Column],
+    columns: Sequence[HtmlColumn],
     rows: Sequence[Sequence[str]],
     *,
     foot: Sequence[Sequence[str]] = (),
@@ -65,7 +65,7 @@ def two_lines(first: str, second: str | None) -> Markup:
     return join([first, tag("span", second, class_="sub") if second else None])
 
 
-def _head(column: Column) -> Markup:
+def _head(column: HtmlColumn) -> Markup:
     return tag(
         "th",
         swatch(column.fill) if column.fill else None,
@@ -76,7 +76,7 @@ def _head(column: Column) -> Markup:
     )
 
 
-def _row(columns: Sequence[Column], row: Sequence[str]) -> Markup:
+def _row(columns: Sequence[HtmlColumn], row: Sequence[str]) -> Markup:
     cells = [
         tag("td" if place else "th", cell, class_=column.kind, scope=None if place else "row")
         for place, (column, cell) in enumerate(zip(columns, row, strict=True))

@@ -13,7 +13,7 @@ from gua.core.ports import ViewReader
 from gua.core.untrusted import is_word_of
 from gua.core.view import Count, Kind, StateName, View
 from gua.report import fleet
-from gua.report.filters import Conditions
+from gua.report.filters import Selection
 from gua.report.hours import Hour, choose_hours, tick_hours
 from gua.report.model import Window
 from gua.report.rows import EXTENT, OVERVIEW
@@ -115,7 +115,7 @@ def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRule
     """
     hosts = list(request.hosts)
     extents = choose_extents(EXTENT.rows(reader, {"hosts": []}), hosts)
-    conditions = Conditions.of(request.clusters, request.where)
+    conditions = Selection.of(request.clusters, request.where)
     if conditions:
         hosts = list(conditions.choose({extent.host for extent in extents}, fleet.labels(reader)))
         extents = choose_extents(extents, hosts)

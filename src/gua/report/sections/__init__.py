@@ -1,1 +1,25 @@
-"""The sections of a report, a folder each: what it asks, what it holds, and how it is drawn."""
+"""The sections of a report, a folder each; listed here, once, in the order in which they are printed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LISTED: Final[tuple[str, ...]] = (
+    "headline.HEADLINE",
+    "now.NOW",
+    "headline.IDLE_CAPACITY",
+    "groups.GROUPS",
+    "cards.CARDS",
+    "usage.USAGE",
+    "streaks.STREAKS",
+    "streaks.WHAT_IF",
+    "contention.CONTENTION",
+    "money.MONEY",
+    "energy.ENERGY",
+    "calendar.TIME_OF_DAY",
+    "calendar.WEEK",
+    "calendar.DAYS",
+    "calendar.PREVIOUS",
+    "timeline.TIMELINE",
+)
+"""``folder.NAME``: the declaration ``NAME`` in the folder's ``section.py``."""

@@ -10,6 +10,7 @@ from gua.report.kit.figures import HourFormat, percents
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Column, Part, Table
 from gua.report.model import Report
+from gua.report.sections.calendar.model import Days
 from gua.report.sections.calendar.week import WEEKDAYS
 from gua.report.states import STATES, observed_ms
 
@@ -34,8 +35,8 @@ def days(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
                 hours.of(observed_ms(one.states)),
                 f"{one.seconds / SECONDS_PER_HOUR:.2f}".rstrip("0").rstrip("."),
             ]
-            for one in report.days
+            for one in report[Days]
         ],
         notes=[("day's hours", "how much of it is in the window; 23 or 25 where the clock changed")],
-        bar=lambda row, width: style.split(report.days[row].states, width),
+        bar=lambda row, width: style.split(report[Days][row].states, width),
     )

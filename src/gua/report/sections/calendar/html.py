@@ -10,10 +10,10 @@ from typing import Final
 from gua.report.kit.bars import CLASSES, of_state, split_in_words, states_bar, swatch
 from gua.report.kit.basis import moment
 from gua.report.kit.figures import NONE, HourFormat, percent, percents, plural
-from gua.report.kit.html_tables import BAR, NUMBER, Column, caption_of, paragraph, state_columns, table
+from gua.report.kit.html_tables import BAR, NUMBER, HtmlColumn, caption_of, paragraph, state_columns, table
 from gua.report.kit.markup import Markup, join, tag
 from gua.report.model import Report
-from gua.report.sections.calendar.model import Day
+from gua.report.sections.calendar.model import Day, DayHour, Days, Previous, TimeOfDay, Week
 from gua.report.sections.calendar.previous import change
 from gua.report.sections.calendar.week import WEEKDAYS
 from gua.report.sections.cards.html import shares
@@ -28,29 +28,28 @@ _SECONDS_PER_DAY: Final = 86_400
 
 def time_of_day(report: Report, _hours: HourFormat) -> Markup:
     """Return every hour of the day with its split, in two halves side by side where there is room."""
-    half = len(report.time_of_day) // 2
-    columns = [Column("hour"), Column("", BAR), *state_columns()]
+    every = report[TimeOfDay]
+    half = len(every) // 2
+    columns = [HtmlColumn("hour"), HtmlColumn("", BAR), *state_columns()]
 
-    def rows(first: int, states: Sequence[States]) -> list[list[str]]:
+    def rows(hours: Sequence[DayHour]) -> list[list[str]]:
         return [
-            [f"{hour:02d}-{(hour + 1) % 24:02d}", states_bar(each), *shares(each)]
-            for hour, each in enumerate(states, first)
+            [f"{each.hour:02d}-{(each.hour + 1) % 24:02d}", states_bar(each.states), *shares(each.states)]
+            for each in hours
         ]
 
     caption = f"% of what was observed in the hour of the day, {report.window.timezone}"
     return tag(
         "div",
-        tag("div", table(f"{caption}, first half", columns, rows(0, report.time_of_day[:half]))),
-        tag("div", table(f"{caption}, second half", columns, rows(half, report.time_of_day[half:]))),
+        tag("div", table(f"{caption}, first half", columns, rows(every[:half]))),
+        tag("div", table(f"{caption}, second half", columns, rows(every[half:]))),
         class_="two",
     )
 
 
-def week(report: Report, _hours: HourFormat) -> Markup | None:
+def week(report: Report, _hours: HourFormat) -> Markup:
     """Return a heatmap for each kind of idle: weekday by hour, shaded, with its number."""
-    if not report.week:
-        return None
-    by_hour = {(hour.weekday, hour.hour): hour.states for hour in report.week}
+    by_hour = {(hour.weekday, hour.hour): hour.states for hour in report[Week]}
     return join(
         [
             tag("div", *(_heatmap(state, by_hour, report) for state in _HEATMAPS), class_="two"),
@@ -90,20 +89,19 @@ def _heat(state: str, weekday: int, hour: int, states: States | None) -> Markup:
     return tag("td", written, class_=f"{CLASSES[state]}{level}", title=when + split_in_words(states))
 
 
-def days(report: Report, hours: HourFormat) -> Markup | None:
+def days(report: Report, hours: HourFormat) -> Markup:
     """Return day by day how the hours were split; bars as long as what was observed."""
-    if not report.days:
-        return None
-    shown = report.days[-MOST_DAYS:]
+    every = report[Days]
+    shown = every[-MOST_DAYS:]
     longest = max(observed_ms(day.states) for day in shown)
     columns = [
-        Column("day"),
-        Column("", BAR),
+        HtmlColumn("day"),
+        HtmlColumn("", BAR),
         *state_columns(),
-        Column("idle-held %", NUMBER, "h"),
-        Column("in the window"),
+        HtmlColumn("idle-held %", NUMBER, "h"),
+        HtmlColumn("in the window"),
     ]
-    rest = len(report.days) - len(shown)
+    rest = len(every) - len(shown)
     return table(
         f"GPU-hours observed on each day, {report.window.timezone}; the bar is as long as what was observed",
         columns,
@@ -123,11 +121,9 @@ def _day(day: Day, longest: float, hours: HourFormat) -> list[str]:
     ]
 
 
-def before(report: Report, hours: HourFormat) -> Markup | None:
+def previous(report: Report, hours: HourFormat) -> Markup:
     """Return this window beside the one of the same length before it, and the change in points."""
-    if report.before is None:
-        return None
-    earlier, zone = report.before, report.window.timezone
+    earlier, zone = report[Previous], report.window.timezone
     span = f"{moment(earlier.since_ms, zone)} to {moment(earlier.until_ms, zone)}"
     if not observed_ms(earlier.states):
         return tag("p", f"Nothing was observed in the window before ({span}), so there is nothing to compare with.")
@@ -141,12 +137,12 @@ def before(report: Report, hours: HourFormat) -> Markup | None:
     changes = table(
         f"The window before is {span}; {coverage} % of it was observed, of this one {percent(report.coverage.ratio)} %",
         [
-            Column("state"),
-            Column("before %", NUMBER),
-            Column("now %", NUMBER),
-            Column("change in points", NUMBER),
-            Column("before GPU-hours", NUMBER),
-            Column("now GPU-hours", NUMBER),
+            HtmlColumn("state"),
+            HtmlColumn("before %", NUMBER),
+            HtmlColumn("now %", NUMBER),
+            HtmlColumn("change in points", NUMBER),
+            HtmlColumn("before GPU-hours", NUMBER),
+            HtmlColumn("now GPU-hours", NUMBER),
         ],
         _changes(earlier.states, report.headline.states, hours),
     )

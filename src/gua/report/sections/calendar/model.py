@@ -1,19 +1,41 @@
-"""Time: hours of the week, days, and this window against the one before."""
+"""Time: hours of the day and of the week, days, and this window against the one before."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Annotated
 
-from gua.report.states import Coverage, States
+from gua.report.kit.fields import AS_IS, ByState, Timestamp
+from gua.report.model import Coverage
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DayHour:
+    """An hour of the day in the window's zone, 0 to 23."""
+
+    hour: int
+    states: ByState
+
+
+class TimeOfDay(tuple[DayHour, ...]):
+    """All 24 hours."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WeekHour:
     """An hour of the week in the window's zone. Weekday 0 (Monday) to 6, hour 0 to 23."""
 
-    weekday: int
+    weekday: Annotated[int, replace(AS_IS, column="weekday_from_monday_0")]
     hour: int
-    states: States
+    states: ByState
+
+
+class Week(tuple[WeekHour, ...]):
+    """All 168 hours, Monday's first."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,14 +47,20 @@ class Day:
 
     date: str
     seconds: float
-    states: States
+    states: ByState
+
+
+class Days(tuple[Day, ...]):
+    """Every day of which something lies in the window, oldest first."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Before:
+class Previous:
     """The window of the same length just before this one: (since, until] in Unix ms; nothing of it may be observed."""
 
-    since_ms: int
-    until_ms: int
+    since_ms: Timestamp[int]
+    until_ms: Timestamp[int]
     coverage: Coverage | None
-    states: States
+    states: ByState

@@ -10,6 +10,7 @@ from gua.report.kit.figures import NONE, HourFormat, percent, percents
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Column, Part, Table
 from gua.report.model import Report
+from gua.report.sections.calendar.model import Previous
 from gua.report.states import STATES, observed_ms, share
 
 _COLUMNS: Final = (
@@ -22,11 +23,9 @@ _COLUMNS: Final = (
 )
 
 
-def before(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
+def previous(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield each state's share now and then, and by how many points of a hundred it changed."""
-    found = report.before
-    if found is None:
-        return
+    found = report[Previous]
     zone = report.window.timezone
     yield (
         f"Against the {length(found.until_ms - found.since_ms)} before: {moment(found.since_ms, zone)} to "

@@ -13,7 +13,7 @@ from gua.report.hours import choose_hours, tick_hours
 from gua.report.model import Window
 from gua.report.questions import ask
 from gua.report.rows import OVERVIEW, OverviewRow
-from gua.report.sections.calendar.model import Before, Day, WeekHour
+from gua.report.sections.calendar.model import Day, Previous, WeekHour
 from gua.report.states import STATES, States, StateTime
 from gua.report.window import zone
 
@@ -89,7 +89,7 @@ def ms_of_days(window: Window) -> dict[str, int]:
     return days
 
 
-def before(reader: ViewReader, bounds: Mapping[str, object], *, from_ticks: bool = False) -> Callable[[], Before]:
+def before(reader: ViewReader, bounds: Mapping[str, object], *, from_ticks: bool = False) -> Callable[[], Previous]:
     """Ask for the window of the same length just before ``bounds`` {since_ms, until_ms, hosts}; call what is returned.
 
     Its coverage is ``None`` where no card was expected in it.
@@ -102,11 +102,11 @@ def before(reader: ViewReader, bounds: Mapping[str, object], *, from_ticks: bool
         {**bounds, "since_ms": max(earlier_ms, 0), "until_ms": since_ms},
     )
 
-    def told() -> Before:
+    def told() -> Previous:
         total = next((row for row in answer() if row.is_total), None)
         if total is None or not total.expected_gpu_ms:
-            return Before(since_ms=earlier_ms, until_ms=since_ms, coverage=None, states=_whole({}))
-        return Before(since_ms=earlier_ms, until_ms=since_ms, coverage=total.coverage, states=_states(total))
+            return Previous(since_ms=earlier_ms, until_ms=since_ms, coverage=None, states=_whole({}))
+        return Previous(since_ms=earlier_ms, until_ms=since_ms, coverage=total.coverage, states=_states(total))
 
     return told
 

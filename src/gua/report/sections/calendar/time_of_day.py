@@ -10,6 +10,7 @@ from gua.report.kit.figures import HourFormat, percents
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Column, Drawn, Part, Table
 from gua.report.model import Report
+from gua.report.sections.calendar.model import TimeOfDay
 from gua.report.states import STATES, share
 
 _SHADE_WIDTH: Final = 3
@@ -29,7 +30,7 @@ def time_of_day(report: Report, _style: Style, _hours: HourFormat) -> Iterator[P
     yield "% of what was observed in the hour"
     yield Table(
         columns=[Column(title="hour", left=True), *(Column(title=state) for state in STATES)],
-        rows=[[_label(hour), *_parts(report, hour)] for hour in range(len(report.time_of_day))],
+        rows=[[_label(hour), *_parts(report, hour)] for hour in range(len(report[TimeOfDay]))],
     )
 
 
@@ -40,7 +41,7 @@ def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         return
     yield f"% of what was observed in the hour; {legend(style)}"
     header = "  hour   " + "  ".join(" " * (_CELL - len(state)) + style.paint(state, state) for state in STATES)
-    rows = [_hour(report, style, hour) for hour in range(len(report.time_of_day))]
+    rows = [_hour(report, style, hour) for hour in range(len(report[TimeOfDay]))]
     if style.width < _TWO_HALVES_FROM:
         yield from map(Drawn, (header, *rows))
         return
@@ -54,11 +55,11 @@ def _label(hour: int) -> str:
 
 
 def _parts(report: Report, hour: int) -> list[str]:
-    return percents([report.time_of_day[hour][state].gpu_ms for state in STATES])
+    return percents([report[TimeOfDay][hour].states[state].gpu_ms for state in STATES])
 
 
 def _hour(report: Report, style: Style, hour: int) -> str:
-    states = report.time_of_day[hour]
+    states = report[TimeOfDay][hour].states
     shown = (
         f"{style.paint(state, style.shade(share(states, state), _SHADE_WIDTH))}{part:>{_CELL - _SHADE_WIDTH}}"
         for state, part in zip(STATES, _parts(report, hour), strict=True)

@@ -10,6 +10,7 @@ from gua.report.kit.figures import NONE, HourFormat
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Column, Drawn, Part, Table
 from gua.report.model import Report
+from gua.report.sections.calendar.model import Week
 from gua.report.sections.calendar.time_of_day import legend
 from gua.report.states import IDLE_HELD, States, share
 
@@ -63,4 +64,4 @@ def whole(states: States | None) -> str:
 
 
 def _by_hour(report: Report) -> dict[tuple[int, int], States]:
-    return {(one.weekday, one.hour): one.states for one in report.week}
+    return {(one.weekday, one.hour): one.states for one in report[Week]}

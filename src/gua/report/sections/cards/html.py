@@ -1,4 +1,4 @@
-"""Groups and cards: a line each, with its split as a bar and as numbers."""
+"""Every card, a line each, with its split as a bar and as numbers."""
 
 from __future__ import annotations
 
@@ -7,41 +7,26 @@ from typing import Final, TypeVar
 
 from gua.core.plaintext import safe
 from gua.report.kit.bars import states_bar
-from gua.report.kit.figures import NONE, HourFormat, percent, percents, plural
-from gua.report.kit.html_tables import BAR, NUMBER, Column, state_columns, table
-from gua.report.kit.markup import Markup, join, name, tag
-from gua.report.model import Card, Group, Report, Rollup
-from gua.report.sections.groups.text import NOT_TOLD
+from gua.report.kit.figures import NONE, HourFormat, percents, plural
+from gua.report.kit.html_tables import BAR, NUMBER, HtmlColumn, state_columns, table
+from gua.report.kit.markup import Markup, name, tag
+from gua.report.model import Card, Report
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, States
 
-MOST_GROUPS: Final = 100
 MOST_CARDS: Final = 256
 Row = TypeVar("Row")
-
-
-def groups(report: Report, hours: HourFormat) -> Markup | None:
-    """Return a table a rollup; ``None`` where cards are in no groups."""
-    if not report.rollups:
-        return None
-    first, *others = report.rollups  # the section's title says by what the first one is
-    return join(
-        [
-            _rollup(first, hours),
-            *(join([tag("h3", "Per ", name(rollup.by)), _rollup(rollup, hours)]) for rollup in others),
-        ]
-    )
 
 
 def cards(report: Report, hours: HourFormat) -> Markup:
     """Return every card with its split; where there are very many, those that stood idle longest."""
     shown = most(report.cards, MOST_CARDS, lambda card: idle_ms(card.states))
     columns = [
-        Column("card"),
-        Column("host"),
-        Column("", BAR),
+        HtmlColumn("card"),
+        HtmlColumn("host"),
+        HtmlColumn("", BAR),
         *state_columns(),
-        Column("observed GPU-hours", NUMBER),
-        Column("unobserved", NUMBER, "n"),
+        HtmlColumn("observed GPU-hours", NUMBER),
+        HtmlColumn("unobserved", NUMBER, "n"),
     ]
     rows = [
         (
@@ -72,38 +57,6 @@ def _left_out(every: Sequence[Card], shown: Sequence[Card], hours: HourFormat) -
     )
 
 
-def _rollup(rollup: Rollup, hours: HourFormat) -> Markup:
-    shown = most(rollup.groups, MOST_GROUPS, lambda group: idle_ms(group.states))
-    rest = len(rollup.groups) - len(shown)
-    columns = [
-        Column(safe(rollup.by, 40)),
-        Column("hosts", NUMBER),
-        Column("cards", NUMBER),
-        Column("", BAR),
-        *state_columns(),
-        Column("GPU-hours", NUMBER),
-        Column("observed %", NUMBER, "n"),
-    ]
-    return table(
-        "% of what was observed of each; the bar is of all expected time",
-        columns,
-        [_group(group, hours) for group in shown],
-        note=f"And {plural(rest, 'more')} with less idle time; --json has every one." if rest else None,
-    )
-
-
-def _group(group: Group, hours: HourFormat) -> list[str]:
-    return [
-        NOT_TOLD if group.name is None else name(group.name, 32),
-        f"{group.hosts:,}",
-        f"{group.cards:,}",
-        states_bar(group.states, unobserved_ms=group.unobserved_gpu_ms),
-        *shares(group.states),
-        hours.of(group.observed_gpu_ms),
-        percent(group.ratio),
-    ]
-
-
 def shares(states: States) -> list[str]:
     """Return every state's percent of what was observed."""
     return percents([states[state].gpu_ms for state in STATES])
@@ -126,6 +79,6 @@ def card_label(index: int | None, called: str | None, gpu: str, mig: str | None 
     """Return ``0 H100 80GB HBM3``; the UUID shows where one points."""
     shown = (called or gpu).removeprefix("NVIDIA ").removeprefix("GeForce ")
     if mig == "parent":
-        shown = f"rest of {shown}"
+        shown = "unallocated MIG slices"
     number = NONE if index is None else str(index)
     return tag("span", tag("span", number, class_="index"), " ", name(shown, 28), title=safe(gpu, 80))

@@ -94,7 +94,7 @@ def _notes(report: Report, shown: Sequence[Card], hours: HourFormat) -> Iterator
             "--json has every card."
         )
     if any(card.mig for card in shown if card.mig not in {None, "none"}):
-        yield "MIG: an instance counts with its part of a GPU, the rest of the GPU with the slices left over."
+        yield "MIG: an instance counts with its part of a GPU, unallocated MIG slices with theirs."
 
 
 def _most_idle(every: Sequence[Card], most: int) -> list[Card]:
@@ -114,7 +114,7 @@ def _twins(every: Sequence[Card]) -> set[tuple[str, int | None, str]]:
 def _name(card: Card) -> str:
     name = (card.name or card.model or "").removeprefix("NVIDIA ").removeprefix("GeForce ")
     if card.mig == "parent":
-        return f"rest of {name}" if name else "rest"
+        return "unallocated MIG slices"
     if card.mig == "instance":
         _, profile, slices = name.partition("MIG ")
         return profile + slices if slices else f"MIG of {name}" if name else "MIG"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from gua.report.kit.fields import RATIO, Hours
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -12,19 +15,24 @@ class Contention:
     ``free_ms``: some card was truly-idle. ``contended_ms``: every card was observed and known, none was truly-idle,
     at least one idle-held: waiting that could have been avoided. ``busy_ms``: all were active. ``unknown_ms``: no
     card was seen free, and of some it is not known (unknown or unobserved). ``contended_gpu_ms``: idle-held GPU time
-    in ``contended_ms``.
+    in ``contended_ms``. ``share``: the contended part of all this time, 0 to 1.
     """
 
     host: str | None
     cards: int
-    free_ms: int
-    contended_ms: int
-    busy_ms: int
-    unknown_ms: int
-    contended_gpu_ms: float
+    share: Annotated[float | None, replace(RATIO, column="contended_share")] = field(init=False)
+    contended_ms: Hours[int]
+    free_ms: Hours[int]
+    busy_ms: Hours[int]
+    unknown_ms: Hours[int]
+    contended_gpu_ms: Hours[float]
 
-    @property
-    def share(self) -> float | None:
-        """Return the contended part of all this time, 0 to 1."""
+    def __post_init__(self) -> None:
         total = self.free_ms + self.contended_ms + self.busy_ms + self.unknown_ms
-        return self.contended_ms / total if total else None
+        object.__setattr__(self, "share", self.contended_ms / total if total else None)
+
+
+class Contentions(tuple[Contention, ...]):
+    """All cards together first, then each host where there are several."""
+
+    __slots__ = ()

@@ -10,7 +10,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Column, Part, Table
 from gua.report.kit.words import NAME_WIDTH
 from gua.report.model import Report
-from gua.report.sections.contention.model import Contention
+from gua.report.sections.contention.model import Contention, Contentions
 
 _COLUMNS: Final = (
     Column(title="host", left=True, shortest=8),
@@ -27,8 +27,8 @@ MOST_HOSTS: Final = 20
 
 def contention(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a line for all cards and one for each host, the most contended first."""
-    every = [one for one in report.contention if one.host is None]
-    hosts = sorted((one for one in report.contention if one.host is not None), key=lambda one: -one.contended_ms)
+    every = [one for one in report[Contentions] if one.host is None]
+    hosts = sorted((one for one in report[Contentions] if one.host is not None), key=lambda one: -one.contended_ms)
     for one in every or hosts[:1]:
         yield (
             f"No card was free while idle-held ones existed for {percent(one.share)} % of the time "

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from gua.report.kit.fields import RATIO, Number, Seconds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -14,11 +17,11 @@ class StateEnergy:
     which the counter tells nothing (a reset, no counter); ``unknown_ms``: observed time with neither.
     """
 
-    measured_joules: float
-    measured_ms: int
-    estimated_joules: float
-    estimated_ms: int
-    unknown_ms: int
+    measured_joules: Number[float]
+    measured_ms: Seconds[int]
+    estimated_joules: Number[float]
+    estimated_ms: Seconds[int]
+    unknown_ms: Seconds[int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,9 +38,9 @@ class CardEnergy:
     index: int | None
     model: str | None
     states: Mapping[str, StateEnergy]
-    bare_watts: float | None
-    held_watts: float | None
-    added_joules: float | None
+    bare_watts: Annotated[float | None, replace(RATIO, column="card_bare_watts")]
+    held_watts: Annotated[float | None, replace(RATIO, column="card_held_watts")]
+    added_joules: Annotated[float | None, replace(RATIO, column="card_added_joules")]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Column, Heading, Part, Table
 from gua.report.kit.words import NAME_WIDTH, card_name, index
 from gua.report.model import Report
-from gua.report.sections.energy.model import CardEnergy
+from gua.report.sections.energy.model import CardEnergy, Energy
 from gua.report.states import STATES
 
 JOULES_PER_KWH: Final = 3_600_000
@@ -35,9 +35,7 @@ _HOST: Final = Column(title="host", left=True, shortest=8)
 
 def energy(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the energy of each state over all cards, and each card's draw while bare and while held."""
-    found = report.energy
-    if found is None:
-        return
+    found = report[Energy]
     if not found.cards:
         yield "No card told its energy or its power."
         return

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from gua.report.filters import CLUSTER_KEY, Labels, check_key
-from gua.report.model import Card, Group, Rollup
+from gua.report.model import Card
+from gua.report.sections.groups.model import Group, Grouping
 from gua.report.states import STATES, StateTime
 
 BY_HOST: Final = "host"
@@ -29,14 +30,14 @@ def check_by(by: Iterable[str], hosts: Iterable[str], labels: Labels) -> None:
             check_key(_label(one), among)
 
 
-def rollups(cards: Sequence[Card], by: Sequence[str], labels: Labels) -> tuple[Rollup, ...]:
+def rollups(cards: Sequence[Card], by: Sequence[str], labels: Labels) -> tuple[Grouping, ...]:
     """Return the sums asked for, and those of the hosts where there are several."""
     several = len({card.host for card in cards}) > 1
     every = dict.fromkeys([*by, *([BY_HOST] if several else [])])
     return tuple(rollup(cards, one, labels) for one in every)
 
 
-def rollup(cards: Sequence[Card], by: str, labels: Labels) -> Rollup:
+def rollup(cards: Sequence[Card], by: str, labels: Labels) -> Grouping:
     """Return the cards in groups of one value of ``by``: ``host``, ``model``, ``cluster`` or a label's key.
 
     A card of which that is not known belongs to the group ``None``.
@@ -46,7 +47,7 @@ def rollup(cards: Sequence[Card], by: str, labels: Labels) -> Rollup:
     for card in cards:
         groups.setdefault(key_of(card), []).append(card)
     ordered = sorted(groups, key=lambda name: (name is None, name or ""))
-    return Rollup(by=by, groups=tuple(group_of(name, groups[name]) for name in ordered))
+    return Grouping(by=by, groups=tuple(group_of(name, groups[name]) for name in ordered))
 
 
 def group_of(name: str | None, cards: Sequence[Card]) -> Group:

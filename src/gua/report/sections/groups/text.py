@@ -10,7 +10,8 @@ from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import HourFormat, percent, percents, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Column, Drawn, Heading, Part, Table
-from gua.report.model import Group, Report, Rollup
+from gua.report.model import Report
+from gua.report.sections.groups.model import Group, Grouping, Groupings
 from gua.report.sections.groups.query import BY_HOST, added
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE
 
@@ -29,19 +30,19 @@ _CARDS: Final = "cards"
 
 def title(report: Report) -> str:
     """Return the heading of the first groups."""
-    return f"Per {safe(report.rollups[0].by, _NAME_WIDTH)}"
+    return f"Per {safe(report[Groupings][0].by, _NAME_WIDTH)}"
 
 
 def groups(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield a table a rollup; where there are very many groups, those that stood idle longest and the rest as one."""
-    for number, rollup in enumerate(report.rollups):
+    """Yield a table for each key; of very many groups those that stood idle longest, and the rest as one."""
+    for number, grouping in enumerate(report[Groupings]):
         if number:
-            yield Heading(f"Per {style.name(rollup.by, _NAME_WIDTH)}")
-        shown, rest = _shown(rollup, style)
-        yield _says(rollup)
+            yield Heading(f"Per {style.name(grouping.by, _NAME_WIDTH)}")
+        shown, rest = _shown(grouping, style)
+        yield _says(grouping)
         yield Table(
             columns=[
-                Column(title=style.name(rollup.by, _NAME_WIDTH), left=True),
+                Column(title=style.name(grouping.by, _NAME_WIDTH), left=True),
                 *map(_column, (_HOSTS, _CARDS, *STATES, _HOURS, _COVERAGE)),
             ],
             rows=[[name, *figures_of(group, hours).values()] for name, group in shown],
@@ -55,12 +56,12 @@ def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     if style.width < STACKED_BELOW:
         yield from groups(report, style, hours)
         return
-    for number, rollup in enumerate(report.rollups):
+    for number, grouping in enumerate(report[Groupings]):
         if number:
-            yield Heading(f"Per {style.name(rollup.by, _NAME_WIDTH)}")
-        shown, rest = _shown(rollup, style)
-        yield _says(rollup)
-        columns = _Columns(rollup.by, shown, style, hours)
+            yield Heading(f"Per {style.name(grouping.by, _NAME_WIDTH)}")
+        shown, rest = _shown(grouping, style)
+        yield _says(grouping)
+        columns = _Columns(grouping.by, shown, style, hours)
         yield Drawn(columns.header())
         yield from (Drawn(columns.row(name, group)) for name, group in shown)
         if rest:
@@ -74,15 +75,15 @@ def _column(title: str) -> Column:
     return Column(title=title)
 
 
-def _says(rollup: Rollup) -> str:
-    return f"% of each {'host' if rollup.by == BY_HOST else 'group'}'s observed GPU-hours"
+def _says(grouping: Grouping) -> str:
+    return f"% of each {'host' if grouping.by == BY_HOST else 'group'}'s observed GPU-hours"
 
 
-def _shown(rollup: Rollup, style: Style) -> tuple[list[tuple[str, Group]], int]:
+def _shown(grouping: Grouping, style: Style) -> tuple[list[tuple[str, Group]], int]:
     """Return the groups that are shown, each with its name, and how many others the last one adds up."""
-    shown, rest = _most_idle(rollup.groups)
+    shown, rest = _most_idle(grouping.groups)
     rows = [(_name(group, style), group) for group in shown]
-    left_out = len(rollup.groups) - len(shown)
+    left_out = len(grouping.groups) - len(shown)
     if rest is not None:
         rows.append((plural(left_out, "other"), rest))
     return rows, left_out

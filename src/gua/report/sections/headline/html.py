@@ -7,7 +7,7 @@ from typing import Final
 
 from gua.report.kit.bars import CLASSES, UNOBSERVED, of_state, stacked, swatch
 from gua.report.kit.figures import HourFormat, gpus, percent, percents, plural
-from gua.report.kit.html_tables import BAR, NUMBER, Column, paragraph, table
+from gua.report.kit.html_tables import BAR, NUMBER, HtmlColumn, paragraph, table
 from gua.report.kit.markup import Markup, join, tag
 from gua.report.kit.words import skipped
 from gua.report.model import Report
@@ -45,7 +45,7 @@ def _sentence(report: Report, hours: HourFormat) -> Markup:
         f": memory held, nothing computed. That is {written[IDLE_HELD]} GPU-hours, as much as ",
         tag("b", f"{gpus(split.equivalent_gpus[IDLE_HELD])} GPUs"),
         " that do nothing all the time",
-        _streaks_in_words(report.idle_split, hours),
+        _streaks_in_words(report.get(IdleSplit), hours),
         ". ",
         tag("b", f"{gpus(split.equivalent_gpus[TRULY_IDLE])} GPUs"),
         " were held by nobody.",
@@ -103,18 +103,18 @@ def _split(report: Report, hours: HourFormat) -> Markup:
         for state, part, value in zip(STATES, percents(values), values, strict=True)
     ]
     columns = [
-        Column("state"),
-        Column("", BAR),
-        Column("share %", NUMBER),
-        Column("GPU-hours", NUMBER),
-        Column("GPUs", NUMBER, title="as many as if they had been in this state all the time"),
-        Column("card ticks", NUMBER),
+        HtmlColumn("state"),
+        HtmlColumn("", BAR),
+        HtmlColumn("share %", NUMBER),
+        HtmlColumn("GPU-hours", NUMBER),
+        HtmlColumn("GPUs", NUMBER, title="as many as if they had been in this state all the time"),
+        HtmlColumn("card ticks", NUMBER),
     ]
     return table("Share of what was observed, by state", columns, rows)
 
 
 def _idle_split(report: Report, hours: HourFormat) -> Markup | None:
-    split = report.idle_split
+    split = report.get(IdleSplit)
     if split is None:
         return (
             None
@@ -134,7 +134,12 @@ def _idle_split(report: Report, hours: HourFormat) -> Markup | None:
         )
         for (kind, words, value), part, amount in zip(_parts_of(split), shares, written, strict=True)
     ]
-    columns = [Column("streaks"), Column("", BAR), Column("of idle-held %", NUMBER), Column("GPU-hours", NUMBER)]
+    columns = [
+        HtmlColumn("streaks"),
+        HtmlColumn("", BAR),
+        HtmlColumn("of idle-held %", NUMBER),
+        HtmlColumn("GPU-hours", NUMBER),
+    ]
     told = "not told: hours whose ticks are gone and whose streaks nobody kept" if split.unknown_gpu_ms > 0 else None
     return table("What idle-held is made of: never used is 0 in every tick of a streak", columns, rows, note=told)
 
@@ -170,5 +175,11 @@ def idle_capacity(report: Report, hours: HourFormat) -> Markup:
         )
         for state, meaning in meanings.items()
     ]
-    columns = [Column("state"), Column("", BAR), Column("GPUs", NUMBER), Column("GPU-hours", NUMBER), Column("meaning")]
+    columns = [
+        HtmlColumn("state"),
+        HtmlColumn("", BAR),
+        HtmlColumn("GPUs", NUMBER),
+        HtmlColumn("GPU-hours", NUMBER),
+        HtmlColumn("meaning"),
+    ]
     return table(f"As many GPUs as if they had been idle all the time, of {gpus(whole)} expected", columns, rows)

@@ -11,6 +11,7 @@ from gua.report.kit.style import Style, table
 from gua.report.kit.tables import Column, Drawn, Part, Table
 from gua.report.kit.words import skipped
 from gua.report.model import Report
+from gua.report.sections.headline.model import IdleSplit
 from gua.report.states import IDLE_HELD, STATES
 
 _COLUMNS: Final = (
@@ -66,7 +67,7 @@ def rows(report: Report, hours: HourFormat, *, before: str) -> list[list[str]]:
 
 
 def _idle_parts(report: Report, hours: HourFormat) -> list[tuple[str, str, str]]:
-    split = report.idle_split
+    split = report.get(IdleSplit)
     if split is None:
         return []
     parts = {NEVER_USED: split.never_used_gpu_ms, LOW: split.low_gpu_ms}
@@ -78,7 +79,7 @@ def _idle_parts(report: Report, hours: HourFormat) -> list[tuple[str, str, str]]
 
 
 def _sentences(report: Report, hours: HourFormat) -> Iterator[str]:
-    split = report.idle_split
+    split = report.get(IdleSplit)
     if split is not None:
         yield (
             f"{hours.of(split.long_gpu_ms)} idle-held GPU-hours lie in streaks of 30 minutes and more: "

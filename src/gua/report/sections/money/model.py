@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gua.report.kit.fields import Number, Timestamp
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Price:
@@ -12,8 +14,8 @@ class Price:
 
     model: str
     currency: str
-    per_gpu_hour: float
-    valid_from_ms: int
+    per_gpu_hour: Number[float]
+    valid_from_ms: Timestamp[int]
     source: str | None
 
 

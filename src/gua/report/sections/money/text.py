@@ -11,7 +11,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Column, Heading, Part, Table
 from gua.report.kit.words import NAME_WIDTH, known
 from gua.report.model import Report
-from gua.report.sections.money.model import Cost
+from gua.report.sections.money.model import Cost, Money
 from gua.report.states import IDLE_HELD, STATES
 
 CENTS: Final = 2
@@ -32,9 +32,7 @@ _PRICES: Final = (
 
 def money(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the cost of idle-held time in each currency, of each model by state, and the prices used."""
-    found = report.money
-    if found is None:
-        return
+    found = report[Money]
     currencies = sorted({cost.currency for cost in found.costs if cost.currency is not None})
     for currency in currencies:
         held = sum(cost.cost.get(IDLE_HELD, 0) for cost in found.costs if cost.currency == currency)

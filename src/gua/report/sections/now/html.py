@@ -8,23 +8,22 @@ from typing import Final
 from gua.report.kit.bars import CLASSES, of_state, single
 from gua.report.kit.basis import moment, size
 from gua.report.kit.figures import NONE, HourFormat, amount, at_least, percent, plural, span
-from gua.report.kit.html_tables import BAR, NUMBER, Column, paragraph, table, two_lines
+from gua.report.kit.html_tables import BAR, NUMBER, HtmlColumn, paragraph, table, two_lines
 from gua.report.kit.markup import Markup, join, name, tag
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED, skipped
 from gua.report.model import Report
-from gua.report.sections.now.model import FreeCard, Holder, Now
-from gua.report.states import MS_PER_HOUR
+from gua.report.sections.now.model import FreeCard, Holder, Now, gigabyte_hours
 
 MOST_HOLDERS: Final = 50
 MOST_FREE: Final = 50
-_BYTES_PER_GB: Final = 10**9
 
 
 def now(report: Report, hours: HourFormat) -> Markup | None:
     """Return the list that ends the discussion, and the free cards; why there is none if it was too much."""
-    if report.now is None:
-        return paragraph(skipped(report, "Who is idle at this moment")) if report.streaks_skipped is not None else None
-    return join([_counts(report.now, report), _holders(report.now, report, hours), _free(report.now, report)])
+    found = report.get(Now)
+    if found is None:
+        return paragraph(skipped(report, "Who is idle at this moment"))
+    return join([_counts(found, report), _holders(found, report, hours), _free(found, report)])
 
 
 def _counts(now: Now, report: Report) -> Markup:
@@ -41,16 +40,16 @@ def _holders(now: Now, report: Report, hours: HourFormat) -> Markup:
     shown = now.holders[:MOST_HOLDERS]
     longest = max(holder.idle_ms for holder in shown)
     columns = [
-        Column("who"),
-        Column("where"),
-        Column("idle for"),
-        Column("memory held", NUMBER),
-        Column("active in last 24 h", NUMBER),
-        Column("GPU-hours wasted", NUMBER),
-        Column("GB-hours wasted", NUMBER),
-        Column("runs in"),
-        Column("card is"),
-        Column("alone", title="whether no other process is listed on the card"),
+        HtmlColumn("who"),
+        HtmlColumn("where"),
+        HtmlColumn("idle for"),
+        HtmlColumn("memory held", NUMBER),
+        HtmlColumn("active in last 24 h", NUMBER),
+        HtmlColumn("GPU-hours wasted", NUMBER),
+        HtmlColumn("GB-hours wasted", NUMBER),
+        HtmlColumn("runs in"),
+        HtmlColumn("card is"),
+        HtmlColumn("alone", title="whether no other process is listed on the card"),
     ]
     rows = [_holder(holder, longest, report, hours) for holder in shown]
     rest = len(now.holders) - len(shown)
@@ -67,7 +66,7 @@ def _holders(now: Now, report: Report, hours: HourFormat) -> Markup:
 
 
 def _holder(holder: Holder, longest_ms: int, report: Report, hours: HourFormat) -> list[str]:
-    told = at_least(holder.idle_ms, is_at_least=holder.is_at_least)
+    told = at_least(holder.idle_ms, is_lower_bound=holder.is_lower_bound)
     memory = NONE if holder.memory_bytes is None else size(holder.memory_bytes)
     return [
         _who(holder.owner, holder.program, holder.pid),
@@ -81,7 +80,7 @@ def _holder(holder: Holder, longest_ms: int, report: Report, hours: HourFormat) 
         memory,
         span(holder.active_24h_ms),
         hours.of(holder.wasted_gpu_ms),
-        NONE if holder.wasted_byte_ms is None else amount(holder.wasted_byte_ms / _BYTES_PER_GB / MS_PER_HOUR),
+        NONE if holder.wasted_byte_ms is None else amount(gigabyte_hours(holder.wasted_byte_ms)),
         join(_places(holder)) or NONE,
         of_state(holder.card_state) if holder.card_state in CLASSES else name(holder.card_state),
         "yes" if holder.is_alone else "no",
@@ -119,10 +118,10 @@ def _free(now: Now, report: Report) -> Markup:
         return tag("p", "No card is known to be free.")
     shown = now.free[:MOST_FREE]
     columns = [
-        Column("card"),
-        Column("free for"),
-        Column("", BAR),
-        Column("usually free at this hour %", NUMBER),
+        HtmlColumn("card"),
+        HtmlColumn("free for"),
+        HtmlColumn("", BAR),
+        HtmlColumn("usually free at this hour %", NUMBER),
     ]
     rows = [_free_card(card, report) for card in shown]
     rest = len(now.free) - len(shown)
@@ -143,10 +142,11 @@ def _free(now: Now, report: Report) -> Markup:
 
 
 def _free_card(card: FreeCard, report: Report) -> list[str]:
-    told = at_least(card.free_ms, is_at_least=card.is_at_least)
+    usual = percent(card.free_ratio_at_this_hour)
+    told = at_least(card.free_ms, is_lower_bound=card.is_lower_bound)
     return [
         _where(card.host, card.gpu, card.index, card.card_name),
         two_lines(told, f"since {moment(card.free_since_ms, report.window.timezone)}"),
-        single("t", card.usual, f"usually free at this hour: {percent(card.usual)} %"),
-        percent(card.usual),
+        single("t", card.free_ratio_at_this_hour, f"usually free at this hour: {usual} %"),
+        usual,
     ]

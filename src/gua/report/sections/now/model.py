@@ -3,6 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Final
+
+from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit
+from gua.report.states import MS_PER_HOUR
+
+BYTES_PER_GB: Final = 10**9
+
+
+def gigabyte_hours(byte_ms: float) -> float:
+    """Return bytes times milliseconds as GB-hours, of 10^9 bytes."""
+    return byte_ms / BYTES_PER_GB / MS_PER_HOUR
+
+
+_GB_HOURS: Final = Unit(
+    json=lambda byte_ms: round(gigabyte_hours(byte_ms), 6), cell=gigabyte_hours, name="wasted_gigabyte_hours"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -10,8 +26,8 @@ class Holder:
     """A process that is idle on a card at the card's newest tick; times in ms, Unix ms for moments.
 
     ``pid`` is ``None`` where the card is idle-held and no listed process owns the memory. ``idle_ms`` is the idle
-    time of the current streak (gaps and unknown ticks in it do not count); ``is_at_least``: nothing tells what it did
-    just before, so it may be longer. ``active_24h_ms``: its active ticks in the last 24 h before ``as_of_ms``,
+    time of the current streak (gaps and unknown ticks in it do not count); ``is_lower_bound``: nothing tells what it
+    did just before, so it may be longer. ``active_24h_ms``: its active ticks in the last 24 h before ``as_of_ms``,
     ``None`` where its utilization was known at no tick of them, or the window begins later than they and the process.
     ``wasted_gpu_ms``: GPU time attributed to it in the window while the card was idle-held (without a ``pid``: of the
     card, in the current streak); ``wasted_byte_ms``: its memory times that time, ``None`` where its memory is known at
@@ -23,19 +39,19 @@ class Holder:
     index: int | None
     card_name: str | None
     card_state: str
-    as_of_ms: int
+    as_of_ms: Timestamp[int]
     owner: str | None
     program: str | None
     pid: int | None
-    created_ms: int | None
+    created_ms: Timestamp[int | None]
     memory_bytes: int | None
-    idle_since_ms: int
-    idle_ms: int
-    is_at_least: bool
+    idle_since_ms: Timestamp[int]
+    idle_ms: Seconds[int]
+    is_lower_bound: bool
     is_alone: bool
-    active_24h_ms: int | None
-    wasted_gpu_ms: float
-    wasted_byte_ms: float | None
+    active_24h_ms: Seconds[int | None]
+    wasted_gpu_ms: Hours[float]
+    wasted_byte_ms: Annotated[float | None, _GB_HOURS]
     container_id: str | None
     pod_uid: str | None
     slurm_job_id: str | None
@@ -44,21 +60,21 @@ class Holder:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FreeCard:
-    """A card that nothing holds at its newest tick: since when, how long that was observed, and how usual it is.
+    """A card that nothing holds at its newest tick: since when, and how long that was observed.
 
-    ``usual``: the part of the observed time in this hour of the day, in the window, in which the card was
-    truly-idle, 0 to 1; ``None`` if it was never observed then.
+    ``free_ratio_at_this_hour``: the part of the observed time in this hour of the day, in the window, in which the
+    card was truly-idle, 0 to 1; ``None`` if it was never observed then.
     """
 
     host: str
     gpu: str
     index: int | None
     card_name: str | None
-    as_of_ms: int
-    free_since_ms: int
-    free_ms: int
-    is_at_least: bool
-    usual: float | None
+    as_of_ms: Timestamp[int]
+    free_since_ms: Timestamp[int]
+    free_ms: Seconds[int]
+    is_lower_bound: bool
+    free_ratio_at_this_hour: Ratio[float | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +86,7 @@ class Now:
     and ``unknown_cards`` are the others, by their newest state.
     """
 
-    as_of_ms: int
+    as_of_ms: Timestamp[int]
     holders: tuple[Holder, ...]
     free: tuple[FreeCard, ...]
     active_cards: int

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gua.report.kit.basis import moment, size
-from gua.report.kit.figures import BYTES_PER_GB, NONE, HourFormat, amount, at_least, percent, plural, span
+from gua.report.kit.figures import NONE, HourFormat, amount, at_least, percent, plural, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Column, Heading, Part, Table
 from gua.report.kit.words import NAME_WIDTH, card_name, index, known, skipped
 from gua.report.model import Report
-from gua.report.sections.now.model import FreeCard, Holder, Now
-from gua.report.states import ACTIVE, IDLE_HELD, MS_PER_HOUR, TRULY_IDLE, UNKNOWN
+from gua.report.sections.now.model import FreeCard, Holder, Now, gigabyte_hours
+from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN
 
 MOST_HOLDERS: Final = 10
 MOST_FREE: Final = 10
@@ -43,10 +43,10 @@ _HOST: Final = Column(title="host", left=True, shortest=8)
 
 def now(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield how the cards are, the holders that are idle, and the free cards; at most ten rows each."""
-    if report.now is None:
+    found = report.get(Now)
+    if found is None:
         yield skipped(report, "Who is idle at this moment")
         return
-    found = report.now
     yield _cards(found, report)
     several = len(report.hosts) > 1
     yield Heading("Holders that are idle, worst first")
@@ -106,10 +106,10 @@ def _holder(one: Holder, style: Style, hours: HourFormat) -> list[str]:
         index(one.index, one.gpu, style),
         *_who(one, style),
         NONE if one.memory_bytes is None else size(one.memory_bytes),
-        at_least(one.idle_ms, is_at_least=one.is_at_least),
+        at_least(one.idle_ms, is_lower_bound=one.is_lower_bound),
         span(one.active_24h_ms),
         hours.of(one.wasted_gpu_ms),
-        NONE if one.wasted_byte_ms is None else amount(one.wasted_byte_ms / BYTES_PER_GB / MS_PER_HOUR),
+        NONE if one.wasted_byte_ms is None else amount(gigabyte_hours(one.wasted_byte_ms)),
         style.name(one.card_state, NAME_WIDTH),
         "yes" if one.is_alone else "no",
         home(one, style),
@@ -143,8 +143,8 @@ def _free(cards: Sequence[FreeCard], style: Style, *, several: bool) -> Table:
                 *([style.name(one.host, NAME_WIDTH)] if several else []),
                 index(one.index, one.gpu, style),
                 card_name(one.card_name, one.gpu, style),
-                at_least(one.free_ms, is_at_least=one.is_at_least),
-                percent(one.usual),
+                at_least(one.free_ms, is_lower_bound=one.is_lower_bound),
+                percent(one.free_ratio_at_this_hour),
             ]
             for one in cards
         ],

@@ -1,9 +1,11 @@
-"""Streaks, not averages: idle episodes of processes, and what a rule that reclaims cards would give back."""
+"""Streaks, not averages: idle streaks of processes, and what a rule that reclaims cards would give back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
+
+from gua.report.kit.fields import Hours, Seconds
 
 LONGER_THAN_MS: Final = (0, 3_600_000, 8 * 3_600_000, 24 * 3_600_000)
 WHAT_IF_LIMITS_MS: Final = tuple(minutes * 60_000 for minutes in (5, 15, 30, 60, 120, 240, 480, 1440))
@@ -13,17 +15,17 @@ FALSE_ALARM_MS: Final = 10 * 60_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StreakClass:
-    """Idle episodes longer than ``longer_than_ms``: how many, of how many holders, and the time in them [ms].
+    """Idle streaks longer than ``longer_than_ms``: how many, of how many holders, and the time in them [ms].
 
     ``idle_ms`` is the processes' own idle time, ``idle_held_gpu_ms`` the GPU time attributed to them while the card
     was idle-held.
     """
 
-    longer_than_ms: int
-    episodes: int
+    longer_than_ms: Seconds[int]
+    streaks: int
     holders: int
-    idle_ms: int
-    idle_held_gpu_ms: float
+    idle_ms: Hours[int]
+    idle_held_gpu_ms: Hours[float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,13 +33,13 @@ class WhatIf:
     """A rule "who is idle for more than ``limit_ms`` loses the card", played over the window.
 
     ``gpu_ms``: GPU time given back: that attributed to the process while the card was idle-held, after the first
-    ``limit_ms`` of each idle episode. ``reclaims``: episodes that reach the limit; ``holders``: of how many holders
-    (Slurm job, else pod, else container, else user). ``false_alarms``: those whose process was active again within
+    ``limit_ms`` of each idle streak. ``reclaims``: streaks that reach the limit; ``holders``: of how many holders
+    (Slurm job, else pod, else container, else owner). ``false_alarms``: those whose process was active again within
     :data:`FALSE_ALARM_MS` after the limit.
     """
 
-    limit_ms: int
-    gpu_ms: float
+    limit_ms: Seconds[int]
+    gpu_ms: Hours[float]
     reclaims: int
     holders: int
     false_alarms: int
@@ -47,9 +49,9 @@ class WhatIf:
 class Streaks:
     """The distribution, its classes one within the other, and the limits of what-if.
 
-    ``unknown_gpu_ms``: idle-held GPU time in hours of which no episodes were kept.
+    ``unknown_gpu_ms``: idle-held GPU time in hours of which no streaks were kept.
     """
 
     classes: tuple[StreakClass, ...]
     what_if: tuple[WhatIf, ...]
-    unknown_gpu_ms: float
+    unknown_gpu_ms: Hours[float]

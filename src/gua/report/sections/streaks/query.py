@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from gua.core.errors import UnavailableError
 from gua.core.parameters import READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
-from gua.report import section_names
-from gua.report.hours import Hour
-from gua.report.model import Card, Extent, Window
+from gua.report.model import Card, Window
 from gua.report.questions import Answer, ask
 from gua.report.sections.contention.model import Contention
 from gua.report.sections.streaks.model import (
@@ -24,17 +21,10 @@ from gua.report.sections.streaks.model import (
 )
 from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
 
-MOST_TICKED: Final = 250_000
-"""Card ticks of hours that are not counted, of which streaks can be made in the memory of a query."""
-MOST_CARD_HOURS: Final = 150_000
-"""Card-hours of which a report makes streaks without being asked to: of 200 cards, 30 days."""
 MOST_CELLS: Final = 400
 MOST_PRESENCES: Final = 6
 _CELLS_MS: Final = tuple(
     minutes * 60_000 for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440, 2880, 10_080, 43_200)
-)
-MADE_OF_STREAKS: Final = frozenset(
-    {section_names.STREAKS, section_names.WHAT_IF, section_names.CONTENTION, section_names.TIMELINE}
 )
 
 
@@ -103,29 +93,6 @@ TIMELINE: Final = View("timeline", TimelineRow, (*READ, "cell_ms"))
 PRESENCES: Final = View("presences", PresenceRow, (*READ, "most"))
 
 
-def skipped(
-    hours: Sequence[Hour], extents: Sequence[Extent], wanted: frozenset[str], parties_by: Sequence[str]
-) -> int | None:
-    """Return how many card-hours would be too many to make streaks of unasked, ``None`` if they are made.
-
-    Raises UnavailableError where a section was asked for that cannot be had.
-    """
-    ticked = sum(hour.card_ticks for hour in hours if not hour.is_counted)
-    card_hours = len(hours) * sum(extent.cards for extent in extents)
-    asked = sorted(wanted & MADE_OF_STREAKS) or list(parties_by)
-    if not asked and section_names.NOW in wanted and wanted != frozenset(section_names.DEFAULT):
-        asked = [section_names.NOW]
-    if asked and ticked > MOST_TICKED:
-        msg = (
-            f"{asked[0]}: {ticked:,} card ticks of this window lie in hours that are not counted yet, and streaks are "
-            f"made of {MOST_TICKED:,} at most: run gua rollup first, leave out --from-ticks, or choose a shorter window"
-        )
-        raise UnavailableError(msg)
-    if asked or (ticked <= MOST_TICKED and card_hours <= MOST_CARD_HOURS):
-        return None
-    return max(card_hours, 1)
-
-
 def ask_streaks(reader: ViewReader, read: Mapping[str, object], limits_ms: Sequence[int]) -> Answer[StreaksRow]:
     """Ask for the distribution of idle episodes and for what each limit would give back."""
     limits = sorted({*LONGER_THAN_MS, *(limits_ms or WHAT_IF_LIMITS_MS)})
@@ -144,10 +111,10 @@ def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], unknown_gpu_ms
 
 def _class(limit_ms: int, row: StreaksRow | None) -> StreakClass:
     if row is None:
-        return StreakClass(longer_than_ms=limit_ms, episodes=0, holders=0, idle_ms=0, idle_held_gpu_ms=0)
+        return StreakClass(longer_than_ms=limit_ms, streaks=0, holders=0, idle_ms=0, idle_held_gpu_ms=0)
     return StreakClass(
         longer_than_ms=limit_ms,
-        episodes=row.episodes,
+        streaks=row.episodes,
         holders=row.holders,
         idle_ms=row.idle_ms,
         idle_held_gpu_ms=row.idle_held_us / 1000,

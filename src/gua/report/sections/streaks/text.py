@@ -1,4 +1,4 @@
-"""Streaks, not averages: how long the idle episodes of processes are."""
+"""Streaks, not averages: how long the idle streaks of processes are."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from gua.report.kit.figures import HourFormat, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Column, Part, Table
 from gua.report.model import Report
+from gua.report.sections.streaks.model import Streaks
 
 _COLUMNS: Final = (
     Column(title="longer than", left=True),
-    Column(title="episodes"),
+    Column(title="streaks"),
     Column(title="holders"),
     Column(title="idle hours", leaves=1),
     Column(title="GPU-hours"),
@@ -20,12 +21,10 @@ _COLUMNS: Final = (
 
 
 def streaks(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield how many idle episodes are longer than some lengths, and the hours in them."""
-    found = report.streaks
-    if found is None:
-        return
+    """Yield how many idle streaks are longer than some lengths, and the hours in them."""
+    found = report[Streaks]
     yield (
-        "An idle episode is a process that holds a card and does nothing, until it is active again. Each line "
+        "An idle streak is a process that holds a card and does nothing, until it is active again. Each line "
         "counts those of the lines below it, too."
     )
     yield Table(
@@ -33,7 +32,7 @@ def streaks(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
         rows=[
             [
                 span(one.longer_than_ms) if one.longer_than_ms else "0 (all)",
-                f"{one.episodes:,}",
+                f"{one.streaks:,}",
                 f"{one.holders:,}",
                 hours.of(one.idle_ms),
                 hours.of(one.idle_held_gpu_ms),
@@ -41,7 +40,7 @@ def streaks(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
             for one in found.classes
         ],
         notes=[
-            ("holders", "Slurm jobs, pods, containers or users"),
+            ("holders", "Slurm jobs, pods, containers or owners"),
             ("idle hours", "each process's own"),
             ("GPU-hours", "the idle-held time of cards that is theirs"),
         ],
@@ -50,9 +49,10 @@ def streaks(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
 
 
 def unknown(report: Report, hours: HourFormat) -> Iterator[str]:
-    """Yield how much idle-held time has no episodes, if any."""
-    if report.streaks is not None and report.streaks.unknown_gpu_ms > 0:
+    """Yield how much idle-held time has no streaks, if any."""
+    unknown_gpu_ms = report[Streaks].unknown_gpu_ms
+    if unknown_gpu_ms > 0:
         yield (
-            f"{hours.of(report.streaks.unknown_gpu_ms)} idle-held GPU-hours are not in this: their ticks are gone, "
-            "and no episodes were kept of them."
+            f"{hours.of(unknown_gpu_ms)} idle-held GPU-hours are not in this: their ticks are gone, "
+            "and no streaks were kept of them."
         )

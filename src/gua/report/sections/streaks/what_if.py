@@ -9,7 +9,7 @@ from gua.report.kit.figures import NONE, HourFormat, percent, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Column, Part, Table
 from gua.report.model import Report
-from gua.report.sections.streaks.model import FALSE_ALARM_MS
+from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
 from gua.report.sections.streaks.text import unknown
 from gua.report.states import IDLE_HELD
 
@@ -25,9 +25,7 @@ _COLUMNS: Final = (
 
 def what_if(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a line a limit: GPU-hours given back, of how many holders, with how many false alarms."""
-    found = report.streaks
-    if found is None:
-        return
+    found = report[Streaks]
     held_ms = report.headline.states[IDLE_HELD].gpu_ms
     yield (
         "A rule that takes the card from whoever is idle on it for more than a limit, played over this window. "

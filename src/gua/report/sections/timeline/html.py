@@ -12,11 +12,11 @@ from gua.report.kit.basis import moment
 from gua.report.kit.figures import NONE, percent, percents, plural, span
 from gua.report.kit.html_tables import caption_of, paragraph
 from gua.report.kit.markup import Markup, join, name, tag
-from gua.report.kit.strip import HEIGHT, Strip, strip_of
 from gua.report.kit.words import NOT_KNOWN
 from gua.report.model import Report
 from gua.report.sections.cards.html import card_label, most
 from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
+from gua.report.sections.timeline.strip import HEIGHT, Strip, strip_of
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
 
 MOST_CARDS: Final = 128
@@ -31,9 +31,9 @@ _NUMBERS: Final = (ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN, UNOBSERVED)
 
 def timeline(report: Report, _hours: object) -> Markup | None:
     """Return a table with a strip and the percents of each card, and lanes of its holders below."""
-    if report.timeline is None or not report.timeline.cards:
+    drawn = report[Timeline]
+    if not drawn.cards:
         return None
-    drawn = report.timeline
     shown = most(drawn.cards, MOST_CARDS, lambda card: sum(cell[1] for cell in card.cells))
     places = marks(drawn.since_ms, drawn.until_ms, report.window.timezone)
     axis = tag(

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from gua.report.kit.fields import AS_IS, Seconds, Timestamp, Unit
+
+_CELLS = Unit(json=lambda cells: [[part / 1000 for part in cell] for cell in cells], cell=AS_IS.cell)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -12,10 +17,10 @@ class Presence:
     owner: str | None
     program: str | None
     pid: int
-    since_ms: int
-    until_ms: int
-    idle_ms: int
-    unknown_ms: int = 0
+    since_ms: Timestamp[int]
+    until_ms: Timestamp[int]
+    idle_ms: Seconds[int]
+    unknown_ms: Seconds[int] = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,7 +35,7 @@ class CardTimeline:
     gpu: str
     index: int | None
     card_name: str | None
-    cells: tuple[tuple[int, int, int, int], ...]
+    cells: Annotated[tuple[tuple[int, int, int, int], ...], _CELLS]
     holders: tuple[Presence, ...]
     more_holders: int
 
@@ -39,7 +44,7 @@ class CardTimeline:
 class Timeline:
     """The window (since, until] cut into cells of ``cell_ms``; the last may reach beyond it."""
 
-    since_ms: int
-    until_ms: int
-    cell_ms: int
+    since_ms: Timestamp[int]
+    until_ms: Timestamp[int]
+    cell_ms: Seconds[int]
     cards: tuple[CardTimeline, ...]

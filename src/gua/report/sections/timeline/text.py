@@ -11,7 +11,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Column, Drawn, Part, Table
 from gua.report.kit.words import NAME_WIDTH, card_name, index, known
 from gua.report.model import Report
-from gua.report.sections.timeline.model import CardTimeline, Presence
+from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
 from gua.report.states import STATES
 
 MOST_CARDS: Final = 24
@@ -21,9 +21,7 @@ UNOBSERVED: Final = " "
 
 def timeline(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a table of the cards with the split of their time and who was longest on them."""
-    if report.timeline is None:
-        return
-    shown = report.timeline.cards[:MOST_CARDS]
+    shown = report[Timeline].cards[:MOST_CARDS]
     yield Table(
         columns=[
             Column(title="card", left=True, shortest=8),
@@ -40,9 +38,7 @@ def timeline(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 
 def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield each card's line of time: each character stands for the state that took most of its time."""
-    found = report.timeline
-    if found is None:
-        return
+    found = report[Timeline]
     several = len(report.hosts) > 1
     room = max(style.width - 4, 8)
     cell_ms = (found.until_ms - found.since_ms) / room
@@ -63,7 +59,7 @@ def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 
 
 def _rest(report: Report, shown: int) -> Iterator[str]:
-    rest = len(report.timeline.cards) - shown if report.timeline is not None else 0
+    rest = len(report[Timeline].cards) - shown
     if rest > 0:
         yield f"and {plural(rest, 'more card')}: --csv timeline and --html have every one."
 

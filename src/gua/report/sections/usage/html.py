@@ -1,4 +1,4 @@
-"""Who held the cards: users and their programs, then owners, pods or whatever else was asked for."""
+"""Who held the cards: owners and their programs, then containers, pods or whatever else was asked for."""
 
 from __future__ import annotations
 
@@ -8,59 +8,57 @@ from typing import Final
 from gua.report.kit.bars import CLASSES, stacked
 from gua.report.kit.basis import moment
 from gua.report.kit.figures import NONE, HourFormat, percent, percents, plural, span
-from gua.report.kit.html_tables import BAR, NUMBER, Column, state_columns, table, two_lines
+from gua.report.kit.html_tables import BAR, NUMBER, HtmlColumn, state_columns, table, two_lines
 from gua.report.kit.markup import Markup, join, name, tag
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED
-from gua.report.model import Identity, Report
-from gua.report.sections.usage.model import Parties, Party
+from gua.report.model import Report
+from gua.report.sections.usage.model import OwnerUsage, Usage, UsageBy, UsageRow
 from gua.report.sections.usage.text import NONE_OF_IT
 from gua.report.states import ACTIVE, IDLE_HELD, UNKNOWN
 
-MOST_IDENTITIES: Final = 25
-MOST_PARTIES: Final = 25
+MOST_OWNERS: Final = 25
+MOST_ROWS: Final = 25
 _STATES: Final = (ACTIVE, IDLE_HELD, UNKNOWN)
 _CAPTION: Final = "GPU-hours of cards that were active, idle-held or unknown, split among those on them"
-_UNSPLIT: Final = "unsplit: the hours of each process on its cards, whoever shared them. A session is one process."
+_PROCESS_HOURS: Final = (
+    "Process hours: the hours of each process on its cards, whoever shared them. A session is one process."
+)
 
 
-def who(report: Report, hours: HourFormat) -> Markup:
-    """Return the tables of who; one sentence where nobody was on any card."""
-    if not report.identities and not any(parties.rows for parties in report.parties):
+def usage(report: Report, hours: HourFormat) -> Markup:
+    """Return the tables; one sentence where nobody was on any card."""
+    if not report[Usage].owners and not any(by.rows for by in report[Usage].by):
         return tag("p", "Nobody: every card was truly-idle for all that was observed.")
-    tables = [_identities(report, hours)] if report.identities else []
-    tables += [
-        join([tag("h3", f"Per {parties.by}"), _parties(parties, report, hours)])
-        for parties in report.parties
-        if parties.rows
-    ]
-    return join([*tables, tag("p", _UNSPLIT, class_="note")])
+    tables = [_owners(report, hours)] if report[Usage].owners else []
+    tables += [join([tag("h3", f"Per {by.by}"), _by(by, report, hours)]) for by in report[Usage].by if by.rows]
+    return join([*tables, tag("p", _PROCESS_HOURS, class_="note")])
 
 
-def _identities(report: Report, hours: HourFormat) -> Markup:
-    shown, rest = report.identities[:MOST_IDENTITIES], report.identities[MOST_IDENTITIES:]
-    largest = max(identity.gpu_ms for identity in shown)
-    with_sessions = any(identity.sessions is not None for identity in shown)
-    total = sum(identity.gpu_ms for identity in report.identities)
+def _owners(report: Report, hours: HourFormat) -> Markup:
+    shown, rest = report[Usage].owners[:MOST_OWNERS], report[Usage].owners[MOST_OWNERS:]
+    largest = max(one.gpu_ms for one in shown)
+    with_sessions = any(one.sessions is not None for one in shown)
+    total = sum(one.gpu_ms for one in report[Usage].owners)
 
-    def figures(group: Sequence[Identity]) -> list[str]:
-        spent = sum(identity.gpu_ms for identity in group)
-        states = [sum(identity.states[state].gpu_ms for identity in group) for state in _STATES]
+    def figures(group: Sequence[OwnerUsage]) -> list[str]:
+        spent = sum(one.gpu_ms for one in group)
+        states = [sum(one.states[state].gpu_ms for one in group) for state in _STATES]
         return [
             _bar(states, hours, largest),
             hours.of(spent),
             percent(spent / total if total else None),
             *hours.parts(states),
-            hours.of(sum(identity.unsplit_ms for identity in group)),
+            hours.of(sum(one.process_ms for one in group)),
         ]
 
-    columns = [*_columns("user, program"), *(_session_columns() if with_sessions else [])]
+    columns = [*_columns("owner, program"), *(_session_columns() if with_sessions else [])]
     rows = [
         [
-            two_lines(*_names(identity)),
-            *figures([identity]),
-            *(_sessions(identity, report) if with_sessions else []),
+            two_lines(*_names(one)),
+            *figures([one]),
+            *(_sessions(one, report) if with_sessions else []),
         ]
-        for identity in shown
+        for one in shown
     ]
     if rest:
         blank = [NONE] * len(_session_columns()) if with_sessions else []
@@ -68,48 +66,48 @@ def _identities(report: Report, hours: HourFormat) -> Markup:
     return table(_CAPTION, columns, rows)
 
 
-def _parties(parties: Parties, report: Report, hours: HourFormat) -> Markup:
-    shown, rest = parties.rows[:MOST_PARTIES], parties.rows[MOST_PARTIES:]
-    largest = max(party.gpu_ms for party in shown)
-    total = sum(party.gpu_ms for party in parties.rows)
+def _by(by: UsageBy, report: Report, hours: HourFormat) -> Markup:
+    shown, rest = by.rows[:MOST_ROWS], by.rows[MOST_ROWS:]
+    largest = max(row.gpu_ms for row in shown)
+    total = sum(row.gpu_ms for row in by.rows)
 
-    def figures(group: Sequence[Party]) -> list[str]:
-        spent = sum(party.gpu_ms for party in group)
+    def figures(group: Sequence[UsageRow]) -> list[str]:
+        spent = sum(row.gpu_ms for row in group)
         states = [
-            sum(party.active_gpu_ms for party in group),
-            sum(party.idle_held_gpu_ms for party in group),
-            sum(party.unknown_gpu_ms for party in group),
+            sum(row.active_gpu_ms for row in group),
+            sum(row.idle_held_gpu_ms for row in group),
+            sum(row.unknown_gpu_ms for row in group),
         ]
         return [
             _bar(states, hours, largest),
             hours.of(spent),
             percent(spent / total if total else None),
             *hours.parts(states),
-            hours.of(sum(party.unsplit_ms for party in group)),
+            hours.of(sum(row.process_ms for row in group)),
         ]
 
-    rows = [[_party(party), *figures([party]), *_sessions(party, report)] for party in shown]
+    rows = [[_row(row), *figures([row]), *_sessions(row, report)] for row in shown]
     if rest:
         rows.append([plural(len(rest), "other"), *figures(rest), *([NONE] * len(_session_columns()))])
-    return table(f"{_CAPTION}, by {parties.by}", [*_columns(parties.by), *_session_columns()], rows)
+    return table(f"{_CAPTION}, by {by.by}", [*_columns(by.by), *_session_columns()], rows)
 
 
-def _columns(head: str) -> list[Column]:
+def _columns(head: str) -> list[HtmlColumn]:
     return [
-        Column(head),
-        Column("", BAR),
-        Column("GPU-hours", NUMBER),
-        Column("share %", NUMBER),
+        HtmlColumn(head),
+        HtmlColumn("", BAR),
+        HtmlColumn("GPU-hours", NUMBER),
+        HtmlColumn("share %", NUMBER),
         *state_columns(_STATES),
-        Column("unsplit", NUMBER),
+        HtmlColumn("process hours", NUMBER),
     ]
 
 
-def _session_columns() -> list[Column]:
-    return [Column("longest idle", NUMBER), Column("sessions", NUMBER), Column("first and last seen")]
+def _session_columns() -> list[HtmlColumn]:
+    return [HtmlColumn("longest idle", NUMBER), HtmlColumn("sessions", NUMBER), HtmlColumn("first and last seen")]
 
 
-def _sessions(row: Identity | Party, report: Report) -> list[str]:
+def _sessions(row: OwnerUsage | UsageRow, report: Report) -> list[str]:
     seen = NONE
     if row.first_ms is not None and row.last_ms is not None:
         zone = report.window.timezone
@@ -131,14 +129,14 @@ def _bar(values: Sequence[float], hours: HourFormat, largest: float) -> Markup:
     )
 
 
-def _names(identity: Identity) -> tuple[str, str]:
-    if identity.kind != "listed":
+def _names(one: OwnerUsage) -> tuple[str, str]:
+    if one.kind != "listed":
         return NOT_LISTED, ""
-    owner = NOT_KNOWN if identity.owner is None else name(identity.owner, 32)
-    return owner, NOT_KNOWN if identity.program is None else name(identity.program, 32)
+    owner = NOT_KNOWN if one.owner is None else name(one.owner, 32)
+    return owner, NOT_KNOWN if one.program is None else name(one.program, 32)
 
 
-def _party(party: Party) -> str:
-    if party.kind != "listed":
+def _row(row: UsageRow) -> str:
+    if row.kind != "listed":
         return NOT_LISTED
-    return NONE_OF_IT if party.name is None else name(party.name, 32)
+    return NONE_OF_IT if row.name is None else name(row.name, 32)

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from gua.core.parameters import READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
-from gua.report.model import Headline, Identity
+from gua.report.model import Headline
 from gua.report.questions import Answer, ask
-from gua.report.sections.usage.model import Parties, Party
+from gua.report.sections.usage.model import OwnerUsage, UsageBy, UsageRow
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
 
 IDENTITY = "identity"
@@ -79,15 +79,15 @@ def ask_who(reader: ViewReader, read: Mapping[str, object], by: str) -> Answer[W
     return ask(reader, WHO, {**read, "by": by})
 
 
-def identities(rows: Sequence[WhoRow], headline: Headline) -> tuple[Identity, ...]:
+def identities(rows: Sequence[WhoRow], headline: Headline) -> tuple[OwnerUsage, ...]:
     """Return owners and programs, the largest first; with the row of kind ``unlisted`` they sum to the headline."""
     found = [
-        Identity(
+        OwnerUsage(
             kind="listed",
             owner=row.name,
             program=row.program,
             gpu_ms=sum(row.gpu_us) / 1000,
-            unsplit_ms=row.durations_ms,
+            process_ms=row.durations_ms,
             states=_states(row.gpu_us),
             longest_idle_ms=row.longest_idle_ms,
             sessions=row.sessions or None,
@@ -99,19 +99,19 @@ def identities(rows: Sequence[WhoRow], headline: Headline) -> tuple[Identity, ..
     ]
     if sum(rest := _unlisted(rows, headline)) > 0:
         found.append(
-            Identity(
+            OwnerUsage(
                 kind="unlisted",
                 owner=None,
                 program=None,
                 gpu_ms=sum(rest) / 1000,
-                unsplit_ms=sum(rest) / 1000,
+                process_ms=sum(rest) / 1000,
                 states=_states(rest),
             )
         )
     return tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.owner or "", one.program or "")))
 
 
-def parties(by: str, rows: Sequence[WhoRow], headline: Headline) -> Parties:
+def parties(by: str, rows: Sequence[WhoRow], headline: Headline) -> UsageBy:
     """Return the rows by one key, the largest first, with that of kind ``unlisted`` where there is such time."""
     total = sum(headline.states[state].gpu_ms for state in _HELD)
     rest = _unlisted(rows, headline)
@@ -119,13 +119,13 @@ def parties(by: str, rows: Sequence[WhoRow], headline: Headline) -> Parties:
         *(_party("listed", row.name, row.gpu_us, total, row) for row in rows if sum(row.gpu_us)),
         *([_party("unlisted", None, rest, total, None)] if sum(rest) > 0 else []),
     ]
-    return Parties(by=by, rows=tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.name or ""))))
+    return UsageBy(by=by, rows=tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.name or ""))))
 
 
-def _party(kind: str, name: str | None, us: Sequence[int], total_ms: float, row: WhoRow | None) -> Party:
+def _party(kind: str, name: str | None, us: Sequence[int], total_ms: float, row: WhoRow | None) -> UsageRow:
     active, held, unknown = (one / 1000 for one in us)
     gpu_ms = sum(us) / 1000
-    return Party(
+    return UsageRow(
         kind=kind,
         name=name,
         gpu_ms=gpu_ms,
@@ -133,7 +133,7 @@ def _party(kind: str, name: str | None, us: Sequence[int], total_ms: float, row:
         idle_held_gpu_ms=held,
         unknown_gpu_ms=unknown,
         share=gpu_ms / total_ms if total_ms else None,
-        unsplit_ms=row.durations_ms if row else gpu_ms,
+        process_ms=row.durations_ms if row else gpu_ms,
         longest_idle_ms=row.longest_idle_ms if row else None,
         sessions=(row.sessions or None) if row else 0,
         first_ms=row.first_ms if row else None,

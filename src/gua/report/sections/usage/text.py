@@ -1,4 +1,4 @@
-"""Who held the cards that were not truly-idle, by user and program, and by whatever else was asked for."""
+"""Who held the cards that were not truly-idle, by owner and program, and by whatever else was asked for."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from gua.report.kit.figures import NONE, HourFormat, percent, plural, span
 from gua.report.kit.style import Style, table
 from gua.report.kit.tables import Column, Drawn, Heading, Part, Table
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED
-from gua.report.model import Identity, Report
-from gua.report.sections.usage.model import BY_CONTAINER, BY_JOB, BY_POD, Party
+from gua.report.model import Report
+from gua.report.sections.usage.model import BY_CONTAINER, BY_JOB, BY_POD, OwnerUsage, Usage, UsageRow
 from gua.report.states import ACTIVE, IDLE_HELD, UNKNOWN, observed_ms
 
-MOST_IDENTITIES: Final = 10
-MOST_PARTIES: Final = 20
+MOST_OWNERS: Final = 10
+MOST_ROWS: Final = 20
 NONE_OF_IT: Final = "(none)"
 UNLISTED: Final = "(unlisted)"
 _STREAKS_FROM: Final = 110
 _HAVE_NONE: Final = frozenset({BY_CONTAINER, BY_POD, BY_JOB})
 _STATES: Final = (ACTIVE, IDLE_HELD, UNKNOWN)
-_UNSPLIT_FROM: Final = 80
+_PROCESS_HOURS_FROM: Final = 80
 _NAME_WIDTH: Final = 32
 _SHORTEST_NAME: Final = 9
 
 
-_IDENTITIES: Final = (
-    Column(title="user", left=True, shortest=_SHORTEST_NAME),
+_OWNERS: Final = (
+    Column(title="owner", left=True, shortest=_SHORTEST_NAME),
     Column(title="program", left=True, shortest=_SHORTEST_NAME),
     Column(title="GPU-hours"),
     *(Column(title=state) for state in _STATES),
-    Column(title="unsplit"),
+    Column(title="process-h"),
     Column(title="longest idle"),
     Column(title="sessions"),
 )
-_PARTIES: Final = (
+_ROWS: Final = (
     Column(title="GPU-hours"),
     Column(title="share %", leaves=5),
     *(Column(title=state, leaves=7 if state == UNKNOWN else 0) for state in _STATES),
-    Column(title="unsplit", leaves=4),
+    Column(title="process-h", leaves=4),
     Column(title="longest idle", leaves=2),
     Column(title="sessions", leaves=3),
     Column(title="first seen", leaves=8),
@@ -49,47 +49,47 @@ _PARTIES: Final = (
 )
 
 
-def who(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the ten largest users' programs and the rest as one line, then the parties asked for."""
-    if report.identities:
+def usage(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the ten largest owners' programs and the rest as one line, then whatever else was asked for."""
+    if report[Usage].owners:
         yield _SAYS
-        top, rest = report.identities[:MOST_IDENTITIES], report.identities[MOST_IDENTITIES:]
+        top, rest = report[Usage].owners[:MOST_OWNERS], report[Usage].owners[MOST_OWNERS:]
         yield Table(
-            columns=_IDENTITIES,
+            columns=_OWNERS,
             rows=[
                 *(
                     [
                         _owner(one, style),
                         _program(one, style),
-                        *_figures([one], hours, with_unsplit=True),
+                        *_figures([one], hours, with_process_hours=True),
                         *_streaks(one),
                     ]
                     for one in top
                 ),
-                *([[_others(rest), "", *_figures(rest, hours, with_unsplit=True), "", ""]] if rest else []),
+                *([[_others(rest), "", *_figures(rest, hours, with_process_hours=True), "", ""]] if rest else []),
             ],
             heads=2,
         )
-        yield _UNSPLIT
+        yield _PROCESS_HOURS
     else:
         yield _nobody(report)
-    yield from _parties(report, style, hours)
+    yield from _by(report, style, hours)
 
 
 _SAYS: Final = "GPU-hours of cards that were active, idle-held or unknown, split among those on them"
-_UNSPLIT: Final = "unsplit: the hours of each process on its cards, whoever shared them"
+_PROCESS_HOURS: Final = "process-h: the hours of each process on its cards, whoever shared them"
 
 
 def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the same, with as many columns as fit."""
     if style.width < STACKED_BELOW:
-        yield from who(report, style, hours)
+        yield from usage(report, style, hours)
         return
-    if report.identities:
-        yield from _identities(report, style, hours)
+    if report[Usage].owners:
+        yield from _owners(report, style, hours)
     else:
         yield _nobody(report)
-    yield from _parties(report, style, hours)
+    yield from _by(report, style, hours)
 
 
 def _nobody(report: Report) -> str:
@@ -98,46 +98,46 @@ def _nobody(report: Report) -> str:
     return "nobody: every card was truly-idle for all that was observed"
 
 
-def _streaks(one: Identity) -> list[str]:
+def _streaks(one: OwnerUsage) -> list[str]:
     return [span(one.longest_idle_ms), NONE if one.sessions is None else f"{one.sessions:,}"]
 
 
-def _others(rest: Sequence[Identity]) -> str:
+def _others(rest: Sequence[OwnerUsage]) -> str:
     return plural(len(rest), "other")
 
 
-def _parties(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    for parties in report.parties:
-        yield Heading(f"Per {style.name(parties.by, _NAME_WIDTH)}")
-        shown, rest = parties.rows[:MOST_PARTIES], parties.rows[MOST_PARTIES:]
+def _by(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    for by in report[Usage].by:
+        yield Heading(f"Per {style.name(by.by, _NAME_WIDTH)}")
+        shown, rest = by.rows[:MOST_ROWS], by.rows[MOST_ROWS:]
         yield Table(
-            columns=[Column(title=parties.by, left=True, shortest=_SHORTEST_NAME), *_PARTIES],
-            rows=[_party(one, parties.by, report, style, hours) for one in shown],
-            notes=_NOTES if parties is report.parties[-1] else (),
+            columns=[Column(title=by.by, left=True, shortest=_SHORTEST_NAME), *_ROWS],
+            rows=[_row(one, by.by, report, style, hours) for one in shown],
+            notes=_NOTES if by is report[Usage].by[-1] else (),
         )
         if rest:
             yield (
                 f"and {plural(len(rest), 'other')} with {hours.of(sum(one.gpu_ms for one in rest))} GPU-hours "
-                "together: --csv who and --json have every one."
+                "together: --csv usage and --json have every one."
             )
 
 
 _NOTES: Final = (
     ("share %", "of all these GPU-hours"),
-    ("unsplit", "the hours of each process on its cards, whoever shared them"),
-    ("longest idle", "the longest idle episode of one process"),
+    ("process-h", "the hours of each process on its cards, whoever shared them"),
+    ("longest idle", "the longest idle streak of one process"),
     ("sessions", "processes, each counted once however many cards it was on"),
 )
 
 
-def _party(one: Party, by: str, report: Report, style: Style, hours: HourFormat) -> list[str]:
+def _row(one: UsageRow, by: str, report: Report, style: Style, hours: HourFormat) -> list[str]:
     zone = report.window.timezone
     return [
-        _party_name(one, by, style),
+        _row_name(one, by, style),
         hours.of(one.gpu_ms),
         percent(one.share),
         *hours.parts([one.active_gpu_ms, one.idle_held_gpu_ms, one.unknown_gpu_ms]),
-        hours.of(one.unsplit_ms),
+        hours.of(one.process_ms),
         span(one.longest_idle_ms),
         NONE if one.sessions is None else f"{one.sessions:,}",
         NONE if one.first_ms is None else moment(one.first_ms, zone),
@@ -145,7 +145,7 @@ def _party(one: Party, by: str, report: Report, style: Style, hours: HourFormat)
     ]
 
 
-def _party_name(one: Party, by: str, style: Style) -> str:
+def _row_name(one: UsageRow, by: str, style: Style) -> str:
     if one.kind != "listed":
         return UNLISTED
     if one.name is None:
@@ -153,30 +153,31 @@ def _party_name(one: Party, by: str, style: Style) -> str:
     return style.name(one.name, _NAME_WIDTH) or '""'
 
 
-def _identities(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+def _owners(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the ten largest and the rest as one line, so that they add up to the time that was not truly-idle."""
     yield _SAYS
-    top, rest = report.identities[:MOST_IDENTITIES], report.identities[MOST_IDENTITIES:]
-    with_unsplit = style.width >= _UNSPLIT_FROM
-    with_streaks = style.width >= _STREAKS_FROM and any(identity.sessions is not None for identity in top)
-    header = ["GPU-hours", *_STATES, *(["unsplit"] if with_unsplit else [])]
+    top, rest = report[Usage].owners[:MOST_OWNERS], report[Usage].owners[MOST_OWNERS:]
+    with_process_hours = style.width >= _PROCESS_HOURS_FROM
+    with_streaks = style.width >= _STREAKS_FROM and any(one.sessions is not None for one in top)
+    header = ["GPU-hours", *_STATES, *(["process-h"] if with_process_hours else [])]
+    others = _figures(rest, hours, with_process_hours=with_process_hours)
     figures = [
         [*header, *(["longest idle", "sessions"] if with_streaks else [])],
         *(
             [
-                *_figures([identity], hours, with_unsplit=with_unsplit),
-                *(_streaks(identity) if with_streaks else []),
+                *_figures([one], hours, with_process_hours=with_process_hours),
+                *(_streaks(one) if with_streaks else []),
             ]
-            for identity in top
+            for one in top
         ),
-        *([[*_figures(rest, hours, with_unsplit=with_unsplit), *(["", ""] if with_streaks else [])]] if rest else []),
+        *([[*others, *(["", ""] if with_streaks else [])]] if rest else []),
     ]
-    lines = table(figures, left=0, indent=2, gap=1 if style.width < _UNSPLIT_FROM else 2)
+    lines = table(figures, left=0, indent=2, gap=1 if style.width < _PROCESS_HOURS_FROM else 2)
     room = style.width - max(map(len, lines)) - 4
     owner_width, program_width = _name_widths(top, style, room)
     names = [
-        ("user", "program"),
-        *((_owner(identity, style), _program(identity, style)) for identity in top),
+        ("owner", "program"),
+        *((_owner(one, style), _program(one, style)) for one in top),
         *([(_others(rest), "")] if rest else []),
     ]
     for place, ((owner, program), line) in enumerate(zip(names, lines, strict=True)):
@@ -190,36 +191,36 @@ def _identities(report: Report, style: Style, hours: HourFormat) -> Iterator[Par
             for state in _STATES:
                 shown = style.state(shown, state)
         yield Drawn(shown)
-    if with_unsplit:
-        yield _UNSPLIT
+    if with_process_hours:
+        yield _PROCESS_HOURS
 
 
-def _figures(group: Sequence[Identity], hours: HourFormat, *, with_unsplit: bool) -> list[str]:
-    states = [sum(identity.states[state].gpu_ms for identity in group) for state in _STATES]
+def _figures(group: Sequence[OwnerUsage], hours: HourFormat, *, with_process_hours: bool) -> list[str]:
+    states = [sum(one.states[state].gpu_ms for one in group) for state in _STATES]
     return [
-        hours.of(sum(identity.gpu_ms for identity in group)),
+        hours.of(sum(one.gpu_ms for one in group)),
         *hours.parts(states),
-        *([hours.of(sum(identity.unsplit_ms for identity in group))] if with_unsplit else []),
+        *([hours.of(sum(one.process_ms for one in group))] if with_process_hours else []),
     ]
 
 
-def _owner(identity: Identity, style: Style) -> str:
-    if identity.kind != "listed":
+def _owner(one: OwnerUsage, style: Style) -> str:
+    if one.kind != "listed":
         return NOT_LISTED
-    return NOT_KNOWN if identity.owner is None else style.name(identity.owner, _NAME_WIDTH)
+    return NOT_KNOWN if one.owner is None else style.name(one.owner, _NAME_WIDTH)
 
 
-def _program(identity: Identity, style: Style) -> str:
-    if identity.kind != "listed":
+def _program(one: OwnerUsage, style: Style) -> str:
+    if one.kind != "listed":
         return ""
-    return NOT_KNOWN if identity.program is None else style.name(identity.program, _NAME_WIDTH)
+    return NOT_KNOWN if one.program is None else style.name(one.program, _NAME_WIDTH)
 
 
-def _name_widths(top: Sequence[Identity], style: Style, room: int) -> tuple[int, int]:
-    """Return the columns of user and program: as wide as needed, the wider one gives way where room is short."""
-    listed = [identity for identity in top if identity.kind == "listed"]
-    owner = max([_SHORTEST_NAME, *(cells(_owner(identity, style)) for identity in listed)])
-    program = max([_SHORTEST_NAME, *(cells(_program(identity, style)) for identity in listed)])
+def _name_widths(top: Sequence[OwnerUsage], style: Style, room: int) -> tuple[int, int]:
+    """Return the columns of owner and program: as wide as needed, the wider one gives way where room is short."""
+    listed = [one for one in top if one.kind == "listed"]
+    owner = max([_SHORTEST_NAME, *(cells(_owner(one, style)) for one in listed)])
+    program = max([_SHORTEST_NAME, *(cells(_program(one, style)) for one in listed)])
     while owner + program > room and max(owner, program) > _SHORTEST_NAME:
         if owner >= program:
             owner -= 1

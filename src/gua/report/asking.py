@@ -1,0 +1,60 @@
+"""The questions that a report's sections ask of a store: what two sections ask for alike is asked for once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
+
+from gua.core.ports import ViewReader
+from gua.report.filters import Labels
+from gua.report.hours import Hour
+from gua.report.model import Card, Extent, Headline, Window
+from gua.report.window import ReportRequest
+
+T = TypeVar("T")
+Finish = Callable[[Headline, Sequence[Card]], object]
+"""Makes a section's model of what the store answers, for a report with this headline and these cards."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """One report's questions: ``bounds`` and ``read`` are parameters of the views.
+
+    ``makes_streaks`` says whether streaks are made: unasked they are not where that would take too much.
+    """
+
+    reader: ViewReader
+    request: ReportRequest
+    window: Window
+    extents: Sequence[Extent]
+    labels: Labels
+    hours: Sequence[Hour]
+    bounds: Mapping[str, object]
+    read: Mapping[str, object]
+    makes_streaks: bool
+    asked: dict[tuple[object, ...], Callable[[], object]] = field(default_factory=dict)
+
+    def once(self, question: Callable[..., Callable[[], T]], *parameters: object) -> Callable[[], T]:
+        """Ask ``question(reader, read, *parameters)``; return what gives the answer, as often as it is wanted."""
+        key = (question, *parameters)
+        if key not in self.asked:
+            self.asked[key] = _kept(question(self.reader, self.read, *parameters))
+        return cast("Callable[[], T]", self.asked[key])
+
+
+Collect = Callable[[Asking], Finish | None]
+"""Asks what a section is made of; ``None`` where it cannot be made."""
+
+
+def _kept(answer: Callable[[], object]) -> Callable[[], object]:
+    """Return an answer that is asked for when it is first wanted, and kept."""
+    kept: list[object] = []
+
+    def again() -> object:
+        if not kept:
+            value = answer()
+            kept.append(list(value) if isinstance(value, Iterator) else value)
+        return kept[0]
+
+    return again

@@ -1,0 +1,180 @@
+"""What a model's field is in JSON and in CSV: its unit says its name, its value and how many columns it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
+from types import NoneType
+from typing import Annotated, Any, Final, TypeVar, get_args, get_type_hints
+
+from gua.core.durations import to_rfc3339
+from gua.report.states import MS_PER_HOUR, STATES, States, share
+
+DECIMALS: Final = 6
+Cell = str | float | None
+Cells = Mapping[str, Cell]
+Json = dict[str, object]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unit:
+    """How a value is written. JSON is rounded to six decimals, CSV has full precision; unknown stays ``None``.
+
+    ``ending`` stands in names where the field has ``_ms``; ``name`` and ``column`` where the name is another one.
+    """
+
+    json: Callable[[Any], object]
+    cell: Callable[[Any], Cell]
+    ending: str = "_ms"
+    name: str | None = None
+    column: str | None = None
+
+    def named(self, name: str) -> Unit:
+        """Return the same unit of a field that is called ``name`` in JSON and CSV."""
+        return replace(self, name=name)
+
+
+def state_columns(ending: str) -> tuple[str, ...]:
+    """Return a column's name for each state."""
+    return tuple(f"{state.replace('-', '_')}_{ending}" for state in STATES)
+
+
+def hours(milliseconds: float) -> float:
+    """Return milliseconds as hours, rounded as JSON has them."""
+    return round(milliseconds / MS_PER_HOUR, DECIMALS)
+
+
+def ratio(value: float | None) -> float | None:
+    """Return a ratio or a figure that may not be known, rounded as JSON has them."""
+    return None if value is None else round(value, DECIMALS)
+
+
+def number(value: float) -> float:
+    """Return a number, a whole one without a fraction."""
+    return int(value) if value == int(value) else round(value, DECIMALS)
+
+
+def states_json(states: States) -> Json:
+    """Return all four states; ticks are left out where several share them."""
+    return {
+        state: {
+            **({} if states[state].card_ticks is None else {"card_ticks": states[state].card_ticks}),
+            "gpu_hours": hours(states[state].gpu_ms),
+            "share": ratio(share(states, state)),
+        }
+        for state in STATES
+    }
+
+
+def gpu_hours(states: States) -> dict[str, Cell]:
+    """Return the column of each state's GPU-hours."""
+    values = (states[state].gpu_ms / MS_PER_HOUR for state in STATES)
+    return dict(zip(state_columns("gpu_hours"), values, strict=True))
+
+
+def shares(states: States) -> dict[str, Cell]:
+    """Return the column of each state's share."""
+    return dict(zip(state_columns("share"), (share(states, state) for state in STATES), strict=True))
+
+
+def _as_is(value: Cell) -> Cell:
+    return value
+
+
+HOURS: Final = Unit(json=hours, cell=lambda ms: ms / MS_PER_HOUR, ending="_hours")
+SECONDS: Final = Unit(json=lambda ms: ms / 1000, cell=lambda ms: ms / 1000, ending="_seconds")
+MOMENT: Final = Unit(json=to_rfc3339, cell=to_rfc3339, ending="")
+RATIO: Final = Unit(json=ratio, cell=_as_is)
+NUMBER: Final = Unit(json=number, cell=_as_is)
+AS_IS: Final = Unit(json=_as_is, cell=_as_is)
+STATES_UNIT: Final = Unit(json=states_json, cell=_as_is)
+
+Hours = Annotated[T, HOURS]
+"""Milliseconds, written as hours."""
+Seconds = Annotated[T, SECONDS]
+"""Milliseconds, written as seconds."""
+Timestamp = Annotated[T, MOMENT]
+"""Unix ms, written as RFC 3339 in UTC."""
+FirstSeen = Annotated[T, MOMENT.named("first_seen")]
+LastSeen = Annotated[T, MOMENT.named("last_seen")]
+Ratio = Annotated[T, RATIO]
+Number = Annotated[T, NUMBER]
+"""A number that has no fraction where it is whole."""
+ByState = Annotated[States, STATES_UNIT]
+"""Time by state: in CSV a column of GPU-hours for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    attribute: str
+    name: str
+    unit: Unit | None
+    is_cell: bool
+
+    def json(self, model: object) -> object:
+        value = getattr(model, self.attribute)
+        if self.unit is None:
+            return to_json(value)
+        return None if value is None else self.unit.json(value)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        if self.unit is STATES_UNIT:
+            return state_columns("gpu_hours")
+        return (self.unit.column if self.unit and self.unit.column else self.name,) if self.is_cell else ()
+
+    def cells(self, model: object) -> Mapping[str, Cell]:
+        value = getattr(model, self.attribute)
+        if self.unit is STATES_UNIT:
+            return gpu_hours(value)
+        if not self.is_cell:
+            return {}
+        return {self.columns[0]: value if value is None or self.unit is None else self.unit.cell(value)}
+
+
+@cache
+def _fields(kind: type) -> tuple[_Field, ...]:
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(_field(one.name, hints[one.name]) for one in fields(kind))
+
+
+def _of(model: object) -> tuple[_Field, ...]:
+    kind: type = type(model)
+    return _fields(kind)
+
+
+def _field(attribute: str, hint: Any) -> _Field:  # noqa: ANN401 - a type as it is written
+    unit = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Unit)), None)
+    if unit is None:
+        is_cell = set(get_args(hint) or (hint,)) <= {str, int, float, bool, NoneType}
+        return _Field(attribute, attribute, None, is_cell)
+    name = unit.name or (f"{attribute.removesuffix('_ms')}{unit.ending}" if attribute.endswith("_ms") else attribute)
+    return _Field(attribute, name, unit, is_cell=True)
+
+
+def to_json(value: object) -> object:
+    """Return a model as an object of its fields, several as a list, text and numbers as they are."""
+    if is_dataclass(value):
+        return json_of(value)
+    if isinstance(value, tuple):
+        return [to_json(one) for one in value]
+    if isinstance(value, Mapping):
+        return {key: to_json(one) for key, one in value.items()}
+    return value
+
+
+def json_of(model: object) -> Json:
+    """Return a model as an object of its fields."""
+    return {field.name: field.json(model) for field in _of(model)}
+
+
+def columns(kind: type) -> tuple[str, ...]:
+    """Return the columns of a model: one for each field that is a number, a text or a moment, four for states."""
+    return tuple(column for field in _fields(kind) for column in field.columns)
+
+
+def cells(model: object) -> dict[str, Cell]:
+    """Return a model's row by column."""
+    return {column: cell for field in _of(model) for column, cell in field.cells(model).items()}

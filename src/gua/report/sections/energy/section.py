@@ -1,0 +1,37 @@
+"""Energy by state, measured or estimated, and what holding a card added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gua.report.asking import Asking, Finish
+from gua.report.kit.fields import Cells, cells, columns
+from gua.report.model import Report
+from gua.report.section import Csv, Section
+from gua.report.sections.energy import html, text
+from gua.report.sections.energy.model import CardEnergy, Energy, StateEnergy
+from gua.report.sections.energy.query import energy
+
+
+def _collect(asking: Asking) -> Finish:
+    answer = asking.once(energy)
+    return lambda _headline, _cards: answer()
+
+
+def _rows(report: Report) -> Iterator[Cells]:
+    found = report.get(Energy)
+    for card in found.cards if found else ():
+        for state, part in card.states.items():
+            yield {**cells(card), "state": state, **cells(part)}
+
+
+_CARD = columns(CardEnergy)
+ENERGY = Section(
+    name="energy",
+    title="Energy",
+    model=Energy,
+    collect=_collect,
+    text=text.energy,
+    html=html.energy,
+    csv=Csv((*_CARD[:4], "state", *columns(StateEnergy), *_CARD[4:]), _rows),
+)

@@ -1,0 +1,35 @@
+"""Groups: cards added up by host, cluster, model or a label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gua.report.asking import Asking, Finish
+from gua.report.kit.fields import Cells, cells, columns
+from gua.report.model import Report
+from gua.report.section import Csv, Section
+from gua.report.sections.groups import html, text
+from gua.report.sections.groups.model import Group, Groupings
+from gua.report.sections.groups.query import rollups
+
+
+def _collect(asking: Asking) -> Finish:
+    return lambda _headline, cards: Groupings(rollups(cards, asking.request.groups_by, asking.labels))
+
+
+def _rows(report: Report) -> Iterator[Cells]:
+    for grouping in report.get(Groupings) or ():
+        yield from ({"by": grouping.by, **cells(group)} for group in grouping.groups)
+
+
+GROUPS = Section(
+    name="groups",
+    title=text.title,
+    model=Groupings,
+    collect=_collect,
+    text=text.groups,
+    drawn=text.drawn,
+    html=html.groups,
+    csv=Csv(("by", *columns(Group)), _rows),
+    is_default=True,
+)

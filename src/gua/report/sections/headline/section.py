@@ -1,0 +1,117 @@
+"""Headline and idle capacity: where the hours went, and what stood idle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gua.report.asking import Asking, Finish
+from gua.report.kit.fields import Cell, Cells, Json, hours, ratio
+from gua.report.model import Report
+from gua.report.section import Csv, Section
+from gua.report.sections.headline import html, idle_capacity, text
+from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
+from gua.report.sections.now.query import ask_card_streaks, idle_split
+from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE, observed_ms
+
+
+def _collect(asking: Asking) -> Finish | None:
+    if not asking.makes_streaks:
+        return None
+    rows = asking.once(ask_card_streaks, asking.window)
+    return lambda _headline, _cards: idle_split(list(rows()))
+
+
+def _json(report: Report) -> Json:
+    states = {
+        state: {
+            "card_ticks": part.card_ticks,
+            "gpu_hours": hours(part.gpu_ms),
+            "share": ratio(report.headline.shares[state]),
+        }
+        for state, part in report.headline.states.items()
+    }
+    return {"headline": {"card_ticks": report.headline.card_ticks, "states": states, "idle_held": _idle_held(report)}}
+
+
+def _idle_held(report: Report) -> Json | None:
+    split = report.get(IdleSplit)
+    if split is None:
+        return None
+    total = observed_ms(report.headline.states)
+
+    def part(gpu_ms: float, long_gpu_ms: float | None) -> Json:
+        return {
+            "gpu_hours": hours(gpu_ms),
+            "share": ratio(gpu_ms / total) if total else None,
+            "gpu_hours_in_long_streaks": None if long_gpu_ms is None else hours(long_gpu_ms),
+        }
+
+    return {
+        "never_used": part(split.never_used_gpu_ms, split.never_used_long_gpu_ms),
+        "low": part(split.low_gpu_ms, split.low_long_gpu_ms),
+        "unknown": part(split.unknown_gpu_ms, None),
+        "gpu_hours_in_long_streaks": hours(split.long_gpu_ms),
+        "long_streak_seconds": LONG_STREAK_MS // 1000,
+    }
+
+
+def _rows(report: Report) -> Iterator[Cells]:
+    split = report.get(IdleSplit)
+    for state, part in report.headline.states.items():
+        row: dict[str, Cell] = {
+            "state": state,
+            "gpu_hours": part.gpu_ms / MS_PER_HOUR,
+            "share": report.headline.shares[state],
+            "card_ticks": part.card_ticks,
+        }
+        if split is not None and state == IDLE_HELD:
+            row |= {
+                "never_used_gpu_hours": split.never_used_gpu_ms / MS_PER_HOUR,
+                "low_gpu_hours": split.low_gpu_ms / MS_PER_HOUR,
+                "unknown_gpu_hours": split.unknown_gpu_ms / MS_PER_HOUR,
+                "in_long_streaks_gpu_hours": split.long_gpu_ms / MS_PER_HOUR,
+            }
+        yield row
+
+
+_OF_IDLE_HELD = ("never_used_gpu_hours", "low_gpu_hours", "unknown_gpu_hours", "in_long_streaks_gpu_hours")
+HEADLINE = Section(
+    name="headline",
+    title="Where the GPU-hours went",
+    collect=_collect,
+    text=text.headline,
+    drawn=text.drawn,
+    html=html.headline,
+    json=_json,
+    csv=Csv(("state", "gpu_hours", "share", "card_ticks", *_OF_IDLE_HELD), _rows),
+    is_default=True,
+)
+
+
+def _idle_json(report: Report) -> Json:
+    capacity = {
+        state: {
+            "gpu_hours": hours(report.headline.states[state].gpu_ms),
+            "equivalent_gpus": ratio(report.headline.equivalent_gpus[state]),
+        }
+        for state in (IDLE_HELD, TRULY_IDLE)
+    }
+    return {"idle_capacity": capacity}
+
+
+def _idle_rows(report: Report) -> Iterator[Cells]:
+    for state in (IDLE_HELD, TRULY_IDLE):
+        gpu_hours = report.headline.states[state].gpu_ms / MS_PER_HOUR
+        yield {"state": state, "gpu_hours": gpu_hours, "equivalent_gpus": report.headline.equivalent_gpus[state]}
+
+
+IDLE_CAPACITY = Section(
+    name="idle-capacity",
+    title="Idle capacity",
+    text=idle_capacity.idle_capacity,
+    drawn=idle_capacity.drawn,
+    html=html.idle_capacity,
+    json=_idle_json,
+    csv=Csv(("state", "gpu_hours", "equivalent_gpus"), _idle_rows),
+    is_default=True,
+)

@@ -1,0 +1,34 @@
+"""Whether a report makes streaks: unasked up to a size, asked always, of ticks as far as memory goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from gua.core.errors import UnavailableError
+from gua.report.hours import Hour
+from gua.report.model import Extent
+
+MOST_TICKED: Final = 250_000
+"""Card ticks of hours that are not counted, of which streaks can be made in the memory of a query."""
+MOST_CARD_HOURS: Final = 150_000
+"""Card-hours of which a report makes streaks without being asked to: of 200 cards, 30 days."""
+
+
+def skipped(hours: Sequence[Hour], extents: Sequence[Extent], needed_by: Sequence[str]) -> int | None:
+    """Return how many card-hours would be too many to make streaks of unasked, ``None`` if they are made.
+
+    ``needed_by``: what was asked for that cannot be had without them. Raises UnavailableError where it cannot be had.
+    """
+    ticked = sum(hour.card_ticks for hour in hours if not hour.is_counted)
+    card_hours = len(hours) * sum(extent.cards for extent in extents)
+    if needed_by and ticked > MOST_TICKED:
+        msg = (
+            f"{needed_by[0]}: {ticked:,} card ticks of this window lie in hours that are not counted yet, and streaks "
+            f"are made of {MOST_TICKED:,} at most: run gua rollup first, leave out --from-ticks, or choose a shorter "
+            "window"
+        )
+        raise UnavailableError(msg)
+    if needed_by or (ticked <= MOST_TICKED and card_hours <= MOST_CARD_HOURS):
+        return None
+    return max(card_hours, 1)
