@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Final
 
 SCOPE: Final = "gua"
@@ -85,27 +86,31 @@ def _per_type(column: str, scale: int, sql_type: str) -> tuple[StoredColumn, ...
     )
 
 
-SAMPLE_DURATION: Final = Metric(
+_card_delta = partial(Metric, subject=Subject.CARD, kind=Kind.DELTA)
+_card_gauge = partial(Metric, subject=Subject.CARD, kind=Kind.GAUGE)
+_card_amount = partial(Metric, subject=Subject.CARD, kind=Kind.AMOUNT)
+_card_counter = partial(Metric, subject=Subject.CARD, kind=Kind.COUNTER)
+_process_delta = partial(Metric, subject=Subject.PROCESS, kind=Kind.DELTA)
+_process_amount = partial(Metric, subject=Subject.PROCESS, kind=Kind.AMOUNT)
+_process_gauge = partial(Metric, subject=Subject.PROCESS, kind=Kind.GAUGE)
+_agent_gauge = partial(Metric, subject=Subject.AGENT, kind=Kind.GAUGE)
+_agent_counter = partial(Metric, subject=Subject.AGENT, kind=Kind.COUNTER)
+
+SAMPLE_DURATION: Final = _card_delta(
     name="gua.gpu.sample.duration",
-    subject=Subject.CARD,
-    kind=Kind.DELTA,
     unit="s",
     description="Seconds that this tick covers; the card was looked at even if nothing else could be read.",
     columns=(StoredColumn(name="duration_ms", scale=1000, type="UInt32"),),
 )
-GPU_TIME: Final = Metric(
+GPU_TIME: Final = _card_delta(
     name="gua.gpu.time",
-    subject=Subject.CARD,
-    kind=Kind.DELTA,
     unit="s",
     description="GPU time of the tick: its seconds times the card's share of a whole GPU (slices / all slices for MIG "
     "instances; a partitioned parent stands for its unallocated slices only).",
     columns=(StoredColumn(name="gpu_time_ms", scale=1000, type="UInt32"),),
 )
-UTILIZATION: Final = Metric(
+UTILIZATION: Final = _card_gauge(
     name="hw.gpu.utilization",
-    subject=Subject.CARD,
-    kind=Kind.GAUGE,
     unit="1",
     description="Mean over the tick of the share of time in which an engine was busy, 0 to 1.",
     attributes=("hw.gpu.task",),
@@ -115,128 +120,98 @@ UTILIZATION: Final = Metric(
         StoredColumn(name="utilization_decoder", scale=10_000, type="UInt16", attributes=(("hw.gpu.task", "decoder"),)),
     ),
 )
-UTILIZATION_MAX: Final = Metric(
+UTILIZATION_MAX: Final = _card_gauge(
     name="gua.gpu.utilization.max",
-    subject=Subject.CARD,
-    kind=Kind.GAUGE,
     unit="1",
     description="Largest utilization sample of the tick, 0 to 1.",
     columns=(StoredColumn(name="utilization_max", scale=10_000, type="UInt16"),),
 )
-UTILIZATION_COVERAGE: Final = Metric(
+UTILIZATION_COVERAGE: Final = _card_gauge(
     name="gua.gpu.utilization.coverage",
-    subject=Subject.CARD,
-    kind=Kind.GAUGE,
     unit="s",
     description="Seconds of the tick that utilization samples cover; 0 means that the mean is one instant value.",
     columns=(StoredColumn(name="utilization_coverage_ms", scale=1000, type="UInt32"),),
 )
-MEMORY_USAGE: Final = Metric(
+MEMORY_USAGE: Final = _card_amount(
     name="hw.gpu.memory.usage",
-    subject=Subject.CARD,
-    kind=Kind.AMOUNT,
     unit="By",
     description="Device memory in use; without the driver's reserve where that is known (gua.gpu.memory.reserved).",
     columns=(StoredColumn(name="memory_used_bytes", scale=1, type="UInt64"),),
 )
-MEMORY_LIMIT: Final = Metric(
+MEMORY_LIMIT: Final = _card_amount(
     name="hw.gpu.memory.limit",
-    subject=Subject.CARD,
-    kind=Kind.AMOUNT,
     unit="By",
     description="Device memory in total.",
     columns=(StoredColumn(name="memory_limit_bytes", scale=1, type="UInt64"),),
 )
-MEMORY_RESERVED: Final = Metric(
+MEMORY_RESERVED: Final = _card_amount(
     name="gua.gpu.memory.reserved",
-    subject=Subject.CARD,
-    kind=Kind.AMOUNT,
     unit="By",
     description="Memory the driver keeps for itself; absent where the driver cannot tell (then usage contains it).",
     columns=(StoredColumn(name="memory_reserved_bytes", scale=1, type="UInt64"),),
 )
-PROCESS_COUNT: Final = Metric(
+PROCESS_COUNT: Final = _card_gauge(
     name="gua.gpu.process.count",
-    subject=Subject.CARD,
-    kind=Kind.GAUGE,
     unit="{process}",
     description="Processes on the card by type; absent if the list is not known.",
     attributes=("gua.process.type",),
     columns=_per_type("process_count_{type}", 1, "UInt32"),
 )
-PROCESS_MEMORY: Final = Metric(
+PROCESS_MEMORY: Final = _card_amount(
     name="gua.gpu.process.memory.usage",
-    subject=Subject.CARD,
-    kind=Kind.AMOUNT,
     unit="By",
     description="Known device memory of the card's processes by type; absent if the list is not known.",
     attributes=("gua.process.type",),
     columns=_per_type("process_memory_{type}_bytes", 1, "UInt64"),
 )
-PROCESS_MEMORY_UNKNOWN: Final = Metric(
+PROCESS_MEMORY_UNKNOWN: Final = _card_gauge(
     name="gua.gpu.process.memory.unknown",
-    subject=Subject.CARD,
-    kind=Kind.GAUGE,
     unit="{process}",
     description="Processes whose memory NVML does not tell, by type; absent if the list is not known.",
     attributes=("gua.process.type",),
     columns=_per_type("process_unknown_{type}", 1, "UInt32"),
 )
-PROCESS_UTILIZATION_MAX: Final = Metric(
+PROCESS_UTILIZATION_MAX: Final = _card_gauge(
     name="gua.gpu.process.utilization.max",
-    subject=Subject.CARD,
-    kind=Kind.GAUGE,
     unit="1",
     description="Utilization of the card's busiest process, 0 to 1.",
     columns=(StoredColumn(name="process_utilization_max", scale=10_000, type="UInt16"),),
 )
-POWER: Final = Metric(
+POWER: Final = _card_gauge(
     name="hw.power",
-    subject=Subject.CARD,
-    kind=Kind.GAUGE,
     unit="W",
     description="Power drawn by the card.",
     attributes=("hw.type",),
     columns=(StoredColumn(name="power_mw", scale=1000, type="UInt32", attributes=_GPU),),
 )
-TEMPERATURE: Final = Metric(
+TEMPERATURE: Final = _card_gauge(
     name="hw.temperature",
-    subject=Subject.CARD,
-    kind=Kind.GAUGE,
     unit="Cel",
     description="Temperature of the GPU core.",
     columns=(StoredColumn(name="temperature_celsius", scale=1, type="Int16"),),
 )
-ENERGY_TOTAL: Final = Metric(
+ENERGY_TOTAL: Final = _card_counter(
     name="hw.energy",
-    subject=Subject.CARD,
-    kind=Kind.COUNTER,
     unit="J",
     description="Energy since the driver was loaded.",
     attributes=("hw.type",),
     columns=(StoredColumn(name="energy_total_mj", scale=1000, type="UInt64", attributes=_GPU),),
 )
-ENERGY: Final = Metric(
+ENERGY: Final = _card_delta(
     name="gua.gpu.energy",
-    subject=Subject.CARD,
-    kind=Kind.DELTA,
     unit="J",
     description="Energy spent in the tick; absent across a reset of the counter.",
     columns=(StoredColumn(name="energy_mj", scale=1000, type="UInt64"),),
 )
-STATUS: Final = Metric(
+STATUS: Final = _card_amount(
     name="hw.status",
-    subject=Subject.CARD,
-    kind=Kind.AMOUNT,
     unit="1",
     description="1 for the state the card is in, 0 for the other; failed: lost, or needs a reset.",
     attributes=("hw.state", "hw.type"),
     columns=(StoredColumn(name="failed", scale=1, type="UInt8", attributes=(("hw.state", "failed"), *_GPU)),),
 )
-INFO: Final = Metric(
+INFO: Final = _card_gauge(
     name="gua.gpu.info",
-    subject=Subject.CARD,
-    kind=Kind.GAUGE,
     unit="1",
     description="Always 1; its attributes say what the card is.",
     attributes=(
@@ -252,53 +227,41 @@ INFO: Final = Metric(
         "gua.gpu.memory.shared",
     ),
 )
-PROCESS_SAMPLE_DURATION: Final = Metric(
+PROCESS_SAMPLE_DURATION: Final = _process_delta(
     name="gua.process.sample.duration",
-    subject=Subject.PROCESS,
-    kind=Kind.DELTA,
     unit="s",
     description="Seconds of the tick in which this process was on the card.",
     columns=(StoredColumn(name="duration_ms", scale=1000, type="UInt32"),),
 )
-PROCESS_GPU_TIME: Final = Metric(
+PROCESS_GPU_TIME: Final = _process_delta(
     name="gua.process.gpu.time",
-    subject=Subject.PROCESS,
-    kind=Kind.DELTA,
     unit="s",
     description="The part of the card's GPU time attributed to this process; absent for ignored processes.",
     columns=(StoredColumn(name="gpu_time_ms", scale=1000, type="UInt32"),),
 )
-PROCESS_GPU_MEMORY: Final = Metric(
+PROCESS_GPU_MEMORY: Final = _process_amount(
     name="gua.process.gpu.memory.usage",
-    subject=Subject.PROCESS,
-    kind=Kind.AMOUNT,
     unit="By",
     description="Device memory of the process on this card.",
     columns=(StoredColumn(name="memory_bytes", scale=1, type="UInt64"),),
 )
-PROCESS_GPU_UTILIZATION: Final = Metric(
+PROCESS_GPU_UTILIZATION: Final = _process_gauge(
     name="gua.process.gpu.utilization",
-    subject=Subject.PROCESS,
-    kind=Kind.GAUGE,
     unit="1",
     description="Mean over the tick of the share of time in which this process used the card, 0 to 1; of each sample "
     "the largest of kernels, video encoder and video decoder.",
     columns=(StoredColumn(name="utilization", scale=10_000, type="UInt16"),),
 )
-PROCESS_IDLE_DURATION: Final = Metric(
+PROCESS_IDLE_DURATION: Final = _process_gauge(
     name="gua.process.idle.duration",
-    subject=Subject.PROCESS,
-    kind=Kind.GAUGE,
     unit="s",
     description="Time of the idle ticks in a row that end with this one, 0 if the process is active; goes on through "
     "restarts of the agent. Absent while it is unknown whether the process idles, and for ignored processes. "
     "Not stored: gua.idle_episodes tells it of the ticks.",
     is_stored=False,
 )
-PROCESS_INFO: Final = Metric(
+PROCESS_INFO: Final = _process_gauge(
     name="gua.process.info",
-    subject=Subject.PROCESS,
-    kind=Kind.GAUGE,
     unit="1",
     description="Always 1; its attributes say what the process is. Never a command line.",
     attributes=(
@@ -313,45 +276,21 @@ PROCESS_INFO: Final = Metric(
         "k8s.container.name",
     ),
 )
-AGENT_TICK_DURATION: Final = Metric(
-    name="gua.agent.tick.duration",
-    subject=Subject.AGENT,
-    kind=Kind.GAUGE,
-    unit="s",
-    description="Time it took to read the tick.",
+AGENT_TICK_DURATION: Final = _agent_gauge(
+    name="gua.agent.tick.duration", unit="s", description="Time it took to read the tick."
 )
-AGENT_TICK_LATENESS: Final = Metric(
-    name="gua.agent.tick.lateness",
-    subject=Subject.AGENT,
-    kind=Kind.GAUGE,
-    unit="s",
-    description="How far behind its grid point the tick was read.",
+AGENT_TICK_LATENESS: Final = _agent_gauge(
+    name="gua.agent.tick.lateness", unit="s", description="How far behind its grid point the tick was read."
 )
-AGENT_SPOOL_TICKS: Final = Metric(
-    name="gua.agent.spool.ticks",
-    subject=Subject.AGENT,
-    kind=Kind.GAUGE,
-    unit="{tick}",
-    description="Ticks in the spool, waiting for delivery.",
+AGENT_SPOOL_TICKS: Final = _agent_gauge(
+    name="gua.agent.spool.ticks", unit="{tick}", description="Ticks in the spool, waiting for delivery."
 )
-AGENT_SPOOL_SIZE: Final = Metric(
-    name="gua.agent.spool.size",
-    subject=Subject.AGENT,
-    kind=Kind.GAUGE,
-    unit="By",
-    description="Size of the spool on disk.",
+AGENT_SPOOL_SIZE: Final = _agent_gauge(name="gua.agent.spool.size", unit="By", description="Size of the spool on disk.")
+AGENT_DROPPED: Final = _agent_counter(
+    name="gua.agent.dropped", unit="{tick}", description="Ticks the spool dropped, oldest first, because it was full."
 )
-AGENT_DROPPED: Final = Metric(
-    name="gua.agent.dropped",
-    subject=Subject.AGENT,
-    kind=Kind.COUNTER,
-    unit="{tick}",
-    description="Ticks the spool dropped, oldest first, because it was full.",
-)
-AGENT_ERRORS: Final = Metric(
+AGENT_ERRORS: Final = _agent_counter(
     name="gua.agent.errors",
-    subject=Subject.AGENT,
-    kind=Kind.COUNTER,
     unit="{error}",
     description="Calls that failed since the agent started.",
     attributes=("call", "code"),
