@@ -54,7 +54,7 @@ def list_(*, as_json: JsonOption = False, store: StoreOption = None) -> None:
         gua prices list --json
     """
     with delivery.open_reader(store) as opened:
-        rows, models = book.PRICES.rows(opened, {}), book.models(opened)
+        rows, models = book.prices(opened), book.models(opened)
     sys.stdout.write(listing.to_json(rows, models) if as_json else listing.to_text(rows, models))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from gua.core.errors import UsageError
@@ -14,15 +14,11 @@ from gua.store.database import Store
 _NAMED: Final = 5
 
 
-class PriceRow(NamedTuple):
-    """A price of a model: from when it is valid, and until the next one is (Unix ms)."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PriceRow(ModelPrice):
+    """A price as the store has it: ``until_ms`` is when the next one of its model begins (Unix ms)."""
 
-    model: str
-    currency: str
-    per_gpu_hour: float
-    valid_from_ms: Moment
     until_ms: Moment | None
-    source: str | None
 
 
 class ModelRow(NamedTuple):
@@ -38,7 +34,7 @@ MODELS: Final = View("models", ModelRow)
 
 def put(
     store: Store, given: Sequence[ModelPrice], *, note: Callable[[str], None], change_currency: bool
-) -> tuple[list[ModelPrice], list[ModelPrice]]:
+) -> tuple[list[ModelPrice], list[PriceRow]]:
     """Write prices under the names that the store has; return them, and those that were there.
 
     A ``note`` is given of a model that the store has no card of. Raises UsageError for a second currency of a model,
@@ -78,18 +74,9 @@ def write(store: Store, written: Iterable[ModelPrice], *, removed: bool) -> None
     )
 
 
-def prices(store: Store) -> list[ModelPrice]:
+def prices(store: Store) -> list[PriceRow]:
     """Return all prices of a store, by model and moment."""
-    return [
-        ModelPrice(
-            model=row.model,
-            currency=row.currency,
-            per_gpu_hour=row.per_gpu_hour,
-            valid_from_ms=row.valid_from_ms,
-            source=row.source,
-        )
-        for row in PRICES.rows(store, {})
-    ]
+    return PRICES.rows(store, {})
 
 
 def models(store: Store) -> dict[str, int]:
