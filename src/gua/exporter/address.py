@@ -49,7 +49,11 @@ def parse_address(text: str, *, port: int = DEFAULT_PORT, of: str = "--prometheu
     if text.count(":") > 1:  # an IPv6 address without brackets has no port
         return Address(host=_ipv6(text, text, of), port=port)
     host, colon, digits = text.partition(":")
-    if (not host and not colon) or not all(one.isalnum() or one in ".-_" for one in host) or not _is_name(host):
+    if (
+        (not host and not colon)
+        or not all(character.isalnum() or character in ".-_" for character in host)
+        or not _is_name(host)
+    ):
         _refuse(text, of)
     return Address(host=host, port=_port(digits, text, of) if colon else port)
 

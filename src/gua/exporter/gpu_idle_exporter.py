@@ -54,7 +54,7 @@ class _Use(NamedTuple):
 def families(tick: Tick, clocks: IdleCounters, constant: Mapping[str, str]) -> list[Family]:
     """Return the families of a tick; ``clocks`` are those after it, ``constant`` further labels of every sample."""
     made = {name: Family(name, text) for name, text in (_PROCESS | _DEVICE | _TOTAL).items()}
-    end = "".join(f",{one}" for one in [inside(constant.items())] if one) + "}"
+    end = "".join(f",{labels}" for labels in [inside(constant.items())] if labels) + "}"
     instances: defaultdict[str | None, list[CardReading]] = defaultdict(list)
     for card in tick.cards:
         if card.mig is Mig.INSTANCE:

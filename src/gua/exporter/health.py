@@ -74,20 +74,20 @@ class ServingHealth:
         failing, skipped, ticked = self._failing, self._skipped, self._ticked
         why = f": {skipped}" if skipped else ""
         if failing is not None:
-            found = failing
+            message = failing
         elif ticked is None:
             age_ms = self._age_ms(self._born)
             if age_ms <= max(START_MS, LATE_INTERVALS * self._interval_ms):
                 return None
-            found = f"no tick for {age_ms / 1000:.0f} s since the start{why}"
+            message = f"no tick for {age_ms / 1000:.0f} s since the start{why}"
         elif (age_ms := self._age_ms(ticked)) > LATE_INTERVALS * self._interval_ms:
             due = f"one is due every {self._interval_ms / 1000:g} s"
-            found = f"the last tick is {age_ms / 1000:.0f} s old, {due}{why}"
+            message = f"the last tick is {age_ms / 1000:.0f} s old, {due}{why}"
         elif (hung_ms := self._age_ms(self._alive)) > HUNG_MS:
-            found = f"the loop that samples has not moved for {hung_ms / 1000:.0f} s{why}"
+            message = f"the loop that samples has not moved for {hung_ms / 1000:.0f} s{why}"
         else:
             return None
-        return " ".join(found.split())[:_LONGEST_REASON]
+        return " ".join(message.split())[:_LONGEST_REASON]
 
     def _now(self) -> _Moment:
         return _Moment(self._clock.wall_ms(), self._clock.monotonic_ms())
@@ -113,7 +113,7 @@ def _failing(tick: Tick) -> str | None:
 
 def _is_read(card: CardReading) -> bool:
     """Return whether a reading tells more than which card it is; that a card did not fail may just not be known."""
-    told = (
+    measurements = (
         card.memory_used_bytes,
         card.memory_limit_bytes,
         card.utilization,
@@ -123,4 +123,4 @@ def _is_read(card: CardReading) -> bool:
         card.temperature_celsius,
         card.energy_total_mj,
     )
-    return card.process_list is ProcessList.KNOWN or any(value is not None for value in told)
+    return card.process_list is ProcessList.KNOWN or any(value is not None for value in measurements)

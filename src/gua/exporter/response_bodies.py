@@ -41,10 +41,10 @@ class ResponseBodies(Generic[Reader]):
     def too_old(self) -> list[Reader]:
         """Return the readers of the oldest bodies, as far as those are too many."""
         left, held = len(self._sizes), sum(self._sizes.values())
-        found: list[Reader] = []
+        late_readers: list[Reader] = []
         for body, size in self._sizes.items():
             if left <= NEWEST or held <= MOST_BYTES:
                 break
-            found += self._readers[body]
+            late_readers += self._readers[body]
             left, held = left - 1, held - size
-        return found
+        return late_readers

@@ -75,7 +75,7 @@ Respond = Callable[[Request], Response]
 class _Connection:
     socket: socket.socket
     deadline: float
-    asked: bytearray = field(default_factory=bytearray)
+    head_bytes: bytearray = field(default_factory=bytearray)
     left: list[memoryview] | None = None
     answered: float | None = None
 
@@ -114,8 +114,8 @@ class Server:
         self._wake.close()
         if self._thread.is_alive():
             self._thread.join(2)
-        for one in (self._listener, self._woken):
-            one.close()
+        for listener in (self._listener, self._woken):
+            listener.close()
 
     def _run(self) -> None:
         swept = time.monotonic()
@@ -173,21 +173,21 @@ class Server:
         if not received:
             self._drop(connection)
             return
-        connection.asked += received
-        head, end, _ = bytes(connection.asked).replace(b"\r\n", b"\n").partition(b"\n\n")
+        connection.head_bytes += received
+        head, end, _ = bytes(connection.head_bytes).replace(b"\r\n", b"\n").partition(b"\n\n")
         if len(head) > _LONGEST_HEAD:
             self._begin(connection, _words(431, f"the request's head is longer than {_LONGEST_HEAD} bytes"))
         elif end:
             self._begin(connection, self._answer(head.decode("latin-1")))
-        elif not _may_be_http(connection.asked):
+        elif not _may_be_http(connection.head_bytes):
             self._begin(connection, _words(400, "this is no HTTP request"))
 
     def _answer(self, head: str) -> Response:
         first, *lines = head.split("\n")
-        found = _REQUEST.fullmatch(first)
-        if found is None:
+        request_line = _REQUEST.fullmatch(first)
+        if request_line is None:
             return _words(400, "this is no HTTP/1 request")
-        method, target = found.groups()
+        method, target = request_line.groups()
         if method not in {"GET", "HEAD"}:
             return _words(405, "only GET and HEAD are answered here", ("Allow", "GET, HEAD"))
         headers = dict(_headers(lines))
@@ -213,13 +213,13 @@ class Server:
             *(f"{name}: {value}" for name, value in response.headers),
         ]
         connection.left = [memoryview("\r\n".join([*lines, "", ""]).encode("latin-1"))]
-        if response.body and not connection.asked.startswith(b"HEAD "):
+        if response.body and not connection.head_bytes.startswith(b"HEAD "):
             connection.left.append(memoryview(response.body))
             self._unread.begun(connection, response.body)
         connection.deadline = time.monotonic() + _ANSWER_SECONDS
         self._selector.modify(connection.socket, selectors.EVENT_WRITE, connection)
-        for one in self._unread.too_old():
-            self._drop(one)
+        for late in self._unread.too_old():
+            self._drop(late)
         self._write(connection)
 
     def _write(self, connection: _Connection) -> None:
@@ -245,10 +245,14 @@ class Server:
             self._selector.unregister(connection.socket)
 
     def _sweep(self, now: float) -> None:
-        for one in list(self._connections.values()):
-            is_over = one.answered is not None and now - one.answered > _LINGER_SECONDS and _is_read(one.socket)
-            if is_over or one.deadline < now:
-                self._drop(one)
+        for connection in list(self._connections.values()):
+            is_over = (
+                connection.answered is not None
+                and now - connection.answered > _LINGER_SECONDS
+                and _is_read(connection.socket)
+            )
+            if is_over or connection.deadline < now:
+                self._drop(connection)
 
     def _drop_oldest(self) -> None:
         if self._connections:
@@ -289,10 +293,10 @@ def _headers(lines: list[str]) -> Iterator[tuple[str, str]]:
             yield name.strip().lower(), value.strip()
 
 
-def _may_be_http(asked: bytearray) -> bool:
+def _may_be_http(head_bytes: bytearray) -> bool:
     """Return whether a request may begin so: what cannot is told at once, not after its time is up."""
-    method, space, _ = bytes(asked[:20]).partition(b" ")
-    return method.isalpha() and method.isupper() and (bool(space) or len(asked) <= 16)
+    method, space, _ = bytes(head_bytes[:20]).partition(b" ")
+    return method.isalpha() and method.isupper() and (bool(space) or len(head_bytes) <= 16)
 
 
 def _listening(address: Address) -> socket.socket:
@@ -323,6 +327,6 @@ def _family(address: Address) -> tuple[socket.AddressFamily, str]:
     """Return the address family and the numeric host."""
     if not address.host:
         return (socket.AF_INET6, "::") if socket.has_dualstack_ipv6() else (socket.AF_INET, "0.0.0.0")  # noqa: S104 - asked for by a port alone
-    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _, _, _, place = found[0]
-    return family, str(place[0])
+    addresses = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, socket_address = addresses[0]
+    return family, str(socket_address[0])

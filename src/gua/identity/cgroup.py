@@ -41,17 +41,17 @@ def container_id(text: str) -> str | None:
 
 def _container_of(segment: str) -> str | None:
     """Return the container that one cgroup is named after."""
-    found = _CONTAINER.fullmatch(segment)
-    if found is None or (found["prefix"] or "").endswith("conmon"):
+    match = _CONTAINER.fullmatch(segment)
+    if match is None or (match["prefix"] or "").endswith("conmon"):
         return None
-    return found["id"]
+    return match["id"]
 
 
 def _containers(segments: list[str]) -> Iterator[str]:
     for position, segment in enumerate(segments):
-        found = _container_of(segment)
-        if found is not None:
-            yield found
+        container = _container_of(segment)
+        if container is not None:
+            yield container
         elif segment.startswith(_LXC_PAYLOAD):
             yield segment.removeprefix(_LXC_PAYLOAD)
         elif position == 1 and segments[0] in _LXC_PARENTS:
@@ -62,9 +62,9 @@ def pod_uid(text: str) -> str | None:
     """Return the pod's uid as Kubernetes writes it, ``None`` outside of a pod."""
     for segments in _managed_paths(text):
         for segment in reversed(segments):
-            found = _POD.fullmatch(segment)
-            if found is not None:
-                return found["uid"].replace("_", "-")
+            match = _POD.fullmatch(segment)
+            if match is not None:
+                return match["uid"].replace("_", "-")
     return None
 
 
@@ -76,9 +76,9 @@ def slurm_job_id(text: str) -> str | None:
     """
     for segments in _managed_paths(text):
         for position, segment in enumerate(segments):
-            found = _JOB.fullmatch(segment)
-            if found is not None and any(_of_slurm(above) for above in segments[:position]):
-                return found["id"]
+            match = _JOB.fullmatch(segment)
+            if match is not None and any(_of_slurm(above) for above in segments[:position]):
+                return match["id"]
     return None
 
 

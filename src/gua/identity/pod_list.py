@@ -35,21 +35,21 @@ def parse_pods(body: bytes) -> dict[str, Pod]:
     Raises ValueError for anything but a PodList.
     """
     try:
-        found = json.loads(body)
+        pod_list = json.loads(body)
     except RecursionError:
         msg = "nested too deeply"
         raise ValueError(msg) from None
-    if not isinstance(found, dict) or found.get("kind") != "PodList":
+    if not isinstance(pod_list, dict) or pod_list.get("kind") != "PodList":
         msg = "no PodList"
         raise ValueError(msg)
     pods: dict[str, Pod] = {}
-    for item in objects_in(found.get("items")):
-        told = object_in(item.get("metadata"))
-        name, namespace = _name(told.get("name")), _name(told.get("namespace"))
+    for item in objects_in(pod_list.get("items")):
+        metadata = object_in(item.get("metadata"))
+        name, namespace = _name(metadata.get("name")), _name(metadata.get("namespace"))
         if name is None or namespace is None:
             continue
         pod = Pod(name=name, namespace=namespace, containers=dict(_containers(object_in(item.get("status")))))
-        for uid in (told.get("uid"), object_in(told.get("annotations")).get(_HASH)):
+        for uid in (metadata.get("uid"), object_in(metadata.get("annotations")).get(_HASH)):
             if isinstance(uid, str) and uid:
                 pods[uid] = pod
     return pods
@@ -57,8 +57,8 @@ def parse_pods(body: bytes) -> dict[str, Pod]:
 
 def _containers(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for statuses in _STATUSES:
-        for one in objects_in(status.get(statuses)):
-            name, identity = _name(one.get("name")), one.get("containerID")
+        for container in objects_in(status.get(statuses)):
+            name, identity = _name(container.get("name")), container.get("containerID")
             if name is not None and isinstance(identity, str) and identity:
                 yield identity.rpartition("://")[2], name
 

@@ -101,7 +101,7 @@ class PodNames:
         pods: dict[str, Pod] = {}
         failure: tuple[str, str] | None = None
         with self._lock:
-            asked, self._wanted = self._wanted, set()
+            wanted, self._wanted = self._wanted, set()
         try:
             pods = parse_pods(self._fetch(self.kubelet))
         except KubeletError as error:
@@ -117,13 +117,13 @@ class PodNames:
             self._working = False
             if failure is None:
                 self._trouble = None
-                self._learn(pods, asked)
+                self._learn(pods, wanted)
             else:
                 code, message = failure
                 self._trouble = f"pods have ids but no names: {self.kubelet}: {message}"
                 self._errors.append(ReadError(call=CALL, code=code))
 
-    def _learn(self, pods: dict[str, Pod], asked: set[_Key]) -> None:
+    def _learn(self, pods: dict[str, Pod], wanted: set[_Key]) -> None:
         for uid, pod in pods.items():
             before = self._pods.pop(uid, None)
             # A container that ended is no longer told, and may have left a process for a moment.
@@ -133,7 +133,7 @@ class PodNames:
             del self._pods[uid]
         if len(self._in_vain) > MOST_PODS:
             self._in_vain.clear()
-        self._in_vain = {key for key in self._in_vain | asked if not self._tells(key)}
+        self._in_vain = {key for key in self._in_vain | wanted if not self._tells(key)}
 
     def _tells(self, key: _Key) -> bool:
         uid, container_id = key

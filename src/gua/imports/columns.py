@@ -138,24 +138,26 @@ def layout(
     )
 
 
-def require_cards(found: Layout, where: str) -> None:
+def require_cards(file_layout: Layout, where: str) -> None:
     """Refuse a file that cannot become ticks. Raises DataError that names what is missing and the remedy."""
-    _require(found, where, "--query-gpu=timestamp,uuid,memory.used,…", ("timestamp",), ("uuid", "index"), ("used",))
+    _require(
+        file_layout, where, "--query-gpu=timestamp,uuid,memory.used,…", ("timestamp",), ("uuid", "index"), ("used",)
+    )
 
 
-def require_apps(found: Layout, where: str) -> None:
+def require_apps(file_layout: Layout, where: str) -> None:
     """Refuse a process file that cannot be joined. Raises DataError."""
-    _require(found, where, "--query-compute-apps=timestamp,gpu_uuid,pid,…", ("timestamp",), ("uuid",), ("pid",))
+    _require(file_layout, where, "--query-compute-apps=timestamp,gpu_uuid,pid,…", ("timestamp",), ("uuid",), ("pid",))
 
 
 _SHOWN = {"used": "memory.used", "uuid": "uuid", "index": "index"}
 
 
-def _require(found: Layout, where: str, query: str, *groups: tuple[str, ...]) -> None:
+def _require(file_layout: Layout, where: str, query: str, *groups: tuple[str, ...]) -> None:
     lacking = [
         " or ".join(_SHOWN.get(field, field) for field in group)
         for group in groups
-        if not any(field in found.places for field in group)
+        if not any(field in file_layout.places for field in group)
     ]
     if lacking:
         msg = f"{where}: there is no column {' and none '.join(lacking)}: record with {query}"

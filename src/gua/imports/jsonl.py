@@ -37,8 +37,8 @@ def read(
             if parse is None:
                 if len(parsers) >= _LAYOUTS:
                     parsers.clear()
-                found = layout(names, columns, places=names, missing=_MISSING)
-                parse = parsers[names] = make(found, source.where)
+                file_layout = layout(names, columns, places=names, missing=_MISSING)
+                parse = parsers[names] = make(file_layout, source.where)
             fields[_MISSING] = None  # the place of every field that the row lacks
             row = parse(fields)
         except CellError as error:

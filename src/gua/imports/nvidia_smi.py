@@ -35,7 +35,7 @@ class _Table(Generic[R]):
 
     header: str
     width: int
-    found: Layout
+    file_layout: Layout
     parse: Callable[[list[str]], R]
 
 
@@ -54,8 +54,10 @@ def read(
     """
     table: _Table[R] | None = None
     if given:
-        found = _layout(given, columns)
-        table = _Table("", len(given), found, make(found, f"{source.path} with --columns {','.join(given)}"))
+        file_layout = _layout(given, columns)
+        table = _Table(
+            "", len(given), file_layout, make(file_layout, f"{source.path} with --columns {','.join(given)}")
+        )
     before: list[str] = []
     for text in source.lines():
         problem = _NO_HEADER
@@ -73,8 +75,8 @@ def read(
                 continue
         names = _heading(text, columns, first=table is None)
         if names is not None:
-            found = _layout(names, columns)
-            table = _Table(text, len(names), found, make(found, source.where))
+            file_layout = _layout(names, columns)
+            table = _Table(text, len(names), file_layout, make(file_layout, source.where))
         else:
             _leave_out(text, source, problem, started=table is not None)
 
@@ -88,7 +90,7 @@ def _cells(text: str, table: _Table[R], before: list[str]) -> list[str]:
     cells = text.split(",") if '"' not in text else _quoted(text)
     if len(cells) != table.width:
         cells = _rejoined(cells, table)
-    if not text.endswith("\n") and _looks_cut(cells, before, table.found):
+    if not text.endswith("\n") and _looks_cut(cells, before, table.file_layout):
         msg = "the last cell is shorter than in the row before"
         raise CellError(msg)
     cells.append("")
@@ -130,19 +132,19 @@ def _quoted(text: str) -> list[str]:
 def _rejoined(cells: list[str], table: _Table[R]) -> list[str]:
     """Put a program's name with commas together again: nvidia-smi does not quote. Raises CellError."""
     extra = len(cells) - table.width
-    place = table.found.places.get("program")
+    place = table.file_layout.places.get("program")
     if extra < 0 or not isinstance(place, int):
         msg = f"the row has {len(cells)} fields, {table.width} are expected"
         raise CellError(msg)
     return [*cells[:place], ",".join(cells[place : place + extra + 1]), *cells[place + extra + 1 :]]
 
 
-def _looks_cut(cells: list[str], before: list[str], found: Layout) -> bool:
+def _looks_cut(cells: list[str], before: list[str], file_layout: Layout) -> bool:
     """Tell whether the last cell of a line without a newline lacks what the row before has: a unit, or its length."""
     if not before:
         return False
     last, whole = cells[-1].strip(), before[len(cells) - 1].strip()
-    fixed = any(found.places.get(field) == len(cells) - 1 for field in _FIXED_LENGTH)
+    fixed = any(file_layout.places.get(field) == len(cells) - 1 for field in _FIXED_LENGTH)
     if fixed or whole.startswith(last):
         return len(last) < len(whole)
     number = last.replace(".", "", 1).isdigit()

@@ -115,9 +115,9 @@ class CardRowReader:
         stamps = Timestamps(self._reading.timezone)
         cards = _Cards(self._reading.host)
 
-        def make(found: Layout, where: str) -> Callable[[Any], CardRow]:
-            require_cards(found, where)
-            return self._parser(found, source, stamps, cards)
+        def make(file_layout: Layout, where: str) -> Callable[[Any], CardRow]:
+            require_cards(file_layout, where)
+            return self._parser(file_layout, source, stamps, cards)
 
         rows = (
             jsonl.read(source, CARD_COLUMNS, make)
@@ -128,10 +128,10 @@ class CardRowReader:
         self.assumed.times_without_offset |= stamps.without_offset
 
     def _parser(
-        self, found: Layout, source: RecordedFile, stamps: Timestamps, cards: _Cards
+        self, file_layout: Layout, source: RecordedFile, stamps: Timestamps, cards: _Cards
     ) -> Callable[[Any], CardRow]:
         used_of, total_of, free_of, reserved_of = (
-            remembered(memory_parser(f"memory.{kind}", found.units.get(kind) or "mib"))
+            remembered(memory_parser(f"memory.{kind}", file_layout.units.get(kind) or "mib"))
             for kind in ("used", "total", "free", "reserved")
         )
         utilization_of, encoder_of, decoder_of = (
@@ -139,11 +139,11 @@ class CardRowReader:
         )
         power_of, temperature_of = remembered(watts), remembered(celsius)
         identity, measured = (
-            itemgetter(*(found.place(field) for field in fields)) for fields in (_IDENTITY, _MEASURED)
+            itemgetter(*(file_layout.place(field) for field in fields)) for fields in (_IDENTITY, _MEASURED)
         )
-        told = "reserved" in found.places or {"total", "free"} <= found.places.keys()
+        tells_reserve = "reserved" in file_layout.places or {"total", "free"} <= file_layout.places.keys()
         subtracted = self._reading.reserve_bytes
-        if not told and subtracted is None:
+        if not tells_reserve and subtracted is None:
             self.assumed.reserve_excluded = True
         stamp_of, card_of = stamps.parse, cards.parse
 
@@ -157,7 +157,7 @@ class CardRowReader:
                 reserved: int | None = 0
                 if subtracted is not None:
                     used, reserved = None if used is None else max(0, used - subtracted), subtracted
-                elif told:
+                elif tells_reserve:
                     reserved = _reserved(used, total, free_of(free_cell), reserved_of(reserved_cell))
                 return CardRow(
                     stamp_of(stamp),
@@ -180,10 +180,10 @@ class CardRowReader:
         return parse
 
 
-def _reserved(used: int | None, total: int | None, free: int | None, told: int | None) -> int | None:
+def _reserved(used: int | None, total: int | None, free: int | None, reserved_bytes: int | None) -> int | None:
     """Return the driver's reserve: as told, else total - used - free; 0 computed says only that used contains it."""
-    if told is not None or used is None or total is None or free is None:
-        return told
+    if reserved_bytes is not None or used is None or total is None or free is None:
+        return reserved_bytes
     computed = total - used - free
     return computed if computed > 0 else None
 
@@ -243,21 +243,21 @@ class AppRowReader:
         """Return the rows of one file in its order. Raises DataError for a line that is no row."""
         stamps = Timestamps(self._reading.timezone)
 
-        def make(found: Layout, where: str) -> Callable[[Any], AppRow]:
-            require_apps(found, where)
-            return _app_parser(found, source, stamps)
+        def make(file_layout: Layout, where: str) -> Callable[[Any], AppRow]:
+            require_apps(file_layout, where)
+            return _app_parser(file_layout, source, stamps)
 
         return (
             jsonl.read(source, APP_COLUMNS, make) if source.json_lines else nvidia_smi.read(source, APP_COLUMNS, make)
         )
 
 
-def _app_parser(found: Layout, source: RecordedFile, stamps: Timestamps) -> Callable[[Any], AppRow]:
-    memory_of = remembered(memory_parser("used_gpu_memory", found.units.get("used") or "mib"))
+def _app_parser(file_layout: Layout, source: RecordedFile, stamps: Timestamps) -> Callable[[Any], AppRow]:
+    memory_of = remembered(memory_parser("used_gpu_memory", file_layout.units.get("used") or "mib"))
     uuid_of = remembered(lambda cell: label(cell, "gpu_uuid"))
     program_of = remembered(program)
     fields: Sequence[str] = ("timestamp", "uuid", "pid", "program", "used")
-    picked = itemgetter(*(found.place(field) for field in fields))
+    picked = itemgetter(*(file_layout.place(field) for field in fields))
 
     def parse(cells: Any) -> AppRow:  # noqa: ANN401 - a list of CSV cells or a JSON object
         stamp, uuid_cell, pid_cell, program_cell, used = picked(cells)

@@ -56,7 +56,7 @@ class Spacings:
         middle, passed = [], 0
         for spacing in sorted(self._counts):
             reached = passed + self._counts[spacing]
-            middle += [spacing for place in ((total - 1) // 2, total // 2) if passed <= place < reached]
+            middle += [spacing for position in ((total - 1) // 2, total // 2) if passed <= position < reached]
             passed = reached
         return sum(middle) // len(middle)
 

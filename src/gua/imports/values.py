@@ -100,10 +100,10 @@ def memory_parser(what: str, default_unit: str) -> Callable[[Cell], int | None]:
     """Return a parser of memory cells to bytes; a cell without a unit is in ``default_unit``."""
 
     def parse(cell: Cell) -> int | None:
-        found = _number(cell, what)
-        if found is None:
+        measured = _number(cell, what)
+        if measured is None:
             return None
-        number, unit = found
+        number, unit = measured
         if (unit or default_unit) not in BYTES_PER_UNIT:
             msg = f"{what} has the unit {unit!r}: MiB is expected"
             raise CellError(msg)
@@ -116,45 +116,45 @@ def percent_parser(what: str) -> Callable[[Cell], float | None]:
     """Return a parser of percentages (``"37 %"``, 37) to ratios, 0 to 1."""
 
     def parse(cell: Cell) -> float | None:
-        found = _number(cell, what)
-        if found is None:
+        measured = _number(cell, what)
+        if measured is None:
             return None
-        if found[1] not in {"", "%"}:
-            msg = f"{what} has the unit {found[1]!r}: % is expected"
+        if measured[1] not in {"", "%"}:
+            msg = f"{what} has the unit {measured[1]!r}: % is expected"
             raise CellError(msg)
-        return _within(found[0], 0, 100, what) / 100
+        return _within(measured[0], 0, 100, what) / 100
 
     return parse
 
 
 def watts(cell: Cell) -> float | None:
     """Return a power cell (``"71.72 W"``) in watts. Raises CellError."""
-    found = _number(cell, "power")
-    if found is None:
+    measured = _number(cell, "power")
+    if measured is None:
         return None
-    if found[1] not in {"", "w", "mw"}:
-        msg = f"power has the unit {found[1]!r}: W is expected"
+    if measured[1] not in {"", "w", "mw"}:
+        msg = f"power has the unit {measured[1]!r}: W is expected"
         raise CellError(msg)
-    return _within(found[0] / 1000 if found[1] == "mw" else found[0], 0, _MAX_WATTS, "power")
+    return _within(measured[0] / 1000 if measured[1] == "mw" else measured[0], 0, _MAX_WATTS, "power")
 
 
 def celsius(cell: Cell) -> float | None:
     """Return a temperature cell in degrees Celsius. Raises CellError."""
-    found = _number(cell, "temperature")
-    if found is None:
+    measured = _number(cell, "temperature")
+    if measured is None:
         return None
-    if found[1] not in {"", "c", "°c", "cel"}:
-        msg = f"temperature has the unit {found[1]!r}: C is expected"
+    if measured[1] not in {"", "c", "°c", "cel"}:
+        msg = f"temperature has the unit {measured[1]!r}: C is expected"
         raise CellError(msg)
-    return _within(found[0], -_MAX_CELSIUS, _MAX_CELSIUS, "temperature")
+    return _within(measured[0], -_MAX_CELSIUS, _MAX_CELSIUS, "temperature")
 
 
 def whole(cell: Cell, what: str, high: int) -> int | None:
     """Return a cell that holds a whole number from 0 to ``high``, such as a pid. Raises CellError."""
-    found = _number(cell, what)
-    if found is None:
+    measured = _number(cell, what)
+    if measured is None:
         return None
-    number, unit = found
+    number, unit = measured
     if unit or number != int(number) or not 0 <= number <= high:
         msg = f"{what} is {cell!r}, not a whole number from 0 to {high}"
         raise CellError(msg)

@@ -64,7 +64,7 @@ def list_processes(
         versions = (second,) if Distrust.PROCESS_LIST_V3 in distrust else (third, second)
         answers[name] = _ask(calls, handle, versions, _WITHOUT_MPS if name == "mps" else {})
     known = all(answer is not None for answer in answers.values())
-    found: dict[int, Listed] = {}
+    by_pid: dict[int, Listed] = {}
     for name, answer in answers.items():
         for info in answer or ():
             if not 0 < info.pid <= _LARGEST_PID:
@@ -75,8 +75,8 @@ def list_processes(
                 calls.note(f"{name} process list", "unknown layout")
                 known = False
                 continue
-            found[info.pid] = _merged(found.get(info.pid), name, info, limit_bytes)
-    return Listing(processes=tuple(found.values()), known=known)
+            by_pid[info.pid] = _merged(by_pid.get(info.pid), name, info, limit_bytes)
+    return Listing(processes=tuple(by_pid.values()), known=known)
 
 
 def _merged(before: Listed | None, name: str, info: ProcessInfo, limit_bytes: int | None) -> Listed:

@@ -33,10 +33,10 @@ class HttpSession(requests.Session):
     ) -> Any:  # noqa: ANN401 - as above
         """Let the certificate that was set win over REQUESTS_CA_BUNDLE; `requests` has it the other way round."""
         own = self.verify if isinstance(self.verify, str) else verify
-        asked = (url, dict(proxies or {}), stream, own, cert)
+        arguments = (url, dict(proxies or {}), stream, own, cert)
         # Only once: to go through the environment for proxies takes as long as half of the rest of a request.
-        if self._merged is None or self._merged[0] != asked:
-            self._merged = asked, super().merge_environment_settings(url, proxies, stream, own, cert)
+        if self._merged is None or self._merged[0] != arguments:
+            self._merged = arguments, super().merge_environment_settings(url, proxies, stream, own, cert)
         settings = self._merged[1]
         return {**settings, "proxies": dict(settings["proxies"])}
 

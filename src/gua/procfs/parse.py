@@ -105,12 +105,12 @@ def parse_root_mount(text: str) -> tuple[str, str] | None:
     Mount ids differ from one mount namespace to the next, device and directory do not: a service with
     ``PrivateTmp=yes`` has the host's, a container has its own.
     """
-    found = None
+    root = None
     for line in text.splitlines():
         fields = line.split(" ")
         if len(fields) > 5 and fields[4] == "/":
-            found = fields[2], fields[3]  # a later one lies on top
-    return found
+            root = fields[2], fields[3]  # a later one lies on top
+    return root
 
 
 def parse_hidepid(text: str) -> str | None:

@@ -139,7 +139,7 @@ class Workstation:
         rng, host = self._setting.rng, self._setting.host
         processes = [host.process(self._display, up_ms, memory_bytes=self.DISPLAY, utilization=0.0)]
         held_bytes, utilization, decoder = self.DISPLAY, 0.0, 0.0
-        serving_ms = next((at for one in self._serving if (at := one.begun_ms(ts_ms)) is not None), None)
+        serving_ms = next((at for stretch in self._serving if (at := stretch.begun_ms(ts_ms)) is not None), None)
         if serving_ms is not None:
             utilization = rng.uniform(0.0, 0.06)
             held_bytes += self.CONTAINER

@@ -41,5 +41,5 @@ def get(database: sqlite3.Connection, ts_ms: int) -> dict[Key, IdleCounter]:
 
 
 def _is_there(database: sqlite3.Connection) -> bool:
-    found = database.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'idle_clocks'").fetchone()
-    return found is not None
+    row = database.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'idle_clocks'").fetchone()
+    return row is not None

@@ -126,13 +126,13 @@ class Image:
 
 def tick_ids(page: bytes) -> list[int]:
     """Return the ids of the ticks on a page, by the fronts of its rows alone; nothing if it holds no ticks."""
-    found = []
+    ids = []
     for at in _cells(page, _TABLE_LEAF):
         with contextlib.suppress(IndexError):
             row_id, start = _varint(page, _varint(page, at)[1])
             if page[_varint(page, start)[1]] == 0:  # the first column is the row id itself, and stands as NULL
-                found.append(row_id)
-    return found
+                ids.append(row_id)
+    return ids
 
 
 def _opened(path: Path) -> int | None:

@@ -73,8 +73,8 @@ def read_connection(database: sqlite3.Connection) -> Remains:
         destinations = dict(database.execute("SELECT name, acknowledged_id FROM destinations"))
         counters = dict(database.execute("SELECT name, count FROM counters"))
         mark = database.execute("SELECT ts_ms, monotonic_ms, boot_id FROM mark").fetchone()
-        found = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'ticks'").fetchone()
-        sequence = 0 if found is None else found[0]
+        last = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'ticks'").fetchone()
+        sequence = 0 if last is None else last[0]
     return Remains(
         destinations=destinations,
         mark=mark,
@@ -170,11 +170,11 @@ def _count(database: sqlite3.Connection, rows: str) -> int:
 
 def _rows(image: Image) -> Iterator[SalvagedTick | Refused]:
     for number in image.numbers():
-        found = image.table_rows(number)
-        ids = [row_id for row_id, _ in found]
+        rows = image.table_rows(number)
+        ids = [row_id for row_id, _ in rows]
         # A page keeps its rows in the order of their ids: otherwise one of them is damaged, and none is believed.
         ordered = all(before < after for before, after in pairwise(ids))
-        for row_id, values in found:
+        for row_id, values in rows:
             row = _tick(_id(row_id) if ordered else None, values) or _refused(values)
             if row is not None:
                 yield row

@@ -50,7 +50,7 @@ class CatalogEntry:
 def read_catalog(select: Select) -> dict[str, CatalogEntry]:
     """Return every table and view of our databases that the user may see, by name with its database."""
     parameters = {"databases": list(DATABASES)}
-    found = {
+    entries = {
         f"{row['database']}.{row['name']}": CatalogEntry(
             engine=row["engine"],
             engine_full=row["engine_full"],
@@ -61,6 +61,6 @@ def read_catalog(select: Select) -> dict[str, CatalogEntry]:
     }
     for row in select(_COLUMNS, parameters):
         name = f"{row['database']}.{row['table']}"
-        if name in found:  # else it was made between the two
-            found[name].columns[row["name"]] = row["type"]
-    return found
+        if name in entries:  # else it was made between the two
+            entries[name].columns[row["name"]] = row["type"]
+    return entries

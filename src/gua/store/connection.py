@@ -153,8 +153,8 @@ def translated(dsn: EmbeddedDsn | ServerDsn) -> Iterator[None]:
 
 def _told(dsn: EmbeddedDsn | ServerDsn, error: Exception) -> UnavailableError:
     text = " ".join(str(error).split())
-    found = _CODE.search(text)
-    code = int(found.group(1) or found.group(2)) if found else 0
+    match = _CODE.search(text)
+    code = int(match.group(1) or match.group(2)) if match else 0
     # How a parameterised view is missed, and a table on another server of the cluster.
     if "Unknown table function gua_report." in text or "There is no table `gua" in text:
         code = _UNKNOWN_TABLE
@@ -178,7 +178,7 @@ def _busy(dsn: EmbeddedDsn | ServerDsn, code: int, text: str) -> str:
 
 def _about(dsn: EmbeddedDsn | ServerDsn, code: int, text: str) -> str:
     if code in _UNKNOWN_OBJECT:
-        lacking = found[1] if (found := _OBJECT.search(text.replace("`", ""))) else "the schema of this version"
+        lacking = match[1] if (match := _OBJECT.search(text.replace("`", ""))) else "the schema of this version"
         return f"{dsn} lacks {lacking}: run gua schema apply --store {dsn}"
     if code in _REFUSED:
         return f"{dsn} refuses the user or the password: correct --store, or set GUA_STORE_PASSWORD"

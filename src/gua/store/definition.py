@@ -45,11 +45,11 @@ class Definition:
 
     @cached_property
     def _head(self) -> re.Match[str]:
-        found = _HEAD.match(self._code)
-        if found is None:
+        match = _HEAD.match(self._code)
+        if match is None:
             msg = f"{self.statement.name} creates nothing"
             raise ValueError(msg)
-        return found
+        return match
 
     @property
     def kind(self) -> Kind:
@@ -92,20 +92,20 @@ class Definition:
     @property
     def ttl(self) -> str | None:
         """The expression after TTL, ``None`` if rows stay forever."""
-        found = _TTL.search(self._tail)
-        return found["ttl"] if found else None
+        match = _TTL.search(self._tail)
+        return match["ttl"] if match else None
 
     @property
     def settings(self) -> dict[str, str]:
         """The settings of a table."""
-        found = _SETTINGS.search(self._tail) if self.kind == "table" else None
-        return settings_of(found["settings"]) if found else {}
+        match = _SETTINGS.search(self._tail) if self.kind == "table" else None
+        return settings_of(match["settings"]) if match else {}
 
     @property
     def target(self) -> str | None:
         """The table that a materialized view fills."""
-        found = _TARGET.search(self._code[self._head.end() :]) if self.kind == "materialized view" else None
-        return found["target"] if found else None
+        match = _TARGET.search(self._code[self._head.end() :]) if self.kind == "materialized view" else None
+        return match["target"] if match else None
 
     @property
     def as_definer(self) -> bool:
@@ -115,8 +115,8 @@ class Definition:
     @property
     def select(self) -> str | None:
         """The query of a view, without the comment after it."""
-        _, found, query = self._code.partition("\nAS\n")
-        if not found:
+        _, separator, query = self._code.partition("\nAS\n")
+        if not separator:
             return None
         return _COMMENT.sub("", query)
 

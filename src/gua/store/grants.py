@@ -60,5 +60,5 @@ def lacking(rights: list[str], granted: Callable[[str], bool]) -> list[str]:
             continue
         kinds, _, where = right.rpartition(" ON ")
         each = [f"{kind} ON {where}" for kind in kinds.split(", ")]
-        missing += [one for one in each if not granted(one)]
+        missing += [right for right in each if not granted(right)]
     return missing

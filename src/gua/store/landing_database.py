@@ -52,11 +52,11 @@ class Attached:
     grants: tuple[str, ...]
 
 
-def attached_databases(found: Mapping[str, CatalogEntry]) -> list[str]:
+def attached_databases(catalog: Mapping[str, CatalogEntry]) -> list[str]:
     """Return the other databases whose landing tables have views of ours on them."""
     sources = (
         source["database"]
-        for name, there in found.items()
+        for name, there in catalog.items()
         if there.engine == "MaterializedView"
         and (source := _OTHER_SOURCE.search(there.select))
         and name.endswith(f"_from_{source['database']}")
@@ -64,24 +64,24 @@ def attached_databases(found: Mapping[str, CatalogEntry]) -> list[str]:
     return sorted({*sources} - {OWN})
 
 
-def attached(statements: Sequence[Statement], found: Mapping[str, CatalogEntry]) -> list[Statement]:
+def attached(statements: Sequence[Statement], catalog: Mapping[str, CatalogEntry]) -> list[Statement]:
     """Return the views over other databases that are there, as this version writes them."""
-    return [view for database in attached_databases(found) for view in over(database, statements)]
+    return [view for database in attached_databases(catalog) for view in over(database, statements)]
 
 
 def over(database: str, statements: Sequence[Statement]) -> list[Statement]:
     """Return the views over our landing tables as they stand over those of another database."""
     return [
         replace(
-            one,
-            name=f"{one.name} over {database}",
-            sql=_SOURCE.sub(rf"FROM {database}.\g<table>", one.sql).replace(
-                f" {'.'.join(one.creates)} ", f" {'.'.join(one.creates)}_from_{database} ", 1
+            view,
+            name=f"{view.name} over {database}",
+            sql=_SOURCE.sub(rf"FROM {database}.\g<table>", view.sql).replace(
+                f" {'.'.join(view.creates)} ", f" {'.'.join(view.creates)}_from_{database} ", 1
             ),
-            creates=(one.creates[0], f"{one.creates[1]}_from_{database}"),
+            creates=(view.creates[0], f"{view.creates[1]}_from_{database}"),
         )
-        for one in statements
-        if one.creates and "\nCREATE MATERIALIZED VIEW" in f"\n{one.sql}" and _SOURCE.search(one.sql)
+        for view in statements
+        if view.creates and "\nCREATE MATERIALIZED VIEW" in f"\n{view.sql}" and _SOURCE.search(view.sql)
     ]
 
 
@@ -108,8 +108,8 @@ def require_tables(database: str, select: Select) -> bool:
 
 
 def _require_column(table: str, column: str, begins: str, types: Mapping[str, str]) -> None:
-    found = types.get(column)
-    if found is not None and begins in found:
+    declared = types.get(column)
+    if declared is not None and begins in declared:
         return
     if column == "AggregationTemporality" and "AggTemp" in types:
         msg = (
@@ -117,7 +117,8 @@ def _require_column(table: str, column: str, begins: str, types: Mapping[str, st
             f"ALTER TABLE {table} RENAME COLUMN AggTemp TO AggregationTemporality"
         )
         raise UnavailableError(msg)
-    msg = f"{table} has {f'{column} {found}' if found else f'no column {column}'}: it is not a table of the Collector"
+    has = f"{column} {declared}" if declared else f"no column {column}"
+    msg = f"{table} has {has}: it is not a table of the Collector"
     raise UnavailableError(msg)
 
 

@@ -83,10 +83,10 @@ class _Part(NamedTuple):
 
 def _part(name: str) -> _Part | None:
     """Return what a part's name tells, ``None`` where it is not a part's."""
-    found = _PART.fullmatch(name)
-    if not found:
+    match = _PART.fullmatch(name)
+    if not match:
         return None
-    return _Part(found["partition"], int(found["first"]), int(found["last"]), int(found["level"]))
+    return _Part(match["partition"], int(match["first"]), int(match["last"]), int(match["level"]))
 
 
 def remove_parts(directories: list[Path]) -> None:

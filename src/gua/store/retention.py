@@ -66,8 +66,8 @@ def parse_days(option: str, text: str) -> int | None:
 
 def ttl_days(engine_full: str) -> int | None:
     """Return the days of a table's TTL as the engine shows it, ``None`` if it has none."""
-    found = _TTL_DAYS.search(engine_full)
-    return int(found[1]) if found else None
+    match = _TTL_DAYS.search(engine_full)
+    return int(match[1]) if match else None
 
 
 def shown_days(days: int | None) -> str:

@@ -62,16 +62,16 @@ class Schema:
         ``keep`` changes the retention's days by name; what is left out stays as it is. All of it may be run again,
         also after an apply that was cut off. Raises UsageError, UnavailableError.
         """
-        found = read_catalog(self._select)
-        retention = retained(found).changed(keep or {})
-        topology = self.topology(found, cluster=cluster, replication=replication)
+        catalog = read_catalog(self._select)
+        retention = retained(catalog).changed(keep or {})
+        topology = self.topology(catalog, cluster=cluster, replication=replication)
         self._refuse_without_rights(topology)
         version, _ = self.applied()
         self._refuse_newer(version)
         wanted = topology.statements(retention)
-        wanted += landing_database.attached(wanted, found)
-        ran = self._run(self._dropped(wanted, found))
-        ran += self._run(upgrade.steps(map(Definition, wanted), found, self._formatted))
+        wanted += landing_database.attached(wanted, catalog)
+        ran = self._run(self._dropped(wanted, catalog))
+        ran += self._run(upgrade.steps(map(Definition, wanted), catalog, self._formatted))
         try:
             ran += self._finish(topology, retention, wanted, version)
         except QueryError as error:
@@ -89,8 +89,8 @@ class Schema:
         if self._embedded:
             msg = f"{self._dsn} is an embedded store, which no Collector writes to: give a server's with --store"
             raise UsageError(msg)
-        found = read_catalog(self._select)
-        topology = self.topology(found)
+        catalog = read_catalog(self._select)
+        topology = self.topology(catalog)
         if topology.cluster:
             msg = (
                 f"on the cluster {topology.cluster} shards have their hosts: let the Collector write to gua's own "
@@ -98,11 +98,11 @@ class Schema:
             )
             raise UsageError(msg)
         whole_seconds = landing_database.require_tables(database, self._select)
-        views = landing_database.over(database, topology.statements(retained(found)))
+        views = landing_database.over(database, topology.statements(retained(catalog)))
         with translated(self._dsn):
-            if any(".".join(view.creates or ()) not in found for view in views):
+            if any(".".join(view.creates or ()) not in catalog for view in views):
                 landing_database.forget(database, self._client)
-            self._run(upgrade.steps(map(Definition, views), found, self._formatted))
+            self._run(upgrade.steps(map(Definition, views), catalog, self._formatted))
             days, points = landing_database.backfill(
                 database, views, client=self._client, select=self._select, progress=progress
             )
@@ -120,13 +120,13 @@ class Schema:
         version, digest = self.applied()
         if version > statements.SCHEMA_VERSION:
             return Differences(lines=[self._newer(version)], notes=[], newer=True)
-        found = read_catalog(self._select)
-        if not found:
+        catalog = read_catalog(self._select)
+        if not catalog:
             return Differences(lines=["there is no schema yet"], notes=[])
-        topology = self.topology(found)
-        wanted = topology.statements(retained(found))
-        wanted += landing_database.attached(wanted, found)
-        result = difference.differences(map(Definition, wanted), found, self._formatted)
+        topology = self.topology(catalog)
+        wanted = topology.statements(retained(catalog))
+        wanted += landing_database.attached(wanted, catalog)
+        result = difference.differences(map(Definition, wanted), catalog, self._formatted)
         if not result.lines and version < statements.SCHEMA_VERSION:
             result.lines.append(f"the schema was applied as version {version}, this is {statements.SCHEMA_VERSION}")
         elif not result.lines and digest != _digest(topology):
@@ -159,7 +159,7 @@ class Schema:
 
     def topology(
         self,
-        found: Mapping[str, CatalogEntry] | None = None,
+        catalog: Mapping[str, CatalogEntry] | None = None,
         *,
         cluster: str | None = None,
         replication: Replication | None = None,
@@ -170,8 +170,8 @@ class Schema:
                 msg = f"{self._dsn} is an embedded store, which is no cluster: leave out --cluster"
                 raise UsageError(msg)
             return Topology(embedded=True)
-        found = read_catalog(self._select) if found is None else found
-        return topology_of(found, self._select, cluster=cluster, replication=replication)
+        catalog = read_catalog(self._select) if catalog is None else catalog
+        return topology_of(catalog, self._select, cluster=cluster, replication=replication)
 
     def retention(self) -> Retention:
         """Return how long rows are kept now."""
@@ -223,15 +223,19 @@ class Schema:
         except QueryError:
             return True  # a server that cannot tell beforehand tells at the statement itself
 
-    def _dropped(self, wanted: list[Statement], found: dict[str, CatalogEntry]) -> list[str]:
+    def _dropped(self, wanted: list[Statement], catalog: dict[str, CatalogEntry]) -> list[str]:
         """Return the statements that drop what is made anew: in an embedded store all that only passes rows on.
 
-        Nothing can be landing in it meanwhile. They are taken out of what was ``found``.
+        Nothing can be landing in it meanwhile. They are taken out of what was in the ``catalog``.
         """
-        names = [name for name in upgrade.RETIRED if name in found]
+        names = [name for name in upgrade.RETIRED if name in catalog]
         if self._embedded:
-            names += [".".join(one.creates) for one in reversed(wanted) if one.creates and one.passes_on]
-        return [f"DROP TABLE IF EXISTS {name}" for name in names if found.pop(name, None)]
+            names += [
+                ".".join(statement.creates)
+                for statement in reversed(wanted)
+                if statement.creates and statement.passes_on
+            ]
+        return [f"DROP TABLE IF EXISTS {name}" for name in names if catalog.pop(name, None)]
 
     def _run(self, planned: list[str]) -> list[str]:
         for sql in planned:
@@ -267,7 +271,9 @@ class Schema:
         if noted == retention.ticks_days:
             return
         if retention.ticks_days is None:
-            keeping = [one for one in map(Definition, wanted) if one.name in {"gua.settings_local", "gua.settings"}]
+            keeping = [
+                table for table in map(Definition, wanted) if table.name in {"gua.settings_local", "gua.settings"}
+            ]
             self._run([f"{keeping[0].altering} DELETE WHERE key = '{TICKS_SETTING}' SETTINGS mutations_sync = 2"])
             return
         with translated(self._dsn):

@@ -64,7 +64,7 @@ def load(tokens: Mapping[str, str], directory: Path | None = None) -> list[State
 
 
 def _rendered(file: Path, tokens: Mapping[str, str]) -> str:
-    text = _ENGINE.sub(lambda found: _with_replica(found, tokens), file.read_text("utf-8"))
+    text = _ENGINE.sub(lambda match: _with_replica(match, tokens), file.read_text("utf-8"))
     if file.name.endswith(_ONLY_ON_A_CLUSTER):
         local = file.with_name(file.name.removesuffix(_ONLY_ON_A_CLUSTER) + ".sql").read_text("utf-8")
         text = text.replace("$COLUMNS", _columns(local))

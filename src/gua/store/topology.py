@@ -41,7 +41,7 @@ class Topology:
 
 
 def topology_of(
-    found: Mapping[str, CatalogEntry],
+    catalog: Mapping[str, CatalogEntry],
     select: Select,
     *,
     cluster: str | None = None,
@@ -51,7 +51,7 @@ def topology_of(
 
     Raises UsageError if another is asked for: rows would not move with it.
     """
-    there = found.get(_TICKS)
+    there = catalog.get(_TICKS)
     if there is None:
         return Topology(cluster=cluster, replication=replication or Replication.TABLES)
     named = _CLUSTER.match(there.engine_full)
@@ -62,27 +62,27 @@ def topology_of(
             f"not move to the cluster {cluster}: leave out --cluster, or apply to a server without it"
         )
         raise UsageError(msg)
-    return Topology(cluster=is_on, replication=_replication(found, select))
+    return Topology(cluster=is_on, replication=_replication(catalog, select))
 
 
-def _replication(found: Mapping[str, CatalogEntry], select: Select) -> Replication:
+def _replication(catalog: Mapping[str, CatalogEntry], select: Select) -> Replication:
     if any(row["engine"] == "Replicated" for row in select(_DATABASE_ENGINE, None)):
         return Replication.DATABASE
-    local = found.get(f"{_TICKS}_local")
+    local = catalog.get(f"{_TICKS}_local")
     return Replication.TABLES if local is None or "Replicated" in local.engine else Replication.NONE
 
 
-def retained(found: Mapping[str, CatalogEntry]) -> Retention:
+def retained(catalog: Mapping[str, CatalogEntry]) -> Retention:
     """Return how long rows are kept now; the shipped days where a table is not there yet."""
     return Retention(
-        raw_days=_days(found, _RAW, Retention().raw_days),
-        ticks_days=_days(found, _TICKS, Retention().ticks_days),
-        hours_days=_days(found, _HOURS, Retention().hours_days),
+        raw_days=_days(catalog, _RAW, Retention().raw_days),
+        ticks_days=_days(catalog, _TICKS, Retention().ticks_days),
+        hours_days=_days(catalog, _HOURS, Retention().hours_days),
     )
 
 
-def _days(found: Mapping[str, CatalogEntry], name: str, shipped: int | None) -> int | None:
-    there = found.get(f"{name}_local") or found.get(name)
+def _days(catalog: Mapping[str, CatalogEntry], name: str, shipped: int | None) -> int | None:
+    there = catalog.get(f"{name}_local") or catalog.get(name)
     if there is None or there.engine == "Null":
         return shipped
     return ttl_days(there.engine_full)

@@ -135,8 +135,8 @@ class Contents:
             "gpu_uuid": "ifnull(typeof(gpu_uuid) != 'text' OR trim(gpu_uuid) = '' OR length(gpu_uuid) > 256, 1)",
             **faults,
         }
-        found = ", ".join(f"sum({fault})" for fault in checked.values())
-        count, *bad = self._database.row(f"SELECT count(*), {found} FROM {table} NOT INDEXED")  # noqa: S608 - own text
+        counts = ", ".join(f"sum({fault})" for fault in checked.values())
+        count, *bad = self._database.row(f"SELECT count(*), {counts} FROM {table} NOT INDEXED")  # noqa: S608 - own text
         for column, number in zip(checked, bad, strict=True):
             if number:
                 self._refuse(table, column, checked[column], number)

@@ -89,9 +89,9 @@ class LegacyDatabase:
 
     def check(self, table: str) -> None:
         """Read a table and its indexes once and compare them. Raises DataError for damage."""
-        found = str(self.value(f"PRAGMA integrity_check({table})"))
-        if found != "ok":
-            raise self._damaged(found)
+        result = str(self.value(f"PRAGMA integrity_check({table})"))
+        if result != "ok":
+            raise self._damaged(result)
 
     def close(self) -> None:
         """Let go of the file."""

@@ -66,8 +66,8 @@ class Histories:
                 self._closing.callback(database.close)
                 self._databases.append((database, Contents(database)))
             contents = self.contents
-            self._hosts = [_Hosts(one, host) for one in contents]
-            self._intervals = [one.interval_ms(interval_ms) for one in contents]
+            self._hosts = [_Hosts(database, host) for database in contents]
+            self._intervals = [database.interval_ms(interval_ms) for database in contents]
         except BaseException:
             self.close()
             raise
@@ -173,7 +173,7 @@ class Histories:
             same = by_pid.get(row.pid)
             if same is not None:
                 # Up to 1.3 a process may stand on a list twice: its report adds both up.
-                both = [one.memory_bytes for one in (same, process) if one.memory_bytes is not None]
+                both = [reading.memory_bytes for reading in (same, process) if reading.memory_bytes is not None]
                 process = replace(same, memory_bytes=sum(both) if both else None)
             by_pid[row.pid] = process
         return split_gpu_time(gpu_time_ms, tuple(by_pid.values()))
@@ -188,7 +188,7 @@ class _Hosts:
         if given is not None or not held:
             self.names: tuple[str, ...] = (given or DEFAULT_HOST,)
             return
-        names = [_text(one.name) or DEFAULT_HOST for one in held]
+        names = [_text(host.name) or DEFAULT_HOST for host in held]
         for before, after in pairwise(held):
             if after.first <= before.last:
                 msg = (
@@ -203,7 +203,7 @@ class _Hosts:
         """Return the host that recorded at this time."""
         if len(self.names) == 1:
             return self.names[0]
-        started = sum(one.first <= ts for one in self._starts)
+        started = sum(start.first <= ts for start in self._starts)
         return self.names[max(started - 1, 0)]
 
 

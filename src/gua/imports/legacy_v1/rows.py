@@ -59,8 +59,8 @@ def _rows(database: LegacyDatabase, contents: Contents, file: int, uuid: str) ->
     processes = _Processes(database, contents, uuid)
     sql = f"SELECT {columns} FROM gpu_sample WHERE gpu_uuid = ? ORDER BY ts, rowid"  # noqa: S608 - own text
     for ts, util_pct, run, gpu_index, used_mib, celsius, watts, usage_state in database.rows(sql, (uuid,)):
-        found = processes.at(ts, run)
-        yield Row(ts, file, uuid, run, util_pct, gpu_index, used_mib, celsius, watts, usage_state, found)
+        listed = processes.at(ts, run)
+        yield Row(ts, file, uuid, run, util_pct, gpu_index, used_mib, celsius, watts, usage_state, listed)
 
 
 class _Processes:
