@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,7 @@ _WHOLE_CARD_PROFILES: Final = (5, 4, 6, 3)
 _USUAL_SLICES: Final = 7
 # So many are looked for where the driver does not tell how many there may be; no card has more slices.
 _MOST_INSTANCES: Final = 8
+_NO_MIG: Final[dict[int, Sequence[int]]] = dict.fromkeys((Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND), (0, 0))
 _NOBODY: Final[Handle] = object()
 _FIRST_VERSION: Final = 1
 
@@ -46,9 +48,7 @@ class Partition:
 
 def read_mode(driver: Driver, calls: Calls, handle: Handle) -> Mig | None:
     """Return PARENT where MIG is on, NONE where it is off or the card has none, ``None`` if that cannot be read."""
-    answer = calls.ask_with(
-        {Code.NOT_SUPPORTED: (0, 0), Code.FUNCTION_NOT_FOUND: (0, 0)}, driver.nvmlDeviceGetMigMode, handle
-    )
+    answer = calls.ask_with(_NO_MIG, driver.nvmlDeviceGetMigMode, handle)
     if answer is None:
         return None
     return Mig.PARENT if answer[0] == 1 else Mig.NONE

@@ -29,6 +29,7 @@ _JITTER: Final = 1.5
 _LAYOUTS: Final = {
     kind: struct.Struct(layout) for kind, layout in enumerate(("@Qd", "@QI4x", "@QL", "@QQ", "@Qq", "@Qi4x", "@QH6x"))
 }
+_NO_SAMPLES: Final[dict[int, tuple[int, Sequence[Row]]]] = {Code.NOT_FOUND: (1, ()), Code.NOT_SUPPORTED: (1, ())}
 # 10 minutes, the longest interval, if each of 6 samples a second stands alone. If nobody reads, the oldest are
 # forgotten.
 MOST_SAMPLES: Final = 3600
@@ -49,7 +50,7 @@ class SampleBuffer:
         if self._since_us > self._clock.now_us():
             self._start_over()
         answer = calls.ask_with(
-            {Code.NOT_FOUND: (1, ()), Code.NOT_SUPPORTED: (1, ())},
+            _NO_SAMPLES,
             driver.nvmlDeviceGetSamples,
             handle,
             GPU_UTILIZATION_SAMPLES,

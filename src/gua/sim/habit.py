@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from gua.core.tick import ProcessReading
 from gua.sim.calendar import FRI, MINUTE_MS, MON, THU, TUE, WED, Stretch
-from gua.sim.programs import ProgramHost, person
+from gua.sim.programs import Program, ProgramHost, person
 
 WEEKDAYS: Final = (MON, TUE, WED, THU, FRI)
 MIB: Final = 2**20
@@ -36,6 +36,17 @@ class HabitSetting:
     def late(self, *stretches: Stretch) -> tuple[Stretch, ...]:
         """Return stretches of the week as this round has them."""
         return tuple(stretch.later(self.shift) for stretch in stretches)
+
+    def running(self, program: Program, begun_ms: int, held_bytes: int, utilization: float, *, largest: float) -> Use:
+        """Return the use of a card by one process of ``program``, begun at ``begun_ms``; ratios beyond 1 count as 1."""
+        process = self.host.process(program, begun_ms, memory_bytes=held_bytes, utilization=percent(utilization))
+        return Use(
+            utilization=utilization,
+            largest=percent(min(1.0, largest)),
+            held_bytes=held_bytes,
+            context=True,
+            processes=(process,),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -107,16 +107,7 @@ class Inference:
         utilization = self._setting.rng.uniform(0.02, 0.08)
         if self._burst.at(ts_ms) < (0.14 if inside(self._busy_hours, ts_ms) else 0.02):
             utilization = self._setting.rng.uniform(0.2, 0.7)
-        process = self._setting.host.process(
-            self._program, begun_ms, memory_bytes=self.HELD, utilization=percent(utilization)
-        )
-        return Use(
-            utilization=utilization,
-            largest=percent(min(1.0, 2 * utilization)),
-            held_bytes=self.HELD,
-            context=True,
-            processes=(process,),
-        )
+        return self._setting.running(self._program, begun_ms, self.HELD, utilization, largest=2 * utilization)
 
 
 class Orphan:
@@ -141,13 +132,4 @@ class Orphan:
         if begun_ms is None:
             return FREE
         utilization = self._setting.rng.uniform(0.8, 0.97)
-        process = self._setting.host.process(
-            self._program, begun_ms, memory_bytes=self.HELD, utilization=percent(utilization)
-        )
-        return Use(
-            utilization=utilization,
-            largest=percent(min(1.0, utilization + 0.05)),
-            held_bytes=self.HELD,
-            context=True,
-            processes=(process,),
-        )
+        return self._setting.running(self._program, begun_ms, self.HELD, utilization, largest=utilization + 0.05)

@@ -50,16 +50,7 @@ class Notebook:
         utilization = 0.0
         if inside(self._work, ts_ms) and self._busy.at(ts_ms) < 0.42:
             utilization = self._setting.rng.uniform(0.15, 0.85)
-        process = self._setting.host.process(
-            self._program, begun_ms, memory_bytes=self.HELD, utilization=percent(utilization)
-        )
-        return Use(
-            utilization=utilization,
-            largest=percent(min(1.0, 1.3 * utilization)),
-            held_bytes=self.HELD,
-            context=True,
-            processes=(process,),
-        )
+        return self._setting.running(self._program, begun_ms, self.HELD, utilization, largest=1.3 * utilization)
 
 
 class Shared:
