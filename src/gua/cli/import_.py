@@ -115,9 +115,9 @@ def summary(
         yield f"repeated  {counted(survey.duplicates, 'row')} stood there before and count once"
     if recording.left_out_lines:
         yield f"left out  {counted(recording.left_out_lines, 'line')}: {'; '.join(recording.left_out)}"
-    if recording.zone_assumed:
+    if recording.assumed.times_without_offset:
         yield f"assumed   times without an offset are in {timezone} (--timezone)"
-    if recording.reserve_assumed:
+    if recording.assumed.reserve_excluded:
         yield "assumed   memory.used leaves the driver's reserve out, as nvidia-smi does since driver 510 (--reserve)"
     if reserve is not None:
         yield f"assumed   memory.used contains a reserve of {reserve}, which was subtracted from every row"

@@ -15,7 +15,7 @@ from gua.core.tick import CardReading, Origin, ProcessList, ProcessReading, Tick
 from gua.imports.apps import ProcessLists, check_order
 from gua.imports.merge import first_time, merged
 from gua.imports.recorded_file import RecordedFile, open_source
-from gua.imports.rows import AppRowReader, CardRow, CardRowReader, Reading
+from gua.imports.rows import AppRowReader, Assumed, CardRow, CardRowReader, Reading
 from gua.imports.survey import Survey, survey
 
 _VENDOR = "NVIDIA"
@@ -108,14 +108,9 @@ class Recording:
         return sum(source.left_out_lines for source in (*self._sources, *self._app_sources))
 
     @property
-    def reserve_assumed(self) -> bool:
-        """Tell whether nothing in some file tells the driver's reserve, so that it was taken to be excluded."""
-        return self._cards.assumed.reserve_excluded
-
-    @property
-    def zone_assumed(self) -> bool:
-        """Tell whether some times had no offset, so that the given time zone decided."""
-        return self._cards.assumed.times_without_offset
+    def assumed(self) -> Assumed:
+        """Return what had to be assumed, as the files do not tell it."""
+        return self._cards.assumed
 
 
 def _ticks(ts_ms: int, origins: dict[str, Origin], cards: dict[str, list[CardReading]]) -> Iterator[Tick]:

@@ -97,7 +97,7 @@ class AppRow(NamedTuple):
 
 @dataclass(slots=True)
 class Assumed:
-    """What had to be assumed about a recording."""
+    """What had to be assumed: that use excludes the driver's reserve; the zone of times without an offset."""
 
     reserve_excluded: bool = False
     times_without_offset: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 # include/linux/proc_ns.h: PROC_PID_INIT_INO, the same on every Linux host.
@@ -95,8 +95,8 @@ def parse_user_ids(uid_map: str, overflow: str) -> UserIds:
         fields = line.split()
         if len(fields) == 3 and all(field.isdecimal() for field in fields):
             ranges.append((int(fields[0]), int(fields[1]), int(fields[2])))
-    one = UserIds() if not ranges else UserIds(tuple(ranges))
-    return UserIds(one.ranges, int(overflow)) if overflow.strip().isdecimal() else one
+    user_ids = UserIds(tuple(ranges)) if ranges else UserIds()
+    return replace(user_ids, overflow=int(overflow)) if overflow.strip().isdecimal() else user_ids
 
 
 def parse_root_mount(text: str) -> tuple[str, str] | None:

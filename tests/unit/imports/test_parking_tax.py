@@ -25,8 +25,8 @@ def ticks_of(*files: Path) -> list[Tick]:
     found = recording.survey()
     assert found.interval_ms == 30_000
     assert not recording.left_out
-    assert not recording.zone_assumed
-    assert not recording.reserve_assumed
+    assert not recording.assumed.times_without_offset
+    assert not recording.assumed.reserve_excluded
     return list(recording.ticks(found, ORIGIN))
 
 
