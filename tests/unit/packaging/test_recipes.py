@@ -168,7 +168,7 @@ def test_a_rule_is_a_case_that_python_and_sql_judge_alike(copy: Copy) -> None:
     wrong = {**CASE, "expect": {**CASE["expect"], "state": "active"}}
     (copy.root / "tests/cases/rules/998-wrong.json").write_text(json.dumps(wrong), "utf-8")
     cases = (BY_PYTHON.format("999-new"), BY_PYTHON.format("998-wrong"), BY_SQL)
-    out = copy.run("-m", "pytest", "-vv", "-p", "no:cacheprovider", *cases, code=1)
+    out = copy.run("-m", "pytest", "-v", "-p", "no:cacheprovider", *cases, code=1)
     assert f"{BY_PYTHON.format('999-new')} PASSED" in out
     assert f"{BY_PYTHON.format('998-wrong')} FAILED" in out
     by_sql = out.partition("assert wrong == {}")[2]
