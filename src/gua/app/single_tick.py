@@ -15,6 +15,7 @@ from gua.app.output import safe, say
 from gua.core.errors import UnavailableError
 from gua.core.ports import Mark
 from gua.core.tick import Tick
+from gua.report.kit.figures import plural
 from gua.spool.queue import Spool
 from gua.state.directory import Home
 
@@ -79,8 +80,8 @@ def tick_after(sampler: Sampler, mark: Mark | None) -> tuple[Tick, Mark]:
 
 def summary(tick: Tick) -> str:
     """Return one line on what the tick holds."""
-    cards = _count(len(tick.cards), "card", "cards")
-    processes = _count(sum(len(card.processes) for card in tick.cards), "process", "processes")
+    cards = plural(len(tick.cards), "card")
+    processes = plural(sum(len(card.processes) for card in tick.cards), "process", "processes")
     covered_s = max((card.duration_ms for card in tick.cards), default=0) / 1000
     return f"1 tick of {tick.origin.host}: {cards}, {processes} on them, {covered_s:.3f} s covered"
 
@@ -94,12 +95,5 @@ def notes(tick: Tick, *, seen_by_host: bool) -> list[str]:
             "start the container with the host's (docker --pid host, kubernetes hostPID)"
         )
     failed = Counter((error.call, error.code) for error in tick.errors)
-    lines += [
-        f"note: {call} failed {_count(count, 'time', 'times')}: {code}"
-        for (call, code), count in sorted(failed.items())
-    ]
+    lines += [f"note: {call} failed {plural(count, 'time')}: {code}" for (call, code), count in sorted(failed.items())]
     return lines
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"

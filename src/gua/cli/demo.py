@@ -6,25 +6,23 @@ GUA_INTERVAL) must never bring simulated numbers into a real store.
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gua.app import delivery
+from gua.app.origins import origin_elsewhere
 from gua.cli.options import flag, path_value, value
 from gua.cli.output_options import OutputOptions, choose_output
 from gua.cli.report import render_report
 from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError
 from gua.core.tick import Origin, Source, Tick
-from gua.otlp.resource import origin
 from gua.report.kit.style import NARROWEST, WIDEST
 from gua.sim.host import DAY_MS, DEFAULT_CARDS, DEFAULT_DAYS, END_MS, HOST, INSTANCE_ID, Scenario, simulate
 
@@ -66,14 +64,7 @@ def command(
     if store is not None and endpoint is not None:
         msg = "--store and --endpoint exclude each other: give one of them"
         raise UsageError(msg)
-    whence = origin(
-        source=Source.SIMULATOR,
-        interval_ms=scenario.interval_ms,
-        environ=os.environ,
-        host=HOST,
-        instance_id=INSTANCE_ID,
-        service_version=version("gua-otel"),
-    )
+    whence = origin_elsewhere(Source.SIMULATOR, HOST, scenario.interval_ms, instance_id=INSTANCE_ID)
     with tempfile.TemporaryDirectory(prefix="gua-demo-") as folder:
         dsn = None if endpoint else store or f"chdb://{Path(folder) / 'store'}"
         delivery = _deliver(scenario, whence, store=dsn, endpoint=endpoint)

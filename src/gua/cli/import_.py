@@ -10,16 +10,19 @@ from typing import Annotated
 import typer
 
 from gua.app import delivery
-from gua.app.imported import check_host, counted, import_origin, row_interval_ms
+from gua.app.imported import check_host, row_interval_ms
+from gua.app.origins import origin_elsewhere
 from gua.cli import import_gua_sqlite, import_otlp_json
 from gua.cli.options import EndpointOption, StoreOption, value
 from gua.core.durations import format_duration, to_rfc3339
+from gua.core.tick import Source
 from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.recording import Recording
 from gua.imports.rows import DEFAULT_HOST, Reading
 from gua.imports.survey import Survey, check_not_ahead
 from gua.imports.timestamps import parse_timezone
 from gua.imports.values import parse_size
+from gua.report.kit.figures import plural
 
 app = typer.Typer(no_args_is_help=True)
 app.command("gua-sqlite")(import_gua_sqlite.command)
@@ -93,7 +96,7 @@ def nvidia_smi(
     )
     survey = recording.survey(row_interval_ms(interval))
     check_not_ahead(", ".join(map(str, files)), survey.last_ms, time.time_ns() // 1_000_000)
-    made = import_origin(host or DEFAULT_HOST, survey.interval_ms)
+    made = origin_elsewhere(Source.IMPORT, host or DEFAULT_HOST, survey.interval_ms, instance_id="import")
     delivery.deliver(recording.ticks(survey, made), store=store, endpoint=endpoint)
     for line in summary(recording, survey, timezone=timezone, reserve=reserve, process_files=len(apps or ())):
         typer.echo(line)
@@ -104,17 +107,17 @@ def summary(
 ) -> Iterator[str]:
     """Return what was imported, what was left out and what had to be assumed, a line each."""
     hosts = f"host {survey.hosts[0]}" if len(survey.hosts) == 1 else f"{len(survey.hosts)} hosts"
-    cards, moments = counted(survey.cards, "card"), counted(survey.ticks, "moment")
-    yield f"imported  {counted(survey.card_ticks, 'card tick')} of {cards} on {hosts} ({moments})"
+    cards, moments = plural(survey.cards, "card"), plural(survey.ticks, "moment")
+    yield f"imported  {plural(survey.card_ticks, 'card tick')} of {cards} on {hosts} ({moments})"
     yield f"time      {to_rfc3339(survey.first_ms)} to {to_rfc3339(survey.last_ms)}"
     why = "the median distance of a card's rows; --interval sets another" if survey.inferred else "as given"
     yield f"interval  {format_duration(survey.interval_ms)} ({why})"
     if process_files:
         yield f"processes known for {recording.joined:,} of {survey.card_ticks:,} card ticks"
     if survey.duplicates:
-        yield f"repeated  {counted(survey.duplicates, 'row')} stood there before and count once"
+        yield f"repeated  {plural(survey.duplicates, 'row')} stood there before and count once"
     if recording.left_out_lines:
-        yield f"left out  {counted(recording.left_out_lines, 'line')}: {'; '.join(recording.left_out)}"
+        yield f"left out  {plural(recording.left_out_lines, 'line')}: {'; '.join(recording.left_out)}"
     if recording.assumed.times_without_offset:
         yield f"assumed   times without an offset are in {timezone} (--timezone)"
     if recording.assumed.reserve_excluded:

@@ -11,14 +11,17 @@ from typing import Annotated
 import typer
 
 from gua.app import delivery
-from gua.app.imported import check_host, counted, import_origin, row_interval_ms
+from gua.app.imported import check_host, row_interval_ms
+from gua.app.origins import origin_elsewhere
 from gua.app.output import safe
 from gua.cli.options import EndpointOption, StoreOption, value
 from gua.core.durations import format_duration, to_rfc3339
+from gua.core.tick import Source
 from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.legacy_v1.histories import Histories
 from gua.imports.rows import DEFAULT_HOST
 from gua.imports.survey import check_not_ahead
+from gua.report.kit.figures import plural
 
 
 def command(
@@ -56,7 +59,7 @@ def command(
     with closing(Histories(files, host=host, interval_ms=interval_ms, ignored=DEFAULT_IGNORED)) as histories:
         for where, newest_ms in histories.newest_ms:
             check_not_ahead(where, newest_ms, time.time_ns() // 1_000_000)
-        made = import_origin(histories.hosts[0], histories.intervals_ms[0])
+        made = origin_elsewhere(Source.IMPORT, histories.hosts[0], histories.intervals_ms[0], instance_id="import")
         delivery.deliver(histories.ticks(made), store=store, endpoint=endpoint)
         for line in _summary(histories, given=interval_ms is not None):
             typer.echo(line)
@@ -67,21 +70,21 @@ def _summary(histories: Histories, *, given: bool) -> Iterator[str]:
     taken = histories.taken
     hosts = histories.hosts
     where = f"host {safe(hosts[0])}" if len(hosts) == 1 else f"{len(hosts)} hosts"
-    yield f"imported  {counted(taken.card_ticks, 'card tick')} of {counted(histories.cards, 'card')} on {where}"
+    yield f"imported  {plural(taken.card_ticks, 'card tick')} of {plural(histories.cards, 'card')} on {where}"
     yield f"time      {to_rfc3339(taken.first_ms)} to {to_rfc3339(taken.last_ms)}"
     yield f"interval  {', '.join(format_duration(interval) for interval in histories.intervals_ms)}"
-    yield f"processes {counted(taken.processes, 'row')}"
+    yield f"processes {plural(taken.processes, 'row')}"
     contents = histories.contents
     if taken.duplicates:
-        yield f"repeated  {counted(taken.duplicates, 'row')} stood in another file as well and count once"
+        yield f"repeated  {plural(taken.duplicates, 'row')} stood in another file as well and count once"
     left_out = sum(content.process_rows for content in contents) - taken.processes
     if left_out and not taken.duplicates:
-        yield f"left out  {counted(left_out, 'process row')} of no sample of a card"
+        yield f"left out  {plural(left_out, 'process row')} of no sample of a card"
     if any(content.without_interval for content in contents):
         why = "given with --interval" if given else "the median distance of a card's rows; --interval sets another"
         yield f"assumed   the interval of rows that belong to no run of the daemon ({why})"
     if taken.lists_unknown:
         yield (
-            f"unknown   the processes of {counted(taken.lists_unknown, 'card tick')}: the list could not be read, or "
+            f"unknown   the processes of {plural(taken.lists_unknown, 'card tick')}: the list could not be read, or "
             "nothing tells whether it could"
         )

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gua.agent import signals
+from gua.app.origins import origin_elsewhere
 from gua.app.simulated_host import ALIVE, DESTINATION, now_ms, send_when_due
 from gua.cli.options import value
 from gua.core.durations import format_duration, parse_duration_ms
 from gua.core.tick import Source
-from gua.otlp.resource import origin
 from gua.otlp.send import open_endpoint
 from gua.sim.host import DEFAULT_CARDS, simulate_from
 from gua.spool.queue import Spool
@@ -45,14 +44,7 @@ def command(
     """
     interval_ms = parse_duration_ms(interval)
     history_ms = parse_duration_ms(history)
-    whence = origin(
-        source=Source.SIMULATOR,
-        interval_ms=interval_ms,
-        environ=os.environ,
-        host=name,
-        instance_id=f"simulated {name}",
-        service_version=version("gua-otel"),
-    )
+    whence = origin_elsewhere(Source.SIMULATOR, name, interval_ms, instance_id=f"simulated {name}")
     signals.hold()
     with closing(open_endpoint(endpoint, environ=os.environ, patience_seconds=0)) as landing:
         # Nothing is left behind by options that make no sense.

@@ -15,6 +15,7 @@ from gua.app.doctor.finding import Finding, failed, of_error, ok, skipped, warni
 from gua.core.errors import UnavailableError
 from gua.core.ports import CardReader, RawCard
 from gua.core.tick import CardReading, Mig, ProcessList, ReadError
+from gua.report.kit.figures import plural
 
 LIBRARY: Final = "libnvidia-ml.so.1"
 _DEVICE: Final = re.compile(r"nvidia(ctl|[0-9]+)")
@@ -94,9 +95,9 @@ def _devices(dev: Path, permitted: Callable[[Path], bool], *, works: bool) -> Fi
 def _driver(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
     version = next((card.reading.driver_version for card in cards if card.reading.driver_version), None)
     instances = sum(card.reading.mig is Mig.INSTANCE for card in cards)
-    detail = f"version {version or 'unknown'}, {_count(len(cards) - instances, 'card')}"
+    detail = f"version {version or 'unknown'}, {plural(len(cards) - instances, 'card')}"
     if instances:
-        detail += f", {_count(instances, 'MIG instance')}"
+        detail += f", {plural(instances, 'MIG instance')}"
     if errors:
         lost = any(error.code in _LOST for error in errors)
         found = failed if lost else warning
@@ -170,14 +171,14 @@ def _memory(reading: CardReading) -> str:
 
 def _utilization(card: RawCard) -> str:
     if card.samples:
-        return f"utilization in {_count(len(card.samples), 'sample')}"
+        return f"utilization in {plural(len(card.samples), 'sample')}"
     return "" if card.reading.utilization is None else "utilization as an instant value, no samples yet"
 
 
 def _holders(card: RawCard) -> str:
     if card.reading.process_list is not ProcessList.KNOWN:
         return ""
-    return f"{len(card.processes)} process{'' if len(card.processes) == 1 else 'es'}"
+    return plural(len(card.processes), "process", "processes")
 
 
 def _distrust(reading: CardReading) -> str:
@@ -190,10 +191,6 @@ def _distrust(reading: CardReading) -> str:
 def _told(errors: Sequence[ReadError]) -> str:
     counted = Counter((error.call, error.code) for error in errors)
     return ", ".join(f"{call}: {code}" for call, code in sorted(counted))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _first_line(error: OSError) -> str:

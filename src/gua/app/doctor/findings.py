@@ -10,6 +10,7 @@ from typing import Final
 
 from gua.app.doctor.finding import CheckState, Finding
 from gua.core.plaintext import safe
+from gua.report.kit.figures import plural
 
 SCHEMA: Final = "gua.doctor/1"
 _NARROWEST: Final = 40
@@ -58,7 +59,7 @@ def render_text(findings: Sequence[Finding], width: int) -> str:
         if one.remedy and one.state in {CheckState.WARNING, CheckState.FAILED}:
             lines += _wrapped(safe(one.remedy), width, first=f"{margin}-> ", rest=f"{margin}   ")
     count = {kind: sum(one.state is kind for one in findings) for kind in CheckState}
-    warnings = f"{count[CheckState.WARNING]} warning{'' if count[CheckState.WARNING] == 1 else 's'}"
+    warnings = plural(count[CheckState.WARNING], "warning")
     verdict = f"{count[CheckState.FAILED]} failed" if count[CheckState.FAILED] else "nothing failed"
     return "\n".join([*lines, "", f"{verdict}, {warnings}"]) + "\n"
 

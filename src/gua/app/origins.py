@@ -1,0 +1,21 @@
+"""Whose ticks are those that no agent of this host made: of a recording, or of a simulation."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+
+from gua.core.tick import Origin, Source
+from gua.otlp.resource import origin
+
+
+def origin_elsewhere(source: Source, host: str, interval_ms: int, *, instance_id: str) -> Origin:
+    """Return who makes the ticks. The same ``instance_id`` in every run: a second one then changes nothing."""
+    return origin(
+        source=source,
+        interval_ms=interval_ms,
+        environ=os.environ,
+        host=host,
+        instance_id=instance_id,
+        service_version=version("gua-otel"),
+    )
