@@ -14,6 +14,7 @@ from gua.core.durations import to_rfc3339
 from gua.core.facts import CardFacts, TypeTotals, card_facts, ratio
 from gua.core.rules import Rules, Verdict, classify, process_state
 from gua.core.tick import CardReading, ProcessList, ProcessReading, ProcessType, Tick
+from gua.core.untrusted import is_count, is_row_of, or_unknown
 
 BREAK_INTERVALS: Final = 2
 MISSED_TICKS: Final = 2
@@ -45,6 +46,9 @@ _NUMBERS: Final = (
     "memory_limit_bytes",
     "memory_reserved_bytes",
 )
+_FLAGS: Final = ("memory_shared", "failed")
+_is_amount: Final = or_unknown(is_count)
+_is_totals: Final = is_row_of(is_count, is_count, is_count)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,9 +154,7 @@ def _holder(process: ProcessReading, rules: Rules) -> dict[str, Any]:
 def facts_status(facts: CardFacts) -> dict[str, Any]:
     """Return facts as JSON knows them; utilizations in 1/10,000, ``processes`` as type: [count, bytes, unknown]."""
     return {
-        **{name: getattr(facts, name) for name in _NUMBERS},
-        "memory_shared": facts.memory_shared,
-        "failed": facts.failed,
+        **{name: getattr(facts, name) for name in (*_NUMBERS, *_FLAGS)},
         "process_list": facts.process_list,
         "processes": None
         if facts.processes is None
@@ -163,39 +165,23 @@ def facts_status(facts: CardFacts) -> dict[str, Any]:
 def facts_of(status: Mapping[str, Any]) -> CardFacts:
     """Return the facts that :func:`facts_status` told, whoever says so. Raises ValueError for anything else."""
     processes = status.get("processes")
-    if processes is not None and not isinstance(processes, dict):
-        msg = "processes is no object"
+    if not (
+        all(_is_amount(status.get(name)) for name in _NUMBERS)
+        and all(status.get(name) is None or isinstance(status[name], bool) for name in _FLAGS)
+        and (processes is None or (isinstance(processes, dict) and all(map(_is_totals, processes.values()))))
+    ):
+        msg = "not the facts of a card"
         raise ValueError(msg)
     return CardFacts(
-        **{name: _number(status.get(name)) for name in _NUMBERS},
-        memory_shared=_flag(status.get("memory_shared")),
-        failed=_flag(status.get("failed")),
+        **{name: status.get(name) for name in (*_NUMBERS, *_FLAGS)},
         process_list=ProcessList(str(status.get("process_list"))),
-        processes=None if processes is None else {ProcessType(kind): _totals(one) for kind, one in processes.items()},
+        processes=None
+        if processes is None
+        else {
+            ProcessType(kind): TypeTotals(count=count, memory_bytes=memory_bytes, unknown=unknown)
+            for kind, (count, memory_bytes, unknown) in processes.items()
+        },
     )
-
-
-def _totals(numbers: object) -> TypeTotals:
-    known = [_number(number) for number in numbers] if isinstance(numbers, list) else []
-    match known:
-        case [int(count), int(memory_bytes), int(unknown)]:
-            return TypeTotals(count=count, memory_bytes=memory_bytes, unknown=unknown)
-    msg = "not the totals of processes"
-    raise ValueError(msg)
-
-
-def _number(value: object) -> int | None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64):
-        return value
-    msg = "not a number"
-    raise ValueError(msg)
-
-
-def _flag(value: object) -> bool | None:
-    if value is None or isinstance(value, bool):
-        return value
-    msg = "not true or false"
-    raise ValueError(msg)
 
 
 def rules_of(status: Mapping[str, Any]) -> Rules:

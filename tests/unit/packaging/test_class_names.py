@@ -10,21 +10,13 @@ import gua
 
 SOURCE = Path(gua.__file__).parent
 TWICE = {
-    "Asked": "options about form, and what a section is asked for",
-    "Card": "of a report, of gua explain and of an import",
-    "CardReader": "the driver, and what reads the rows of a file",
-    "Column": "of a table on a page, of one in a terminal and of one in the store",
-    "Database": "the spool's, and one of gpu-usage-audit 1.x",
+    "Card": "of a report, and of gua explain",
+    "CardRow": "of an import, and of the store's history",
+    "Cell": "of a query of streaks, and of a comparison with gpu-usage-audit 1.x",
+    "Column": "of a table in text, and of a view",
     "Day": "of the calendar, and one that the store holds",
-    "Endpoint": "one that gets ticks, and one that Prometheus asks",
-    "Form": "in which a report is printed, that statements have, and of a family of metrics",
-    "Host": "this one, and a simulated one",
-    "Place": "of an identity, and of a simulated card",
-    "Session": "with the driver, and with an endpoint",
-    "Setting": "of a store, and of a simulation",
-    "Source": "of ticks, and of an import's rows",
-    "Stamps": "of the driver, and of an import's rows",
-    "Taken": "by an endpoint, and by an import",
+    "Kind": "of a metric, and of a view's value",
+    "ProcessRow": "of gua explain, and of the store's history",
     "Verdict": "on a card, and on a condition",
     "View": "of the report, and of gua top",
 }
