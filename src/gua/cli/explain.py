@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from gua.app.report_source import open_reader
 from gua.cli.options import SocketOption, StoreOption, WidthOption, flag, value
-from gua.cli.report import open_reader
 from gua.cli.terminal import check_width, style_for
 from gua.report.explain.explain import ExplainRequest, explain
 from gua.report.explain.json_ import render_explanation_json

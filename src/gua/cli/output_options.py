@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from gua.app.output import print_error
+from gua.cli.options import flag, path_value, value
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.report.conditions import Condition, judge, parse_condition
@@ -25,57 +26,42 @@ _BETWEEN: Final = re.compile(r"\s+(?=[a-z-]+\s*[<>])")
 
 SectionOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--section",
-        metavar="NAME",
-        envvar="GUA_SECTION",
-        help=f"Only this section; repeatable. {', '.join(section_names())}, or all.",
-    ),
+    value("NAME", "GUA_SECTION", f"Only this section; repeatable. {', '.join(section_names())}, or all.", "--section"),
 ]
 WhatIfOption = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--what-if",
-        envvar="GUA_WHAT_IF",
-        help="Also how long idle streaks are, and what taking idle cards back after each LIMIT would have freed.",
+        "GUA_WHAT_IF",
+        "Also how long idle streaks are, and what taking idle cards back after each LIMIT would have freed.",
     ),
 ]
 LimitsArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="LIMIT", help="With --what-if: durations (30m 2h); 5m to 1d in eight steps if not given."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", envvar="GUA_JSON", help='One JSON object, schema "gua.report/1".')]
+JsonOption = Annotated[bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.report/1".')]
 CsvOption = Annotated[
-    str | None,
-    typer.Option(
-        "--csv", metavar="SECTION", envvar="GUA_CSV", help="One section as CSV (RFC 4180), units in the header row."
-    ),
+    str | None, value("SECTION", "GUA_CSV", "One section as CSV (RFC 4180), units in the header row.", "--csv")
 ]
-MarkdownOption = Annotated[bool, typer.Option("--markdown", envvar="GUA_MARKDOWN", help="Markdown, for chat and mail.")]
+MarkdownOption = Annotated[bool, flag("--markdown", "GUA_MARKDOWN", "Markdown, for chat and mail.")]
 HtmlOption = Annotated[
     Path | None,
-    typer.Option(
-        "--html",
-        metavar="FILE",
-        envvar="GUA_HTML",
-        readable=False,
-        help="Also write one self-contained web page: every section, if --section names none.",
+    path_value(
+        "FILE", "GUA_HTML", "Also write one self-contained web page: every section, if --section names none.", "--html"
     ),
 ]
 SqlOption = Annotated[
-    bool,
-    typer.Option(
-        "--sql", envvar="GUA_SQL", help="Print the queries with their parameters, for clickhouse-client, instead."
-    ),
+    bool, flag("--sql", "GUA_SQL", "Print the queries with their parameters, for clickhouse-client, instead.")
 ]
 FailOnOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--fail-on",
-        metavar="CONDITION",
-        envvar=_FAIL_ON,
-        help="Exit code 1 if met, after the report; repeatable: 'idle-held > 2h', 'idle-held > 20%', 'coverage < 90%', "
+    value(
+        "CONDITION",
+        _FAIL_ON,
+        "Exit code 1 if met, after the report; repeatable: 'idle-held > 2h', 'idle-held > 20%', 'coverage < 90%', "
         "'streak > 8h', 'idle-held-now > 3'.",
+        "--fail-on",
     ),
 ]
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated, TextIO
 
-import typer
-
-from gua.app.local_agent import places, remote_reader
-from gua.cli.options import SocketOption, StoreOption
+from gua.app.report_source import open_reader
+from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, flag, value
 from gua.cli.output_options import (
     CsvOption,
     FailOnOption,
@@ -28,98 +24,82 @@ from gua.cli.output_options import (
     choose_output,
 )
 from gua.cli.terminal import check_width, style_for
-from gua.core.errors import UnavailableError, UsageError
+from gua.core.errors import UsageError
 from gua.core.ports import ViewReader
-from gua.local_socket.client import NobodyError
 from gua.report.collect import collect
-from gua.report.kit.style import NARROWEST
 from gua.report.old_names import usage_key
 from gua.report.recording import RecordingReader
 from gua.report.window import ReportRequest
-from gua.state.directory import asking_home
 
-__all__ = ["command", "open_reader", "render_report", "style_for"]
+__all__ = ["command", "render_report", "style_for"]
 
 
 def command(
     *,
     since: Annotated[
         str | None,
-        typer.Option(
-            metavar="WHEN",
-            envvar="GUA_SINCE",
-            help="Start: an ISO 8601 time, or a duration (7d, 12h) before now, or the newest tick where no agent "
+        value(
+            "WHEN",
+            "GUA_SINCE",
+            "Start: an ISO 8601 time, or a duration (7d, 12h) before now, or the newest tick where no agent "
             "samples the hosts. 7 days before the end if not given.",
         ),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(
-            metavar="WHEN",
-            envvar="GUA_UNTIL",
-            help="End, written like --since. Now, or the newest tick where no agent samples the hosts, if not given.",
+        value(
+            "WHEN",
+            "GUA_UNTIL",
+            "End, written like --since. Now, or the newest tick where no agent samples the hosts, if not given.",
         ),
     ] = None,
-    host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", envvar="GUA_HOST", help="Only this host; repeatable."),
-    ] = None,
+    host: HostsOption = None,
     cluster: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            envvar="GUA_K8S_CLUSTER",
-            help="Only hosts of this cluster (their resource attribute k8s.cluster.name); repeatable.",
+        value(
+            "NAME",
+            "GUA_K8S_CLUSTER",
+            "Only hosts of this cluster (their resource attribute k8s.cluster.name); repeatable.",
         ),
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            envvar="GUA_WHERE",
-            help="Only hosts whose agents have this resource attribute (OTEL_RESOURCE_ATTRIBUTES), as in team=vision; "
+        value(
+            "KEY=VALUE",
+            "GUA_WHERE",
+            "Only hosts whose agents have this resource attribute (OTEL_RESOURCE_ATTRIBUTES), as in team=vision; "
             "repeatable: any of the values of one key, all keys.",
         ),
     ] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY",
-            envvar="GUA_BY",
-            help="Add cards up by host, cluster, model or a resource attribute (by host where there are several), or "
+        value(
+            "KEY",
+            "GUA_BY",
+            "Add cards up by host, cluster, model or a resource attribute (by host where there are several), or "
             "processes by owner, program, container, pod, job, host or model; repeatable.",
         ),
     ] = None,
-    width: Annotated[
-        int | None,
-        typer.Option(
-            metavar="COLUMNS",
-            envvar="GUA_WIDTH",
-            help=f"Columns of text, {NARROWEST} or more; the terminal's if not given.",
-        ),
-    ] = None,
+    width: WidthOption = None,
     store: StoreOption = None,
     socket: SocketOption = None,
     timezone: Annotated[
-        str,
-        typer.Option(
-            metavar="ZONE", envvar="GUA_TIMEZONE", help="Zone of the hours of the day, and of times without an offset."
-        ),
+        str, value("ZONE", "GUA_TIMEZONE", "Zone of the hours of the day, and of times without an offset.")
     ] = "UTC",
     from_ticks: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--from-ticks",
-            envvar="GUA_FROM_TICKS",
-            help="Count everything anew from the ticks, nothing from counted hours: the same numbers, later.",
+            "GUA_FROM_TICKS",
+            "Count everything anew from the ticks, nothing from counted hours: the same numbers, later.",
         ),
     ] = False,
     rules: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            envvar="GUA_RULES",
-            help="gpu-usage-audit: what that tool's versions 1.0 to 1.8 say of these ticks by their own rule, card by "
+        value(
+            "NAME",
+            "GUA_RULES",
+            "gpu-usage-audit: what that tool's versions 1.0 to 1.8 say of these ticks by their own rule, card by "
             "card, and where and why ours differs.",
         ),
     ] = None,
@@ -202,48 +182,6 @@ def command(
             width=width,
             output=output,
         )
-
-
-@contextmanager
-def open_reader(store: str | None, socket: Path | None) -> Iterator[ViewReader]:
-    """Open what to report from: the store or socket named, else this user's own store, else the host's agent.
-
-    Raises UsageError where both are named alike, UnavailableError where there is none of them.
-    """
-    from gua.app import delivery  # noqa: PLC0415 - render_report needs no store of its own
-    from gua.app.destinations import STORE  # noqa: PLC0415 - as above
-    from gua.spool.database import destinations_of  # noqa: PLC0415 - as above
-    from gua.store.directory import StoreDirectory  # noqa: PLC0415 - as above
-
-    named = socket is not None and str(socket) != os.environ.get("GUA_SOCKET")
-    if store and named and store != os.environ.get("GUA_STORE"):
-        msg = "a report is made from one place: give --store or --socket, not both"
-        raise UsageError(msg)
-    home = asking_home(None, os.environ)
-    own = False
-    with suppress(PermissionError):  # a home that is not this user's, as where HOME was kept by sudo
-        own = StoreDirectory(home / STORE).exists() or STORE in destinations_of(home / "spool.db")
-    if (store or own) and not named:
-        with delivery.open_reader(store) as reader:
-            yield reader
-        return
-    with ExitStack() as opened:
-        try:
-            remote = opened.enter_context(remote_reader(places(socket, home)))
-        except NobodyError as error:
-            if named:
-                raise
-            nobody = str(error)
-        else:
-            yield remote
-            return
-    with ExitStack() as opened:
-        try:
-            local = opened.enter_context(delivery.open_reader(None))
-        except UnavailableError as error:
-            msg = f"{error}; {nobody} either, where one for the whole host would answer"
-            raise UnavailableError(msg) from None
-        yield local
 
 
 def render_report(

@@ -19,10 +19,9 @@ from typing import Any
 import pytest
 
 from fakes.store import UNTIL_MS, FakeStore, lab
-from gua.app import answer, children, delivery, local_agent
+from gua.app import answer, children, delivery, local_agent, report_source
 from gua.app.answer import converse
 from gua.app.children import answer_in_child
-from gua.cli import report
 from gua.cli.main import main
 from gua.cli.report import render_report
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
@@ -413,7 +412,7 @@ class TestWithTheEngine:
             crowd = [threading.Thread(target=ask) for _ in range(3)]  # one more than a user may have at a time
             for each in crowd:
                 each.start()
-            with report.open_reader(None, None) as own:  # the owner reports at the same time
+            with report_source.open_reader(None, None) as own:  # the owner reports at the same time
                 expected = self.report(own)
             for each in crowd:
                 each.join()

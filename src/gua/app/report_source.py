@@ -1,0 +1,55 @@
+"""What a report is made from: a store, or the agent of this host."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from gua.app import delivery
+from gua.app.destinations import STORE
+from gua.app.local_agent import places, remote_reader
+from gua.core.errors import UnavailableError, UsageError
+from gua.core.ports import ViewReader
+from gua.local_socket.client import NobodyError
+from gua.spool.database import destinations_of
+from gua.state.directory import asking_home
+from gua.store.directory import StoreDirectory
+
+
+@contextmanager
+def open_reader(store: str | None, socket: Path | None) -> Iterator[ViewReader]:
+    """Open what to report from: the store or socket named, else this user's own store, else the host's agent.
+
+    Raises UsageError where both are named alike, UnavailableError where there is none of them.
+    """
+    named = socket is not None and str(socket) != os.environ.get("GUA_SOCKET")
+    if store and named and store != os.environ.get("GUA_STORE"):
+        msg = "a report is made from one place: give --store or --socket, not both"
+        raise UsageError(msg)
+    home = asking_home(None, os.environ)
+    own = False
+    with suppress(PermissionError):  # a home that is not this user's, as where HOME was kept by sudo
+        own = StoreDirectory(home / STORE).exists() or STORE in destinations_of(home / "spool.db")
+    if (store or own) and not named:
+        with delivery.open_reader(store) as reader:
+            yield reader
+        return
+    with ExitStack() as opened:
+        try:
+            remote = opened.enter_context(remote_reader(places(socket, home)))
+        except NobodyError as error:
+            if named:
+                raise
+            nobody = str(error)
+        else:
+            yield remote
+            return
+    with ExitStack() as opened:
+        try:
+            local = opened.enter_context(delivery.open_reader(None))
+        except UnavailableError as error:
+            msg = f"{error}; {nobody} either, where one for the whole host would answer"
+            raise UnavailableError(msg) from None
+        yield local
