@@ -40,22 +40,22 @@ class Holder:
     card_name: str | None
     card_state: str
     as_of_ms: Timestamp[int]
-    owner: str | None
-    program: str | None
-    pid: int | None
-    created_ms: Timestamp[int | None]
-    memory_bytes: int | None
+    owner: str | None = None
+    program: str | None = None
+    pid: int | None = None
+    created_ms: Timestamp[int | None] = None
+    memory_bytes: int | None = None
     idle_since_ms: Timestamp[int]
     idle_ms: Seconds[int]
     is_lower_bound: bool
     is_alone: bool
-    active_24h_ms: Seconds[int | None]
+    active_24h_ms: Seconds[int | None] = None
     wasted_gpu_ms: Hours[float]
-    wasted_byte_ms: Annotated[float | None, _GB_HOURS]
-    container_id: str | None
-    pod_uid: str | None
-    slurm_job_id: str | None
-    systemd_unit: str | None
+    wasted_byte_ms: Annotated[float | None, _GB_HOURS] = None
+    container_id: str | None = None
+    pod_uid: str | None = None
+    slurm_job_id: str | None = None
+    systemd_unit: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -207,22 +207,11 @@ def _unlisted(card: Card, row: CardStreaksRow) -> Holder:
         card_name=card.name,
         card_state=row.state,
         as_of_ms=row.as_of_ms,
-        owner=None,
-        program=None,
-        pid=None,
-        created_ms=None,
-        memory_bytes=None,
         idle_since_ms=row.since_ms or 0,
         idle_ms=row.in_state_ms or 0,
         is_lower_bound=row.is_at_least,
         is_alone=True,
-        active_24h_ms=None,
         wasted_gpu_ms=(row.in_state_us or 0) / 1000,
-        wasted_byte_ms=None,
-        container_id=None,
-        pod_uid=None,
-        slurm_job_id=None,
-        systemd_unit=None,
     )
 
 
