@@ -83,18 +83,6 @@ class OverviewRow(NamedTuple):
         }
 
 
-class IdentityRow(NamedTuple):
-    """An owner's program in a part of the window's hours, GPU time in us by the card's state."""
-
-    kind: str
-    owner: str | None
-    program: str | None
-    active_us: int
-    idle_held_us: int
-    unknown_us: int
-    durations_ms: Count
-
-
 class TimeOfDayRow(NamedTuple):
     """A state's time in an hour of the day, in the window's zone."""
 
@@ -107,5 +95,4 @@ class TimeOfDayRow(NamedTuple):
 EXTENT: Final = View("extent", Extent, ("hosts",))
 RULES: Final = View("rules", Setting)
 OVERVIEW: Final = View("overview", OverviewRow, READ)
-IDENTITIES: Final = View("identities", IdentityRow, (*READ, "part"))
 TIME_OF_DAY: Final = View("time_of_day", TimeOfDayRow, (*READ, "timezone"))

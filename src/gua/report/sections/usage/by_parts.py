@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
+from gua.core.parameters import READ
 from gua.core.ports import ViewReader
+from gua.core.view import Count, View
 from gua.report.questions import Answer, ask
-from gua.report.rows import IDENTITIES, IdentityRow
 from gua.report.sections.usage.model import OwnerUsage
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
+
+
+class IdentityRow(NamedTuple):
+    """An owner's program in a part of the window's hours, GPU time in us by the card's state."""
+
+    kind: str
+    owner: str | None
+    program: str | None
+    active_us: int
+    idle_held_us: int
+    unknown_us: int
+    durations_ms: Count
+
+
+IDENTITIES: Final = View("identities", IdentityRow, (*READ, "part"))
 
 
 def ask_by_parts(
@@ -27,7 +44,7 @@ def owners_of_parts(answers: Iterable[Answer[IdentityRow]]) -> tuple[OwnerUsage,
             total = sums.setdefault((row.kind, row.owner, row.program), [0, 0, 0, 0])
             for position, value in enumerate((row.active_us, row.idle_held_us, row.unknown_us, row.durations_ms)):
                 total[position] += value
-    found = (_owner(*key, *total) for key, total in sums.items())
+    found = (_owner(IdentityRow(*key, *total)) for key, total in sums.items())
     return tuple(
         sorted(
             (one for one in found if one.gpu_ms > 0),
@@ -36,24 +53,16 @@ def owners_of_parts(answers: Iterable[Answer[IdentityRow]]) -> tuple[OwnerUsage,
     )
 
 
-def _owner(  # noqa: PLR0913, PLR0917 - a row of the view
-    kind: str,
-    owner: str | None,
-    program: str | None,
-    active_us: int,
-    idle_held_us: int,
-    unknown_us: int,
-    durations_ms: int,
-) -> OwnerUsage:
+def _owner(row: IdentityRow) -> OwnerUsage:
     """Return a program. Where processes were given more than their card had, nothing is left for the unlisted."""
-    by_state = {ACTIVE: max(active_us, 0), IDLE_HELD: max(idle_held_us, 0), UNKNOWN: max(unknown_us, 0)}
+    by_state = {ACTIVE: max(row.active_us, 0), IDLE_HELD: max(row.idle_held_us, 0), UNKNOWN: max(row.unknown_us, 0)}
     gpu_ms = sum(by_state.values()) / 1000
     return OwnerUsage(
-        kind=kind,
-        owner=owner,
-        program=program,
+        kind=row.kind,
+        owner=row.owner,
+        program=row.program,
         gpu_ms=gpu_ms,
-        process_ms=gpu_ms if kind == "unlisted" else durations_ms,
+        process_ms=gpu_ms if row.kind == "unlisted" else row.durations_ms,
         # The ticks of cards that nothing holds belong to nobody.
         states={state: StateTime(gpu_ms=by_state.get(state, 0) / 1000) for state in STATES},
     )
