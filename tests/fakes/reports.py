@@ -31,7 +31,7 @@ from gua.report.sections.energy.model import CardEnergy, Energy, StateEnergy
 from gua.report.sections.groups.model import Group, Grouping, Groupings
 from gua.report.sections.headline.model import IdleSplit
 from gua.report.sections.money.model import Cost, Money, Price
-from gua.report.sections.now.model import FreeCard, Holder, Now
+from gua.report.sections.now.model import SILENT, FreeCard, Holder, Now
 from gua.report.sections.streaks.model import LONGER_THAN_MS, WHAT_IF_LIMITS_MS, StreakClass, Streaks, WhatIf
 from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
 from gua.report.sections.usage.model import BY_OWNER, BY_POD, BY_PROGRAM, OwnerUsage, Usage, UsageBy, UsageRow
@@ -240,7 +240,7 @@ def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Win
     models = (
         _idle_split(totals),
         _now(cards, window),
-        Usage(owners=_identities(totals, window), by=_parties(totals, window)),
+        Usage(owners=_identities(totals, window), usage_by=_parties(totals, window)),
         Groupings(
             (
                 _rollup("host", model_cards, lambda card: card.host),
@@ -483,9 +483,7 @@ def _parties(totals: States, window: Window) -> tuple[UsageBy, ...]:
             kind=kind,
             name=name,
             gpu_ms=total * part,
-            active_gpu_ms=held[ACTIVE] * part,
-            idle_held_gpu_ms=held[IDLE_HELD] * part,
-            unknown_gpu_ms=held[UNKNOWN] * part,
+            states={state: StateTime(gpu_ms=held.get(state, 0) * part) for state in STATES},
             share=part if total else None,
             process_ms=total * part * 1.5 if listed else 0,
             longest_idle_ms=(30 - place) * HOUR_MS if listed else 0,
@@ -580,11 +578,7 @@ def _now(cards: Sequence[LivedCard], window: Window) -> Now:
                 free_ratio_at_this_hour=None,
             ),
         ),
-        active_cards=1,
-        idle_held_cards=2,
-        free_cards=2,
-        unknown_cards=0,
-        silent_cards=1,
+        cards={ACTIVE: 1, IDLE_HELD: 2, TRULY_IDLE: 2, UNKNOWN: 0, SILENT: 1},
     )
 
 

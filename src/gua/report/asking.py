@@ -47,6 +47,16 @@ Collect = Callable[[Asking], Finish | None]
 """Asks what a section is made of; ``None`` where it cannot be made."""
 
 
+def answer_of(question: Callable[..., Callable[[], object]]) -> Collect:
+    """Return what asks one question of ``read``, whose answer is the model."""
+
+    def collect(asking: Asking) -> Finish:
+        answer = asking.once(question)
+        return lambda _headline, _cards: answer()
+
+    return collect
+
+
 def _kept(answer: Callable[[], object]) -> Callable[[], object]:
     """Return an answer that is asked for when it is first wanted, and kept."""
     kept: list[object] = []

@@ -15,7 +15,7 @@ from gua.report.model import Report
 from gua.report.old_names import METRICS as METRICS_BEFORE
 from gua.report.old_names import check_name
 from gua.report.sections.now.model import Now
-from gua.report.states import MS_PER_HOUR, STATES
+from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
 
 UNOBSERVED: Final = "unobserved"
 COVERAGE: Final = "coverage"
@@ -112,7 +112,7 @@ def judge(condition: Condition, report: Report) -> Verdict:
         now = report.get(Now)
         if now is None:
             return _untold(condition, _NOT_LOOKED_AT)
-        cards = now.idle_held_cards
+        cards = now.cards[IDLE_HELD]
         return _compared(condition, cards, f"{cards:,} cards are idle-held now")
     if condition.metric == COVERAGE:
         return _ratio(

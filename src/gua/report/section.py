@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from gua.report.asking import Collect
 from gua.report.kit.fields import Cells, Json, cells, columns, to_json
@@ -13,35 +13,38 @@ from gua.report.kit.markup import Markup
 from gua.report.kit.tables import Body
 from gua.report.model import Report
 
+M = TypeVar("M")
+
 
 @dataclass(frozen=True, slots=True)
-class Csv:
-    """A section as CSV: its columns, and its rows by column; a column that a row lacks is empty."""
+class Csv(Generic[M]):
+    """A section as CSV: its columns, and its model's rows by column; a column that a row lacks is empty."""
 
     columns: tuple[str, ...]
-    rows: Callable[[Report], Iterable[Cells]]
+    rows: Callable[[M, Report], Iterable[Cells]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Section:
+class Section(Generic[M]):
     """One section: its name, what it asks for, and what it says in every form.
 
-    ``model``: the class of what :meth:`~gua.report.model.Report.get` returns of it, ``None`` where the report itself
-    has all of it. ``drawn``: its text where that is more than ``text``, which Markdown has, too. ``json`` is
-    made of the model where nothing else is said. ``streaks``: ``needed`` where it cannot be had without them,
-    ``wanted`` where they are made for it as soon as it is chosen. ``part_of``: the section under whose number it
-    stands where both are shown.
+    ``model``: the class of what :meth:`~gua.report.model.Report.get` returns of it, ``Report`` where the report itself
+    has it. ``drawn``: its text where that is more than ``text``, which Markdown has, too. ``json`` is made of the model
+    where nothing else is said, below the section's name; ``spread``: the model's keys stand in the report's own object.
+    ``streaks``: ``needed`` where it cannot be had without them, ``wanted`` where they are made for it as soon as it is
+    chosen. ``part_of``: the section under whose number it stands where both are shown.
     """
 
     name: str
     title: str | Callable[[Report], str]
+    model: type[M]
     text: Body
     html: Callable[[Report, HourFormat], Markup | None]
-    csv: Csv
-    model: type | None = None
+    csv: Csv[M]
     collect: Collect | None = None
     drawn: Body | None = None
-    json: Callable[[Report], Json] | None = None
+    json: Callable[[M], object] = to_json
+    spread: bool = False
     has: Callable[[Report], bool] | None = None
     is_default: bool = False
     streaks: Literal["needed", "wanted"] | None = None
@@ -55,22 +58,29 @@ class Section:
         """Return whether the section was asked for and there is anything to say."""
         if self.name not in report.sections:
             return False
-        if self.has is not None:
-            return self.has(report)
-        return self.model is None or bool(report.get(self.model))
+        return bool(self._found(report)) if self.has is None else self.has(report)
 
     def to_json(self, report: Report) -> Json:
         """Return the section's keys: ``null``, or an empty list of rows, where nothing can be told."""
-        if self.json is not None:
-            return self.json(report)
-        empty = () if self.model is not None and issubclass(self.model, tuple) else None
-        found = None if self.model is None else report.get(self.model)
-        return {self.name.replace("-", "_"): to_json(empty if found is None else found)}
+        found = self._found(report)
+        made = self.json(found) if found is not None else [] if issubclass(self.model, tuple) else None
+        return made if self.spread and isinstance(made, dict) else {self.name.replace("-", "_"): made}
+
+    def cells(self, report: Report) -> Iterable[Cells]:
+        """Return the rows of the CSV."""
+        found = self._found(report)
+        return () if found is None else self.csv.rows(found, report)
+
+    def _found(self, report: Report) -> M | None:
+        return report if isinstance(report, self.model) else report.get(self.model)
 
 
-def csv_of(kind: type, rows: Callable[[Report], Iterable[object]]) -> Csv:
+AnySection = Section[Any]
+
+
+def csv_of(kind: type, rows: Callable[[M], Iterable[object]]) -> Csv[M]:
     """Return the CSV of rows of one class."""
-    return Csv(columns(kind), lambda report: map(cells, rows(report)))
+    return Csv(columns(kind), lambda model, _report: map(cells, rows(model)))
 
 
 def zoned(title: str) -> Callable[[Report], str]:

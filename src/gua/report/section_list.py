@@ -11,18 +11,18 @@ from gua.core.errors import UsageError
 from gua.report import old_names
 from gua.report import sections as listed
 from gua.report.old_names import check_name
-from gua.report.section import Section
+from gua.report.section import AnySection, Section
 
 ALL: Final = "all"
 
 
 @cache
-def sections() -> tuple[Section, ...]:
+def sections() -> tuple[AnySection, ...]:
     """Return all sections in their order."""
     return tuple(_declared(*place.split(".")) for place in listed.LISTED)
 
 
-def section_named(name: str) -> Section:
+def section_named(name: str) -> AnySection:
     """Return the section of this name."""
     return next(section for section in sections() if section.name == name)
 
@@ -58,7 +58,7 @@ def check_section(option: str, name: str) -> None:
     raise UsageError(msg)
 
 
-def _declared(folder: str, name: str) -> Section:
+def _declared(folder: str, name: str) -> AnySection:
     declared = getattr(import_module(f"{listed.__name__}.{folder}.section"), name)
     if not isinstance(declared, Section):
         msg = f"{folder}.{name} is no Section"

@@ -26,7 +26,7 @@ from gua.report.sections.contention.model import Contention, Contentions
 from gua.report.sections.energy.model import Energy
 from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
 from gua.report.sections.money.model import Money
-from gua.report.sections.now.model import Holder, Now
+from gua.report.sections.now.model import SILENT, Holder, Now
 from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
 from gua.report.sections.timeline.model import Timeline
 from gua.report.sections.usage.model import USAGE_BY, Usage
@@ -219,7 +219,7 @@ def test_usage_by(both: Both, by: str) -> None:
             return one.row["host"]
         return both.counted.cards[one.row["host"], one.row["gpu"]]["model"] if by == "model" else one.row[PARTY[by]]
 
-    (found,) = [parties for parties in both.report[Usage].by if parties.by == by]
+    (found,) = [parties for parties in both.report[Usage].usage_by if parties.by == by]
     expected = means.shares(both.counted, name)
     rest = expected.pop(("unlisted",))
     total = sum(sum(share.gpu_ms[state] for state in HELD) for share in [*expected.values(), rest])
@@ -227,9 +227,7 @@ def test_usage_by(both: Both, by: str) -> None:
     assert set(listed) == {name for name, share in expected.items() if sum(share.gpu_ms.values()) > 0}
     for party in listed.values():
         share = expected[party.name]
-        assert (party.active_gpu_ms, party.idle_held_gpu_ms, party.unknown_gpu_ms) == tuple(
-            us(share.gpu_ms[state]) for state in HELD
-        )
+        assert tuple(party.states[state].gpu_ms for state in HELD) == tuple(us(share.gpu_ms[state]) for state in HELD)
         assert party.gpu_ms == us(sum(share.gpu_ms.values()))
         assert party.share == pytest.approx(sum(share.gpu_ms.values()) / total)
         assert party.process_ms == share.unsplit_ms
@@ -237,9 +235,7 @@ def test_usage_by(both: Both, by: str) -> None:
         assert (party.first_ms, party.last_ms) == (share.first_ms, share.last_ms)
         assert party.longest_idle_ms == share.longest_idle_ms
     (unlisted,) = [party for party in found.rows if party.kind == "unlisted"]
-    assert (unlisted.active_gpu_ms, unlisted.idle_held_gpu_ms, unlisted.unknown_gpu_ms) == tuple(
-        us(rest.gpu_ms[state]) for state in HELD
-    )
+    assert tuple(unlisted.states[state].gpu_ms for state in HELD) == tuple(us(rest.gpu_ms[state]) for state in HELD)
 
 
 def test_owners(both: Both) -> None:
@@ -289,13 +285,11 @@ def test_who_is_idle_now(both: Both) -> None:
     now = both.report[Now]
     newest = newest_of(counted)
     states = [one.state for one in newest.values()]
-    assert (now.active_cards, now.idle_held_cards, now.free_cards, now.unknown_cards) == tuple(
-        states.count(state) for state in STATES
-    )
+    assert tuple(now.cards[state] for state in STATES) == tuple(states.count(state) for state in STATES)
     can_be_held = {
         (card.host, card.gpu) for card in both.report.cards if counted.cards[card.host, card.gpu]["mig"] != "parent"
     }
-    assert now.silent_cards == len(can_be_held) - len(newest)
+    assert now.cards[SILENT] == len(can_be_held) - len(newest)
     listed = {(one.host, one.gpu, one.pid, one.created_ms or 0): one for one in now.holders if one.pid is not None}
     present = {key: present_on(counted, key, one) for key, one in newest.items()}
     here = [process for processes in present.values() for process in processes]
@@ -378,10 +372,10 @@ def test_cards_that_are_free(both: Both) -> None:
         now_at = means.local((ticks[-1].until_ms - 1) // HOUR_MS * HOUR_MS, both.asked.timezone)
         then = [one for one in ticks if hour(one) == now_at.hour]
         if not then:
-            assert card.usual is None
+            assert card.free_ratio_at_this_hour is None
             continue
         usual = sum(one.ms for one in then if one.state == TRULY_IDLE) / sum(one.ms for one in then)
-        assert card.usual == pytest.approx(usual)
+        assert card.free_ratio_at_this_hour == pytest.approx(usual)
 
 
 def test_contention(both: Both) -> None:

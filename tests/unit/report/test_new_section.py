@@ -92,7 +92,7 @@ FOLDER = {
             collect=_collect,
             text=_text,
             html=_html,
-            csv=csv_of(HostNoise, lambda report: report.get(Noise) or ()),
+            csv=csv_of(HostNoise, lambda noise: noise),
         )
         ''',
 }

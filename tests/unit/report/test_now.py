@@ -104,13 +104,13 @@ def test_a_card_without_a_tick_for_three_intervals_is_silent_and_not_listed() ->
 
     assert [one.gpu for one in found.free] == ["GPU-a"]
     assert found.holders == ()
-    assert (found.free_cards, found.idle_held_cards, found.silent_cards) == (1, 0, 2)
+    assert found.cards == {"active": 0, "idle-held": 0, "truly-idle": 1, "unknown": 0, "silent": 2}
 
 
 def test_the_rest_of_a_partitioned_card_is_nothing_to_be_had() -> None:
     found = told([streak("truly-idle")], mig="parent")
 
-    assert (found.free, found.free_cards, found.silent_cards) == ((), 0, 0)
+    assert (found.free, found.cards["truly-idle"], found.cards["silent"]) == ((), 0, 0)
 
 
 @pytest.mark.parametrize(

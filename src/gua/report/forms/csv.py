@@ -20,11 +20,12 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 def render_csv(report: Report, name: str) -> str:
     """Return a section as CSV with a header row; no row where the report has nothing of it."""
-    table = section_named(name).csv
+    section = section_named(name)
+    columns = section.csv.columns
     written = io.StringIO()
     writer = csv.writer(written)  # its default is RFC 4180: commas, CRLF, quotes where needed
-    writer.writerow(table.columns)
-    writer.writerows([_cell(row.get(column)) for column in table.columns] for row in table.rows(report))
+    writer.writerow(columns)
+    writer.writerows([_cell(row.get(column)) for column in columns] for row in section.cells(report))
     return written.getvalue()
 
 

@@ -10,7 +10,7 @@ from gua.report.kit.draw import draw
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.model import Report
-from gua.report.section import Section
+from gua.report.section import AnySection
 from gua.report.section_list import sections
 
 
@@ -23,7 +23,7 @@ def render_text(report: Report, style: Style) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def numbered(report: Report) -> Iterator[tuple[str, Section]]:
+def numbered(report: Report) -> Iterator[tuple[str, AnySection]]:
     """Yield the sections that the report has, each with its mark; one that is part of another has no number."""
     shown = [section for section in sections() if section.is_shown(report)]
     names = {section.name for section in shown}
@@ -33,7 +33,7 @@ def numbered(report: Report) -> Iterator[tuple[str, Section]]:
         yield "  " if section.part_of in names else f"{number}.", section
 
 
-def _section(mark: str, section: Section, report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
+def _section(mark: str, section: AnySection, report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     for place, line in enumerate(style.wrap(section.titled(report), indent=len(mark) + 1)):
         yield style.title(line if place else f"{mark} {line.lstrip()}")
     for part in (section.drawn or section.text)(report, style, hours):

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from gua.report.kit.fields import AS_IS, ByState, Timestamp
+from gua.report.kit.fields import AS_IS, ByState, Json, Timestamp, Unit, json_of
 from gua.report.model import Coverage
+
+
+def _observed(coverage: Coverage) -> Json:
+    """Return how much was observed; when cards were expected is not said of a window that is only compared with."""
+    return {key: value for key, value in json_of(coverage).items() if not key.startswith("effective_")}
+
+
+_OBSERVED = Unit(json=_observed, cell=AS_IS.cell)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,5 +70,5 @@ class Previous:
 
     since_ms: Timestamp[int]
     until_ms: Timestamp[int]
-    coverage: Coverage | None
+    coverage: Annotated[Coverage | None, _OBSERVED]
     states: ByState

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from gua.core.durations import to_rfc3339
 from gua.core.ports import ViewReader
 from gua.report.asking import Asking, Finish
-from gua.report.kit.fields import Cell, Cells, Json, cells, columns, gpu_hours, json_of, shares, state_columns
+from gua.report.kit.fields import Cell, Cells, cells, columns, gpu_hours, shares, state_columns
 from gua.report.model import Report
 from gua.report.questions import Answer, ask
 from gua.report.rows import TIME_OF_DAY as HOURS_OF_DAY
@@ -52,9 +53,9 @@ def _collect_previous(asking: Asking) -> Finish:
     return lambda _headline, _cards: answer()
 
 
-def _with_shares(kind: type, model: type[Iterable[DayHour | WeekHour | Day]]) -> Csv:
-    def rows(report: Report) -> Iterator[Cells]:
-        return ({**cells(row), **shares(row.states)} for row in report.get(model) or ())
+def _with_shares(kind: type) -> Csv[Any]:
+    def rows(model: Iterable[DayHour | WeekHour | Day], _report: Report) -> Iterator[Cells]:
+        return ({**cells(row), **shares(row.states)} for row in model)
 
     return Csv((*columns(kind), *state_columns("share")), rows)
 
@@ -67,7 +68,7 @@ TIME_OF_DAY = Section(
     text=time_of_day.time_of_day,
     drawn=time_of_day.drawn,
     html=html.time_of_day,
-    csv=_with_shares(DayHour, TimeOfDay),
+    csv=_with_shares(DayHour),
     is_default=True,
 )
 WEEK = Section(
@@ -78,7 +79,7 @@ WEEK = Section(
     text=week.week,
     drawn=week.drawn,
     html=html.week,
-    csv=_with_shares(WeekHour, Week),
+    csv=_with_shares(WeekHour),
 )
 DAYS = Section(
     name="days",
@@ -87,25 +88,13 @@ DAYS = Section(
     collect=_collect_days,
     text=days.days,
     html=html.days,
-    csv=_with_shares(Day, Days),
+    csv=_with_shares(Day),
 )
 
 
-def _previous_json(report: Report) -> Json:
-    found = report.get(Previous)
-    if found is None:
-        return {"previous": None}
-    if found.coverage is None:
-        return {"previous": json_of(found)}
-    coverage = {key: value for key, value in json_of(found.coverage).items() if not key.startswith("effective_")}
-    return {"previous": {**json_of(found), "coverage": coverage}}
-
-
-def _previous_rows(report: Report) -> Iterator[Cells]:
-    found = report.get(Previous)
-    if found is not None:
-        yield _window("this", report.window.since_ms, report.window.until_ms, report.headline.states)
-        yield _window("previous", found.since_ms, found.until_ms, found.states)
+def _previous_rows(found: Previous, report: Report) -> Iterator[Cells]:
+    yield _window("this", report.window.since_ms, report.window.until_ms, report.headline.states)
+    yield _window("previous", found.since_ms, found.until_ms, found.states)
 
 
 def _window(name: str, since_ms: int, until_ms: int, states: States) -> dict[str, Cell]:
@@ -120,6 +109,5 @@ PREVIOUS = Section(
     collect=_collect_previous,
     text=previous.previous,
     html=html.previous,
-    json=_previous_json,
     csv=Csv(("window", "since", "until", *state_columns("gpu_hours"), *state_columns("share")), _previous_rows),
 )

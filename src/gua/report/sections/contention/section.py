@@ -20,8 +20,8 @@ def _collect(asking: Asking) -> Finish:
     return lambda _headline, _cards: Contentions(contention(answer()))
 
 
-def _rows(report: Report) -> Iterator[Cells]:
-    for row in report.get(Contentions) or ():
+def _rows(found: Contentions, _report: Report) -> Iterator[Cells]:
+    for row in found:
         yield {"of": "all cards" if row.host is None else "host", **cells(row)}
 
 

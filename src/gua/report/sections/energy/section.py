@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gua.report.asking import Asking, Finish
+from gua.report.asking import answer_of
 from gua.report.kit.fields import Cells, cells, columns
 from gua.report.model import Report
 from gua.report.section import Csv, Section
@@ -13,14 +13,8 @@ from gua.report.sections.energy.model import CardEnergy, Energy, StateEnergy
 from gua.report.sections.energy.query import energy
 
 
-def _collect(asking: Asking) -> Finish:
-    answer = asking.once(energy)
-    return lambda _headline, _cards: answer()
-
-
-def _rows(report: Report) -> Iterator[Cells]:
-    found = report.get(Energy)
-    for card in found.cards if found else ():
+def _rows(found: Energy, _report: Report) -> Iterator[Cells]:
+    for card in found.cards:
         for state, part in card.states.items():
             yield {**cells(card), "state": state, **cells(part)}
 
@@ -30,7 +24,7 @@ ENERGY = Section(
     name="energy",
     title="Energy",
     model=Energy,
-    collect=_collect,
+    collect=answer_of(energy),
     text=text.energy,
     html=html.energy,
     csv=Csv((*_CARD[:4], "state", *columns(StateEnergy), *_CARD[4:]), _rows),

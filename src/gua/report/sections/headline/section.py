@@ -30,7 +30,7 @@ def _json(report: Report) -> Json:
         }
         for state, part in report.headline.states.items()
     }
-    return {"headline": {"card_ticks": report.headline.card_ticks, "states": states, "idle_held": _idle_held(report)}}
+    return {"card_ticks": report.headline.card_ticks, "states": states, "idle_held": _idle_held(report)}
 
 
 def _idle_held(report: Report) -> Json | None:
@@ -55,7 +55,7 @@ def _idle_held(report: Report) -> Json | None:
     }
 
 
-def _rows(report: Report) -> Iterator[Cells]:
+def _rows(report: Report, _report: Report) -> Iterator[Cells]:
     split = report.get(IdleSplit)
     for state, part in report.headline.states.items():
         row: dict[str, Cell] = {
@@ -78,6 +78,7 @@ _OF_IDLE_HELD = ("never_used_gpu_hours", "low_gpu_hours", "unknown_gpu_hours", "
 HEADLINE = Section(
     name="headline",
     title="Where the GPU-hours went",
+    model=Report,
     collect=_collect,
     text=text.headline,
     drawn=text.drawn,
@@ -89,17 +90,16 @@ HEADLINE = Section(
 
 
 def _idle_json(report: Report) -> Json:
-    capacity = {
+    return {
         state: {
             "gpu_hours": hours(report.headline.states[state].gpu_ms),
             "equivalent_gpus": ratio(report.headline.equivalent_gpus[state]),
         }
         for state in (IDLE_HELD, TRULY_IDLE)
     }
-    return {"idle_capacity": capacity}
 
 
-def _idle_rows(report: Report) -> Iterator[Cells]:
+def _idle_rows(report: Report, _report: Report) -> Iterator[Cells]:
     for state in (IDLE_HELD, TRULY_IDLE):
         gpu_hours = report.headline.states[state].gpu_ms / MS_PER_HOUR
         yield {"state": state, "gpu_hours": gpu_hours, "equivalent_gpus": report.headline.equivalent_gpus[state]}
@@ -108,6 +108,7 @@ def _idle_rows(report: Report) -> Iterator[Cells]:
 IDLE_CAPACITY = Section(
     name="idle-capacity",
     title="Idle capacity",
+    model=Report,
     text=idle_capacity.idle_capacity,
     drawn=idle_capacity.drawn,
     html=html.idle_capacity,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gua.report.asking import Asking, Finish
+from gua.report.asking import answer_of
 from gua.report.kit.fields import Cells, Json, hours, number, to_json
 from gua.report.model import Report
 from gua.report.section import Csv, Section
@@ -14,16 +14,8 @@ from gua.report.sections.money.query import money
 from gua.report.states import MS_PER_HOUR, STATES
 
 
-def _collect(asking: Asking) -> Finish:
-    answer = asking.once(money)
-    return lambda _headline, _cards: answer()
-
-
-def _json(report: Report) -> Json:
-    found = report.get(Money)
-    if found is None:
-        return {"money": None}
-    return {"money": {"costs": [_cost(cost) for cost in found.costs], "prices": to_json(found.prices)}}
+def _json(found: Money) -> Json:
+    return {"costs": [_cost(cost) for cost in found.costs], "prices": to_json(found.prices)}
 
 
 def _cost(cost: Cost) -> Json:
@@ -38,9 +30,8 @@ def _cost(cost: Cost) -> Json:
     return {"model": cost.model, "currency": cost.currency, "states": states}
 
 
-def _rows(report: Report) -> Iterator[Cells]:
-    found = report.get(Money)
-    for cost in found.costs if found else ():
+def _rows(found: Money, _report: Report) -> Iterator[Cells]:
+    for cost in found.costs:
         for state in STATES:
             yield {
                 "model": cost.model,
@@ -56,7 +47,7 @@ MONEY = Section(
     name="money",
     title="Money",
     model=Money,
-    collect=_collect,
+    collect=answer_of(money),
     text=text.money,
     html=html.money,
     json=_json,

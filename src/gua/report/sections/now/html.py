@@ -12,7 +12,8 @@ from gua.report.kit.html_tables import BAR, NUMBER, HtmlColumn, paragraph, table
 from gua.report.kit.markup import Markup, join, name, tag
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED, skipped
 from gua.report.model import Report
-from gua.report.sections.now.model import FreeCard, Holder, Now, gigabyte_hours
+from gua.report.sections.now.model import SILENT, FreeCard, Holder, Now, gigabyte_hours
+from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN
 
 MOST_HOLDERS: Final = 50
 MOST_FREE: Final = 50
@@ -28,9 +29,9 @@ def now(report: Report, hours: HourFormat) -> Markup | None:
 
 def _counts(now: Now, report: Report) -> Markup:
     at = moment(now.as_of_ms, report.window.timezone)
-    cards = f"{now.active_cards:,} active, {now.idle_held_cards:,} idle-held, {now.free_cards:,} free"
-    unknown = f", {now.unknown_cards:,} unknown" if now.unknown_cards else ""
-    silent = f"; {plural(now.silent_cards, 'card')} silent, what they do is not known" if now.silent_cards else ""
+    cards = f"{now.cards[ACTIVE]:,} active, {now.cards[IDLE_HELD]:,} idle-held, {now.cards[TRULY_IDLE]:,} free"
+    unknown = f", {now.cards[UNKNOWN]:,} unknown" if now.cards[UNKNOWN] else ""
+    silent = f"; {plural(now.cards[SILENT], 'card')} silent, what they do is not known" if now.cards[SILENT] else ""
     return tag("p", f"Cards as of {at}: {cards}{unknown}{silent}.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -9,6 +10,7 @@ from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit
 from gua.report.states import MS_PER_HOUR
 
 BYTES_PER_GB: Final = 10**9
+SILENT: Final = "silent"
 
 
 def gigabyte_hours(byte_ms: float) -> float:
@@ -81,16 +83,12 @@ class FreeCard:
 class Now:
     """As of ``as_of_ms``, the window's end: holders worst first, and free cards.
 
-    Worst first: by how long it is idle, then by memory. ``silent_cards`` had no tick within three intervals of it: what
-    they do is not known, and none of them is listed. ``active_cards``, ``idle_held_cards``, ``free_cards``
-    and ``unknown_cards`` are the others, by their newest state.
+    Worst first: by how long it is idle, then by memory. ``cards``: how many cards are in each state by their newest
+    tick, and how many are :data:`SILENT`, without a tick within three intervals of it: what they do is not known, and
+    none of them is listed.
     """
 
     as_of_ms: Timestamp[int]
+    cards: Mapping[str, int]
     holders: tuple[Holder, ...]
     free: tuple[FreeCard, ...]
-    active_cards: int
-    idle_held_cards: int
-    free_cards: int
-    unknown_cards: int
-    silent_cards: int

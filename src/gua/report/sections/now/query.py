@@ -13,9 +13,9 @@ from gua.core.view import Count, Kind, Moment, View
 from gua.report.model import Card, Extent, Window
 from gua.report.questions import Answer, ask
 from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
-from gua.report.sections.now.model import FreeCard, Holder, Now
+from gua.report.sections.now.model import SILENT, FreeCard, Holder, Now
 from gua.report.sections.usage.query import CardProcess, WhoRow
-from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN
+from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE
 
 # Of a card whose newest tick is older than so many intervals nobody knows what it does now, as in gua.current_cards.
 SILENT_AFTER: Final = 3
@@ -103,11 +103,7 @@ def now(  # noqa: PLR0913 - what is known of the cards comes from four questions
         as_of_ms=as_of_ms,
         holders=tuple(holders),
         free=tuple(sorted(free, key=lambda one: (-one.free_ms, one.host, one.index or 0, one.gpu))),
-        active_cards=states.count(ACTIVE),
-        idle_held_cards=states.count(IDLE_HELD),
-        free_cards=states.count(TRULY_IDLE),
-        unknown_cards=states.count(UNKNOWN),
-        silent_cards=len(known) - len(newest),
+        cards={**{state: states.count(state) for state in STATES}, SILENT: len(known) - len(newest)},
     )
 
 

@@ -11,8 +11,8 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Column, Heading, Part, Table
 from gua.report.kit.words import NAME_WIDTH, card_name, index, known, skipped
 from gua.report.model import Report
-from gua.report.sections.now.model import FreeCard, Holder, Now, gigabyte_hours
-from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN
+from gua.report.sections.now.model import SILENT, FreeCard, Holder, Now, gigabyte_hours
+from gua.report.states import STATES
 
 MOST_HOLDERS: Final = 10
 MOST_FREE: Final = 10
@@ -65,17 +65,11 @@ def now(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 
 
 def _cards(found: Now, report: Report) -> str:
-    counts = (
-        (ACTIVE, found.active_cards),
-        (IDLE_HELD, found.idle_held_cards),
-        (TRULY_IDLE, found.free_cards),
-        (UNKNOWN, found.unknown_cards),
-    )
     told = f"Cards at {moment(found.as_of_ms, report.window.timezone)}: "
-    told += ", ".join(f"{count:,} {state}" for state, count in counts)
-    if not found.silent_cards:
+    told += ", ".join(f"{found.cards[state]:,} {state}" for state in STATES)
+    if not found.cards[SILENT]:
         return f"{told}, none silent."
-    return f"{told}, {found.silent_cards:,} silent (no tick for three intervals: what they do is not known)."
+    return f"{told}, {found.cards[SILENT]:,} silent (no tick for three intervals: what they do is not known)."
 
 
 def _more(rest: int, what: str) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gua.report.asking import Asking, Finish
 from gua.report.kit.fields import Json, hours, to_json
-from gua.report.model import Report
 from gua.report.section import Section, csv_of
 from gua.report.sections.now.query import ask_card_streaks, idle_split
 from gua.report.sections.streaks import html, text, what_if
@@ -19,18 +18,6 @@ def _collect(asking: Asking) -> Finish:
     return lambda _headline, _cards: streaks(answer(), limits_ms, idle_split(list(cards())).unknown_gpu_ms)
 
 
-def _streaks_json(report: Report) -> Json:
-    found = report.get(Streaks)
-    if found is None:
-        return {"streaks": None}
-    return {"streaks": {"classes": to_json(found.classes), "unknown_gpu_hours": hours(found.unknown_gpu_ms)}}
-
-
-def _classes(report: Report) -> tuple[StreakClass, ...]:
-    found = report.get(Streaks)
-    return found.classes if found else ()
-
-
 STREAKS = Section(
     name="streaks",
     title="Idle streaks",
@@ -38,28 +25,18 @@ STREAKS = Section(
     collect=_collect,
     text=text.streaks,
     html=html.streaks,
-    json=_streaks_json,
-    csv=csv_of(StreakClass, _classes),
+    json=lambda found: {"classes": to_json(found.classes), "unknown_gpu_hours": hours(found.unknown_gpu_ms)},
+    csv=csv_of(StreakClass, lambda found: found.classes),
     streaks="needed",
 )
 
 
-def _what_if_json(report: Report) -> Json:
-    found = report.get(Streaks)
-    if found is None:
-        return {"what_if": None}
+def _what_if(found: Streaks) -> Json:
     return {
-        "what_if": {
-            "limits": to_json(found.what_if),
-            "false_alarm_seconds": FALSE_ALARM_MS // 1000,
-            "unknown_gpu_hours": hours(found.unknown_gpu_ms),
-        }
+        "limits": to_json(found.what_if),
+        "false_alarm_seconds": FALSE_ALARM_MS // 1000,
+        "unknown_gpu_hours": hours(found.unknown_gpu_ms),
     }
-
-
-def _limits(report: Report) -> tuple[WhatIf, ...]:
-    found = report.get(Streaks)
-    return found.what_if if found else ()
 
 
 WHAT_IF = Section(
@@ -69,7 +46,7 @@ WHAT_IF = Section(
     collect=_collect,
     text=what_if.what_if,
     html=html.what_if,
-    json=_what_if_json,
-    csv=csv_of(WhatIf, _limits),
+    json=_what_if,
+    csv=csv_of(WhatIf, lambda found: found.what_if),
     streaks="needed",
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gua.report.kit.fields import AS_IS, Seconds, Timestamp, Unit
+from gua.report.states import STATES
 
 _CELLS = Unit(json=lambda cells: [[part / 1000 for part in cell] for cell in cells], cell=AS_IS.cell)
 
@@ -47,4 +48,5 @@ class Timeline:
     since_ms: Timestamp[int]
     until_ms: Timestamp[int]
     cell_ms: Seconds[int]
+    states: tuple[str, ...] = STATES
     cards: tuple[CardTimeline, ...]

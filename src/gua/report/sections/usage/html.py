@@ -27,10 +27,10 @@ _PROCESS_HOURS: Final = (
 
 def usage(report: Report, hours: HourFormat) -> Markup:
     """Return the tables; one sentence where nobody was on any card."""
-    if not report[Usage].owners and not any(by.rows for by in report[Usage].by):
+    if not report[Usage].owners and not any(by.rows for by in report[Usage].usage_by):
         return tag("p", "Nobody: every card was truly-idle for all that was observed.")
     tables = [_owners(report, hours)] if report[Usage].owners else []
-    tables += [join([tag("h3", f"Per {by.by}"), _by(by, report, hours)]) for by in report[Usage].by if by.rows]
+    tables += [join([tag("h3", f"Per {by.by}"), _by(by, report, hours)]) for by in report[Usage].usage_by if by.rows]
     return join([*tables, tag("p", _PROCESS_HOURS, class_="note")])
 
 
@@ -40,29 +40,18 @@ def _owners(report: Report, hours: HourFormat) -> Markup:
     with_sessions = any(one.sessions is not None for one in shown)
     total = sum(one.gpu_ms for one in report[Usage].owners)
 
-    def figures(group: Sequence[OwnerUsage]) -> list[str]:
-        spent = sum(one.gpu_ms for one in group)
-        states = [sum(one.states[state].gpu_ms for one in group) for state in _STATES]
-        return [
-            _bar(states, hours, largest),
-            hours.of(spent),
-            percent(spent / total if total else None),
-            *hours.parts(states),
-            hours.of(sum(one.process_ms for one in group)),
-        ]
-
     columns = [*_columns("owner, program"), *(_session_columns() if with_sessions else [])]
     rows = [
         [
             two_lines(*_names(one)),
-            *figures([one]),
+            *_figures([one], hours, largest, total),
             *(_sessions(one, report) if with_sessions else []),
         ]
         for one in shown
     ]
     if rest:
         blank = [NONE] * len(_session_columns()) if with_sessions else []
-        rows.append([plural(len(rest), "other"), *figures(rest), *blank])
+        rows.append([plural(len(rest), "other"), *_figures(rest, hours, largest, total), *blank])
     return table(_CAPTION, columns, rows)
 
 
@@ -71,25 +60,27 @@ def _by(by: UsageBy, report: Report, hours: HourFormat) -> Markup:
     largest = max(row.gpu_ms for row in shown)
     total = sum(row.gpu_ms for row in by.rows)
 
-    def figures(group: Sequence[UsageRow]) -> list[str]:
-        spent = sum(row.gpu_ms for row in group)
-        states = [
-            sum(row.active_gpu_ms for row in group),
-            sum(row.idle_held_gpu_ms for row in group),
-            sum(row.unknown_gpu_ms for row in group),
-        ]
-        return [
-            _bar(states, hours, largest),
-            hours.of(spent),
-            percent(spent / total if total else None),
-            *hours.parts(states),
-            hours.of(sum(row.process_ms for row in group)),
-        ]
-
-    rows = [[_row(row), *figures([row]), *_sessions(row, report)] for row in shown]
+    rows = [[_row(row), *_figures([row], hours, largest, total), *_sessions(row, report)] for row in shown]
     if rest:
-        rows.append([plural(len(rest), "other"), *figures(rest), *([NONE] * len(_session_columns()))])
+        rows.append(
+            [plural(len(rest), "other"), *_figures(rest, hours, largest, total), *([NONE] * len(_session_columns()))]
+        )
     return table(f"{_CAPTION}, by {by.by}", [*_columns(by.by), *_session_columns()], rows)
+
+
+def _figures(
+    rows: Sequence[OwnerUsage] | Sequence[UsageRow], hours: HourFormat, largest: float, total: float
+) -> list[str]:
+    """Return the figures of rows together, ``largest`` and ``total`` in ms of GPU time."""
+    spent = sum(row.gpu_ms for row in rows)
+    states = [sum(row.states[state].gpu_ms for row in rows) for state in _STATES]
+    return [
+        _bar(states, hours, largest),
+        hours.of(spent),
+        percent(spent / total if total else None),
+        *hours.parts(states),
+        hours.of(sum(row.process_ms for row in rows)),
+    ]
 
 
 def _columns(head: str) -> list[HtmlColumn]:

@@ -60,14 +60,12 @@ class UsageRow:
     name: str | None
     gpu_ms: Hours[float]
     share: Ratio[float | None]
-    active_gpu_ms: Hours[float]
-    idle_held_gpu_ms: Hours[float]
-    unknown_gpu_ms: Hours[float]
     process_ms: ProcessHours
     longest_idle_ms: LongestIdle
     sessions: int | None
     first_ms: FirstSeen[int | None]
     last_ms: LastSeen[int | None]
+    states: ByState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,4 +81,4 @@ class Usage:
     """Owners with their programs, the largest first, and what else was asked for."""
 
     owners: tuple[OwnerUsage, ...]
-    by: tuple[UsageBy, ...] = ()
+    usage_by: tuple[UsageBy, ...] = ()

@@ -123,15 +123,12 @@ def parties(by: str, rows: Sequence[WhoRow], headline: Headline) -> UsageBy:
 
 
 def _party(kind: str, name: str | None, us: Sequence[int], total_ms: float, row: WhoRow | None) -> UsageRow:
-    active, held, unknown = (one / 1000 for one in us)
     gpu_ms = sum(us) / 1000
     return UsageRow(
         kind=kind,
         name=name,
         gpu_ms=gpu_ms,
-        active_gpu_ms=active,
-        idle_held_gpu_ms=held,
-        unknown_gpu_ms=unknown,
+        states=_states(us),
         share=gpu_ms / total_ms if total_ms else None,
         process_ms=row.durations_ms if row else gpu_ms,
         longest_idle_ms=row.longest_idle_ms if row else None,

@@ -107,13 +107,13 @@ def _others(rest: Sequence[OwnerUsage]) -> str:
 
 
 def _by(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    for by in report[Usage].by:
+    for by in report[Usage].usage_by:
         yield Heading(f"Per {style.name(by.by, _NAME_WIDTH)}")
         shown, rest = by.rows[:MOST_ROWS], by.rows[MOST_ROWS:]
         yield Table(
             columns=[Column(title=by.by, left=True, shortest=_SHORTEST_NAME), *_ROWS],
             rows=[_row(one, by.by, report, style, hours) for one in shown],
-            notes=_NOTES if by is report[Usage].by[-1] else (),
+            notes=_NOTES if by is report[Usage].usage_by[-1] else (),
         )
         if rest:
             yield (
@@ -136,7 +136,7 @@ def _row(one: UsageRow, by: str, report: Report, style: Style, hours: HourFormat
         _row_name(one, by, style),
         hours.of(one.gpu_ms),
         percent(one.share),
-        *hours.parts([one.active_gpu_ms, one.idle_held_gpu_ms, one.unknown_gpu_ms]),
+        *hours.parts([one.states[state].gpu_ms for state in _STATES]),
         hours.of(one.process_ms),
         span(one.longest_idle_ms),
         NONE if one.sessions is None else f"{one.sessions:,}",
