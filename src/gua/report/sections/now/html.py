@@ -41,7 +41,7 @@ def _holders(now: Now, report: Report, hours: HourFormat) -> Markup:
     shown = now.holders[:MOST_HOLDERS]
     longest = max(holder.idle_ms for holder in shown)
     columns = [
-        HtmlColumn("who"),
+        HtmlColumn("owner, program"),
         HtmlColumn("where"),
         HtmlColumn("idle for"),
         HtmlColumn("memory held", NUMBER),
