@@ -24,10 +24,10 @@ VIEWS: Final = {
     "hosts": "last_seen",
     "cards": "last_seen",
     "card_hours": "hour",
-    "identity_hours": "hour",
+    "owner_hours": "hour",
     "card_states": "ts",
     "process_states": "ts",
-    "idle_episodes": "end",
+    "idle_streaks": "end",
     "agent_ticks": "ts",
     "rules": None,
 }
@@ -64,10 +64,19 @@ The tests read every view as `gua_reader`, and hold the columns that a tool is t
 themselves are not tried.
 
 - Filter on the time column named with each view, as it is: a function around it makes the server read every day.
-- GPU-hours are `sum(gpu_time_ms) / 3600000`; over days read `card_hours` and `identity_hours`, not the ticks.
+- GPU-hours are `sum(gpu_time_ms) / 3600000`; over days read `card_hours` and `owner_hours`, not the ticks.
 - A share of time is of *observed* time. Time without ticks has no row: look at `cards.first_seen` before you say that
   nothing happened.
 - Utilization is stored in 1/10,000: divide by 10,000.
+"""
+_OLD_NAME: Final = "Old name of "
+OLD_NAMES: Final = """
+## Old names
+
+Views that were renamed go on under their old names for one version. The tables behind them keep their names, also those
+of columns like `host_hours.identities`: rows stay where they are, on replicas and shards too. Views of `gua_report` are
+dropped under old names when a store is upgraded.
+
 """
 TABLES: Final = """
 # How it is stored
@@ -100,11 +109,14 @@ def render() -> str:
     statements = load(server_tokens())
     views = {each.name: each for each in _described(statements, "CREATE OR REPLACE VIEW")}
     tables = [each for each in _described(statements, "CREATE TABLE") if each.name not in _HIDDEN]
-    inner = [view for name, view in views.items() if name not in VIEWS]
+    old = [view for view in views.values() if view.comment.startswith(_OLD_NAME)]
+    inner = [view for name, view in views.items() if name not in VIEWS and view not in old]
     return (
         INTRODUCTION
         + "\n# Views\n"
         + "".join(_section(views[name], time) for name, time in VIEWS.items())
+        + OLD_NAMES
+        + "".join(f"- `{view.name}`: {view.comment[0].lower()}{view.comment[1:]}.\n" for view in old)
         + TABLES
         + "".join(_section(table, None) for table in (*tables, *inner))
     )

@@ -88,7 +88,7 @@ LEFT JOIN
             groupArray(toUInt8(indexOf(PROCESS_STATE_NAMES, state))),
             unsorted_ends_ms
         ) AS codes,
-        -- The rule of idle_episodes, told from the newest tick backwards.
+        -- The rule of idle_streaks, told from the newest tick backwards.
         arrayFirstIndex(
             (tick_end, span, code, later_end, later_span) -> code = ACTIVE
                 OR later_end - later_span - tick_end > 2 * greatest(span, later_span),

@@ -140,7 +140,7 @@ class ExplainedStore:
         rows = self.processes if view == "explain_processes" else self.ticks
         found = [row for row in rows if parameters["since_ms"] < row["ts_ms"] <= parameters["until_ms"]]
         if view == "explain_moments":
-            most = parameters["most"]
+            most = parameters["limit"]
             before = [row for row in found if row["ts_ms"] < parameters["at_ms"]][-most:]
             return before + [row for row in found if row["ts_ms"] >= parameters["at_ms"]][:most]
         return found

@@ -43,8 +43,8 @@ class FakeStore:
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[dict[str, Any]]:
         self.asked.append((view, dict(parameters)))
         found = self._overview() if view == "overview" else self.views[view]
-        if view == "identities":
-            part = parameters["part"]
+        if view == "owners":
+            part = parameters["hours"]
             assert isinstance(part, list)
             found = [row for day_ms in found if day_ms // HOUR_MS in part for row in found[day_ms]]
         return (whole(SHARED[view], row) for row in found)
@@ -119,7 +119,7 @@ def identity(
         "active_us": active,
         "idle_held_us": idle_held,
         "unknown_us": unknown,
-        "durations_ms": round(durations_ms),
+        "process_ms": round(durations_ms),
     }
 
 
@@ -170,12 +170,12 @@ def store_of(
                 {"hour": day_ms // HOUR_MS, "is_counted": False, "card_ticks": A_FULL_PART}
                 for day_ms in by_day or [SINCE_MS]
             ],
-            "identities": by_day,
+            "owners": by_day,
             "time_of_day": [],
             "overlaps": [],
             "labels": [],
             "fleet": [],
-            "claims": [],
+            "host_name_conflicts": [],
             **views,
         }
     )

@@ -78,12 +78,12 @@ class Engine:
             final = " FINAL" if view in TABLES else ""
             return self.select(f"SELECT * FROM gua.{view}{final}")
         read = dict(parameters)
-        if view in ticked_views() and "ticked" not in parameters:
+        if view in ticked_views() and "tick_hours" not in parameters:
             read |= self._read(parameters)
-        if view == "identities":
-            read.setdefault("part", read["ticked"])
+        if view == "owners":
+            read.setdefault("hours", read["tick_hours"])
         if view == "spans":
-            read.pop("stored", None)
+            read.pop("use_hourly", None)
         return [{key: _json(value) for key, value in row.items()} for row in self.reader.rows(view, read)]
 
     def count_hours(self) -> None:
@@ -93,7 +93,7 @@ class Engine:
     def _read(self, parameters: Mapping[str, object]) -> dict[str, object]:
         """Return which hours a report would read from ticks."""
         bounds = {name: parameters[name] for name in ("since_ms", "until_ms", "hosts")}
-        return {"ticked": tick_hours(choose_hours(self.reader, bounds)), "stored": 1}
+        return {"tick_hours": tick_hours(choose_hours(self.reader, bounds)), "use_hourly": 1}
 
 
 def _json(value: object) -> object:

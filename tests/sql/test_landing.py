@@ -231,12 +231,11 @@ BOOKKEEPING = {"hours", "due_hours", "counted_hours", "changed_hours"}
 # What is about agents, which these ticks have none of, and about the present, which they are not from.
 PRESENT = {
     "fleet",
-    "claims",
-    "inventory",
-    "current",
+    "host_name_conflicts",
+    "host_status",
+    "current_cards",
     "hosts",
     "agent_ticks",
-    "current_cards",
     "current_holders",
     "top_cards",
     "top_holders",
@@ -258,11 +257,11 @@ def everything(engine: Engine) -> dict[str, list[dict[str, Any]]]:
         "hosts": [],
         "timezone": "Asia/Kolkata",
         "by": "identity",
-        "long_ms": 1_800_000,
-        "again_ms": 600_000,
+        "long_streak_ms": 1_800_000,
+        "false_alarm_ms": 600_000,
         "cell_ms": 3_600_000,
         "limits_ms": [0, 300_000],
-        "most": 5,
+        "limit": 5,
     }
     reads: list[tuple[str, dict[str, object] | None]] = [
         (table, None) for table in ("card_ticks", "process_ticks", "card_info", "card_seen")

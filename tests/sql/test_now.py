@@ -149,7 +149,7 @@ def test_a_window_of_episodes_reads_only_its_days_and_the_one_before(engine: Eng
     engine.insert_rows("process_ticks", [process(86_400 * day, 1) for day in range(20)])
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     window = f"since_ms = {now_ms - 86_400_000}, until_ms = {now_ms}, hosts = []"
-    query = f"SELECT * FROM gua_report.idle_episodes({window})"
+    query = f"SELECT * FROM gua_report.idle_streaks({window})"
     read, there = parts_read(engine, query, "gua.process_ticks")
     assert read <= 4 < there
 
@@ -208,7 +208,7 @@ def test_plain_views_can_be_introspected_and_read_by_tools_that_know_nothing_of_
         row["name"]
         for row in engine.select("SELECT name FROM system.tables WHERE database = 'gua' AND engine = 'View'")
     ]
-    assert {"card_states", "current_cards", "current_holders", "idle_episodes", "agent_ticks"} <= set(names)
+    assert {"card_states", "current_cards", "current_holders", "idle_streaks", "agent_ticks"} <= set(names)
     for name in names:
         described = engine.select(f"DESCRIBE TABLE gua.{name}")
         listed = engine.select(f"SELECT name, type FROM system.columns WHERE database = 'gua' AND table = '{name}'")

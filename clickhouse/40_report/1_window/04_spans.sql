@@ -27,7 +27,7 @@ SELECT
     reason,
     ${STATE_CODE} AS state_code
 FROM gua.card_states
-WHERE ${TICK_HOUR} IN {ticked:Array(Int64)}
+WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
     AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND ${OF_HOSTS}
     AND inside_ms > 0

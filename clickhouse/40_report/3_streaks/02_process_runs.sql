@@ -16,7 +16,7 @@ WITH
     (
         SELECT *
         FROM gua.process_ticks FINAL
-        WHERE ${TICK_HOUR} IN {ticked:Array(Int64)}
+        WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
             AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND ${OF_HOSTS}
             AND gpu_time_ms IS NOT NULL

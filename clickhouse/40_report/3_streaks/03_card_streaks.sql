@@ -1,8 +1,8 @@
 -- One row is one card that was observed in the window: what its newest tick found, since when it is idle-held or truly-idle, and
 -- its idle-held GPU time by the streak it lies in. A streak is ticks of one state in a row: an active tick, or one of the other
 -- idle state, ends it; an unknown tick, or a gap of up to twice the longer of the two ticks beside it, does not. watched_since: since
--- when there was no larger gap. usual: part of what was observed in the hour of the day of the newest tick, in the given zone, in
--- which the card was truly-idle.
+-- when there was no larger gap. free_ratio_at_this_hour: part of what was observed in the hour of the day of the newest tick, in the
+-- given zone, in which the card was truly-idle. unknown_us: idle-held time of hours of which runs were not kept.
 CREATE OR REPLACE VIEW gua_report.card_streaks $ON_CLUSTER
 $DEFINER
 AS
@@ -22,26 +22,26 @@ SELECT
         since_ms - arrayMax(run -> if(run.state != UNKNOWN AND run.start_ms < since_ms, run.end_ms, toInt64(0)), runs)
             > 2 * toInt64(current[1].first_span_ms),
         false
-    ) AS is_at_least,
+    ) AS is_lower_bound,
     watched[-1][1].start_ms AS watched_since_ms,
     arraySum(arrayMap(streak -> if(arrayMax(streak.is_used), 0, arraySum(streak.gpu_us)), held)) AS never_used_us,
     arraySum(arrayMap(
-        streak -> if(arrayMax(streak.is_used) OR arraySum(streak.observed_ms) < {long_ms:Int64}, 0, arraySum(streak.gpu_us)),
+        streak -> if(arrayMax(streak.is_used) OR arraySum(streak.observed_ms) < {long_streak_ms:Int64}, 0, arraySum(streak.gpu_us)),
         held
     )) AS never_used_long_us,
     arraySum(arrayMap(streak -> if(arrayMax(streak.is_used), arraySum(streak.gpu_us), 0), held)) AS low_us,
     arraySum(arrayMap(
-        streak -> if(arrayMax(streak.is_used) AND arraySum(streak.observed_ms) >= {long_ms:Int64}, arraySum(streak.gpu_us), 0),
+        streak -> if(arrayMax(streak.is_used) AND arraySum(streak.observed_ms) >= {long_streak_ms:Int64}, arraySum(streak.gpu_us), 0),
         held
     )) AS low_long_us,
-    not_kept_us,
-    if(this_hour_ms > 0, this_hour_free_ms / this_hour_ms, NULL) AS usual
+    unknown_us,
+    if(this_hour_ms > 0, this_hour_free_ms / this_hour_ms, NULL) AS free_ratio_at_this_hour
 FROM
 (
     SELECT
         host,
         gpu,
-        sumIf(gpu_us, state = NOT_KEPT) AS not_kept_us,
+        sumIf(gpu_us, state = NOT_KEPT) AS unknown_us,
         argMaxIf(state, end_ms, state > NOT_KEPT) AS newest_state,
         maxIf(end_ms, state > NOT_KEPT) AS as_of_ms,
         argMaxIf(last_span_ms, end_ms, state > NOT_KEPT) AS newest_span_ms,

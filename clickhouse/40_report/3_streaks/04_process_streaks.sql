@@ -1,5 +1,5 @@
 -- One row is one process on one card in the window: its runs, who it was at the last of them, and its idle episodes by the rule of
--- gua_report.idle_episodes. Of a run the identity is the number of one of identities, and memory is -1 where it is not known.
+-- gua_report.idle_streaks. Of a run the identity is the number of one of identities, and memory is -1 where it is not known.
 -- Of an episode next_active_ms is the time from its end to the next active tick, whatever lies between, or -1. Rows of pid 0
 -- stand for hours of which runs were not kept.
 CREATE OR REPLACE VIEW gua_report.process_streaks $ON_CLUSTER

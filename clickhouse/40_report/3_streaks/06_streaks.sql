@@ -1,5 +1,5 @@
 -- One row is one limit: the idle episodes with more idle time than it. given_back_us: their GPU time on idle-held cards after the
--- limit. false_alarms: the process was active again within again_ms of when its idle time reached the limit. A limit of 0 is all
+-- limit. false_alarms: the process was active again within false_alarm_ms of when its idle time reached the limit. A limit of 0 is all
 -- episodes.
 CREATE OR REPLACE VIEW gua_report.streaks $ON_CLUSTER
 $DEFINER
@@ -30,7 +30,7 @@ SELECT
             ),
             runs,
             arrayPushFront(arrayPopBack(arrayCumSum(runs.idle_ms)), toUInt64(0))
-        ) <= {again_ms:Int64}
+        ) <= {false_alarm_ms:Int64}
     ) AS false_alarms
 FROM
 (

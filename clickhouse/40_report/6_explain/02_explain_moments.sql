@@ -18,7 +18,7 @@ FROM
         AND ts < fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC')
         AND ticks.duration_ms IS NOT NULL
     ORDER BY ts DESC
-    LIMIT {most:UInt32}
+    LIMIT {limit:UInt32}
     UNION ALL
     SELECT
         toUnixTimestamp64Milli(ts) AS ts_ms,
@@ -30,6 +30,6 @@ FROM
         AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
         AND ticks.duration_ms IS NOT NULL
     ORDER BY ts ASC
-    LIMIT {most:UInt32}
+    LIMIT {limit:UInt32}
 )
 ORDER BY ts_ms

@@ -1,7 +1,7 @@
 """For how long each process has idled: clocks that run from tick to tick, and on through a restart of the agent.
 
 Two kinds run side by side. Ours counts the idle ticks of :func:`gua.core.rules.process_state` in a row, as
-the view gua.idle_episodes does. The other is the rule of gpu-idle-exporter, for those who come from it: a process that
+the view gua.idle_streaks does. The other is the rule of gpu-idle-exporter, for those who come from it: a process that
 holds memory and had 0 % in two polls in a row is idle, and idle since the second of them.
 """
 

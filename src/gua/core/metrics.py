@@ -257,7 +257,7 @@ PROCESS_IDLE_DURATION: Final = _process_gauge(
     unit="s",
     description="Time of the idle ticks in a row that end with this one, 0 if the process is active; goes on through "
     "restarts of the agent. Absent while it is unknown whether the process idles, and for ignored processes. "
-    "Not stored: gua.idle_episodes tells it of the ticks.",
+    "Not stored: gua.idle_streaks tells it of the ticks.",
     is_stored=False,
 )
 PROCESS_INFO: Final = _process_gauge(

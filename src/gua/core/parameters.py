@@ -36,20 +36,20 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
     "until_ms": Parameter("Int64", is_moment),
     "hosts": Parameter("Array(String)", is_list_of(is_host, most=_MOST_HOSTS)),
     "timezone": Parameter("String", is_like(r"[A-Za-z0-9_+\-/]{1,64}")),
-    "ticked": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_HOURS)),
-    "part": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_HOURS)),
-    "stored": Parameter("UInt8", is_flag),
+    "tick_hours": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_HOURS)),
+    "hours": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_HOURS)),
+    "use_hourly": Parameter("UInt8", is_flag),
     "host": Parameter("String", is_host),
     "gpu": Parameter("String", is_host),
     "at_ms": Parameter("Int64", is_moment),
-    "most": Parameter("UInt32", is_within(1, _MOST_TICKS)),
+    "limit": Parameter("UInt32", is_within(1, _MOST_TICKS)),
     "by": Parameter("String", is_word_of("identity", "owner", "program", "container", "pod", "job", "host", "model")),
-    "long_ms": Parameter("Int64", is_moment),
-    "again_ms": Parameter("Int64", is_moment),
+    "long_streak_ms": Parameter("Int64", is_moment),
+    "false_alarm_ms": Parameter("Int64", is_moment),
     "cell_ms": Parameter("Int64", is_within(1, LAST_MS)),
     "limits_ms": Parameter("Array(Int64)", is_list_of(is_moment, most=_MOST_LIMITS)),
 }
 BOUNDS: Final = ("since_ms", "until_ms", "hosts")
 """The window and the hosts, none for all."""
-READ: Final = (*BOUNDS, "ticked", "stored")
+READ: Final = (*BOUNDS, "tick_hours", "use_hourly")
 """The same, the hours that are read from their ticks, and whether others are read as they were counted."""

@@ -48,7 +48,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     claim_rows = ask(reader, fleet.CLAIMS, bounds)
     rule_rows = ask(reader, RULES, {})
     hours = hours_of(hour_rows(), from_ticks=request.from_ticks)
-    read = {**bounds, "ticked": tick_hours(hours), "stored": int(not request.from_ticks)}
+    read = {**bounds, "tick_hours": tick_hours(hours), "use_hourly": int(not request.from_ticks)}
     wanted = default_sections() if request.sections is None else request.sections
     card_hours = skipped(hours, extents, _need_streaks(request, wanted))
     asking = Asking(

@@ -42,7 +42,7 @@ class ClaimRow(NamedTuple):
 
 LABELS: Final = View("labels", LabelsRow)
 FLEET: Final = View("fleet", FleetRow, BOUNDS)
-CLAIMS: Final = View("claims", ClaimRow, BOUNDS)
+CLAIMS: Final = View("host_name_conflicts", ClaimRow, BOUNDS)
 
 
 def labels(reader: ViewReader) -> Labels:

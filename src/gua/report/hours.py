@@ -35,7 +35,7 @@ def hours_of(rows: Iterable[Hour], *, from_ticks: bool = False) -> list[Hour]:
 
 
 def tick_hours(hours: Sequence[Hour]) -> list[int]:
-    """Return the numbers of the hours that are read from their ticks, as the parameter ``ticked`` of the views."""
+    """Return the numbers of the hours that are read from their ticks, as the parameter ``tick_hours`` of the views."""
     return [hour.hour for hour in hours if not hour.is_counted] or [_NO_HOUR]
 
 

@@ -18,7 +18,17 @@ AFTER_UPGRADE: Final[Mapping[int, tuple[str, ...]]] = {2: (hours.MARK_ALL,)}
 AFTER_INSERTS: Final[Mapping[int, tuple[str, ...]]] = {2: (hours.MARK_UNMARKED,)}
 INSERTS_SECONDS: Final = 10
 # Views that an earlier version had and this one has not. Nothing that holds rows is ever in this list.
-RETIRED: Final[tuple[str, ...]] = ("gua_report.days",)
+RETIRED: Final[tuple[str, ...]] = (
+    "gua_report.days",
+    "gua_report.who",
+    "gua_report.presences",
+    "gua_report.claims",
+    "gua_report.inventory",
+    "gua_report.current",
+    "gua_report.identities",
+    "gua_report.idle_episodes",
+    "gua_report.older_rule",
+)
 
 Formatter = Callable[[str], str]
 

@@ -44,7 +44,7 @@ def card_ticks(address: str) -> int:
     with open_store(address) as store:
         bounds = {"since_ms": 0, "until_ms": START_MS + 10**9, "hosts": []}
         hours = choose_hours(store, bounds)
-        rows = store.rows("headline", {**bounds, "ticked": tick_hours(hours), "stored": 1})
+        rows = store.rows("headline", {**bounds, "tick_hours": tick_hours(hours), "use_hourly": 1})
     return sum(int(row["card_ticks"]) for row in rows)
 
 

@@ -16,7 +16,17 @@ from gua.cli.output_options import OutputOptions, choose_output
 from gua.core.errors import UsageError
 from gua.report.section_list import default_sections, section_names
 
-EMPTY = ("card_streaks", "who", "streaks", "contention", "timeline", "presences", "costs", "energy", "calendar")
+EMPTY = (
+    "card_streaks",
+    "usage",
+    "streaks",
+    "contention",
+    "timeline",
+    "timeline_processes",
+    "costs",
+    "energy",
+    "calendar",
+)
 WINDOW = ["report", "--since", "2026-03-25", "--until", "2026-03-27"]
 
 
@@ -113,9 +123,9 @@ def test_one_that_is_met_wins_over_one_that_nobody_can_tell(capsys: pytest.Captu
         (["--csv", "all"], "there is no section 'all' for --csv"),
         (["--csv", "cards", "--section", "cards"], "leave --section out"),
         (["--section", "cars"], "there is no section 'cars'"),
-        (["--section", "who"], "--section who is called usage now: write --section usage"),
+        (["--section", "usage"], "--section who is called usage now: write --section usage"),
         (["--section", "before"], "--section before is called previous now"),
-        (["--csv", "who"], "--csv who is called usage now"),
+        (["--csv", "usage"], "--csv who is called usage now"),
         (["--by", "identity"], "--by identity is called owner now"),
         (["--fail-on", "episode > 8h"], "--fail-on episode is called streak now"),
         (["--sql", "--fail-on", "active > 1h"], "leave --fail-on out"),

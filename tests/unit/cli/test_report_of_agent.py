@@ -431,20 +431,20 @@ class TestWithTheEngine:
             "until_ms": 4_102_444_800_000,
             "hosts": [],
             "timezone": "UTC",
-            "stored": 0,
+            "use_hourly": 0,
             "by": "model",
-            "long_ms": 1_800_000,
-            "again_ms": 600_000,
+            "long_streak_ms": 1_800_000,
+            "false_alarm_ms": 600_000,
             "cell_ms": 86_400_000,
             "limits_ms": [0, 300_000],
         }
         with delivery.open_writer(f"chdb://{home / 'store'}") as store:
             every = [row["hour"] for row in store.rows("hours", {one: parameters[one] for one in BOUNDS})]
-            parameters = {**parameters, "ticked": every, "part": every}
+            parameters = {**parameters, "tick_hours": every, "hours": every}
             card = next(iter(store.rows("explain_cards", {"hosts": []})))
-            parameters |= {"host": card["host"], "gpu": card["gpu"], "at_ms": card["last_ms"], "most": 2}
+            parameters |= {"host": card["host"], "gpu": card["gpu"], "at_ms": card["last_ms"], "limit": 2}
             for name, view in SHARED.items():
                 rows = list(store.rows(name, {one: parameters[one] for one in sorted(view.parameters)}))
-                assert rows or name in {"fleet", "claims"}, "only where something is wrong with a host"
+                assert rows or name in {"fleet", "host_name_conflicts"}, "only where something is wrong with a host"
                 for row in rows:
                     checked_row(view, json.loads(json.dumps(dict(row))))

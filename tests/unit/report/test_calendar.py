@@ -157,7 +157,7 @@ def test_the_window_before_is_as_long_and_chooses_its_own_hours() -> None:
     asked = before(store, {"since_ms": 1_000, "until_ms": 1_100, "hosts": ["a"]})
     found = asked()
     earlier = {"since_ms": 900, "until_ms": 1_000, "hosts": ["a"]}
-    assert store.asked == [("hours", earlier), ("overview", {**earlier, "ticked": [3], "stored": 1})]
+    assert store.asked == [("hours", earlier), ("overview", {**earlier, "tick_hours": [3], "use_hourly": 1})]
     assert (found.since_ms, found.until_ms) == (900, 1_000)
     assert found.coverage is not None
     assert found.coverage.ratio == 0.6
@@ -167,8 +167,8 @@ def test_the_window_before_is_as_long_and_chooses_its_own_hours() -> None:
 def test_from_ticks_the_window_before_takes_nothing_that_was_counted() -> None:
     store = Store(hours=[{"hour": 4, "is_counted": 1, "card_ticks": 9}], overview=[TOTAL])
     before(store, {"since_ms": 1_000, "until_ms": 1_100, "hosts": []}, from_ticks=True)()
-    assert store.asked[1][1]["ticked"] == [4]
-    assert store.asked[1][1]["stored"] == 0
+    assert store.asked[1][1]["tick_hours"] == [4]
+    assert store.asked[1][1]["use_hourly"] == 0
 
 
 def test_before_any_card_was_expected_there_is_no_coverage() -> None:
@@ -190,8 +190,8 @@ def test_the_calendar_is_asked_in_the_windows_zone() -> None:
         "since_ms": at("2026-03-29T00:00+01:00"),
         "until_ms": at("2026-03-30T00:00+02:00"),
         "hosts": [],
-        "ticked": [-1],
-        "stored": 1,
+        "tick_hours": [-1],
+        "use_hourly": 1,
     }
     week, days = calendar(store, read, window("2026-03-29T00:00+01:00", "2026-03-30T00:00+02:00", "Europe/Berlin"))()
     assert store.asked == [("calendar", {**read, "timezone": "Europe/Berlin"})]

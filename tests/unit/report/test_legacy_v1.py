@@ -38,7 +38,7 @@ def store(*rows: dict[str, Any], hours: int = 1, card_ticks: int = 960) -> FakeS
                 {"hour": SINCE_MS // HOUR_MS + hour, "is_counted": True, "card_ticks": card_ticks}
                 for hour in range(hours)
             ],
-            "older_rule": rows,
+            "legacy_v1_rule": rows,
             "cards": [{"host": "node-1", "gpu": "GPU-b", "gpu_index": 1, "name": "H100"}],
             **{view: [] for view in ("headline", "unknown", "overlaps")},
             "coverage": [{}],
@@ -76,7 +76,7 @@ def test_cards_have_their_own_counts_by_both_rules() -> None:
 def test_a_long_window_is_asked_for_in_parts_that_leave_no_gap() -> None:
     asked = store(row("GPU-a", "active", "active", "", 5), hours=3, card_ticks=1_000_000)
     found = collect_older_rules(asked, REQUEST)
-    parts = [(one["since_ms"], one["until_ms"]) for view, one in asked.asked if view == "older_rule"]
+    parts = [(one["since_ms"], one["until_ms"]) for view, one in asked.asked if view == "legacy_v1_rule"]
     assert parts == [(SINCE_MS + hour * HOUR_MS, SINCE_MS + (hour + 1) * HOUR_MS) for hour in range(3)]
     assert found.card_ticks == 15
 

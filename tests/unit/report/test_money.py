@@ -116,7 +116,7 @@ def test_a_view_is_asked_with_what_the_report_reads(view: str, asking: object) -
             assert (asked, parameters) == (view, read)
             return []
 
-    read: dict[str, object] = {"since_ms": 1, "until_ms": 2, "hosts": [], "ticked": [-1], "stored": 1}
+    read: dict[str, object] = {"since_ms": 1, "until_ms": 2, "hosts": [], "tick_hours": [-1], "use_hourly": 1}
     assert callable(asking)
     assert not any(vars_of(asking(Store(), read)()))
 

@@ -29,9 +29,9 @@ def streak(state: str, *, as_of_ms: int = UNTIL_MS, gpu: str = "GPU-a") -> dict[
         "since_ms": as_of_ms - HOUR_MS,
         "in_state_ms": HOUR_MS,
         "in_state_us": HOUR_MS * 1000,
-        "is_at_least": False,
+        "is_lower_bound": False,
         "watched_since_ms": as_of_ms - 24 * HOUR_MS,
-        "usual": 0.5,
+        "free_ratio_at_this_hour": 0.5,
     }
 
 

@@ -25,9 +25,9 @@ NULLABLE_PATTERN = (r"Nullable\\\(\(\?:([^()]*)\)\\\)", r"(?:\1)")
 # What the engine takes for nullable and never is, and what an older store did not tell.
 LOOSE = {
     ("hours", "is_counted"),
-    ("presences", "first_ms"),
-    ("presences", "last_ms"),
-    ("who", "holders"),
+    ("timeline_processes", "first_ms"),
+    ("timeline_processes", "last_ms"),
+    ("usage", "holders"),
     ("extent", "interval_ms"),
     ("overview", "effective_since_ms"),
     ("overview", "effective_until_ms"),

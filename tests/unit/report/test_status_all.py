@@ -110,7 +110,7 @@ def test_the_states_of_a_silent_host_are_not_known() -> None:
 def test_cards_are_asked_for_as_far_back_as_the_slowest_host_needs() -> None:
     views = fleet()
     hosts_now(views)
-    assert views.asked[1] == ("current", {"since_ms": NOW_MS - 1_800_000, "hosts": []})
+    assert views.asked[1] == ("current_cards", {"since_ms": NOW_MS - 1_800_000, "hosts": []})
 
 
 def test_an_empty_store_has_no_hosts() -> None:

@@ -50,8 +50,8 @@ def test_parts_sum_to_the_headline(
     bounds: dict[str, object] = {"since_ms": since_ms, "until_ms": until_ms, "hosts": []}
     read = {
         **bounds,
-        "ticked": tick_hours(choose_hours(store, bounds, from_ticks=from_ticks)),
-        "stored": int(not from_ticks),
+        "tick_hours": tick_hours(choose_hours(store, bounds, from_ticks=from_ticks)),
+        "use_hourly": int(not from_ticks),
     }
     (total,) = [row for row in store.rows("overview", read) if row["is_total"]]
     headline = {state: gpu_ms for state, _, gpu_ms, *_ in total["states"]}
@@ -78,7 +78,7 @@ def test_parts_sum_to_the_headline(
 
 def test_the_window_before_is_what_a_report_on_it_says(store: Store) -> None:
     earlier: dict[str, object] = {"since_ms": UNTIL_MS - 2 * DAY_MS, "until_ms": UNTIL_MS - DAY_MS, "hosts": []}
-    read = {**earlier, "ticked": tick_hours(choose_hours(store, earlier)), "stored": 1}
+    read = {**earlier, "tick_hours": tick_hours(choose_hours(store, earlier)), "use_hourly": 1}
     (total,) = [row for row in store.rows("overview", read) if row["is_total"]]
     found = before(store, {"since_ms": UNTIL_MS - DAY_MS, "until_ms": UNTIL_MS, "hosts": []})()
     assert found.coverage is not None

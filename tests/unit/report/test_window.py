@@ -94,13 +94,13 @@ def test_every_view_is_asked_for_the_same_window_and_hosts() -> None:
     asked = lab()
     report(asked, since="2d", hosts=("gpu-1",), timezone="Asia/Tokyo")
     bounds = {"since_ms": NOW_MS - 2 * DAY_MS, "until_ms": NOW_MS, "hosts": ["gpu-1"]}
-    by_view = {view: parameters for view, parameters in asked.asked if view != "identities"}
+    by_view = {view: parameters for view, parameters in asked.asked if view != "owners"}
     assert by_view.pop("extent") == {"hosts": []}
     assert by_view.pop("rules") == {}
-    read = {**bounds, "ticked": [row["hour"] for row in asked.views["hours"]], "stored": 1}
+    read = {**bounds, "tick_hours": [row["hour"] for row in asked.views["hours"]], "use_hourly": 1}
     assert by_view.pop("time_of_day") == {**read, "timezone": "Asia/Tokyo"}
     assert by_view.pop("overview") == read
-    assert set(by_view) == {"hours", "fleet", "claims"}
+    assert set(by_view) == {"hours", "fleet", "host_name_conflicts"}
     assert all(parameters == bounds for parameters in by_view.values())
 
 
@@ -121,6 +121,6 @@ def test_order_of_rows_does_not_change_the_report() -> None:
     turned = lab()
     for view in ("extent", "rules", "headline", "unknown", "cards", "time_of_day", "hours"):
         turned.views[view].reverse()
-    for rows in turned.views["identities"].values():
+    for rows in turned.views["owners"].values():
         rows.reverse()
     assert report(turned) == report(lab())

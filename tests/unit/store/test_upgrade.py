@@ -18,10 +18,12 @@ pytestmark = pytest.mark.engine
 TESTS = Path(__file__).resolve().parents[2]
 VERSIONS = sorted(int(folder.name) for folder in FOLDER.iterdir())
 RECORDINGS = sorted((TESTS / "fixtures").rglob("*_dose_response.jsonl"))
-# A gua of that version: this one, with the statements of then.
+# A gua of that version: this one, with the scope and the statements of then.
 IMPORT_AS_VERSION = """
 import sys
 sys.path.insert(0, sys.argv[1])
+from gua.core import metrics
+metrics.SCOPE = "gpu_usage_audit"
 from gua.cli.main import main
 from gua.store import topology, statements, upgrade
 from gua.store.statements import Statement, _created

@@ -31,7 +31,7 @@ from gua.report.window import choose_extents, zone
 
 MOST_TICKS: Final = 1000
 _NEAR_MS: Final = 86_400_000
-_FIRST_MS: Final = 172_800_000  # the bounds of gua.idle_episodes: days that every engine's Date can hold
+_FIRST_MS: Final = 172_800_000  # the bounds of gua.idle_streaks: days that every engine's Date can hold
 _LAST_MS: Final = 4_102_444_800_000
 
 
@@ -178,7 +178,7 @@ def _ask_moments(
         "host": card.host,
         "gpu": card.gpu,
         "at_ms": max(at_ms, _FIRST_MS),
-        "most": most,
+        "limit": most,
         "since_ms": max(bounds[0], _FIRST_MS),
         "until_ms": min(bounds[1], _LAST_MS),
     }

@@ -48,6 +48,6 @@ class ProcessRow(ProcessValues):
 
 
 EXPLAIN_CARDS: Final = View("explain_cards", Card, ("hosts",))
-EXPLAIN_MOMENTS: Final = View("explain_moments", MomentRow, (*_CARD, "at_ms", "most"))
+EXPLAIN_MOMENTS: Final = View("explain_moments", MomentRow, (*_CARD, "at_ms", "limit"))
 EXPLAIN_TICKS: Final = View("explain_ticks", TickRow, _CARD)
 EXPLAIN_PROCESSES: Final = View("explain_processes", ProcessRow, _CARD)

@@ -46,7 +46,7 @@ WHY: Final = {
     "not-read": "utilization could not be read: its rule has no such tick",
     "instance": "a MIG instance: its rule looks at whole cards alone",
 }
-"""Why the rules here say something else, by the reason of the view ``gua_report.older_rule``."""
+"""Why the rules here say something else, by the reason of the view ``gua_report.legacy_v1_rule``."""
 
 
 class OlderRow(NamedTuple):
@@ -61,7 +61,7 @@ class OlderRow(NamedTuple):
     gpu_time_ms: Count
 
 
-OLDER_RULE: Final = View("older_rule", OlderRow, BOUNDS)
+OLDER_RULE: Final = View("legacy_v1_rule", OlderRow, BOUNDS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,7 +135,7 @@ def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRule
             ours[row.host, row.gpu][row.ours] += count
     if not cells:
         raise no_data(window, extents)
-    read = {**bounds, "ticked": tick_hours(hours), "stored": int(not request.from_ticks)}
+    read = {**bounds, "tick_hours": tick_hours(hours), "use_hourly": int(not request.from_ticks)}
     labels = {(row.host, row.gpu): (row.gpu_index, row.name) for row in OVERVIEW.rows(reader, read) if not row.is_total}
     cards = [
         OlderCard(

@@ -59,8 +59,8 @@ class CurrentRow(NamedTuple):
     unknown_cards: Count
 
 
-INVENTORY: Final = View("inventory", InventoryRow)
-CURRENT: Final = View("current", CurrentRow, ("since_ms", "hosts"))
+INVENTORY: Final = View("host_status", InventoryRow)
+CURRENT: Final = View("current_cards", CurrentRow, ("since_ms", "hosts"))
 
 
 def hosts_now(reader: ViewReader) -> list[Host]:

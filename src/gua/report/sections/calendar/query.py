@@ -46,8 +46,8 @@ CALENDAR: Final = View("calendar", CalendarRow, (*READ, "timezone"))
 def calendar(reader: ViewReader, read: Mapping[str, object], window: Window) -> Callable[[], Calendar]:
     """Ask for hours of the week and days; call what is returned for them.
 
-    ``read`` is {since_ms, until_ms, hosts, ticked, stored}. All 168 hours of the week come, Monday's first, and every
-    day of which something lies in the window, those without ticks as well.
+    ``read`` is {since_ms, until_ms, hosts, tick_hours, use_hourly}. All 168 hours of the week come, Monday's first, and
+    every day of which something lies in the window, those without ticks as well.
     """
     answer = ask(reader, CALENDAR, {**read, "timezone": window.timezone})
     return lambda: calendar_of(answer(), window)
@@ -124,7 +124,9 @@ class _Totals:
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
         hours = choose_hours(self._reader, parameters, from_ticks=self._from_ticks)
-        return self._reader.rows(view, {**parameters, "ticked": tick_hours(hours), "stored": int(not self._from_ticks)})
+        return self._reader.rows(
+            view, {**parameters, "tick_hours": tick_hours(hours), "use_hourly": int(not self._from_ticks)}
+        )
 
 
 def _pieces(since_ms: int, until_ms: int, local: tzinfo) -> Iterator[tuple[int, int]]:

@@ -44,7 +44,7 @@ _NONE: Final = StateEnergy(measured_joules=0, measured_ms=0, estimated_joules=0,
 def energy(reader: ViewReader, read: Mapping[str, object]) -> Callable[[], Energy]:
     """Ask for the energy of each card; call what is returned for it.
 
-    ``read`` is {since_ms, until_ms, hosts, ticked, stored}.
+    ``read`` is {since_ms, until_ms, hosts, tick_hours, use_hourly}.
     """
     answer = ask(reader, ENERGY, read)
     return lambda: energy_of(answer())

@@ -54,7 +54,7 @@ COSTS: Final = View("costs", CostRow, READ)
 def money(reader: ViewReader, read: Mapping[str, object]) -> Callable[[], Money]:
     """Ask what the window cost; call what is returned for it.
 
-    ``read`` is {since_ms, until_ms, hosts, ticked, stored}.
+    ``read`` is {since_ms, until_ms, hosts, tick_hours, use_hourly}.
     """
     answer = ask(reader, COSTS, read)
     return lambda: money_of(answer())

@@ -36,22 +36,22 @@ class CardStreaksRow(NamedTuple):
     since_ms: Moment | None
     in_state_ms: Count | None
     in_state_us: Count | None
-    is_at_least: bool
+    is_lower_bound: bool
     watched_since_ms: Moment
     never_used_us: Count
     never_used_long_us: Count
     low_us: Count
     low_long_us: Count
-    not_kept_us: Count
-    usual: float | None
+    unknown_us: Count
+    free_ratio_at_this_hour: float | None
 
 
-CARD_STREAKS: Final = View("card_streaks", CardStreaksRow, (*READ, "timezone", "long_ms"))
+CARD_STREAKS: Final = View("card_streaks", CardStreaksRow, (*READ, "timezone", "long_streak_ms"))
 
 
 def ask_card_streaks(reader: ViewReader, read: Mapping[str, object], window: Window) -> Answer[CardStreaksRow]:
     """Ask what each card's newest tick found, since when, and what its idle-held time is made of."""
-    return ask(reader, CARD_STREAKS, {**read, "timezone": window.timezone, "long_ms": LONG_STREAK_MS})
+    return ask(reader, CARD_STREAKS, {**read, "timezone": window.timezone, "long_streak_ms": LONG_STREAK_MS})
 
 
 def idle_split(rows: Sequence[CardStreaksRow]) -> IdleSplit:
@@ -61,7 +61,7 @@ def idle_split(rows: Sequence[CardStreaksRow]) -> IdleSplit:
         never_used_long_gpu_ms=sum(row.never_used_long_us for row in rows) / 1000,
         low_gpu_ms=sum(row.low_us for row in rows) / 1000,
         low_long_gpu_ms=sum(row.low_long_us for row in rows) / 1000,
-        unknown_gpu_ms=sum(row.not_kept_us for row in rows) / 1000,
+        unknown_gpu_ms=sum(row.unknown_us for row in rows) / 1000,
     )
 
 
@@ -205,7 +205,7 @@ def _unlisted(card: Card, row: CardStreaksRow) -> Holder:
         as_of_ms=row.as_of_ms,
         idle_since_ms=row.since_ms or 0,
         idle_ms=row.in_state_ms or 0,
-        is_lower_bound=row.is_at_least,
+        is_lower_bound=row.is_lower_bound,
         is_alone=True,
         wasted_gpu_ms=(row.in_state_us or 0) / 1000,
     )
@@ -220,6 +220,6 @@ def _free(card: Card, row: CardStreaksRow) -> FreeCard:
         as_of_ms=row.as_of_ms,
         free_since_ms=row.since_ms or 0,
         free_ms=row.in_state_ms or 0,
-        is_lower_bound=row.is_at_least,
-        free_ratio_at_this_hour=row.usual,
+        is_lower_bound=row.is_lower_bound,
+        free_ratio_at_this_hour=row.free_ratio_at_this_hour,
     )

@@ -87,16 +87,16 @@ class PresenceRow(NamedTuple):
     place: Count
 
 
-STREAKS: Final = View("streaks", StreaksRow, (*READ, "limits_ms", "again_ms"))
+STREAKS: Final = View("streaks", StreaksRow, (*READ, "limits_ms", "false_alarm_ms"))
 CONTENTION: Final = View("contention", ContentionRow, READ)
 TIMELINE: Final = View("timeline", TimelineRow, (*READ, "cell_ms"))
-PRESENCES: Final = View("presences", PresenceRow, (*READ, "most"))
+PRESENCES: Final = View("timeline_processes", PresenceRow, (*READ, "limit"))
 
 
 def ask_streaks(reader: ViewReader, read: Mapping[str, object], limits_ms: Sequence[int]) -> Answer[StreaksRow]:
     """Ask for the distribution of idle episodes and for what each limit would give back."""
     limits = sorted({*LONGER_THAN_MS, *(limits_ms or WHAT_IF_LIMITS_MS)})
-    return ask(reader, STREAKS, {**read, "limits_ms": limits, "again_ms": FALSE_ALARM_MS})
+    return ask(reader, STREAKS, {**read, "limits_ms": limits, "false_alarm_ms": FALSE_ALARM_MS})
 
 
 def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], unknown_gpu_ms: float) -> Streaks:
@@ -163,7 +163,7 @@ def ask_timeline(
     """Ask for the cells of each card, and for who was longest on it."""
     return (
         ask(reader, TIMELINE, {**read, "cell_ms": cell_ms(window)}),
-        ask(reader, PRESENCES, {**read, "most": MOST_PRESENCES}),
+        ask(reader, PRESENCES, {**read, "limit": MOST_PRESENCES}),
     )
 
 

@@ -22,10 +22,10 @@ class IdentityRow(NamedTuple):
     active_us: int
     idle_held_us: int
     unknown_us: int
-    durations_ms: Count
+    process_ms: Count
 
 
-IDENTITIES: Final = View("identities", IdentityRow, (*READ, "part"))
+IDENTITIES: Final = View("owners", IdentityRow, (*READ, "hours"))
 
 
 def ask_by_parts(
@@ -33,7 +33,7 @@ def ask_by_parts(
 ) -> Iterator[Answer[IdentityRow]]:
     """Ask for the owners of parts of the hours, one by one, so that memory does not grow with the window."""
     for place, part in enumerate(others):
-        yield ask(reader, IDENTITIES, {**read, "part": part, **({"stored": 0} if place else {})})
+        yield ask(reader, IDENTITIES, {**read, "hours": part, **({"use_hourly": 0} if place else {})})
 
 
 def owners_of_parts(answers: Iterable[Answer[IdentityRow]]) -> tuple[OwnerUsage, ...]:
@@ -42,7 +42,7 @@ def owners_of_parts(answers: Iterable[Answer[IdentityRow]]) -> tuple[OwnerUsage,
     for answer in answers:
         for row in answer():
             total = sums.setdefault((row.kind, row.owner, row.program), [0, 0, 0, 0])
-            for position, value in enumerate((row.active_us, row.idle_held_us, row.unknown_us, row.durations_ms)):
+            for position, value in enumerate((row.active_us, row.idle_held_us, row.unknown_us, row.process_ms)):
                 total[position] += value
     found = (_owner(IdentityRow(*key, *total)) for key, total in sums.items())
     return tuple(
@@ -62,7 +62,7 @@ def _owner(row: IdentityRow) -> OwnerUsage:
         owner=row.owner,
         program=row.program,
         gpu_ms=gpu_ms,
-        process_ms=gpu_ms if row.kind == "unlisted" else row.durations_ms,
+        process_ms=gpu_ms if row.kind == "unlisted" else row.process_ms,
         # The ticks of cards that nothing holds belong to nobody.
         states={state: StateTime(gpu_ms=by_state.get(state, 0) / 1000) for state in STATES},
     )

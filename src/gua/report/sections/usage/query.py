@@ -1,4 +1,4 @@
-"""Who: rows of ``gua_report.who`` as identities and parties, and the row of what no listed process was on."""
+"""Who: rows of ``gua_report.usage`` as identities and parties, and the row of what no listed process was on."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class WhoRow(NamedTuple):
     active_us: Count
     idle_held_us: Count
     unknown_us: Count
-    durations_ms: Count
+    process_ms: Count
     sessions: Count
     first_ms: Moment | None
     last_ms: Moment | None
@@ -71,7 +71,7 @@ class WhoRow(NamedTuple):
         return (self.active_us, self.idle_held_us, self.unknown_us)
 
 
-WHO: Final = View("who", WhoRow, (*READ, "by"))
+WHO: Final = View("usage", WhoRow, (*READ, "by"))
 
 
 def ask_who(reader: ViewReader, read: Mapping[str, object], by: str) -> Answer[WhoRow]:
@@ -87,7 +87,7 @@ def identities(rows: Sequence[WhoRow], headline: Headline) -> tuple[OwnerUsage, 
             owner=row.name,
             program=row.program,
             gpu_ms=sum(row.gpu_us) / 1000,
-            process_ms=row.durations_ms,
+            process_ms=row.process_ms,
             states=_states(row.gpu_us),
             longest_idle_ms=row.longest_idle_ms,
             sessions=row.sessions or None,
@@ -130,7 +130,7 @@ def _party(kind: str, name: str | None, us: Sequence[int], total_ms: float, row:
         gpu_ms=gpu_ms,
         states=_states(us),
         share=gpu_ms / total_ms if total_ms else None,
-        process_ms=row.durations_ms if row else gpu_ms,
+        process_ms=row.process_ms if row else gpu_ms,
         longest_idle_ms=row.longest_idle_ms if row else None,
         sessions=(row.sessions or None) if row else 0,
         first_ms=row.first_ms if row else None,

@@ -1,0 +1,145 @@
+-- One row is one owner (program, container, pod, job, host, model; identity: owner and program) of processes on cards. Times are by the
+-- state of the card; a truly-idle one is held by nobody. A session is one process. longest_idle_ms is an episode of a process
+-- that had that name at its last run; NULL where no runs were kept, or nothing is known of what they did. holders are its processes
+-- that the newest tick with processes of their card lists: (host, gpu, pid, created, identity, tick, whether idle, memory, idle
+-- since, idle time, span of the first tick of that, until when it was known before what it did or 0, when it was first listed, active
+-- time in the 24 h before, and of the time on an idle-held card GPU time, memory x time [KiB ms] and the time of which that is known).
+CREATE OR REPLACE VIEW gua_report.usage $ON_CLUSTER
+$DEFINER
+AS
+WITH
+    ${STATES}
+SELECT
+    multiIf(
+        {by:String} IN ('owner', 'identity'), owner.names.owner,
+        {by:String} = 'program', owner.names.program,
+        {by:String} = 'container', owner.names.container_id,
+        {by:String} = 'pod', owner.names.pod_uid,
+        {by:String} = 'job', owner.names.slurm_job_id,
+        {by:String} = 'host', toNullable(toString(host)),
+        model
+    ) AS name,
+    if({by:String} = 'identity', owner.names.program, NULL) AS program,
+    sum(part_active_us) AS active_us,
+    sum(part_idle_held_us) AS idle_held_us,
+    sum(part_unknown_us) AS unknown_us,
+    sum(part_ms) AS process_ms,
+    uniqExactIf((host, pid, created_ms), is_kept) AS sessions,
+    minIfOrNull(part_first_ms, is_kept) AS first_ms,
+    maxIfOrNull(part_last_ms, is_kept) AS last_ms,
+    maxIfOrNull(longest_ms, is_kept AND is_newest) AS longest_idle_ms,
+    groupArrayArray(if(is_newest, holding, [])) AS holders
+FROM
+(
+    SELECT
+        host,
+        pid,
+        created_ms,
+        is_kept,
+        model,
+        longest_ms,
+        holding,
+        owner,
+        owner.number = newest.identity AS is_newest,
+        -- Of nearly every process it is all of them.
+        arrayFilter(run -> run.identity = owner.number, every_run) AS its_runs,
+        arraySum(arrayMap(run -> if(run.card_state = ACTIVE, run.gpu_us, 0), its_runs)) AS part_active_us,
+        arraySum(arrayMap(run -> if(run.card_state = IDLE_HELD, run.gpu_us, 0), its_runs)) AS part_idle_held_us,
+        arraySum(arrayMap(run -> if(run.card_state = UNKNOWN, run.gpu_us, 0), its_runs)) AS part_unknown_us,
+        arraySum(arrayMap(run -> if(run.card_state != TRULY_IDLE, run.observed_ms, 0), its_runs)) AS part_ms,
+        its_runs[1].start_ms AS part_first_ms,
+        its_runs[-1].end_ms AS part_last_ms
+    FROM
+    (
+        SELECT
+            streaks.host AS host,
+            pid,
+            created_ms,
+            identity,
+            is_kept,
+            models.model AS model,
+            streaks.runs AS every_run,
+            identities,
+            -- Of a process of which nothing else is known than that it was there, not 0.
+            if(
+                arrayExists(run -> run.state IN (ACTIVE, PROCESS_IDLE), every_run),
+                arrayMax(arrayPushBack(episodes.idle_ms, toUInt64(0))),
+                NULL
+            ) AS longest_ms,
+            every_run[-1] AS newest,
+            newest.state = PROCESS_IDLE AS is_idle,
+            arrayFilter(run -> run.end_ms > newest.end_ms - 86400000, every_run) AS last_day,
+            if(
+                is_kept AND last_ms = max(last_ms) OVER (PARTITION BY streaks.host, streaks.gpu),
+                [(
+                    toString(streaks.host),
+                    toString(streaks.gpu),
+                    pid,
+                    created_ms,
+                    (
+                        identity.owner,
+                        identity.program,
+                        identity.container_id,
+                        identity.pod_uid,
+                        identity.slurm_job_id,
+                        identity.systemd_unit
+                    ),
+                    newest.end_ms,
+                    is_idle,
+                    if(newest.memory_bytes < 0, NULL, toUInt64(newest.memory_bytes)),
+                    if(is_idle, episodes[-1].start_ms, NULL),
+                    if(is_idle, episodes[-1].idle_ms, NULL),
+                    if(is_idle, episodes[-1].first_span_ms, NULL),
+                    if(
+                        is_idle,
+                        arrayMax(
+                            run -> if(
+                                run.state IN (ACTIVE, PROCESS_IDLE) AND run.start_ms < episodes[-1].start_ms,
+                                run.end_ms,
+                                toInt64(0)
+                            ),
+                            every_run
+                        ),
+                        NULL
+                    ),
+                    first_ms,
+                    if(
+                        arrayExists(run -> run.state != PROCESS_UNKNOWN, last_day),
+                        arraySum(arrayMap(
+                            run -> if(
+                                run.state = ACTIVE,
+                                toUInt64(round(
+                                    run.observed_ms
+                                    * (run.end_ms - greatest(run.start_ms, newest.end_ms - 86400000))
+                                    / greatest(run.end_ms - run.start_ms, 1)
+                                )),
+                                0
+                            ),
+                            last_day
+                        )),
+                        NULL
+                    ),
+                    arraySum(arrayMap(run -> if(run.card_state = IDLE_HELD, run.gpu_us, 0), every_run)),
+                    arraySum(arrayMap(run -> if(run.card_state = IDLE_HELD, run.kib_ms, 0), every_run)),
+                    arraySum(arrayMap(run -> if(run.card_state = IDLE_HELD, run.known_ms, 0), every_run))
+                )],
+                []
+            ) AS holding
+        FROM gua_report.process_streaks(${WINDOW}) AS streaks
+        LEFT JOIN
+        (
+            SELECT
+                host,
+                gpu,
+                ifNull(cards.model, cards.name) AS model
+            FROM gua.cards AS cards
+            WHERE {by:String} = 'model'
+        ) AS models
+            ON models.host = streaks.host AND models.gpu = streaks.gpu
+    )
+    ARRAY JOIN identities AS owner
+)
+GROUP BY
+    name,
+    program
+HAVING active_us + idle_held_us + unknown_us > 0 OR notEmpty(holders)
