@@ -93,13 +93,11 @@ def test_a_command_is_a_module_and_a_line(copy: Copy) -> None:
 
 
 METRIC = """\
-FAN: Final = Metric(
+FAN: Final = _card_gauge(
     name="hw.fan.speed_ratio",
-    subject=Subject.CARD,
-    kind=Kind.GAUGE,
     unit="1",
     description="Speed of the fan, 0 to 1.",
-    columns=(Column(name="fan_ratio", scale=10_000, type="UInt16"),),
+    columns=(StoredColumn(name="fan_ratio", scale=10_000, type="UInt16"),),
 )
 """
 ADMITTED = (
@@ -119,9 +117,8 @@ print(decode(encode(tick)).cards[0].fan_ratio)
 
 def test_a_metric_is_declared_once_and_is_sent_stored_and_documented(copy: Copy) -> None:
     copy.put("src/gua/core/metrics.py", METRIC, before="TEMPERATURE: Final")
-    copy.put("src/gua/core/metrics.py", "    FAN,", before="    TEMPERATURE,")
     copy.put("src/gua/core/tick.py", "    fan_ratio: float | None = None", before="    temperature_celsius:")
-    line = '    _field("fan_ratio", metrics.FAN, Form.DOUBLE),'
+    line = '    _field("fan_ratio", metrics.FAN, PointForm.DOUBLE),'
     copy.put("src/gua/core/fields.py", line, before='    _field("temperature_celsius"')
     copy.put("clickhouse/10_ticks/01_card_ticks.sql", COLUMN, before="    temperature_celsius ")
     copy.put("clickhouse/10_ticks/10_gauge_to_card_ticks.sql", ADMITTED, after=" AS temperature_celsius,")
