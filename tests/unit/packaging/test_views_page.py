@@ -20,5 +20,5 @@ def test_the_page_has_every_column_of_every_view() -> None:
         if statement.creates and statement.creates[0] == "gua" and "CREATE OR REPLACE VIEW" in statement.sql:
             _, _, section = page.partition(f"\n## {statement.creates[1]}\n")
             listed = re.findall(r"^\| `(\w+)` \|", section.partition("\n#")[0], re.MULTILINE)
-            declared = statement.sql.partition("\n(\n")[2].partition("\n)\n")[0].splitlines()
-            assert listed == [line.split()[0] for line in declared], statement.name
+            declared = statement.sql.partition("\n(\n")[2].partition("\n)\n")[0]
+            assert listed == re.findall(r"^ {4}(\w+) ", declared, re.MULTILINE), statement.name
