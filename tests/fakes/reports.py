@@ -25,7 +25,7 @@ from gua.report.model import (
     Window,
 )
 from gua.report.section_list import section_names
-from gua.report.sections.calendar.model import Day, DayHour, Days, Previous, TimeOfDay, Week, WeekHour
+from gua.report.sections.calendar.model import CalendarDay, DayHour, Days, Previous, TimeOfDay, Week, WeekHour
 from gua.report.sections.contention.model import Contention, Contentions
 from gua.report.sections.energy.model import CardEnergy, Energy, StateEnergy
 from gua.report.sections.groups.model import Group, Grouping, Groupings
@@ -695,12 +695,12 @@ def _energy(cards: Sequence[LivedCard]) -> Energy:
     return Energy(cards=tuple(one(place, card) for place, card in enumerate(cards)))
 
 
-def _days(sums: Sums) -> tuple[Day, ...]:
+def _days(sums: Sums) -> tuple[CalendarDay, ...]:
     dates: dict[str, float] = {}
     for at, _ in sums:
         dates[at.date().isoformat()] = dates.get(at.date().isoformat(), 0) + 3600
     return tuple(
-        Day(
+        CalendarDay(
             date=date,
             seconds=seconds,
             states=_of_hours(sums, lambda at, date=date: at.date().isoformat() == date),

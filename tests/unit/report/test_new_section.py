@@ -62,7 +62,7 @@ FOLDER = {
 
         from gua.report.kit.html_tables import HtmlColumn, table
         from gua.report.kit.markup import name
-        from gua.report.kit.tables import Column, Table
+        from gua.report.kit.tables import TableColumn, Table
         from gua.report.section import Section, csv_of
 
         from .model import HostNoise, Noise
@@ -77,7 +77,7 @@ FOLDER = {
 
         def _text(report, style, hours):
             rows = [[style.name(row.host), hours.of(row.loud_ms)] for row in report[Noise]]
-            yield Table(columns=[Column(title="host", left=True), Column(title="loud hours")], rows=rows)
+            yield Table(columns=[TableColumn(title="host", left=True), TableColumn(title="loud hours")], rows=rows)
 
 
         def _html(report, hours):

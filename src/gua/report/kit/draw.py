@@ -7,7 +7,7 @@ from typing import Final
 
 from gua.core.plaintext import cells, pad
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Column, Drawn, Heading, Part, Table
+from gua.report.kit.tables import Drawn, Heading, Part, Table, TableColumn
 from gua.report.states import STATES
 
 STACKED_BELOW: Final = 60
@@ -98,7 +98,7 @@ def _least(table: Table, places: Sequence[int]) -> int:
     return _INDENT + sum(widths) + len(widths) - 1
 
 
-def _shortest(column: Column, natural: int) -> int:
+def _shortest(column: TableColumn, natural: int) -> int:
     return min(natural, max(column.shortest, cells(column.title))) if column.shortest else natural
 
 

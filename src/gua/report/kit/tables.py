@@ -11,7 +11,7 @@ from gua.report.model import Report
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Column:
+class TableColumn:
     """One column of a table.
 
     ``left``: flush left, as names are. ``shortest``: a name that may be cut to so many columns where room is short,
@@ -32,7 +32,7 @@ class Table:
     ``notes`` explain columns by their titles, where they are shown.
     """
 
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     rows: Sequence[Sequence[str]]
     heads: int = 1
     bar: Callable[[int, int], str] | None = None

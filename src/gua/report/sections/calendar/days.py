@@ -8,17 +8,17 @@ from typing import Final
 
 from gua.report.kit.figures import HourFormat, percents
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Column, Part, Table
+from gua.report.kit.tables import Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.calendar.model import Days
 from gua.report.sections.calendar.week import WEEKDAYS
 from gua.report.states import STATES, observed_ms
 
 _COLUMNS: Final = (
-    Column(title="day", left=True),
-    *(Column(title=state) for state in STATES),
-    Column(title="GPU-hours", leaves=2),
-    Column(title="day's hours", leaves=1),
+    TableColumn(title="day", left=True),
+    *(TableColumn(title=state) for state in STATES),
+    TableColumn(title="GPU-hours", leaves=2),
+    TableColumn(title="day's hours", leaves=1),
 )
 SECONDS_PER_HOUR: Final = 3600
 

@@ -10,13 +10,13 @@ from typing import Final
 from gua.report.kit.bars import CLASSES, of_state, split_in_words, states_bar, swatch
 from gua.report.kit.basis import moment
 from gua.report.kit.figures import NONE, HourFormat, percent, percents, plural
+from gua.report.kit.html_cards import shares
 from gua.report.kit.html_tables import BAR, NUMBER, HtmlColumn, caption_of, paragraph, state_columns, table
 from gua.report.kit.markup import Markup, join, tag
 from gua.report.model import Report
-from gua.report.sections.calendar.model import Day, DayHour, Days, Previous, TimeOfDay, Week
+from gua.report.sections.calendar.model import CalendarDay, DayHour, Days, Previous, TimeOfDay, Week
 from gua.report.sections.calendar.previous import change
 from gua.report.sections.calendar.week import WEEKDAYS
-from gua.report.sections.cards.html import shares
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, States, observed_ms, share
 
 MOST_DAYS: Final = 92
@@ -110,7 +110,7 @@ def days(report: Report, hours: HourFormat) -> Markup:
     )
 
 
-def _day(day: Day, longest: float, hours: HourFormat) -> list[str]:
+def _day(day: CalendarDay, longest: float, hours: HourFormat) -> list[str]:
     whole = "" if day.seconds == _SECONDS_PER_DAY else f"{day.seconds / 3600:.4g} h"
     return [
         f"{WEEKDAYS[date.fromisoformat(day.date).weekday()]} {day.date}",

@@ -47,7 +47,7 @@ class Week(tuple[WeekHour, ...]):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Day:
+class CalendarDay:
     """A day in the window's zone, as ``2026-03-29``.
 
     ``seconds`` of it lie in the window (82,800 where an hour was skipped).
@@ -58,7 +58,7 @@ class Day:
     states: ByState
 
 
-class Days(tuple[Day, ...]):
+class Days(tuple[CalendarDay, ...]):
     """Every day of which something lies in the window, oldest first."""
 
     __slots__ = ()

@@ -8,18 +8,18 @@ from typing import Final
 from gua.report.kit.basis import length, moment
 from gua.report.kit.figures import NONE, HourFormat, percent, percents
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Column, Part, Table
+from gua.report.kit.tables import Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.calendar.model import Previous
 from gua.report.states import STATES, observed_ms, share
 
 _COLUMNS: Final = (
-    Column(title="", left=True),
-    Column(title="GPU-hours", leaves=2),
-    Column(title="share %"),
-    Column(title="before", leaves=1),
-    Column(title="before %"),
-    Column(title="change, points"),
+    TableColumn(title="", left=True),
+    TableColumn(title="GPU-hours", leaves=2),
+    TableColumn(title="share %"),
+    TableColumn(title="before", leaves=1),
+    TableColumn(title="before %"),
+    TableColumn(title="change, points"),
 )
 
 

@@ -13,11 +13,11 @@ from gua.report.hours import choose_hours, tick_hours
 from gua.report.model import Window
 from gua.report.questions import ask
 from gua.report.rows import OVERVIEW, OverviewRow
-from gua.report.sections.calendar.model import Day, Previous, WeekHour
+from gua.report.sections.calendar.model import CalendarDay, Previous, WeekHour
 from gua.report.states import STATES, States, StateTime
 from gua.report.window import zone
 
-Calendar = tuple[tuple[WeekHour, ...], tuple[Day, ...]]
+Calendar = tuple[tuple[WeekHour, ...], tuple[CalendarDay, ...]]
 
 _DAYS_OF_WEEK: Final = 7
 _HOURS_OF_DAY: Final = 24
@@ -72,7 +72,8 @@ def calendar_of(rows: Iterable[CalendarRow], window: Window) -> Calendar:
     # Of a day that only the store's time zones know, none is lost.
     lengths = dict.fromkeys(days, 0) | ms_of_days(window)
     return week, tuple(
-        Day(date=date, seconds=lengths[date] / 1000, states=_whole(days.get(date, {}))) for date in sorted(lengths)
+        CalendarDay(date=date, seconds=lengths[date] / 1000, states=_whole(days.get(date, {})))
+        for date in sorted(lengths)
     )
 
 

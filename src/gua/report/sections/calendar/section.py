@@ -15,7 +15,7 @@ from gua.report.rows import TIME_OF_DAY as HOURS_OF_DAY
 from gua.report.rows import TimeOfDayRow
 from gua.report.section import Csv, Section, zoned
 from gua.report.sections.calendar import days, html, previous, time_of_day, week
-from gua.report.sections.calendar.model import Day, DayHour, Days, Previous, TimeOfDay, Week, WeekHour
+from gua.report.sections.calendar.model import CalendarDay, DayHour, Days, Previous, TimeOfDay, Week, WeekHour
 from gua.report.sections.calendar.query import before, calendar
 from gua.report.states import STATES, States, StateTime
 
@@ -54,7 +54,7 @@ def _collect_previous(asking: Asking) -> Finish:
 
 
 def _with_shares(kind: type) -> Csv[Any]:
-    def rows(model: Iterable[DayHour | WeekHour | Day], _report: Report) -> Iterator[Cells]:
+    def rows(model: Iterable[DayHour | WeekHour | CalendarDay], _report: Report) -> Iterator[Cells]:
         return ({**cells(row), **shares(row.states)} for row in model)
 
     return Csv((*columns(kind), *state_columns("share")), rows)
@@ -88,7 +88,7 @@ DAYS = Section(
     collect=_collect_days,
     text=days.days,
     html=html.days,
-    csv=_with_shares(Day),
+    csv=_with_shares(CalendarDay),
 )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import HourFormat, percents
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Column, Drawn, Part, Table
+from gua.report.kit.tables import Drawn, Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.calendar.model import TimeOfDay
 from gua.report.states import STATES, share
@@ -29,7 +29,7 @@ def time_of_day(report: Report, _style: Style, _hours: HourFormat) -> Iterator[P
     """Yield a line an hour."""
     yield "% of what was observed in the hour"
     yield Table(
-        columns=[Column(title="hour", left=True), *(Column(title=state) for state in STATES)],
+        columns=[TableColumn(title="hour", left=True), *(TableColumn(title=state) for state in STATES)],
         rows=[[_label(hour), *_parts(report, hour)] for hour in range(len(report[TimeOfDay]))],
     )
 

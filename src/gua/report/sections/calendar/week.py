@@ -8,7 +8,7 @@ from typing import Final
 from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import NONE, HourFormat
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Column, Drawn, Part, Table
+from gua.report.kit.tables import Drawn, Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.calendar.model import Week
 from gua.report.sections.calendar.time_of_day import legend
@@ -24,7 +24,7 @@ def week(report: Report, _style: Style, _hours: HourFormat) -> Iterator[Part]:
     yield _SAYS
     found = _by_hour(report)
     yield Table(
-        columns=[Column(title="hour", left=True), *(Column(title=day) for day in WEEKDAYS)],
+        columns=[TableColumn(title="hour", left=True), *(TableColumn(title=day) for day in WEEKDAYS)],
         rows=[
             [f"{hour:02d}-{(hour + 1) % _HOURS:02d}", *(whole(found.get((day, hour))) for day in range(len(WEEKDAYS)))]
             for hour in range(_HOURS)

@@ -11,7 +11,7 @@ from gua.core.plaintext import cells, pad
 from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import NONE, HourFormat, percents, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Column, Drawn, Part, Table
+from gua.report.kit.tables import Drawn, Part, Table, TableColumn
 from gua.report.model import Card, Report
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE
 
@@ -26,14 +26,14 @@ _WIDE_GAP_FROM: Final = 96
 
 
 _ALL: Final = (
-    Column(title="gpu"),
-    Column(title="name", left=True, shortest=_SHORTEST_NAME),
-    Column(title="uuid", left=True),
-    *(Column(title=state) for state in STATES),
-    Column(title="observed"),
-    Column(title="unobserved"),
+    TableColumn(title="gpu"),
+    TableColumn(title="name", left=True, shortest=_SHORTEST_NAME),
+    TableColumn(title="uuid", left=True),
+    *(TableColumn(title=state) for state in STATES),
+    TableColumn(title="observed"),
+    TableColumn(title="unobserved"),
 )
-_HOST: Final = Column(title="host", left=True, shortest=_SHORTEST_NAME)
+_HOST: Final = TableColumn(title="host", left=True, shortest=_SHORTEST_NAME)
 
 
 def cards(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:

@@ -6,10 +6,10 @@ from typing import Final
 
 from gua.report.kit.bars import stacked
 from gua.report.kit.figures import HourFormat, percents, plural
+from gua.report.kit.html_cards import most
 from gua.report.kit.html_tables import BAR, NUMBER, HtmlColumn, table
 from gua.report.kit.markup import Markup, name
 from gua.report.model import Report
-from gua.report.sections.cards.html import most
 from gua.report.sections.contention.model import Contention, Contentions
 
 MOST_HOSTS: Final = 100

@@ -7,20 +7,20 @@ from typing import Final
 
 from gua.report.kit.figures import HourFormat, percent, percents
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Column, Part, Table
+from gua.report.kit.tables import Part, Table, TableColumn
 from gua.report.kit.words import NAME_WIDTH
 from gua.report.model import Report
 from gua.report.sections.contention.model import Contention, Contentions
 
 _COLUMNS: Final = (
-    Column(title="host", left=True, shortest=8),
-    Column(title="cards", leaves=1),
-    Column(title="contended %"),
-    Column(title="hours", leaves=2),
-    Column(title="some free %"),
-    Column(title="all active %"),
-    Column(title="not known %"),
-    Column(title="idle-held GPU-h", leaves=3),
+    TableColumn(title="host", left=True, shortest=8),
+    TableColumn(title="cards", leaves=1),
+    TableColumn(title="contended %"),
+    TableColumn(title="hours", leaves=2),
+    TableColumn(title="some free %"),
+    TableColumn(title="all active %"),
+    TableColumn(title="not known %"),
+    TableColumn(title="idle-held GPU-h", leaves=3),
 )
 MOST_HOSTS: Final = 20
 

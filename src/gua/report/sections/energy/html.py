@@ -7,10 +7,10 @@ from typing import Final
 
 from gua.report.kit.bars import CLASSES, stacked
 from gua.report.kit.figures import NONE, HourFormat, amount, percent, plural
+from gua.report.kit.html_cards import card_label, most
 from gua.report.kit.html_tables import BAR, NUMBER, HtmlColumn, state_columns, table, two_lines
 from gua.report.kit.markup import Markup, join, name, tag
 from gua.report.model import Report
-from gua.report.sections.cards.html import card_label, most
 from gua.report.sections.energy.model import CardEnergy, Energy, StateEnergy
 from gua.report.sections.energy.text import JOULES_PER_KWH
 from gua.report.states import STATES

@@ -7,7 +7,7 @@ from typing import Final
 
 from gua.report.kit.figures import NONE, HourFormat, amount, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Column, Heading, Part, Table
+from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.kit.words import NAME_WIDTH, card_name, index
 from gua.report.model import Report
 from gua.report.sections.energy.model import CardEnergy, Energy
@@ -16,21 +16,21 @@ from gua.report.states import STATES
 JOULES_PER_KWH: Final = 3_600_000
 MOST_CARDS: Final = 24
 _STATES: Final = (
-    Column(title="", left=True),
-    Column(title="measured kWh"),
-    Column(title="of hours", leaves=2),
-    Column(title="estimated kWh"),
-    Column(title="of hours", leaves=2),
-    Column(title="not known, hours", leaves=1),
+    TableColumn(title="", left=True),
+    TableColumn(title="measured kWh"),
+    TableColumn(title="of hours", leaves=2),
+    TableColumn(title="estimated kWh"),
+    TableColumn(title="of hours", leaves=2),
+    TableColumn(title="not known, hours", leaves=1),
 )
 _CARDS: Final = (
-    Column(title="gpu"),
-    Column(title="name", left=True, shortest=8),
-    Column(title="truly-idle W"),
-    Column(title="idle-held W"),
-    Column(title="added kWh"),
+    TableColumn(title="gpu"),
+    TableColumn(title="name", left=True, shortest=8),
+    TableColumn(title="truly-idle W"),
+    TableColumn(title="idle-held W"),
+    TableColumn(title="added kWh"),
 )
-_HOST: Final = Column(title="host", left=True, shortest=8)
+_HOST: Final = TableColumn(title="host", left=True, shortest=8)
 
 
 def energy(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:

@@ -7,10 +7,10 @@ from typing import Final
 from gua.core.plaintext import safe
 from gua.report.kit.bars import states_bar
 from gua.report.kit.figures import HourFormat, percent, plural
+from gua.report.kit.html_cards import idle_ms, most, shares
 from gua.report.kit.html_tables import BAR, NUMBER, HtmlColumn, state_columns, table
 from gua.report.kit.markup import Markup, join, name, tag
 from gua.report.model import Report
-from gua.report.sections.cards.html import idle_ms, most, shares
 from gua.report.sections.groups.model import Group, Grouping, Groupings
 from gua.report.sections.groups.text import NOT_TOLD
 

@@ -9,7 +9,7 @@ from gua.core.plaintext import cells, pad, safe
 from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import HourFormat, percent, percents, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Column, Drawn, Heading, Part, Table
+from gua.report.kit.tables import Drawn, Heading, Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.groups.model import Group, Grouping, Groupings
 from gua.report.sections.groups.query import BY_HOST, added
@@ -42,7 +42,7 @@ def groups(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield _says(grouping)
         yield Table(
             columns=[
-                Column(title=style.name(grouping.by, _NAME_WIDTH), left=True),
+                TableColumn(title=style.name(grouping.by, _NAME_WIDTH), left=True),
                 *map(_column, (_HOSTS, _CARDS, *STATES, _HOURS, _COVERAGE)),
             ],
             rows=[[name, *figures_of(group, hours).values()] for name, group in shown],
@@ -71,8 +71,8 @@ def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 _REST: Final = "others: those with less idle time; --json has every one."
 
 
-def _column(title: str) -> Column:
-    return Column(title=title)
+def _column(title: str) -> TableColumn:
+    return TableColumn(title=title)
 
 
 def _says(grouping: Grouping) -> str:

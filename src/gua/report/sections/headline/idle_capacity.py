@@ -8,16 +8,16 @@ from typing import Final
 from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import HourFormat, gpus
 from gua.report.kit.style import Style, table
-from gua.report.kit.tables import Column, Drawn, Part, Table
+from gua.report.kit.tables import Drawn, Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.headline.text import state_hours
 from gua.report.states import IDLE_HELD, TRULY_IDLE
 
 _COLUMNS: Final = (
-    Column(title="", left=True),
-    Column(title="GPU-hours"),
-    Column(title="GPUs"),
-    Column(title="that is", left=True),
+    TableColumn(title="", left=True),
+    TableColumn(title="GPU-hours"),
+    TableColumn(title="GPUs"),
+    TableColumn(title="that is", left=True),
 )
 
 

@@ -8,17 +8,17 @@ from typing import Final
 from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import HourFormat, percent, percents, plural, within
 from gua.report.kit.style import Style, table
-from gua.report.kit.tables import Column, Drawn, Part, Table
+from gua.report.kit.tables import Drawn, Part, Table, TableColumn
 from gua.report.kit.words import skipped
 from gua.report.model import Report
 from gua.report.sections.headline.model import IdleSplit
 from gua.report.states import IDLE_HELD, STATES
 
 _COLUMNS: Final = (
-    Column(title="", left=True),
-    Column(title="GPU-hours"),
-    Column(title="share %"),
-    Column(title="card ticks"),
+    TableColumn(title="", left=True),
+    TableColumn(title="GPU-hours"),
+    TableColumn(title="share %"),
+    TableColumn(title="card ticks"),
 )
 NEVER_USED: Final = "never used"
 LOW: Final = "low"

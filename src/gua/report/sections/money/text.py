@@ -8,7 +8,7 @@ from typing import Final
 from gua.report.kit.basis import moment
 from gua.report.kit.figures import NONE, HourFormat, amount
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Column, Heading, Part, Table
+from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.kit.words import NAME_WIDTH, known
 from gua.report.model import Report
 from gua.report.sections.money.model import Cost, Money
@@ -16,17 +16,17 @@ from gua.report.states import IDLE_HELD, STATES
 
 CENTS: Final = 2
 _COSTS: Final = (
-    Column(title="model", left=True, shortest=10),
-    Column(title="currency", left=True),
-    *(Column(title=state) for state in STATES),
-    Column(title="unpriced GPU-h", leaves=1),
+    TableColumn(title="model", left=True, shortest=10),
+    TableColumn(title="currency", left=True),
+    *(TableColumn(title=state) for state in STATES),
+    TableColumn(title="unpriced GPU-h", leaves=1),
 )
 _PRICES: Final = (
-    Column(title="model", left=True, shortest=10),
-    Column(title="per GPU-hour"),
-    Column(title="currency", left=True),
-    Column(title="valid from", left=True),
-    Column(title="source", left=True, shortest=10, leaves=1),
+    TableColumn(title="model", left=True, shortest=10),
+    TableColumn(title="per GPU-hour"),
+    TableColumn(title="currency", left=True),
+    TableColumn(title="valid from", left=True),
+    TableColumn(title="source", left=True, shortest=10, leaves=1),
 )
 
 

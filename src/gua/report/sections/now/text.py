@@ -8,7 +8,7 @@ from typing import Final
 from gua.report.kit.basis import moment, size
 from gua.report.kit.figures import NONE, HourFormat, amount, at_least, percent, plural, span
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Column, Heading, Part, Table
+from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.kit.words import NAME_WIDTH, card_name, index, known, skipped
 from gua.report.model import Report
 from gua.report.sections.now.model import SILENT, FreeCard, Holder, Now, gigabyte_hours
@@ -19,26 +19,26 @@ MOST_FREE: Final = 10
 _ID_WIDTH: Final = 20
 UNLISTED: Final = "(unlisted)"
 _HOLDER: Final = (
-    Column(title="gpu"),
-    Column(title="owner", left=True, shortest=10),
-    Column(title="program", left=True, shortest=8),
-    Column(title="pid"),
-    Column(title="memory", leaves=2),
-    Column(title="idle for"),
-    Column(title="active 24 h", leaves=4),
-    Column(title="GPU-h"),
-    Column(title="GB-h", leaves=3),
-    Column(title="card is", left=True, leaves=5),
-    Column(title="alone", left=True, leaves=6),
-    Column(title="in", left=True, shortest=8, leaves=7),
+    TableColumn(title="gpu"),
+    TableColumn(title="owner", left=True, shortest=10),
+    TableColumn(title="program", left=True, shortest=8),
+    TableColumn(title="pid"),
+    TableColumn(title="memory", leaves=2),
+    TableColumn(title="idle for"),
+    TableColumn(title="active 24 h", leaves=4),
+    TableColumn(title="GPU-h"),
+    TableColumn(title="GB-h", leaves=3),
+    TableColumn(title="card is", left=True, leaves=5),
+    TableColumn(title="alone", left=True, leaves=6),
+    TableColumn(title="in", left=True, shortest=8, leaves=7),
 )
 _FREE: Final = (
-    Column(title="gpu"),
-    Column(title="name", left=True, shortest=8),
-    Column(title="free for"),
-    Column(title="free at this hour %", leaves=1),
+    TableColumn(title="gpu"),
+    TableColumn(title="name", left=True, shortest=8),
+    TableColumn(title="free for"),
+    TableColumn(title="free at this hour %", leaves=1),
 )
-_HOST: Final = Column(title="host", left=True, shortest=8)
+_HOST: Final = TableColumn(title="host", left=True, shortest=8)
 
 
 def now(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:

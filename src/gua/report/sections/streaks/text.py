@@ -7,16 +7,16 @@ from typing import Final
 
 from gua.report.kit.figures import HourFormat, span
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Column, Part, Table
+from gua.report.kit.tables import Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.streaks.model import Streaks
 
 _COLUMNS: Final = (
-    Column(title="longer than", left=True),
-    Column(title="streaks"),
-    Column(title="holders"),
-    Column(title="idle hours", leaves=1),
-    Column(title="GPU-hours"),
+    TableColumn(title="longer than", left=True),
+    TableColumn(title="streaks"),
+    TableColumn(title="holders"),
+    TableColumn(title="idle hours", leaves=1),
+    TableColumn(title="GPU-hours"),
 )
 
 

@@ -7,19 +7,19 @@ from typing import Final
 
 from gua.report.kit.figures import NONE, HourFormat, percent, span
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Column, Part, Table
+from gua.report.kit.tables import Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
 from gua.report.sections.streaks.text import unknown
 from gua.report.states import IDLE_HELD
 
 _COLUMNS: Final = (
-    Column(title="idle for more than", left=True),
-    Column(title="GPU-hours back"),
-    Column(title="% of idle-held", leaves=1),
-    Column(title="reclaims"),
-    Column(title="holders"),
-    Column(title="false alarms"),
+    TableColumn(title="idle for more than", left=True),
+    TableColumn(title="GPU-hours back"),
+    TableColumn(title="% of idle-held", leaves=1),
+    TableColumn(title="reclaims"),
+    TableColumn(title="holders"),
+    TableColumn(title="false alarms"),
 )
 
 

@@ -10,11 +10,11 @@ from gua.report.kit.axis import marks
 from gua.report.kit.bars import CLASSES, UNOBSERVED, swatch
 from gua.report.kit.basis import moment
 from gua.report.kit.figures import NONE, percent, percents, plural, span
+from gua.report.kit.html_cards import card_label, most
 from gua.report.kit.html_tables import caption_of, paragraph
 from gua.report.kit.markup import Markup, join, name, tag
 from gua.report.kit.words import NOT_KNOWN
 from gua.report.model import Report
-from gua.report.sections.cards.html import card_label, most
 from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
 from gua.report.sections.timeline.strip import HEIGHT, Strip, strip_of
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN

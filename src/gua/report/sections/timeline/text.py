@@ -8,7 +8,7 @@ from typing import Final
 from gua.report.kit.basis import moment
 from gua.report.kit.figures import HourFormat, percents, plural, span
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Column, Drawn, Part, Table
+from gua.report.kit.tables import Drawn, Part, Table, TableColumn
 from gua.report.kit.words import NAME_WIDTH, card_name, index, known
 from gua.report.model import Report
 from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
@@ -24,9 +24,9 @@ def timeline(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     shown = report[Timeline].cards[:MOST_CARDS]
     yield Table(
         columns=[
-            Column(title="card", left=True, shortest=8),
-            *(Column(title=f"{state} %") for state in STATES),
-            Column(title="longest on it", left=True, shortest=12),
+            TableColumn(title="card", left=True, shortest=8),
+            *(TableColumn(title=f"{state} %") for state in STATES),
+            TableColumn(title="longest on it", left=True, shortest=12),
         ],
         rows=[
             [_label(card, style, several=len(report.hosts) > 1), *_split(card), "; ".join(_holders(card, style, hours))]

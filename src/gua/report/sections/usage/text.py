@@ -10,7 +10,7 @@ from gua.report.kit.basis import moment
 from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import NONE, HourFormat, percent, plural, span
 from gua.report.kit.style import Style, table
-from gua.report.kit.tables import Column, Drawn, Heading, Part, Table
+from gua.report.kit.tables import Drawn, Heading, Part, Table, TableColumn
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED
 from gua.report.model import Report
 from gua.report.sections.usage.model import BY_CONTAINER, BY_JOB, BY_POD, OwnerUsage, Usage, UsageRow
@@ -29,23 +29,23 @@ _SHORTEST_NAME: Final = 9
 
 
 _OWNERS: Final = (
-    Column(title="owner", left=True, shortest=_SHORTEST_NAME),
-    Column(title="program", left=True, shortest=_SHORTEST_NAME),
-    Column(title="GPU-hours"),
-    *(Column(title=state) for state in _STATES),
-    Column(title="process-h"),
-    Column(title="longest idle"),
-    Column(title="sessions"),
+    TableColumn(title="owner", left=True, shortest=_SHORTEST_NAME),
+    TableColumn(title="program", left=True, shortest=_SHORTEST_NAME),
+    TableColumn(title="GPU-hours"),
+    *(TableColumn(title=state) for state in _STATES),
+    TableColumn(title="process-h"),
+    TableColumn(title="longest idle"),
+    TableColumn(title="sessions"),
 )
 _ROWS: Final = (
-    Column(title="GPU-hours"),
-    Column(title="share %", leaves=5),
-    *(Column(title=state, leaves=7 if state == UNKNOWN else 0) for state in _STATES),
-    Column(title="process-h", leaves=4),
-    Column(title="longest idle", leaves=2),
-    Column(title="sessions", leaves=3),
-    Column(title="first seen", leaves=8),
-    Column(title="last seen", leaves=6),
+    TableColumn(title="GPU-hours"),
+    TableColumn(title="share %", leaves=5),
+    *(TableColumn(title=state, leaves=7 if state == UNKNOWN else 0) for state in _STATES),
+    TableColumn(title="process-h", leaves=4),
+    TableColumn(title="longest idle", leaves=2),
+    TableColumn(title="sessions", leaves=3),
+    TableColumn(title="first seen", leaves=8),
+    TableColumn(title="last seen", leaves=6),
 )
 
 
@@ -111,7 +111,7 @@ def _by(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield Heading(f"Per {style.name(by.by, _NAME_WIDTH)}")
         shown, rest = by.rows[:MOST_ROWS], by.rows[MOST_ROWS:]
         yield Table(
-            columns=[Column(title=by.by, left=True, shortest=_SHORTEST_NAME), *_ROWS],
+            columns=[TableColumn(title=by.by, left=True, shortest=_SHORTEST_NAME), *_ROWS],
             rows=[_row(one, by.by, report, style, hours) for one in shown],
             notes=_NOTES if by is report[Usage].usage_by[-1] else (),
         )
