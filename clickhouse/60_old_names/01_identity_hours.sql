@@ -1,5 +1,5 @@
 -- One row is one of gua.owner_hours, by the name that it had before.
-CREATE OR REPLACE VIEW gua.owner_hours${LOCAL} $ON_CLUSTER
+CREATE OR REPLACE VIEW gua.identity_hours${LOCAL} $ON_CLUSTER
 (
 ${OWNER_HOURS_COLUMNS}
 )

@@ -1,5 +1,5 @@
 -- One row is one of gua.idle_streaks, by the name that it had before.
-CREATE OR REPLACE VIEW gua.idle_streaks $ON_CLUSTER
+CREATE OR REPLACE VIEW gua.idle_episodes $ON_CLUSTER
 (
 ${IDLE_STREAKS_COLUMNS}
 )
