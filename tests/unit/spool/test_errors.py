@@ -106,7 +106,7 @@ def test_damage_of_a_page_that_the_log_holds_is_healed_by_the_log(spool: Spool, 
     with Spool(path, destinations=None) as other:
         assert waiting(other) == list(range(1, 401))
         checkpoint(path)
-        assert (spool.repairs(), spool.set_aside) == (0, None)
+        assert (spool.stats().repairs, spool.set_aside) == (0, None)
     assert path.read_bytes().startswith(b"SQLite format 3")
 
 
