@@ -61,7 +61,7 @@ def troubled() -> FakeStore:
             {**clock, "host": "a-1", "ahead_ms": 7_200_000},
             {**clock, "host": "b-1", "behind_ms": 90_000},
         ],
-        claims=[
+        host_name_conflicts=[
             {**agent, "instance": "11112222-3333-4444", "host_id": "aaaabbbbccccdddd"},
             {**agent, "instance": HOSTILE, "host_id": ""},
         ],

@@ -68,7 +68,7 @@ def states(name: str, active: int = 0, idle_held: int = 0, truly_idle: int = 0, 
 
 def fleet() -> Views:
     return Views(
-        inventory=[
+        host_status=[
             host("gpu-1"),
             host("gpu-2", last_ms=NOW_MS - 90_000_000, is_silent=1),
             host("gpu-3", newest_delay_ms=-7_500, least_delay_ms=-7_900, last_ms=NOW_MS + 3_000),
@@ -79,7 +79,7 @@ def fleet() -> Views:
                 HOSTILE, version="", interval_ms=0, newest_delay_ms=None, least_delay_ms=None, labels={HOSTILE: HOSTILE}
             ),
         ],
-        current=[states("gpu-1", 5, 2, 1), states("gpu-2", 8), states("gpu-3", 0, 0, 8), states("gpu-4", 0, 8)],
+        current_cards=[states("gpu-1", 5, 2, 1), states("gpu-2", 8), states("gpu-3", 0, 0, 8), states("gpu-4", 0, 8)],
     )
 
 
@@ -114,7 +114,7 @@ def test_cards_are_asked_for_as_far_back_as_the_slowest_host_needs() -> None:
 
 
 def test_an_empty_store_has_no_hosts() -> None:
-    assert hosts_now(Views(inventory=[])) == []
+    assert hosts_now(Views(host_status=[])) == []
     assert "no host yet" in to_text([], Style(width=60))
 
 
