@@ -13,10 +13,12 @@ from gua.report.hours import HOURS
 from gua.report.legacy_v1.rules import OLDER_RULE
 from gua.report.rows import EXTENT, OVERVIEW, RULES, TIME_OF_DAY
 from gua.report.sections.calendar.query import CALENDAR
+from gua.report.sections.contention.query import CONTENTION
 from gua.report.sections.energy.query import ENERGY
 from gua.report.sections.money.query import COSTS
 from gua.report.sections.now.query import CARD_STREAKS
-from gua.report.sections.streaks.query import CONTENTION, PRESENCES, STREAKS, TIMELINE
+from gua.report.sections.streaks.query import STREAKS
+from gua.report.sections.timeline.query import PRESENCES, TIMELINE
 from gua.report.sections.usage.by_parts import IDENTITIES
 from gua.report.sections.usage.query import WHO
 

@@ -11,8 +11,8 @@ from gua.report.questions import ask
 from gua.report.section import Csv, Section
 from gua.report.sections.contention import html, text
 from gua.report.sections.contention.model import Contention, Contentions
-from gua.report.sections.streaks.query import CONTENTION as ROWS
-from gua.report.sections.streaks.query import contention
+from gua.report.sections.contention.query import CONTENTION as ROWS
+from gua.report.sections.contention.query import contention
 
 
 def _collect(asking: Asking) -> Finish:

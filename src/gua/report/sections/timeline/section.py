@@ -9,9 +9,9 @@ from gua.report.asking import Asking, Finish
 from gua.report.kit.fields import Cells, cells, state_columns
 from gua.report.model import Report
 from gua.report.section import Csv, Section, zoned
-from gua.report.sections.streaks.query import ask_timeline, timeline
 from gua.report.sections.timeline import html, text
 from gua.report.sections.timeline.model import Timeline
+from gua.report.sections.timeline.query import ask_timeline, timeline
 
 _SECONDS = state_columns("seconds")
 
