@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from gua.store import statements
+from gua.store.tokens import server_tokens
 
 HERE = Path(__file__).resolve().parent
 CASES = sorted(about.parent for about in HERE.glob("*/*/about.md"))
@@ -23,7 +24,7 @@ COUNTED_HOURS = ("gua", "host_hours")
 # Of these a row is a tick, or what is still to be counted.
 UNCOUNTED = {"spans", "due_hours", "changed_hours", "counted_hours", "hours", "card_parts"}
 # The parameter by which a report tells a view which hours to read from ticks.
-_TICKED = "{ticked:"
+_TICKED = "{tick_hours:"
 _NAME = re.compile(r"\b(gua|gua_report)\.(\w+)")
 
 View = tuple[str, str]
@@ -57,7 +58,7 @@ def hosts_of(case: Path) -> set[str]:
 def _views() -> dict[View, str]:
     return {
         one.creates: re.sub(r"^--.*$", "", one.sql, flags=re.MULTILINE)
-        for one in statements.load(statements.SERVER_TOKENS)
+        for one in statements.load(server_tokens())
         if one.creates and "\nCREATE OR REPLACE VIEW" in f"\n{one.sql}"
     }
 
