@@ -12,7 +12,9 @@ BENCH_FLEET ?= --cards 16 --days 2 --sizes 8x30 --storage-days 1 --times 3 --no-
 BENCH_IMPORT ?= --days 3
 BENCH_REPORT ?= --days 7 --times 3 --no-older
 
-.PHONY: setup demo test check bench clean
+PACKAGE ?=
+
+.PHONY: setup demo test quick tools check bench clean
 
 setup: .venv/.ready
 
@@ -31,6 +33,15 @@ demo: setup
 # The tests that need Go and npm are left out, and said to be; .ci/run leaves out none.
 test: setup
 	$(BIN)/pytest -q -n $(JOBS) --dist loadgroup --no-loadscope-reorder -m "$(TESTS)"
+
+# The unit tests without an engine: those of one package in some seconds, as in make quick PACKAGE=nvml, or all.
+quick: setup
+	@test -d tests/unit/$(PACKAGE) || { echo "no package $(PACKAGE), give one of:" $$(cd tests/unit && ls -d */ | tr -d /); exit 2; }
+	$(BIN)/pytest -q -n $(JOBS) --dist worksteal -m "not engine and not pipeline and not gpu" tests/unit/$(PACKAGE)
+
+# What the tests of servers, charts and manifests need, each made once below .tools (5 minutes on two cores).
+tools: setup
+	PYTHONPATH=tests $(BIN)/python -m servers.tools
 
 check: setup
 	$(BIN)/ruff check .

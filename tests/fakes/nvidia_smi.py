@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,8 +25,13 @@ def _memory(handle: Any) -> Any:  # noqa: ANN401 - nvidia-ml-py has no types
     return pynvml.nvmlDeviceGetMemoryInfo(handle, pynvml.nvmlMemory_v2)
 
 
+def _now() -> str:
+    told = os.environ.get("NVIDIA_SMI_NOW")
+    return told or datetime.now().strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]  # noqa: DTZ005 - as the real one
+
+
 CARD: Mapping[str, tuple[str, Ask]] = {
-    "timestamp": ("", lambda _: datetime.now().strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]),  # noqa: DTZ005 - as the real one
+    "timestamp": ("", lambda _: _now()),
     "uuid": ("", pynvml.nvmlDeviceGetUUID),
     "name": ("", pynvml.nvmlDeviceGetName),
     "driver_version": ("", lambda _: pynvml.nvmlSystemGetDriverVersion()),

@@ -18,6 +18,7 @@ import contextlib
 import ctypes
 import functools
 import json
+import math
 import os
 import re
 import subprocess
@@ -191,19 +192,17 @@ def _without_folder(line: str) -> str:
     return ", ".join([*cells[:3], ", ".join(cells[3:-1]).rpartition("/")[2], cells[-1]])
 
 
-def record(driver: Driver, smi: SmiRecording | None, *, seconds: float, interval_seconds: float) -> None:
-    """Read the cards as the agent does for so long, and have nvidia-smi say the same at each reading."""
+def record(driver: Driver, smi: SmiRecording | None, *, readings: int, interval_seconds: float) -> None:
+    """Read the cards as the agent does so many times, and have nvidia-smi say the same at each."""
     reader = NvmlReader(SystemClock(ProcFs()), driver)
-    until = time.monotonic() + seconds
     try:
-        while True:
+        for number in range(readings):
+            if number:
+                time.sleep(interval_seconds)
+                reader.drain()
             reader.read()
             if smi is not None:
                 smi.add()
-            if time.monotonic() >= until:
-                return
-            time.sleep(interval_seconds)
-            reader.drain()
     finally:
         reader.close()
 
@@ -223,7 +222,8 @@ def main(arguments: Sequence[str]) -> int:
     with recording(FIXTURES / "nvml" / f"{given.name}.jsonl", names) as driver:
         for phase in phases:
             with loaded(phase, given.load or ""):
-                record(driver, smi, seconds=given.seconds / len(phases), interval_seconds=given.interval)
+                readings = 1 + math.ceil(given.seconds / len(phases) / given.interval)
+                record(driver, smi, readings=readings, interval_seconds=given.interval)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import math
 import os
 import pwd
 import select
@@ -109,8 +110,10 @@ def watch(
     begun = time.monotonic()
     cards: list[smi.Row] = []
     apps: list[smi.Row] = []
-    while (left := begun + seconds - time.monotonic()) > 0:
-        time.sleep(min(ask_every_seconds, left))
+    # So often, however long an answer takes.
+    for number in range(1, math.ceil(seconds / ask_every_seconds) + 1):
+        due = begun + min(number * ask_every_seconds, seconds)
+        time.sleep(max(due - time.monotonic(), 0))
         cards += [row for row in smi.ask("gpu", CARD_FIELDS) if row["uuid"] == card]
         apps += [row for row in smi.ask("compute-apps", APP_FIELDS) if row["gpu_uuid"] == card]
     status = agent.status()

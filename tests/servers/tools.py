@@ -178,3 +178,13 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
         check=False,
     )
     assert done.returncode == 0, f"{' '.join(command)} failed:\n{done.stdout[-4000:]}"
+
+
+def main() -> None:
+    """Make every tool that is not there yet."""
+    for tool in (clickhouse_library, oldest_engine, checkers, collector_binary, kustomize, compose_checker, helm):
+        print(f"{tool.__name__}: {tool()}", flush=True)  # noqa: T201 - the program's output
+
+
+if __name__ == "__main__":
+    main()
