@@ -117,7 +117,8 @@ def test_a_home_that_others_may_write_is_refused_for_what_they_may_have_put_ther
 
 def test_a_home_that_others_may_read_becomes_private(tmp_path: Path) -> None:
     path = tmp_path / "home"
-    path.mkdir(mode=0o755)
+    path.mkdir()
+    path.chmod(0o755)
     for name in ("spool.db", "spool.db-wal", "agent.log.1"):
         (path / name).touch()
     assert mode(path) == 0o755
@@ -127,7 +128,8 @@ def test_a_home_that_others_may_read_becomes_private(tmp_path: Path) -> None:
 
 def test_the_home_of_gpu_usage_audit_1_becomes_private_too(tmp_path: Path) -> None:
     path = tmp_path / ".gua"
-    path.mkdir(mode=0o755)
+    path.mkdir()
+    path.chmod(0o755)
     for name in ("gua.db", "gua.db-wal", "gua.log", "gua.pid", "cloud.json"):
         (path / name).touch()
     prepare_home(path)
@@ -136,7 +138,8 @@ def test_the_home_of_gpu_usage_audit_1_becomes_private_too(tmp_path: Path) -> No
 
 def test_a_directory_with_other_files_does_not_change_its_mode_because_of_gua(tmp_path: Path) -> None:
     path = tmp_path / "user"
-    path.mkdir(mode=0o755)
+    path.mkdir()
+    path.chmod(0o755)
     (path / "public_html").mkdir()
     with pytest.raises(UnavailableError, match=r"holds other files \(public_html\): chmod 700 it"):
         prepare_home(path)
