@@ -7,13 +7,13 @@ import re
 import pytest
 
 from gua.core import metrics
-from gua.core.metrics import CATALOGUE, Kind, Metric, StoredColumn, Subject
+from gua.core.metrics import CATALOGUE, Metric, MetricKind, StoredColumn, Subject
 from gua.store import statements, tokens
 from sql.engine import Engine
 
 COLUMNS = [(metric, column) for metric in CATALOGUE for column in metric.columns]
 TABLES = {Subject.CARD: "card_ticks", Subject.PROCESS: "process_ticks"}
-TEMPORALITY = {Kind.DELTA: 1, Kind.COUNTER: 2, Kind.AMOUNT: 2}
+TEMPORALITY = {MetricKind.DELTA: 1, MetricKind.COUNTER: 2, MetricKind.AMOUNT: 2}
 ADMITTED = {
     one.creates[1]: one.sql
     for one in statements.load(tokens.server_tokens())
@@ -25,7 +25,7 @@ BOOLEAN_ATTRIBUTES = ("gua.gpu.memory.shared",)
 
 
 def view_of(metric: Metric) -> str:
-    kind = "gauge" if metric.kind is Kind.GAUGE else "sum"
+    kind = "gauge" if metric.kind is MetricKind.GAUGE else "sum"
     return ADMITTED[f"{kind}_to_{TABLES[metric.subject]}"]
 
 
@@ -66,7 +66,9 @@ def test_a_view_admits_what_the_catalogue_sends_there_and_nothing_else() -> None
             declared = {
                 metric.name
                 for metric in CATALOGUE
-                if metric.is_stored and metric.subject is subject and (metric.kind is Kind.GAUGE) == (kind == "gauge")
+                if metric.is_stored
+                and metric.subject is subject
+                and (metric.kind is MetricKind.GAUGE) == (kind == "gauge")
             }
             assert names_admitted(ADMITTED[f"{kind}_to_{table}"]) == declared
 

@@ -36,7 +36,7 @@ def test_every_case_of_the_rules_is_explained_as_the_views_judge_it(engine: Engi
         )
         for tick, (name, case) in zip(told.ticks, cases.items(), strict=True):
             judged += 1
-            found = {"state": tick.row["state"], "reason": tick.row["reason"]}
+            found = {"state": tick.row.state, "reason": tick.row.reason}
             if not tick.agrees or found != {key: case["expect"][key] for key in found}:
                 wrong[name] = (tick.branches[-1], found, case["expect"])
     assert wrong == {}

@@ -21,7 +21,7 @@ from gua.report.top.agent import snapshot_of_agent
 from gua.report.top.json_ import render_top_json
 from gua.report.top.model import Snapshot
 from gua.report.top.text import render_top
-from gua.report.top.view import SORTS, View, chosen_cards, chosen_holders
+from gua.report.top.view import SORTS, TopView, chosen_cards, chosen_holders
 from gua.state.directory import asking_home
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def command(
         msg = f"--sort {sort!r} is none of {', '.join(SORTS)}"
         raise UsageError(msg)
     seconds = None if interval is None else parse_duration_ms(interval) / 1000
-    view = View(sort=sort, text=only, only_idle=only_idle)
+    view = TopView(sort=sort, text=only, only_idle=only_idle)
     style = partial(style_for, sys.stdout, width, os.environ)
     with _source(store, socket, tuple(host or ())) as source:
         first = source.ask()

@@ -16,7 +16,7 @@ SCOPES: Final = (SCOPE, "gpu_usage_audit")
 """Scopes whose points are ours: spools and landing tables hold ticks that older versions sent."""
 
 
-class Kind(Enum):
+class MetricKind(Enum):
     """How a metric is sent: its OTLP data type and temporality."""
 
     GAUGE = "gauge"
@@ -55,7 +55,7 @@ class Metric:
 
     name: str
     subject: Subject
-    kind: Kind
+    kind: MetricKind
     unit: str
     description: str
     attributes: tuple[str, ...] = ()
@@ -86,15 +86,15 @@ def _per_type(column: str, scale: int, sql_type: str) -> tuple[StoredColumn, ...
     )
 
 
-_card_delta = partial(Metric, subject=Subject.CARD, kind=Kind.DELTA)
-_card_gauge = partial(Metric, subject=Subject.CARD, kind=Kind.GAUGE)
-_card_amount = partial(Metric, subject=Subject.CARD, kind=Kind.AMOUNT)
-_card_counter = partial(Metric, subject=Subject.CARD, kind=Kind.COUNTER)
-_process_delta = partial(Metric, subject=Subject.PROCESS, kind=Kind.DELTA)
-_process_amount = partial(Metric, subject=Subject.PROCESS, kind=Kind.AMOUNT)
-_process_gauge = partial(Metric, subject=Subject.PROCESS, kind=Kind.GAUGE)
-_agent_gauge = partial(Metric, subject=Subject.AGENT, kind=Kind.GAUGE)
-_agent_counter = partial(Metric, subject=Subject.AGENT, kind=Kind.COUNTER)
+_card_delta = partial(Metric, subject=Subject.CARD, kind=MetricKind.DELTA)
+_card_gauge = partial(Metric, subject=Subject.CARD, kind=MetricKind.GAUGE)
+_card_amount = partial(Metric, subject=Subject.CARD, kind=MetricKind.AMOUNT)
+_card_counter = partial(Metric, subject=Subject.CARD, kind=MetricKind.COUNTER)
+_process_delta = partial(Metric, subject=Subject.PROCESS, kind=MetricKind.DELTA)
+_process_amount = partial(Metric, subject=Subject.PROCESS, kind=MetricKind.AMOUNT)
+_process_gauge = partial(Metric, subject=Subject.PROCESS, kind=MetricKind.GAUGE)
+_agent_gauge = partial(Metric, subject=Subject.AGENT, kind=MetricKind.GAUGE)
+_agent_counter = partial(Metric, subject=Subject.AGENT, kind=MetricKind.COUNTER)
 
 SAMPLE_DURATION: Final = _card_delta(
     name="gua.gpu.sample.duration",

@@ -35,19 +35,19 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ValueKind:
     """What a value may be beyond its type."""
 
     check: Check
 
 
-Count = Annotated[int, Kind(is_count)]
-Moment = Annotated[int, Kind(is_moment)]
-HourOfDay = Annotated[int, Kind(is_within(0, 23))]
-Weekday = Annotated[int, Kind(is_within(1, 7))]
-Date = Annotated[str, Kind(is_like(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"))]
-StateName = Annotated[str, Kind(is_word_of(*State))]
-ProcessStateName = Annotated[str, Kind(is_word_of(*ProcessState))]
+Count = Annotated[int, ValueKind(is_count)]
+Moment = Annotated[int, ValueKind(is_moment)]
+HourOfDay = Annotated[int, ValueKind(is_within(0, 23))]
+Weekday = Annotated[int, ValueKind(is_within(1, 7))]
+Date = Annotated[str, ValueKind(is_like(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"))]
+StateName = Annotated[str, ValueKind(is_word_of(*State))]
+ProcessStateName = Annotated[str, ValueKind(is_word_of(*ProcessState))]
 
 
 @dataclass(frozen=True, slots=True)

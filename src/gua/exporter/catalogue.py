@@ -9,7 +9,7 @@ from typing import Final
 from gua.core import fields, metrics
 from gua.core.facts import busiest, card_facts, ratio, totals_by_type
 from gua.core.fields import Field, PointForm
-from gua.core.metrics import Kind, Metric
+from gua.core.metrics import Metric, MetricKind
 from gua.core.rules import Rules, State, classify, process_state
 from gua.core.tick import (
     AgentReading,
@@ -173,7 +173,7 @@ def _add_field(made: dict[str, Family], field: Field, value: float | None, ident
     """Add a card's or process's field, an amount of the tick as the sum of all."""
     number = field.form.to_wire(value)
     if number is not None and math.isfinite(number):
-        if field.metric.kind is Kind.DELTA:
+        if field.metric.kind is MetricKind.DELTA:
             number = counters.added(field.metric.name, identity, number)
         labels = _with(identity, field.attributes) if field.attributes else f"{{{identity}}}"
         made[field.metric.name].add(labels, number)

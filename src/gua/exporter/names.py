@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gua.core.metrics import Kind, Metric
+from gua.core.metrics import Metric, MetricKind
 
 _UNITS: Final = {"s": "seconds", "By": "bytes", "J": "joules", "W": "watts", "Cel": "celsius"}
 _RATIO: Final = "ratio"
@@ -16,7 +16,7 @@ _RATIO: Final = "ratio"
 
 def is_counter(metric: Metric) -> bool:
     """Return whether the metric only grows: amounts of ticks are summed up for Prometheus, which knows no deltas."""
-    return metric.kind in (Kind.DELTA, Kind.COUNTER)
+    return metric.kind in (MetricKind.DELTA, MetricKind.COUNTER)
 
 
 def family_name(metric: Metric) -> str:
@@ -33,5 +33,5 @@ def label_name(attribute: str) -> str:
 
 def _unit(metric: Metric) -> str | None:
     if metric.unit == "1":
-        return _RATIO if metric.kind is Kind.GAUGE else None
+        return _RATIO if metric.kind is MetricKind.GAUGE else None
     return _UNITS.get(metric.unit)  # annotations as in {process} are no units

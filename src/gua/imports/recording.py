@@ -15,7 +15,7 @@ from gua.core.tick import CardReading, Origin, ProcessList, ProcessReading, Tick
 from gua.imports.apps import ProcessLists, check_order
 from gua.imports.merge import first_time, merged
 from gua.imports.recorded_file import RecordedFile, open_source
-from gua.imports.rows import AppRowReader, Assumed, CardRow, CardRowReader, Reading
+from gua.imports.rows import AppRowReader, Assumed, CardRowReader, Reading, RecordedCardRow
 from gua.imports.survey import Survey, survey
 
 _VENDOR = "NVIDIA"
@@ -118,7 +118,7 @@ def _ticks(ts_ms: int, origins: dict[str, Origin], cards: dict[str, list[CardRea
         yield Tick(ts_ms=ts_ms, origin=origins[host], cards=tuple(readings))
 
 
-def _reading(row: CardRow, duration_ms: int, processes: tuple[ProcessReading, ...] | None) -> CardReading:
+def _reading(row: RecordedCardRow, duration_ms: int, processes: tuple[ProcessReading, ...] | None) -> CardReading:
     card = row.card
     reading = CardReading(
         uuid=card.uuid,

@@ -67,7 +67,7 @@ class RowCard(NamedTuple):
     mig: Mig | None
 
 
-class CardRow(NamedTuple):
+class RecordedCardRow(NamedTuple):
     """One card at one moment, in the units of a card reading. ``source`` stands at the row's line when it is read."""
 
     ts_ms: int
@@ -110,12 +110,12 @@ class CardRowReader:
         self._reading = reading
         self.assumed = Assumed()
 
-    def read(self, source: RecordedFile) -> Iterator[CardRow]:
+    def read(self, source: RecordedFile) -> Iterator[RecordedCardRow]:
         """Return the rows of one file in its order. Raises DataError for a line that is no row."""
         stamps = Timestamps(self._reading.timezone)
         cards = _Cards(self._reading.host)
 
-        def make(file_layout: Layout, where: str) -> Callable[[Any], CardRow]:
+        def make(file_layout: Layout, where: str) -> Callable[[Any], RecordedCardRow]:
             require_cards(file_layout, where)
             return self._parser(file_layout, source, stamps, cards)
 
@@ -129,7 +129,7 @@ class CardRowReader:
 
     def _parser(
         self, file_layout: Layout, source: RecordedFile, stamps: Timestamps, cards: _Cards
-    ) -> Callable[[Any], CardRow]:
+    ) -> Callable[[Any], RecordedCardRow]:
         used_of, total_of, free_of, reserved_of = (
             remembered(memory_parser(f"memory.{kind}", file_layout.units.get(kind) or "mib"))
             for kind in ("used", "total", "free", "reserved")
@@ -147,7 +147,7 @@ class CardRowReader:
             self.assumed.reserve_excluded = True
         stamp_of, card_of = stamps.parse, cards.parse
 
-        def parse(cells: Any) -> CardRow:  # noqa: ANN401 - a list of CSV cells or a JSON object
+        def parse(cells: Any) -> RecordedCardRow:  # noqa: ANN401 - a list of CSV cells or a JSON object
             stamp, used_cell, total_cell, free_cell, reserved_cell, utilization_cell, encoder, decoder, power, heat = (
                 measured(cells)
             )
@@ -159,7 +159,7 @@ class CardRowReader:
                     used, reserved = None if used is None else max(0, used - subtracted), subtracted
                 elif tells_reserve:
                     reserved = _reserved(used, total, free_of(free_cell), reserved_of(reserved_cell))
-                return CardRow(
+                return RecordedCardRow(
                     stamp_of(stamp),
                     card_of(identity(cells)),
                     used,

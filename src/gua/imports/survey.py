@@ -9,7 +9,7 @@ from typing import Final
 
 from gua.core.durations import format_duration, to_rfc3339
 from gua.core.errors import DataError, UsageError
-from gua.imports.rows import CardRow
+from gua.imports.rows import RecordedCardRow
 
 MAX_INTERVAL_MS: Final = 86_400_000
 MAX_AHEAD_MS: Final = 86_400_000
@@ -86,14 +86,14 @@ def check_not_ahead(where: str, newest_ms: int, now_ms: int) -> None:
         raise DataError(msg)
 
 
-def survey(rows: Iterable[CardRow], *, interval_ms: int | None, in_order: bool) -> Survey:
+def survey(rows: Iterable[RecordedCardRow], *, interval_ms: int | None, in_order: bool) -> Survey:
     """Read the merged rows once and check them.
 
     ``interval_ms`` is the nominal interval, inferred if it is ``None``. ``in_order`` asks that times never go
     back from card to card either, as process lists are joined on the way. Raises DataError for times of a card
     that go back and for two different rows of a card at one time, UsageError if nothing tells the interval.
     """
-    last: dict[tuple[str, str], CardRow] = {}
+    last: dict[tuple[str, str], RecordedCardRow] = {}
     spacings = Spacings()
     moment = newest = 0
     first = 2**62
@@ -135,7 +135,7 @@ def survey(rows: Iterable[CardRow], *, interval_ms: int | None, in_order: bool) 
     )
 
 
-def _check_same(row: CardRow, before: CardRow) -> None:
+def _check_same(row: RecordedCardRow, before: RecordedCardRow) -> None:
     """Raise DataError unless the row is the one before it once more."""
     where, uuid = row.source.where, row.card.uuid
     if row.ts_ms < before.ts_ms:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from gua.core import fields, metrics
 from gua.core.facts import busiest, totals_by_type
 from gua.core.fields import PointForm
-from gua.core.metrics import Kind, Metric
+from gua.core.metrics import Metric, MetricKind
 from gua.core.plaintext import storable
 from gua.core.tick import AgentReading, CardReading, Origin, ProcessList, ProcessReading, ProcessType, Tick
 from gua.otlp import wire
@@ -16,13 +16,13 @@ from gua.otlp import wire
 _NS_PER_MS = 1_000_000
 _RESOURCE_TEXT = 4096
 _SUM_ENDINGS = {
-    Kind.DELTA: b"\x10\x01\x18\x01",  # aggregation_temporality = DELTA, is_monotonic = true
-    Kind.COUNTER: b"\x10\x02\x18\x01",
-    Kind.AMOUNT: b"\x10\x02",
+    MetricKind.DELTA: b"\x10\x01\x18\x01",  # aggregation_temporality = DELTA, is_monotonic = true
+    MetricKind.COUNTER: b"\x10\x02\x18\x01",
+    MetricKind.AMOUNT: b"\x10\x02",
 }
-_GAUGES = tuple(metric.name for metric in metrics.CATALOGUE if metric.kind is Kind.GAUGE)
-_DELTAS = tuple(metric.name for metric in metrics.CATALOGUE if metric.kind is Kind.DELTA)
-_RUNNING = tuple(metric.name for metric in metrics.CATALOGUE if metric.kind in {Kind.COUNTER, Kind.AMOUNT})
+_GAUGES = tuple(metric.name for metric in metrics.CATALOGUE if metric.kind is MetricKind.GAUGE)
+_DELTAS = tuple(metric.name for metric in metrics.CATALOGUE if metric.kind is MetricKind.DELTA)
+_RUNNING = tuple(metric.name for metric in metrics.CATALOGUE if metric.kind in {MetricKind.COUNTER, MetricKind.AMOUNT})
 _Starts = dict[str, bytes]
 """What a metric's points begin with, by its name: start and time."""
 # Far more than eight cards have at a time; some 500 bytes each, as an agent of months meets very many.
@@ -74,7 +74,7 @@ class _Points:
             )
             for metric in metrics.CATALOGUE
             for points in [self._of_metric[metric.name]]
-            for tag in [0x2A if metric.kind is Kind.GAUGE else 0x3A]
+            for tag in [0x2A if metric.kind is MetricKind.GAUGE else 0x3A]
             if points
         )
 

@@ -56,7 +56,7 @@ class Condition:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
+class ConditionResult:
     """Whether a condition is met, ``None`` if that cannot be told, and a sentence that says why."""
 
     is_met: bool | None
@@ -104,7 +104,7 @@ def _wrong(text: str, hint: str) -> UsageError:
     return UsageError(f"--fail-on {shown!r} is no condition: {hint}")
 
 
-def judge(condition: Condition, report: Report) -> Outcome:
+def judge(condition: Condition, report: Report) -> ConditionResult:
     """Return whether a report meets a condition."""
     if condition.metric == STREAK:
         return _streak(condition, report)
@@ -134,19 +134,19 @@ def judge(condition: Condition, report: Report) -> Outcome:
 _NOT_LOOKED_AT: Final = "who is idle now was not looked at, choose a shorter window or fewer hosts"
 
 
-def _ratio(condition: Condition, part: float | None, written: str, of: str) -> Outcome:
+def _ratio(condition: Condition, part: float | None, written: str, of: str) -> ConditionResult:
     """Judge a share, and say it as the report writes it."""
     if part is None:
         return _untold(condition, "nothing was observed")
     return _compared(condition, part, f"{written} % {of}", tolerance=_ROUNDING)
 
 
-def _compared(condition: Condition, found: float, told: str, *, tolerance: float = 0) -> Outcome:
+def _compared(condition: Condition, found: float, told: str, *, tolerance: float = 0) -> ConditionResult:
     bound = condition.value * (1 + (tolerance if condition.operator in {">", "<="} else -tolerance))
-    return Outcome(is_met=_OPERATORS[condition.operator](found, bound), why=f"{condition.text}: {told}")
+    return ConditionResult(is_met=_OPERATORS[condition.operator](found, bound), why=f"{condition.text}: {told}")
 
 
-def _streak(condition: Condition, report: Report) -> Outcome:
+def _streak(condition: Condition, report: Report) -> ConditionResult:
     now = report.get(Now)
     if now is None:
         return _untold(condition, _NOT_LOOKED_AT)
@@ -161,5 +161,5 @@ def _streak(condition: Condition, report: Report) -> Outcome:
     return verdict
 
 
-def _untold(condition: Condition, why: str) -> Outcome:
-    return Outcome(is_met=None, why=f"{condition.text}: cannot be told ({why})")
+def _untold(condition: Condition, why: str) -> ConditionResult:
+    return ConditionResult(is_met=None, why=f"{condition.text}: cannot be told ({why})")

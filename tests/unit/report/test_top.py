@@ -20,25 +20,25 @@ from gua.report.top.model import Snapshot, aged
 from gua.report.top.screen import keys_of
 from gua.report.top.store import snapshot_of_store
 from gua.report.top.text import render_top
-from gua.report.top.view import SORTS, View, chosen_cards, chosen_holders, press
+from gua.report.top.view import SORTS, TopView, chosen_cards, chosen_holders, press
 
 Golden = Callable[[str, str], None]
 HOSTILE = "\x1b]0;owned\x07\u202e<b>" + "x" * 10_000
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def drawn(told: Snapshot, view: View | None = None, *, width: int = 100, **values: Any) -> str:  # noqa: ANN401 - of style
+def drawn(told: Snapshot, view: TopView | None = None, *, width: int = 100, **values: Any) -> str:  # noqa: ANN401 - of style
     height = values.pop("height", None)
     note = values.pop("note", None)
-    return "\n".join(render_top(told, view or View(), Style(width=width, **values), height=height, note=note)) + "\n"
+    return "\n".join(render_top(told, view or TopView(), Style(width=width, **values), height=height, note=note)) + "\n"
 
 
-def pids(told: Snapshot, view: View) -> list[int | None]:
+def pids(told: Snapshot, view: TopView) -> list[int | None]:
     return [one.pid for one in chosen_holders(told, view)]
 
 
-def typed(*keys: str, view: View | None = None) -> View:
-    after = view or View()
+def typed(*keys: str, view: TopView | None = None) -> TopView:
+    after = view or TopView()
     for key in keys:
         pressed = press(after, key)
         assert pressed is not None
@@ -69,16 +69,16 @@ class TestDrawing:
     @pytest.mark.parametrize(
         "view",
         [
-            View(),
-            View(panes="cards", offset=7),
-            View(panes="holders", offset=10_000),
-            View(helping=True),
-            View(typing=True, text=HOSTILE),
-            View(text="nobody has this"),
-            View(only_idle=True, paused=True, text="gpu"),
+            TopView(),
+            TopView(panes="cards", offset=7),
+            TopView(panes="holders", offset=10_000),
+            TopView(helping=True),
+            TopView(typing=True, text=HOSTILE),
+            TopView(text="nobody has this"),
+            TopView(only_idle=True, paused=True, text="gpu"),
         ],
     )
-    def test_no_screen_is_larger_than_the_terminal(self, view: View, width: int, height: int) -> None:
+    def test_no_screen_is_larger_than_the_terminal(self, view: TopView, width: int, height: int) -> None:
         for told in (lab(), fleet(), snapshot(())):
             lines = render_top(told, view, Style(width=width, colour=True), height=height, note="no news: " + HOSTILE)
             assert len(lines) <= height
@@ -111,28 +111,28 @@ class TestDrawing:
         assert "no process holds any of these cards" in drawn(snapshot((card(),)))
 
     def test_help_names_every_key(self) -> None:
-        text = drawn(lab(), View(helping=True), height=40)
+        text = drawn(lab(), TopView(helping=True), height=40)
         for key in ("s, 1 to 6", "/", "i", "v", "p, space", "q"):
             assert key in text
 
 
 class TestKeys:
     def test_s_cycles_through_all_orders_and_digits_pick_one(self) -> None:
-        view, seen = View(), []
+        view, seen = TopView(), []
         for _ in SORTS:
             seen.append(view.sort)
             view = typed("s", view=view)
         assert tuple(seen) == SORTS
         assert view.sort == SORTS[0]
         assert [typed(str(number)).sort for number in range(1, 7)] == list(SORTS)
-        assert typed("7") == typed("0") == typed("²") == View()
+        assert typed("7") == typed("0") == typed("²") == TopView()
 
     def test_a_filter_is_typed_kept_and_dropped(self) -> None:
         view = typed("/", "b", "o", "x", "backspace", "q", "backspace")
         assert (view.text, view.typing) == ("bo", True)
         assert (typed("enter", view=view).text, typed("enter", view=view).typing) == ("bo", False)
-        assert typed("escape", view=view) == View()
-        assert typed("enter", "escape", view=view) == View()
+        assert typed("escape", view=view) == TopView()
+        assert typed("enter", "escape", view=view) == TopView()
 
     def test_a_filter_takes_no_control_characters_and_has_an_end(self) -> None:
         assert typed("/", "\x1b", "\u202e", "up", "\x00", "é", " ", "a").text == "é a"
@@ -147,10 +147,10 @@ class TestKeys:
 
     def test_help_is_left_by_any_key_and_q_quits_everywhere_but_in_a_filter(self) -> None:
         assert typed("h").helping
-        assert typed("?", "i") == View()
-        assert press(View(), "q") is None
-        assert press(View(helping=True), "q") is None
-        assert press(View(typing=True), "q") == View(typing=True, text="q")
+        assert typed("?", "i") == TopView()
+        assert press(TopView(), "q") is None
+        assert press(TopView(helping=True), "q") is None
+        assert press(TopView(typing=True), "q") == TopView(typing=True, text="q")
 
     def test_the_list_moves_and_not_above_its_head(self) -> None:
         assert typed("down", "j", "page-down").offset == 12
@@ -160,7 +160,7 @@ class TestKeys:
         assert "gpu-039/6" not in below
 
     def test_the_end_of_a_list_stays_on_the_screen(self) -> None:
-        text = drawn(fleet(), View(panes="cards", offset=10_000), height=20)
+        text = drawn(fleet(), TopView(panes="cards", offset=10_000), height=20)
         assert "more" not in text
         assert "gpu-000/1" in text
 
@@ -184,28 +184,28 @@ class TestKeys:
 
 class TestChoosing:
     def test_holders_are_sorted_and_the_unknown_come_last(self) -> None:
-        assert pids(lab(), View()) == [4242, 4247, 4244, 4243, 4246, 4245]
-        assert pids(lab(), View(sort="memory"))[-2:] == [4244, 4245]
-        assert pids(lab(), View(sort="utilization"))[0] == 4243
-        assert pids(lab(), View(sort="utilization"))[-1] == 4245
-        assert pids(lab(), View(sort="owner"))[-1] == 4245
-        assert pids(lab(), View(sort="program"))[:2] == [4244, 4242]
-        assert pids(lab(), View(sort="card")) == [4242, 4244, 4243, 4245, 4246, 4247]
+        assert pids(lab(), TopView()) == [4242, 4247, 4244, 4243, 4246, 4245]
+        assert pids(lab(), TopView(sort="memory"))[-2:] == [4244, 4245]
+        assert pids(lab(), TopView(sort="utilization"))[0] == 4243
+        assert pids(lab(), TopView(sort="utilization"))[-1] == 4245
+        assert pids(lab(), TopView(sort="owner"))[-1] == 4245
+        assert pids(lab(), TopView(sort="program"))[:2] == [4244, 4242]
+        assert pids(lab(), TopView(sort="card")) == [4242, 4244, 4243, 4245, 4246, 4247]
 
     def test_a_filter_finds_holders_by_any_of_their_words_and_the_cards_that_they_hold(self) -> None:
-        assert pids(lab(), View(text="BOB")) == [4244, 4243]
-        assert pids(lab(), View(text="77")) == [4242]
-        assert pids(lab(), View(text="b011d3bd")) == [4247]
-        assert [one.index for one in chosen_cards(lab(), View(text="bob"))] == [1]
-        assert [one.gpu for one in chosen_cards(lab(), View(text="unobserved"))] == ["GPU-4"]
+        assert pids(lab(), TopView(text="BOB")) == [4244, 4243]
+        assert pids(lab(), TopView(text="77")) == [4242]
+        assert pids(lab(), TopView(text="b011d3bd")) == [4247]
+        assert [one.index for one in chosen_cards(lab(), TopView(text="bob"))] == [1]
+        assert [one.gpu for one in chosen_cards(lab(), TopView(text="unobserved"))] == ["GPU-4"]
 
     def test_only_idle_leaves_what_is_idle_and_nothing_that_is_not_known(self) -> None:
-        assert pids(lab(), View(only_idle=True)) == [4242, 4247, 4244]
-        shown = [one.gpu for one in chosen_cards(lab(), View(only_idle=True))]
+        assert pids(lab(), TopView(only_idle=True)) == [4242, 4247, 4244]
+        shown = [one.gpu for one in chosen_cards(lab(), TopView(only_idle=True))]
         assert shown == ["GPU-0", "GPU-1", "MIG-1"]  # on GPU-1 a process idles beside one at work
 
     def test_cards_of_one_host_are_in_their_order_and_those_that_are_gone_last(self) -> None:
-        assert [one.gpu for one in chosen_cards(lab(), View())] == [
+        assert [one.gpu for one in chosen_cards(lab(), TopView())] == [
             "GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-5", "MIG-1", "GPU-4",
         ]  # fmt: skip
 
@@ -283,7 +283,7 @@ def test_a_store_without_ticks_and_hosts_that_it_does_not_know_are_told() -> Non
 
 def test_json_is_the_golden_one(golden: Golden) -> None:
     told = lab()
-    golden("top.json", render_top_json(told, chosen_cards(told, View()), chosen_holders(told, View())))
+    golden("top.json", render_top_json(told, chosen_cards(told, TopView()), chosen_holders(told, TopView())))
 
 
 def test_json_says_null_where_nothing_is_known() -> None:

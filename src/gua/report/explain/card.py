@@ -16,7 +16,7 @@ _LONGEST: Final = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Card:
+class ExplainedCard:
     """A card of a host as the store knows it; moments in Unix ms, interval in ms, unknown is ``None``."""
 
     host: str
@@ -33,7 +33,7 @@ class Card:
     last_ms: Moment
 
 
-def choose_card(cards: Sequence[Card], text: str, *, at_ms: int) -> Card:
+def choose_card(cards: Sequence[ExplainedCard], text: str, *, at_ms: int) -> ExplainedCard:
     """Return the card that is meant. Raises UsageError where it is none of them, or could be several.
 
     An index is the card's of that moment where several had it one after the other, and the whole card's
@@ -63,15 +63,15 @@ def _begins(uuid: str, wanted: str) -> bool:
     return whole.startswith(asked) or whole.partition("-")[2].startswith(asked)
 
 
-def _whole(cards: Sequence[Card]) -> list[Card]:
+def _whole(cards: Sequence[ExplainedCard]) -> list[ExplainedCard]:
     return [card for card in cards if card.mig != Mig.INSTANCE] or list(cards)
 
 
-def _of_the_time(cards: Sequence[Card], at_ms: int) -> list[Card]:
+def _of_the_time(cards: Sequence[ExplainedCard], at_ms: int) -> list[ExplainedCard]:
     return [card for card in cards if card.first_ms < at_ms <= card.last_ms] or list(cards)
 
 
-def _named(cards: Sequence[Card]) -> str:
+def _named(cards: Sequence[ExplainedCard]) -> str:
     told = [
         f"{'-' if card.gpu_index is None else card.gpu_index} ({safe(card.gpu, _LONGEST)})"
         for card in cards[:_MOST_NAMED]

@@ -15,13 +15,13 @@ from gua.core.errors import UnavailableError, UsageError
 from gua.core.ports import ViewReader
 from gua.core.rules import Rules
 from gua.report.explain.branches import Branch, branches
-from gua.report.explain.card import Card, choose_card
+from gua.report.explain.card import ExplainedCard, choose_card
 from gua.report.explain.rows import (
     EXPLAIN_CARDS,
     EXPLAIN_MOMENTS,
     EXPLAIN_PROCESSES,
     EXPLAIN_TICKS,
-    ProcessRow,
+    ExplainedProcessRow,
     TickRow,
 )
 from gua.report.explain.values import facts_of
@@ -55,7 +55,7 @@ class ExplainedTick:
     """
 
     row: TickRow
-    processes: tuple[ProcessRow, ...]
+    processes: tuple[ExplainedProcessRow, ...]
     branches: tuple[Branch, ...]
 
     @property
@@ -82,7 +82,7 @@ class Explanation:
     ``before`` and ``after`` are the nearest ticks as (start, end) in Unix ms, ``None`` where there is none.
     """
 
-    card: Card
+    card: ExplainedCard
     at_ms: int
     now_ms: int
     timezone: str
@@ -159,7 +159,7 @@ def _around(text: str) -> tuple[int, int]:
     return int(stripped), 0
 
 
-def _moments(reader: ViewReader, card: Card, at_ms: int, most: int) -> list[tuple[int, int]]:
+def _moments(reader: ViewReader, card: ExplainedCard, at_ms: int, most: int) -> list[tuple[int, int]]:
     """Return the ticks next to a moment as (end, duration) in ms: so many on each side of the one it lies in."""
     near = _ask_moments(reader, card, at_ms, most + 1, (at_ms - _NEAR_MS, at_ms + _NEAR_MS))
     sides = [sum(end < at_ms for end, _ in near), sum(end >= at_ms for end, _ in near)]
@@ -172,7 +172,7 @@ def _moments(reader: ViewReader, card: Card, at_ms: int, most: int) -> list[tupl
 
 
 def _ask_moments(
-    reader: ViewReader, card: Card, at_ms: int, most: int, bounds: tuple[int, int]
+    reader: ViewReader, card: ExplainedCard, at_ms: int, most: int, bounds: tuple[int, int]
 ) -> list[tuple[int, int]]:
     parameters = {
         "host": card.host,
@@ -200,11 +200,11 @@ def _beside(moments: list[tuple[int, int]], at_ms: int) -> tuple[tuple[int, int]
 
 
 def _explained(
-    reader: ViewReader, card: Card, moments: list[tuple[int, int]], settings: tuple[Setting, ...]
+    reader: ViewReader, card: ExplainedCard, moments: list[tuple[int, int]], settings: tuple[Setting, ...]
 ) -> tuple[ExplainedTick, ...]:
     rules = rules_of(settings)
     parameters = {"host": card.host, "gpu": card.gpu, "since_ms": moments[0][0] - 1, "until_ms": moments[-1][0]}
-    processes: dict[int, list[ProcessRow]] = {}
+    processes: dict[int, list[ExplainedProcessRow]] = {}
     for row in EXPLAIN_PROCESSES.rows(reader, parameters):
         processes.setdefault(row.ts_ms, []).append(row)
     return tuple(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from gua.core.durations import to_rfc3339
 from gua.report.explain.branches import Branch
 from gua.report.explain.explain import ExplainedTick, Explanation
-from gua.report.explain.rows import ProcessRow, TickRow
+from gua.report.explain.rows import ExplainedProcessRow, TickRow
 from gua.report.explain.text import UNOBSERVED
 from gua.report.explain.values import (
     CARD_VALUES,
@@ -85,7 +85,7 @@ def _branch(branch: Branch) -> dict[str, Any]:
     }
 
 
-def _process(process: ProcessRow) -> dict[str, Any]:
+def _process(process: ExplainedProcessRow) -> dict[str, Any]:
     return {
         "pid": process.pid,
         "created": None if process.created_ms is None else to_rfc3339(process.created_ms),
@@ -95,7 +95,7 @@ def _process(process: ProcessRow) -> dict[str, Any]:
     }
 
 
-def _values(values: Iterable[Value], row: TickRow | ProcessRow) -> list[dict[str, Any]]:
+def _values(values: Iterable[Value], row: TickRow | ExplainedProcessRow) -> list[dict[str, Any]]:
     return [
         {
             "name": value.column,

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from gua.core.stored import CardValues, ProcessValues
 from gua.core.view import Count, Moment, ProcessStateName, StateName, View
-from gua.report.explain.card import Card
+from gua.report.explain.card import ExplainedCard
 
 _CARD: Final = ("host", "gpu", "since_ms", "until_ms")
 
@@ -36,7 +36,7 @@ class TickRow(CardValues):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ProcessRow(ProcessValues):
+class ExplainedProcessRow(ProcessValues):
     """A process of a card's tick."""
 
     ts_ms: Moment
@@ -47,7 +47,7 @@ class ProcessRow(ProcessValues):
     state: ProcessStateName
 
 
-EXPLAIN_CARDS: Final = View("explain_cards", Card, ("hosts",))
+EXPLAIN_CARDS: Final = View("explain_cards", ExplainedCard, ("hosts",))
 EXPLAIN_MOMENTS: Final = View("explain_moments", MomentRow, (*_CARD, "at_ms", "limit"))
 EXPLAIN_TICKS: Final = View("explain_ticks", TickRow, _CARD)
-EXPLAIN_PROCESSES: Final = View("explain_processes", ProcessRow, _CARD)
+EXPLAIN_PROCESSES: Final = View("explain_processes", ExplainedProcessRow, _CARD)

@@ -10,7 +10,7 @@ from gua.core.plaintext import cells, pad
 from gua.core.rules import State
 from gua.report.explain.branches import NOT_KNOWN, ratio_text
 from gua.report.explain.explain import ExplainedTick, Explanation
-from gua.report.explain.rows import ProcessRow, TickRow
+from gua.report.explain.rows import ExplainedProcessRow, TickRow
 from gua.report.explain.values import (
     CARD_VALUES,
     JUDGED_VALUES,
@@ -139,7 +139,7 @@ def _hole_before(tick: ExplainedTick, explanation: Explanation) -> str:
 
 def _processes(explanation: Explanation, style: Style) -> Iterator[str]:
     columns = _Columns(explanation, style)
-    known: dict[tuple[int, int | None], ProcessRow] = {}
+    known: dict[tuple[int, int | None], ExplainedProcessRow] = {}
     for tick in columns.ticks:
         for process in tick.processes:
             known[process.pid, process.created_ms] = process
@@ -160,7 +160,7 @@ def _processes(explanation: Explanation, style: Style) -> Iterator[str]:
         yield from columns.rows(PROCESS_VALUES, rows)
 
 
-def _facts(process: ProcessRow, style: Style) -> Iterator[str]:
+def _facts(process: ExplainedProcessRow, style: Style) -> Iterator[str]:
     """Yield who a process is; where it runs only as far as that is known, since most run in no container."""
     for fact in PROCESS_FACTS:
         stored = fact.of(process)
@@ -203,7 +203,7 @@ class _Columns:
         line = self._line(label, texts, indent=2)
         yield self._style.state(line, texts[-1]) if texts[-1] in set(State) and len(set(texts)) == 1 else line
 
-    def rows(self, values: Iterable[Value], rows: Sequence[TickRow | ProcessRow | None]) -> Iterator[str]:
+    def rows(self, values: Iterable[Value], rows: Sequence[TickRow | ExplainedProcessRow | None]) -> Iterator[str]:
         """Yield a line a value."""
         for value in values:
             yield from self.row(value.label, [_text(value, row, self._style) for row in rows])
@@ -232,7 +232,7 @@ def _texts(tick: ExplainedTick) -> Iterator[str]:
         yield value.text(value.of(tick.row)) if value.unit else ""
 
 
-def _text(value: Value, row: TickRow | ProcessRow | None, style: Style) -> str:
+def _text(value: Value, row: TickRow | ExplainedProcessRow | None, style: Style) -> str:
     if row is None:
         return ""
     text = value.text(value.of(row))

@@ -9,7 +9,7 @@ from typing import Any, Final
 from gua.core.facts import CardFacts, TypeTotals
 from gua.core.tick import ProcessList, ProcessType
 from gua.report.explain.branches import NOT_KNOWN, ratio_text
-from gua.report.explain.rows import ProcessRow, TickRow
+from gua.report.explain.rows import ExplainedProcessRow, TickRow
 from gua.report.kit.basis import size
 
 YES: Final = "yes"
@@ -25,7 +25,7 @@ class Value:
     unit: str | None = None
     parts: int = 1
 
-    def of(self, row: TickRow | ProcessRow) -> object:
+    def of(self, row: TickRow | ExplainedProcessRow) -> object:
         """Return the value as the row has it."""
         return getattr(row, self.column)
 

@@ -11,7 +11,7 @@ from gua.core.errors import UsageError
 from gua.core.parameters import BOUNDS
 from gua.core.ports import ViewReader
 from gua.core.untrusted import is_word_of
-from gua.core.view import Count, Kind, StateName, View
+from gua.core.view import Count, StateName, ValueKind, View
 from gua.report import fleet
 from gua.report.filters import Selection
 from gua.report.hours import Hour, choose_hours, tick_hours
@@ -54,7 +54,7 @@ class OlderRow(NamedTuple):
 
     host: str
     gpu: str
-    theirs: Annotated[str, Kind(is_word_of(*THEIRS, NOT_COUNTED))]
+    theirs: Annotated[str, ValueKind(is_word_of(*THEIRS, NOT_COUNTED))]
     ours: StateName
     why: str
     card_ticks: Count
@@ -65,7 +65,7 @@ OLDER_RULE: Final = View("legacy_v1_rule", OlderRow, BOUNDS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
+class Difference:
     """Ticks of one state by its rule and one by ours; ``why`` is a key of ``WHY``, empty where both say the same."""
 
     theirs: str
@@ -93,7 +93,7 @@ class OlderRules:
 
     window: Window
     cards: tuple[OlderCard, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[Difference, ...]
 
     @property
     def card_ticks(self) -> int:
@@ -152,7 +152,7 @@ def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRule
         window=window,
         cards=tuple(sorted(cards, key=lambda card: (card.host, card.index is None, card.index or 0, card.gpu))),
         cells=tuple(
-            Cell(theirs=key[0], ours=key[1], why=key[2], card_ticks=count, gpu_ms=gpu_ms[key])
+            Difference(theirs=key[0], ours=key[1], why=key[2], card_ticks=count, gpu_ms=gpu_ms[key])
             for key, count in sorted(cells.items(), key=lambda cell: (-cell[1], cell[0]))
         ),
     )

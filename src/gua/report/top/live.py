@@ -16,7 +16,7 @@ from gua.report.kit.style import Style
 from gua.report.top.model import Snapshot, aged
 from gua.report.top.screen import Screen
 from gua.report.top.text import render_top
-from gua.report.top.view import View, press
+from gua.report.top.view import TopView, press
 
 Ask = Callable[[], Snapshot]
 _REDRAW_SECONDS: Final = 5.0
@@ -73,7 +73,7 @@ class _Asker:
         self._wake()
 
 
-def watch(ask: Ask, first: Snapshot, *, view: View, interval_seconds: float, style: Callable[[], Style]) -> None:
+def watch(ask: Ask, first: Snapshot, *, view: TopView, interval_seconds: float, style: Callable[[], Style]) -> None:
     """Show a snapshot and those after it until the reader quits or the terminal is gone.
 
     ``style`` is asked for each picture: the terminal may have another size by then.
@@ -90,7 +90,7 @@ def watch(ask: Ask, first: Snapshot, *, view: View, interval_seconds: float, sty
             asker.finish()
 
 
-def _loop(screen: Screen, asker: _Asker, view: View, interval_seconds: float, style: Callable[[], Style]) -> None:
+def _loop(screen: Screen, asker: _Asker, view: TopView, interval_seconds: float, style: Callable[[], Style]) -> None:
     while True:
         latest = asker.latest
         wait = _due(latest, asker.asked_at, interval_seconds)
@@ -117,7 +117,7 @@ def _due(latest: _Latest, asked_at: float, interval_seconds: float) -> float:
     return asked_at + wait - time.monotonic()
 
 
-def _drawn(latest: _Latest, view: View, style: Style) -> list[str]:
+def _drawn(latest: _Latest, view: TopView, style: Style) -> list[str]:
     elapsed_seconds = time.monotonic() - latest.at
     note = None
     if latest.failure is not None:

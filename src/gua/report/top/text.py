@@ -10,7 +10,7 @@ from gua.report.kit.figures import apportion, plural
 from gua.report.kit.style import Style
 from gua.report.top.model import ALL_STATES, UNOBSERVED, Snapshot
 from gua.report.top.tables import card_lines, holder_lines, painted
-from gua.report.top.view import SORTS, View, chosen_cards, chosen_holders
+from gua.report.top.view import SORTS, TopView, chosen_cards, chosen_holders
 
 _HOST_WIDTH: Final = 28
 _FILTER_WIDTH: Final = 22
@@ -31,7 +31,7 @@ _HELP: Final = (
 
 
 def render_top(
-    snapshot: Snapshot, view: View, style: Style, *, height: int | None = None, note: str | None = None
+    snapshot: Snapshot, view: TopView, style: Style, *, height: int | None = None, note: str | None = None
 ) -> list[str]:
     """Return the lines of the screen, at most ``height`` of them; without a height all rows, and no keys.
 
@@ -110,7 +110,7 @@ def _notes(snapshot: Snapshot, style: Style, note: str | None) -> Iterator[str]:
             yield style.paint("warning", line)
 
 
-def _foot(view: View, style: Style) -> str:
+def _foot(view: TopView, style: Style) -> str:
     if view.typing:
         return style.name(f"/{view.text}_", style.width)
     parts = []

@@ -22,7 +22,7 @@ _CARD_ORDER: Final = ("idle-held", "unknown", "active", "truly-idle", UNOBSERVED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class View:
+class TopView:
     """By what holders are sorted, which rows are shown, and what the screen does at the moment."""
 
     sort: str = SORTS[0]
@@ -35,7 +35,7 @@ class View:
     offset: int = 0
 
 
-def press(view: View, key: str) -> View | None:
+def press(view: TopView, key: str) -> TopView | None:
     """Return the view after a key, ``None`` where it ends the program. A key without a meaning changes nothing."""
     if view.typing:
         return _typed(view, key)
@@ -51,7 +51,7 @@ def press(view: View, key: str) -> View | None:
     return view if change is None else change(view)
 
 
-_KEYS: Final[dict[str, Callable[[View], View]]] = {
+_KEYS: Final[dict[str, Callable[[TopView], TopView]]] = {
     "s": lambda view: replace(view, sort=_next(SORTS, view.sort), offset=0),
     "v": lambda view: replace(view, panes=_next(PANES, view.panes), offset=0),
     "/": lambda view: replace(view, typing=True),
@@ -64,7 +64,7 @@ _KEYS: Final[dict[str, Callable[[View], View]]] = {
 }
 
 
-def _typed(view: View, key: str) -> View:
+def _typed(view: TopView, key: str) -> TopView:
     if key == ENTER:
         return replace(view, typing=False)
     if key == ESCAPE:
@@ -79,7 +79,7 @@ def _next(names: tuple[str, ...], name: str) -> str:
     return names[(names.index(name) + 1) % len(names)]
 
 
-def chosen_cards(snapshot: Snapshot, view: View) -> list[TopCard]:
+def chosen_cards(snapshot: Snapshot, view: TopView) -> list[TopCard]:
     """Return the cards to show: of one host as one walks along them, of several the worst first.
 
     A card stays if it has the text itself, or any of its holders has.
@@ -95,7 +95,7 @@ def chosen_cards(snapshot: Snapshot, view: View) -> list[TopCard]:
     return sorted(cards, key=_walk if len(snapshot.hosts) == 1 else _worst)
 
 
-def chosen_holders(snapshot: Snapshot, view: View) -> list[TopHolder]:
+def chosen_holders(snapshot: Snapshot, view: TopView) -> list[TopHolder]:
     """Return the holders to show, in the order that was chosen; what is not known comes last."""
     holders = [
         holder

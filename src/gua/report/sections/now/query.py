@@ -9,7 +9,7 @@ from gua.core.parameters import READ
 from gua.core.ports import ViewReader
 from gua.core.rules import State
 from gua.core.untrusted import is_word_of
-from gua.core.view import Count, Kind, Moment, View
+from gua.core.view import Count, Moment, ValueKind, View
 from gua.report.model import Card, Extent, Window
 from gua.report.questions import Answer, ask
 from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
@@ -30,7 +30,7 @@ class CardStreaksRow(NamedTuple):
 
     host: str
     gpu: str
-    state: Annotated[str, Kind(is_word_of(*State, ""))]
+    state: Annotated[str, ValueKind(is_word_of(*State, ""))]
     as_of_ms: Moment
     newest_span_ms: Count
     since_ms: Moment | None

@@ -19,7 +19,7 @@ _CELLS_MS: Final = tuple(
 )
 
 
-class Cell(NamedTuple):
+class TimelineCell(NamedTuple):
     """A cell of a card's timeline by its number, ms in each state."""
 
     number: Count
@@ -34,7 +34,7 @@ class TimelineRow(NamedTuple):
 
     host: str
     gpu: str
-    cells: tuple[Cell, ...]
+    cells: tuple[TimelineCell, ...]
 
 
 class PresenceRow(NamedTuple):
@@ -94,7 +94,9 @@ def timeline(
     )
 
 
-def _card_timeline(card: Card, cells: Iterable[Cell], present: Sequence[PresenceRow], count: int) -> CardTimeline:
+def _card_timeline(
+    card: Card, cells: Iterable[TimelineCell], present: Sequence[PresenceRow], count: int
+) -> CardTimeline:
     known = {number: (active, held, free, unknown) for number, active, held, free, unknown in cells}
     ordered = sorted(present, key=lambda row: row.place)
     return CardTimeline(
