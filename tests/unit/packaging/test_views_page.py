@@ -17,6 +17,8 @@ def test_the_page_of_views_is_current() -> None:
 def test_the_page_has_every_column_of_every_view() -> None:
     page = (DOCS / "views.md").read_text()
     for statement in statements.load(tokens.server_tokens()):
+        if statement.name.startswith("60_old_names/"):  # the page names their new ones
+            continue
         if statement.creates and statement.creates[0] == "gua" and "CREATE OR REPLACE VIEW" in statement.sql:
             _, _, section = page.partition(f"\n## {statement.creates[1]}\n")
             listed = re.findall(r"^\| `(\w+)` \|", section.partition("\n#")[0], re.MULTILINE)
