@@ -23,7 +23,7 @@ CREATE OR REPLACE VIEW gua.current_holders $ON_CLUSTER
     utilization Nullable(UInt16) COMMENT 'Utilization by the process; NULL if not known [1/10,000]',
     state String COMMENT 'State of the process at the newest tick: active, idle or unknown; unobserved if that is stale',
     idle_since Nullable(DateTime64(3, 'UTC'))
-        COMMENT 'Start of the idle episode at the newest tick, at least: ticks from the UTC day before on are read; NULL if not idle',
+        COMMENT 'Start of the idle streak at the newest tick, at least: ticks from the UTC day before on are read; NULL if not idle',
     idle_ms Nullable(UInt64) COMMENT 'Time of the idle ticks since then; NULL if the process is not idle [ms]'
 )
 $DEFINER

@@ -1,7 +1,7 @@
--- One row is one idle episode that reaches into the window (since_ms, until_ms]: idle ticks of one process in a row. An
+-- One row is one idle streak that reaches into the window (since_ms, until_ms]: idle ticks of one process in a row. An
 -- active tick ends it; an unknown tick, or a gap of up to twice the longer of the two ticks beside it, does not, so it
--- survives a restart of the agent. Ignored processes hold nothing and have no episodes. Ticks from a day before the window
--- to its end are read: an episode that began earlier is shown from there on.
+-- survives a restart of the agent. Ignored processes hold nothing and have no streaks. Ticks from a day before the window
+-- to its end are read: a streak that began earlier is shown from there on.
 CREATE OR REPLACE VIEW gua_report.idle_streaks $ON_CLUSTER
 $DEFINER
 AS
@@ -14,11 +14,11 @@ SELECT
     created,
     last_owner AS owner,
     last_program AS program,
-    fromUnixTimestamp64Milli(episode[1].end_ms - episode[1].span_ms, 'UTC') AS start,
-    fromUnixTimestamp64Milli(episode[-1].end_ms, 'UTC') AS end,
-    arraySum(episode.span_ms) AS idle_ms,
-    length(episode) AS ticks,
-    nullIf(arrayMax(episode.memory_bytes), -1) AS memory_bytes
+    fromUnixTimestamp64Milli(streak[1].end_ms - streak[1].span_ms, 'UTC') AS start,
+    fromUnixTimestamp64Milli(streak[-1].end_ms, 'UTC') AS end,
+    arraySum(streak.span_ms) AS idle_ms,
+    length(streak) AS ticks,
+    nullIf(arrayMax(streak.memory_bytes), -1) AS memory_bytes
 FROM
 (
     SELECT
@@ -55,7 +55,7 @@ FROM
         arrayFilter(
             run -> notEmpty(run),
             arrayMap(run -> arrayFilter(tick -> tick.state = PROCESS_IDLE, run), runs)
-        ) AS episodes
+        ) AS streaks
     FROM gua.process_states
     WHERE ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC') - toIntervalDay(1)
         AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
@@ -67,5 +67,5 @@ FROM
         pid,
         created
 )
-ARRAY JOIN episodes AS episode
+ARRAY JOIN streaks AS streak
 WHERE end > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')

@@ -591,12 +591,12 @@ def _streaks(totals: States) -> Streaks:
         classes=tuple(
             StreakClass(
                 longer_than_ms=limit,
-                streaks=episodes,
+                streaks=streaks,
                 holders=holders,
                 idle_ms=int(held * part * 1.1),
                 idle_held_gpu_ms=held * part,
             )
-            for limit, part, (episodes, holders) in zip(LONGER_THAN_MS, parts, counts, strict=True)
+            for limit, part, (streaks, holders) in zip(LONGER_THAN_MS, parts, counts, strict=True)
         ),
         what_if=tuple(
             WhatIf(

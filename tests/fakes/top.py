@@ -163,7 +163,7 @@ def status(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever an agent
                 "state": "idle-held",
                 "reason": None,
                 "state_seconds": 3600.0,
-                "state_is_at_least": True,
+                "state_is_lower_bound": True,
                 "utilization": 0.01,
                 "held_lower_bytes": 8 * GIB,
                 "memory_used_bytes": 8 * GIB,

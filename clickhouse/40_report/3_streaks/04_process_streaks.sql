@@ -1,6 +1,6 @@
--- One row is one process on one card in the window: its runs, who it was at the last of them, and its idle episodes by the rule of
+-- One row is one process on one card in the window: its runs, who it was at the last of them, and its idle streaks by the rule of
 -- gua_report.idle_streaks. Of a run the identity is the number of one of identities, and memory is -1 where it is not known.
--- Of an episode next_active_ms is the time from its end to the next active tick, whatever lies between, or -1. Rows of pid 0
+-- Of a streak next_active_ms is the time from its end to the next active tick, whatever lies between, or -1. Rows of pid 0
 -- stand for hours of which runs were not kept.
 CREATE OR REPLACE VIEW gua_report.process_streaks $ON_CLUSTER
 $DEFINER
@@ -59,7 +59,7 @@ SELECT
             next_active_ms Int64,
             first_span_ms UInt32
         ))'
-    ) AS episodes
+    ) AS streaks
 FROM
 (
     SELECT

@@ -1,5 +1,5 @@
 -- One row is one owner (program, container, pod, job, host, model; identity: owner and program) of processes on cards. Times are by the
--- state of the card; a truly-idle one is held by nobody. A session is one process. longest_idle_ms is an episode of a process
+-- state of the card; a truly-idle one is held by nobody. A session is one process. longest_idle_ms is a streak of a process
 -- that had that name at its last run; NULL where no runs were kept, or nothing is known of what they did. holders are its processes
 -- that the newest tick with processes of their card lists: (host, gpu, pid, created, identity, tick, whether idle, memory, idle
 -- since, idle time, span of the first tick of that, until when it was known before what it did or 0, when it was first listed, active
@@ -63,7 +63,7 @@ FROM
             -- Of a process of which nothing else is known than that it was there, not 0.
             if(
                 arrayExists(run -> run.state IN (ACTIVE, PROCESS_IDLE), every_run),
-                arrayMax(arrayPushBack(episodes.idle_ms, toUInt64(0))),
+                arrayMax(arrayPushBack(streaks.idle_ms, toUInt64(0))),
                 NULL
             ) AS longest_ms,
             every_run[-1] AS newest,
@@ -87,14 +87,14 @@ FROM
                     newest.end_ms,
                     is_idle,
                     if(newest.memory_bytes < 0, NULL, toUInt64(newest.memory_bytes)),
-                    if(is_idle, episodes[-1].start_ms, NULL),
-                    if(is_idle, episodes[-1].idle_ms, NULL),
-                    if(is_idle, episodes[-1].first_span_ms, NULL),
+                    if(is_idle, streaks[-1].start_ms, NULL),
+                    if(is_idle, streaks[-1].idle_ms, NULL),
+                    if(is_idle, streaks[-1].first_span_ms, NULL),
                     if(
                         is_idle,
                         arrayMax(
                             run -> if(
-                                run.state IN (ACTIVE, PROCESS_IDLE) AND run.start_ms < episodes[-1].start_ms,
+                                run.state IN (ACTIVE, PROCESS_IDLE) AND run.start_ms < streaks[-1].start_ms,
                                 run.end_ms,
                                 toInt64(0)
                             ),

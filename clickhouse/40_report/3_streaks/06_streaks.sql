@@ -1,14 +1,14 @@
--- One row is one limit: the idle episodes with more idle time than it. given_back_us: their GPU time on idle-held cards after the
+-- One row is one limit: the idle streaks with more idle time than it. given_back_us: their GPU time on idle-held cards after the
 -- limit. false_alarms: the process was active again within false_alarm_ms of when its idle time reached the limit. A limit of 0 is all
--- episodes.
+-- streaks.
 CREATE OR REPLACE VIEW gua_report.streaks $ON_CLUSTER
 $DEFINER
 AS
 SELECT
     limit_ms,
-    count() AS episodes,
+    count() AS streaks,
     uniqExact(holder) AS holders,
-    sum(episode_ms) AS idle_ms,
+    sum(streak_ms) AS idle_ms,
     sum(arraySum(runs.idle_held_us)) AS idle_held_us,
     sum(arraySum(
         (run, before_ms) -> toUInt64(round(
@@ -36,15 +36,15 @@ FROM
 (
     SELECT
         holder,
-        episode.idle_ms AS episode_ms,
-        episode.runs AS runs,
-        if(episode.next_active_ms < 0, toInt64(-1), episode.end_ms + episode.next_active_ms) AS next_active_ms,
-        arrayJoin(arrayFilter(limit -> toInt64(episode.idle_ms) > limit, {limits_ms:Array(Int64)})) AS limit_ms
+        streak.idle_ms AS streak_ms,
+        streak.runs AS runs,
+        if(streak.next_active_ms < 0, toInt64(-1), streak.end_ms + streak.next_active_ms) AS next_active_ms,
+        arrayJoin(arrayFilter(limit -> toInt64(streak.idle_ms) > limit, {limits_ms:Array(Int64)})) AS limit_ms
     FROM
     (
         SELECT
             holder,
-            arrayJoin(episodes) AS episode
+            arrayJoin(streaks) AS streak
         FROM gua_report.process_streaks(${WINDOW})
         WHERE is_kept
     )

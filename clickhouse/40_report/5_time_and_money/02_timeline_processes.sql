@@ -12,7 +12,7 @@ SELECT
     program,
     first_ms,
     last_ms,
-    toInt64(arraySum(episodes.idle_ms)) AS idle_ms,
+    toInt64(arraySum(streaks.idle_ms)) AS idle_ms,
     toInt64(arraySum(arrayMap(run -> if(run.state = PROCESS_UNKNOWN, run.observed_ms, 0), runs))) AS unknown_ms,
     count() OVER (PARTITION BY host, gpu) AS processes,
     row_number() OVER (PARTITION BY host, gpu ORDER BY arraySum(runs.observed_ms) DESC, first_ms, pid) AS place

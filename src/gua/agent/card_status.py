@@ -121,7 +121,7 @@ def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict
         "reason": verdict.reason,
         "since": to_rfc3339(standing.since_ms),
         "state_seconds": (standing.ts_ms - standing.since_ms) / 1000,
-        "state_is_at_least": standing.at_least,
+        "state_is_lower_bound": standing.at_least,
         **{name: getattr(card, name) for name in _READ},
         **{name: getattr(verdict, name) for name in _JUDGED},
         "power_watts": card.power_watts,
@@ -213,5 +213,5 @@ def judged_again(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
         **{name: getattr(verdict, name) for name in _JUDGED},
     }
     if verdict.state != card.get("state"):
-        judged |= {"since": None, "state_seconds": None, "state_is_at_least": None}
+        judged |= {"since": None, "state_seconds": None, "state_is_lower_bound": None}
     return judged

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from gua.app.doctor.checks import checks, run_checks
 from gua.app.doctor.finding import CheckState
-from gua.app.doctor.findings import render_json, render_text, text_width
+from gua.app.doctor.output import render_json, render_text, text_width
 from gua.cli.options import (
     AgentStateOption,
     EndpointOption,

@@ -169,7 +169,7 @@ def test_a_state_by_another_threshold_has_no_known_beginning() -> None:
     told = status_of(after((1, (card(held=GIB),)))["GPU-1"])
     judged = judged_again(told, replace(RULES, held_memory_bytes=2 * GIB))
     assert (told["state"], judged["state"]) == ("idle-held", "truly-idle")
-    assert (judged["since"], judged["state_seconds"], judged["state_is_at_least"]) == (None, None, None)
+    assert (judged["since"], judged["state_seconds"], judged["state_is_lower_bound"]) == (None, None, None)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from gua.app.doctor.checks import run_checks
 from gua.app.doctor.delivery import check_delivery, check_embedded, check_endpoint
 from gua.app.doctor.driver import check_driver
 from gua.app.doctor.finding import CheckState, Finding, failed, of_error, ok, skipped, warning
-from gua.app.doctor.findings import render_json, render_text
+from gua.app.doctor.output import render_json, render_text
 from gua.app.doctor.processes import check_processes
 from gua.app.doctor.state import check_agent, check_spool, check_state, check_unit
 from gua.app.doctor.system import check_clock, check_system, kernel_synchronized

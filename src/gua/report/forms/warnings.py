@@ -92,5 +92,5 @@ def _claim(claim: Claim, style: Style) -> str:
 
 
 def _agent(agent: Claimant, style: Style) -> str:
-    instance = style.name(shortened(agent.instance) or "not told")
-    return f"{instance} on machine {style.name(shortened(agent.host_id) or 'not told')}"
+    instance = style.name(shortened(agent.instance) or "unknown agent")
+    return f"{instance} on machine {style.name(shortened(agent.host_id) or 'unknown')}"

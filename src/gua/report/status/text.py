@@ -193,9 +193,15 @@ def _cell(column: str, text: str, width: int, style: Style) -> str:
     return " " * (width - cells(text)) + text
 
 
+def state_is_lower_bound(card: Mapping[str, Any]) -> bool:
+    """Return whether a card has been in its state for longer than the agent knows."""
+    # An agent that was started before an upgrade goes on with the key of then.
+    return card.get("state_is_lower_bound", card.get("state_is_at_least")) is True
+
+
 def _figures(card: Mapping[str, Any], style: Style) -> dict[str, str]:
     index, seconds = card.get("index"), number_in(card.get("state_seconds"))
-    at_least = ("≥" if style.unicode else ">=") if card.get("state_is_at_least") is True and seconds is not None else ""
+    at_least = ("≥" if style.unicode else ">=") if state_is_lower_bound(card) and seconds is not None else ""
     return {
         "gpu": _text(index, style, 6),
         "name": _label(card, style),

@@ -12,6 +12,7 @@ from gua.core.durations import to_ms
 from gua.core.rules import ProcessState, State
 from gua.core.tick import ProcessType
 from gua.core.untrusted import count_in, list_in, number_in, object_in, objects_in, text_in
+from gua.report.status.text import state_is_lower_bound
 from gua.report.top.model import Snapshot, TopCard, TopHolder, aged
 
 _NOBODY_WORKS = {State.IDLE_HELD, State.TRULY_IDLE}
@@ -57,7 +58,7 @@ def _card(one: Mapping[str, Any], host: str, interval_ms: int | None) -> TopCard
         last_state=state if state in set(State) else State.UNKNOWN,
         reason=text_in(one.get("reason")),
         state_ms=_milliseconds(one.get("state_seconds")),
-        at_least=one.get("state_is_at_least") is True,
+        at_least=state_is_lower_bound(one),
         utilization=number_in(one.get("utilization")),
         held_bytes=count_in(one.get("held_lower_bytes")),
         used_bytes=count_in(one.get("memory_used_bytes")),

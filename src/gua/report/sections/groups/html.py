@@ -12,7 +12,7 @@ from gua.report.kit.html_tables import BAR, NUMBER, HtmlColumn, state_columns, t
 from gua.report.kit.markup import Markup, join, name, tag
 from gua.report.model import Report
 from gua.report.sections.groups.model import Group, Grouping, Groupings
-from gua.report.sections.groups.text import NOT_TOLD
+from gua.report.sections.groups.text import UNKNOWN_NAME
 
 MOST_GROUPS: Final = 100
 
@@ -50,7 +50,7 @@ def _grouping(grouping: Grouping, hours: HourFormat) -> Markup:
 
 def _group(group: Group, hours: HourFormat) -> list[str]:
     return [
-        NOT_TOLD if group.name is None else name(group.name, 32),
+        UNKNOWN_NAME if group.name is None else name(group.name, 32),
         f"{group.hosts:,}",
         f"{group.cards:,}",
         states_bar(group.states, unobserved_ms=group.unobserved_gpu_ms),

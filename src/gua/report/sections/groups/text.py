@@ -16,7 +16,7 @@ from gua.report.sections.groups.query import BY_HOST, added
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE
 
 MOST_GROUPS: Final = 40
-NOT_TOLD: Final = "(not told)"
+UNKNOWN_NAME: Final = "(unknown)"
 _NAME_WIDTH: Final = 40
 _SHORTEST_NAME: Final = 12
 _WIDE_GAP_FROM: Final = 96
@@ -105,7 +105,7 @@ def _idle_ms(group: Group) -> float:
 
 
 def _name(group: Group, style: Style) -> str:
-    return NOT_TOLD if group.name is None else style.name(group.name, _NAME_WIDTH) or '""'
+    return UNKNOWN_NAME if group.name is None else style.name(group.name, _NAME_WIDTH) or '""'
 
 
 class _Columns:

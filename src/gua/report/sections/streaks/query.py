@@ -20,10 +20,10 @@ from gua.report.sections.streaks.model import (
 
 
 class StreaksRow(NamedTuple):
-    """Idle episodes of at least ``limit_ms``, and what a limit of that length would give back, GPU time in us."""
+    """Idle streaks of at least ``limit_ms``, and what a limit of that length would give back, GPU time in us."""
 
     limit_ms: Count
-    episodes: Count
+    streaks: Count
     holders: Count
     idle_ms: Count
     idle_held_us: Count
@@ -35,13 +35,13 @@ STREAKS: Final = View("streaks", StreaksRow, (*READ, "limits_ms", "false_alarm_m
 
 
 def ask_streaks(reader: ViewReader, read: Mapping[str, object], limits_ms: Sequence[int]) -> Answer[StreaksRow]:
-    """Ask for the distribution of idle episodes and for what each limit would give back."""
+    """Ask for the distribution of idle streaks and for what each limit would give back."""
     limits = sorted({*LONGER_THAN_MS, *(limits_ms or WHAT_IF_LIMITS_MS)})
     return ask(reader, STREAKS, {**read, "limits_ms": limits, "false_alarm_ms": FALSE_ALARM_MS})
 
 
 def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], unknown_gpu_ms: float) -> Streaks:
-    """Return both from the rows of all limits; a limit that no episode reaches has no row."""
+    """Return both from the rows of all limits; a limit that no streak reaches has no row."""
     by_limit = {row.limit_ms: row for row in rows}
     return Streaks(
         classes=tuple(_class(limit, by_limit.get(limit)) for limit in LONGER_THAN_MS),
@@ -55,7 +55,7 @@ def _class(limit_ms: int, row: StreaksRow | None) -> StreakClass:
         return StreakClass(longer_than_ms=limit_ms, streaks=0, holders=0, idle_ms=0, idle_held_gpu_ms=0)
     return StreakClass(
         longer_than_ms=limit_ms,
-        streaks=row.episodes,
+        streaks=row.streaks,
         holders=row.holders,
         idle_ms=row.idle_ms,
         idle_held_gpu_ms=row.idle_held_us / 1000,
@@ -68,7 +68,7 @@ def _what_if(limit_ms: int, row: StreaksRow | None) -> WhatIf:
     return WhatIf(
         limit_ms=limit_ms,
         gpu_ms=row.given_back_us / 1000,
-        reclaims=row.episodes,
+        reclaims=row.streaks,
         holders=row.holders,
         false_alarms=row.false_alarms,
     )
