@@ -52,13 +52,13 @@ FROM
     FROM
     (
         SELECT
-            streaks.host AS host,
+            process.host AS host,
             pid,
             created_ms,
             identity,
             is_kept,
             models.model AS model,
-            streaks.runs AS every_run,
+            process.runs AS every_run,
             identities,
             -- Of a process of which nothing else is known than that it was there, not 0.
             if(
@@ -70,10 +70,10 @@ FROM
             newest.state = PROCESS_IDLE AS is_idle,
             arrayFilter(run -> run.end_ms > newest.end_ms - 86400000, every_run) AS last_day,
             if(
-                is_kept AND last_ms = max(last_ms) OVER (PARTITION BY streaks.host, streaks.gpu),
+                is_kept AND last_ms = max(last_ms) OVER (PARTITION BY process.host, process.gpu),
                 [(
-                    toString(streaks.host),
-                    toString(streaks.gpu),
+                    toString(process.host),
+                    toString(process.gpu),
                     pid,
                     created_ms,
                     (
@@ -125,7 +125,7 @@ FROM
                 )],
                 []
             ) AS holding
-        FROM gua_report.process_streaks(${WINDOW}) AS streaks
+        FROM gua_report.process_streaks(${WINDOW}) AS process
         LEFT JOIN
         (
             SELECT
@@ -135,7 +135,7 @@ FROM
             FROM gua.cards AS cards
             WHERE {by:String} = 'model'
         ) AS models
-            ON models.host = streaks.host AND models.gpu = streaks.gpu
+            ON models.host = process.host AND models.gpu = process.gpu
     )
     ARRAY JOIN identities AS owner
 )
