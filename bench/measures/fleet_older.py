@@ -19,7 +19,7 @@ from measures.child import Ran, ran
 from measures.fleet_seed import DAY_MS, Fleet
 from measures.fleet_server import FleetServer, statement
 
-_MAKE = "import sys; from gua.db import open_db; open_db(sys.argv[1]).close()"
+_MAKE = "import sys; from gpu_usage_audit.db import open_db; open_db(sys.argv[1]).close()"
 _CARDS = """
 INSERT INTO gpu_sample (ts, gpu_uuid, util_pct, run_id, gpu_index, memory_used_mb, temperature_c, power_w, usage_state)
 VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?)

@@ -24,8 +24,8 @@ STATES = ("active", "idle-held", "truly-idle")
 _ITS_COUNTS = """
 import json, sys
 from datetime import datetime, UTC
-from gua.db import open_db
-from gua.report import load_per_gpu
+from gpu_usage_audit.db import open_db
+from gpu_usage_audit.report import load_per_gpu
 found = load_per_gpu(open_db(sys.argv[1]), datetime(2000, 1, 1, tzinfo=UTC))
 print(json.dumps({
     card.uuid: [round(share * card.samples) for share in (card.active, card.idle_held, card.truly_idle)]

@@ -58,7 +58,7 @@ WAYS: Mapping[str, Mapping[str, Way]] = {
     "Try it": {
         "make demo": Runs("Simulated numbers of an invented lab"),
         ".venv/bin/gua demo --html demo.html": Runs("Simulated numbers", writes=("demo.html", "<!doctype html>")),
-        "make test": Elsewhere("it runs the tests themselves", ".ci/run", 'exec make test TESTS="not gpu"'),
+        "make test": Elsewhere("it runs the tests themselves", ".ci/run", 'step make test TESTS="not gpu"'),
     },
     "Install": {
         'uv tool install "./[local]"': Elsewhere(

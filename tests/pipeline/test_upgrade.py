@@ -38,7 +38,7 @@ def land(gua: Gua, collector: Collector, *demo: str) -> None:
 def test_what_was_recorded_before_counts_after_it_as_before(
     gua: Gua, clickhouse: ClickHouseServer, collector: Collector, tmp_path: Path, old: int
 ) -> None:
-    land(gua, collector, *DEMO)
+    land(Gua.older(tmp_path / "older"), collector, *DEMO)
     before = clickhouse.query(TICKS)
     ticks = int(before.split()[0])
     assert ticks > 0
@@ -61,7 +61,7 @@ def test_what_was_recorded_before_counts_after_it_as_before(
 def test_what_lands_meanwhile_and_after_it_counts_once(
     gua: Gua, clickhouse: ClickHouseServer, collector: Collector, tmp_path: Path
 ) -> None:
-    sender = Gua(tmp_path / "sender")
+    sender = Gua.older(tmp_path / "sender")
     sending = threading.Thread(target=land, args=(sender, collector, *DEMO))
     sending.start()
     for _ in range(3):
@@ -93,9 +93,9 @@ def test_an_insert_that_began_before_it_and_ends_after_it_is_in_the_hours(
 
 @pytest.mark.usefixtures("old")
 def test_one_that_was_cut_off_is_completed_by_the_next(
-    gua: Gua, clickhouse: ClickHouseServer, collector: Collector
+    gua: Gua, clickhouse: ClickHouseServer, collector: Collector, tmp_path: Path
 ) -> None:
-    land(gua, collector, *OTHER)
+    land(Gua.older(tmp_path / "older"), collector, *OTHER)
     before = clickhouse.query(TICKS)
     gua.must("schema", "apply", "--store", clickhouse.dsn())
     # As a cut leaves it: some new objects not yet there, some old ones not yet changed, the version not noted.

@@ -6,24 +6,38 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 COMMAND = Path(sys.executable).with_name("gua")
+# A gua of before 0.1.0 sends another scope.
+OLDER_SCOPE = """
+import sys
+from gua.core import metrics
+metrics.SCOPE = "gpu_usage_audit"
+from gua.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 class Gua:
     """`gua` with its home below ``home`` and none of the caller's settings, but with those given."""
 
-    def __init__(self, home: Path, **settings: str) -> None:
+    def __init__(self, home: Path, *, command: Sequence[str | Path] = (COMMAND,), **settings: str) -> None:
+        self._command = command
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GUA_", "OTEL_"))}
         self._environment = {**inherited, "HOME": str(home), "GUA_HOME": str(home / "gua"), "NO_COLOR": "1", **settings}
+
+    @classmethod
+    def older(cls, home: Path) -> Gua:
+        """Return one that sends ticks as versions before 0.1.0 did."""
+        return cls(home, command=(sys.executable, "-c", OLDER_SCOPE))
 
     def run(self, *arguments: str | Path, seconds: float = 120) -> subprocess.CompletedProcess[str]:
         """Run it and return what happened."""
         return subprocess.run(
-            [str(COMMAND), *map(str, arguments)],
+            [*map(str, self._command), *map(str, arguments)],
             env=self._environment,
             capture_output=True,
             text=True,
