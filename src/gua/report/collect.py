@@ -96,7 +96,7 @@ def _need_streaks(request: ReportRequest, wanted: frozenset[str]) -> list[str]:
     """Return what was asked for by name that is made of streaks."""
     named = [section for section in sections() if section.name in wanted - request.if_cheap]
     # Hosts and models are told by their cards, too: nobody is refused for them.
-    by = [key for key in request.parties_by if key not in request.groups_by]
+    by = [key for key in request.usage_by if key not in request.groups_by]
     needed = sorted(section.name for section in named if section.streaks == "needed") or by
     if needed or {section.name for section in named} == default_sections():
         return needed

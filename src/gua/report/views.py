@@ -19,8 +19,8 @@ from gua.report.sections.money.query import COSTS
 from gua.report.sections.now.query import CARD_STREAKS
 from gua.report.sections.streaks.query import STREAKS
 from gua.report.sections.timeline.query import PRESENCES, TIMELINE
-from gua.report.sections.usage.by_parts import IDENTITIES
-from gua.report.sections.usage.query import WHO
+from gua.report.sections.usage.by_parts import OWNERS
+from gua.report.sections.usage.query import USAGE_VIEW
 
 _VIEWS: Final[tuple[View[Any], ...]] = (
     EXTENT,
@@ -30,10 +30,10 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     LABELS,
     FLEET,
     CLAIMS,
-    IDENTITIES,
+    OWNERS,
     TIME_OF_DAY,
     CARD_STREAKS,
-    WHO,
+    USAGE_VIEW,
     STREAKS,
     CONTENTION,
     TIMELINE,

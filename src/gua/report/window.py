@@ -46,7 +46,7 @@ class ReportRequest:
         return tuple(one for one in self.by if one not in USAGE_BY or one in {BY_HOST, BY_MODEL})
 
     @property
-    def parties_by(self) -> tuple[str, ...]:
+    def usage_by(self) -> tuple[str, ...]:
         """Return what processes are added up by, each once: of the keys of a party."""
         return tuple(dict.fromkeys(one for one in self.by if one in USAGE_BY))
 

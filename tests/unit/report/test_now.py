@@ -12,7 +12,7 @@ from gua.report.model import Extent, Window
 from gua.report.rows import OVERVIEW
 from gua.report.sections.now.model import Now
 from gua.report.sections.now.query import CARD_STREAKS, now
-from gua.report.sections.usage.query import WHO
+from gua.report.sections.usage.query import USAGE_VIEW
 
 TICK_MS = 30_000
 WINDOW = Window(since_ms=UNTIL_MS - 24 * HOUR_MS, until_ms=UNTIL_MS, timezone="UTC")
@@ -56,7 +56,7 @@ def told(rows: list[dict[str, Any]], *processes: tuple[object, ...], **of_card: 
     cards = [card("node-1", row["gpu"], (0.0, 24.0, 0.0, 0.0), **of_card) for row in rows]
     return now(
         CARD_STREAKS.parsed(whole(CARD_STREAKS, row) for row in rows),
-        WHO.parsed([whole(WHO, {"holders": processes})]),
+        USAGE_VIEW.parsed([whole(USAGE_VIEW, {"holders": processes})]),
         cards=[*map(_card, OVERVIEW.parsed(whole(OVERVIEW, row) for row in cards))],
         extents=[Extent(**extent("node-1", interval_ms=TICK_MS))],
         window=WINDOW,

@@ -14,7 +14,7 @@ from gua.report.model import Card, Extent, Window
 from gua.report.questions import Answer, ask
 from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
 from gua.report.sections.now.model import SILENT, FreeCard, Holder, Now
-from gua.report.sections.usage.query import CardProcess, WhoRow
+from gua.report.sections.usage.query import CardProcess, OwnerSpanRow
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE
 
 # Of a card whose newest tick is older than so many intervals nobody knows what it does now, as in gua.current_cards.
@@ -67,7 +67,7 @@ def idle_split(rows: Sequence[CardStreaksRow]) -> IdleSplit:
 
 def now(  # noqa: PLR0913 - what is known of the cards comes from four questions
     card_rows: Sequence[CardStreaksRow],
-    who_rows: Iterable[WhoRow],
+    usage_rows: Iterable[OwnerSpanRow],
     *,
     cards: Sequence[Card],
     extents: Sequence[Extent],
@@ -88,7 +88,7 @@ def now(  # noqa: PLR0913 - what is known of the cards comes from four questions
         and row.as_of_ms
         and as_of_ms - row.as_of_ms <= SILENT_AFTER * max(interval_ms.get(row.host, 0), row.newest_span_ms)
     }
-    processes = _processes(who_rows)
+    processes = _processes(usage_rows)
     holders = sorted(
         (
             one
@@ -107,9 +107,9 @@ def now(  # noqa: PLR0913 - what is known of the cards comes from four questions
     )
 
 
-def _processes(who_rows: Iterable[WhoRow]) -> dict[Key, list[CardProcess]]:
+def _processes(usage_rows: Iterable[OwnerSpanRow]) -> dict[Key, list[CardProcess]]:
     found: dict[Key, list[CardProcess]] = {}
-    for row in who_rows:
+    for row in usage_rows:
         for process in row.holders:
             found.setdefault((process.host, process.gpu), []).append(process)
     return found

@@ -12,7 +12,7 @@ from gua.report.section import Csv, Section
 from gua.report.sections.now import html, text
 from gua.report.sections.now.model import Holder, Now
 from gua.report.sections.now.query import ask_card_streaks, now
-from gua.report.sections.usage.query import IDENTITY, ask_who
+from gua.report.sections.usage.query import OWNER_AND_PROGRAM, ask_usage
 from gua.report.states import TRULY_IDLE
 
 # Holders and free cards have these columns in common.
@@ -23,7 +23,7 @@ def _collect(asking: Asking) -> Finish | None:
     if not asking.makes_streaks:
         return None
     rows = asking.once(ask_card_streaks, asking.window)
-    processes = asking.once(ask_who, IDENTITY)
+    processes = asking.once(ask_usage, OWNER_AND_PROGRAM)
     return lambda _headline, cards: now(
         list(rows()),
         processes(),

@@ -13,7 +13,7 @@ from gua.report.sections.usage.model import OwnerUsage
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
 
 
-class IdentityRow(NamedTuple):
+class OwnerHoursRow(NamedTuple):
     """An owner's program in a part of the window's hours, GPU time in us by the card's state."""
 
     kind: str
@@ -25,18 +25,18 @@ class IdentityRow(NamedTuple):
     process_ms: Count
 
 
-IDENTITIES: Final = View("owners", IdentityRow, (*READ, "hours"))
+OWNERS: Final = View("owners", OwnerHoursRow, (*READ, "hours"))
 
 
 def ask_by_parts(
     reader: ViewReader, read: Mapping[str, object], others: Iterable[list[int]]
-) -> Iterator[Answer[IdentityRow]]:
+) -> Iterator[Answer[OwnerHoursRow]]:
     """Ask for the owners of parts of the hours, one by one, so that memory does not grow with the window."""
     for place, part in enumerate(others):
-        yield ask(reader, IDENTITIES, {**read, "hours": part, **({"use_hourly": 0} if place else {})})
+        yield ask(reader, OWNERS, {**read, "hours": part, **({"use_hourly": 0} if place else {})})
 
 
-def owners_of_parts(answers: Iterable[Answer[IdentityRow]]) -> tuple[OwnerUsage, ...]:
+def owners_of_parts(answers: Iterable[Answer[OwnerHoursRow]]) -> tuple[OwnerUsage, ...]:
     """Add up the answers for parts of the hours."""
     sums: dict[tuple[str, str | None, str | None], list[int]] = {}
     for answer in answers:
@@ -44,7 +44,7 @@ def owners_of_parts(answers: Iterable[Answer[IdentityRow]]) -> tuple[OwnerUsage,
             total = sums.setdefault((row.kind, row.owner, row.program), [0, 0, 0, 0])
             for position, value in enumerate((row.active_us, row.idle_held_us, row.unknown_us, row.process_ms)):
                 total[position] += value
-    found = (_owner(IdentityRow(*key, *total)) for key, total in sums.items())
+    found = (_owner(OwnerHoursRow(*key, *total)) for key, total in sums.items())
     return tuple(
         sorted(
             (one for one in found if one.gpu_ms > 0),
@@ -53,7 +53,7 @@ def owners_of_parts(answers: Iterable[Answer[IdentityRow]]) -> tuple[OwnerUsage,
     )
 
 
-def _owner(row: IdentityRow) -> OwnerUsage:
+def _owner(row: OwnerHoursRow) -> OwnerUsage:
     """Return a program. Where processes were given more than their card had, nothing is left for the unlisted."""
     by_state = {ACTIVE: max(row.active_us, 0), IDLE_HELD: max(row.idle_held_us, 0), UNKNOWN: max(row.unknown_us, 0)}
     gpu_ms = sum(by_state.values()) / 1000

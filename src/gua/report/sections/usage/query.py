@@ -1,4 +1,4 @@
-"""Who: rows of ``gua_report.usage`` as identities and parties, and the row of what no listed process was on."""
+"""Usage: rows of ``gua_report.usage`` as owners and sums by a key, and the row of what no listed process was on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gua.report.questions import Answer, ask
 from gua.report.sections.usage.model import OwnerUsage, UsageBy, UsageRow
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
 
-IDENTITY = "identity"
+OWNER_AND_PROGRAM = "identity"
 _HELD = (ACTIVE, IDLE_HELD, UNKNOWN)
 
 
@@ -50,7 +50,7 @@ class CardProcess(NamedTuple):
     idle_held_known_ms: Count
 
 
-class WhoRow(NamedTuple):
+class OwnerSpanRow(NamedTuple):
     """An owner's program, or a party: GPU time in us by the card's state, and its processes that are there now."""
 
     name: str | None
@@ -71,15 +71,15 @@ class WhoRow(NamedTuple):
         return (self.active_us, self.idle_held_us, self.unknown_us)
 
 
-WHO: Final = View("usage", WhoRow, (*READ, "by"))
+USAGE_VIEW: Final = View("usage", OwnerSpanRow, (*READ, "by"))
 
 
-def ask_who(reader: ViewReader, read: Mapping[str, object], by: str) -> Answer[WhoRow]:
-    """Ask for the owners and programs (``identity``), or for the parties by one of their keys."""
-    return ask(reader, WHO, {**read, "by": by})
+def ask_usage(reader: ViewReader, read: Mapping[str, object], by: str) -> Answer[OwnerSpanRow]:
+    """Ask for the owners and programs (``identity``), or for sums by another key."""
+    return ask(reader, USAGE_VIEW, {**read, "by": by})
 
 
-def identities(rows: Sequence[WhoRow], headline: Headline) -> tuple[OwnerUsage, ...]:
+def owners_of(rows: Sequence[OwnerSpanRow], headline: Headline) -> tuple[OwnerUsage, ...]:
     """Return owners and programs, the largest first; with the row of kind ``unlisted`` they sum to the headline."""
     found = [
         OwnerUsage(
@@ -111,18 +111,18 @@ def identities(rows: Sequence[WhoRow], headline: Headline) -> tuple[OwnerUsage, 
     return tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.owner or "", one.program or "")))
 
 
-def parties(by: str, rows: Sequence[WhoRow], headline: Headline) -> UsageBy:
+def usage_of(by: str, rows: Sequence[OwnerSpanRow], headline: Headline) -> UsageBy:
     """Return the rows by one key, the largest first, with that of kind ``unlisted`` where there is such time."""
     total = sum(headline.states[state].gpu_ms for state in _HELD)
     rest = _unlisted(rows, headline)
     found = [
-        *(_party("listed", row.name, row.gpu_us, total, row) for row in rows if sum(row.gpu_us)),
-        *([_party("unlisted", None, rest, total, None)] if sum(rest) > 0 else []),
+        *(_usage_row("listed", row.name, row.gpu_us, total, row) for row in rows if sum(row.gpu_us)),
+        *([_usage_row("unlisted", None, rest, total, None)] if sum(rest) > 0 else []),
     ]
     return UsageBy(by=by, rows=tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.name or ""))))
 
 
-def _party(kind: str, name: str | None, us: Sequence[int], total_ms: float, row: WhoRow | None) -> UsageRow:
+def _usage_row(kind: str, name: str | None, us: Sequence[int], total_ms: float, row: OwnerSpanRow | None) -> UsageRow:
     gpu_ms = sum(us) / 1000
     return UsageRow(
         kind=kind,
@@ -138,7 +138,7 @@ def _party(kind: str, name: str | None, us: Sequence[int], total_ms: float, row:
     )
 
 
-def _unlisted(rows: Iterable[WhoRow], headline: Headline) -> list[int]:
+def _unlisted(rows: Iterable[OwnerSpanRow], headline: Headline) -> list[int]:
     """Return what is left of each state's GPU time in us; nothing where processes were given more than there was."""
     listed = [sum(us) for us in zip((0, 0, 0), *(row.gpu_us for row in rows), strict=True)]
     return [max(round(headline.states[state].gpu_ms * 1000) - us, 0) for state, us in zip(_HELD, listed, strict=True)]

@@ -12,18 +12,18 @@ from gua.report.section import Csv, Section
 from gua.report.sections.usage import html, text
 from gua.report.sections.usage.by_parts import ask_by_parts, owners_of_parts
 from gua.report.sections.usage.model import Usage
-from gua.report.sections.usage.query import IDENTITY, ask_who, identities, parties
+from gua.report.sections.usage.query import OWNER_AND_PROGRAM, ask_usage, owners_of, usage_of
 
 
 def _collect(asking: Asking) -> Finish:
     if not asking.makes_streaks:
         answers = ask_by_parts(asking.reader, asking.read, parts(asking.hours))
         return lambda _headline, _cards: Usage(owners=owners_of_parts(answers))
-    processes = asking.once(ask_who, IDENTITY)
-    by = {key: asking.once(ask_who, key) for key in asking.request.parties_by}
+    processes = asking.once(ask_usage, OWNER_AND_PROGRAM)
+    by = {key: asking.once(ask_usage, key) for key in asking.request.usage_by}
     return lambda headline, _cards: Usage(
-        owners=identities(list(processes()), headline),
-        usage_by=tuple(parties(key, list(answer()), headline) for key, answer in by.items()),
+        owners=owners_of(list(processes()), headline),
+        usage_by=tuple(usage_of(key, list(answer()), headline) for key, answer in by.items()),
     )
 
 
