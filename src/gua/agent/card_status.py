@@ -6,19 +6,21 @@ ticks follow each other; where it may have begun earlier, its length is "at leas
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
+from gua.core.allocation import Use, use
 from gua.core.durations import to_rfc3339
 from gua.core.facts import CardFacts, TypeTotals, card_facts, ratio
-from gua.core.rules import Rules, Verdict, classify, process_state
-from gua.core.tick import CardReading, ProcessList, ProcessReading, ProcessType, Tick
-from gua.core.untrusted import is_count, is_row_of, or_unknown
+from gua.core.rules import Rules, State, Verdict, classify, process_state
+from gua.core.tick import AllocationReading, CardReading, ProcessList, ProcessReading, ProcessType, Relation, Tick
+from gua.core.untrusted import is_count, is_moment, is_row_of, objects_in, or_unknown
 
 BREAK_INTERVALS: Final = 2
 MISSED_TICKS: Final = 2
 MOST_HOLDERS: Final = 64
+MOST_ALLOCATIONS: Final = 64
 _READ: Final = (
     "utilization",
     "utilization_max",
@@ -37,6 +39,7 @@ _SURROUNDINGS: Final = (
     "pod_namespace",
     "container_name",
 )
+_ALLOCATION: Final = ("source", "id", "owner", "uid", "kind", "job_name", "pod_uid", "pod_name", "pod_namespace")
 _NUMBERS: Final = (
     "utilization",
     "utilization_encoder",
@@ -51,11 +54,24 @@ _is_amount: Final = or_unknown(is_count)
 _is_totals: Final = is_row_of(is_count, is_count, is_count)
 
 
+class UseSince(NamedTuple):
+    """What becomes of an allocation, since when (Unix ms), and whether it may have been so before that, too.
+
+    While that is unknown, ``known`` is the last that was known: if it is so again, it never ended.
+    """
+
+    use: Use
+    since_ms: int
+    at_least: bool
+    known: UseSince | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Standing:
     """A card as it was last read, at ``ts_ms``, and the stretch (``since_ms``, ``ts_ms``] in its present state.
 
     With ``at_least`` the card may have been in that state before ``since_ms``, too: nobody looked.
+    ``uses`` are those of the allocations that have it, by source and id.
     ``missed`` counts the ticks since then in which the card was not.
     """
 
@@ -65,6 +81,7 @@ class Standing:
     ts_ms: int
     since_ms: int
     at_least: bool
+    uses: Mapping[tuple[str, str], UseSince] = field(default_factory=dict)
     missed: int = 0
 
 
@@ -97,7 +114,29 @@ def _standing(before: Standing | None, card: CardReading, tick: Tick, rules: Rul
         ts_ms=tick.ts_ms,
         since_ms=before.since_ms if before is not None and same else start_ms,
         at_least=before.at_least if before is not None and same else not followed,
+        uses=dict(_uses(before.uses if before is not None and followed else None, card, tick.ts_ms, verdict.state)),
     )
+
+
+def _uses(
+    before: Mapping[tuple[str, str], UseSince] | None, card: CardReading, ts_ms: int, state: State
+) -> Iterator[tuple[tuple[str, str], UseSince]]:
+    """Yield the use of each allocation that has the card at the tick's end; without ``before`` nobody looked before."""
+    for each in card.allocations:
+        if each.until_ms is not None and each.until_ms <= ts_ms:
+            continue
+        key, now = (each.source, each.id), use(state, each.relation)
+        last = None if before is None else before.get(key)
+        if last is not None and last.use is now:
+            yield key, last
+            continue
+        known = last.known if last is not None and last.use is Use.UNKNOWN else last
+        if known is not None and known.use is now:
+            yield key, known
+            continue
+        start_ms = ts_ms - each.duration_ms
+        is_older = each.since_ms is not None and each.since_ms < start_ms
+        yield key, UseSince(now, start_ms, before is None and is_older, known if now is Use.UNKNOWN else None)
 
 
 def in_order(known: Mapping[str, Standing]) -> list[Standing]:
@@ -112,9 +151,12 @@ def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict
     """Return one element of ``cards`` of "gua.status/1"; bytes, ratios, watts, degrees and seconds, unknown is null.
 
     ``state_seconds`` ends at the card's last reading. Of many holders the largest 64 are listed,
-    ``holders_total`` counts all. ``facts`` is what the rules look at, for :func:`facts_of`.
+    ``holders_total`` counts all. ``allocation`` is null where allocation is not looked at; ``allocations`` are those
+    that have the card, 64 at most, ``allocations_total`` counts all. ``facts`` is what the rules look at, for
+    :func:`facts_of`.
     """
     card, verdict = standing.card, standing.verdict
+    allocations = [each for each in card.allocations if (each.source, each.id) in standing.uses]
     return {
         **{name: getattr(card, name) for name in ("index", "uuid", "name", "mig", "parent")},
         "state": verdict.state,
@@ -130,6 +172,9 @@ def card_status(standing: Standing, rules: Rules, *, age_seconds: float) -> dict
         "process_list": card.process_list,
         "holders": [_holder(process, rules) for process in _largest(card.processes)],
         "holders_total": len(card.processes),
+        "allocation": card.allocation,
+        "allocations": [_allocation(each, standing) for each in allocations[:MOST_ALLOCATIONS]],
+        "allocations_total": len(allocations),
         "facts": facts_status(standing.facts),
     }
 
@@ -149,6 +194,27 @@ def _holder(process: ProcessReading, rules: Rules) -> dict[str, Any]:
         **{name: getattr(process, name) for name in _SURROUNDINGS},
         "since": None if process.created_ms is None else to_rfc3339(process.created_ms),
     }
+
+
+def _allocation(allocation: AllocationReading, standing: Standing) -> dict[str, Any]:
+    now = standing.uses[allocation.source, allocation.id]
+    return {
+        **{name: getattr(allocation, name) for name in _ALLOCATION},
+        "since": _moment(allocation.since_ms),
+        "until": _moment(allocation.until_ms),
+        "allocated_seconds": None
+        if allocation.since_ms is None
+        else max(standing.ts_ms - allocation.since_ms, 0) / 1000,
+        "relation": allocation.relation,
+        "use": now.use,
+        "use_since": to_rfc3339(now.since_ms),
+        "use_seconds": (standing.ts_ms - now.since_ms) / 1000,
+        "use_is_lower_bound": now.at_least,
+    }
+
+
+def _moment(unix_ms: int | None) -> str | None:
+    return to_rfc3339(unix_ms) if is_moment(unix_ms) and unix_ms is not None else None
 
 
 def facts_status(facts: CardFacts) -> dict[str, Any]:
@@ -214,4 +280,13 @@ def judged_again(card: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     }
     if verdict.state != card.get("state"):
         judged |= {"since": None, "state_seconds": None, "state_is_lower_bound": None}
+    if "allocations" in card:  # an agent from before allocations tells none
+        judged["allocations"] = [_used_again(each, verdict.state) for each in objects_in(card["allocations"])]
     return judged
+
+
+def _used_again(allocation: Mapping[str, Any], state: State) -> dict[str, Any]:
+    now = use(state, Relation(str(allocation.get("relation"))))
+    if now == allocation.get("use"):
+        return dict(allocation)
+    return {**allocation, "use": now, "use_since": None, "use_seconds": None, "use_is_lower_bound": None}

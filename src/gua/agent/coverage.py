@@ -26,6 +26,8 @@ class Outcome(StrEnum):
     """No mark, another boot or a break: it covers one interval at most, and no more than the agent's age."""
     RESTARTED = "restarted"
     """The clock was set back by more than 10 minutes: the mark is dropped. Count and show it."""
+    MARK_AHEAD = "mark_ahead"
+    """The mark says a later monotonic time than its own boot has reached: it is dropped. Count and show it."""
     WAITING = "waiting"
     """The clock stands at or before the mark: no tick until it passes. Count and show it."""
     TOO_SOON = "too_soon"
@@ -57,6 +59,8 @@ def coverage(now: Mark, mark: Mark | None, *, interval_ms: int, uptime_ms: int) 
         return _covering(min(fresh_ms + bounds_ms[1:]), Outcome.RESTARTED)
     if wall_ms <= 0:
         return TickCoverage(duration_ms=0, outcome=Outcome.WAITING)
+    if now.boot_id is not None and now.boot_id == mark.boot_id and monotonic_ms is None:
+        return _covering(min(fresh_ms + bounds_ms), Outcome.MARK_AHEAD)
     if monotonic_ms is None or max(bounds_ms) > BREAK_INTERVALS * interval_ms:
         return _covering(min(fresh_ms + bounds_ms), Outcome.RESUMED)
     return _covering(min(bounds_ms), Outcome.CONTINUED)
@@ -69,9 +73,9 @@ def _covering(duration_ms: int, outcome: Outcome) -> TickCoverage:
 
 
 def _same_boot(now: Mark, mark: Mark) -> bool:
-    """Return whether both moments are of one boot.
+    """Return whether both moments can be of one boot, in which the monotonic clock never goes back.
 
-    Where the system does not tell, a monotonic clock that went on counts as the same boot: after a
-    restart it only bounds the span more than needed.
+    Where the system does not tell, a clock that went on counts as the same boot: after a restart it only bounds the
+    span more than needed.
     """
-    return now.boot_id == mark.boot_id and (now.boot_id is not None or now.monotonic_ms >= mark.monotonic_ms)
+    return now.boot_id == mark.boot_id and now.monotonic_ms >= mark.monotonic_ms

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from gua.agent.logs import Changes
 from gua.agent.loop import Watcher
 from gua.agent.notify import Notifier
-from gua.agent.status import Board
+from gua.agent.silent_jobs import SilentJobs
+from gua.agent.status import ALLOCATION_NOTES, Board
 from gua.core.tick import Tick
 
 _CLOCK = "clock"
 _DRIVER = "driver"
 _FAULT = "fault"
+_, _SILENT_JOBS = ALLOCATION_NOTES
 
 
 class AgentEvents:
@@ -26,6 +28,8 @@ class AgentEvents:
         self._changes = changes
         self._notifier = notifier
         self._also_alive = also_alive
+        self._silent_jobs = SilentJobs()
+        self._failed_sources: set[str] = set()
 
     def ticked(self, tick: Tick, *, lateness_ms: int) -> None:
         """Show the tick; log calls and cards that began to fail with it, or work again."""
@@ -44,6 +48,18 @@ class AgentEvents:
             self._changes.failed("calls", f"some calls failed, the rest goes on: {words}", kind=words)
         else:
             self._changes.works("calls", "all calls succeed again")
+        self._allocations(tick)
+
+    def _allocations(self, tick: Tick) -> None:
+        failed = {source.source for source in tick.allocation_sources if source.reason is not None}
+        for source in tick.allocation_sources:
+            key = f"allocations by {source.source}"
+            if source.reason is None:
+                self._changes.works(key, f"{key} can be read again")
+            elif source.source in self._failed_sources:  # what is asked in the background answers after the first tick
+                self._changes.failed(key, f"{key} cannot be read: {source.reason}", kind="failed")
+        self._failed_sources = failed
+        self.condition(_SILENT_JOBS, self._silent_jobs.after(tick))
 
     def skipped(self, reason: str, message: str, count: int = 1) -> None:
         """Count ticks that were due and are not there, and log why."""
@@ -58,9 +74,9 @@ class AgentEvents:
         else:
             self._changes.failed(key, message, kind=message)
 
-    def delivered(self, destination: str, *, ticks: int, refused: int = 0) -> None:
-        """Count what arrived, and what was refused for good."""
-        self._board.delivered(destination, ticks=ticks, refused=refused)
+    def delivered(self, destination: str, *, ticks: int, refused: int = 0) -> None:  # noqa: ARG002 - the spool counts them
+        """Show that delivery goes on, and log what was refused for good."""
+        self._board.delivered(destination)
         self._changes.works(destination, f"{destination}: delivery goes on")
         if refused:
             self._changes.failed(

@@ -28,9 +28,15 @@ class Idling:
     def after(cls, mark: Mark | None, now: Mark, *, interval_ms: int, is_restart: bool) -> Self:
         """Return the clocks that a mark holds; those of another boot are of other processes.
 
-        Where the system does not tell the boot, an agent that starts cannot know, and begins anew.
+        Where the system does not tell the boot, an agent that starts cannot know, and begins anew; so it does with a
+        mark of a time that its boot has not reached.
         """
-        known = mark is not None and mark.boot_id == now.boot_id and (now.boot_id is not None or not is_restart)
+        known = (
+            mark is not None
+            and mark.boot_id == now.boot_id
+            and mark.monotonic_ms <= now.monotonic_ms
+            and (now.boot_id is not None or not is_restart)
+        )
         return cls(
             before=_on_the_clock_of(now, mark, is_restart=is_restart) if mark is not None and known else {},
             ts_ms=now.ts_ms,

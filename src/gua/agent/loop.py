@@ -19,9 +19,12 @@ from gua.core.tick import Tick
 DRIVER: Final = "driver"
 FAULT: Final = "fault"
 MISSED: Final = "missed"
-RESTARTED: Final = Outcome.RESTARTED.value
 WAITING: Final = Outcome.WAITING.value
 
+_MARK_DROPPED: Final = {
+    Outcome.RESTARTED: "the clock was set back by more than 10 minutes: ticks begin anew",
+    Outcome.MARK_AHEAD: "the last tick was kept with a later time than this boot has reached: ticks begin anew",
+}
 _SAID: Final = {
     Outcome.WAITING: "the clock stands behind the last tick (it was set back): no tick until it has passed that one",
     Outcome.TOO_SOON: "less than a millisecond passed since the last tick",
@@ -117,8 +120,8 @@ class Loop:
 
     def _make(self, *, lateness_ms: int) -> None:
         sample = self._sampler.sample(self._outbox.mark, lateness_ms=lateness_ms, health=self._health())
-        if sample.outcome is Outcome.RESTARTED:
-            self._watcher.skipped(RESTARTED, "the clock was set back by more than 10 minutes: ticks begin anew")
+        if sample.outcome in _MARK_DROPPED:
+            self._watcher.skipped(sample.outcome.value, _MARK_DROPPED[sample.outcome])
         if sample.tick is None:
             self._watcher.skipped(sample.outcome.value, _SAID[sample.outcome])
             return

@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gua.agent.coverage import Outcome, TickCoverage, coverage
+from gua.agent.coverage import Outcome, coverage
 from gua.agent.idle_counters import Idling
 from gua.agent.utilization import cover
+from gua.core.allocation import AllocationLook, CardKey, CardTick, Promise, Promises, SourceHealth
 from gua.core.attribution import split_gpu_time
-from gua.core.ports import CardReader, Clock, Mark, ProcessFacts, RawCard, RawProcess
+from gua.core.ports import AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, RawProcess
 from gua.core.tick import (
     AgentReading,
+    AllocationSourceReading,
+    AllocationStatus,
     CardReading,
     ErrorCount,
     Origin,
@@ -41,8 +44,10 @@ class QueueHealth:
     dropped_ticks: int | None = None
 
 
-_CLOCK_FAULTS: Final = frozenset({Outcome.WAITING, Outcome.RESTARTED})
+_CLOCK_FAULTS: Final = frozenset({Outcome.WAITING, Outcome.RESTARTED, Outcome.MARK_AHEAD})
 _UNKNOWN_HEALTH: Final = QueueHealth()
+_NOT_LOOKED_AT: Final = AllocationLook()
+_NO_SOURCE_YET: Final = "sources"  # where none has ever said what it is called
 # Calls and codes are NVML's, so they are few; a driver that invents codes must not fill the memory.
 _MOST_ERRORS: Final = 200
 
@@ -52,7 +57,8 @@ class Sampler:
 
     ``initial_pid_namespace`` is whether the agent sees the host's processes as the driver does; where it
     does not, or that is not known, no list of processes is believed, nor what any process used. ``besides`` returns
-    what else failed since it was last asked, to be counted.
+    what else failed since it was last asked, to be counted. ``allocations`` tells to whom cards are promised; ``None``
+    where nobody looks.
     """
 
     def __init__(  # noqa: PLR0913 - by keyword only, one for each thing that a tick is made of
@@ -64,6 +70,7 @@ class Sampler:
         origin: Origin,
         initial_pid_namespace: bool,
         besides: Callable[[], Sequence[ReadError]] = tuple,
+        allocations: AllocationSources | None = None,
     ) -> None:
         self._cards = cards
         self._processes = processes
@@ -71,6 +78,9 @@ class Sampler:
         self._origin = origin
         self._initial_pid_namespace = initial_pid_namespace
         self._besides = besides
+        self._allocations = allocations
+        self._promises = Promises()
+        self._last_look = _NOT_LOOKED_AT
         self._started = self._now()
         self._errors: Counter[tuple[str, str]] = Counter()
         self._energy: dict[str, int] = {}
@@ -102,7 +112,12 @@ class Sampler:
             return Sample(tick=None, mark=now, outcome=covered.outcome)
         energy_known = covered.outcome is Outcome.CONTINUED and mark == self._energy_mark
         idling = Idling.after(mark, now, interval_ms=self._origin.interval_ms, is_restart=self._is_first)
-        cards = tuple(self._card(raw, now, covered, idling, energy_known=energy_known) for raw in raw_cards)
+        ticks = [self._card_tick(raw, covered.duration_ms, idling) for raw in raw_cards]
+        look = self._look(list(map(_key, raw_cards, ticks)), now.ts_ms - covered.duration_ms, now.ts_ms)
+        cards = tuple(
+            self._card(raw, tick, self._promise(tick, look, now.ts_ms), now.ts_ms, energy_known=energy_known)
+            for raw, tick in zip(raw_cards, ticks, strict=True)
+        )
         now = replace(now, clocks=idling.clocks())
         self._is_first = False
         self._energy = {card.uuid: card.energy_total_mj for card in cards if card.energy_total_mj is not None}
@@ -114,37 +129,73 @@ class Sampler:
                 cards=cards,
                 agent=self._agent(self._clock.monotonic_ms() - before_ms, lateness_ms, health),
                 errors=tuple[ReadError, ...](errors),
+                allocation_sources=tuple(
+                    AllocationSourceReading(source=source.source, duration_ms=covered.duration_ms, reason=source.reason)
+                    for source in look.sources
+                ),
             ),
             mark=now,
             outcome=covered.outcome,
         )
 
+    def _look(self, cards: Sequence[CardKey], since_ms: int, now_ms: int) -> AllocationLook:
+        """Return to whom cards are promised; sources that break are failed sources, and cost nothing else."""
+        if self._allocations is None:
+            return _NOT_LOOKED_AT
+        try:
+            self._last_look = self._allocations.look(since_ms, now_ms, cards)
+        except Exception as error:  # noqa: BLE001 - whatever a source does, cards are sampled
+            reason = f"unexpected {type(error).__name__}"
+            self._count([ReadError(call="allocation", code=type(error).__name__)])
+            names = [each.source for each in self._last_look.sources] or [_NO_SOURCE_YET]
+            self._last_look = AllocationLook(sources=tuple(SourceHealth(source=name, reason=reason) for name in names))
+        return self._last_look
+
+    def _promise(self, card: CardTick, look: AllocationLook, ts_ms: int) -> Promise:
+        try:
+            return self._promises.of(card, look, ts_ms=ts_ms)
+        except Exception as error:  # noqa: BLE001 - as above, of an allocation that is none
+            self._count([ReadError(call="allocation", code=type(error).__name__)])
+            return Promise(AllocationStatus.UNKNOWN)
+
     def _now(self) -> Mark:
         return Mark(ts_ms=self._clock.wall_ms(), monotonic_ms=self._clock.monotonic_ms(), boot_id=self._clock.boot_id())
 
-    def _card(
-        self, raw: RawCard, now: Mark, covered: TickCoverage, idling: Idling, *, energy_known: bool
-    ) -> CardReading:
+    def _card_tick(self, raw: RawCard, duration_ms: int, idling: Idling) -> CardTick:
         slices, all_slices = raw.gpu_fraction
         reading = raw.reading
-        used = cover(raw.samples, reading.utilization, start_ms=now.ts_ms - covered.duration_ms, end_ms=now.ts_ms)
-        gpu_time_ms = covered.duration_ms * slices // all_slices
-        return replace(
-            reading,
-            duration_ms=covered.duration_ms,
+        gpu_time_ms = duration_ms * slices // all_slices
+        return CardTick(
+            uuid=reading.uuid,
+            parent=reading.parent,
+            duration_ms=duration_ms,
             gpu_time_ms=gpu_time_ms,
             process_list=self._believed(reading.process_list),
+            processes=split_gpu_time(
+                gpu_time_ms,
+                [
+                    idling.timed(reading.uuid, self._processes.identify(process), duration_ms)
+                    for process in self._told(raw.processes)
+                ],
+            ),
+        )
+
+    def _card(self, raw: RawCard, tick: CardTick, promise: Promise, ts_ms: int, *, energy_known: bool) -> CardReading:
+        reading = raw.reading
+        used = cover(raw.samples, reading.utilization, start_ms=ts_ms - tick.duration_ms, end_ms=ts_ms)
+        return replace(
+            reading,
+            duration_ms=tick.duration_ms,
+            gpu_time_ms=tick.gpu_time_ms,
+            process_list=tick.process_list,
             utilization=used.mean,
             utilization_max=used.largest,
             utilization_coverage_ms=used.coverage_ms,
             energy_mj=self._energy_spent(reading) if energy_known else None,
-            processes=split_gpu_time(
-                gpu_time_ms,
-                [
-                    idling.timed(reading.uuid, self._processes.identify(process), covered.duration_ms)
-                    for process in self._told(raw.processes)
-                ],
-            ),
+            processes=tick.processes,
+            allocation=promise.allocation,
+            unallocated_gpu_time_ms=promise.unallocated_gpu_time_ms,
+            allocations=promise.allocations,
         )
 
     def _believed(self, listed: ProcessList) -> ProcessList:
@@ -186,3 +237,9 @@ class Sampler:
                 ErrorCount(call=call, code=code, count=count) for (call, code), count in sorted(self._errors.items())
             ),
         )
+
+
+def _key(raw: RawCard, tick: CardTick) -> CardKey:
+    reading = raw.reading
+    pods = frozenset([process.pod_uid for process in tick.processes if process.pod_uid is not None])
+    return CardKey(reading.uuid, reading.index, raw.minor, reading.pci, reading.parent, raw.gpu_instance_id, pods)

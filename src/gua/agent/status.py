@@ -19,6 +19,9 @@ SCHEMA: Final = "gua.status/1"
 STALLED_INTERVALS: Final = 2
 """An agent whose last tick is older than this many intervals is stalled."""
 
+ALLOCATION_NOTES: Final = ("allocations", "silent jobs")
+"""The conditions that concern allocation: what sources note, and jobs of which none tells."""
+
 _SHIPPED: Final = Rules()
 _MOST_ERRORS: Final = 100
 _LONGEST_TEXT: Final = 500
@@ -29,7 +32,9 @@ class SpoolFigures:
     """What the spool holds: its ticks and bytes, ticks that wait in memory for it, ticks dropped for ever.
 
     ``waiting`` is how many ticks each destination has not acknowledged, ``oldest_ms`` the time of the oldest
-    of them (Unix ms), where it is known. ``trouble`` is why the spool did not tell what is ``None``.
+    of them (Unix ms), where it is known. ``delivered`` and ``refused`` are how many it took and refused for good since
+    the agent started, whoever brought them, and ``delivered_ms`` when it took the last (Unix ms). ``trouble`` is why
+    the spool did not tell what is ``None``.
     """
 
     ticks: int | None
@@ -39,6 +44,9 @@ class SpoolFigures:
     trouble: str | None = None
     waiting: Mapping[str, int] = field(default_factory=dict)
     oldest_ms: Mapping[str, int] = field(default_factory=dict)
+    delivered: Mapping[str, int] = field(default_factory=dict)
+    delivered_ms: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,12 +61,17 @@ class _Moment:
 class _Destination:
     name: str
     where: str
-    delivered_ticks: int = 0
-    refused_ticks: int = 0
-    last_delivery: _Moment | None = None
     last_error: str | None = None
     last_error_time: _Moment | None = None
     failing: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Source:
+    """A source of allocations: why it failed, ``None`` if it did not, and since when it has or has not."""
+
+    reason: str | None
+    since: _Moment
 
 
 @dataclass(kw_only=True, slots=True)
@@ -70,13 +83,14 @@ class _LastTick:
 
 @dataclass(kw_only=True, slots=True)
 class _State:
-    """What the loop tells; only touched with the lock held. ``cards`` and ``seen`` are made anew by each tick."""
+    """What the loop tells; only touched with the lock held. Each tick makes cards, seen and sources anew."""
 
     made: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     last: _LastTick | None = None
     cards: dict[str, Standing] = field(default_factory=dict)
     seen: dict[str, _Moment] = field(default_factory=dict)
+    sources: dict[str, _Source] = field(default_factory=dict)
     conditions: dict[str, str] = field(default_factory=dict)
 
 
@@ -125,22 +139,20 @@ class Board:
             state.cards = follow(state.cards, tick, self._rules)
             seen = state.seen | {card.uuid: now for card in tick.cards}
             state.seen = {uuid: seen[uuid] for uuid in state.cards}
+            state.sources = {
+                each.source: _source(state.sources.get(each.source), each.reason, now)
+                for each in tick.allocation_sources
+            }
 
     def skipped(self, reason: str, times: int = 1) -> None:
-        """Count grid points without a tick; reasons: waiting, too_soon, restarted, driver, fault, missed."""
+        """Count grid points without a tick: outcomes of :mod:`gua.agent.coverage`, driver, fault, missed."""
         with self._lock:
             self._state.skipped[reason] += times
 
-    def delivered(self, destination: str, *, ticks: int, refused: int = 0) -> None:
-        """Count ticks that a destination took, and those it refused for good."""
-        now = self._now()
+    def delivered(self, destination: str) -> None:
+        """Note that the last attempt to deliver came to its end; the spool counts the ticks."""
         with self._lock:
-            known = self._destinations[destination]
-            known.delivered_ticks += ticks
-            known.refused_ticks += refused
-            known.failing = False
-            if ticks:
-                known.last_delivery = now
+            self._destinations[destination].failing = False
 
     def failed(self, destination: str, message: str) -> None:
         """Note why the last attempt to deliver came to nothing."""
@@ -193,6 +205,8 @@ class Board:
                 "held_memory_bytes": self._rules.held_memory_bytes,
                 "held_memory_ratio": self._rules.held_memory_ratio,
             },
+            "allocation_notes": [state.conditions[key] for key in ALLOCATION_NOTES if key in state.conditions],
+            "allocation_sources": [self._source(name, source, now) for name, source in state.sources.items()],
             "cards": [
                 card_status(one, self._rules, age_seconds=self._age(state.seen[one.card.uuid], now))
                 for one in in_order(state.cards)
@@ -222,20 +236,32 @@ class Board:
             "duration_seconds": last.tick.agent and last.tick.agent.tick_duration_seconds,
         }
 
-    def _delivery(self, destination: _Destination, figures: SpoolFigures | None, now: _Moment) -> dict[str, Any]:
-        waiting = None if figures is None else figures.waiting.get(destination.name)
+    def _source(self, name: str, source: _Source, now: _Moment) -> dict[str, Any]:
         return {
-            "name": destination.name,
+            "source": name,
+            "ok": source.reason is None,
+            "reason": source.reason,
+            "since": to_rfc3339(source.since.wall_ms),
+            "seconds": self._age(source.since, now),
+        }
+
+    def _delivery(self, destination: _Destination, figures: SpoolFigures | None, now: _Moment) -> dict[str, Any]:
+        name, error_time = destination.name, destination.last_error_time
+        waiting = None if figures is None else figures.waiting.get(name)
+        delivered_ms = None if figures is None else figures.delivered_ms.get(name)
+        since = delivered_ms is not None and error_time is not None and delivered_ms > error_time.wall_ms
+        return {
+            "name": name,
             "where": destination.where,
-            "failing": destination.failing,
+            "failing": destination.failing and not since,
             "waiting_ticks": waiting,
-            "lag_seconds": self._lag(destination.name, waiting, figures, now),
-            "delivered_ticks": destination.delivered_ticks,
-            "refused_ticks": destination.refused_ticks,
-            "last_delivery": destination.last_delivery and to_rfc3339(destination.last_delivery.wall_ms),
-            "last_delivery_age_seconds": destination.last_delivery and self._age(destination.last_delivery, now),
+            "lag_seconds": self._lag(name, waiting, figures, now),
+            "delivered_ticks": figures and figures.delivered.get(name),
+            "refused_ticks": figures and figures.refused.get(name),
+            "last_delivery": delivered_ms and to_rfc3339(delivered_ms),
+            "last_delivery_age_seconds": delivered_ms and max(now.wall_ms - delivered_ms, 0) / 1000,
             "last_error": destination.last_error,
-            "last_error_time": destination.last_error_time and to_rfc3339(destination.last_error_time.wall_ms),
+            "last_error_time": error_time and to_rfc3339(error_time.wall_ms),
         }
 
     @staticmethod
@@ -245,6 +271,12 @@ class Board:
             return 0.0
         oldest_ms = None if figures is None else figures.oldest_ms.get(name)
         return None if waiting is None or oldest_ms is None else max(0, now.wall_ms - oldest_ms) / 1000
+
+
+def _source(before: _Source | None, reason: str | None, now: _Moment) -> _Source:
+    same = before is not None and (before.reason is None) is (reason is None)
+    reason = None if reason is None else reason[:_LONGEST_TEXT]
+    return _Source(reason=reason, since=before.since if before is not None and same else now)
 
 
 def _errors(last: _LastTick | None) -> list[dict[str, Any]]:

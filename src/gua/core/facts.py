@@ -19,6 +19,7 @@ class TypeTotals:
 
 
 _NOTHING = TypeTotals()
+_PLACES = {kind: 3 * number for number, kind in enumerate(ProcessType)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,20 +48,27 @@ def ratio(value: float | None) -> int | None:
     return None if value is None else round(value * RATIO_SCALE)
 
 
+def type_totals(processes: tuple[ProcessReading, ...]) -> list[int]:
+    """Return count, known memory [B] and how many of unknown memory, of each process type in its order, as one list."""
+    totals = [0] * (3 * len(_PLACES))
+    for process in processes:
+        place = _PLACES[process.type]
+        totals[place] += 1
+        if process.memory_bytes is None:
+            totals[place + 2] += 1
+        else:
+            totals[place + 1] += process.memory_bytes
+    return totals
+
+
 def totals_by_type(processes: tuple[ProcessReading, ...]) -> dict[ProcessType, TypeTotals]:
     """Return the totals of every process type, also of those with no process."""
-    by_type: dict[ProcessType, list[int | None]] = {kind: [] for kind in ProcessType}
-    for process in processes:
-        by_type[process.type].append(process.memory_bytes)
+    totals = type_totals(processes)
     return {
-        kind: TypeTotals(
-            count=len(of_type),
-            memory_bytes=sum([memory for memory in of_type if memory is not None]),
-            unknown=of_type.count(None),
-        )
-        if of_type
+        kind: TypeTotals(count=totals[place], memory_bytes=totals[place + 1], unknown=totals[place + 2])
+        if totals[place]
         else _NOTHING
-        for kind, of_type in by_type.items()
+        for kind, place in _PLACES.items()
     }
 
 

@@ -70,6 +70,7 @@ CARD_FIELDS: Final = (
     _field("energy_total_mj", metrics.ENERGY_TOTAL, PointForm.MILLI, _GPU),
     _field("energy_mj", metrics.ENERGY, PointForm.MILLI),
     _field("failed", metrics.STATUS, PointForm.INTEGER, ("hw.state", "failed"), _GPU),
+    _field("unallocated_gpu_time_ms", metrics.UNALLOCATED_TIME, PointForm.MILLI),
 )
 STATUS_OK: Final = (("hw.state", "ok"), _GPU)
 
@@ -78,6 +79,11 @@ PROCESS_FIELDS: Final = (
     _field("memory_bytes", metrics.PROCESS_GPU_MEMORY, PointForm.INTEGER),
     _field("utilization", metrics.PROCESS_GPU_UTILIZATION, PointForm.DOUBLE),
     _field("idle_ms", metrics.PROCESS_IDLE_DURATION, PointForm.MILLI),
+)
+
+ALLOCATION_FIELDS: Final = (
+    _field("duration_ms", metrics.ALLOCATION_DURATION, PointForm.MILLI),
+    _field("gpu_time_ms", metrics.ALLOCATION_TIME, PointForm.MILLI),
 )
 
 AGENT_FIELDS: Final = (
@@ -99,6 +105,7 @@ CARD_INFO: Final = {
     "gua.gpu.mig": "mig",
     "gua.gpu.process.list": "process_list",
     "gua.gpu.memory.shared": "memory_shared",
+    "gua.gpu.allocation": "allocation",
 }
 PROCESS_INFO: Final = {
     "process.user.id": "uid",
@@ -113,8 +120,26 @@ PROCESS_INFO: Final = {
 }
 
 
-def creation_time(created_ms: int | None) -> str | None:
-    """Return a process's start as RFC 3339 with milliseconds; ``None`` if it is unknown or no such time."""
-    if created_ms is None or not 0 <= created_ms < _YEAR_10000_MS:
+ALLOCATION_INFO: Final = {
+    "gua.allocation.relation": "relation",
+    "gua.allocation.owner": "owner",
+    "gua.allocation.user.id": "uid",
+    "gua.allocation.kind": "kind",
+    "gua.allocation.since": "since_ms",
+    "gua.allocation.until": "until_ms",
+    "slurm.job.name": "job_name",
+    "k8s.pod.uid": "pod_uid",
+    "k8s.pod.name": "pod_name",
+    "k8s.namespace.name": "pod_namespace",
+}
+
+
+MOMENTS: Final = frozenset({"since_ms", "until_ms"})
+"""Fields that are sent as text, by :func:`moment`."""
+
+
+def moment(unix_ms: int | None) -> str | None:
+    """Return a moment as RFC 3339 with milliseconds; ``None`` if it is unknown or no such time."""
+    if unix_ms is None or not 0 <= unix_ms < _YEAR_10000_MS:
         return None
-    return to_rfc3339(created_ms) if created_ms % 1000 else to_rfc3339(created_ms).replace("Z", ".000Z")
+    return to_rfc3339(unix_ms) if unix_ms % 1000 else to_rfc3339(unix_ms).replace("Z", ".000Z")

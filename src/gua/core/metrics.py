@@ -30,6 +30,8 @@ class Subject(Enum):
 
     CARD = "card"
     PROCESS = "process"
+    ALLOCATION = "allocation"
+    SOURCE = "allocation source"
     AGENT = "agent"
 
 
@@ -71,6 +73,8 @@ PROCESS_ATTRIBUTES: Final = (
     "process.owner",
     "gua.process.comm",
 )
+ALLOCATION_ATTRIBUTES: Final = ("hw.id", "gua.allocation.source", "gua.allocation.id")
+SOURCE_ATTRIBUTES: Final = ("gua.allocation.source",)
 _GPU = (("hw.type", "gpu"),)
 
 
@@ -93,6 +97,9 @@ _card_counter = partial(Metric, subject=Subject.CARD, kind=MetricKind.COUNTER)
 _process_delta = partial(Metric, subject=Subject.PROCESS, kind=MetricKind.DELTA)
 _process_amount = partial(Metric, subject=Subject.PROCESS, kind=MetricKind.AMOUNT)
 _process_gauge = partial(Metric, subject=Subject.PROCESS, kind=MetricKind.GAUGE)
+_allocation_delta = partial(Metric, subject=Subject.ALLOCATION, kind=MetricKind.DELTA)
+_allocation_gauge = partial(Metric, subject=Subject.ALLOCATION, kind=MetricKind.GAUGE)
+_source_delta = partial(Metric, subject=Subject.SOURCE, kind=MetricKind.DELTA)
 _agent_gauge = partial(Metric, subject=Subject.AGENT, kind=MetricKind.GAUGE)
 _agent_counter = partial(Metric, subject=Subject.AGENT, kind=MetricKind.COUNTER)
 
@@ -106,7 +113,7 @@ GPU_TIME: Final = _card_delta(
     name="gua.gpu.time",
     unit="s",
     description="GPU time of the tick: its seconds times the card's share of a whole GPU (slices / all slices for MIG "
-    "instances; a partitioned parent stands for its unallocated slices only).",
+    "instances; a partitioned parent stands for its slices left over only).",
     columns=(StoredColumn(name="gpu_time_ms", scale=1000, type="UInt32"),),
 )
 UTILIZATION: Final = _card_gauge(
@@ -225,7 +232,15 @@ INFO: Final = _card_gauge(
         "gua.gpu.mig",
         "gua.gpu.process.list",
         "gua.gpu.memory.shared",
+        "gua.gpu.allocation",
     ),
+)
+UNALLOCATED_TIME: Final = _card_delta(
+    name="gua.gpu.unallocated.time",
+    unit="s",
+    description="GPU time of the tick that nobody was promised, by every source; absent where allocation is not looked "
+    "at or a source cannot tell.",
+    columns=(StoredColumn(name="unallocated_gpu_time_ms", scale=1000, type="UInt32"),),
 )
 PROCESS_SAMPLE_DURATION: Final = _process_delta(
     name="gua.process.sample.duration",
@@ -275,6 +290,43 @@ PROCESS_INFO: Final = _process_gauge(
         "k8s.namespace.name",
         "k8s.container.name",
     ),
+)
+ALLOCATION_DURATION: Final = _allocation_delta(
+    name="gua.gpu.allocation.duration",
+    unit="s",
+    description="Seconds of the tick that the allocation covers.",
+    columns=(StoredColumn(name="duration_ms", scale=1000, type="UInt32"),),
+)
+ALLOCATION_TIME: Final = _allocation_delta(
+    name="gua.gpu.allocation.time",
+    unit="s",
+    description="GPU time of the tick promised by it; where several allocations cover the same time, equal parts.",
+    columns=(StoredColumn(name="gpu_time_ms", scale=1000, type="UInt32"),),
+)
+ALLOCATION_INFO: Final = _allocation_gauge(
+    name="gua.gpu.allocation.info",
+    unit="1",
+    description="Always 1; its attributes say whose the allocation is, and whose processes were on the card.",
+    attributes=(
+        "gua.allocation.relation",
+        "gua.allocation.owner",
+        "gua.allocation.user.id",
+        "gua.allocation.kind",
+        "gua.allocation.since",
+        "gua.allocation.until",
+        "slurm.job.name",
+        "k8s.pod.uid",
+        "k8s.pod.name",
+        "k8s.namespace.name",
+    ),
+)
+ALLOCATION_SOURCE_DURATION: Final = _source_delta(
+    name="gua.allocation.source.duration",
+    unit="s",
+    description="Seconds that the tick covers, with whether the source of allocations could be read (ok or failed), "
+    "and why not.",
+    attributes=("gua.allocation.source.status", "gua.allocation.source.reason"),
+    columns=(StoredColumn(name="duration_ms", scale=1000, type="UInt32"),),
 )
 AGENT_TICK_DURATION: Final = _agent_gauge(
     name="gua.agent.tick.duration", unit="s", description="Time it took to read the tick."

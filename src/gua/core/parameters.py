@@ -22,6 +22,7 @@ _MOST_HOSTS: Final = 10_000
 _MOST_HOURS: Final = 100_000
 _MOST_TICKS: Final = 10_000
 _MOST_LIMITS: Final = 100
+_MOST_PRICES: Final = 10_000
 
 
 class Parameter(NamedTuple):
@@ -47,9 +48,13 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
     "long_streak_ms": Parameter("Int64", is_moment),
     "false_alarm_ms": Parameter("Int64", is_moment),
     "cell_ms": Parameter("Int64", is_within(1, LAST_MS)),
+    "price_models": Parameter("Array(String)", is_list_of(is_host, most=_MOST_PRICES)),
+    "price_starts": Parameter("Array(Int64)", is_list_of(is_moment, most=_MOST_PRICES)),
     "limits_ms": Parameter("Array(Int64)", is_list_of(is_moment, most=_MOST_LIMITS)),
 }
 BOUNDS: Final = ("since_ms", "until_ms", "hosts")
 """The window and the hosts, none for all."""
 READ: Final = (*BOUNDS, "tick_hours", "use_hourly")
 """The same, the hours that are read from their ticks, and whether others are read as they were counted."""
+PRICED: Final = ("price_models", "price_starts")
+"""The prices that GPU time is told by: their models, and when they begin, the earliest first."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from gua.core.allocation import AllocationLook, CardKey
 from gua.core.idleness import IdleCounters
 from gua.core.tick import CardReading, ProcessReading, ReadError
 
@@ -61,13 +62,16 @@ class RawCard:
 
     ``gpu_fraction`` is the card's part of a whole GPU, as (slices, all slices). The reading's spans are
     placeholders; the sampler sets them. Its utilization is the instant value; ``samples`` are what the
-    driver kept since the last reading, oldest first and without overlap.
+    driver kept since the last reading, oldest first and without overlap. ``minor`` is the number of the device file
+    (/dev/nvidia3), of an instance its GPU's; ``gpu_instance_id`` is an instance's.
     """
 
     reading: CardReading
     gpu_fraction: tuple[int, int]
     processes: tuple[RawProcess, ...]
     samples: tuple[UtilizationSample, ...] = ()
+    minor: int | None = None
+    gpu_instance_id: int | None = None
 
 
 class CardReader(Protocol):
@@ -94,6 +98,18 @@ class ProcessFacts(Protocol):
 
     def identify(self, process: RawProcess) -> ProcessReading:
         """Return the process with what is known of it; never raises, the rest stays ``None``."""
+        ...
+
+
+class AllocationSources(Protocol):
+    """To whom cards are promised, by every source that is looked at."""
+
+    def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> AllocationLook:
+        """Return every allocation that covers any time within (since_ms, now_ms], Unix ms, and the sources' health.
+
+        Each (source, id) stands once in it. Takes no longer than reading some small files: what may block is asked in
+        the background. Never raises: what could not be read is a failed source.
+        """
         ...
 
 

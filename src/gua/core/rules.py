@@ -214,7 +214,7 @@ def classify(facts: CardFacts, rules: Rules) -> Verdict:
            failed or is absent; else ``memory`` (an ignored process of unknown memory may own what is
            above the threshold).
 
-    X
+    The last line always fits.
     """
     totals = counted(facts)
     card = _Card(facts, totals, *_held(facts, totals, ignored(facts)), threshold_bytes(facts, rules))

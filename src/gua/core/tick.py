@@ -44,6 +44,28 @@ class Mig(StrEnum):
     INSTANCE = "instance"
 
 
+class AllocationStatus(StrEnum):
+    """Whether anybody was promised the card during the tick (``gua.gpu.allocation``)."""
+
+    ALLOCATED = "allocated"
+    UNALLOCATED = "unallocated"
+    UNKNOWN = "unknown"
+
+
+class Relation(StrEnum):
+    """Whose counted processes were on an allocated card (``gua.allocation.relation``).
+
+    CO_OWNERS: only processes of the card's other allocations, with which this one shares it.
+    """
+
+    OWNER = "owner"
+    BOTH = "both"
+    OTHERS = "others"
+    CO_OWNERS = "co-owners"
+    NOBODY = "nobody"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessReading:
     """One process on one card in one tick. It covers the same span as its card.
@@ -74,6 +96,41 @@ class ProcessReading:
     container_name: str | None = None
 
 
+# Not frozen, though nothing changes one: a tick may make dozens, and a frozen one takes three times as long to make.
+@dataclass(kw_only=True, slots=True, unsafe_hash=True)
+class AllocationReading:
+    """One allocation of one card in one tick (:mod:`gua.core.allocation`).
+
+    ``source`` and ``id`` name it together. ``duration_ms`` is how much of the tick it covers, ``gpu_time_ms`` the GPU
+    time promised by it: where several cover the same time, each has an equal part. ``since_ms`` and ``until_ms`` are
+    Unix times; ``until_ms`` is ``None`` while nobody said when it ends.
+    """
+
+    source: str
+    id: str
+    relation: Relation
+    duration_ms: int
+    gpu_time_ms: int
+    since_ms: int | None = None
+    until_ms: int | None = None
+    owner: str | None = None
+    uid: int | None = None
+    kind: str | None = None
+    job_name: str | None = None
+    pod_uid: str | None = None
+    pod_name: str | None = None
+    pod_namespace: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AllocationSourceReading:
+    """Whether a source of allocations could be read in the tick; ``reason`` is why not, ``None`` where it could."""
+
+    source: str
+    duration_ms: int
+    reason: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardReading:
     """One card (a whole GPU, a partitioned parent or a MIG instance) in one tick.
@@ -85,6 +142,8 @@ class CardReading:
     ``memory_used_bytes`` leaves the driver's reserve out where ``memory_reserved_bytes`` is known,
     and contains it where that is ``None``. ``energy_total_mj`` counts since driver load,
     ``energy_mj`` is what this span used, both in millijoules.
+    ``allocation`` is ``None`` where no source of allocations is looked at. ``unallocated_gpu_time_ms`` is the GPU time
+    of the tick that nobody was promised; what it and the allocations leave over is not known.
     """
 
     uuid: str
@@ -113,7 +172,10 @@ class CardReading:
     energy_total_mj: int | None = None
     energy_mj: int | None = None
     failed: bool | None = None
+    allocation: AllocationStatus | None = None
+    unallocated_gpu_time_ms: int | None = None
     processes: tuple[ProcessReading, ...] = ()
+    allocations: tuple[AllocationReading, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.uuid:
@@ -189,3 +251,4 @@ class Tick:
     cards: tuple[CardReading, ...]
     agent: AgentReading | None = None
     errors: tuple[ReadError, ...] = ()
+    allocation_sources: tuple[AllocationSourceReading, ...] = ()

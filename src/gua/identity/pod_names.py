@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
-from gua.core.errors import GuaError
+from gua.core.errors import GuaError, TransientError
+from gua.core.pods import ListedPod
 from gua.core.tick import ReadError
 from gua.identity.kubelet import Kubelet
-from gua.identity.pod_list import Pod, parse_pods
+from gua.identity.pod_list import Pod, items_of, pods_of, promises_of
 from gua.identity.pod_request import KubeletError, ask
 from gua.identity.process import NO_NAMES, Names
 
@@ -50,6 +52,7 @@ class PodNames:
         self._working = False
         self._trouble: str | None = None
         self._errors: list[ReadError] = []
+        self._listener: Callable[[], None] | None = None
 
     def begin(self) -> None:
         """Ask before anybody is looked up, so that names are there by the first tick where the driver takes longer."""
@@ -68,6 +71,44 @@ class PodNames:
             if pod is None:
                 return NO_NAMES
             return Names(pod=pod.name, namespace=pod.namespace, container=container)
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call this, in a thread of its own, whenever a list told of a pod that was not known."""
+        self._listener = listener
+
+    def ask(self) -> tuple[ListedPod, ...]:
+        """Ask now, in the caller's thread; return what was promised to the pods of the list. Raises GuaError."""
+        pods: dict[str, Pod] = {}
+        items: list[dict[str, Any]] = []
+        failure: tuple[str, str] | None = None
+        with self._lock:
+            wanted, self._wanted = self._wanted, set()
+        try:
+            items = items_of(self._fetch(self.kubelet))
+            pods = pods_of(items)
+        except KubeletError as error:
+            failure = error.code, str(error)
+        except GuaError as error:
+            failure = "failed", str(error)
+        except ValueError:
+            failure = "garbage", "its answer is no list of pods"
+        except Exception as error:  # noqa: BLE001 - names are an extra: whatever fails here, ids go on
+            failure = "fault", f"unexpected {type(error).__name__}"
+        with self._lock:
+            self._asked_at = self._monotonic()
+            if failure is None:
+                self._trouble = None
+                self._learn(pods, wanted)
+            else:
+                code, message = failure
+                self._trouble = f"pods have ids but no names: {self.kubelet}: {message}"
+                self._errors.append(ReadError(call=CALL, code=code))
+        if failure is not None:
+            raise TransientError(failure[1])
+        try:
+            return promises_of(items)
+        except ValueError as error:
+            raise TransientError(str(error)) from None
 
     @property
     def trouble(self) -> str | None:
@@ -98,30 +139,17 @@ class PodNames:
             self._working = False
 
     def _work(self) -> None:
-        pods: dict[str, Pod] = {}
-        failure: tuple[str, str] | None = None
         with self._lock:
-            wanted, self._wanted = self._wanted, set()
+            before = set(self._pods)
         try:
-            pods = parse_pods(self._fetch(self.kubelet))
-        except KubeletError as error:
-            failure = error.code, str(error)
-        except GuaError as error:
-            failure = "failed", str(error)
-        except ValueError:
-            failure = "garbage", "its answer is no list of pods"
-        except Exception as error:  # noqa: BLE001 - names are an extra: whatever fails here, ids go on
-            failure = "fault", f"unexpected {type(error).__name__}"
-        with self._lock:
-            self._asked_at = self._monotonic()
-            self._working = False
-            if failure is None:
-                self._trouble = None
-                self._learn(pods, wanted)
-            else:
-                code, message = failure
-                self._trouble = f"pods have ids but no names: {self.kubelet}: {message}"
-                self._errors.append(ReadError(call=CALL, code=code))
+            with contextlib.suppress(GuaError):
+                self.ask()
+        finally:
+            with self._lock:
+                self._working = False
+                is_new = not before.issuperset(self._pods)
+        if is_new and self._listener is not None:
+            self._listener()
 
     def _learn(self, pods: dict[str, Pod], wanted: set[_Key]) -> None:
         for uid, pod in pods.items():

@@ -9,7 +9,7 @@ from typing import Final
 
 from gua.core.errors import DataError
 
-_UNIT_IN_HEADER = re.compile(r"(.*?)\s*[\[(]([^\])]*)[\])]")
+_BRACKET = re.compile(r"[\[(]")
 _MEMORY_SUFFIXES = {
     "": "mib",
     "_mb": "mib",  # recorders write what nvidia-smi told them: MiB under the name of MB
@@ -114,8 +114,11 @@ def normalise(name: str) -> tuple[str, str]:
     """Return a column's name in one spelling and its unit: ``memory.used [MiB]`` -> ``memory_used``, ``mib``."""
     text = name.strip().strip("\"'").lstrip("\ufeff").strip().lower()
     unit = ""
-    if match := _UNIT_IN_HEADER.fullmatch(text):
-        text, unit = match.group(1), match.group(2).strip()
+    # Taken apart by hand: a pattern for all of it tries each of 100,000 brackets with each other.
+    if text.endswith(("]", ")")) and (
+        bracket := _BRACKET.search(text, max(text.rfind(end, 0, -1) for end in "])") + 1)
+    ):
+        text, unit = text[: bracket.start()].rstrip(), text[bracket.end() : -1].strip()
     return re.sub(r"[\s.\-/]+", "_", text), unit
 
 

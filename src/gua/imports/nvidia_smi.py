@@ -23,9 +23,6 @@ _MESSAGES = (
     "GPU is lost",
     "Reboot the system",
 )
-_FIXED_LENGTH = ("timestamp", "uuid", "pci")
-
-
 _NO_HEADER = "there is no header: record without noheader, or name the columns with --columns timestamp,uuid,…"
 
 
@@ -50,7 +47,7 @@ def read(
     ``make`` turns a layout (and where it stands, for its errors) into the parser of one row's cells.
     ``given`` names the columns of a file without a header; a header in the file wins. Headers may come
     again and change. Raises DataError with file and line for every line that is no row, except blank
-    lines, nvidia-smi's own messages and a last line that was cut off: those are named in the source.
+    lines, nvidia-smi's own messages and a last line without an end: those are named in the source.
     """
     table: _Table[R] | None = None
     if given:
@@ -58,19 +55,19 @@ def read(
         table = _Table(
             "", len(given), file_layout, make(file_layout, f"{source.path} with --columns {','.join(given)}")
         )
-    before: list[str] = []
     for text in source.lines():
         problem = _NO_HEADER
         if table is not None:
             if text == table.header:
                 continue
+            if not text.endswith("\n") and text.strip():  # nvidia-smi ends every line: 12 W were going to be 121 W
+                source.leave_out("the last line is cut off")
+                continue
             try:
-                cells = _cells(text, table, before)
-                row = table.parse(cells)
+                row = table.parse(_cells(text, table))
             except CellError as error:
                 problem = f"{error}: correct or remove the line"
             else:
-                before = cells
                 yield row
                 continue
         names = _heading(text, columns, first=table is None)
@@ -78,21 +75,18 @@ def read(
             file_layout = _layout(names, columns)
             table = _Table(text, len(names), file_layout, make(file_layout, source.where))
         else:
-            _leave_out(text, source, problem, started=table is not None)
+            _leave_out(text, source, problem)
 
 
 def _layout(names: Sequence[str], columns: Mapping[str, Alias]) -> Layout:
     return layout(names, columns, places=range(len(names)), missing=len(names))
 
 
-def _cells(text: str, table: _Table[R], before: list[str]) -> list[str]:
+def _cells(text: str, table: _Table[R]) -> list[str]:
     """Return the line's cells, and after them the one place of every column that the file lacks. Raises CellError."""
     cells = text.split(",") if '"' not in text else _quoted(text)
     if len(cells) != table.width:
         cells = _rejoined(cells, table)
-    if not text.endswith("\n") and _looks_cut(cells, before, table.file_layout):
-        msg = "the last cell is shorter than in the row before"
-        raise CellError(msg)
     cells.append("")
     return cells
 
@@ -108,14 +102,12 @@ def _heading(text: str, columns: Mapping[str, Alias], *, first: bool) -> list[st
     return names if known >= (1 if first else 2) else None
 
 
-def _leave_out(text: str, source: RecordedFile, problem: str, *, started: bool) -> None:
+def _leave_out(text: str, source: RecordedFile, problem: str) -> None:
     """Remember a line that is not used. Raises DataError if it is none of those that may be left out."""
     if not text.strip():
         return
     if text.strip().startswith(_MESSAGES):
         source.leave_out("a message of nvidia-smi, no row")
-    elif started and not text.endswith("\n"):
-        source.leave_out("the last line is cut off")
     else:
         msg = f"{source.where}: {problem}"
         raise DataError(msg)
@@ -137,15 +129,3 @@ def _rejoined(cells: list[str], table: _Table[R]) -> list[str]:
         msg = f"the row has {len(cells)} fields, {table.width} are expected"
         raise CellError(msg)
     return [*cells[:place], ",".join(cells[place : place + extra + 1]), *cells[place + extra + 1 :]]
-
-
-def _looks_cut(cells: list[str], before: list[str], file_layout: Layout) -> bool:
-    """Tell whether the last cell of a line without a newline lacks what the row before has: a unit, or its length."""
-    if not before:
-        return False
-    last, whole = cells[-1].strip(), before[len(cells) - 1].strip()
-    fixed = any(file_layout.places.get(field) == len(cells) - 1 for field in _FIXED_LENGTH)
-    if fixed or whole.startswith(last):
-        return len(last) < len(whole)
-    number = last.replace(".", "", 1).isdigit()
-    return number and not whole.replace(".", "", 1).isdigit() and whole[:1].isdigit()

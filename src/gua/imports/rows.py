@@ -38,6 +38,7 @@ _MEASURED = (
 )  # fmt: skip
 _MIG = {"enabled": Mig.PARENT, "disabled": Mig.NONE}
 # Some programs write their options into their own name; those are nobody's business here.
+_LONGEST_PATH = 4096
 _OPTIONS = re.compile(r"\s+[-/]")
 
 
@@ -275,7 +276,7 @@ def program(cell: Cell) -> str | None:
     try:
         text = label(cell, "process_name")
     except CellError:  # a process chooses its own name: a strange one is no reason to refuse the file
-        text = "".join(char for char in str(cell) if char.isprintable()).strip()
+        text = "".join(char for char in str(cell)[:_LONGEST_PATH] if char.isprintable()).strip()
     if not text:
         return None
     path = _OPTIONS.split(text, maxsplit=1)[0]

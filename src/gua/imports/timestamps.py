@@ -6,11 +6,9 @@ import math
 import re
 from datetime import UTC, datetime, tzinfo
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from gua.core.durations import to_ms
-from gua.core.errors import UsageError
-from gua.imports.values import Cell, CellError, is_unknown
+from gua.imports.values import LONGEST_VALUE, Cell, CellError, is_unknown
 
 _STAMP = re.compile(
     r"\s*([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T][0-9]{2}:[0-9]{2}):([0-5][0-9])(?:[.,]([0-9]{1,9}))?\s*"
@@ -22,15 +20,6 @@ _MAX_MS = to_ms(datetime(2200, 1, 1, tzinfo=UTC))
 _MIN_MS = to_ms(datetime(2000, 1, 1, tzinfo=UTC))
 _DISORDER_MS: Final = 60_000
 _KEPT = 10_000
-
-
-def parse_timezone(name: str) -> ZoneInfo:
-    """Return the time zone of this IANA name (``Europe/Berlin``, ``UTC``). Raises UsageError."""
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # unknown; an absolute path or "../"; a folder such as "Europe"
-        msg = f"{name!r} is not a time zone: write an IANA name such as UTC, Europe/Berlin or America/New_York"
-        raise UsageError(msg) from None
 
 
 class Timestamps:
@@ -58,7 +47,7 @@ class Timestamps:
         return self._last_ms
 
     def _read(self, cell: Cell) -> tuple[int, int]:
-        match = _STAMP.fullmatch(cell) if isinstance(cell, str) else None
+        match = _STAMP.fullmatch(cell) if isinstance(cell, str) and len(cell) <= LONGEST_VALUE else None
         if match is None:
             return self._unix(cell)
         minute, second, fraction, offset = match.groups()

@@ -17,6 +17,8 @@ Cell: TypeAlias = str | int | float | None
 T = TypeVar("T")
 
 MIB: Final = 2**20
+LONGEST_VALUE: Final = 256
+"""Characters of a number or a time: patterns take the square of a cell's length to see that it is none."""
 _KEPT = 20_000
 _NUMBER = re.compile(r"([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%°]*)", re.ASCII)
 _UNKNOWN = frozenset(
@@ -78,7 +80,7 @@ def _number(cell: Cell, what: str) -> tuple[float, str] | None:
         raise CellError(msg)
     if not isinstance(cell, str):
         number, unit = float(cell), ""
-    elif match := _NUMBER.fullmatch(cell.strip()):
+    elif len(cell) <= LONGEST_VALUE and (match := _NUMBER.fullmatch(cell.strip())):
         number, unit = float(match.group(1)), match.group(2).lower()
     else:
         msg = f"{what} is {cell.strip()!r}, not a number"

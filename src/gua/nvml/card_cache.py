@@ -19,8 +19,10 @@ VENDOR: Final = "NVIDIA"
 class CardCache:
     """What is remembered of one card. The thread that asks the card writes it, others only while that one waits.
 
-    ``instance_uuids`` are the UUIDs of its instances by their indexes. ``drained`` are the errors of the drains since
-    the last reading, each kind once. ``lost`` is whether the card was lost when it was asked last.
+    ``minor`` is the number of its device file, asked for once, when ``is_minor_asked`` is set. ``instance_uuids`` are
+    the UUIDs of its instances by their indexes, ``gpu_instance_ids`` the ids of their GPU instances by UUID.
+    ``drained`` are the errors of the drains since the last reading, each kind once. ``lost`` is whether the card was
+    lost when it was asked last.
     """
 
     def __init__(self, uuid: str, clock: Clock) -> None:
@@ -32,7 +34,10 @@ class CardCache:
         self.gpm = Gpm(clock)
         self.drained: dict[ReadError, None] = {}
         self.lost = False
+        self.minor: int | None = None
+        self.is_minor_asked = False
         self.instance_uuids: dict[int, str] = {}
+        self.gpu_instance_ids: dict[str, int | None] = {}
         self._last: tuple[tuple[CardReading, tuple[int, int]], ...] = ()
 
     @property
@@ -48,17 +53,22 @@ class CardCache:
         """Return the card, and its instances as they were last, with everything unknown; failed if it is lost."""
         failed = True if self.lost else None
         cards = self._last or ((self.identity, (1, 1)),)
-        return [_unread(reading, gpu_fraction, failed=failed) for reading, gpu_fraction in cards]
+        return [self._unread(reading, gpu_fraction, failed=failed) for reading, gpu_fraction in cards]
 
     def unread_at(self, indexes: Iterable[int]) -> dict[int, RawCard]:
         """Return the instances that were at these indexes at the last reading, with everything unknown."""
         last = {reading.uuid: (reading, gpu_fraction) for reading, gpu_fraction in self._last}
         uuids = {index: self.instance_uuids[index] for index in indexes if index in self.instance_uuids}
-        return {index: _unread(*last[uuid], failed=None) for index, uuid in uuids.items() if uuid in last}
+        return {index: self._unread(*last[uuid], failed=None) for index, uuid in uuids.items() if uuid in last}
 
-
-def _unread(reading: CardReading, gpu_fraction: tuple[int, int], *, failed: bool | None) -> RawCard:
-    return RawCard(reading=replace(_empty(reading), failed=failed), gpu_fraction=gpu_fraction, processes=())
+    def _unread(self, reading: CardReading, gpu_fraction: tuple[int, int], *, failed: bool | None) -> RawCard:
+        return RawCard(
+            reading=replace(_empty(reading), failed=failed),
+            gpu_fraction=gpu_fraction,
+            processes=(),
+            minor=self.minor,
+            gpu_instance_id=self.gpu_instance_ids.get(reading.uuid),
+        )
 
 
 def _empty(reading: CardReading) -> CardReading:

@@ -19,6 +19,7 @@ from gua.nvml.quirks import distrusted
 
 # A handle that was good and is no longer: the cards were counted anew.
 _INVALID: Final[dict[int, None]] = dict.fromkeys((Code.INVALID_ARGUMENT, Code.GPU_NOT_FOUND, Code.NOT_FOUND))
+_NOT_TOLD: Final[dict[int, int | None]] = dict.fromkeys((Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND))
 
 
 class CardRead:
@@ -75,7 +76,12 @@ class CardRead:
             return
         if (cache.identity.index, cache.identity.driver_version) != (self.index, self.version):
             cache.identity = replace(cache.identity, index=self.index, driver_version=self.version)
+            cache.is_minor_asked = False
         cache.identity = _read_identity(driver, calls, self.handle, cache.identity)
+        if not cache.is_minor_asked:
+            before = len(calls.errors)
+            cache.minor = calls.ask_with(_NOT_TOLD, driver.nvmlDeviceGetMinorNumber, self.handle)
+            cache.is_minor_asked = len(calls.errors) == before
         self.cards = _read_card(driver, calls, self.handle, cache)
         cache.remember(self.cards)
 
@@ -126,7 +132,7 @@ def _read_card(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -
     if mode is Mig.PARENT:
         card = replace(card, failed=failed_since(calls, before))
         return read_partitioned(driver, calls, handle, cache, ReadParent(card=card, memory=memory, listing=listing))
-    cache.instance_uuids = {}
+    cache.instance_uuids, cache.gpu_instance_ids = {}, {}
     # None of these answers in MIG mode, so only whole cards are asked.
     instant = read_instant(driver, calls, handle)
     cache.samples.drain(driver, calls, handle)
@@ -138,6 +144,7 @@ def _read_card(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -
             gpu_fraction=(1, 1),
             processes=raw_processes(listing, cache.process_utilization.take(pids)),
             samples=cache.samples.take(),
+            minor=cache.minor,
         )
     ]
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from gua.core.ports import RawCard, UtilizationSample
 from gua.core.tick import CardReading, Mig
 from gua.nvml.calls import Calls
 from gua.nvml.card_cache import CardCache
-from gua.nvml.driver import Driver, Handle
+from gua.nvml.driver import Code, Driver, Handle
 from gua.nvml.gpm import Gpm
 from gua.nvml.measurements import DeviceMemory, failed_since, read_memory, read_with
 from gua.nvml.mig import Instance, read_partition
 from gua.nvml.processes import Listing, list_processes, raw_processes
 from gua.nvml.quirks import distrusted
+
+_NOT_TOLD: Final[dict[int, int | None]] = dict.fromkeys((Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +55,15 @@ def read_partitioned(
         if raw.reading.uuid not in uuids.values()
     }
     cache.instance_uuids = uuids | {index: raw.reading.uuid for index, raw in unread.items()}
-    instances = [*read_use(driver, calls, handle, cache.gpm, list(present.values())), *unread.values()]
+    ids = _read_gpu_instance_ids(driver, calls, cache, present.values())
+    cache.gpu_instance_ids = ids | {raw.reading.uuid: raw.gpu_instance_id for raw in unread.values()}
+    instances = [
+        *(
+            replace(raw, minor=cache.minor, gpu_instance_id=ids[raw.reading.uuid])
+            for raw in read_use(driver, calls, handle, cache.gpm, list(present.values()))
+        ),
+        *unread.values(),
+    ]
     memory, listing = left_over(parent.memory, (raw.reading for raw in instances)), parent.listing
     if missing:
         memory, listing = DeviceMemory(), replace(listing, known=False)
@@ -61,6 +72,7 @@ def read_partitioned(
             reading=read_with(parent.card, memory, listing),
             gpu_fraction=(slices - allocated, slices),
             processes=raw_processes(_outside(listing, [instance.listing for instance in present.values()]), {}),
+            minor=cache.minor,
         ),
         *instances,
     ]
@@ -112,6 +124,20 @@ def read_instance(
     return ReadInstance(handle=instance.handle, raw=raw, listing=listing)
 
 
+def _read_gpu_instance_ids(
+    driver: Driver, calls: Calls, cache: CardCache, instances: Iterable[ReadInstance]
+) -> dict[str, int | None]:
+    """Return the ids of the GPU instances by UUID, each asked for once; ``None`` where the driver does not tell."""
+    ids: dict[str, int | None] = {}
+    for instance in instances:
+        uuid = instance.raw.reading.uuid
+        if uuid in cache.gpu_instance_ids:
+            ids[uuid] = cache.gpu_instance_ids[uuid]
+        else:
+            ids[uuid] = calls.ask_with(_NOT_TOLD, driver.nvmlDeviceGetGpuInstanceId, instance.handle)
+    return ids
+
+
 def read_use(
     driver: Driver, calls: Calls, handle: Handle, gpm: Gpm, instances: Sequence[ReadInstance]
 ) -> list[RawCard]:
@@ -148,7 +174,7 @@ def read_use(
 
 
 def left_over(parent: DeviceMemory, instances: Iterable[CardReading]) -> DeviceMemory:
-    """Return the memory of a parent that stands for its unallocated slices: what no instance has or uses.
+    """Return the memory of a parent that stands for its slices left over: what no instance has or uses.
 
     The driver counts the instances' memory into the parent's. Unknown if any instance's is.
     """

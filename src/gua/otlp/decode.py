@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -14,6 +15,9 @@ from gua.core.durations import to_ms
 from gua.core.errors import DataError
 from gua.core.tick import (
     AgentReading,
+    AllocationReading,
+    AllocationSourceReading,
+    AllocationStatus,
     CardReading,
     ErrorCount,
     Mig,
@@ -21,14 +25,22 @@ from gua.core.tick import (
     ProcessList,
     ProcessReading,
     ProcessType,
+    Relation,
     Source,
     Tick,
 )
 
 _NS_PER_MS = 1_000_000
 _SINGLE_VALUES = ("string_value", "int_value", "double_value", "bool_value")
-_ENUMS = {"mig": Mig, "process_list": ProcessList, "type": ProcessType}
+_ENUMS = {
+    "mig": Mig,
+    "process_list": ProcessList,
+    "type": ProcessType,
+    "allocation": AllocationStatus,
+    "relation": Relation,
+}
 
+T = TypeVar("T")
 _Attributes = dict[str, Any]
 _Point = tuple[str, _Attributes, Any]
 
@@ -49,9 +61,32 @@ def decode(data: bytes) -> Tick:
         raise DataError(msg)
     try:
         return _tick(request.resource_metrics[0])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         msg = f"an OTLP request of {len(data)} bytes is not a tick of {metrics.SCOPE}: {error!r}"
         raise DataError(msg) from error
+
+
+def _types(kind: type) -> dict[str, set[type]]:
+    """Return the types that each field of a reading may have."""
+    hints = get_type_hints(kind).items()
+    every = {name: get_args(hint) if isinstance(hint, UnionType) else (hint,) for name, hint in hints}
+    types = {name: {get_origin(one) or one for one in several} for name, several in every.items()}
+    return {name: allowed | {int} if float in allowed else allowed for name, allowed in types.items()}
+
+
+_TYPES: dict[type, dict[str, set[type]]] = {
+    kind: _types(kind)
+    for kind in (Origin, CardReading, ProcessReading, AllocationReading, AllocationSourceReading, ErrorCount)
+}
+
+
+def _typed(kind: type[T], /, **values: Any) -> T:  # noqa: ANN401 - whatever the wire holds
+    """Return an object of these values. Raises TypeError for one that is not of its field's type."""
+    for name, value in values.items():
+        if type(value) not in _TYPES[kind][name]:
+            msg = f"{name} is {value!r}"
+            raise TypeError(msg)
+    return kind(**values)
 
 
 def _tick(resource_metrics: Any) -> Tick:  # noqa: ANN401 - the generated message classes have no types
@@ -65,6 +100,7 @@ def _tick(resource_metrics: Any) -> Tick:  # noqa: ANN401 - the generated messag
         origin=_origin(_attributes(resource_metrics.resource.attributes)),
         cards=_cards(points),
         agent=_agent(points),
+        allocation_sources=tuple(_sources(points)),
     )
 
 
@@ -87,7 +123,8 @@ def _number(point: Any) -> float | int:  # noqa: ANN401 - as above
 
 
 def _origin(attributes: _Attributes) -> Origin:
-    return Origin(
+    return _typed(
+        Origin,
         host=attributes.pop("host.name"),
         source=Source(attributes.pop("gua.source")),
         interval_ms=round(attributes.pop("gua.sample.interval") * 1000),
@@ -116,7 +153,17 @@ def _field_values(
 
 def _info(attributes: _Attributes, names: dict[str, str]) -> _Attributes:
     known = {name: attributes[key] for key, name in names.items() if key in attributes}
-    return {name: _ENUMS[name](value) if name in _ENUMS else value for name, value in known.items()}
+    return {name: _info_value(name, value) for name, value in known.items()}
+
+
+def _info_value(name: str, value: Any) -> Any:  # noqa: ANN401 - as above
+    if name in fields.MOMENTS:
+        return _moment(value)
+    return _ENUMS[name](value) if name in _ENUMS else value
+
+
+def _moment(text: str) -> int:
+    return to_ms(datetime.fromisoformat(text).astimezone(UTC))
 
 
 def _cards(points: list[_Point]) -> tuple[CardReading, ...]:
@@ -124,6 +171,9 @@ def _cards(points: list[_Point]) -> tuple[CardReading, ...]:
     processes: dict[str, list[ProcessReading]] = {uuid: [] for (uuid,) in cards}
     for uuid, process in _processes(points):
         processes[uuid].append(process)
+    allocations: dict[str, list[AllocationReading]] = {uuid: [] for (uuid,) in cards}
+    for uuid, allocation in _allocations(points):
+        allocations[uuid].append(allocation)
     for name, attributes, _ in points:
         if name == metrics.INFO.name:
             cards[attributes["hw.id"],].update(_info(attributes, fields.CARD_INFO))
@@ -131,7 +181,14 @@ def _cards(points: list[_Point]) -> tuple[CardReading, ...]:
         if "failed" in values:
             values["failed"] = bool(values["failed"])
     return tuple(
-        CardReading(uuid=uuid, processes=tuple(processes[uuid]), **values) for (uuid,), values in cards.items()
+        _typed(
+            CardReading,
+            uuid=uuid,
+            processes=tuple(processes[uuid]),
+            allocations=tuple(allocations[uuid]),
+            **values,
+        )
+        for (uuid,), values in cards.items()
     )
 
 
@@ -143,9 +200,10 @@ def _processes(points: list[_Point]) -> Iterator[tuple[str, ProcessReading]]:
             created = attributes.get("process.creation.time")
             yield (
                 attributes["hw.id"],
-                ProcessReading(
+                _typed(
+                    ProcessReading,
                     pid=attributes["process.pid"],
-                    created_ms=None if created is None else to_ms(datetime.fromisoformat(created).astimezone(UTC)),
+                    created_ms=None if created is None else _moment(created),
                     owner=attributes.get("process.owner"),
                     comm=attributes.get("gua.process.comm"),
                     **known.get(subject, {}),
@@ -154,10 +212,38 @@ def _processes(points: list[_Point]) -> Iterator[tuple[str, ProcessReading]]:
             )
 
 
+def _allocations(points: list[_Point]) -> Iterator[tuple[str, AllocationReading]]:
+    known = _field_values(points, fields.ALLOCATION_FIELDS, metrics.ALLOCATION_ATTRIBUTES)
+    for name, attributes, _ in points:
+        if name == metrics.ALLOCATION_INFO.name:
+            uuid, source, identifier = (attributes[key] for key in metrics.ALLOCATION_ATTRIBUTES)
+            yield (
+                uuid,
+                _typed(
+                    AllocationReading,
+                    source=source,
+                    id=identifier,
+                    **known.get((uuid, source, identifier), {}),
+                    **_info(attributes, fields.ALLOCATION_INFO),
+                ),
+            )
+
+
+def _sources(points: list[_Point]) -> Iterator[AllocationSourceReading]:
+    for name, attributes, point in points:
+        if name == metrics.ALLOCATION_SOURCE_DURATION.name:
+            yield _typed(
+                AllocationSourceReading,
+                source=attributes["gua.allocation.source"],
+                duration_ms=round(_number(point) * 1000),
+                reason=attributes.get("gua.allocation.source.reason"),
+            )
+
+
 def _agent(points: list[_Point]) -> AgentReading | None:
     values = _field_values(points, fields.AGENT_FIELDS, ()).get((), {})
     errors = tuple(
-        ErrorCount(call=attributes["call"], code=attributes["code"], count=round(_number(point)))
+        _typed(ErrorCount, call=attributes["call"], code=attributes["code"], count=round(_number(point)))
         for name, attributes, point in points
         if name == metrics.AGENT_ERRORS.name
     )

@@ -24,12 +24,13 @@ _NO_RECORDED_VALUE: Final = 1
 Json = dict[str, Any]
 
 
-def check_lines(path: Path) -> int:
+def check_lines(path: Path, cut: list[str]) -> int:
     """Read a file once and return how many of its lines hold points of ours. Raises as :func:`ticks_of_lines`.
 
-    What a point says is looked at when its tick is made.
+    What a point says is looked at when its tick is made. A last line that was cut off is left out, here and there:
+    where it stands is appended to ``cut``.
     """
-    return sum(any(map(_scopes, objects_in(line.get("resourceMetrics")))) for _, line in _lines(path))
+    return sum(any(map(_scopes, objects_in(line.get("resourceMetrics")))) for _, line in _lines(path, cut))
 
 
 def ticks_of_lines(path: Path) -> Iterator[Tick]:
@@ -38,7 +39,7 @@ def ticks_of_lines(path: Path) -> Iterator[Tick]:
     A Collector may put several ticks in one line, and does not take one apart: each time of a resource is a tick.
     Raises UsageError if there is no such file, UnavailableError if it cannot be read, DataError for what is no OTLP.
     """
-    for where, line in _lines(path):
+    for where, line in _lines(path, []):
         for resource in objects_in(line.get("resourceMetrics")):
             for request in _requests(resource, where):
                 try:
@@ -48,7 +49,7 @@ def ticks_of_lines(path: Path) -> Iterator[Tick]:
                     raise DataError(msg) from None
 
 
-def _lines(path: Path) -> Iterator[tuple[str, Json]]:
+def _lines(path: Path, cut: list[str]) -> Iterator[tuple[str, Json]]:
     number = 0
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -57,8 +58,16 @@ def _lines(path: Path) -> Iterator[tuple[str, Json]]:
         with path.open("rb") as file:
             while raw := file.readline(_LONGEST_LINE):
                 number += 1
-                if raw.strip():
-                    yield f"{path}:{number}", _parsed(raw, f"{path}:{number}")
+                where = f"{path}:{number}"
+                try:
+                    line = _parsed(raw, where) if raw.strip() else None
+                except DataError:
+                    if number == 1 or raw.endswith(b"\n") or len(raw) == _LONGEST_LINE:
+                        raise
+                    cut.append(where)
+                    return
+                if line is not None:
+                    yield where, line
     except FileNotFoundError:
         msg = f"{path} does not exist: give a file that a Collector's file exporter wrote"
         raise UsageError(msg) from None
@@ -98,7 +107,7 @@ def _requests(resource: Json, where: str) -> Iterator[ExportMetricsServiceReques
             ResourceMetrics(),
             ignore_unknown_fields=True,
         )
-    except (AttributeError, TypeError, ValueError, json_format.ParseError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, json_format.ParseError) as error:
         msg = (
             f"{where}: the line is no OTLP: {error!r}: what came before it is imported, correct it and import it again"
         )

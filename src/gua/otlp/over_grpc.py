@@ -1,23 +1,27 @@
-"""Requests to an OTLP/gRPC endpoint over the channel of OpenTelemetry's exporter."""
+"""Requests to an OTLP/gRPC endpoint: each message sent as it is, and its answer told for what it is."""
 
 from __future__ import annotations
 
+import os
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
-from gua.core.errors import DataError, GuaError, TransientError, UnavailableError
+from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.plaintext import safe
 from gua.otlp import answer
 from gua.otlp.answer import Acceptance
 from gua.otlp.endpoint import Settings
-from gua.otlp.exporters import GrpcClient, grpc_client
 
+USER_AGENT: Final = "gua"
+_METHOD: Final = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 _MAX_DETAILS: Final = 200
 # A new connection finds a server that has moved, or one behind a connection that died without a word.
 _RECONNECT: Final = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
@@ -34,6 +38,14 @@ _NOT_GRPC: Final = re.compile(r"failed parsing http/2|http1", re.IGNORECASE)
 _TLS: Final = re.compile(r"handshake failed|ssl_error_ssl|wrong.version", re.IGNORECASE)
 
 
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """``export`` calls with bytes, metadata and timeout, and returns the answer's bytes or raises ``grpc.RpcError``."""
+
+    export: Callable[..., bytes]
+    close: Callable[[], None]
+
+
 class GrpcTransport:
     """A :class:`~gua.otlp.send.Transport`; one channel, a new one after a failed connection."""
 
@@ -44,7 +56,7 @@ class GrpcTransport:
         self._settings = settings
         self._lock = threading.Lock()
         self._closed = False
-        self._client: GrpcClient | None = grpc_client(settings)
+        self._client: _Client | None = _client(settings)
 
     def pack(self, raws: Iterable[bytes]) -> bytes:
         """Return the message; the channel compresses it."""
@@ -52,7 +64,7 @@ class GrpcTransport:
 
     def send(self, body: bytes) -> Acceptance:
         """Call once; see the port for what it raises."""
-        from grpc import RpcError  # noqa: PLC0415 - set up by the channel, see exporters.py
+        from grpc import RpcError  # noqa: PLC0415 - set up by _client
 
         try:
             said = self._opened().export(
@@ -69,12 +81,12 @@ class GrpcTransport:
         self._closed = True
         self._disconnect()
 
-    def _opened(self) -> GrpcClient:
+    def _opened(self) -> _Client:
         with self._lock:
             if self._closed:
                 raise self._stopped()
             if self._client is None:
-                self._client = grpc_client(self._settings)
+                self._client = _client(self._settings)
             return self._client
 
     def _disconnect(self) -> None:
@@ -137,13 +149,45 @@ class GrpcTransport:
         return TransientError(msg, retry_after_seconds=_retry_after_seconds(error))
 
 
+def _client(settings: Settings) -> _Client:
+    """Return a client on a channel of its own. Raises :class:`UsageError` if its certificates cannot be read."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # else its core writes to stderr what the errors say, too
+    import grpc  # noqa: PLC0415 - after its variable is set
+
+    target = urlsplit(settings.url).netloc
+    # Of its own pool, so that a new channel is a new connection.
+    options = (("grpc.primary_user_agent", USER_AGENT), ("grpc.use_local_subchannel_pool", 1))
+    compression = grpc.Compression.Gzip if settings.compression == "gzip" else grpc.Compression.NoCompression
+    if settings.secure:
+        channel = grpc.secure_channel(target, _credentials(settings), options=options, compression=compression)
+    else:
+        channel = grpc.insecure_channel(target, options=options, compression=compression)
+    return _Client(export=channel.unary_unary(_METHOD), close=channel.close)
+
+
+def _credentials(settings: Settings) -> Any:  # noqa: ANN401 - grpc has no types
+    import grpc  # noqa: PLC0415 - as above
+
+    certificate = settings.client_certificate
+    key = settings.client_key or certificate
+    try:
+        return grpc.ssl_channel_credentials(
+            root_certificates=settings.certificate.read_bytes() if settings.certificate else None,
+            private_key=key.read_bytes() if key else None,
+            certificate_chain=certificate.read_bytes() if certificate else None,
+        )
+    except OSError as error:
+        msg = f"cannot read {error.filename} ({error.strerror}): it was there before, restore it"
+        raise UsageError(msg) from None
+
+
 def _last(details: str) -> str:
     """Return the end of grpc's account of a connection, which has the reason; the start repeats the address."""
     return details.rpartition("last error: ")[2][-_MAX_DETAILS:]
 
 
 def _retry_after_seconds(error: Any) -> float | None:  # noqa: ANN401 - as above
-    """Return the delay of a RetryInfo among the error's details, or beside them as the exporter reads it."""
+    """Return the delay of a RetryInfo among the error's details, or beside them, as OpenTelemetry has it."""
     trailing = dict(error.trailing_metadata() or ())
     try:
         if beside := trailing.get("google.rpc.retryinfo-bin"):

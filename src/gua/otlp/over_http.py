@@ -1,9 +1,10 @@
-"""Requests to an OTLP/HTTP endpoint through the client of OpenTelemetry's exporter."""
+"""Requests to an OTLP/HTTP endpoint: each body sent as it is, and its answer told for what it is."""
 
 from __future__ import annotations
 
 import ssl
 import threading
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
@@ -17,9 +18,9 @@ from gua.core.plaintext import safe
 from gua.otlp import answer
 from gua.otlp.answer import Acceptance
 from gua.otlp.endpoint import Settings
-from gua.otlp.exporters import http_client
 from gua.otlp.session import HttpSession
 
+USER_AGENT: Final = "gua"
 _MAX_ANSWER_BYTES: Final = 64 * 1024
 _MAX_REASON: Final = 200
 _WBITS: Final = {"gzip": 31, "deflate": 15}  # the zlib format is what HTTP calls deflate (RFC 9110, 8.4.1.2)
@@ -46,8 +47,14 @@ class HttpTransport:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._session = HttpSession()
-        self._client = http_client(settings, self._session)
+        self._session = _session(settings)
+        self._headers = {
+            **settings.headers,
+            "content-type": "application/x-protobuf",
+            "user-agent": USER_AGENT,
+            "accept-encoding": "identity",
+            **({} if settings.compression == "none" else {"content-encoding": settings.compression}),
+        }
         self._late = False
 
     def pack(self, raws: Iterable[bytes]) -> bytes:
@@ -71,20 +78,36 @@ class HttpTransport:
     def close(self) -> None:
         """End the request in progress and close the connection."""
         self._session.stop()
-        self._client.close()
+        self._session.close()
 
     def _give_up(self) -> None:
         self._late = True
         self._session.cut()
 
     def _post(self, body: bytes) -> requests.Response:
-        result = self._client.post(body)
-        if result.error is None:
-            answered: requests.Response = result.response
+        """Return the answer; a second attempt where a connection that was kept open turns out to be closed."""
+        deadline = time.monotonic() + self._settings.timeout_seconds
+        answered = self._attempt(body, self._settings.timeout_seconds)
+        if isinstance(answered, requests.ConnectionError) and not isinstance(answered, requests.Timeout):
+            left = deadline - time.monotonic()
+            answered = self._attempt(body, left) if left > 0 else answered
+        if isinstance(answered, requests.Response):
             return answered
-        failure = self._unreachable(result.error)
-        del result  # its error holds the frames it went through, this one among them
-        raise failure
+        raise self._unreachable(answered)
+
+    def _attempt(self, body: bytes, timeout_seconds: float) -> requests.Response | Exception:
+        try:
+            return self._session.request(
+                "POST",
+                self._settings.url,
+                headers=self._headers,
+                data=body,
+                timeout=timeout_seconds,
+                allow_redirects=False,
+            )
+        except Exception as error:  # noqa: BLE001 - urllib3 lets through what ssl and http.client raise
+            # Without the frames that it went through: they hold the body.
+            return error.with_traceback(None)
 
     def _answered(self, response: requests.Response) -> Acceptance:
         with response:
@@ -152,6 +175,14 @@ class HttpTransport:
     def _one_line(self, error: BaseException) -> str:
         said = self._settings.without_secrets(str(getattr(error, "strerror", None) or error))
         return safe(said, _MAX_REASON) or type(error).__name__
+
+
+def _session(settings: Settings) -> HttpSession:
+    session = HttpSession()
+    session.verify = str(settings.certificate) if settings.certificate else True
+    if certificate := settings.client_certificate:
+        session.cert = (str(certificate), str(settings.client_key)) if settings.client_key else str(certificate)
+    return session
 
 
 def _tls_failed(shown: str, why: str, hint: str) -> str:

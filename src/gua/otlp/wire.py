@@ -18,21 +18,29 @@ Value = str | int | float | bool
 Attribute = tuple[str, Value | None]
 
 
+VALUE_BYTES = 8
 _FIXED64_START = 0x11  # NumberDataPoint.start_time_unix_nano = 2
 _FIXED64_TIME = 0x19  # NumberDataPoint.time_unix_nano = 3
-_AS_DOUBLE = 0x21  # NumberDataPoint.as_double = 4
-_AS_INT = 0x31  # NumberDataPoint.as_int = 6
+AS_DOUBLE = b"\x21"  # NumberDataPoint.as_double = 4
+AS_INT = b"\x31"  # NumberDataPoint.as_int = 6
 _POINT_ATTRIBUTES = 0x3A  # NumberDataPoint.attributes = 7
 RESOURCE_ATTRIBUTES = 0x0A  # Resource.attributes = 1
 
 _time = struct.Struct("<BQ").pack
 _start_and_time = struct.Struct("<BQBQ").pack
-_double = struct.Struct("<Bd").pack
-_integer = struct.Struct("<Bq").pack
+_double = struct.Struct("<cd").pack
+_integer = struct.Struct("<cq").pack
+
+
+_VARINTS = tuple(bytes((number,)) for number in range(0x80))
 
 
 def varint(number: int) -> bytes:
     """Return a non-negative number as a base-128 varint."""
+    if number < 0x80:
+        return _VARINTS[number]
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -89,16 +97,10 @@ def span(time_ns: int, start_ns: int | None) -> bytes:
 
 def point(value: float, span: bytes, attributes: bytes) -> bytes:
     """Return a NumberDataPoint as a field of its Gauge or Sum; an ``int`` is sent as such, also 0."""
-    number = _integer(_AS_INT, value) if isinstance(value, int) else _double(_AS_DOUBLE, value)
-    length = len(span) + _NUMBER_BYTES + len(attributes)
-    # Hundreds of points a tick come through here: a table and plain sums take two thirds of the time of a join.
-    head = _POINT_HEADS[length] if length < len(_POINT_HEADS) else _point_head(length)
-    return head + span + number + attributes
+    number = _integer(AS_INT, value) if isinstance(value, int) else _double(AS_DOUBLE, value)
+    return point_head(len(span) + len(number) + len(attributes)) + span + number + attributes
 
 
-def _point_head(length: int) -> bytes:
+def point_head(length: int) -> bytes:
+    """Return what stands before a NumberDataPoint of so many bytes."""
     return b"\x0a" + varint(length)
-
-
-_NUMBER_BYTES = 9  # a tag and 64 bits, of either kind
-_POINT_HEADS = tuple(_point_head(length) for length in range(2048))

@@ -10,7 +10,9 @@ import contextlib
 import json
 import os
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+_LONGEST_BYTES: Final = 1024
 
 
 class Boot(Protocol):
@@ -54,8 +56,11 @@ def stored_boot_time_ms(boot: Boot, path: Path) -> int | None:
 
 def _kept(path: Path, boot_id: str) -> int | None:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        # Neither through a link nor waiting for whoever writes into a pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            content = json.loads(file.read(_LONGEST_BYTES) or b"")
+    except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(content, dict) or content.get("boot_id") != boot_id:
         return None

@@ -34,6 +34,19 @@ class Stretch:
         into_ms = (ts_ms - _A_MONDAY_MS - self.start * MINUTE_MS) % WEEK_MS
         return ts_ms - into_ms if into_ms < self.length_ms else None
 
+    def ended_ms(self, ts_ms: int) -> int:
+        """Return when the last stretch that is over at a moment (Unix ms) ended."""
+        return ts_ms - (ts_ms - _A_MONDAY_MS - self.end * MINUTE_MS) % WEEK_MS
+
+    def changes_ms(self, ts_ms: int) -> int:
+        """Return the last moment (Unix ms) up to which it stays as it is at ``ts_ms``: inside of one, or outside."""
+        begun_ms = self.begun_ms(ts_ms)
+        return self.ended_ms(ts_ms) + self._pause_ms - 1 if begun_ms is None else begun_ms + self.length_ms - 1
+
+    @property
+    def _pause_ms(self) -> int:
+        return WEEK_MS - self.length_ms
+
     @property
     def length_ms(self) -> int:
         """How long it is, in ms."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp
 from random import Random
 from typing import Any, Final, Protocol
 from uuid import UUID
 
-from gua.core.attribution import attribute
+from gua.core.allocation import CardTick, Promise
+from gua.core.attribution import split_gpu_time
 from gua.core.tick import CardReading, Mig, ProcessList, ReadError
 from gua.sim.clock import TickSpan
-from gua.sim.habit import MIB, Habit, Use
+from gua.sim.habit import MIB, CardUsage, Habit
 
 # From the recording of one H100 in github.com/8bitai/gpu-parking-tax (MIT), h100_dose_response.jsonl;
 # the two powers are its means, arXiv 2605.23918.
@@ -66,7 +67,7 @@ class Heat:
         self._energy_mj = rng.randrange(10**11, 10**12)
         self._seen_ms: int | None = None
 
-    def follow(self, use: Use, span: TickSpan) -> tuple[float, float, int, int | None]:
+    def follow(self, use: CardUsage, span: TickSpan) -> tuple[float, float, int, int | None]:
         """Return watts, Celsius, mJ since driver load, and mJ of the tick (``None`` if not known) after a tick."""
         base = CONTEXT_WATTS if use.context else BARE_WATTS
         watts = base + use.utilization * (BUSY_WATTS - base) + self._rng.uniform(-0.4, 0.4)
@@ -84,10 +85,19 @@ class Heat:
         self._seen_ms = None
 
 
+Promised = Callable[[CardTick], Promise]
+"""Tells whom a card of a tick is promised to."""
+
+
 class Simulated(Protocol):
     """A card that can be read once a tick."""
 
-    def read(self, span: TickSpan, errors: list[ReadError]) -> Sequence[CardReading]:
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """The card's UUID, and those of its instances after it."""
+        ...
+
+    def read(self, span: TickSpan, errors: list[ReadError], promised: Promised) -> Sequence[CardReading]:
         """Return the card, and its instances after it; add the calls that failed to ``errors``."""
         ...
 
@@ -101,13 +111,18 @@ class WholeCard:
         self._rng = rng
         self._heat = Heat(rng)
 
-    def read(self, span: TickSpan, errors: list[ReadError]) -> Sequence[CardReading]:
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """The card's UUID."""
+        return (self._slot.uuid,)
+
+    def read(self, span: TickSpan, errors: list[ReadError], promised: Promised) -> Sequence[CardReading]:
         """Return the card's reading; while it is lost, no more than that."""
         use = self._habit.at(span.ts_ms)
         if use.lost:
             self._heat.lose()
             errors.append(ReadError(call="nvmlDeviceGetHandleByIndex", code="GPU_IS_LOST", uuid=self._slot.uuid))
-            return (_lost(self._slot, span),)
+            return (_reading(self._slot, span, promised, process_list=ProcessList.FAILED, failed=True),)
         listed = self._rng.random() >= FAILED_LIST_CHANCE
         if not listed:
             call = "nvmlDeviceGetComputeRunningProcesses_v3"
@@ -116,6 +131,7 @@ class WholeCard:
         card = _reading(
             self._slot,
             span,
+            promised,
             process_list=ProcessList.KNOWN if listed else ProcessList.FAILED,
             mig=Mig.NONE,
             memory_shared=False,
@@ -134,7 +150,7 @@ class WholeCard:
             failed=False,
             processes=use.processes if listed else (),
         )
-        return (attribute(card) if card.processes else card,)
+        return (card,)
 
 
 class PartitionedCard:
@@ -145,14 +161,25 @@ class PartitionedCard:
         self._instances = tuple((f"MIG-{UUID(int=rng.getrandbits(128), version=4)}", habit) for habit in habits)
         self._heat = Heat(rng)
 
-    def read(self, span: TickSpan, errors: list[ReadError]) -> Sequence[CardReading]:  # noqa: ARG002 - none fails here
-        """Return the parent, which stands for its unallocated slices, and its instances."""
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """The card's UUID, and those of its instances."""
+        return (self._slot.uuid, *(uuid for uuid, _ in self._instances))
+
+    def read(
+        self,
+        span: TickSpan,
+        errors: list[ReadError],  # noqa: ARG002 - none fails here
+        promised: Promised,
+    ) -> Sequence[CardReading]:
+        """Return the parent, which stands for its slices left over, and its instances."""
         uses = [(uuid, habit.at(span.ts_ms)) for uuid, habit in self._instances]
         watts, celsius, energy_total_mj, energy_mj = self._heat.follow(_together([use for _, use in uses]), span)
         left_slices = SLICES - INSTANCE_SLICES * len(uses)
         parent = _reading(
             self._slot,
             span,
+            promised,
             gpu_time_ms=span.duration_ms * left_slices // SLICES,
             process_list=ProcessList.KNOWN,
             mig=Mig.PARENT,
@@ -166,12 +193,13 @@ class PartitionedCard:
             energy_mj=energy_mj,
             failed=False,
         )
-        return (parent, *(self._instance(uuid, use, span) for uuid, use in uses))
+        return (parent, *(self._instance(uuid, use, span, promised) for uuid, use in uses))
 
-    def _instance(self, uuid: str, use: Use, span: TickSpan) -> CardReading:
-        card = _reading(
+    def _instance(self, uuid: str, use: CardUsage, span: TickSpan, promised: Promised) -> CardReading:
+        return _reading(
             self._slot,
             span,
+            promised,
             uuid=uuid,
             gpu_time_ms=span.duration_ms * INSTANCE_SLICES // SLICES,
             process_list=ProcessList.KNOWN,
@@ -185,12 +213,15 @@ class PartitionedCard:
             failed=False,
             processes=use.processes,
         )
-        return attribute(card) if card.processes else card
 
 
-def _reading(slot: CardSlot, span: TickSpan, **values: Any) -> CardReading:  # noqa: ANN401 - fields of a reading
-    """Return a reading with what all cards of this host have in common, where ``values`` say nothing else."""
-    common: dict[str, Any] = {
+def _reading(slot: CardSlot, span: TickSpan, promised: Promised, **values: Any) -> CardReading:  # noqa: ANN401 - fields of a reading
+    """Return a reading with what all cards of this host have in common, where ``values`` say nothing else.
+
+    Its processes get their parts of the GPU time, and it those whom it is promised to. Made once: copies of it take
+    longer than all the rest.
+    """
+    values = {
         "uuid": slot.uuid,
         "duration_ms": span.duration_ms,
         "gpu_time_ms": span.duration_ms,
@@ -200,22 +231,24 @@ def _reading(slot: CardSlot, span: TickSpan, **values: Any) -> CardReading:  # n
         "vendor": "NVIDIA",
         "driver_version": DRIVER,
         "pci": slot.pci,
+        "parent": None,
+        "processes": (),
+        **values,
     }
-    return CardReading(**common | values)
-
-
-def _together(uses: Sequence[Use]) -> Use:
-    """Return what the whole card does while each instance is used, for its power."""
-    return Use(
-        utilization=sum(use.utilization for use in uses) * INSTANCE_SLICES / SLICES,
-        context=any(use.context for use in uses),
+    if values["processes"]:
+        values["processes"] = split_gpu_time(values["gpu_time_ms"], values["processes"])
+    promise = promised(CardTick(*[values[name] for name in CardTick._fields]))
+    return CardReading(
+        **values,
+        allocation=promise.allocation,
+        unallocated_gpu_time_ms=promise.unallocated_gpu_time_ms,
+        allocations=promise.allocations,
     )
 
 
-def _lost(slot: CardSlot, span: TickSpan) -> CardReading:
-    return _reading(
-        slot,
-        span,
-        process_list=ProcessList.FAILED,
-        failed=True,
+def _together(uses: Sequence[CardUsage]) -> CardUsage:
+    """Return what the whole card does while each instance is used, for its power."""
+    return CardUsage(
+        utilization=sum(use.utilization for use in uses) * INSTANCE_SLICES / SLICES,
+        context=any(use.context for use in uses),
     )

@@ -37,10 +37,12 @@ class HabitSetting:
         """Return stretches of the week as this round has them."""
         return tuple(stretch.later(self.shift) for stretch in stretches)
 
-    def running(self, program: Program, begun_ms: int, held_bytes: int, utilization: float, *, largest: float) -> Use:
+    def running(
+        self, program: Program, begun_ms: int, held_bytes: int, utilization: float, *, largest: float
+    ) -> CardUsage:
         """Return the use of a card by one process of ``program``, begun at ``begun_ms``; ratios beyond 1 count as 1."""
         process = self.host.process(program, begun_ms, memory_bytes=held_bytes, utilization=percent(utilization))
-        return Use(
+        return CardUsage(
             utilization=utilization,
             largest=percent(min(1.0, largest)),
             held_bytes=held_bytes,
@@ -50,7 +52,7 @@ class HabitSetting:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Use:
+class CardUsage:
     """One card's use over one tick.
 
     ``held_bytes`` is all device memory beyond the bare card's, listed or not; ``context``: some process
@@ -66,14 +68,14 @@ class Use:
     processes: tuple[ProcessReading, ...] = ()
 
 
-FREE: Final = Use()
-LOST: Final = Use(lost=True)
+FREE: Final = CardUsage()
+LOST: Final = CardUsage(lost=True)
 
 
 class Habit(Protocol):
     """How one card is used."""
 
-    def at(self, ts_ms: int) -> Use:
+    def at(self, ts_ms: int) -> CardUsage:
         """Return the use over the tick that ends at ``ts_ms`` (Unix ms); called once a tick, oldest first."""
         ...
 
@@ -81,7 +83,7 @@ class Habit(Protocol):
 class Empty:
     """Nobody, ever."""
 
-    def at(self, ts_ms: int) -> Use:  # noqa: ARG002 - the port's argument
+    def at(self, ts_ms: int) -> CardUsage:  # noqa: ARG002 - the port's argument
         """Return no use."""
         return FREE
 

@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from random import Random
 from typing import Final
 
+from gua.core.allocation import Promises
 from gua.core.durations import format_duration
 from gua.core.errors import UsageError
-from gua.core.tick import AgentReading, CardReading, ErrorCount, Origin, ReadError, Source, Tick
+from gua.core.tick import (
+    AgentReading,
+    AllocationSourceReading,
+    CardReading,
+    ErrorCount,
+    Origin,
+    ReadError,
+    Source,
+    Tick,
+)
 from gua.sim.calendar import MINUTE_MS, THU, TUE, Stretch, clock
 from gua.sim.cards import CardSlot, PartitionedCard, Simulated, WholeCard, slot_of
 from gua.sim.clock import Absence, TickSpan, spans
@@ -19,6 +30,7 @@ from gua.sim.habit import Empty, Habit, HabitSetting
 from gua.sim.jobs import Inference, Orphan, Training
 from gua.sim.people import InstanceKernel, Notebook, Shared, Workstation
 from gua.sim.programs import ProgramHost
+from gua.sim.scheduler import ROLES, Scheduler
 
 DAY_MS: Final = 24 * 60 * MINUTE_MS
 END_MS: Final = 1_774_627_200_000
@@ -82,6 +94,8 @@ def simulate(
     """
     whence = demo_origin(scenario.interval_ms) if origin is None else origin
     cards = [_card(scenario.seed, index) for index in range(scenario.gpus)]
+    scheduler = Scheduler([(_setting(scenario.seed, index), card.uuids) for index, card in enumerate(cards)])
+    promises = Promises()
     rng = _rng(scenario.seed, "agent")
     failures: Counter[tuple[str, str]] = Counter()
     agent_ms = 0
@@ -95,10 +109,12 @@ def simulate(
         if span.started_ms != agent_ms:
             agent_ms = span.started_ms
             failures.clear()
+        look = scheduler.look(span.ts_ms - span.duration_ms, span.ts_ms)
+        promised = partial(promises.of, look=look, ts_ms=span.ts_ms)
         errors: list[ReadError] = []
         readings: list[CardReading] = []
         for card in cards:
-            readings += card.read(span, errors)
+            readings += card.read(span, errors, promised)
         failures.update((error.call, error.code) for error in errors)
         yield Tick(
             ts_ms=span.ts_ms,
@@ -106,6 +122,10 @@ def simulate(
             cards=tuple(readings),
             agent=_agent(span, failures, rng),
             errors=tuple(errors),
+            allocation_sources=tuple(
+                AllocationSourceReading(source=each.source, duration_ms=span.duration_ms, reason=each.reason)
+                for each in look.sources
+            ),
         )
 
 
@@ -146,9 +166,12 @@ _ROLES: Final[Sequence[_Builder]] = (
 
 
 def _card(seed: int, index: int) -> Simulated:
-    turn, role = divmod(index, len(_ROLES))
-    setting = HabitSetting(host=ProgramHost(seed), rng=_rng(seed, f"habit {index}"), name=f"{seed}:{index}", round=turn)
-    return _ROLES[role](slot_of(seed, index), setting, _rng(seed, f"card {index}"))
+    return _ROLES[index % ROLES](slot_of(seed, index), _setting(seed, index), _rng(seed, f"card {index}"))
+
+
+def _setting(seed: int, index: int) -> HabitSetting:
+    rng = _rng(seed, f"habit {index}")
+    return HabitSetting(host=ProgramHost(seed), rng=rng, name=f"{seed}:{index}", round=index // ROLES)
 
 
 def _absences(interval_ms: int) -> tuple[Absence, ...]:

@@ -19,7 +19,7 @@ from gua.sim.calendar import (
     daily,
     inside,
 )
-from gua.sim.habit import FREE, GIB, WEEKDAYS, Draw, HabitSetting, Use, percent
+from gua.sim.habit import FREE, GIB, WEEKDAYS, CardUsage, Draw, HabitSetting, percent
 from gua.sim.programs import Program
 
 
@@ -46,7 +46,7 @@ class Training:
         self._hung = setting.late(Stretch(THU + clock(18, 5), THU + clock(23, 50)))
         self._validating = Draw(f"{setting.name}:validating", minutes=20)
 
-    def at(self, ts_ms: int) -> Use:
+    def at(self, ts_ms: int) -> CardUsage:
         """Return the running job's part on this card."""
         for stretch, (owner, uid) in self._jobs:
             begun_ms = stretch.begun_ms(ts_ms)
@@ -54,13 +54,13 @@ class Training:
                 return self._run(owner, uid, begun_ms, ts_ms)
         return FREE
 
-    def _run(self, owner: str, uid: int, begun_ms: int, ts_ms: int) -> Use:
+    def _run(self, owner: str, uid: int, begun_ms: int, ts_ms: int) -> CardUsage:
         loading = ts_ms - begun_ms < self.LOADING_MS
         utilization = self._utilization(ts_ms, loading=loading)
         parts = [("python3", 2 * GIB if loading else self.TRAINER, 0.9)]
         if not loading:
             parts.append(("evaluate", self.EVALUATOR, 0.08))
-        return Use(
+        return CardUsage(
             utilization=utilization,
             largest=percent(min(1.0, utilization + 0.03)),
             held_bytes=sum(memory_bytes for _, memory_bytes, _ in parts),
@@ -86,6 +86,12 @@ class Training:
         return self._setting.rng.uniform(0.94, 0.99)
 
 
+def server(setting: HabitSetting) -> Program:
+    """Return the program of a round's inference server; a pod runs it."""
+    # vLLM names its engine process VLLM::EngineCore; the kernel keeps 15 characters of a name.
+    return Program(comm="VLLM::EngineCor", owner="svc-llm", uid=990, place=setting.name, pod=True)
+
+
 class Inference:
     """A server that took nine tenths of the card for itself and waits for requests; now and then some come."""
 
@@ -93,13 +99,12 @@ class Inference:
 
     def __init__(self, setting: HabitSetting) -> None:
         self._setting = setting
-        # vLLM names its engine process VLLM::EngineCore; the kernel keeps 15 characters of a name.
-        self._program = Program(comm="VLLM::EngineCor", owner="svc-llm", uid=990, place=setting.name, pod=True)
+        self._program = server(setting)
         (self._deployed,) = setting.late(Stretch(SUN + clock(4), NEXT_WEEK + SUN + clock(3, 58)))
         self._busy_hours = setting.late(*daily(WEEKDAYS, clock(8), clock(19)))
         self._burst = Draw(f"{setting.name}:burst", minutes=10)
 
-    def at(self, ts_ms: int) -> Use:
+    def at(self, ts_ms: int) -> CardUsage:
         """Return the server, waiting or in a burst of requests."""
         begun_ms = self._deployed.begun_ms(ts_ms)
         if begun_ms is None:
@@ -124,10 +129,10 @@ class Orphan:
             Stretch(SAT + clock(3, 10), NEXT_WEEK + FRI + clock(17, 20)),
         )
 
-    def at(self, ts_ms: int) -> Use:
+    def at(self, ts_ms: int) -> CardUsage:
         """Return the job, or what it left behind."""
         if self._left_behind.begun_ms(ts_ms) is not None:
-            return Use(held_bytes=self.HELD, context=True)
+            return CardUsage(held_bytes=self.HELD, context=True)
         begun_ms = self._job.begun_ms(ts_ms)
         if begun_ms is None:
             return FREE

@@ -21,7 +21,7 @@ from gua.sim.calendar import (
     daily,
     inside,
 )
-from gua.sim.habit import FREE, GIB, LOST, MIB, WEEKDAYS, Draw, HabitSetting, Use, percent
+from gua.sim.habit import FREE, GIB, LOST, MIB, WEEKDAYS, CardUsage, Draw, HabitSetting, percent
 from gua.sim.programs import Program
 
 
@@ -42,7 +42,7 @@ class Notebook:
         )
         self._busy = Draw(f"{setting.name}:busy", minutes=25)
 
-    def at(self, ts_ms: int) -> Use:
+    def at(self, ts_ms: int) -> CardUsage:
         """Return the kernel, at work or forgotten."""
         begun_ms = self._kernel.begun_ms(ts_ms)
         if begun_ms is None:
@@ -74,7 +74,7 @@ class Shared:
         (self._off_the_bus,) = setting.late(Stretch(WED + clock(9, 20), WED + clock(9, 40)))
         self._running = Draw(f"{setting.name}:running", minutes=30)
 
-    def at(self, ts_ms: int) -> Use:
+    def at(self, ts_ms: int) -> CardUsage:
         """Return whoever is at work."""
         if self._off_the_bus.begun_ms(ts_ms) is not None:
             return LOST
@@ -94,7 +94,7 @@ class Shared:
         if not processes:
             return FREE
         utilization = min(1.0, sum(process.utilization or 0.0 for process in processes))
-        return Use(
+        return CardUsage(
             utilization=utilization,
             largest=percent(min(1.0, 1.2 * utilization)),
             held_bytes=sum(process.memory_bytes or 0 for process in processes),
@@ -122,7 +122,7 @@ class Workstation:
         self._serving = setting.late(*daily(WEEKDAYS, clock(13), clock(22)))
         (self._watching,) = setting.late(Stretch(SAT + clock(10), SAT + clock(12)))
 
-    def at(self, ts_ms: int) -> Use:
+    def at(self, ts_ms: int) -> CardUsage:
         """Return the display and what else runs."""
         up_ms = self._up.begun_ms(ts_ms)
         if up_ms is None:
@@ -142,7 +142,7 @@ class Workstation:
             utilization, decoder = 0.03, rng.uniform(0.3, 0.5)
             held_bytes += self.FILM
             processes.append(host.process(self._film, watching_ms, memory_bytes=self.FILM, utilization=0.03))
-        return Use(
+        return CardUsage(
             utilization=utilization,
             largest=percent(2 * utilization),
             decoder=decoder,
@@ -165,11 +165,11 @@ class InstanceKernel:
         )
         (self._kernel,) = setting.late(Stretch(MON + clock(9, 40), FRI + clock(19)))
 
-    def at(self, ts_ms: int) -> Use:
+    def at(self, ts_ms: int) -> CardUsage:
         """Return the kernel; its utilization is the truth, which the driver will not tell."""
         begun_ms = self._kernel.begun_ms(ts_ms)
         if begun_ms is None:
             return FREE
         process = self._setting.host.process(self._program, begun_ms, memory_bytes=self.HELD, utilization=None)
         worked = (ts_ms - begun_ms) % (24 * HOUR_MS) < 9 * HOUR_MS
-        return Use(utilization=0.2 if worked else 0.0, held_bytes=self.HELD, context=True, processes=(process,))
+        return CardUsage(utilization=0.2 if worked else 0.0, held_bytes=self.HELD, context=True, processes=(process,))

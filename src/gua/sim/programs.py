@@ -53,7 +53,9 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class _Start:
+class Start:
+    """What the system gave to a program that was started."""
+
     pid: int
     container_id: str | None
     pod_uid: str | None
@@ -61,7 +63,7 @@ class _Start:
 
 
 @lru_cache(maxsize=4096)
-def _start(program: Program, begun_ms: int, seed: int) -> _Start:
+def _start(program: Program, begun_ms: int, seed: int) -> Start:
     """Return what the system gave to a program that was started at a moment: the same for the same seed."""
     rng = Random(f"{seed}:{program.place}:{program.comm}:{begun_ms}")  # noqa: S311 - a simulation, no secret
     pid = rng.randrange(*_PIDS)
@@ -69,7 +71,7 @@ def _start(program: Program, begun_ms: int, seed: int) -> _Start:
     pod_uid = str(UUID(int=rng.getrandbits(128), version=4)) if program.pod else None
     # Job numbers rise with time, and the ranks of one job on several cards began together.
     slurm_job_id = str(begun_ms // HOUR_MS) if program.slurm else None
-    return _Start(pid, container_id, pod_uid, slurm_job_id)
+    return Start(pid, container_id, pod_uid, slurm_job_id)
 
 
 class ProgramHost:
@@ -78,11 +80,15 @@ class ProgramHost:
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
+    def start(self, program: Program, begun_ms: int) -> Start:
+        """Return what ``program``, begun at ``begun_ms``, was given: the same for the same seed."""
+        return _start(program, begun_ms, self._seed)
+
     def process(
         self, program: Program, begun_ms: int, *, memory_bytes: int | None, utilization: float | None
     ) -> ProcessReading:
         """Return the process that ``program`` has been since ``begun_ms``, not yet attributed."""
-        start = _start(program, begun_ms, self._seed)
+        start = self.start(program, begun_ms)
         return ProcessReading(
             pid=start.pid,
             type=program.type,

@@ -17,6 +17,9 @@ REPAIRS: Final = "repairs"
 HOLES_TO: Final = "holes_to"
 """Up to this id ticks may be missing, and that is known; above it ids follow one another without a hole."""
 REFUSED: Final = "refused:"
+DELIVERED: Final = "delivered:"
+DELIVERED_MS: Final = "delivered_ms:"
+"""When a destination last got ticks, Unix ms."""
 
 
 def all_counters(database: sqlite3.Connection) -> dict[str, int]:
@@ -25,6 +28,11 @@ def all_counters(database: sqlite3.Connection) -> dict[str, int]:
     if not all(isinstance(count, int) for count in counted.values()):
         raise DamagedError
     return counted
+
+
+def put(database: sqlite3.Connection, name: str, number: int) -> None:
+    """Keep a number under that name."""
+    database.execute("INSERT OR REPLACE INTO counters VALUES (?, ?)", (name, number))
 
 
 def add(database: sqlite3.Connection, name: str, more: int) -> None:

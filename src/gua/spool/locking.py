@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from gua.core.errors import TransientError
+from gua.core.errors import TransientError, UnavailableError
 
 WAIT_SECONDS: Final = 5.0
 _STEP_SECONDS: Final = 0.01
@@ -33,7 +34,7 @@ def replacing(path: Path) -> Iterator[None]:
 @contextmanager
 def _held(path: Path, kind: int) -> Iterator[None]:
     # Opened each time: a lock file that somebody removed would keep nobody out.
-    descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = _opened(path.with_name(f"{path.name}.lock"))
     try:
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
@@ -48,3 +49,15 @@ def _held(path: Path, kind: int) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    # Through a link that somebody planted another file would be made, or locked; a pipe would be waited for.
+    flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        return os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        msg = f"{path} is a symbolic link, which gua does not follow here: remove it"
+        raise UnavailableError(msg) from None

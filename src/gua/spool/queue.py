@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from itertools import pairwise
@@ -13,7 +14,7 @@ from typing import Final, Self, TypeVar
 
 from gua.core.ports import Mark, SpooledTick
 from gua.spool import idle_counters, size_limit
-from gua.spool.counters import HOLES_TO, REFUSED, add, all_counters
+from gua.spool.counters import DELIVERED, DELIVERED_MS, HOLES_TO, REFUSED, add, all_counters, put
 from gua.spool.database import Database
 from gua.spool.errors import DamagedError
 from gua.spool.stats import SpoolStats, acknowledged, depth, stats
@@ -134,11 +135,15 @@ class Spool:
         return self._read(work)
 
     def acknowledge(self, destination: str, up_to_id: int) -> None:
-        """Note that ``destination`` has every tick up to that id; delete those that all destinations have."""
+        """Note that ``destination`` has every tick up to that id, and count them; delete those that all have."""
 
         def work(database: sqlite3.Connection) -> bool:
-            if up_to_id <= acknowledged(database, destination):
+            before_id = acknowledged(database, destination)
+            if up_to_id <= before_id:
                 return False
+            if delivered := _delivered(database, destination, before_id, up_to_id):
+                add(database, DELIVERED + destination, delivered)
+                put(database, DELIVERED_MS + destination, time.time_ns() // 1_000_000)
             database.execute("UPDATE destinations SET acknowledged_id = ? WHERE name = ?", (up_to_id, destination))
             return _delete_acknowledged(database)
 
@@ -240,6 +245,16 @@ class Spool:
 
 def _insert(database: sqlite3.Connection, ticks: Sequence[Blob]) -> None:
     database.executemany("INSERT INTO ticks (ts_ms, raw_length, blob) VALUES (?, ?, ?)", ticks)
+
+
+def _delivered(database: sqlite3.Connection, destination: str, after_id: int, up_to_id: int) -> int:
+    """Return how many ticks with ids in (after, up to] the destination took, without those that it refused."""
+    ticks: int = database.execute(
+        "SELECT (SELECT count(*) FROM ticks WHERE id > :after AND id <= :up_to)"
+        " - (SELECT count(*) FROM refused WHERE destination = :destination AND id > :after AND id <= :up_to)",
+        {"destination": destination, "after": after_id, "up_to": up_to_id},
+    ).fetchone()[0]
+    return max(ticks, 0)
 
 
 def _delete_acknowledged(database: sqlite3.Connection) -> bool:

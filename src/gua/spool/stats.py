@@ -6,7 +6,18 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gua.spool.counters import DROPPED, HOLES_TO, LOST, REFUSED, REPAIRS, SALVAGED, UNKNOWN_LOSSES, all_counters
+from gua.spool.counters import (
+    DELIVERED,
+    DELIVERED_MS,
+    DROPPED,
+    HOLES_TO,
+    LOST,
+    REFUSED,
+    REPAIRS,
+    SALVAGED,
+    UNKNOWN_LOSSES,
+    all_counters,
+)
 from gua.spool.errors import DamagedError, UnknownDestinationError
 
 
@@ -16,8 +27,9 @@ class SpoolStats:
 
     ``ticks`` are all that some destination still waits for, ``waiting`` by destination; ``oldest_ms`` is the time
     (Unix ms) of the oldest of them, where there is one, ``newest_ms`` that of the newest tick. ``bytes`` are on the
-    disk, the write-ahead log included. ``refused`` and ``dropped`` count ticks that were refused for good by a
-    destination and that fell to the size cap. ``repairs`` counts damaged or removed files, ``salvaged`` the ticks
+    disk, the write-ahead log included. ``delivered``, ``refused`` and ``dropped`` count ticks that a destination took,
+    whoever brought them, that it refused for good, and that fell to the size cap; ``delivered_ms`` is when it took the
+    last (Unix ms), where it took any. ``repairs`` counts damaged or removed files, ``salvaged`` the ticks
     that were taken over from them, ``lost`` those that were not: ``None`` if one of the files did not tell.
     """
 
@@ -27,6 +39,8 @@ class SpoolStats:
     oldest_ms: Mapping[str, int]
     newest_ms: int | None
     dropped: int
+    delivered: Mapping[str, int]
+    delivered_ms: Mapping[str, int]
     refused: Mapping[str, int]
     repairs: int
     salvaged: int
@@ -46,6 +60,8 @@ def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
         oldest_ms={name: ts_ms for name, ts_ms in oldest.items() if ts_ms is not None},
         newest_ms=_time(database.execute("SELECT ts_ms FROM ticks ORDER BY id DESC LIMIT 1").fetchone()),
         dropped=counted.get(DROPPED, 0),
+        delivered={name: counted.get(DELIVERED + name, 0) for name in names},
+        delivered_ms={name: counted[DELIVERED_MS + name] for name in names if DELIVERED_MS + name in counted},
         refused={name: counted.get(REFUSED + name, 0) for name in names},
         repairs=counted.get(REPAIRS, 0),
         salvaged=counted.get(SALVAGED, 0),

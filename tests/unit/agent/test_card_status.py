@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes.cards import GIB, INTERVAL_MS, MIB, START_MS, card, process, tick
+from fakes.cards import GIB, INTERVAL_MS, MIB, START_MS, allocation, card, process, promised, tick
 from gua.agent.card_status import (
+    MOST_ALLOCATIONS,
     MOST_HOLDERS,
     Standing,
     card_status,
@@ -22,9 +23,10 @@ from gua.agent.card_status import (
     judged_again,
     rules_of,
 )
+from gua.core.allocation import Use
 from gua.core.facts import card_facts
 from gua.core.rules import Rules, State, classify
-from gua.core.tick import CardReading, ProcessList, ProcessType
+from gua.core.tick import AllocationStatus, CardReading, ProcessList, ProcessType, Relation
 
 RULES = Rules()
 
@@ -118,6 +120,111 @@ def test_zero_is_told_as_zero_and_unknown_as_null() -> None:
     told = status_of(after((1, (card(busy=0.0, power_watts=None, temperature_celsius=0.0),)))["GPU-1"])
     assert (told["utilization"], told["power_watts"], told["temperature_celsius"]) == (0.0, None, 0.0)
     assert told["memory_used_bytes"] == 0
+
+
+def uses_of(*cards_: CardReading, hole: float = 0) -> list[tuple[str, float, bool]]:
+    """Return the use of each allocation of a card after ticks in a row, for how long, and whether at least."""
+    known: dict[str, Standing] = {}
+    for place, reading in enumerate(cards_, 1):
+        late = hole if place == len(cards_) else 0
+        known = follow(known, tick(int(START_MS + (place + late) * INTERVAL_MS), reading), RULES)
+    told = status_of(known["GPU-1"])["allocations"]
+    return [(each["use"], each["use_seconds"] / 30, each["use_is_lower_bound"]) for each in told]
+
+
+EMPTY = card(**promised(allocation(relation=Relation.NOBODY, since_ms=START_MS + INTERVAL_MS)))
+USED = card(busy=0.9, **promised(allocation(since_ms=START_MS + INTERVAL_MS)))
+FREE = card(**promised())
+
+
+def test_an_allocation_stands_with_its_use_and_since_when() -> None:
+    assert uses_of(FREE, EMPTY, EMPTY) == [("empty", 2, False)]
+    assert uses_of(FREE, EMPTY, USED, EMPTY) == [("empty", 1, False)]
+    assert uses_of(FREE, USED, USED, USED) == [("used", 3, False)]
+
+
+def test_an_allocation_from_before_the_first_tick_may_have_been_so_for_longer() -> None:
+    older = card(**promised(allocation(relation=Relation.NOBODY, since_ms=START_MS - 1)))
+    assert uses_of(older, older) == [("empty", 2, True)]
+    assert uses_of(older, USED, older) == [("empty", 1, False)]
+    assert uses_of(FREE, older, older, hole=2.5) == [("empty", 1, True)]
+
+
+def test_unknown_ticks_do_not_end_a_use() -> None:
+    untold = card(**promised(allocation(relation=Relation.UNKNOWN, since_ms=START_MS + INTERVAL_MS)))
+    assert uses_of(FREE, EMPTY, untold, untold) == [("unknown", 2, False)]
+    assert uses_of(FREE, EMPTY, untold, untold, EMPTY) == [("empty", 4, False)]
+    assert uses_of(FREE, EMPTY, untold, USED) == [("used", 1, False)]
+    assert uses_of(FREE, untold, EMPTY) == [("empty", 1, False)]
+
+
+def test_one_that_began_within_a_tick_is_as_old_as_it_is() -> None:
+    part = promised(allocation(relation=Relation.NOBODY, since_ms=START_MS + 20_000, duration_ms=10_000))
+    assert uses_of(card(**part)) == [("empty", 10 / 30, False)]
+
+
+def test_one_that_ended_within_the_tick_has_the_card_no_more() -> None:
+    ended = card(**promised(allocation(until_ms=START_MS + INTERVAL_MS)))
+    told = status_of(after((1, (ended,)))["GPU-1"])
+    assert (told["allocation"], told["allocations"], told["allocations_total"]) == ("allocated", [], 0)
+
+
+def test_a_status_tells_whether_a_card_is_promised_and_null_where_nobody_looks() -> None:
+    for reading, said in ((card(), None), (FREE, "unallocated"), (EMPTY, "allocated")):
+        assert status_of(after((1, (reading,)))["GPU-1"])["allocation"] == said
+    unknown = card(allocation=AllocationStatus.UNKNOWN)
+    assert status_of(after((1, (unknown,)))["GPU-1"])["allocation"] == "unknown"
+
+
+def test_all_that_is_known_of_an_allocation_is_told() -> None:
+    (told,) = status_of(after((1, (USED,)), (3, (USED,)))["GPU-1"])["allocations"]
+    assert told == {
+        "source": "slurm",
+        "id": "77",
+        "owner": "ana",
+        "uid": 1000,
+        "kind": None,
+        "job_name": "train",
+        "pod_uid": None,
+        "pod_name": None,
+        "pod_namespace": None,
+        "since": "2026-03-25T00:00:30Z",
+        "until": None,
+        "allocated_seconds": 60,
+        "relation": "owner",
+        "use": "used",
+        "use_since": "2026-03-25T00:00:00Z",
+        "use_seconds": 90,
+        "use_is_lower_bound": False,
+    }
+
+
+@pytest.mark.parametrize("strange_ms", [None, -1, 10**18])
+def test_a_time_that_is_none_is_not_told(strange_ms: int | None) -> None:
+    reading = card(**promised(allocation(since_ms=strange_ms, until_ms=10**18)))
+    (told,) = status_of(after((1, (reading,)))["GPU-1"])["allocations"]
+    assert (told["since"], told["until"]) == (None, None)
+
+
+def test_of_many_allocations_some_are_told_and_all_are_counted() -> None:
+    many = [allocation(str(number)) for number in range(100)]
+    told = status_of(after((1, (card(**promised(*many)),)))["GPU-1"])
+    assert (len(told["allocations"]), told["allocations_total"]) == (MOST_ALLOCATIONS, 100)
+
+
+def test_another_threshold_judges_the_use_again() -> None:
+    held = card(held=GIB, **promised(allocation(relation=Relation.NOBODY)))
+    told = status_of(after((1, (held,)))["GPU-1"])
+    assert told["allocations"][0]["use"] == Use.UNKNOWN
+    (judged,) = judged_again(told, replace(RULES, held_memory_bytes=2 * GIB))["allocations"]
+    assert (judged["use"], judged["use_since"], judged["use_seconds"]) == (Use.EMPTY, None, None)
+    assert judged_again(told, RULES) == told
+
+
+def test_a_status_from_before_allocations_is_judged_as_ever() -> None:
+    told = status_of(after((1, (card(held=GIB),)))["GPU-1"])
+    older = {name: value for name, value in told.items() if not name.startswith("allocation")}
+    assert judged_again(older, RULES) == older
 
 
 sizes = st.none() | st.integers(0, 100 * GIB)

@@ -86,6 +86,19 @@ def test_a_system_without_boot_ids_is_judged_by_its_monotonic_clock() -> None:
     assert coverage(rebooted, mark, interval_ms=INTERVAL_MS, uptime_ms=5_000).duration_ms == 5_000
 
 
+@pytest.mark.parametrize(("passed_ms", "wall_ms"), [(0, 30_000), (10_000, 20_000), (0, -SET_BACK_LIMIT_MS - 1)])
+def test_a_mark_of_a_time_that_its_boot_has_not_reached_is_dropped(passed_ms: int, wall_ms: int) -> None:
+    # Its monotonic time lies 400 s ahead: waited for, it would be no tick for 400 s, after a damaged one for ever.
+    expected = 25_000 if wall_ms < 0 else min(25_000, wall_ms)
+    outcome = Outcome.RESTARTED if wall_ms < 0 else Outcome.MARK_AHEAD
+    assert after(wall_ms, passed_ms - 400_000, uptime_ms=25_000) == (expected, outcome)
+
+
+def test_such_a_mark_still_keeps_spans_apart() -> None:
+    assert after(-1, -400_000) == (0, Outcome.WAITING)
+    assert after(7, -400_000) == (7, Outcome.MARK_AHEAD)
+
+
 @dataclass
 class Host:
     """Real time passes; the clocks show it as the events below make them."""

@@ -10,7 +10,16 @@ from gua.agent.events import AgentEvents
 from gua.agent.logs import Changes
 from gua.agent.notify import Notifier
 from gua.agent.status import Board, SpoolFigures
-from gua.core.tick import CardReading, Origin, ReadError, Source, Tick
+from gua.core.tick import (
+    AllocationSourceReading,
+    AllocationStatus,
+    CardReading,
+    Origin,
+    ProcessReading,
+    ReadError,
+    Source,
+    Tick,
+)
 
 CARD = CardReading(uuid="GPU-a", duration_ms=1_000, gpu_time_ms=1_000)
 TICK = Tick(ts_ms=1_700_000_000_000, origin=Origin(host="gpu01", source=Source.AGENT, interval_ms=1_000), cards=(CARD,))
@@ -99,3 +108,30 @@ def test_a_condition_stands_until_it_is_taken_back(watcher: AgentEvents, lines: 
     watcher.condition("spool", None)
     assert board.status()["conditions"] == []
     assert lines.said == ["the disk is full", "spool: all is well again"]
+
+
+def test_a_source_of_allocations_that_fails_twice_is_logged_once_and_once_it_is_back(
+    watcher: AgentEvents, lines: Lines
+) -> None:
+    reasons = ("no answer", None, "late", None, "no answer", "the last is 90 s old", "late", None)
+    for number, reason in enumerate(reasons):
+        sources = (AllocationSourceReading(source="slurm", duration_ms=1_000, reason=reason),)
+        watcher.ticked(replace(TICK, ts_ms=TICK.ts_ms + number, allocation_sources=sources), lateness_ms=0)
+    assert lines.said == [
+        "allocations by slurm cannot be read: the last is 90 s old",
+        "allocations by slurm can be read again",
+    ]
+
+
+def test_a_silent_job_is_a_condition_until_it_is_gone(watcher: AgentEvents, board: Board) -> None:
+    silent = replace(
+        CARD,
+        index=3,
+        allocation=AllocationStatus.UNALLOCATED,
+        processes=(ProcessReading(pid=1, slurm_job_id="77"),),
+    )
+    for ts_ms in (TICK.ts_ms, TICK.ts_ms + 200_000):
+        watcher.ticked(replace(TICK, ts_ms=ts_ms, cards=(silent,)), lateness_ms=0)
+    assert [each.partition(":")[0] for each in board.status()["conditions"]] == ["Slurm's job 77 on card 3"]
+    watcher.ticked(replace(TICK, ts_ms=TICK.ts_ms + 300_000), lateness_ms=0)
+    assert board.status()["conditions"] == []

@@ -187,6 +187,19 @@ def test_a_clock_set_back_an_hour_waits_for_nothing_and_one_set_back_a_minute_fo
     assert len(out.ticks) > before
 
 
+def test_a_stored_mark_that_lies_ahead_of_its_boot_stops_no_tick_and_is_counted_once() -> None:
+    clock, out, told = FakeClock(), Out(), Told()
+    agent(clock, out, told, Cards(clock), until(clock, 65)).run()
+    assert out.mark is not None
+    stored, before = out.mark, len(out.ticks)
+    out.mark = replace(stored, monotonic_ms=stored.monotonic_ms + 10**12)
+    clock.advance(5_000)
+    agent(clock, out, told, Cards(clock), until(clock, 65)).run()
+    assert told.skips == {"mark_ahead": 1}
+    assert len(out.ticks) - before >= 3
+    assert_no_overlap(out)
+
+
 events = st.lists(
     st.one_of(
         st.tuples(st.just("run"), st.integers(1, 400)),

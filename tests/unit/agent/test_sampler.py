@@ -9,15 +9,19 @@ from fakes.clock import FakeClock
 from gua.agent.card_status import card_status, follow
 from gua.agent.coverage import Outcome
 from gua.agent.sampler import Sampler
-from gua.core.ports import Mark, RawCard, RawProcess, UtilizationSample
+from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
+from gua.core.ports import AllocationSources, Mark, RawCard, RawProcess, UtilizationSample
 from gua.core.rules import Rules
 from gua.core.tick import (
+    AllocationSourceReading,
+    AllocationStatus,
     CardReading,
     ErrorCount,
     Origin,
     ProcessList,
     ProcessReading,
     ReadError,
+    Relation,
     Source,
     Tick,
 )
@@ -98,6 +102,23 @@ def test_a_clock_that_was_set_back_makes_no_tick_and_the_reason_is_told() -> Non
     clock.wall -= 5_000
     waiting = agent.sample(mark)
     assert (waiting.tick, waiting.outcome) == (None, Outcome.WAITING)
+
+
+def test_a_mark_of_a_time_that_its_boot_has_not_reached_is_counted_and_its_idle_clocks_are_not_believed() -> None:
+    clock = FakeClock()
+    raw = replace(WHOLE, processes=(replace(raw_process(7), utilization=0.0),))
+    agent = sampler(Cards(clock, raw))
+    mark = agent.sample(None).mark
+    clock.advance(29_800)
+    ahead = replace(mark, monotonic_ms=mark.monotonic_ms + 10**12)
+    found = agent.sample(ahead)
+    assert found.outcome is Outcome.MARK_AHEAD
+    assert found.tick is not None
+    assert found.tick.agent is not None
+    assert found.tick.agent.errors == (ErrorCount(call="clock", code="mark_ahead", count=1),)
+    assert found.tick.cards[0].duration_ms == 30_000
+    assert found.tick.cards[0].processes[0].idle_ms == 30_000
+    assert agent.sample(found.mark).outcome is not Outcome.MARK_AHEAD
 
 
 def test_gpu_time_is_the_span_weighted_by_the_cards_share() -> None:
@@ -218,3 +239,140 @@ def test_what_fails_beside_the_cards_is_counted_and_is_no_error_of_the_tick() ->
         assert tick.agent is not None
         assert tick.errors == ()
         assert tick.agent.errors == (ErrorCount(call="kubelet GET /pods", code="403", count=1),)
+
+
+class Sources:
+    """Tells what it was given, and remembers what it was asked."""
+
+    def __init__(
+        self, *allocations: Allocation, sources: Sequence[SourceHealth] = (SourceHealth(source="slurm"),)
+    ) -> None:
+        self.allocations = allocations
+        self.sources = tuple(sources)
+        self.asked: list[tuple[int, int, list[CardKey]]] = []
+        self.error: Exception | None = None
+
+    def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> AllocationLook:
+        self.asked.append((since_ms, now_ms, list(cards)))
+        if self.error is not None:
+            raise self.error
+        return AllocationLook(allocations=self.allocations, sources=self.sources)
+
+
+def promising(cards: Cards, sources: AllocationSources) -> Sampler:
+    return Sampler(
+        cards=cards,
+        processes=People(),
+        clock=cards.clock,
+        origin=ORIGIN,
+        initial_pid_namespace=True,
+        allocations=sources,
+    )
+
+
+JOB = Allocation(source="slurm", id="7", cards=frozenset({"GPU-a"}), since_ms=0, uid=7)
+
+
+def test_without_sources_allocation_is_not_looked_at() -> None:
+    tick = tick_of(Cards(FakeClock(), WHOLE))
+    assert (tick.cards[0].allocation, tick.allocation_sources) == (None, ())
+
+
+def test_sources_are_asked_about_the_ticks_span_and_every_card_as_it_may_be_called() -> None:
+    clock, sources = FakeClock(), Sources()
+    reading = replace(WHOLE.reading, index=3, pci="0000:0f:00.0", parent="GPU-p")
+    promising(Cards(clock, replace(WHOLE, reading=reading, minor=5, gpu_instance_id=2)), sources).sample(None)
+    now_ms = clock.wall_ms()
+    assert sources.asked == [(now_ms - 200, now_ms, [CardKey("GPU-a", 3, 5, "0000:0f:00.0", "GPU-p", 2)])]
+
+
+def test_sources_are_told_which_pods_processes_are_on_a_card() -> None:
+    class InPods(People):
+        def identify(self, process: RawProcess) -> ProcessReading:
+            return replace(super().identify(process), pod_uid={7: "uid-a", 8: "uid-b"}.get(process.pid))
+
+    clock, sources = FakeClock(), Sources()
+    raw = replace(WHOLE, processes=tuple(map(raw_process, (7, 8, 9))))
+    Sampler(
+        cards=Cards(clock, raw, replace(WHOLE, reading=replace(WHOLE.reading, uuid="GPU-b"))),
+        processes=InPods(),
+        clock=clock,
+        origin=ORIGIN,
+        initial_pid_namespace=True,
+        allocations=sources,
+    ).sample(None)
+    assert [card.pods for card in sources.asked[0][2]] == [{"uid-a", "uid-b"}, set()]
+
+
+def test_a_tick_says_whom_each_card_is_promised_to_and_who_is_there() -> None:
+    clock = FakeClock()
+    other = replace(WHOLE, reading=replace(WHOLE.reading, uuid="GPU-b"))
+    cards = Cards(clock, replace(WHOLE, processes=(raw_process(7), raw_process(8))), other)
+    tick = promising(cards, Sources(JOB)).sample(None).tick
+    assert tick is not None
+    promised, free = tick.cards
+    assert promised.allocation is AllocationStatus.ALLOCATED
+    assert [(each.id, each.relation, each.gpu_time_ms) for each in promised.allocations] == [("7", Relation.BOTH, 200)]
+    assert (promised.unallocated_gpu_time_ms, promised.gpu_time_ms, len(promised.processes)) == (0, 200, 2)
+    assert (free.allocation, free.unallocated_gpu_time_ms) == (AllocationStatus.UNALLOCATED, 200)
+    assert tick.allocation_sources == (AllocationSourceReading(source="slurm", duration_ms=200),)
+
+
+def test_where_no_list_is_believed_nobody_knows_who_is_there() -> None:
+    clock = FakeClock()
+    agent = Sampler(
+        cards=Cards(clock, replace(WHOLE, processes=(raw_process(7),))),
+        processes=People(),
+        clock=clock,
+        origin=ORIGIN,
+        initial_pid_namespace=False,
+        allocations=Sources(JOB),
+    )
+    tick = agent.sample(None).tick
+    assert tick is not None
+    assert tick.cards[0].allocations[0].relation is Relation.UNKNOWN
+
+
+def test_a_failed_source_is_told_with_its_reason_and_no_card_is_free() -> None:
+    sources = Sources(sources=[SourceHealth(source="files"), SourceHealth(source="slurm", reason="no answer")])
+    tick = promising(Cards(FakeClock(), WHOLE), sources).sample(None).tick
+    assert tick is not None
+    assert (tick.cards[0].allocation, tick.cards[0].unallocated_gpu_time_ms) == (AllocationStatus.UNKNOWN, None)
+    assert [(each.source, each.reason) for each in tick.allocation_sources] == [("files", None), ("slurm", "no answer")]
+
+
+def test_sources_that_break_cost_no_tick_and_are_right_again_after_it() -> None:
+    clock, sources = FakeClock(), Sources(JOB)
+    agent = promising(Cards(clock, WHOLE), sources)
+    mark = agent.sample(None).mark
+    sources.error = RuntimeError("\x1b[2J")
+    clock.advance(29_800)
+    broken = agent.sample(mark)
+    assert broken.tick is not None
+    assert broken.tick.cards[0].allocation is AllocationStatus.UNKNOWN
+    assert [(each.source, each.reason) for each in broken.tick.allocation_sources] == [
+        ("slurm", "unexpected RuntimeError")
+    ]
+    assert broken.tick.agent is not None
+    assert broken.tick.agent.errors == (ErrorCount(call="allocation", code="RuntimeError", count=1),)
+    sources.error = None
+    clock.advance(29_800)
+    whole = agent.sample(broken.mark).tick
+    assert whole is not None
+    assert (whole.cards[0].allocation, whole.cards[0].duration_ms) == (AllocationStatus.ALLOCATED, 30_000)
+
+
+def test_sources_that_never_worked_have_failed_by_a_name_of_their_own() -> None:
+    sources = Sources()
+    sources.error = OSError()
+    tick = promising(Cards(FakeClock(), WHOLE), sources).sample(None).tick
+    assert tick is not None
+    assert [(each.source, each.reason) for each in tick.allocation_sources] == [("sources", "unexpected OSError")]
+
+
+def test_an_allocation_that_is_none_costs_its_card_only_what_is_known_of_it() -> None:
+    broken = replace(JOB, since_ms=None)  # type: ignore[arg-type] # by a source that keeps no contract
+    other = replace(WHOLE, reading=replace(WHOLE.reading, uuid="GPU-b"))
+    tick = promising(Cards(FakeClock(), WHOLE, other), Sources(broken)).sample(None).tick
+    assert tick is not None
+    assert [card.allocation for card in tick.cards] == [AllocationStatus.UNKNOWN, AllocationStatus.UNALLOCATED]

@@ -130,14 +130,20 @@ def test_a_destination_shows_what_waits_and_how_old_the_oldest_is(
     board: Board, clock: FakeClock, spooled: Spooled
 ) -> None:
     spooled.figures = SpoolFigures(
-        ticks=3, bytes=9000, waiting={"store": 0, "endpoint": 3}, oldest_ms={"endpoint": START_MS}
+        ticks=3,
+        bytes=9000,
+        waiting={"store": 0, "endpoint": 3},
+        oldest_ms={"endpoint": START_MS},
+        delivered={"store": 5, "endpoint": 0},
+        delivered_ms={"store": START_MS + 60_000},
+        refused={"store": 1, "endpoint": 0},
     )
     clock.advance(90_000)
-    board.delivered("store", ticks=5)
     board.failed("endpoint", "connection refused")
     store, endpoint = told(board)["destinations"]
     assert (store["waiting_ticks"], store["lag_seconds"], store["delivered_ticks"]) == (0, 0, 5)
-    assert (store["failing"], store["last_delivery"]) == (False, "2026-03-25T00:01:30Z")
+    assert (store["failing"], store["last_delivery"], store["refused_ticks"]) == (False, "2026-03-25T00:01:00Z", 1)
+    assert store["last_delivery_age_seconds"] == 30
     assert (endpoint["waiting_ticks"], endpoint["lag_seconds"]) == (3, 90)
     assert (endpoint["failing"], endpoint["last_error"]) == (True, "connection refused")
     assert endpoint["last_delivery"] is None
@@ -145,10 +151,17 @@ def test_a_destination_shows_what_waits_and_how_old_the_oldest_is(
 
 def test_a_delivery_ends_a_failure_and_the_last_error_stays(board: Board) -> None:
     board.failed("endpoint", "503")
-    board.delivered("endpoint", ticks=0, refused=2)
+    board.delivered("endpoint")
     one = told(board)["destinations"][1]
-    assert (one["failing"], one["last_error"], one["refused_ticks"]) == (False, "503", 2)
-    assert one["last_delivery"] is None  # nothing was taken
+    assert (one["failing"], one["last_error"]) == (False, "503")
+
+
+def test_what_somebody_else_brought_since_ends_a_failure_too(board: Board, clock: FakeClock, spooled: Spooled) -> None:
+    board.failed("store", "the store is in use")
+    for delivered_ms, failing in ((START_MS - 1, True), (START_MS, True), (START_MS + 1, False)):
+        spooled.figures = SpoolFigures(ticks=0, bytes=0, delivered_ms={"store": delivered_ms})
+        clock.advance(1_000)
+        assert told(board)["destinations"][0]["failing"] is failing
 
 
 def test_what_is_not_known_of_the_spool_is_null_and_why_is_a_condition(board: Board, spooled: Spooled) -> None:
@@ -214,8 +227,35 @@ def test_it_is_read_while_it_is_written(board: Board) -> None:
         board.ticked(tick(START_MS + number * INTERVAL_MS, card(f"GPU-{number % 7}", held=GIB)), lateness_ms=0)
         board.skipped(f"reason{number % 5}")
         board.note(f"key{number % 5}", "text" if number % 2 else None)
-        board.delivered("store", ticks=1)
+        board.delivered("store")
     done.set()
     for reader in readers:
         reader.join()
     assert failed == []
+
+
+def test_without_a_source_of_allocations_there_is_none_to_show(board: Board) -> None:
+    board.ticked(tick(START_MS, card()), lateness_ms=0)
+    assert told(board)["allocation_sources"] == []
+
+
+def test_a_source_shows_whether_it_works_and_for_how_long(board: Board, clock: FakeClock) -> None:
+    for number in range(4):
+        clock.advance(INTERVAL_MS)
+        reason = None if number < 2 else f"no answer {number}"
+        board.ticked(tick(clock.wall, card(), sources={"files": None, "slurm": reason}), lateness_ms=0)
+    clock.advance(1_000)
+    assert told(board)["allocation_sources"] == [
+        {"source": "files", "ok": True, "reason": None, "since": "2026-03-25T00:00:30Z", "seconds": 91},
+        {"source": "slurm", "ok": False, "reason": "no answer 3", "since": "2026-03-25T00:01:30Z", "seconds": 31},
+    ]
+    clock.advance(INTERVAL_MS)
+    board.ticked(tick(clock.wall, card(), sources={"slurm": None}), lateness_ms=0)
+    assert [(each["source"], each["ok"], each["seconds"]) for each in told(board)["allocation_sources"]] == [
+        ("slurm", True, 0)
+    ]
+
+
+def test_a_reason_without_an_end_is_cut(board: Board) -> None:
+    board.ticked(tick(START_MS, card(), sources={"slurm": "x" * 10_000}), lateness_ms=0)
+    assert len(told(board)["allocation_sources"][0]["reason"]) == 500

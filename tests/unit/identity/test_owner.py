@@ -46,7 +46,7 @@ def test_a_directory_that_hangs_holds_up_nothing_but_the_first_question() -> Non
     assert [names.name(uid) for uid in (1000, 1001, 1000, 0, *range(2_000, 2_500))] == [None] * 3 + ["root"] + [
         None
     ] * 500
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 5  # each of 500 that waits would make it 25
     directory.up.set()
     eventually(names, 1000, "alice")
     eventually(names, 1001, "bob")

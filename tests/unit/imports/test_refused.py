@@ -8,15 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from fakes.patience import at_most
 from gua.core.errors import DataError, UnavailableError, UsageError
 from gua.imports.recording import Recording
-from gua.imports.rows import Reading
+from gua.imports.rows import Reading, program
 from gua.imports.values import parse_size
 
 HEADER = b"timestamp, uuid, memory.used [MiB], utilization.gpu [%]\n"
 ROW = b"2026/03/25 04:47:19.043, GPU-a, 4 MiB, 0 %\n"
 LATER = b"2026/03/25 04:47:49.043, GPU-a, 4 MiB, 0 %"
 JSON = b'{"timestamp": "2026-03-25T04:47:19Z", "uuid": "GPU-a", "mem_used_mb": 4}\n'
+
+
+LONG = 100_000
+OPEN = b"[" * LONG
 
 
 def survey(path: Path) -> tuple[int, tuple[str, ...]]:
@@ -94,9 +99,27 @@ def test_a_last_json_line_that_was_cut_off_is_named_and_left_out(tmp_path: Path)
     assert survey(path) == (1, (f"{path}:2: the last line is cut off",))
 
 
-def test_a_whole_last_line_counts_even_without_its_newline(tmp_path: Path) -> None:
+UNITS = b"2026/03/25 04:47:%02d.043, GPU-5e1b, 0, NVIDIA H100, 40123 MiB, 45 %%, 121.73 W\n"
+BARE = UNITS.replace(b" MiB", b"").replace(b" %%", b"").replace(b" W", b"")
+NAMES = b"timestamp, uuid, index, name, memory.used [MiB], utilization.gpu [%], power.draw [W]\n"
+
+
+@pytest.mark.parametrize("row", [UNITS, BARE])
+@pytest.mark.parametrize("rows", [2, 3])
+def test_wherever_the_last_line_is_cut_nothing_of_it_is_taken(tmp_path: Path, row: bytes, rows: int) -> None:
     path = tmp_path / "recording"
-    path.write_bytes(HEADER + ROW + LATER)
+    whole = NAMES + b"".join(row % (10 + number) for number in range(rows))
+    begin = len(whole) - len(row % 10)
+    for end in range(begin + 1, len(whole)):
+        path.write_bytes(whole[:end])
+        assert survey(path) == (rows - 1, (f"{path}:{rows + 1}: the last line is cut off",))
+    path.write_bytes(whole + NAMES[:-9])
+    assert survey(path) == (rows, (f"{path}:{rows + 2}: the last line is cut off",))
+
+
+def test_a_last_json_line_is_whole_without_its_newline(tmp_path: Path) -> None:
+    path = tmp_path / "recording"
+    path.write_bytes(JSON + JSON.replace(b"04:47:19", b"04:47:49").rstrip())
     assert survey(path) == (2, ())
 
 
@@ -134,3 +157,33 @@ def test_strange_json_keys_do_no_harm(tmp_path: Path) -> None:
     rows = [{**json.loads(JSON), "": 7, f"k{n}": n} for n in range(3)]
     path.write_text("".join(f"{json.dumps({**row, 'timestamp': 1774414039 + n})}\n" for n, row in enumerate(rows)))
     assert survey(path) == (3, ())
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (OPEN + b"\n" + ROW, "1: there is no header"),
+        (HEADER + OPEN + b"\n" + ROW, "2: the row has 1 fields"),
+        (HEADER + OPEN + b"]]\n" + ROW, "2: the row has 1 fields"),
+        (HEADER + b"()" * LONG + b"\n" + ROW, "2: the row has 1 fields"),
+        (HEADER + b"," * LONG + b"\n" + ROW, "2: the row has 100001 fields"),
+        (HEADER + b'"' * LONG + b"\n" + ROW, "2: "),
+        (HEADER + b"a" + b" " * LONG + b"[\n" + ROW, "2: the row has 1 fields"),
+        (HEADER + b"2026/03/25 04:47:49, GPU-a, " + b"1" * LONG + b"!, 0 %\n" + ROW, "2: memory.used is '1"),
+        (HEADER + b"2026/03/25 04:47:49, GPU-a, 4" + b" " * LONG + b"!, 0 %\n" + ROW, "2: memory.used is '4"),
+        (HEADER + b"2026/03/25 04:47:49" + b" " * LONG + b"x, GPU-a, 4, 0 %\n" + ROW, "2: timestamp is '2026"),
+        (b'{"' + OPEN + b'": 1}\n', "1: there is no column timestamp"),
+        (JSON + JSON.replace(b"4}", b'"' + b"1" * LONG + b'x"}'), "2: memory.used is '1"),
+    ],
+)
+def test_a_line_made_to_be_read_for_ever_is_refused_like_any_other(tmp_path: Path, data: bytes, reason: str) -> None:
+    path = tmp_path / "gpu.csv"
+    path.write_bytes(data)
+    with at_most(20), pytest.raises(DataError, match=reason):
+        survey(path)
+
+
+def test_a_name_made_to_be_read_for_ever_is_a_name() -> None:
+    with at_most(20):
+        assert program("python" + " " * LONG + "x") == "python"
+        assert program("/" * LONG + "x") is None

@@ -19,7 +19,7 @@ from gua.core.tick import Origin, Source, Tick
 from gua.imports.recording import Recording
 from gua.imports.rows import Reading
 from gua.imports.survey import Spacings, Survey
-from gua.imports.timestamps import Timestamps, parse_timezone
+from gua.imports.timestamps import Timestamps
 
 ORIGIN = Origin(host="imported", source=Source.IMPORT, interval_ms=1000, instance_id="import")
 HEADER = "timestamp, uuid, memory.used [MiB]\n"
@@ -195,9 +195,3 @@ def test_the_hour_that_a_clock_shows_twice_in_autumn_is_both_hours() -> None:
 )
 def test_times_are_read_in_the_forms_that_recorders_write(cell: str | float, moment: str) -> None:
     assert to_rfc3339(Timestamps(UTC).parse(cell)) == moment
-
-
-@pytest.mark.parametrize("name", ["Mars/Olympus", "", "../etc/passwd", "Europe", "/etc/localtime", "UTC\0"])
-def test_an_unknown_time_zone_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="IANA"):
-        parse_timezone(name)

@@ -622,7 +622,8 @@ def test_a_call_may_take_its_time(world: World) -> None:
 
     assert seconds("nvmlDeviceGetName(card(0))") >= 0.06
     assert seconds("nvmlDeviceGetUUID(card(0))") >= 0.03
-    assert seconds("nvmlDeviceGetIndex(card(0))") < 0.03
+    # The quickest of some: a busy machine may hold up one, a latency holds up all.
+    assert min(seconds("nvmlDeviceGetIndex(card(0))") for _ in range(5)) < 0.03
 
 
 def test_without_a_clock_file_the_time_is_the_systems(world: World) -> None:

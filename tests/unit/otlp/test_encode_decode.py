@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,9 @@ from gua.core.errors import DataError
 from gua.core.plaintext import MOST_CHARACTERS
 from gua.core.tick import (
     AgentReading,
+    AllocationReading,
+    AllocationSourceReading,
+    AllocationStatus,
     CardReading,
     ErrorCount,
     Mig,
@@ -35,6 +39,7 @@ from gua.core.tick import (
     ProcessList,
     ProcessReading,
     ProcessType,
+    Relation,
     Source,
     Tick,
 )
@@ -125,6 +130,26 @@ processes = st.builds(
     slurm_job_id=texts,
     systemd_unit=texts,
 )
+known_texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1, max_size=12)
+moments = st.none() | st.integers(0, 4_102_444_800_000)
+allocations = st.builds(
+    AllocationReading,
+    source=known_texts,
+    id=known_texts,
+    relation=st.sampled_from(Relation),
+    duration_ms=st.integers(0, 600_000),
+    gpu_time_ms=st.integers(0, 600_000),
+    since_ms=moments,
+    until_ms=moments,
+    owner=texts,
+    uid=st.none() | st.integers(0, 2**32 - 1),
+    kind=texts,
+    job_name=texts,
+    pod_uid=texts,
+    pod_name=texts,
+    pod_namespace=texts,
+)
+sources = st.builds(AllocationSourceReading, source=known_texts, duration_ms=st.integers(0, 600_000), reason=texts)
 spans = st.integers(1, 600_000).flatmap(lambda span: st.tuples(st.just(span), st.integers(0, span)))
 cards = st.builds(
     lambda span, **rest: CardReading(duration_ms=span[0], gpu_time_ms=span[1], **rest),
@@ -153,7 +178,10 @@ cards = st.builds(
     energy_total_mj=millis,
     energy_mj=millis,
     failed=st.none() | st.booleans(),
+    allocation=st.none() | st.sampled_from(AllocationStatus),
+    unallocated_gpu_time_ms=millis,
     processes=st.lists(processes, max_size=4, unique_by=lambda process: process.pid).map(tuple),
+    allocations=st.lists(allocations, max_size=3, unique_by=lambda each: (each.source, each.id)).map(tuple),
 )
 agents = st.builds(
     AgentReading,
@@ -167,7 +195,6 @@ agents = st.builds(
         st.builds(ErrorCount, call=texts.map(str), code=texts.map(str), count=st.integers(0, 2**40)), max_size=3
     ).map(tuple),
 )
-known_texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1, max_size=12)
 origins = st.builds(
     Origin,
     host=known_texts,
@@ -187,11 +214,49 @@ ticks = st.builds(
     origin=origins,
     cards=st.lists(cards, min_size=1, max_size=4, unique_by=lambda card: card.uuid).map(tuple),
     agent=st.none() | agents,
+    allocation_sources=st.lists(sources, max_size=3, unique_by=lambda source: source.source).map(tuple),
 )
 
 
 def parsed(tick: Tick) -> ExportMetricsServiceRequest:
     return ExportMetricsServiceRequest.FromString(encode(tick))
+
+
+def test_a_card_whose_values_come_and_go_is_told_as_it_is_each_time() -> None:
+    """What stays of a card from tick to tick is kept; all of these have one value less than HELD, another each time."""
+    lacking = [
+        replace(HELD, **{name: value})
+        for name in ("memory_used_bytes", "power_watts", "energy_mj", "utilization_max", "failed")
+        for value in (None, *((2**63, 2**70) if name == "memory_used_bytes" else ()))
+    ]
+    not_finite = [replace(HELD, power_watts=value) for value in (float("nan"), float("inf"))]
+    process, ignored = HELD.processes
+    others = [
+        replace(HELD, processes=(replace(process, memory_bytes=None), ignored)),
+        replace(HELD, processes=(replace(process, utilization=None), ignored)),
+        replace(HELD, processes=(replace(process, utilization=float("-inf")), ignored)),
+        replace(HELD, processes=(ignored, process)),
+        replace(HELD, processes=(replace(process, memory_bytes=2**62), replace(ignored, memory_bytes=2**62))),
+        replace(HELD, processes=(replace(process, memory_bytes=2**62), replace(process, pid=1, memory_bytes=2**62))),
+        replace(HELD, processes=()),
+        replace(HELD, duration_ms=TS_MS),
+        replace(HELD, process_list=ProcessList.FAILED),
+    ]
+    for card in (HELD, *lacking, HELD, *not_finite, *others, HELD):
+        raw = encode(replace(SMALL, cards=(card,)))
+        told = replace(
+            card,
+            memory_used_bytes=None if (card.memory_used_bytes or 0) >= 2**63 else card.memory_used_bytes,
+            power_watts=None if card in not_finite else card.power_watts,
+            processes=tuple(
+                replace(each, utilization=None if each.utilization == float("-inf") else each.utilization)
+                for each in card.processes
+            ),
+        )
+        (decoded,) = decode(raw).cards
+        assert decoded == told
+        assert ExportMetricsServiceRequest.FromString(raw).SerializeToString(deterministic=True) == raw
+        assert encode(replace(SMALL, cards=(card,))) == raw
 
 
 def points_of(tick: Tick, name: str) -> list[object]:
@@ -343,6 +408,43 @@ def test_names_that_no_receiver_could_store_are_mended() -> None:
     assert back.pod_uid is None
 
 
+def test_ids_and_names_of_allocations_that_no_receiver_could_store_are_mended() -> None:
+    allocation = AllocationReading(
+        source="site",
+        id="\udcff" + "7" * 1000,
+        relation=Relation.NOBODY,
+        duration_ms=1,
+        gpu_time_ms=1,
+        since_ms=-5,
+        until_ms=10**18,
+        owner="a\x00b",
+        job_name="x" * 1000 + "\x1b[2J",
+        pod_name="",
+    )
+    card = CardReading(uuid="GPU-1", duration_ms=1, gpu_time_ms=1, allocations=(allocation,))
+    source = AllocationSourceReading(source="files", duration_ms=1, reason="\udc80 \x00")
+    tick = decode(encode(Tick(ts_ms=TS_MS, origin=ORIGIN, cards=(card,), allocation_sources=(source,))))
+    (back,) = tick.cards[0].allocations
+    assert back.id == "\ufffd" + "7" * (MOST_CHARACTERS - 1)
+    assert (back.owner, back.job_name, back.pod_name) == ("a\ufffdb", "x" * MOST_CHARACTERS, "")
+    assert (back.since_ms, back.until_ms) == (None, None)
+    assert tick.allocation_sources[0].reason == "\ufffd \ufffd"
+
+
+def test_a_source_says_whether_it_could_be_read_in_words_too() -> None:
+    sources_ = tuple(
+        AllocationSourceReading(source=name, duration_ms=30_000, reason=reason)
+        for name, reason in (("files", None), ("slurm", "no answer within 3 s"))
+    )
+    tick = Tick(ts_ms=TS_MS, origin=ORIGIN, cards=(HELD,), allocation_sources=sources_)
+    points = points_of(tick, "gua.allocation.source.duration")
+    assert [
+        (attribute_of(point, "gua.allocation.source.status"), attribute_of(point, "gua.allocation.source.reason"))
+        for point in points
+    ] == [("ok", None), ("failed", "no answer within 3 s")]
+    assert [point.as_double for point in points] == [30.0, 30.0]
+
+
 def test_a_creation_time_is_told_to_the_millisecond_or_not_at_all() -> None:
     processes = tuple(
         ProcessReading(pid=pid, created_ms=created)
@@ -360,10 +462,42 @@ def test_a_creation_time_is_told_to_the_millisecond_or_not_at_all() -> None:
 
 
 def test_attributes_stand_in_the_order_of_the_catalogue() -> None:
+    promised = replace(
+        HELD,
+        allocations=(
+            AllocationReading(
+                source="slurm",
+                id="77",
+                relation=Relation.OWNER,
+                duration_ms=30_000,
+                gpu_time_ms=30_000,
+                since_ms=TS_MS,
+                until_ms=TS_MS,
+                owner="ada",
+                uid=1000,
+                kind="job",
+                job_name="train",
+                pod_uid="6f1d",
+                pod_name="train-0",
+                pod_namespace="lab",
+            ),
+        ),
+    )
+    told = replace(
+        SMALL,
+        cards=(promised, BARE),
+        allocation_sources=(AllocationSourceReading(source="slurm", duration_ms=30_000, reason="no answer"),),
+    )
     for metric in metrics.CATALOGUE:
-        base = {"card": metrics.CARD_ATTRIBUTES, "process": metrics.PROCESS_ATTRIBUTES, "agent": ()}
+        base = {
+            "card": metrics.CARD_ATTRIBUTES,
+            "process": metrics.PROCESS_ATTRIBUTES,
+            "allocation": metrics.ALLOCATION_ATTRIBUTES,
+            "allocation source": metrics.SOURCE_ATTRIBUTES,
+            "agent": (),
+        }
         order = [*base[metric.subject.value], *metric.attributes]
-        for point in points_of(SMALL, metric.name):
+        for point in points_of(told, metric.name):
             keys = [pair.key for pair in point.attributes]
             assert keys == sorted(keys, key=order.index)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.patience import at_most
 from gua.procfs.boot import machine_id, stored_boot_time_ms
 from gua.procfs.clock import SystemClock
 from gua.procfs.parse import Stat, parse_boot_time_ms, parse_stat, parse_uid
@@ -210,6 +211,26 @@ def test_a_file_that_makes_no_sense_is_written_anew(tmp_path: Path, content: str
     path.write_text(content)
     assert stored_boot_time_ms(MovingBoot("a", 5_000), path) == 5_000
     assert json.loads(path.read_text()) == {"boot_id": "a", "boot_time_ms": 5_000}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "brackets", "endless"])
+def test_what_is_no_file_of_the_agent_s_is_not_waited_for_nor_followed(tmp_path: Path, kind: str) -> None:
+    path, elsewhere = tmp_path / "boot.json", tmp_path / "elsewhere"
+    elsewhere.write_text(json.dumps({"boot_id": "a", "boot_time_ms": 1_000}))
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "link":
+            path.symlink_to(elsewhere)
+        case "folder":
+            path.mkdir()
+        case "brackets":
+            path.write_text("[" * 100_000)
+        case _:
+            path.symlink_to("/dev/zero")
+    with at_most(20):
+        assert stored_boot_time_ms(MovingBoot("a", 5_000), path) == 5_000
+    assert json.loads(elsewhere.read_text())["boot_time_ms"] == 1_000
 
 
 def test_where_nothing_can_be_kept_the_answer_is_that_of_now(tmp_path: Path) -> None:

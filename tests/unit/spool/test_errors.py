@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.patience import at_most
 from gua.agent.outbox import Outbox
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.ports import Mark
@@ -242,6 +243,27 @@ def test_who_writes_while_another_repairs_for_long_is_told_to_try_again(
             spool.append(2, b"2")
         assert waiting(spool) == [1]
     spool.append(2, b"2")
+
+
+def test_a_lock_file_that_is_a_link_is_not_followed(spool: Spool, path: Path) -> None:
+    spool.append(1, b"1")
+    lock, elsewhere = path.with_name("spool.db.lock"), path.with_name("elsewhere")
+    lock.unlink()
+    lock.symlink_to(elsewhere)
+    with pytest.raises(UnavailableError, match=r"spool\.db\.lock is a symbolic link, which gua does not follow"):
+        spool.append(2, b"2")
+    assert not elsewhere.exists()
+    lock.unlink()
+    spool.append(2, b"2")
+    assert waiting(spool) == [1, 2]
+
+
+def test_a_lock_file_that_is_a_pipe_holds_nobody_up(spool: Spool, path: Path) -> None:
+    path.with_name("spool.db.lock").unlink(missing_ok=True)
+    os.mkfifo(path.with_name("spool.db.lock"))
+    with at_most(20):
+        spool.append(1, b"1")
+    assert waiting(spool) == [1]
 
 
 def test_a_disk_without_room_for_the_repair_is_said_and_loses_nothing(

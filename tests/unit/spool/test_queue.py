@@ -5,6 +5,7 @@ import random
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,7 +105,23 @@ def test_the_figures_tell_what_waits_and_what_was_counted(path: Path) -> None:
         assert stats.oldest_ms == {"store": dropped + 4, "otlp": dropped + 1}
         assert (stats.newest_ms, stats.dropped) == (40, dropped)
         assert (stats.refused, stats.repairs) == ({"store": 2, "otlp": 0}, 0)
+        assert (stats.delivered, set(stats.delivered_ms)) == ({"store": 1, "otlp": 0}, {"store"})
         assert (stats.salvaged, stats.lost, stats.bytes) == (0, 0, spool.size_bytes())
+
+
+def test_who_brings_ticks_to_a_destination_does_not_matter_to_their_count(path: Path) -> None:
+    began_ms = time.time_ns() // 1_000_000
+    with Spool(path, destinations=("store", "otlp")) as agent, Spool(path, destinations=None) as report:
+        agent.extend((number, b"x") for number in range(1, 11))
+        ids = [tick.id for tick in agent.peek("store", 10)]
+        agent.acknowledge("store", ids[2])
+        report.acknowledge("store", ids[6])
+        agent.acknowledge("store", ids[4])  # what the other has told already
+        report.refuse("otlp", report.peek("otlp", 4), "bad")
+        report.acknowledge("otlp", ids[3])
+        assert agent.stats().delivered == report.stats().delivered == {"store": 7, "otlp": 0}
+        assert agent.stats().delivered_ms.keys() == {"store"}
+        assert began_ms <= agent.stats().delivered_ms["store"] <= time.time_ns() // 1_000_000
 
 
 def test_the_room_of_an_outage_is_given_back_once_its_ticks_are_delivered(path: Path) -> None:

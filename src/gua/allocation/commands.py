@@ -1,0 +1,114 @@
+"""A command of another program, asked in a child: bounded in time and in what it may say."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gua.core.errors import GuaError
+
+SECONDS: Final = 3.0
+MOST_BYTES: Final = 8 * 2**20
+_MOST_COMPLAINT: Final = 4096
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# What tells Slurm's own commands where their cluster is, and nothing that changes which code they load or how they
+# write: SLURM_CONF, SLURM_CONF_SERVER, SLURM_CLUSTERS and SQUEUE_FORMAT are of many that somebody may have set.
+_PREFIX: Final = re.compile(r"^(?:[a-z_]+: )?(?:error|fatal): ")
+_KEPT: Final = ("PATH", "SLURM_CONF", "SLURM_CONF_SERVER")
+
+
+class CommandError(GuaError):
+    """The command gave no answer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChildLimits:
+    """How long a child may take, and how much it may say."""
+
+    seconds: float = SECONDS
+    most_bytes: int = MOST_BYTES
+
+
+_LIMITS: Final = ChildLimits()
+
+
+def ask(command: Sequence[str], limits: ChildLimits = _LIMITS) -> str:
+    """Return what the command writes. Raises CommandError where it fails, takes too long or says too much.
+
+    It runs in UTC, without the agent's environment, in a process group of its own, which is killed with it.
+    """
+    name = os.path.basename(command[0])  # noqa: PTH119 - no path, a word for the message
+    environ = {key: os.environ[key] for key in _KEPT if key in os.environ}
+    environ = {"PATH": _PATH, **environ, "LC_ALL": "C", "TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
+    try:
+        child = subprocess.Popen(  # noqa: S603 - the site's own command, by a list
+            list(command),
+            env=environ,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        msg = f"{name} cannot be started ({error.strerror})"
+        raise CommandError(msg) from None
+    try:
+        answer, complaint = _collect(child, name, limits)
+    finally:
+        _end(child)
+    if child.returncode:
+        said = complaint.decode(errors="replace").strip().rpartition("\n")[2]
+        msg = f"{name}: {_PREFIX.sub('', said) or f'ended with code {child.returncode}'}"
+        raise CommandError(msg)
+    return answer.decode(errors="replace")
+
+
+def _collect(child: subprocess.Popen[bytes], name: str, limits: ChildLimits) -> tuple[bytes, bytes]:
+    """Return what the child says on both ways, once it has closed them and ended."""
+    deadline = time.monotonic() + limits.seconds
+    said: dict[int, bytearray] = {}
+    with selectors.DefaultSelector() as selector:
+        for stream in (child.stdout, child.stderr):
+            if stream is not None:
+                selector.register(stream, selectors.EVENT_READ)
+                said[stream.fileno()] = bytearray()
+        answer, complaint = said.values()
+        while selector.get_map():
+            left = deadline - time.monotonic()
+            for key, _ in selector.select(left) if left > 0 else ():
+                chunk = os.read(key.fd, 65_536)
+                said[key.fd] += chunk
+                if not chunk:
+                    selector.unregister(key.fileobj)
+            del complaint[_MOST_COMPLAINT:]
+            if len(answer) > limits.most_bytes:
+                msg = f"{name} says more than {limits.most_bytes >> 20} MiB"
+                raise CommandError(msg)
+            if left <= 0:
+                msg = f"{name} gives no answer within {limits.seconds:g} s"
+                raise CommandError(msg)
+    try:
+        child.wait(timeout=max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        msg = f"{name} gives no answer within {limits.seconds:g} s"
+        raise CommandError(msg) from None
+    return bytes(answer), bytes(complaint)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    for stream in (child.stdout, child.stderr):
+        if stream is not None:
+            stream.close()

@@ -1,0 +1,150 @@
+"""What a kubelet is asked: what pods have of its devices, and the list of its pods."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from gua.allocation.grpc_call import CallError, NoSocketError, call
+from gua.allocation.pod_resources import LIST, PodDevices, parse_pod_resources
+from gua.core.errors import GuaError
+from gua.core.pods import ListedPod
+
+CALL_SECONDS: Final = 3.0
+_LIST_SECONDS: Final = 25.0
+# A kubelet that was started answers before it knows its pods: at first it has none.
+_YOUNG_SECONDS: Final = 30.0
+_NO_LIST: Final = "kubernetes: whose pod a process is of is not known, nor who uses a promised card: see --kubelet"
+
+Place = tuple[str, str]
+"""Namespace and name of a pod."""
+
+
+class PodList(Protocol):
+    """The list of a node's pods."""
+
+    def ask(self) -> Sequence[ListedPod]:
+        """Ask now and wait for the answer. Raises GuaError."""
+        ...
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call this whenever a new pod was listed."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PodResources:
+    """What PodResources tell of all pods; ``age_seconds`` is how long ago the kubelet was started, if that is known."""
+
+    pods: tuple[PodDevices, ...]
+    age_seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KubeletAnswer:
+    """What was asked last. ``devices`` is ``None`` where limits have to do; ``failure`` is why there is no answer.
+
+    ``doubt`` is why pods may have cards of which the answer does not tell.
+    """
+
+    asked_at: float
+    devices: tuple[PodDevices, ...] | None = None
+    listed: tuple[ListedPod, ...] = ()
+    failure: str | None = None
+    doubt: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Questions:
+    """Asks both, and puts the answers together.
+
+    ``ask_devices`` raises CallError or, for an answer that is none, ValueError; where it raises NoSocketError, limits
+    in ``pods`` have to do. ``own_pod`` is the pod that this process runs in: an answer that lacks it is not whole.
+    ``folders`` tells uids of pods where there is no list; empty where it cannot.
+    """
+
+    def __init__(
+        self,
+        ask_devices: Callable[[], PodResources],
+        pods: PodList | None,
+        *,
+        own_pod: Place | None,
+        folders: Callable[[], tuple[ListedPod, ...]],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._ask_devices = ask_devices
+        self._pods = pods
+        self._own_pod = own_pod
+        self._folders = folders
+        self._monotonic = monotonic
+        self._listed: tuple[ListedPod, ...] = ()
+        self._listed_at: float | None = None
+        self._listed_for: frozenset[Place] = frozenset()
+
+    def ask(self) -> KubeletAnswer:
+        """Ask now. Never raises."""
+        begun = self._monotonic()
+        try:
+            told, notes = self._devices()
+            devices = None if told is None else told.pods
+            listed = self._pod_list(devices)
+            if devices is not None and not listed and self._pods is None:
+                notes = (*notes, _NO_LIST)
+        except GuaError as error:
+            return KubeletAnswer(asked_at=begun, failure=f"the kubelet: {error}")
+        except Exception as error:  # noqa: BLE001 - whatever fails here, the next time may be better
+            return KubeletAnswer(asked_at=begun, failure=f"the kubelet: unexpected {type(error).__name__}")
+        places = {each.place for each in (listed if devices is None else devices)}
+        doubt = self._doubt(places, None if told is None else told.age_seconds)
+        return KubeletAnswer(asked_at=begun, devices=devices, listed=listed, doubt=doubt, notes=notes)
+
+    def _devices(self) -> tuple[PodResources | None, tuple[str, ...]]:
+        try:
+            return self._ask_devices(), ()
+        except NoSocketError as error:
+            if self._pods is None:
+                raise
+            return None, (f"kubernetes: {error}: promised cards are counted by limits of pods",)
+        except ValueError as error:
+            msg = f"its answer is garbage: {error}"
+            raise CallError(msg) from None
+
+    def _doubt(self, places: AbstractSet[Place], age_seconds: float | None) -> str | None:
+        if self._own_pod is not None:
+            return None if self._own_pod in places else "the kubelet does not tell of all pods: the agent's is missing"
+        if age_seconds is not None and 0 <= age_seconds < _YOUNG_SECONDS:
+            return f"the kubelet was started {age_seconds:.0f} s ago: it may not know all pods yet"
+        return None
+
+    def _pod_list(self, devices: Sequence[PodDevices] | None) -> tuple[ListedPod, ...]:
+        """Return the list of pods: a new one where other pods have devices than before, or the last one is old.
+
+        With devices, names and ends are an extra: an old list is better than none. Without, there is nothing else.
+        """
+        now = self._monotonic()
+        places = frozenset(each.place for each in devices or () if each.devices or each.claimed)
+        is_old = self._listed_at is None or now - self._listed_at >= _LIST_SECONDS
+        is_whole = places <= {pod.place for pod in self._listed}
+        if devices is not None and places == self._listed_for and is_whole and not is_old:
+            return self._listed
+        try:
+            self._listed = self._folders() if self._pods is None else tuple(self._pods.ask())
+            self._listed_at, self._listed_for = now, places
+        except GuaError:
+            if devices is None:
+                raise
+        return self._listed
+
+
+def ask_pod_resources(socket: Path) -> PodResources:
+    """Return what pods have of the node's devices. Raises CallError and, for an answer that is none, ValueError."""
+    answer = parse_pod_resources(call(socket, LIST, seconds=CALL_SECONDS))
+    try:
+        age_seconds = time.time() - socket.stat().st_mtime
+    except OSError:
+        age_seconds = 0.0
+    return PodResources(pods=answer, age_seconds=age_seconds)

@@ -1,0 +1,203 @@
+"""Cards that pods were promised: from the kubelet's PodResources, or from limits in its list of pods."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from gua.allocation.device_ids import Cards
+from gua.allocation.kubelet import KubeletAnswer, Place, PodList, PodResources, Questions, ask_pod_resources
+from gua.allocation.pod_allocations import NOT_TOLD, SOURCE, Found, found_by_devices, found_by_limits
+from gua.allocation.pod_folders import pods_by_folders
+from gua.allocation.pod_resources import SOCKET
+from gua.allocation.reader import Opener, ReaderLook
+from gua.core.allocation import Allocation, CardKey
+from gua.core.pods import ListedPod
+
+EVERY_SECONDS: Final = 30.0
+_OLD_SECONDS: Final = 3 * EVERY_SECONDS
+_LEAD_SECONDS: Final = 2.0
+_LEAST_SECONDS: Final = 8.0
+_AGAIN_SECONDS: Final = 5.0
+_NEW_SECONDS: Final = 2.0
+
+
+class KubernetesReader:
+    """Asks in a thread of its own, and tells what it last heard.
+
+    It asks every 30 s, 2 s before the next tick is due, and when a new pod was listed; 8 s apart at least (5 s after a
+    failure, 2 s for a new pod). What it is made of is what :class:`~gua.allocation.kubelet.Questions` take.
+    """
+
+    def __init__(
+        self,
+        ask_devices: Callable[[], PodResources],
+        pods: PodList | None = None,
+        *,
+        own_pod: Place | None = None,
+        folders: Callable[[], tuple[ListedPod, ...]] = tuple,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._questions = Questions(ask_devices, pods, own_pod=own_pod, folders=folders, monotonic=monotonic)
+        self._pods = pods
+        self._monotonic = monotonic
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._answer: KubeletAnswer | None = None
+        self._next_tick: float | None = None
+        self._is_urgent = self._is_closed = False
+        self._newest: tuple[tuple[object, ...], Found] | None = None
+        self._before: dict[str, Allocation] = {}
+        self._since_ms: dict[str, int] = {}
+        self._seen: dict[str, frozenset[str]] = {}
+
+    @property
+    def name(self) -> str:
+        """By what name its health is told."""
+        return SOURCE
+
+    def begin(self) -> None:
+        """Begin to ask, in a thread."""
+        if self._pods is not None:
+            self._pods.listen(self.hurry)
+        self._thread = threading.Thread(target=self._work, name="gua-kubernetes", daemon=True)
+        with contextlib.suppress(RuntimeError):  # no process is left for anybody: the next look tries again
+            self._thread.start()
+
+    def hurry(self) -> None:
+        """Ask soon: there is something new."""
+        with self._changed:
+            self._is_urgent = True
+            self._changed.notify()
+
+    def close(self) -> None:
+        """End the thread; where it waits for an answer, after that."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+
+    def ask(self) -> None:
+        """Ask now, and keep the answer, or why there is none."""
+        answer = self._questions.ask()
+        with self._changed:
+            self._answer = answer
+
+    def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
+        """Return what pods were promised within (since_ms, now_ms], by the newest answer."""
+        if self._thread is not None and not self._thread.is_alive() and not self._is_closed:
+            self.begin()
+        now = self._monotonic()
+        with self._changed:
+            answer = self._answer
+            self._next_tick = now + (now_ms - since_ms) / 1000
+            self._changed.notify()
+        reason = "the kubelet was not asked yet" if answer is None else answer.failure
+        if answer is not None and now - answer.asked_at > _OLD_SECONDS:
+            reason = f"the kubelet gave no answer for {now - answer.asked_at:.0f} s"
+        if answer is None or reason is not None:
+            self._before = {}  # when those that are gone by the next answer ended, nobody knows
+            return ReaderLook(reason=reason)
+        if not cards:
+            return ReaderLook(reason=answer.doubt, notes=answer.notes)
+        asked_ms = now_ms - round((now - answer.asked_at) * 1000)
+        found = self._found(answer, cards, asked_ms)
+        noticed_ms = min(now_ms, max(since_ms, asked_ms))
+        ended = [] if answer.doubt is not None else self._ended(answer, found, since_ms, noticed_ms)
+        self._before = found.allocations
+        return ReaderLook(
+            allocations=(*found.allocations.values(), *ended),
+            reason=answer.doubt if found.reason is None else f"the kubelet: {found.reason}",
+            unknown_cards=frozenset(found.unknown),
+            notes=answer.notes,
+        )
+
+    def _found(self, answer: KubeletAnswer, cards: Sequence[CardKey], asked_ms: int) -> Found:
+        told = answer.devices, answer.listed, tuple(cards)
+        if self._newest is not None and self._newest[0] == told:
+            return self._newest[1]
+        self._remember(answer.listed, cards)
+        if answer.devices is not None:
+            found = found_by_devices(answer.devices, answer.listed, Cards(cards), self._seen)
+        else:
+            found = found_by_limits(answer.listed, Cards(cards), self._seen)
+        found.unknown |= self._of_unlisted(answer.listed, cards)
+        self._since_ms = {id_: self._since_ms.get(id_, asked_ms) for id_ in found.allocations}
+        for id_, allocation in found.allocations.items():
+            if allocation.since_ms == NOT_TOLD:
+                found.allocations[id_] = replace(allocation, since_ms=self._since_ms[id_])
+        self._newest = told, found
+        return found
+
+    def _remember(self, listed: Sequence[ListedPod], cards: Sequence[CardKey]) -> None:
+        """Keep on which cards a pod was seen: it has them for as long as it runs."""
+        live = frozenset(uid for pod in listed if not pod.has_ended for uid in pod.uids)
+        self._seen = {card.uuid: (self._seen.get(card.uuid, frozenset()) | card.pods) & live for card in cards}
+
+    @staticmethod
+    def _of_unlisted(listed: Sequence[ListedPod], cards: Sequence[CardKey]) -> set[str]:
+        """Return the cards with processes of pods that are not in the list: what those were promised is not told."""
+        if not listed:
+            return set()
+        uids = frozenset(uid for pod in listed for uid in pod.uids)
+        return {card.uuid for card in cards if card.pods - uids}
+
+    def _ended(self, answer: KubeletAnswer, found: Found, since_ms: int, noticed_ms: int) -> list[Allocation]:
+        """Return those that were there at the last look and are gone, until when they were, as exactly as is known."""
+        ends = {uid: pod.ended_ms for pod in answer.listed if pod.has_ended for uid in pod.uids}
+        names = {(each.pod_namespace, each.pod_name) for each in found.allocations.values()}
+        taken = frozenset().union(*(each.cards for each in found.allocations.values()))
+        ended: list[Allocation] = []
+        for id_, allocation in self._before.items():
+            # What was known without its uid goes on under that.
+            renamed = allocation.pod_uid is None and (allocation.pod_namespace, allocation.pod_name) in names
+            cards = allocation.cards if allocation.pod_name is not None else allocation.cards - taken
+            until_ms = ends.get(allocation.pod_uid or "") or noticed_ms
+            if id_ not in found.allocations and not renamed and cards and until_ms > since_ms:
+                ended.append(replace(allocation, cards=cards, until_ms=min(until_ms, noticed_ms)))
+        return ended
+
+    def _work(self) -> None:
+        while True:
+            self.ask()
+            with self._changed:
+                while not self._is_closed and (left := self.due() - self._monotonic()) > 0:
+                    self._changed.wait(left)
+                if self._is_closed:
+                    return
+                self._is_urgent = False
+
+    def due(self) -> float:
+        """Return when to ask next, by the monotonic clock [s]."""
+        if self._answer is None:
+            return 0.0
+        asked_at = self._answer.asked_at
+        if self._answer.failure is not None or self._answer.doubt is not None:
+            return asked_at + _AGAIN_SECONDS
+        if self._is_urgent:
+            return asked_at + _NEW_SECONDS
+        due = asked_at + EVERY_SECONDS
+        if self._next_tick is not None and self._next_tick - _LEAD_SECONDS > asked_at:
+            due = min(due, self._next_tick - _LEAD_SECONDS)
+        return max(due, asked_at + _LEAST_SECONDS)
+
+
+def kubernetes_opener(pods: PodList | None, socket: Path = SOCKET, *, own_pod: Place | None = None) -> Opener:
+    """Return how the source is found: by the kubelet's socket, or by the list of pods that names are read from."""
+
+    def found() -> str | None:
+        with contextlib.suppress(PermissionError):
+            if socket.exists():
+                return f"the kubelet's {socket}"
+        return None if pods is None else "limits of pods in the kubelet's list"
+
+    def opened() -> KubernetesReader:
+        reader = KubernetesReader(lambda: ask_pod_resources(socket), pods, own_pod=own_pod, folders=pods_by_folders)
+        reader.begin()
+        return reader
+
+    return Opener(name=SOURCE, found=found, open=opened)

@@ -1,0 +1,121 @@
+"""Pods' devices and limits as allocations of this host's cards."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from gua.allocation.device_ids import Cards, UnknownDeviceError
+from gua.allocation.pod_limits import by_limits
+from gua.allocation.pod_resources import PodDevices
+from gua.core.allocation import Allocation
+from gua.core.pods import ListedPod
+
+SOURCE: Final = "kubernetes"
+OF_SOME_POD: Final = "of-some-pod"
+"""The id of what is promised by limits without being known to which pod."""
+NOT_TOLD: Final = 0
+"""When a pod's allocation began, where the list does not tell."""
+_KIND: Final = "pod"
+_LONGEST_ID: Final = 128
+_DIGEST: Final = 16
+
+PodsOn = Mapping[str, frozenset[str]]
+"""Uids of pods by the UUID of the card that they were seen on."""
+
+
+@dataclass(slots=True)
+class Found:
+    """Allocations by id, UUIDs of cards that may be promised or not, and why nothing is known of any other card."""
+
+    allocations: dict[str, Allocation] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    reason: str | None = None
+
+    def add(self, allocation: Allocation) -> None:
+        """Add an allocation, or its cards to the one of this id."""
+        before = self.allocations.get(allocation.id)
+        cards = allocation.cards if before is None else allocation.cards | before.cards
+        self.allocations[allocation.id] = replace(allocation, cards=cards)
+
+
+def found_by_devices(
+    devices: Sequence[PodDevices], listed: Sequence[ListedPod], cards: Cards, pods_on: PodsOn
+) -> Found:
+    """Return what PodResources tell. ``listed`` says which pods ended: older kubelets tell their devices still."""
+    found = Found()
+    live = {pod.place: pod for pod in listed if not pod.has_ended}
+    over = {pod.place for pod in listed if pod.has_ended} - live.keys()
+    for each in devices:
+        if each.place in over:
+            continue
+        pod = live.get(each.place)
+        own: set[str] = set()
+        for candidates in _candidates(each, cards, found):
+            certain = candidates if pod is None else _narrowed(candidates, pod, pods_on)
+            (own if len(certain) == 1 else found.unknown).update(certain)
+        if own:
+            found.add(_allocation(each.namespace, each.name, pod, own))
+    # A kubelet before 1.34, or with that switched off, is silent about devices that were claimed.
+    told = {each.place for each in devices if each.claimed}
+    if any(pod.has_claims and place not in told for place, pod in live.items()):
+        found.unknown |= cards.uuids
+    return found
+
+
+def _candidates(pod: PodDevices, cards: Cards, found: Found) -> Iterator[frozenset[str]]:
+    """Return which cards each of a pod's devices may be."""
+    for device in pod.devices:
+        try:
+            yield cards.of_device(device)
+        except UnknownDeviceError as error:
+            found.reason = str(error)
+    for claimed in pod.claimed:
+        try:
+            yield cards.of_claim(claimed)
+        except UnknownDeviceError as error:
+            found.reason = str(error)
+
+
+def _narrowed(candidates: frozenset[str], pod: ListedPod, pods_on: PodsOn) -> frozenset[str]:
+    """Return the one of the candidates that the pod's processes are on; all of them if that does not tell."""
+    if len(candidates) < 2:
+        return candidates
+    on = frozenset(uuid for uuid in candidates if not pods_on.get(uuid, frozenset()).isdisjoint(pod.uids))
+    return on if len(on) == 1 else candidates
+
+
+def found_by_limits(listed: Sequence[ListedPod], cards: Cards, pods_on: PodsOn) -> Found:
+    """Return what limits tell, with the processes that were seen."""
+    told = by_limits(listed, cards, pods_on)
+    found = Found(unknown=told.unknown)
+    for pod in listed:
+        own = told.owned.get(pod.uids[0])
+        if own and not pod.has_ended:
+            found.add(_allocation(pod.namespace, pod.name, pod, own))
+    if told.of_some_pod:
+        found.add(
+            Allocation(source=SOURCE, id=OF_SOME_POD, cards=frozenset(told.of_some_pod), since_ms=NOT_TOLD, kind=_KIND)
+        )
+    return found
+
+
+def _allocation(namespace: str, name: str, pod: ListedPod | None, cards: set[str]) -> Allocation:
+    uid = None if pod is None else pod.uids[0]
+    named = f"{namespace}/{name}"
+    if len(named) > _LONGEST_ID:
+        digest = hashlib.sha256(named.encode()).hexdigest()[:_DIGEST]
+        named = f"{named[: _LONGEST_ID - _DIGEST - 1]}-{digest}"
+    return Allocation(
+        source=SOURCE,
+        id=named if uid is None else uid[:_LONGEST_ID],
+        cards=frozenset(cards),
+        since_ms=NOT_TOLD if pod is None or pod.since_ms is None else pod.since_ms,
+        owner=namespace,
+        kind=_KIND,
+        pod_uid=uid,
+        pod_name=name,
+        pod_namespace=namespace,
+    )

@@ -1,0 +1,328 @@
+"""Slurm as a source: the hooks' files for exact times, files that sites have, and Slurm's own answers beside them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from gua.allocation.card_names import CardName, CardTable
+from gua.allocation.file_format import FileAllocation
+from gua.allocation.files import FILES, FilesReader, Memo, first_of, found_folder
+from gua.allocation.folder import SLURM, AllocationFolder, FolderLook, Tables, allocation_of, merged
+from gua.allocation.gres_conf import GresConf
+from gua.allocation.reader import Opener, ReaderLook
+from gua.allocation.slurm_files import GPUSTAT, CardFiles, gpustat, job_mapping
+from gua.allocation.slurm_poll import LEAST_SECONDS, PERIOD_SECONDS, PollAnswer, PolledJob, SlurmPoll
+from gua.core.allocation import Allocation, CardKey
+
+PREFIX: Final = "slurm-"
+CONF_FILES: Final = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf")
+# How much longer than its file a job may be unknown to Slurm, or known without a file: hooks take their time.
+_SLACK_MS: Final = 10_000
+_MOST_ENDS: Final = 4096
+_MOST_NOTES: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlurmSettings:
+    """How Slurm is looked at. ``poll_seconds`` is at least 30, or 0 for never; ``node`` is this node's name."""
+
+    node: str | None = None
+    poll_seconds: float = PERIOD_SECONDS
+    gpustat: Path = GPUSTAT
+    job_mapping: Path | None = None
+    conf_folder: Path | None = None
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What one look brings together."""
+
+    told: dict[str, FileAllocation] = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class SlurmReader:
+    """Jobs by the hooks' files in the folder, by the sites' files, and by polling; each of them may be missing.
+
+    A job stands once: with a file's times where a file tells it, else with Slurm's. A failed poll fails the source
+    until the next good one; what files tell stays. A file whose job Slurm does not know any more ended when Slurm says,
+    else when it was asked.
+    """
+
+    name = SLURM
+
+    def __init__(
+        self,
+        folder: AllocationFolder,
+        *,
+        poll: SlurmPoll | None,
+        site_files: Sequence[CardFiles] = (),
+        conf: GresConf | None = None,
+    ) -> None:
+        self._folder = folder
+        self._poll = poll
+        self._site_files = tuple(site_files)
+        self._conf = GresConf() if conf is None else conf
+        self._tables = Tables()
+        self._ends: dict[str, int] = {}
+        self._left_behind: dict[str, tuple[int, int]] = {}
+        self._memo: Memo | None = None
+
+    def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
+        """Return the allocations of (since_ms, now_ms], and cards in use of which no job is told as unknown."""
+        table = self._tables.of(cards)
+        answer = None if self._poll is None else self._poll.answer()
+        folder = self._folder.look(since_ms, now_ms)
+        self._conf.refresh()
+        basis = (folder, answer, table, self._conf.version)
+        if self._memo is not None and self._memo.holds(basis, since_ms):
+            return self._memo.look
+        gathered = _Gathered()
+        self._read_files(gathered, folder, since_ms, now_ms)
+        if answer is not None:
+            if answer.reason is None:
+                self._check_files(gathered, answer)
+            else:
+                gathered.troubles.append(answer.reason)
+            self._end_left_behind(gathered)
+        node = None if answer is None else answer.node
+        allocations = self._allocations(gathered, answer, table, node)
+        unknown = self._unknown(answer, allocations, table, node)
+        found = ReaderLook(
+            allocations=tuple(each for each in allocations if each.until_ms is None or each.until_ms > since_ms),
+            reason=first_of(gathered.troubles),
+            unknown_cards=unknown,
+            notes=tuple(gathered.notes),
+        )
+        self._memo = None if self._site_files else Memo.of(basis, since_ms, found, folder.told.values())
+        return found
+
+    @property
+    def period_seconds(self) -> float | None:
+        """How often Slurm is asked, ``None`` for never."""
+        return None if self._poll is None else self._poll.period_seconds
+
+    def begin(self) -> None:
+        """Ask Slurm now, so that an answer is there by the first tick."""
+        if self._poll is not None:
+            self._poll.answer()
+
+    def close(self) -> None:
+        """Ask Slurm no more."""
+        if self._poll is not None:
+            self._poll.close()
+
+    def _read_files(self, gathered: _Gathered, look: FolderLook, since_ms: int, now_ms: int) -> None:
+        ours = {name: each for name, each in look.told.items() if name.startswith(PREFIX)}
+        self._remember_ends(ours.values())
+        gathered.told, wrong = merged(ours, since_ms)
+        gathered.troubles += [f"{name}: {why}" for name, why in sorted(look.bad.items()) if name.startswith(PREFIX)]
+        gathered.troubles += [] if wrong is None else [wrong]
+        told_of_site = 0
+        for files in self._site_files:
+            told, reason = files.look(now_ms)
+            if reason is not None:
+                gathered.troubles.append(reason)
+            told_of_site += reason is None
+            self._remember_ends(told)
+            _add_jobs(gathered.told, told)
+        is_needed = self._poll is None and not told_of_site
+        if look.reason is not None and (look.is_there or is_needed):
+            gathered.troubles.append(look.reason)
+
+    def _check_files(self, gathered: _Gathered, answer: PollAnswer) -> None:
+        """Find the files that were left behind, and name what Slurm and the hooks say differently."""
+        before, self._left_behind = self._left_behind, {}
+        for name, each in gathered.told.items():
+            if each.until_ms is not None or each.source != SLURM:
+                continue
+            job = answer.jobs.get(each.id)
+            if job is not None and job.until_ms is None:
+                if _is_other(each, job):
+                    gathered.notes.append(f"{name} has other cards than Slurm says")
+            elif name in before and before[name][0] == each.since_ms:
+                self._left_behind[name] = before[name]
+            elif answer.at_ms > each.since_ms + _SLACK_MS:
+                ended_ms = answer.at_ms if job is None or job.until_ms is None else job.until_ms
+                self._left_behind[name] = each.since_ms, max(ended_ms, each.since_ms)
+        if self._folder.path.is_dir():
+            ids = {each.id for each in gathered.told.values()}
+            silent = [
+                job.id
+                for job in answer.jobs.values()
+                if job.id not in ids and _should_be_told(job, answer) and not self._has_ended(job, answer)
+            ]
+            if silent:
+                gathered.notes.append(f"the hooks are silent: no file of job {_few(silent)} in {self._folder.path}")
+        if answer.unclear:
+            gathered.notes.append(f"Slurm does not tell clearly which GPUs job {_few(answer.unclear)} has")
+
+    def _end_left_behind(self, gathered: _Gathered) -> None:
+        """End what Slurm did not know any more when it was last asked, and name it."""
+        for name, (began_ms, until_ms) in self._left_behind.items():
+            each = gathered.told.get(name)
+            if each is not None and each.until_ms is None and each.since_ms == began_ms:
+                gathered.told[name] = replace(each, until_ms=until_ms)
+                gathered.notes.append(f"{name} was left behind: Slurm's job {each.id} has ended")
+
+    def _remember_ends(self, told: Iterable[FileAllocation]) -> None:
+        """Keep when files said that jobs ended: a poll from before must not bring them back."""
+        for each in told:
+            if each.until_ms is not None:
+                self._ends[each.id] = each.until_ms
+        for job in list(self._ends)[: max(0, len(self._ends) - _MOST_ENDS)]:
+            del self._ends[job]
+
+    def _allocations(
+        self, gathered: _Gathered, answer: PollAnswer | None, table: CardTable, node: str | None
+    ) -> list[Allocation]:
+        allocations: list[Allocation] = []
+        jobs = {} if answer is None else answer.jobs
+        ids = set()
+        for name, each in gathered.told.items():
+            ids.add(each.id)
+            uuids, missing = self._conf.order(each.node or node).find(table, each.cards)
+            if missing is not None and each.until_ms is None:
+                gathered.troubles.append(f"{name}: {missing}")
+            job = jobs.get(each.id)
+            allocation = allocation_of(each, uuids)
+            if job is not None:
+                allocation = replace(
+                    allocation,
+                    uid=job.uid if allocation.uid is None else allocation.uid,
+                    owner=allocation.owner or job.user,
+                    kind=allocation.kind or job.gres.kind,
+                    job_name=allocation.job_name or job.name,
+                )
+            if uuids:
+                allocations.append(allocation)
+        order = self._conf.order(node) if jobs else None
+        for job in jobs.values():
+            if order is None or not job.gres.places or job.id in ids or self._has_ended(job, answer):
+                continue
+            uuids, missing = order.find(table, [CardName("gres", place) for place in sorted(job.gres.places)])
+            if missing is not None and job.until_ms is None:
+                gathered.troubles.append(f"job {job.id}: {missing}")
+            if uuids:
+                allocations.append(_allocation_of(job, uuids))
+        return allocations
+
+    def _has_ended(self, job: PolledJob, answer: PollAnswer | None) -> bool:
+        """Return whether a file told after the poll, or just before it, that the job ended."""
+        ended_ms = self._ends.get(job.id)
+        return ended_ms is not None and answer is not None and answer.at_ms < ended_ms + _SLACK_MS
+
+    def _unknown(
+        self, answer: PollAnswer | None, allocations: Sequence[Allocation], table: CardTable, node: str | None
+    ) -> frozenset[str]:
+        """Return the cards that Slurm says are in use, of which nobody tells whose job it is."""
+        if answer is None or not answer.unexplained:
+            return frozenset()
+        names = [CardName("gres", place) for place in sorted(answer.unexplained)]
+        uuids, missing = self._conf.order(node).find(table, names)
+        told = frozenset(uuid for each in allocations if each.until_ms is None for uuid in each.cards)
+        return (table.uuids if missing is not None else uuids) - told
+
+
+def _add_jobs(told: dict[str, FileAllocation], files: Iterable[FileAllocation]) -> None:
+    """Add what the sites' files tell card by card as one entry a job, unless the hooks' files tell the job."""
+    ids = {each.id for each in told.values()}
+    for each in files:
+        if each.id in ids:
+            continue
+        key = f"job {each.id}"
+        other = told.get(key)
+        if other is None:
+            told[key] = each
+            continue
+        both = (other.until_ms, each.until_ms)
+        told[key] = replace(
+            other,
+            cards=(*other.cards, *each.cards),
+            since_ms=min(other.since_ms, each.since_ms),
+            until_ms=None if None in both else max(until for until in both if until is not None),
+            uid=each.uid if other.uid is None else other.uid,
+        )
+
+
+def _is_other(told: FileAllocation, job: PolledJob) -> bool:
+    """Return whether a file names other cards than Slurm, where both count them in the same way."""
+    places = {name.value for name in told.cards if name.kind == "gres"}
+    return len(places) == len(told.cards) and job.gres.is_clear and bool(job.gres.places) and places != job.gres.places
+
+
+def _should_be_told(job: PolledJob, answer: PollAnswer) -> bool:
+    """Return whether a job has GPUs for so long that its prolog should have written its file."""
+    return job.until_ms is None and bool(job.gres.places) and answer.at_ms > job.since_ms + _SLACK_MS
+
+
+def _allocation_of(job: PolledJob, uuids: frozenset[str]) -> Allocation:
+    return Allocation(
+        source=SLURM,
+        id=job.id,
+        cards=uuids,
+        since_ms=job.since_ms,
+        until_ms=job.until_ms,
+        owner=job.user,
+        uid=job.uid,
+        kind=job.gres.kind,
+        job_name=job.name,
+        slurm_job_id=job.id,
+    )
+
+
+def _few(names: Sequence[str]) -> str:
+    rest = len(names) - _MOST_NOTES
+    return ", ".join(names[:_MOST_NOTES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def openers(folder: AllocationFolder | None = None, settings: SlurmSettings | None = None) -> tuple[Opener, Opener]:
+    """Return how the readers of files and of Slurm are found and made; both read one folder, each its own files.
+
+    Files that are named ``slurm-…`` are Slurm's once that reader is open, else they are files as all others.
+    """
+    shared = AllocationFolder() if folder is None else folder
+    chosen = SlurmSettings() if settings is None else settings
+    conf = GresConf(chosen.conf_folder, node=chosen.node)
+    is_open: list[bool] = []
+
+    def open_files() -> FilesReader:
+        return FilesReader(shared, without=lambda name: bool(is_open) and name.startswith(PREFIX), conf=conf)
+
+    def open_slurm() -> SlurmReader:
+        is_open.append(True)
+        site_files = [gpustat(chosen.gpustat)] if chosen.gpustat.is_dir() else []
+        site_files += [] if chosen.job_mapping is None else [job_mapping(chosen.job_mapping)]
+        poll = None
+        if chosen.poll_seconds and shutil.which("scontrol") and shutil.which("squeue"):
+            poll = SlurmPoll(node=chosen.node, period_seconds=max(LEAST_SECONDS, chosen.poll_seconds))
+        reader = SlurmReader(shared, poll=poll, site_files=site_files, conf=conf)
+        reader.begin()
+        return reader
+
+    return (
+        Opener(name=FILES, found=lambda: found_folder(shared.path), open=open_files),
+        Opener(name=SLURM, found=lambda: found_slurm(chosen), open=open_slurm),
+    )
+
+
+def found_slurm(settings: SlurmSettings) -> str | None:
+    """Return what of Slurm this host has as one of its nodes: slurmd with the commands, or files of jobs."""
+    is_node = all(map(shutil.which, ("slurmd", "scontrol", "squeue"))) and _has_conf()
+    found = [
+        *(["slurmd, scontrol and squeue"] if is_node else []),
+        *([str(settings.gpustat)] if settings.gpustat.is_dir() else []),
+        *([str(settings.job_mapping)] if settings.job_mapping is not None and settings.job_mapping.is_dir() else []),
+    ]
+    return ", ".join(found) or None
+
+
+def _has_conf() -> bool:
+    named = os.environ.get("SLURM_CONF")
+    return any(Path(path).is_file() for path in ([named] if named else CONF_FILES))

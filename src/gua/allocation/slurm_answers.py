@@ -1,0 +1,192 @@
+"""What Slurm's commands answer: which jobs a node has, and which of its GPUs each of them.
+
+Names of jobs, comments and paths are their owners' text and may hold line ends and anything that looks like a field.
+So who runs what since when comes from ``squeue`` with a format that has no such text in it, and ``scontrol`` is asked
+for the GPUs of one job at a time: what its owner wrote into it can spoil that answer alone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from gua.allocation.hostlist import matches
+from gua.core.plaintext import storable
+
+SQUEUE_FORMAT: Final = "%A|%U|%T|%S|%e|%u"
+_MOST_PLACES: Final = 1024
+_JOB: Final = re.compile(r"([0-9]{1,10})\|([0-9]{1,10})\|([A-Z_]{1,40})\|([^|\s]*)\|([^|\s]*)\|(.*)")
+# Everything else is taken as going on: a state that is not known must not free a card.
+_ENDED: Final = frozenset(
+    [
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "LAUNCH_FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PENDING",
+        "PREEMPTED",
+        "REQUEUED",
+        "REQUEUE_FED",
+        "REQUEUE_HOLD",
+        "RESV_DEL_HOLD",
+        "REVOKED",
+        "SPECIAL_EXIT",
+        "TIMEOUT",
+    ]
+)
+_DETAIL: Final = re.compile(r"\bNodes=(\S+) CPU_IDs=\S* Mem=\S*(?: GRES=(\S*))?")
+_GRES: Final = re.compile(r"(?:^|,)(gpu|shard|mps)(?::[^(,]*?)??(?::([0-9]{1,9}))?(?:\(([^)]*)\))?(?=,|$)")
+_USED: Final = re.compile(r" GresUsed=(\S*)")
+_NODE: Final = re.compile(r"NodeName=(\S+) ")
+_HOSTNAME: Final = re.compile(r" NodeHostName=(\S+)")
+_SLURMD: Final = re.compile(r"^Hostname\s*= (\S+)$", re.MULTILINE)
+_NAME: Final = re.compile(r" JobName=(.*?) UserId=", re.DOTALL)
+_MOST_NAME: Final = 128
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedJob:
+    """A job of the node as squeue tells it, in Unix ms. ``until_ms`` is ``None`` while it goes on."""
+
+    id: str
+    uid: int
+    user: str | None
+    since_ms: int | None
+    until_ms: int | None
+    is_live: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gres:
+    """GPUs by Slurm's numbers: ``places``, of which ``shared`` are given out in parts; ``kind`` is gpu, shard or mps.
+
+    ``is_clear`` is whether the places of all of them are told.
+    """
+
+    places: frozenset[int] = frozenset()
+    shared: frozenset[int] = frozenset()
+    kind: str | None = None
+    is_clear: bool = True
+
+
+def parse_jobs(answer: str) -> list[ListedJob]:
+    """Return the jobs of ``squeue -h -o`` with :data:`SQUEUE_FORMAT`. Raises ValueError for anything else."""
+    jobs: list[ListedJob] = []
+    for line in answer.splitlines():
+        match = _JOB.fullmatch(line)
+        if match is None:
+            msg = "squeue answers in another form"
+            raise ValueError(msg)
+        number, uid, state, start, end, user = match.groups()
+        is_live = state not in _ENDED
+        jobs.append(
+            ListedJob(
+                id=number,
+                uid=int(uid),
+                user=storable(user) or None,
+                since_ms=_moment(start),
+                until_ms=None if is_live else _moment(end),
+                is_live=is_live,
+            )
+        )
+    return jobs
+
+
+def parse_job_gres(answer: str, node: str) -> Gres:
+    """Return what ``scontrol show job -d`` of one job says that it has of a node; it may have none."""
+    details = [match[2] or "" for match in _DETAIL.finditer(answer) if matches(match[1], node)]
+    if len(details) > 1:
+        return Gres(is_clear=False)
+    return _gres(details[0]) if details else Gres()
+
+
+def parse_job_name(answer: str) -> str | None:
+    """Return the job's name, of which nothing but itself depends."""
+    match = _NAME.search(answer)
+    return None if match is None else storable(match[1], _MOST_NAME)
+
+
+def parse_node_gres(answer: str, node: str) -> Gres:
+    """Return what ``scontrol show node -d -o`` says is in use. Raises ValueError where it does not say it."""
+    match = _NODE.match(answer)
+    used = _USED.search(answer)
+    if match is None or match[1] != node or used is None:
+        msg = "scontrol answers in another form"
+        raise ValueError(msg)
+    return _gres(used[1])
+
+
+def parse_slurmd(answer: str) -> str | None:
+    """Return by which name this host's slurmd goes, by ``scontrol show slurmd``."""
+    match = _SLURMD.search(answer)
+    return None if match is None else match[1]
+
+
+def parse_node_name(answer: str, host: str) -> str | None:
+    """Return the only node of ``scontrol show node -o`` that is on this host."""
+    nodes: list[str] = []
+    for line in answer.splitlines():
+        name, hostname = _NODE.match(line), _HOSTNAME.search(line)
+        if name is not None and hostname is not None and hostname[1].partition(".")[0] == host.partition(".")[0]:
+            nodes.append(name[1])
+    return nodes[0] if len(nodes) == 1 else None
+
+
+def _gres(text: str) -> Gres:
+    places: set[int] = set()
+    shared: set[int] = set()
+    kinds: set[str] = set()
+    is_clear = True
+    for kind, count, inside in _GRES.findall(text):
+        found = _places(inside)
+        if found is None:
+            # gpu:2 and gpu(CNT:2): which ones is not told.
+            is_clear = is_clear and count == "0"
+            continue
+        if found:
+            kinds.add(kind)
+        places |= found
+        if kind != "gpu":
+            shared |= found
+    kind = "gpu" if "gpu" in kinds else min(kinds, default=None)
+    return Gres(places=frozenset(places), shared=frozenset(shared), kind=kind, is_clear=is_clear)
+
+
+def _places(inside: str) -> set[int] | None:
+    """Return the numbers of ``IDX:0-2,4`` or, of parts that are given out, ``2/4,0/4``; ``None`` if none are told."""
+    if inside in {"IDX:N/A", "IDX:"}:
+        return set()
+    if inside.startswith("IDX:"):
+        places: set[int] = set()
+        for part in inside.removeprefix("IDX:").split(","):
+            first, _, last = part.partition("-")
+            last = last or first
+            if not (first.isdigit() and last.isdigit()) or int(last) >= _MOST_PLACES:
+                return None
+            places |= set(range(int(first), int(last) + 1))
+        return places
+    parts = inside.split(",")
+    if len(parts) > _MOST_PLACES or not all(re.fullmatch(r"(?:[0-9]+|-)/[0-9]+", part) for part in parts):
+        return None
+    return {place for place, part in enumerate(parts) if part.partition("/")[0] not in {"0", "-"}}
+
+
+def _moment(text: str) -> int | None:
+    """Return Unix ms of a time in UTC, ``None`` of Unknown and N/A. Raises ValueError for another form."""
+    if text in {"", "N/A", "Unknown", "NONE", "None"}:
+        return None
+    if re.fullmatch(r"[0-9]{9,11}", text):
+        return int(text) * 1000
+    try:
+        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}", text):
+            return round(datetime.fromisoformat(f"{text}+00:00").timestamp() * 1000)
+    except (ValueError, OverflowError):
+        pass
+    msg = "squeue answers times in another form"
+    raise ValueError(msg)

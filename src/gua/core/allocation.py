@@ -1,0 +1,405 @@
+"""To whom cards were promised, and what became of the promise: the relation, the parts of a tick, and the seven uses.
+
+The agent applies :func:`promise` once, when it makes a tick. The uses are decided when a report is made, by
+:func:`use`; ``clickhouse/20_rules/06_allocation_states.sql`` says the same, and the cases in
+``tests/cases/allocation`` run through both.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import pairwise
+from operator import attrgetter, itemgetter
+from typing import Final, NamedTuple, cast
+
+from gua.core.rules import State
+from gua.core.tick import (
+    AllocationReading,
+    AllocationStatus,
+    CardReading,
+    ProcessList,
+    ProcessReading,
+    ProcessType,
+    Relation,
+)
+
+
+class Use(StrEnum):
+    """What became of a part of a card tick's GPU time."""
+
+    USED = "used"
+    HELD = "held"
+    USED_BY_OTHERS = "used-by-others"
+    EMPTY = "empty"
+    UNALLOCATED_USE = "unallocated-use"
+    FREE = "free"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Allocation:
+    """A promise of cards: who has them from when to when, by which source.
+
+    ``cards`` are UUIDs; one of a partitioned GPU stands for its instances, too. A process belongs to it by
+    ``slurm_job_id`` or by pod (``pod_uid``, else namespace and name) where both sides tell one, else by ``uid``,
+    else by ``owner``. Times are Unix ms.
+    """
+
+    source: str
+    id: str
+    cards: frozenset[str]
+    since_ms: int
+    until_ms: int | None = None
+    owner: str | None = None
+    uid: int | None = None
+    kind: str | None = None
+    job_name: str | None = None
+    slurm_job_id: str | None = None
+    pod_uid: str | None = None
+    pod_name: str | None = None
+    pod_namespace: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What names it: source and id."""
+        return self.source, self.id
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceHealth:
+    """A source after a look at it. ``reason`` is why it could not be read, in a few plain words; ``None`` if it could.
+
+    ``unknown_cards`` are UUIDs of cards about which a source that could be read cannot tell.
+    """
+
+    source: str
+    reason: str | None = None
+    unknown_cards: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AllocationLook:
+    """All sources at one moment: every allocation that covers any time since the look before, and their health."""
+
+    allocations: tuple[Allocation, ...] = ()
+    sources: tuple[SourceHealth, ...] = ()
+
+    def is_known(self, uuid: str) -> bool:
+        """Return whether time that no allocation covers is known to be promised to nobody."""
+        return all(source.reason is None and uuid not in source.unknown_cards for source in self.sources)
+
+
+class CardKey(NamedTuple):
+    """What sources may name a card by. ``pci`` is lower case, as domain:bus:device.function.
+
+    ``pods`` are uids of the pods whose processes are on it now, by which a source may tell whose it is.
+    """
+
+    uuid: str
+    gpu_index: int | None = None
+    minor: int | None = None
+    pci: str | None = None
+    parent: str | None = None
+    gpu_instance_id: int | None = None
+    pods: frozenset[str] = frozenset()
+
+
+def use(state: State, relation: Relation | None) -> Use:
+    """Return what became of a part of a tick: of an allocation with this relation, or of nobody's (``None``).
+
+    Time of which it is not known whether it was promised is ``Use.UNKNOWN`` whatever the state.
+    """
+    if state is State.UNKNOWN:
+        return Use.UNKNOWN
+    if relation is None:
+        return Use.FREE if state is State.TRULY_IDLE else Use.UNALLOCATED_USE
+    if relation is Relation.OWNER or relation is Relation.BOTH:
+        return Use.USED if state is State.ACTIVE else Use.HELD
+    if relation is Relation.OTHERS:
+        return Use.USED_BY_OTHERS
+    if relation is Relation.CO_OWNERS or (relation is Relation.NOBODY and state is State.TRULY_IDLE):
+        return Use.EMPTY
+    return Use.UNKNOWN
+
+
+class Part(NamedTuple):
+    """A part of a card tick's GPU time [ms] and its use; ``allocation`` is ``None`` for nobody's, or if not known."""
+
+    allocation: AllocationReading | None
+    use: Use
+    gpu_time_ms: int
+
+
+def parts(card: CardReading, state: State) -> tuple[Part, ...]:
+    """Return the parts of a card tick by use, which sum to its GPU time. Empty where allocation is not looked at.
+
+    Where they say more than there is, what is too much is cut off, in the order of source and id.
+    """
+    if card.allocation is None:
+        return ()
+    made: list[Part] = []
+    left = card.gpu_time_ms
+    for each in sorted(card.allocations, key=lambda allocation: (allocation.source, allocation.id)):
+        made.append(Part(each, use(state, each.relation), min(each.gpu_time_ms, left)))
+        left -= made[-1].gpu_time_ms
+    nobodys = min(card.unallocated_gpu_time_ms or 0, left)
+    made += [Part(None, use(state, None), nobodys)] if nobodys else []
+    made += [Part(None, Use.UNKNOWN, left - nobodys)] if left > nobodys else []
+    return tuple(made)
+
+
+def belongs(process: ProcessReading, allocation: Allocation) -> bool | None:
+    """Return whether a process belongs to an allocation; ``None`` if nothing that both sides know tells it."""
+    return _belongs(_whose(process), allocation)
+
+
+_Whose = tuple[str | None, int | None, str | None, str | None, str | None, str | None]
+_whose: Final = cast(
+    "Callable[[ProcessReading], _Whose]",
+    attrgetter("slurm_job_id", "uid", "owner", "pod_uid", "pod_name", "pod_namespace"),
+)
+"""Return what is known of whom a process belongs to."""
+
+
+def _belongs(whose: _Whose, allocation: Allocation) -> bool | None:
+    job, uid, owner, pod_uid, pod_name, namespace = whose
+    if allocation.pod_name is not None or allocation.pod_uid is not None:
+        return _is_of_pod(pod_uid, pod_name, namespace, allocation, is_read=uid is not None)
+    if allocation.slurm_job_id is not None and job is not None:
+        return allocation.slurm_job_id == job
+    if allocation.uid is not None and uid is not None:
+        return allocation.uid == uid
+    return None if allocation.owner is None or owner is None else _is_of_owner(uid, owner, allocation.owner)
+
+
+def _is_of_pod(
+    uid: str | None, name: str | None, namespace: str | None, allocation: Allocation, *, is_read: bool
+) -> bool | None:
+    if allocation.pod_uid is not None and uid is not None:
+        return uid == allocation.pod_uid
+    if allocation.pod_name is not None and name is not None:
+        return (namespace, name) == (allocation.pod_namespace, allocation.pod_name)
+    # A process in no pod is not of this one; one in a pod that is known by its other name may be, and one that could
+    # not be read, too.
+    return False if is_read and uid is None and name is None else None
+
+
+def _is_of_owner(uid: int | None, owner: str, promised: str) -> bool | None:
+    """Return whether a process's user is the one promised; a user without a name is a number on either side."""
+    if owner == promised or (uid is not None and str(uid) == promised):
+        return True
+    return None if owner.isdecimal() or promised.isdecimal() else False
+
+
+def relation(card: CardReading, allocation: Allocation, beside: Sequence[Allocation]) -> Relation:
+    """Return whose processes are on a card by its list; ``beside`` are the other allocations that have it now."""
+    if card.process_list is not ProcessList.KNOWN:
+        return Relation.UNKNOWN
+    return _relations(_counted(card.processes), (allocation, *beside))[0]
+
+
+def _counted(processes: Sequence[ProcessReading]) -> frozenset[_Whose]:
+    """Return whose counted processes they are, each once: what a hundred of one job are is known from one."""
+    return frozenset([_whose(process) for process in processes if process.type is not ProcessType.IGNORED])
+
+
+def _relations(on_card: frozenset[_Whose], allocations: Sequence[Allocation]) -> list[Relation]:
+    """Return the relation of each of all allocations that have a card at one time, its list being known."""
+    told = [[_belongs(whose, each) for each in allocations] for whose in on_card]
+    return [_relation(told, place) for place in range(len(allocations))]
+
+
+def _relation(told: Sequence[Sequence[bool | None]], place: int) -> Relation:
+    """Return the relation of one allocation; ``told`` says for each process whether it belongs to each of them."""
+    is_owner = is_other = is_co_owner = is_untold = False
+    for belonging in told:
+        if belonging[place]:
+            is_owner = True
+        elif True in belonging:
+            is_co_owner = True
+        elif None in belonging:
+            is_untold = True
+        else:
+            is_other = True
+    if is_owner:
+        return Relation.BOTH if is_other else Relation.OWNER
+    if is_untold:
+        return Relation.UNKNOWN
+    if is_other:
+        return Relation.OTHERS
+    return Relation.CO_OWNERS if is_co_owner else Relation.NOBODY
+
+
+_Key = tuple[str, str]
+_Cover = tuple[_Key, "Allocation", int, int]
+"""An allocation within a tick, from when to when (Unix ms)."""
+_MOST_CARDS: Final = 4096
+
+
+class CardTick(NamedTuple):
+    """What of a card in a tick decides whom it is promised to, as fields of :class:`gua.core.tick.CardReading`."""
+
+    uuid: str
+    parent: str | None
+    duration_ms: int
+    gpu_time_ms: int
+    process_list: ProcessList
+    processes: tuple[ProcessReading, ...]
+
+
+_card_tick: Final = attrgetter(*CardTick._fields)
+
+
+class Promise(NamedTuple):
+    """The fields of a card's reading that say whom it is promised to."""
+
+    allocation: AllocationStatus | None = None
+    unallocated_gpu_time_ms: int | None = None
+    allocations: tuple[AllocationReading, ...] = ()
+
+
+_NOT_LOOKED_AT: Final = Promise()
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is remembered of a card: the relation of each of its allocations, and of what it was concluded."""
+
+    relations: dict[_Key, Relation] = field(default_factory=dict)
+    on_card: frozenset[_Whose] | None = None
+    at_end: list[tuple[_Key, Allocation]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Promises:
+    """Finds the allocations of cards; remembers from tick to tick the relation at the last look at each card."""
+
+    _allocations: tuple[Allocation, ...] = ()
+    _by_card: dict[str, dict[_Key, Allocation]] = field(default_factory=dict)
+    _cards: dict[str, _Known] = field(default_factory=dict)
+
+    @property
+    def remembered(self) -> int:
+        """Of how many cards something is remembered."""
+        return len(self._cards)
+
+    def promise(self, card: CardReading, look: AllocationLook, *, ts_ms: int) -> CardReading:
+        """Return the card with its allocations in the tick that ends at ``ts_ms``, as :meth:`of` tells them."""
+        return replace(card, **self.of(CardTick(*_card_tick(card)), look, ts_ms=ts_ms)._asdict())
+
+    def of(self, card: CardTick, look: AllocationLook, *, ts_ms: int) -> Promise:
+        """Return whom a card is promised to in the tick that ends at ``ts_ms``.
+
+        An allocation that is said to begin after the tick (the clock was set back) covers all of it.
+        One that ended within the tick keeps the relation of the tick before: nobody looked at its processes since.
+        """
+        if not look.sources:
+            return _NOT_LOOKED_AT
+        start_ms = ts_ms - card.duration_ms
+        covers: list[_Cover] = []
+        for key, allocation in self._of_card(card, look):
+            since_ms, until_ms = _cover(allocation, start_ms, ts_ms)
+            if since_ms < until_ms:
+                covers.append((key, allocation, since_ms, until_ms))
+        is_known = look.is_known(card.uuid) and (card.parent is None or look.is_known(card.parent))
+        if not covers:
+            self._cards.pop(card.uuid, None)
+            if is_known:
+                return Promise(AllocationStatus.UNALLOCATED, card.gpu_time_ms)
+            return Promise(AllocationStatus.UNKNOWN)
+        times = _gpu_times(card, start_ms, [cover[2:] for cover in covers])
+        relations = self._relations(card, [(key, each) for key, each, _, until_ms in covers if until_ms == ts_ms])
+        return Promise(
+            AllocationStatus.ALLOCATED,
+            card.gpu_time_ms - sum(times) if is_known else None,
+            tuple(
+                [
+                    _reading(each, relations.get(key, Relation.UNKNOWN), until_ms - since_ms, gpu_time_ms)
+                    for (key, each, since_ms, until_ms), gpu_time_ms in zip(covers, times, strict=True)
+                ]
+            ),
+        )
+
+    def _of_card(self, card: CardTick, look: AllocationLook) -> Iterable[tuple[_Key, Allocation]]:
+        """Return the allocations of a card or of the GPU that it is a part of, by source and id, each once."""
+        if look.allocations != self._allocations:
+            by_card: defaultdict[str, dict[_Key, Allocation]] = defaultdict(dict)
+            for key, allocation in sorted([(each.key, each) for each in look.allocations], key=itemgetter(0)):
+                for uuid in allocation.cards:
+                    by_card[uuid][key] = allocation
+            self._by_card, self._allocations = by_card, look.allocations
+        own = self._by_card.get(card.uuid, {})
+        whole = {} if card.parent is None else self._by_card.get(card.parent, {})
+        return sorted((whole | own).items(), key=itemgetter(0)) if own and whole else (own or whole).items()
+
+    def _relations(self, card: CardTick, at_end: list[tuple[_Key, Allocation]]) -> Mapping[_Key, Relation]:
+        """Return the relation of every allocation that the card has or had since the tick before."""
+        known = self._cards.setdefault(card.uuid, _Known())
+        if len(self._cards) > _MOST_CARDS:  # instances come and go, each with a UUID of its own
+            del self._cards[next(iter(self._cards))]
+        on_card = _counted(card.processes) if card.process_list is ProcessList.KNOWN else None
+        # The same people under the same allocations have the same relations, tick after tick.
+        if on_card is None or on_card != known.on_card or at_end != known.at_end:
+            newest = [Relation.UNKNOWN] * len(at_end)
+            if on_card is not None:
+                newest = _relations(on_card, [each for _, each in at_end])
+            ended = {key for key, _ in known.at_end}
+            before = {key: of for key, of in known.relations.items() if key in ended}
+            known.relations = before | {key: of for (key, _), of in zip(at_end, newest, strict=True)}
+            known.on_card, known.at_end = on_card, at_end
+        return known.relations
+
+
+_FUTURE_MS: Final = 1000
+"""How far behind a source's clock ours may be; Slurm tells times in whole seconds."""
+
+
+def _cover(allocation: Allocation, start_ms: int, end_ms: int) -> tuple[int, int]:
+    """Return from when to when an allocation covers the tick, an empty stretch where it does not."""
+    since, until = allocation.since_ms, allocation.until_ms
+    if until is None and since <= start_ms:
+        return start_ms, end_ms
+    since = since if since <= end_ms + _FUTURE_MS else start_ms
+    until = end_ms if until is None else until
+    return min(max(since, start_ms), end_ms), min(max(until, start_ms), end_ms)
+
+
+def _gpu_times(card: CardTick, start_ms: int, covers: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the GPU time of each stretch [ms]: where several cover the same time, equal parts to the millisecond."""
+    times = [0] * len(covers)
+    for since, until in pairwise(sorted({bound for cover in covers for bound in cover})):
+        inside = [place for place, cover in enumerate(covers) if cover[0] <= since and until <= cover[1]]
+        if not inside:
+            continue
+        whole = _until(card, until - start_ms) - _until(card, since - start_ms)
+        share, left = divmod(whole, len(inside))
+        for order, place in enumerate(inside):
+            times[place] += share + (order < left)
+    return times
+
+
+def _until(card: CardTick, elapsed_ms: int) -> int:
+    """Return the GPU time of the tick's first ``elapsed_ms``."""
+    return card.gpu_time_ms * elapsed_ms // card.duration_ms
+
+
+def _reading(allocation: Allocation, of: Relation, duration_ms: int, gpu_time_ms: int) -> AllocationReading:
+    return AllocationReading(
+        source=allocation.source,
+        id=allocation.id,
+        relation=of,
+        duration_ms=duration_ms,
+        gpu_time_ms=gpu_time_ms,
+        since_ms=allocation.since_ms,
+        until_ms=allocation.until_ms,
+        owner=allocation.owner,
+        uid=allocation.uid,
+        kind=allocation.kind,
+        job_name=allocation.job_name,
+        pod_uid=allocation.pod_uid,
+        pod_name=allocation.pod_name,
+        pod_namespace=allocation.pod_namespace,
+    )

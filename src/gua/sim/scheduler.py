@@ -1,0 +1,223 @@
+"""To whom the simulated lab's cards are promised, week after week, in UTC.
+
+A script beside the habits: a scheduler does not know what becomes of its promises. Every name and figure is invented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
+from gua.sim.calendar import (
+    FRI,
+    HOUR_MS,
+    MINUTE_MS,
+    MON,
+    NEXT_WEEK,
+    SAT,
+    SUN,
+    THU,
+    TUE,
+    WED,
+    Stretch,
+    clock,
+)
+from gua.sim.habit import HabitSetting
+from gua.sim.jobs import server
+
+NOTEBOOK, TRAINING, INFERENCE, ORPHAN, PARTITIONED, SHARED, TRAINING_TOO, WORKSTATION = range(8)
+"""The roles of a round's cards, in the order in which they come back."""
+ROLES: Final = 8
+
+SLURM: Final = "slurm"
+KUBERNETES: Final = "kubernetes"
+SILENT: Final = Stretch(WED + clock(11), WED + clock(12))
+SILENT_REASON: Final = "no answer within 3 s"
+"""Why nobody knows of Slurm's jobs for an hour on Wednesday."""
+
+_LEAD_MS: Final = 2 * MINUTE_MS
+"""How long after its promise a job's first process begins."""
+_DAY: Final = clock(24)
+
+
+class _Promise(NamedTuple):
+    """What somebody asks for: cards by role and place in them (0 a whole card, 2 its second instance), minutes."""
+
+    person: int
+    cards: tuple[tuple[int, int], ...]
+    start: int
+    end: int
+    limit: int
+    name: str
+    is_told: bool = False
+    """Whether the job's processes say its number."""
+
+
+_NODE: Final = ((TRAINING, 0), (TRAINING_TOO, 0))
+_OWN: Final = ((NOTEBOOK, 0), (WORKSTATION, 0))
+_SHARED: Final = ((SHARED, 0),)
+_WEEK: Final = (
+    # Ends before its limit, as most do; the next one hangs from Thursday 18:05 on.
+    _Promise(1, _NODE, MON + clock(10, 18), WED + clock(6, 40), 3 * _DAY, "pretrain", is_told=True),
+    _Promise(2, _NODE, WED + clock(9, 13), THU + clock(23, 50), 3 * _DAY, "ablation", is_told=True),
+    _Promise(1, _NODE, FRI + clock(8, 3), SAT + clock(19, 30), 3 * _DAY, "pretrain", is_told=True),
+    # Crashes: its memory stays on a card that is nobody's then.
+    _Promise(4, ((ORPHAN, 0),), FRI + clock(17, 58), SAT + clock(3, 10), _DAY, "finetune", is_told=True),
+    # Asks for two and uses one; on the other are a container and a film of others.
+    _Promise(0, _OWN, MON + clock(9, 10), NEXT_WEEK + MON + clock(8, 55), 7 * _DAY, "lab"),
+    # Never comes.
+    _Promise(10, ((PARTITIONED, 2),), MON + clock(8, 30), SAT + clock(20), 6 * _DAY, "sweep"),
+    # Asks on all days but Monday, where the card is used without asking.
+    _Promise(5, _SHARED, TUE + clock(10), TUE + clock(18, 15), clock(12), "experiment"),
+    _Promise(5, _SHARED, WED + clock(10, 35), THU + clock(6, 35), _DAY, "experiment"),
+    _Promise(5, _SHARED, THU + clock(10), THU + clock(18, 15), clock(12), "experiment"),
+    _Promise(5, _SHARED, FRI + clock(10), FRI + clock(18, 15), clock(12), "experiment"),
+    # Shares that card on two afternoons; on Friday the same person is there without asking.
+    _Promise(3, _SHARED, TUE + clock(13, 25), TUE + clock(17, 5), clock(6), "debug"),
+    _Promise(3, _SHARED, THU + clock(13, 25), THU + clock(17, 5), clock(6), "debug"),
+)
+_SERVER: Final = Stretch(SUN + clock(3, 58), NEXT_WEEK + SUN + clock(3, 58))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """A promise that comes back every week.
+
+    ``number`` tells jobs that begin in one hour apart; ``is_told``: the job's processes say which it is.
+    """
+
+    stretch: Stretch
+    cards: frozenset[str]
+    owner: str
+    uid: int
+    limit_ms: int
+    name: str
+    number: int = 0
+    is_told: bool = False
+
+    def promise(self, since_ms: int) -> Allocation:
+        """Return the promise that begins at ``since_ms`` (Unix ms), with the end that its owner asked for."""
+        job_id = str((since_ms + _LEAD_MS) // HOUR_MS)
+        return Allocation(
+            source=SLURM,
+            id=f"{job_id}_{self.number}" if self.number else job_id,
+            cards=self.cards,
+            since_ms=since_ms,
+            until_ms=since_ms + self.limit_ms,
+            owner=self.owner,
+            uid=self.uid,
+            kind="job",
+            job_name=self.name,
+            slurm_job_id=job_id if self.is_told else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SimulatedPod:
+    """A pod that is deployed anew every week; its container starts a little later."""
+
+    stretch: Stretch
+    cards: frozenset[str]
+    setting: HabitSetting
+
+    def promise(self, since_ms: int) -> Allocation:
+        """Return the promise of the pod that begins at ``since_ms`` (Unix ms); nobody says when it ends."""
+        program = server(self.setting)
+        pod_uid = self.setting.host.start(program, since_ms + _LEAD_MS).pod_uid
+        return Allocation(
+            source=KUBERNETES,
+            id=str(pod_uid),
+            cards=self.cards,
+            since_ms=since_ms,
+            owner=program.owner,
+            uid=program.uid,
+            kind="pod",
+            pod_uid=pod_uid,
+            pod_name="llm-0",
+            pod_namespace="serving",
+        )
+
+
+class Scheduler:
+    """Tells to whom cards are promised, as :class:`gua.core.ports.AllocationSources` does.
+
+    ``cards`` are all of the host: what the habit of each is told, and its UUID with those of its instances after it.
+    """
+
+    def __init__(self, cards: Sequence[tuple[HabitSetting, Sequence[str]]]) -> None:
+        self._promises = [
+            promise for first in range(0, len(cards), ROLES) for promise in _of_round(cards[first : first + ROLES])
+        ]
+
+        self._newest = AllocationLook()
+        self._holds_until_ms = 0
+
+    def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey] = ()) -> AllocationLook:  # noqa: ARG002 - the port's
+        """Return every promise that covers any time within (since_ms, now_ms], and whether Slurm could be asked.
+
+        Asked of ever later times. Where nothing changed it returns the same object.
+        """
+        if now_ms > self._holds_until_ms:
+            self._newest = self._looked(since_ms, now_ms)
+            stretches = [SILENT, *[promise.stretch for promise in self._promises]]
+            ended = any(stretch.ended_ms(now_ms) > since_ms for stretch in stretches)
+            self._holds_until_ms = now_ms if ended else min(stretch.changes_ms(now_ms) for stretch in stretches)
+        return self._newest
+
+    def _looked(self, since_ms: int, now_ms: int) -> AllocationLook:
+        silent = SILENT.begun_ms(now_ms) is not None
+        return AllocationLook(
+            allocations=tuple(
+                allocation
+                for promise in self._promises
+                if not (silent and isinstance(promise, Job))
+                for allocation in _within(promise, since_ms, now_ms)
+            ),
+            sources=(
+                SourceHealth(source=KUBERNETES),
+                SourceHealth(source=SLURM, reason=SILENT_REASON if silent else None),
+            ),
+        )
+
+
+def _of_round(cards: Sequence[tuple[HabitSetting, Sequence[str]]]) -> list[Job | SimulatedPod]:
+    """Return a round's promises; those of cards that the host has not are left out."""
+    promises: list[Job | SimulatedPod] = []
+    setting, _ = cards[0]
+    turn = setting.round
+    for place, asked in enumerate(_WEEK):
+        uuids = frozenset(cards[role][1][part] for role, part in asked.cards if role < len(cards))
+        if not uuids:
+            continue
+        owner, uid = setting.person(asked.person)
+        (stretch,) = setting.late(Stretch(asked.start, asked.end))
+        promises.append(
+            Job(
+                stretch=stretch,
+                cards=uuids,
+                owner=owner,
+                uid=uid,
+                limit_ms=asked.limit * MINUTE_MS,
+                name=asked.name,
+                number=0 if asked.is_told and turn == 0 else 1 + place + turn * len(_WEEK),
+                is_told=asked.is_told,
+            )
+        )
+    if len(cards) > INFERENCE:
+        of_server, uuids_of_server = cards[INFERENCE]
+        (stretch,) = of_server.late(_SERVER)
+        promises.append(SimulatedPod(stretch=stretch, cards=frozenset(uuids_of_server), setting=of_server))
+    return promises
+
+
+def _within(promise: Job | SimulatedPod, since_ms: int, now_ms: int) -> Iterator[Allocation]:
+    """Yield what covers any time within (since_ms, now_ms]: what ended there, with its end, then what runs now."""
+    stretch = promise.stretch
+    begun_ms = stretch.begun_ms(now_ms)
+    ended_ms = stretch.ended_ms(now_ms)
+    if ended_ms > since_ms:
+        yield replace(promise.promise(ended_ms - stretch.length_ms), until_ms=ended_ms)
+    if begun_ms is not None:
+        yield promise.promise(begun_ms)

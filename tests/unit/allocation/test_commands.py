@@ -1,0 +1,100 @@
+"""Commands as children: what hangs, floods or fails ends in time, with one line that says so."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from gua.allocation.commands import ChildLimits, CommandError, ask
+from gua.allocation.slurm_poll import SlurmPoll
+
+QUICK = ChildLimits(seconds=0.5, most_bytes=1 << 20)
+
+
+def script(folder: Path, text: str, name: str = "scontrol") -> Path:
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return file
+
+
+def failure(folder: Path, text: str) -> str:
+    with pytest.raises(CommandError) as caught:
+        ask([str(script(folder, text)), "show"], QUICK)
+    return str(caught.value)
+
+
+def test_what_a_command_writes_is_returned(tmp_path: Path) -> None:
+    assert ask([str(script(tmp_path, 'echo "$1 $#"; echo no >&2')), "show", "a b"]) == "show 2\n"
+
+
+def test_its_environment_is_not_the_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "/nowhere.so")
+    monkeypatch.setenv("SQUEUE_FORMAT", "%i")
+    monkeypatch.setenv("SLURM_CONF", "/etc/other/slurm.conf")
+    answer = ask([str(script(tmp_path, "env"))])
+    names = {line.partition("=")[0] for line in answer.splitlines()} - {"PWD", "SHLVL", "_", "OLDPWD"}
+    assert names == {"PATH", "LC_ALL", "TZ", "SLURM_CONF", "SLURM_TIME_FORMAT"}
+    assert "TZ=UTC" in answer.splitlines()
+
+
+def test_a_command_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+    began = time.monotonic()
+    pid_file = tmp_path / "pid"
+    words = failure(tmp_path, f"sleep 60 & echo $! > {pid_file}; wait")
+    assert words == "scontrol gives no answer within 0.5 s"
+    assert time.monotonic() - began < 5
+    time.sleep(0.1)
+    status = Path(f"/proc/{pid_file.read_text().strip()}/stat")
+    assert not status.exists() or status.read_text().split()[2] == "Z"
+
+
+def test_a_command_that_closes_its_output_and_stays_is_killed(tmp_path: Path) -> None:
+    assert failure(tmp_path, "exec >&- 2>&-; sleep 60") == "scontrol gives no answer within 0.5 s"
+
+
+def test_a_command_that_leaves_a_child_with_its_output_is_not_waited_for(tmp_path: Path) -> None:
+    assert failure(tmp_path, "sleep 60 & exit 0") == "scontrol gives no answer within 0.5 s"
+
+
+def test_a_flood_is_cut(tmp_path: Path) -> None:
+    assert failure(tmp_path, "yes") == "scontrol says more than 1 MiB"
+
+
+def test_a_flood_of_complaints_is_cut(tmp_path: Path) -> None:
+    assert failure(tmp_path, "yes >&2") == "scontrol gives no answer within 0.5 s"
+
+
+def test_a_failure_says_what_the_command_said_last(tmp_path: Path) -> None:
+    assert failure(tmp_path, "echo first >&2; echo 'scontrol: error: gone' >&2; exit 1") == "scontrol: gone"
+    assert failure(tmp_path, "exit 7") == "scontrol: ended with code 7"
+
+
+def test_a_command_that_is_missing_or_no_program_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="nosuch cannot be started"):
+        ask([str(tmp_path / "nosuch")])
+    (tmp_path / "text").write_text("not a program")
+    with pytest.raises(CommandError, match="text cannot be started"):
+        ask([str(tmp_path / "text")])
+
+
+def test_a_poll_by_real_children_reads_a_scripted_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(
+        tmp_path,
+        """case "$*" in
+"show slurmd") echo "Hostname                 = node7" ;;
+"show node -d -o node7") echo "NodeName=node7 Arch=x86_64 GresUsed=gpu:h100:2(IDX:0-1) NodeAddr=x" ;;
+"show job -d -o 12") echo "JobId=12 JobName=a UserId=al(7)   Nodes=node7 CPU_IDs=0 Mem=0 GRES=gpu:h100:2(IDX:0-1) X=" ;;
+*) echo "scontrol: error: $*" >&2; exit 1 ;;
+esac""",
+    )
+    script(tmp_path, 'echo "12|7|RUNNING|2026-11-22T15:13:58|N/A|al"', "squeue")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    answer = SlurmPoll().poll()
+    assert (answer.reason, answer.node, answer.unexplained) == (None, "node7", frozenset())
+    assert [(job.id, job.user, sorted(job.gres.places)) for job in answer.jobs.values()] == [("12", "al", [0, 1])]
+    script(tmp_path, "echo slurm_load_jobs error: Unable to contact slurm controller >&2; exit 1", "squeue")
+    assert SlurmPoll().poll().reason == "squeue: slurm_load_jobs error: Unable to contact slurm controller"

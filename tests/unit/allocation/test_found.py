@@ -1,0 +1,74 @@
+"""What ``auto`` finds of files and of Slurm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gua.allocation.folder import AllocationFolder
+from gua.allocation.slurm import SlurmReader, SlurmSettings, openers
+from gua.allocation.sources import look_around, open_sources
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    return folder
+
+
+def install(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\nexit 1\n")
+        (folder / name).chmod(0o755)
+
+
+def found(tmp_path: Path) -> list[tuple[str, str]]:
+    settings = SlurmSettings(gpustat=tmp_path / "gpustat", job_mapping=tmp_path / "mapping")
+    return look_around(openers(AllocationFolder(tmp_path / "allocations"), settings))
+
+
+def test_a_host_without_any_has_none(programs: Path, tmp_path: Path) -> None:
+    install(programs, "slurmd", "scontrol", "squeue")
+    assert found(tmp_path) == []
+
+
+def test_a_node_is_a_host_with_slurmd_the_commands_and_a_configuration(programs: Path, tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").touch()
+    install(programs, "scontrol", "squeue")
+    assert found(tmp_path) == []
+    install(programs, "slurmd")
+    assert found(tmp_path) == [("slurm", "slurmd, scontrol and squeue")]
+
+
+def test_folders_are_found(programs: Path, tmp_path: Path) -> None:
+    assert programs.is_dir()
+    for name in ("allocations", "gpustat", "mapping"):
+        (tmp_path / name).mkdir(mode=0o755)
+    assert found(tmp_path) == [
+        ("files", f"the folder {tmp_path}/allocations"),
+        ("slurm", f"{tmp_path}/gpustat, {tmp_path}/mapping"),
+    ]
+
+
+def test_slurm_that_is_named_and_has_nothing_fails_as_a_source(programs: Path, tmp_path: Path) -> None:
+    assert programs.is_dir()
+    settings = SlurmSettings(gpustat=tmp_path / "gpustat")
+    sources = open_sources(["slurm"], openers(AllocationFolder(tmp_path / "allocations"), settings))
+    assert sources is not None
+    [health] = sources.look(0, 1, ()).sources
+    assert health.reason == f"{tmp_path}/allocations: No such file or directory"
+
+
+def test_a_period_below_half_a_minute_is_half_a_minute(programs: Path, tmp_path: Path) -> None:
+    install(programs, "scontrol", "squeue")
+    _, slurm = openers(AllocationFolder(tmp_path), SlurmSettings(poll_seconds=1, gpustat=tmp_path / "none"))
+    reader = slurm.open()
+    try:
+        assert isinstance(reader, SlurmReader)
+        assert reader.period_seconds == 30
+    finally:
+        reader.close()

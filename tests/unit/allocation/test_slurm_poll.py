@@ -1,0 +1,214 @@
+"""Asking Slurm: what is asked, how often, and what becomes of answers that fail or lie."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from fakes.slurm import FakeSlurm, SlurmJob
+from gua.allocation.commands import CommandError
+from gua.allocation.slurm_poll import SlurmPoll
+
+NOW = 1_800_000_000_000
+
+
+def poll_of(slurm: FakeSlurm, **more: object) -> SlurmPoll:
+    return SlurmPoll(ask=slurm.ask, wall_ms=lambda: NOW, **more)  # type: ignore[arg-type]
+
+
+def test_jobs_are_told_with_their_gpus_and_times() -> None:
+    slurm = FakeSlurm([SlurmJob(12, "gpu:h100:2(IDX:0-1)", NOW - 60_000)], used="gpu:h100:2(IDX:0-1)")
+    answer = poll_of(slurm).poll()
+    assert (answer.reason, answer.node, answer.at_ms, answer.unexplained) == (None, "node7", NOW, frozenset())
+    job = answer.jobs["12"]
+    assert (job.uid, job.user, job.name, job.since_ms, job.until_ms) == (1000, "alice", "train", NOW - 60_000, None)
+    assert (job.gres.places, job.gres.kind) == ({0, 1}, "gpu")
+
+
+def test_the_gpus_of_a_job_are_asked_for_once() -> None:
+    slurm = FakeSlurm([SlurmJob(12, "gpu:h100:2(IDX:0-1)", NOW - 60_000)], used="gpu:h100:2(IDX:0-1)")
+    poll = poll_of(slurm)
+    poll.poll()
+    slurm.asked.clear()
+    poll.poll()
+    assert [each.split()[0:3] for each in slurm.asked] == [["scontrol", "show", "node"], ["squeue", "-h", "-t"]]
+
+
+def test_jobs_that_can_have_no_gpu_are_not_asked_for() -> None:
+    slurm = FakeSlurm([SlurmJob(number, "", NOW - 60_000) for number in range(50)])
+    answer = poll_of(slurm).poll()
+    assert len(slurm.asked) == 3
+    assert len(answer.jobs) == 50
+
+
+def test_an_ended_job_keeps_its_gpus_and_has_slurms_end() -> None:
+    job = SlurmJob(12, "gpu:h100:2(IDX:0-1)", NOW - 60_000)
+    slurm = FakeSlurm([job], used="gpu:h100:2(IDX:0-1)")
+    poll = poll_of(slurm)
+    poll.poll()
+    job.state, job.until_ms, job.gres, slurm.used = "COMPLETED", NOW - 7_000, "", "gpu:h100:0(IDX:N/A)"
+    told = poll.poll().jobs["12"]
+    assert (told.until_ms, told.gres.places) == (NOW - 7_000, {0, 1})
+
+
+def test_an_end_that_lies_ahead_of_the_clock_is_now() -> None:
+    job = SlurmJob(12, "gpu:h100:1(IDX:0)", NOW - 60_000)
+    slurm = FakeSlurm([job], used="gpu:h100:1(IDX:0)")
+    poll = poll_of(slurm)
+    poll.poll()
+    job.state, job.until_ms, slurm.used = "COMPLETED", NOW + 60_000, "gpu:h100:0(IDX:N/A)"
+    assert poll.poll().jobs["12"].until_ms == NOW
+
+
+def test_a_job_that_runs_again_is_asked_for_anew_and_counts_as_going_on() -> None:
+    job = SlurmJob(12, "gpu:h100:1(IDX:0)", NOW - 60_000)
+    slurm = FakeSlurm([job], used="gpu:h100:1(IDX:0)")
+    poll = poll_of(slurm)
+    poll.poll()
+    again = SlurmJob(12, "gpu:h100:1(IDX:3)", NOW - 5_000)
+    slurm.jobs, slurm.used = [again, SlurmJob(12, "", NOW - 60_000, "COMPLETED", NOW - 9_000)], "gpu:h100:1(IDX:3)"
+    # scontrol tells only of the newer run
+    asked, slurm.ask = (
+        slurm.ask,
+        lambda command: FakeSlurm([again]).ask(command) if "job" in command else asked(command),
+    )  # type: ignore[method-assign]
+    poll._ask = slurm.ask  # noqa: SLF001 - the same Slurm, later
+    told = poll.poll().jobs["12"]
+    assert (told.since_ms, told.until_ms, told.gres.places) == (NOW - 5_000, None, {3})
+
+
+def test_gpus_in_use_of_which_no_job_is_shown_are_told() -> None:
+    slurm = FakeSlurm([SlurmJob(12, "gpu:h100:1(IDX:0)", NOW)], used="gpu:h100:3(IDX:0,2-3)")
+    assert poll_of(slurm).poll().unexplained == {2, 3}
+
+
+def test_a_job_that_ended_between_two_questions_is_not_missed() -> None:
+    slurm = FakeSlurm(used="gpu:h100:1(IDX:0)")
+
+    def ask(command: Sequence[str]) -> str:
+        answer = slurm.ask(command)
+        if command[0] == "squeue":
+            slurm.used = "gpu:h100:0(IDX:N/A)"
+        return answer
+
+    assert SlurmPoll(ask=ask).poll().unexplained == frozenset()
+
+
+def test_a_job_that_hides_its_gpus_behind_its_name_is_named_and_they_are_not_explained() -> None:
+    name = "x Nodes=node7 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:3)"
+    slurm = FakeSlurm([SlurmJob(12, "gpu:h100:1(IDX:0)", NOW, name=name)], used="gpu:h100:1(IDX:0)")
+    answer = poll_of(slurm).poll()
+    assert (answer.unclear, answer.unexplained) == (("12",), {0})
+
+
+def test_shards_are_asked_for_where_any_are_in_use() -> None:
+    jobs = [SlurmJob(1, "shard:2(2/4,0/4)", NOW), SlurmJob(2, "shard:1(1/4,0/4)", NOW)]
+    answer = poll_of(FakeSlurm(jobs, used="gpu:h100:0(IDX:N/A),shard:3(3/4,0/4)")).poll()
+    assert [(job.gres.places, job.gres.kind) for job in answer.jobs.values()] == [({0}, "shard")] * 2
+
+
+def test_more_new_jobs_than_may_be_asked_for_at_once_stay_unexplained() -> None:
+    jobs = [SlurmJob(number, f"gpu:1(IDX:{number})", NOW) for number in range(80)]
+    slurm = FakeSlurm(jobs, used="gpu:h100:80(IDX:0-79)")
+    poll = poll_of(slurm)
+    assert len(poll.poll().unexplained) == 16
+    assert poll.poll().unexplained == frozenset()
+
+
+def test_the_node_is_found_by_slurmd_then_by_the_controller_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm = FakeSlurm()
+    poll = poll_of(slurm)
+    for _ in range(2):
+        assert poll.poll().node == "node7"
+    assert slurm.asked.count("scontrol show slurmd") == 1
+
+    def without_slurmd(command: Sequence[str]) -> str:
+        if list(command[1:]) == ["show", "slurmd"]:
+            msg = "scontrol: no slurmd"
+            raise CommandError(msg)
+        if list(command[1:]) == ["show", "node", "-o"]:
+            return slurm.ask(["scontrol", "show", "node", "-d", "-o", "node7"])
+        return slurm.ask(command)
+
+    monkeypatch.setattr("platform.node", lambda: "host7")
+    assert SlurmPoll(ask=without_slurmd).poll().node == "node7"
+    monkeypatch.setattr("platform.node", lambda: "elsewhere")
+    assert SlurmPoll(ask=without_slurmd).poll().reason == "this host is no node of Slurm's: say which one with its name"
+
+
+def test_a_node_that_was_renamed_is_found_again_after_a_failure() -> None:
+    slurm = FakeSlurm()
+    poll = poll_of(slurm)
+    assert poll.poll().node == "node7"
+    slurm.node = "node8"
+    assert poll.poll().reason == "scontrol: Node node7 not found"
+    assert poll.poll().node == "node8"
+
+
+def test_a_wrong_node_is_a_failure() -> None:
+    assert poll_of(FakeSlurm(), node="nosuch").poll().reason == "scontrol: Node nosuch not found"
+
+
+@pytest.mark.parametrize("answer", ["", "garbage\n", '{"jobs": []}', "\udcff", "NodeName=node7 GresUsed=x\n" * 3])
+def test_garbage_is_a_failure(answer: str) -> None:
+    assert SlurmPoll(ask=lambda _: answer).poll().reason is not None
+
+
+def test_whatever_is_raised_is_a_failure() -> None:
+    def ask(_: Sequence[str]) -> str:
+        raise MemoryError
+
+    assert SlurmPoll(ask=ask).poll().reason == "unexpected MemoryError"
+
+
+def test_the_newest_answer_holds_and_a_failed_one_too() -> None:
+    slurm = FakeSlurm([SlurmJob(12, "gpu:1(IDX:0)", NOW)], used="gpu:1(IDX:0)")
+    asked = threading.Semaphore(0)
+    waiting = threading.Event()
+
+    def ask(command: Sequence[str]) -> str:
+        if command[0] == "squeue":
+            asked.release()
+            waiting.wait(5)
+        return slurm.ask(command)
+
+    poll = SlurmPoll(ask=ask, period_seconds=0.01)
+    try:
+        assert poll.answer().reason == "no answer yet"
+        assert asked.acquire(timeout=5)
+        assert poll.answer().reason == "no answer yet"
+        waiting.set()
+        for _ in range(3):
+            assert asked.acquire(timeout=5)
+        assert poll.answer().jobs.keys() == {"12"}
+        slurm.failure = "squeue: Unable to contact slurm controller (connect failure)"
+        _until(lambda: poll.answer().reason == slurm.failure)
+        slurm.failure = None
+        _until(lambda: poll.answer().reason is None)
+    finally:
+        poll.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "gua-slurm"]
+
+
+def test_an_answer_that_is_too_old_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    poll = poll_of(FakeSlurm())
+    moment = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: moment[0])
+    try:
+        poll.answer()
+        _until(lambda: poll.answer().reason is None)
+        moment[0] += 500
+        assert poll.answer().reason == "the last answer is 500 s old"
+    finally:
+        poll.close()
+
+
+def _until(holds: object) -> None:
+    pause = threading.Event()
+    for _ in range(500):
+        if holds():  # type: ignore[operator]
+            return
+        pause.wait(0.01)
+    raise AssertionError
