@@ -13,7 +13,8 @@ SELECT
             arrayMap(
                 kv -> multiIf(
                     kv.value.string_value != '', kv.value.string_value,
-                    kv.key IN ('gua.gpu.index', 'process.pid', 'process.user.id') OR kv.value.int_value != 0, toString(kv.value.int_value),
+                    kv.key IN ('gua.gpu.index', 'process.pid', 'process.user.id', 'gua.allocation.user.id')
+                        OR kv.value.int_value != 0, toString(kv.value.int_value),
                     kv.key IN ('gua.gpu.memory.shared') OR kv.value.bool_value, toString(kv.value.bool_value),
                     kv.value.double_value != 0, toString(kv.value.double_value),
                     ''
@@ -32,7 +33,8 @@ SELECT
             arrayMap(
                 kv -> multiIf(
                     kv.value.string_value != '', kv.value.string_value,
-                    kv.key IN ('gua.gpu.index', 'process.pid', 'process.user.id') OR kv.value.int_value != 0, toString(kv.value.int_value),
+                    kv.key IN ('gua.gpu.index', 'process.pid', 'process.user.id', 'gua.allocation.user.id')
+                        OR kv.value.int_value != 0, toString(kv.value.int_value),
                     kv.key IN ('gua.gpu.memory.shared') OR kv.value.bool_value, toString(kv.value.bool_value),
                     ''
                 ),

@@ -39,7 +39,8 @@ SELECT
             Attributes['gua.gpu.memory.shared'] = 'false', false,
             NULL
         ), NULL) AS memory_shared,
-    if(MetricName = 'gua.gpu.info', nullIf(Attributes['gua.gpu.mig'], ''), NULL) AS mig
+    if(MetricName = 'gua.gpu.info', nullIf(Attributes['gua.gpu.mig'], ''), NULL) AS mig,
+    if(MetricName = 'gua.gpu.info', nullIf(Attributes['gua.gpu.allocation'], ''), NULL) AS allocation
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName IN (
         'hw.gpu.utilization',

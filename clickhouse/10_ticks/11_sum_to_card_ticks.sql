@@ -29,7 +29,9 @@ SELECT
         accurateCastOrNull(round(Value), 'UInt8'), NULL) AS failed,
     if(MetricName = 'gua.gpu.sample.duration', nullIf(ResourceAttributes['gua.source'], ''), NULL) AS source,
     if(MetricName = 'gua.gpu.sample.duration',
-        accurateCastOrNull(round(toFloat64OrNull(ResourceAttributes['gua.sample.interval']) * 1000), 'UInt32'), NULL) AS interval_ms
+        accurateCastOrNull(round(toFloat64OrNull(ResourceAttributes['gua.sample.interval']) * 1000), 'UInt32'), NULL) AS interval_ms,
+    if(MetricName = 'gua.gpu.unallocated.time' AND AggregationTemporality = 1,
+        accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS unallocated_gpu_time_ms
 FROM gua.otel_metrics_sum${LOCAL}
 WHERE MetricName IN (
         'gua.gpu.sample.duration',
@@ -40,7 +42,8 @@ WHERE MetricName IN (
         'gua.gpu.process.memory.usage',
         'hw.energy',
         'gua.gpu.energy',
-        'hw.status'
+        'hw.status',
+        'gua.gpu.unallocated.time'
     )
     AND ${CARD_POINT}
 COMMENT 'Sum points into card_ticks'

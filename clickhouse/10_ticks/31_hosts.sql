@@ -9,7 +9,7 @@ CREATE OR REPLACE VIEW gua.hosts $ON_CLUSTER
     version String COMMENT 'service.version of its newest agent or tick; empty if not told',
     source String COMMENT 'Who makes its ticks: agent, import, simulator',
     interval_ms UInt32 COMMENT 'Nominal sampling interval [ms]; 0 if not told',
-    cards UInt64 COMMENT 'Cards and MIG instances in its newest ticks, of up to two intervals',
+    cards UInt64 COMMENT 'GPUs that are not partitioned and MIG instances in its newest ticks, of up to two intervals',
     first_seen DateTime64(3, 'UTC') COMMENT 'Oldest tick',
     last_seen DateTime64(3, 'UTC') COMMENT 'Newest tick',
     last_received Nullable(DateTime64(3, 'UTC'))
@@ -38,8 +38,9 @@ SELECT
     ) AS source,
     if(heard.newest_tick.interval_ms > 0, heard.newest_tick.interval_ms, described.interval_ms) AS interval_ms,
     arrayCount(
-        card_last -> card_last > last_seen - toIntervalMillisecond(2 * toInt64(interval_ms) + 1),
-        seen.cards_last
+        card -> card.last > last_seen - toIntervalMillisecond(2 * toInt64(interval_ms) + 1)
+            AND NOT has(described.partitioned, card.gpu),
+        seen.every_card
     ) AS cards,
     multiIf(heard.host = '', seen.first_seen, seen.host = '', heard.first_seen, least(heard.first_seen, seen.first_seen)) AS first_seen,
     if(heard.host = '', seen.last_seen, heard.last_seen) AS last_seen,
@@ -102,7 +103,10 @@ LEFT JOIN
         toString(host) AS host,
         min(card_first) AS first_seen,
         max(card_last) AS last_seen,
-        groupArray(card_last) AS cards_last
+        CAST(
+            groupArray((toString(gpu), card_last)),
+            'Array(Tuple(gpu String, last DateTime64(3, \'UTC\')))'
+        ) AS every_card
     FROM
     (
         SELECT
@@ -123,7 +127,9 @@ LEFT JOIN
     SELECT
         toString(host) AS host,
         argMax(card_info.labels, ts) AS labels,
-        argMax(ifNull(card_info.interval_ms, 0), ts) AS interval_ms
+        argMax(ifNull(card_info.interval_ms, 0), ts) AS interval_ms,
+        -- What is left of them is no card.
+        groupArrayIf(toString(gpu), ifNull(card_info.mig = 'parent', false)) AS partitioned
     FROM gua.card_info FINAL
     GROUP BY host
 ) AS described

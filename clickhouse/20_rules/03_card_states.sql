@@ -18,7 +18,10 @@ CREATE OR REPLACE VIEW gua.card_states${LOCAL} $ON_CLUSTER
     unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least',
     largest_utilization Nullable(UInt16) COMMENT 'Largest known utilization of any engine or process, or single sample [1/10,000]',
     energy_mj Nullable(UInt64) COMMENT 'Energy spent in the tick, by the card''s counter; NULL across a reset of it [mJ]',
-    power_mw Nullable(UInt32) COMMENT 'Power drawn when the card was read [mW]'
+    power_mw Nullable(UInt32) COMMENT 'Power drawn when the card was read [mW]',
+    is_partitioned Bool COMMENT 'Whether it was a partitioned GPU (MIG), and stands for the slices that no instance has',
+    allocation LowCardinality(Nullable(String)) COMMENT 'allocated, unallocated or unknown; NULL if allocation was not looked at',
+    unallocated_gpu_time_ms Nullable(UInt32) COMMENT 'GPU time that nobody was promised; NULL if not looked at or not known [ms]'
 )
 $DEFINER
 AS
@@ -47,7 +50,10 @@ SELECT
     if(counted_unknown > 0, 0, held_lower - counted_bytes) AS unattributed_lower_bytes,
     largest_utilization,
     energy_mj,
-    power_mw
+    power_mw,
+    is_partitioned,
+    allocation,
+    unallocated_gpu_time_ms
 FROM
 (
     SELECT
@@ -145,6 +151,9 @@ FROM
                     ) AS largest_utilization,
                     energy_mj,
                     power_mw,
+                    ifNull(mig = 'parent', false) AS is_partitioned,
+                    allocation,
+                    unallocated_gpu_time_ms,
                     greatest(
                         toUInt64(in_force.held_memory_bytes),
                         intDiv(ifNull(memory_limit_bytes, 0) * toUInt64(round(in_force.held_memory_ratio * 10000)), 10000)

@@ -50,6 +50,13 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
         gpu_time_ms UInt64,
         duration_ms UInt64
     ) COMMENT 'Who held cards, by state of the card (1, 2 or 4): attributed GPU time, and the sum of durations' CODEC(ZSTD(1)),
+    shares Nested (
+        gpu LowCardinality(String),
+        start_ms Int64,
+        end_ms Int64,
+        duration_ms UInt64,
+        gpu_time_ms UInt64
+    ) COMMENT 'Of each GPU that was partitioned in the hour: ticks in a row with the same share of it' CODEC(ZSTD(1)),
     energies Nested (
         gpu LowCardinality(String),
         state UInt8,
@@ -69,7 +76,7 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
         duration_ms UInt64,
         gpu_time_ms UInt64,
         is_used Bool
-    ) COMMENT 'Runs of cards: ticks in a row in one state (1 to 4), without a hole longer than a tick' CODEC(ZSTD(1)),
+    ) COMMENT 'Runs of cards: ticks in a row in one state (1 to 4; 8 more while partitioned), with holes of up to a second' CODEC(ZSTD(1)),
     process_runs Nested (
         gpu LowCardinality(String),
         pid UInt32,
@@ -91,7 +98,31 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
         memory_kib_ms UInt64,
         memory_known_ms UInt64,
         memory_bytes Nullable(UInt64)
-    ) COMMENT 'Runs of processes on cards, in one state of their own (1 active, 2 idle, 3 unknown) and one of the card' CODEC(ZSTD(1))
+    ) COMMENT 'Runs of processes on cards, in one state of their own (1 active, 2 idle, 3 unknown) and one of the card' CODEC(ZSTD(1)),
+    use_runs Nested (
+        gpu LowCardinality(String),
+        source LowCardinality(String),
+        allocation_id LowCardinality(String),
+        owner LowCardinality(Nullable(String)),
+        use UInt8,
+        is_shared Bool,
+        start_ms Int64,
+        end_ms Int64,
+        first_span_ms UInt32,
+        last_span_ms UInt32,
+        duration_ms UInt64,
+        gpu_time_ms UInt64
+    ) COMMENT 'Runs of allocations on cards, and of nobody (empty source), with one use (1 used to 7 unknown, as in allocation_states)'
+        CODEC(ZSTD(1)),
+    allocation_sources Nested (
+        source LowCardinality(String),
+        ok_ms UInt64,
+        failed_ms UInt64,
+        last_ms Int64,
+        last_failed_ms Int64,
+        reason LowCardinality(Nullable(String))
+    ) COMMENT 'Sources of allocations: time in which they could be read or not; newest tick; newest that failed (0: none), and why'
+        CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)
 PARTITION BY toYYYYMM(hour)

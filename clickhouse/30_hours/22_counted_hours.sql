@@ -4,6 +4,7 @@ $DEFINER
 AS
 WITH
     ${STATES},
+    ${USES},
     -- Asked for once, before any tick is read: what arrives from then on leaves the hour due.
     (
         SELECT CAST(
@@ -38,6 +39,7 @@ WITH
             energy_mj,
             power_mw,
             ifNull(largest_utilization > 0, false) AS is_used,
+            is_partitioned,
             ${STATE_CODE} AS state_code
         FROM gua.card_states${LOCAL}
         WHERE ${TICK_HOUR} IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM due_rows)
@@ -62,7 +64,143 @@ WITH
             )
             AND gpu_time_ms IS NOT NULL
     ),
+    -- Of most stores none: there the cards are not read once more.
+    (
+        SELECT CAST(
+            groupUniqArray((host, ${TICK_HOUR_START})),
+            'Array(Tuple(host LowCardinality(String), hour DateTime(\'UTC\')))'
+        )
+        FROM gua.card_ticks${LOCAL}
+        WHERE ${TICK_HOUR} IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM due_rows)
+            AND allocation IS NOT NULL
+    ) AS looked_hours,
+    looked_at AS
+    (
+        SELECT
+            host,
+            gpu,
+            ts,
+            toUnixTimestamp64Milli(ts) AS end_ms,
+            end_ms - duration_ms AS start_ms,
+            start_ms AS inside_since_ms,
+            end_ms AS inside_until_ms,
+            toUInt64(gpu_time_ms) * 1000 AS gpu_us,
+            gpu_time_ms,
+            unallocated_gpu_time_ms,
+            ${STATE_CODE} AS state_code
+        FROM gua.card_states${LOCAL}
+        WHERE ${TICK_HOUR} IN (SELECT intDiv(toUnixTimestamp(tupleElement(arrayJoin(looked_hours), 2)), 3600))
+            AND (host, ${TICK_HOUR_START}) IN (
+                SELECT
+                    host,
+                    hour
+                FROM due_rows
+            )
+            AND allocation IS NOT NULL
+            AND duration_ms > 0
+    ),
+    allocations AS
+    (
+        SELECT *
+        FROM gua.allocation_ticks${LOCAL} FINAL
+        WHERE ${TICK_HOUR} IN (SELECT intDiv(toUnixTimestamp(tupleElement(arrayJoin(looked_hours), 2)), 3600))
+            AND (host, ${TICK_HOUR_START}) IN (
+                SELECT
+                    host,
+                    hour
+                FROM due_rows
+            )
+    ),
+    source_rows AS
+    (
+        SELECT
+            host,
+            hour,
+            min(since_ms) AS first_ms,
+            CAST(
+                arraySort(groupArray((source, ok_ms, failed_ms, last_ms, last_failed_ms, newest_reason))),
+                'Array(Tuple(
+                    source LowCardinality(String),
+                    ok_ms UInt64,
+                    failed_ms UInt64,
+                    last_ms Int64,
+                    last_failed_ms Int64,
+                    reason LowCardinality(Nullable(String))
+                ))'
+            ) AS each
+        FROM
+        (
+            SELECT
+                host,
+                ${TICK_HOUR_START} AS hour,
+                source,
+                min(toUnixTimestamp64Milli(ts) - assumeNotNull(duration_ms)) AS since_ms,
+                sumIf(assumeNotNull(duration_ms), ${SOURCE_IS_OK}) AS ok_ms,
+                sumIf(assumeNotNull(duration_ms), NOT ${SOURCE_IS_OK}) AS failed_ms,
+                max(toUnixTimestamp64Milli(ts)) AS last_ms,
+                maxIf(toUnixTimestamp64Milli(ts), NOT ${SOURCE_IS_OK}) AS last_failed_ms,
+                argMaxIf(reason, ts, NOT ${SOURCE_IS_OK}) AS newest_reason
+            FROM gua.allocation_source_ticks${LOCAL} FINAL
+            WHERE ${TICK_HOUR} IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM due_rows)
+                AND (host, ${TICK_HOUR_START}) IN (
+                    SELECT
+                        host,
+                        hour
+                    FROM due_rows
+                )
+                AND duration_ms > 0
+            GROUP BY
+                host,
+                hour,
+                source
+        )
+        GROUP BY
+            host,
+            hour
+    ),
 ${HOUR_STATES},
+${USE_TICKS},
+${USE_RUN_ROWS},
+    use_rows AS
+    (
+        SELECT
+            host,
+            hour,
+            CAST(
+                arraySort(groupArray((
+                    gpu,
+                    source,
+                    allocation_id,
+                    owner,
+                    run_use,
+                    run_is_shared,
+                    run_start_ms,
+                    run_end_ms,
+                    run_first_span_ms,
+                    run_last_span_ms,
+                    run_ms,
+                    intDiv(run_gpu_us, 1000)
+                ))),
+                'Array(Tuple(
+                    gpu LowCardinality(String),
+                    source LowCardinality(String),
+                    allocation_id LowCardinality(String),
+                    owner LowCardinality(Nullable(String)),
+                    use UInt8,
+                    is_shared Bool,
+                    start_ms Int64,
+                    end_ms Int64,
+                    first_span_ms UInt32,
+                    last_span_ms UInt32,
+                    duration_ms UInt64,
+                    gpu_time_ms UInt64
+                ))'
+            ) AS each
+        FROM use_run_rows
+        GROUP BY
+            host,
+            hour
+    ),
 ${CARD_RUN_ROWS},
 ${PROCESS_RUN_ROWS},
     card_rows AS
@@ -125,6 +263,19 @@ ${PROCESS_RUN_ROWS},
                     duration_ms UInt64
                 ))'
             ) AS unknowns,
+            CAST(
+                arraySort(groupArrayArray(arrayMap(
+                    piece -> (gpu, piece.start_ms, piece.end_ms, piece.observed_ms, intDiv(piece.gpu_us, 1000)),
+                    pieces
+                ))),
+                'Array(Tuple(
+                    gpu LowCardinality(String),
+                    start_ms Int64,
+                    end_ms Int64,
+                    duration_ms UInt64,
+                    gpu_time_ms UInt64
+                ))'
+            ) AS card_shares,
             CAST(
                 arraySort(groupArrayArray(arrayMap(
                     energy -> (
@@ -325,10 +476,13 @@ SELECT
     due_rows.marks AS marks,
     rules AS fingerprint,
     now64(3, 'UTC') AS written,
-    if(
-        empty(card_rows.each.gpu),
-        toInt64(9000000000000000000),
-        arrayMin(arrayMap(starts -> starts[1], card_rows.each.starts_ms))
+    least(
+        if(
+            empty(card_rows.each.gpu),
+            toInt64(9000000000000000000),
+            arrayMin(arrayMap(starts -> starts[1], card_rows.each.starts_ms))
+        ),
+        if(empty(source_rows.each.source), toInt64(9000000000000000000), source_rows.first_ms)
     ) AS first_ms,
     cityHash64(card_rows.each.gpu) AS cards_key,
     arrayMax(card_rows.each.interval_ms) AS interval_ms,
@@ -371,6 +525,11 @@ SELECT
     identity_rows.each.state AS `identities.state`,
     identity_rows.each.gpu_time_ms AS `identities.gpu_time_ms`,
     identity_rows.each.duration_ms AS `identities.duration_ms`,
+    card_rows.card_shares.gpu AS `shares.gpu`,
+    card_rows.card_shares.start_ms AS `shares.start_ms`,
+    card_rows.card_shares.end_ms AS `shares.end_ms`,
+    card_rows.card_shares.duration_ms AS `shares.duration_ms`,
+    card_rows.card_shares.gpu_time_ms AS `shares.gpu_time_ms`,
     card_rows.card_energies.gpu AS `energies.gpu`,
     card_rows.card_energies.state AS `energies.state`,
     card_rows.card_energies.measured_mj AS `energies.measured_mj`,
@@ -406,7 +565,25 @@ SELECT
     identity_rows.each_run.gpu_time_ms AS `process_runs.gpu_time_ms`,
     identity_rows.each_run.memory_kib_ms AS `process_runs.memory_kib_ms`,
     identity_rows.each_run.memory_known_ms AS `process_runs.memory_known_ms`,
-    identity_rows.each_run.memory_bytes AS `process_runs.memory_bytes`
+    identity_rows.each_run.memory_bytes AS `process_runs.memory_bytes`,
+    use_rows.each.gpu AS `use_runs.gpu`,
+    use_rows.each.source AS `use_runs.source`,
+    use_rows.each.allocation_id AS `use_runs.allocation_id`,
+    use_rows.each.owner AS `use_runs.owner`,
+    use_rows.each.use AS `use_runs.use`,
+    use_rows.each.is_shared AS `use_runs.is_shared`,
+    use_rows.each.start_ms AS `use_runs.start_ms`,
+    use_rows.each.end_ms AS `use_runs.end_ms`,
+    use_rows.each.first_span_ms AS `use_runs.first_span_ms`,
+    use_rows.each.last_span_ms AS `use_runs.last_span_ms`,
+    use_rows.each.duration_ms AS `use_runs.duration_ms`,
+    use_rows.each.gpu_time_ms AS `use_runs.gpu_time_ms`,
+    source_rows.each.source AS `allocation_sources.source`,
+    source_rows.each.ok_ms AS `allocation_sources.ok_ms`,
+    source_rows.each.failed_ms AS `allocation_sources.failed_ms`,
+    source_rows.each.last_ms AS `allocation_sources.last_ms`,
+    source_rows.each.last_failed_ms AS `allocation_sources.last_failed_ms`,
+    source_rows.each.reason AS `allocation_sources.reason`
 FROM due_rows
 LEFT JOIN card_rows
     ON card_rows.host = due_rows.host AND card_rows.hour = due_rows.hour
@@ -416,4 +593,8 @@ LEFT JOIN run_rows
     ON run_rows.host = due_rows.host AND run_rows.hour = due_rows.hour
 LEFT JOIN identity_rows
     ON identity_rows.host = due_rows.host AND identity_rows.hour = due_rows.hour
+LEFT JOIN use_rows
+    ON use_rows.host = due_rows.host AND use_rows.hour = due_rows.hour
+LEFT JOIN source_rows
+    ON source_rows.host = due_rows.host AND source_rows.hour = due_rows.hour
 COMMENT 'Due hours, counted'

@@ -22,7 +22,9 @@ CREATE OR REPLACE VIEW gua.current_cards $ON_CLUSTER
     busiest_utilization Nullable(UInt16) COMMENT 'Largest known utilization of any engine or process at the newest tick [1/10,000]',
     held_lower_bytes UInt64 COMMENT 'Memory held at the newest tick, at least [By]',
     held_upper_bytes Nullable(UInt64) COMMENT 'Memory held at the newest tick, at most; NULL if unknown [By]',
-    unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least [By]'
+    unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least [By]',
+    allocation LowCardinality(Nullable(String))
+        COMMENT 'Whether anybody was promised the card at the newest tick: allocated, unallocated, unknown; NULL if not looked at'
 )
 $DEFINER
 AS
@@ -47,7 +49,8 @@ SELECT
     ticks.newest.busiest_utilization AS busiest_utilization,
     ticks.newest.held_lower_bytes AS held_lower_bytes,
     ticks.newest.held_upper_bytes AS held_upper_bytes,
-    ticks.newest.unattributed_lower_bytes AS unattributed_lower_bytes
+    ticks.newest.unattributed_lower_bytes AS unattributed_lower_bytes,
+    ticks.newest.allocation AS allocation
 FROM
 (
     SELECT
@@ -55,7 +58,17 @@ FROM
         gpu,
         CAST(
             argMax(
-                (ts, interval_ms, state, reason, busiest_utilization, held_lower_bytes, held_upper_bytes, unattributed_lower_bytes),
+                (
+                    ts,
+                    interval_ms,
+                    state,
+                    reason,
+                    busiest_utilization,
+                    held_lower_bytes,
+                    held_upper_bytes,
+                    unattributed_lower_bytes,
+                    allocation
+                ),
                 ts
             ),
             'Tuple(
@@ -66,7 +79,8 @@ FROM
                 busiest_utilization Nullable(UInt16),
                 held_lower_bytes UInt64,
                 held_upper_bytes Nullable(UInt64),
-                unattributed_lower_bytes UInt64
+                unattributed_lower_bytes UInt64,
+                allocation LowCardinality(Nullable(String))
             )'
         ) AS newest,
         max(duration_ms) AS longest_ms,

@@ -18,6 +18,7 @@ SELECT
     cards.in_state_ms AS in_state_ms,
     cards.busiest_utilization AS busiest_utilization,
     cards.held_lower_bytes AS held_lower_bytes,
+    CAST(cards.allocation, 'Nullable(String)') AS allocation,
     ticks.memory_used_bytes AS memory_used_bytes,
     ticks.memory_limit_bytes AS memory_limit_bytes,
     ticks.power_mw AS power_mw,

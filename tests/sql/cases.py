@@ -23,8 +23,9 @@ CASES = sorted(about.parent for about in HERE.glob("*/*/about.md"))
 COUNTED_HOURS = ("gua", "host_hours")
 # Of these a row is a tick, or what is still to be counted.
 UNCOUNTED = {"spans", "due_hours", "changed_hours", "counted_hours", "hours", "card_parts"}
-# The parameter by which a report tells a view which hours to read from ticks.
+# The parameters by which a report tells a view which hours to read from ticks, and which prices there are.
 _TICKED = "{tick_hours:"
+_PRICED = "{price_starts:"
 _NAME = re.compile(r"\b(gua|gua_report)\.(\w+)")
 
 View = tuple[str, str]
@@ -73,7 +74,17 @@ def read_by(view: View) -> frozenset[View]:
 @cache
 def ticked_views() -> set[str]:
     """Return the views of gua_report that are told which hours to read from ticks."""
-    return {name for (database, name), sql in _views().items() if database == "gua_report" and _TICKED in sql}
+    return _views_with(_TICKED)
+
+
+@cache
+def priced_views() -> set[str]:
+    """Return the views of gua_report that are told prices."""
+    return _views_with(_PRICED)
+
+
+def _views_with(parameter: str) -> set[str]:
+    return {name for (database, name), sql in _views().items() if database == "gua_report" and parameter in sql}
 
 
 def reads_counted_hours(case: Path) -> bool:
@@ -82,7 +93,15 @@ def reads_counted_hours(case: Path) -> bool:
 
 def on_shards() -> list[Path]:
     """Return the cases of several hosts and, for each view and set of tables that no such case fills, the largest."""
-    chosen = [case for case in CASES if len(hosts_of(case)) > 1]
+    return _with_the_largest_of_the_rest([case for case in CASES if len(hosts_of(case)) > 1])
+
+
+def of_each_view() -> list[Path]:
+    """Return the largest case for each view and set of tables that its cases fill."""
+    return _with_the_largest_of_the_rest([])
+
+
+def _with_the_largest_of_the_rest(chosen: list[Path]) -> list[Path]:
     filled = {(view_of(case), frozenset(rows_of(case))) for case in chosen}
     for case in sorted(CASES, key=lambda case: -sum(map(len, rows_of(case).values()))):
         if (kind := (view_of(case), frozenset(rows_of(case)))) not in filled:

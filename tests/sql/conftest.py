@@ -17,6 +17,7 @@ from gua.store import statements, tokens
 from gua.store.database import open_store
 from servers.clickhouse import ClickHouseServer
 from servers.tools import MissingToolError, clickhouse_library
+from sql.cases import of_each_view, on_shards
 from sql.engine import Engine
 from sql.older import OldestEngine
 
@@ -25,19 +26,26 @@ ENGINES = [
     pytest.param("served", marks=pytest.mark.pipeline),
     pytest.param("oldest", marks=pytest.mark.pipeline),
 ]
-OF_THE_OLDEST = {"test_views.py", "test_rule_cases.py", "test_cluster_forms.py"}
+OF_THE_OLDEST = {"test_views.py", "test_rule_cases.py", "test_allocation_cases.py", "test_cluster_forms.py"}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave the oldest engine the cases alone, and give each engine all of its tests: it is started once.
 
-    What lands in the oldest comes from a Collector, into the landing tables.
+    What lands in the oldest comes from a Collector, into the landing tables. The newest and the oldest engine judge
+    every case. The server's is between them and asked by HTTP: it has a case of each view and set of tables.
     """
-    kept = []
+    kept, on_others, on_server = [], {*on_shards()}, {*of_each_view()}
     for item in items:
-        engine = getattr(item, "callspec", None) and item.callspec.params.get("opened")
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        engine = parameters.get("opened")
         if engine == "oldest" and item.path.name not in OF_THE_OLDEST:
+            continue
+        # How hours are counted is the same SQL everywhere: elsewhere each view is read from them with a case or two.
+        if engine != "embedded" and parameters.get("counted") and parameters["case"] not in on_others:
+            continue
+        if engine == "served" and "case" in parameters and parameters["case"] not in on_server:
             continue
         if engine:
             item.add_marker(pytest.mark.xdist_group(f"sql-{engine}"))

@@ -11,12 +11,14 @@ from typing import Any
 
 from gua.report.hours import choose_hours, tick_hours
 from gua.store.database import Store
-from sql.cases import ticked_views
+from sql.cases import priced_views, ticked_views
 from sql.older import OldestEngine
 
 TABLES = (
     "card_ticks",
     "process_ticks",
+    "allocation_ticks",
+    "allocation_source_ticks",
     "card_info",
     "card_seen",
     "agents",
@@ -80,6 +82,8 @@ class Engine:
         read = dict(parameters)
         if view in ticked_views() and "tick_hours" not in parameters:
             read |= self._read(parameters)
+        if view in priced_views():
+            read = {"price_models": [], "price_starts": [], **read}
         if view == "owners":
             read.setdefault("hours", read["tick_hours"])
         if view == "spans":

@@ -23,9 +23,13 @@ SELECT
     if(inside_ms = duration_ms, energy_mj, toUInt64(round(energy_mj * inside_part))) AS energy_mj,
     power_mw,
     ifNull(largest_utilization > 0, false) AS is_used,
+    is_partitioned,
     state,
     reason,
-    ${STATE_CODE} AS state_code
+    ${STATE_CODE} AS state_code,
+    gpu_time_ms,
+    allocation,
+    unallocated_gpu_time_ms
 FROM gua.card_states
 WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
     AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')

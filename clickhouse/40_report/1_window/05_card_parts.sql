@@ -1,6 +1,6 @@
 -- One row is a part of what is known of one card in the window; the parts of a card add up, and its observed stretches are
--- those of all of them. Counted hours are added up by host, all cards of it at once, where they were the same cards; the
--- hours asked for are made from their ticks.
+-- those of all of them. Pieces are ticks in a row with one share of a GPU, in hours in which it was partitioned. Counted hours
+-- are added up by host, all cards of it at once, where they were the same cards; the hours asked for are made from their ticks.
 CREATE OR REPLACE VIEW gua_report.card_parts $ON_CLUSTER
 $DEFINER
 AS
@@ -36,7 +36,8 @@ FROM
         part_truly_idle_gpu_time_ms * 1000 AS truly_idle_gpu_us,
         part_unknown_gpu_time_ms * 1000 AS unknown_gpu_us,
         part_active_ms + part_idle_held_ms + part_truly_idle_ms + part_unknown_ms AS observed_ms,
-        CAST([], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons
+        CAST([], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons,
+        CAST([], 'Array(Tuple(start_ms Int64, end_ms Int64, observed_ms UInt64, gpu_us UInt64, share Float64))') AS pieces
     FROM
     (
         SELECT
@@ -110,7 +111,8 @@ FROM
         toUInt64(0) AS truly_idle_gpu_us,
         toUInt64(0) AS unknown_gpu_us,
         toUInt64(0) AS observed_ms,
-        CAST([], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons
+        CAST([], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons,
+        CAST([], 'Array(Tuple(start_ms Int64, end_ms Int64, observed_ms UInt64, gpu_us UInt64, share Float64))') AS pieces
     FROM hours
     ARRAY JOIN
         cards.gpu AS card_gpu,
@@ -137,7 +139,8 @@ FROM
         toUInt64(0) AS truly_idle_gpu_us,
         toUInt64(0) AS unknown_gpu_us,
         toUInt64(0) AS observed_ms,
-        CAST([(why, sum(why_ticks), sum(why_gpu_time_ms) * 1000)], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons
+        CAST([(why, sum(why_ticks), sum(why_gpu_time_ms) * 1000)], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons,
+        CAST([], 'Array(Tuple(start_ms Int64, end_ms Int64, observed_ms UInt64, gpu_us UInt64, share Float64))') AS pieces
     FROM hours
     ARRAY JOIN
         unknowns.gpu AS why_gpu,
@@ -148,6 +151,37 @@ FROM
         host,
         why_gpu,
         why
+    UNION ALL
+    SELECT
+        host,
+        share_gpu AS gpu,
+        toInt64(0) AS interval_ms,
+        CAST([], 'Array(Int64)') AS starts_ms,
+        CAST([], 'Array(Int64)') AS ends_ms,
+        toUInt64(0) AS active_ticks,
+        toUInt64(0) AS idle_held_ticks,
+        toUInt64(0) AS truly_idle_ticks,
+        toUInt64(0) AS unknown_ticks,
+        toUInt64(0) AS active_gpu_us,
+        toUInt64(0) AS idle_held_gpu_us,
+        toUInt64(0) AS truly_idle_gpu_us,
+        toUInt64(0) AS unknown_gpu_us,
+        toUInt64(0) AS observed_ms,
+        CAST([], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons,
+        CAST(
+            groupArray((share_start_ms, share_end_ms, share_ms, share_gpu_time_ms * 1000, share_gpu_time_ms * 1000 / share_ms)),
+            'Array(Tuple(start_ms Int64, end_ms Int64, observed_ms UInt64, gpu_us UInt64, share Float64))'
+        ) AS pieces
+    FROM hours
+    ARRAY JOIN
+        shares.gpu AS share_gpu,
+        shares.start_ms AS share_start_ms,
+        shares.end_ms AS share_end_ms,
+        shares.duration_ms AS share_ms,
+        shares.gpu_time_ms AS share_gpu_time_ms
+    GROUP BY
+        host,
+        share_gpu
     UNION ALL
     SELECT
         host,
@@ -164,6 +198,7 @@ FROM
         truly_idle_gpu_us,
         unknown_gpu_us,
         active_ms + idle_held_ms + truly_idle_ms + unknown_ms AS observed_ms,
-        CAST(card_hour.reasons, 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons
+        CAST(card_hour.reasons, 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons,
+        card_hour.pieces AS pieces
     FROM card_hour
 )

@@ -1,7 +1,7 @@
 -- One row is one card that was expected in the window, and one more row (is_total) is all of them together: they are
 -- read once for the whole report, and the views cards, headline, unknown and coverage are parts of this one.
 -- Expected: from first seen to the window's end, or to its own last tick where no agent keeps watching (imports, the
--- simulator) or the card is a MIG instance, which may be gone for good; weighted by the card's share of a whole GPU. A gap
+-- simulator) or the card is a MIG instance, which may be gone for good; weighted by the card's share of a GPU then. A gap
 -- is a hole of more than one interval; the hole before the window's end is one only past two, since the next tick is
 -- still to come. Share is of observed time; equivalent GPUs = share x expected card-hours / hours of the effective
 -- window, which is the window clipped to the first and last expected moment of any card.
@@ -43,11 +43,42 @@ WITH
             sum(truly_idle_gpu_us) AS card_truly_idle_us,
             sum(unknown_gpu_us) AS card_unknown_us,
             card_active_us + card_idle_held_us + card_truly_idle_us + card_unknown_us AS card_observed_us,
-            groupArrayArray(reasons) AS card_reasons
-        FROM gua_report.card_parts(${WINDOW})
+            groupArrayArray(reasons) AS card_reasons,
+            arraySort(groupArrayArray(card_parts.pieces)) AS pieces,
+            arrayFilter(
+                hole -> hole.2 - hole.1 > longest_interval_ms,
+                arrayZip(arrayPopBack(every_end), arrayPopFront(every_start))
+            ) AS holes
+        FROM gua_report.card_parts(${WINDOW}) AS card_parts
         GROUP BY
             host,
             gpu
+    ),
+    shared AS
+    (
+        -- Pieces are of hours in which a GPU was partitioned, in the others it is whole. In a hole it has the larger of the shares
+        -- beside it: what instances have of it is expected of them from their first tick to their last, and its own in the hole.
+        SELECT
+            *,
+            if(
+                card_observed_ms > arraySum(pieces.observed_ms),
+                (card_observed_us - arraySum(pieces.gpu_us)) / (card_observed_ms - arraySum(pieces.observed_ms)),
+                0
+            ) AS rest_share,
+            if(pieces.start_ms[1] = every_start[1], pieces.share[1], rest_share) AS first_share,
+            if(pieces.end_ms[-1] = every_end[-1], pieces.share[-1], rest_share) AS last_share,
+            (every_end[-1] - every_start[1]) * rest_share
+                + arraySum(piece -> (piece.end_ms - piece.start_ms) * (piece.share - rest_share), pieces)
+                + arraySum(
+                    (before, after) -> if(
+                        after.start_ms - before.end_ms <= longest_interval_ms OR has(holes, (before.end_ms, after.start_ms)),
+                        (after.start_ms - before.end_ms) * (greatest(before.share, after.share) - rest_share),
+                        0
+                    ),
+                    arrayPopBack(pieces),
+                    arrayPopFront(pieces)
+                ) AS first_to_last_gpu_us
+        FROM observed
     ),
     expected AS
     (
@@ -65,7 +96,18 @@ WITH
             observed.card_observed_ms AS card_observed_ms,
             if(observed.card_observed_ms > 0, observed.every_end[-1] - observed.every_start[1], 0) AS card_elapsed_ms,
             if(observed.card_observed_ms > 0, observed.card_observed_us / 1000 / observed.card_observed_ms, seen.share) AS card_share,
-            round((card_until_ms - card_since_ms) * card_share, 3) AS card_expected_gpu_ms,
+            round(
+                if(
+                    observed.card_observed_ms > 0,
+                    (
+                        (observed.every_start[1] - card_since_ms) * observed.first_share
+                        + observed.first_to_last_gpu_us
+                        + (card_until_ms - observed.every_end[-1]) * observed.last_share
+                    ) / 1000,
+                    (card_until_ms - card_since_ms) * seen.share
+                ),
+                3
+            ) AS card_expected_gpu_ms,
             observed.card_observed_us / 1000 AS card_observed_gpu_ms,
             greatest(round(card_expected_gpu_ms - card_observed_gpu_ms, 3), 0.) AS card_unobserved_gpu_ms,
             ifNull(if(observed.longest_interval_ms > 0, observed.longest_interval_ms, seen.interval_ms), 0) AS interval_ms,
@@ -87,7 +129,7 @@ WITH
                 'Array(Tuple(reason String, card_ticks UInt64, gpu_us UInt64))'
             ) AS card_reasons
         FROM seen
-        LEFT JOIN observed
+        LEFT JOIN shared AS observed
             ON observed.host = seen.host AND observed.gpu = seen.gpu
     )
 SELECT

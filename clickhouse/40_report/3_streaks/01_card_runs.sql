@@ -1,4 +1,4 @@
--- One row is a run of a card in the window: ticks in a row in one state, without a hole longer than a tick, within one UTC hour.
+-- One row is a run of a card in the window: ticks in a row in one state, whole or partitioned, without a hole, within one UTC hour.
 -- Of hours of which runs were not kept (state 0) there is one row with the idle-held GPU time of a card in them.
 CREATE OR REPLACE VIEW gua_report.card_runs $ON_CLUSTER
 $DEFINER
@@ -11,14 +11,26 @@ WITH
         FROM gua_report.spans(${TICK_WINDOW})
     ),
 ${CARD_RUN_ROWS}
-SELECT *
+SELECT
+    host,
+    gpu,
+    hour,
+    toUInt8(code % PARTITIONED) AS state,
+    toBool(code >= PARTITIONED) AS is_partitioned,
+    start_ms,
+    end_ms,
+    first_span_ms,
+    last_span_ms,
+    observed_ms,
+    gpu_us,
+    is_used
 FROM
 (
     SELECT
         host,
         gpu,
         hour,
-        run_state AS state,
+        run_state AS code,
         run_start_ms AS start_ms,
         run_end_ms AS end_ms,
         run_first_span_ms AS first_span_ms,
@@ -32,7 +44,7 @@ FROM
         host,
         card_gpu AS gpu,
         hour,
-        card_state AS state,
+        card_state AS code,
         card_start_ms AS start_ms,
         card_end_ms AS end_ms,
         card_first_span_ms AS first_span_ms,
@@ -72,7 +84,7 @@ FROM
         host,
         card_gpu AS gpu,
         hour,
-        toUInt8(NOT_KEPT) AS state,
+        toUInt8(NOT_KEPT) AS code,
         toInt64(0) AS start_ms,
         toInt64(0) AS end_ms,
         toUInt32(0) AS first_span_ms,

@@ -1,6 +1,6 @@
 -- One row is a run of a process on a card in the window: ticks in a row in which neither its own state (1 active, 2 idle, 3 unknown)
 -- nor the card's changes, without a hole longer than a tick, within one UTC hour. Of hours of which runs were not kept (state 0)
--- there is one row for each owner and program on a card.
+-- there is one row for each owner and program on a card, over the whole hour.
 CREATE OR REPLACE VIEW gua_report.process_runs $ON_CLUSTER
 $DEFINER
 AS
@@ -137,8 +137,8 @@ FROM
         NULL AS systemd_unit,
         toUInt8(NOT_KEPT) AS state,
         run_card_state AS card_state,
-        toInt64(0) AS start_ms,
-        toInt64(0) AS end_ms,
+        toInt64(toUnixTimestamp(hour)) * 1000 AS start_ms,
+        start_ms + 3600000 AS end_ms,
         toUInt32(0) AS first_span_ms,
         toUInt32(0) AS last_span_ms,
         run_duration_ms AS observed_ms,

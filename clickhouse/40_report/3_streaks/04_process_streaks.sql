@@ -44,7 +44,7 @@ SELECT
                 idle[1].start_ms,
                 idle[-1].end_ms,
                 arraySum(idle.observed_ms),
-                arrayMap(run -> (run.observed_ms, if(run.card_state = IDLE_HELD, run.gpu_us, 0), run.start_ms), idle),
+                arrayMap(run -> (run.observed_ms, if(run.card_state = IDLE_HELD, run.gpu_us, 0), run.start_ms, run.end_ms), idle),
                 if(active_ms < 0, toInt64(-1), active_ms - idle[-1].end_ms),
                 idle[1].first_span_ms
             ),
@@ -55,7 +55,7 @@ SELECT
             start_ms Int64,
             end_ms Int64,
             idle_ms UInt64,
-            runs Array(Tuple(idle_ms UInt64, idle_held_us UInt64, start_ms Int64)),
+            runs Array(Tuple(idle_ms UInt64, idle_held_us UInt64, start_ms Int64, end_ms Int64)),
             next_active_ms Int64,
             first_span_ms UInt32
         ))'

@@ -3,7 +3,8 @@
 -- that had that name at its last run; NULL where no runs were kept, or nothing is known of what they did. holders are its processes
 -- that the newest tick with processes of their card lists: (host, gpu, pid, created, identity, tick, whether idle, memory, idle
 -- since, idle time, span of the first tick of that, until when it was known before what it did or 0, when it was first listed, active
--- time in the 24 h before, and of the time on an idle-held card GPU time, memory x time [KiB ms] and the time of which that is known).
+-- time in the 24 h before, and of the time on an idle-held card GPU time, memory x time [KiB ms], the time of which that is known, and
+-- GPU time by price). priced is GPU time by price and state of the card; what no price given counts for is left out.
 CREATE OR REPLACE VIEW gua_report.usage $ON_CLUSTER
 $DEFINER
 AS
@@ -28,7 +29,18 @@ SELECT
     minIfOrNull(part_first_ms, is_kept) AS first_ms,
     maxIfOrNull(part_last_ms, is_kept) AS last_ms,
     maxIfOrNull(longest_ms, is_kept AND is_newest) AS longest_idle_ms,
-    groupArrayArray(if(is_newest, holding, [])) AS holders
+    groupArrayArray(if(is_newest, holding, [])) AS holders,
+    CAST(
+        arrayFilter(
+            part -> part.1 > 0 AND part.2 != TRULY_IDLE,
+            arrayMap(
+                (kind, us) -> (intDiv(kind, 8), kind % 8, us),
+                tupleElement(sumMap(part_kinds, part_us), 1),
+                tupleElement(sumMap(part_kinds, part_us), 2)
+            )
+        ),
+        'Array(Tuple(UInt32, UInt8, UInt64))'
+    ) AS priced
 FROM
 (
     SELECT
@@ -37,6 +49,7 @@ FROM
         created_ms,
         is_kept,
         model,
+        prices,
         longest_ms,
         holding,
         owner,
@@ -48,7 +61,10 @@ FROM
         arraySum(arrayMap(run -> if(run.card_state = UNKNOWN, run.gpu_us, 0), its_runs)) AS part_unknown_us,
         arraySum(arrayMap(run -> if(run.card_state != TRULY_IDLE, run.observed_ms, 0), its_runs)) AS part_ms,
         its_runs[1].start_ms AS part_first_ms,
-        its_runs[-1].end_ms AS part_last_ms
+        its_runs[-1].end_ms AS part_last_ms,
+        -- Price and state of the card as one number.
+        if(empty(prices), [], arrayMap(run -> toUInt32(${PRICE_OF_RUN} * 8 + run.card_state), its_runs)) AS part_kinds,
+        if(empty(prices), [], its_runs.gpu_us) AS part_us
     FROM
     (
         SELECT
@@ -58,6 +74,7 @@ FROM
             identity,
             is_kept,
             models.model AS model,
+            models.prices AS prices,
             process.runs AS every_run,
             identities,
             -- Of a process of which nothing else is known than that it was there, not 0.
@@ -121,7 +138,17 @@ FROM
                     ),
                     arraySum(arrayMap(run -> if(run.card_state = IDLE_HELD, run.gpu_us, 0), every_run)),
                     arraySum(arrayMap(run -> if(run.card_state = IDLE_HELD, run.kib_ms, 0), every_run)),
-                    arraySum(arrayMap(run -> if(run.card_state = IDLE_HELD, run.known_ms, 0), every_run))
+                    arraySum(arrayMap(run -> if(run.card_state = IDLE_HELD, run.known_ms, 0), every_run)),
+                    arrayMap(
+                        price -> (
+                            price,
+                            arraySum(arrayMap(
+                                run -> if(run.card_state = IDLE_HELD AND ${PRICE_OF_RUN} = price, run.gpu_us, 0),
+                                every_run
+                            ))
+                        ),
+                        prices
+                    )
                 )],
                 []
             ) AS holding
@@ -131,9 +158,10 @@ FROM
             SELECT
                 host,
                 gpu,
-                ifNull(cards.model, cards.name) AS model
-            FROM gua.cards AS cards
-            WHERE {by:String} = 'model'
+                ifNull(cards.model, cards.name) AS model,
+                ${CARD_PRICES} AS prices
+            FROM gua.card_info AS cards FINAL
+            WHERE {by:String} = 'model' OR notEmpty({price_models:Array(String)})
         ) AS models
             ON models.host = process.host AND models.gpu = process.gpu
     )

@@ -1,25 +1,70 @@
--- One row is one host with a tick after since_ms: how many of its cards are in which state at their newest tick.
+-- One row is one host with a tick after since_ms: how many of its cards are in which state at their newest tick, how many somebody was
+-- promised, on how many of these nobody was there for one of their allocations, and of how many anybody looks at allocation. What is left
+-- of a partitioned card is none.
 CREATE OR REPLACE VIEW gua_report.current_cards $ON_CLUSTER
 $DEFINER
 AS
+WITH
+    ${STATES},
+    ${USES}
 SELECT
     host,
-    countIf(newest_state = 'active') AS active_cards,
-    countIf(newest_state = 'idle-held') AS idle_held_cards,
-    countIf(newest_state = 'truly-idle') AS truly_idle_cards,
-    countIf(newest_state = 'unknown') AS unknown_cards
+    countIf(newest.state = 'active') AS active_cards,
+    countIf(newest.state = 'idle-held') AS idle_held_cards,
+    countIf(newest.state = 'truly-idle') AS truly_idle_cards,
+    countIf(newest.state = 'unknown') AS unknown_cards,
+    countIf(newest.allocation = 'allocated') AS allocated_cards,
+    countIf(arrayExists(relation -> ${USE_CODE} = EMPTY, relations)) AS empty_cards,
+    countIf(newest.allocation IS NOT NULL) AS looked_at_cards
 FROM
 (
     SELECT
-        toString(host) AS host,
-        gpu,
-        argMax(state, ts) AS newest_state
-    FROM gua.card_states
-    WHERE ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-        AND ${OF_HOSTS}
-    GROUP BY
-        host,
-        gpu
+        cards.host AS host,
+        cards.newest AS newest,
+        toUInt8(indexOf(STATE_NAMES, cards.newest.state)) AS state_code,
+        promised.relations AS relations
+    FROM
+    (
+        SELECT
+            toString(host) AS host,
+            toString(gpu) AS gpu,
+            CAST(
+                argMax((ts, state, toNullable(toString(allocation))), ts),
+                'Tuple(ts DateTime64(3, \'UTC\'), state String, allocation Nullable(String))'
+            ) AS newest
+        FROM gua.card_states
+        WHERE ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+            AND ${OF_HOSTS}
+            AND (host, gpu) GLOBAL NOT IN
+                (
+                    SELECT
+                        host,
+                        gpu
+                    FROM gua.card_info FINAL
+                    WHERE ifNull(mig = 'parent', false)
+                )
+        GROUP BY
+            host,
+            gpu
+    ) AS cards
+    LEFT JOIN
+    (
+        SELECT
+            toString(host) AS host,
+            toString(gpu) AS gpu,
+            ts,
+            groupUniqArray(toString(relation)) AS relations
+        FROM gua.allocation_ticks FINAL
+        WHERE ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+            AND ${OF_HOSTS}
+            AND relation IS NOT NULL
+            AND ifNull(until > ts, true)
+        GROUP BY
+            host,
+            gpu,
+            ts
+    ) AS promised
+        ON promised.host = cards.host AND promised.gpu = cards.gpu AND promised.ts = cards.newest.ts
 )
 GROUP BY host
 ORDER BY host

@@ -1,26 +1,14 @@
--- One row is one model and one of its prices: the GPU time in the window while it counted, by state of the card, and what that
--- costs. What no price counted for is a row without one, so that the rows sum to the hours of the headline. A tick counts with
--- the hour of its end less 1 ms, as prices change between two hours; a MIG instance with its part of the GPU.
+-- One row is one card and one of the prices given, by its number, or none (0): the GPU time in the window that it counted for,
+-- by state of the card. The rows of a card sum to its hours. A tick counts with the hour of its end less 1 ms, as prices change
+-- between two hours; a MIG instance with its part of the GPU. Given are prices that begin before the window ends.
 CREATE OR REPLACE VIEW gua_report.costs $ON_CLUSTER
 $DEFINER
 AS
 WITH
     ${STATES},
-    priced AS
-    (
-        SELECT
-            model,
-            CAST(
-                groupArray((intDiv(valid_from_ms, 3600000), currency, per_gpu_hour, source)),
-                'Array(Tuple(from_hour Int64, currency String, per_gpu_hour Float64, source Nullable(String)))'
-            ) AS every
-        FROM gua_report.prices
-        GROUP BY model
-    ),
-    -- Between two of these no price changes: hours of such a period are added up before they are priced.
-    (SELECT arraySort(groupUniqArrayArray(every.from_hour)) FROM priced) AS changes,
     used AS
     (
+        -- A period is how many of the prices had begun: hours of one are added up before they are priced.
         SELECT
             host,
             card_gpu AS gpu,
@@ -33,7 +21,7 @@ WITH
         (
             SELECT
                 host,
-                arrayCount(change -> change <= intDiv(toUnixTimestamp(hour), 3600), changes) AS period,
+                arrayCount(start_ms -> start_ms <= toInt64(toUnixTimestamp(hour)) * 1000, {price_starts:Array(Int64)}) AS period,
                 any(cards.gpu) AS gpus,
                 sumForEach(cards.active_gpu_time_ms) AS every_active_ms,
                 sumForEach(cards.idle_held_gpu_time_ms) AS every_idle_held_ms,
@@ -56,7 +44,7 @@ WITH
         SELECT
             host,
             gpu,
-            arrayCount(change -> change <= intDiv(toUnixTimestamp(hour), 3600), changes) AS period,
+            arrayCount(start_ms -> start_ms <= toInt64(toUnixTimestamp(hour)) * 1000, {price_starts:Array(Int64)}) AS period,
             sumIf(gpu_us, state_code = ACTIVE) AS active_us,
             sumIf(gpu_us, state_code = IDLE_HELD) AS idle_held_us,
             sumIf(gpu_us, state_code = TRULY_IDLE) AS truly_idle_us,
@@ -66,62 +54,27 @@ WITH
             host,
             gpu,
             period
-    ),
-    by_model AS
-    (
-        SELECT
-            cards.model AS model,
-            used.period AS period,
-            sum(used.active_us) AS active_us,
-            sum(used.idle_held_us) AS idle_held_us,
-            sum(used.truly_idle_us) AS truly_idle_us,
-            sum(used.unknown_us) AS unknown_us
-        FROM used
-        INNER JOIN
-        (
-            SELECT
-                host,
-                gpu,
-                ifNull(cards.model, cards.name) AS model
-            FROM gua.cards AS cards
-            WHERE ${OF_HOSTS}
-        ) AS cards
-            ON cards.host = used.host AND cards.gpu = used.gpu
-        GROUP BY
-            model,
-            period
     )
 SELECT
-    model,
-    if(price.currency = '', NULL, price.currency) AS currency,
-    if(price.currency = '', NULL, price.per_gpu_hour) AS per_gpu_hour,
-    if(price.currency = '', NULL, price.from_hour * 3600000) AS valid_from_ms,
-    price.source AS source,
-    sum(active_us) / 1000 AS active_gpu_ms,
-    sum(idle_held_us) / 1000 AS idle_held_gpu_ms,
-    sum(truly_idle_us) / 1000 AS truly_idle_gpu_ms,
-    sum(unknown_us) / 1000 AS unknown_gpu_ms,
-    active_gpu_ms / 3600000 * per_gpu_hour AS active_cost,
-    idle_held_gpu_ms / 3600000 * per_gpu_hour AS idle_held_cost,
-    truly_idle_gpu_ms / 3600000 * per_gpu_hour AS truly_idle_cost,
-    unknown_gpu_ms / 3600000 * per_gpu_hour AS unknown_cost
-FROM
+    toString(used.host) AS host,
+    toString(used.gpu) AS gpu,
+    arrayLast(number -> number <= used.period, priced.prices) AS price,
+    sum(used.active_us) AS active_us,
+    sum(used.idle_held_us) AS idle_held_us,
+    sum(used.truly_idle_us) AS truly_idle_us,
+    sum(used.unknown_us) AS unknown_us
+FROM used
+LEFT JOIN
 (
     SELECT
-        by_model.model AS model,
-        -- The newest that counts already; where there is none, one without a currency.
-        arrayLast(each -> by_model.period > 0 AND each.from_hour <= changes[by_model.period], priced.every) AS price,
-        by_model.active_us AS active_us,
-        by_model.idle_held_us AS idle_held_us,
-        by_model.truly_idle_us AS truly_idle_us,
-        by_model.unknown_us AS unknown_us
-    FROM by_model
-    LEFT JOIN priced
-        ON priced.model = by_model.model
-)
+        host,
+        gpu,
+        ${CARD_PRICES} AS prices
+    FROM gua.card_info AS cards FINAL
+    WHERE ${OF_HOSTS}
+) AS priced
+    ON priced.host = used.host AND priced.gpu = used.gpu
 GROUP BY
-    model,
+    host,
+    gpu,
     price
-ORDER BY
-    model,
-    valid_from_ms

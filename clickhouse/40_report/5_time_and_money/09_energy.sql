@@ -1,7 +1,7 @@
 -- One row is one card in the window with the energy of each state: measured by its counter; estimated, for ticks of which the
 -- counter tells nothing, as a reset lies in them, from the power drawn when the card was read; and how long neither is known.
 -- Watts are means of measured energy. Added is what it drew while idle-held above its own draw while truly-idle. Energy is of
--- whole GPUs: MIG instances have none of their own, and of a partitioned GPU no state is that of all of it.
+-- whole GPUs: MIG instances have none of their own, and of a GPU while it is partitioned no state is that of all of it.
 CREATE OR REPLACE VIEW gua_report.energy $ON_CLUSTER
 $DEFINER
 AS
@@ -15,47 +15,15 @@ WITH
     ),
     parts AS
     (
-        -- Observed time by state apart from energy: hours that were counted before energy was know of none.
-        SELECT
-            host,
-            card_gpu AS gpu,
-            toUInt8(state_is) AS state_is,
-            state_ms AS observed_ms,
-            toUInt64(0) AS measured_mj,
-            toUInt64(0) AS measured_ms,
-            toUInt64(0) AS estimated_mj,
-            toUInt64(0) AS estimated_ms
-        FROM
-        (
-            SELECT
-                host,
-                any(cards.gpu) AS gpus,
-                sumForEach(cards.active_ms) AS every_active_ms,
-                sumForEach(cards.idle_held_ms) AS every_idle_held_ms,
-                sumForEach(cards.truly_idle_ms) AS every_truly_idle_ms,
-                sumForEach(cards.unknown_ms) AS every_unknown_ms
-            FROM hours
-            GROUP BY
-                host,
-                cards_key
-        )
-        ARRAY JOIN
-            gpus AS card_gpu,
-            arrayMap((a, b, c, d) -> [a, b, c, d], every_active_ms, every_idle_held_ms, every_truly_idle_ms, every_unknown_ms) AS by_state
-        ARRAY JOIN
-            by_state AS state_ms,
-            range(ACTIVE, UNKNOWN + 1) AS state_is
-        WHERE state_ms > 0
-        UNION ALL
         SELECT
             host,
             energy_gpu AS gpu,
             energy_state AS state_is,
-            toUInt64(0) AS observed_ms,
             sum(energy_measured_mj) AS measured_mj,
             sum(energy_measured_ms) AS measured_ms,
             sum(energy_estimated_mj) AS estimated_mj,
-            sum(energy_estimated_ms) AS estimated_ms
+            sum(energy_estimated_ms) AS estimated_ms,
+            sum(energy_unknown_ms) AS unknown_ms
         FROM hours
         ARRAY JOIN
             energies.gpu AS energy_gpu,
@@ -63,21 +31,41 @@ WITH
             energies.measured_mj AS energy_measured_mj,
             energies.measured_ms AS energy_measured_ms,
             energies.estimated_mj AS energy_estimated_mj,
-            energies.estimated_ms AS energy_estimated_ms
+            energies.estimated_ms AS energy_estimated_ms,
+            energies.unknown_ms AS energy_unknown_ms
         GROUP BY
             host,
             gpu,
             state_is
         UNION ALL
+        -- Hours that were counted before energy was know the time in each state alone.
+        SELECT
+            host,
+            card_gpu AS gpu,
+            toUInt8(state_is) AS state_is,
+            toUInt64(0) AS measured_mj,
+            toUInt64(0) AS measured_ms,
+            toUInt64(0) AS estimated_mj,
+            toUInt64(0) AS estimated_ms,
+            state_ms AS unknown_ms
+        FROM hours
+        ARRAY JOIN
+            cards.gpu AS card_gpu,
+            arrayMap((a, b, c, d) -> [a, b, c, d], cards.active_ms, cards.idle_held_ms, cards.truly_idle_ms, cards.unknown_ms) AS by_state
+        ARRAY JOIN
+            by_state AS state_ms,
+            range(ACTIVE, UNKNOWN + 1) AS state_is
+        WHERE empty(energies.gpu) AND state_ms > 0
+        UNION ALL
         SELECT
             host,
             gpu,
-            toUInt8(least(state_code, UNKNOWN)) AS state_is,
-            toUInt64(sum(inside_ms)) AS observed_ms,
+            toUInt8(if(is_partitioned, UNKNOWN, least(state_code, UNKNOWN))) AS state_is,
             toUInt64(sum(ifNull(energy_mj, 0))) AS measured_mj,
             toUInt64(sumIf(inside_ms, energy_mj IS NOT NULL)) AS measured_ms,
             toUInt64(sumIf(intDiv(toUInt64(ifNull(power_mw, 0)) * inside_ms, 1000), energy_mj IS NULL)) AS estimated_mj,
-            toUInt64(sumIf(inside_ms, energy_mj IS NULL AND power_mw IS NOT NULL)) AS estimated_ms
+            toUInt64(sumIf(inside_ms, energy_mj IS NULL AND power_mw IS NOT NULL)) AS estimated_ms,
+            toUInt64(sumIf(inside_ms, energy_mj IS NULL AND power_mw IS NULL)) AS unknown_ms
         FROM gua_report.spans(${TICK_WINDOW})
         GROUP BY
             host,
@@ -91,12 +79,12 @@ WITH
             toString(parts.gpu) AS gpu,
             any(cards.gpu_index) AS card_index,
             any(cards.model) AS card_model,
-            if(ifNull(cards.mig = 'parent', false), UNKNOWN, parts.state_is) AS state_is,
+            parts.state_is AS state_is,
             sum(parts.measured_mj) AS measured_mj,
             sum(parts.measured_ms) AS measured_ms,
             sum(parts.estimated_mj) AS estimated_mj,
             sum(parts.estimated_ms) AS estimated_ms,
-            sum(parts.observed_ms) - measured_ms - estimated_ms AS unknown_ms
+            sum(parts.unknown_ms) AS unknown_ms
         FROM parts
         INNER JOIN
         (
@@ -104,8 +92,7 @@ WITH
                 host,
                 gpu,
                 gpu_index,
-                ifNull(cards.model, cards.name) AS model,
-                mig
+                ifNull(cards.model, cards.name) AS model
             FROM gua.cards AS cards
             WHERE ${OF_HOSTS}
                 AND NOT ifNull(mig = 'instance', false)
@@ -129,7 +116,7 @@ SELECT
             measured_ms UInt64,
             estimated_mj UInt64,
             estimated_ms UInt64,
-            unknown_ms Int64
+            unknown_ms UInt64
         ))'
     ) AS every,
     arrayMap(

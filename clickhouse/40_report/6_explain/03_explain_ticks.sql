@@ -43,7 +43,9 @@ SELECT
     ticks.memory_shared AS memory_shared,
     toNullable(toString(ticks.mig)) AS mig,
     toNullable(toString(ticks.source)) AS source,
-    ticks.interval_ms AS interval_ms
+    ticks.interval_ms AS interval_ms,
+    toNullable(toString(ticks.allocation)) AS allocation,
+    ticks.unallocated_gpu_time_ms AS unallocated_gpu_time_ms
 FROM
 (
     SELECT *

@@ -1,0 +1,75 @@
+-- One row is one row of gua.owner_hours and what it cost by the price of its model that counted in that hour: estimated, as prices
+-- are what somebody entered. Amounts of one currency may be added up. What no listed process had is in no row.
+CREATE OR REPLACE VIEW gua.owner_costs $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'Host the card is in',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
+    model Nullable(String) COMMENT 'Model of the whole GPU',
+    hour DateTime('UTC') COMMENT 'Start of the hour',
+    owner LowCardinality(Nullable(String)) COMMENT 'User the processes run as',
+    program LowCardinality(Nullable(String)) COMMENT 'Process name',
+    state String COMMENT 'State of the card: active, idle-held or unknown',
+    gpu_time_ms UInt64 COMMENT 'GPU time attributed to them [ms]',
+    currency Nullable(String) COMMENT 'ISO 4217 code of the price; NULL if none counted',
+    per_gpu_hour Nullable(Float64) COMMENT 'What an hour of a whole GPU cost; NULL if no price counted',
+    cost Nullable(Float64) COMMENT 'What the GPU time cost, in the currency; NULL if no price counted'
+)
+$DEFINER
+AS
+SELECT
+    host,
+    gpu,
+    model,
+    hour,
+    owner,
+    program,
+    state,
+    gpu_time_ms,
+    if(price.currency = '', NULL, price.currency) AS currency,
+    if(price.currency = '', NULL, price.per_gpu_hour) AS per_gpu_hour,
+    gpu_time_ms / 3600000 * per_gpu_hour AS cost
+FROM
+(
+    SELECT
+        held.host AS host,
+        held.gpu AS gpu,
+        cards.model AS model,
+        held.hour AS hour,
+        held.owner AS owner,
+        held.program AS program,
+        held.state AS state,
+        held.gpu_time_ms AS gpu_time_ms,
+        -- The newest that counts already; where there is none, one without a currency.
+        arrayLast(each -> each.from_ms <= toInt64(toUnixTimestamp(held.hour)) * 1000, cards.prices) AS price
+    FROM gua.owner_hours AS held
+    GLOBAL LEFT JOIN
+    (
+        SELECT
+            named.host AS host,
+            named.gpu AS gpu,
+            named.model AS model,
+            priced.every AS prices
+        FROM
+        (
+            SELECT
+                host,
+                gpu,
+                ifNull(cards.model, cards.name) AS model
+            FROM gua.cards AS cards
+        ) AS named
+        LEFT JOIN
+        (
+            SELECT
+                model,
+                arraySort(CAST(
+                    groupArray((valid_from_ms, currency, per_gpu_hour)),
+                    'Array(Tuple(from_ms Int64, currency String, per_gpu_hour Float64))'
+                )) AS every
+            FROM gua_report.prices
+            GROUP BY model
+        ) AS priced
+            ON priced.model = named.model
+    ) AS cards
+        ON cards.host = held.host AND cards.gpu = held.gpu
+) AS every
+COMMENT 'Hours of each owner and program on each card, and what they cost'

@@ -1,0 +1,67 @@
+-- One row is one limit: the streaks of empty allocations with more empty time than it. given_back_us: their GPU time after the limit.
+-- false_alarms: the owner came within false_alarm_ms of when the empty time reached the limit. A limit of 0 is all streaks. Both times
+-- are told by price, too: number and GPU time; what no price given counts for is left out.
+CREATE OR REPLACE VIEW gua_report.empty_limits $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    limit_ms,
+    count() AS streaks,
+    uniqExact(host, source, allocation_id) AS allocations,
+    sum(streak_ms) AS empty_ms,
+    sum(streak_us) AS empty_us,
+    sum(arraySum(given_backs_us)) AS given_back_us,
+    countIf(
+        used_again_ms >= 0
+        -- Since the moment at which it had been empty for so long, in the last run that begins with less.
+        AND used_again_ms - arrayMax(
+            (run, before_ms) -> if(
+                toInt64(before_ms) < greatest(limit_ms, 1),
+                run.start_ms + limit_ms - toInt64(before_ms),
+                toInt64(0)
+            ),
+            pieces,
+            arrayPushFront(arrayPopBack(arrayCumSum(pieces.empty_ms)), toUInt64(0))
+        ) <= {false_alarm_ms:Int64}
+    ) AS false_alarms,
+    CAST(
+        arrayFilter(part -> part.1 > 0, arrayZip(
+            tupleElement(sumMap(prices_of_pieces, priced_us), 1),
+            tupleElement(sumMap(prices_of_pieces, priced_us), 2)
+        )),
+        'Array(Tuple(UInt32, UInt64))'
+    ) AS empty_priced,
+    CAST(
+        arrayFilter(part -> part.1 > 0, arrayZip(
+            tupleElement(sumMap(prices_of_pieces, priced_backs_us), 1),
+            tupleElement(sumMap(prices_of_pieces, priced_backs_us), 2)
+        )),
+        'Array(Tuple(UInt32, UInt64))'
+    ) AS given_back_priced
+FROM
+(
+    SELECT
+        host,
+        source,
+        allocation_id,
+        empty_ms AS streak_ms,
+        gpu_us AS streak_us,
+        pieces,
+        prices_of_pieces,
+        if(next_used_ms < 0, toInt64(-1), end_ms + next_used_ms) AS used_again_ms,
+        arrayJoin(arrayFilter(limit -> toInt64(streak_ms) > limit, {limits_ms:Array(Int64)})) AS limit_ms,
+        arrayMap(
+            (run, before_ms) -> toUInt64(round(
+                run.gpu_us
+                * greatest(toInt64(before_ms + run.empty_ms) - greatest(limit_ms, toInt64(before_ms)), 0)
+                / greatest(run.empty_ms, 1)
+            )),
+            pieces,
+            arrayPushFront(arrayPopBack(arrayCumSum(pieces.empty_ms)), toUInt64(0))
+        ) AS given_backs_us,
+        if(empty(prices_of_pieces), [], pieces.gpu_us) AS priced_us,
+        if(empty(prices_of_pieces), [], given_backs_us) AS priced_backs_us
+    FROM gua_report.empty_streaks(${WINDOW}, price_models = {price_models:Array(String)}, price_starts = {price_starts:Array(Int64)})
+)
+GROUP BY limit_ms
+ORDER BY limit_ms
