@@ -27,10 +27,14 @@ class Address:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Serving:
-    """What is served where: ``constant`` are labels of the compatible set, ``None`` leaves that set out."""
+    """What is served where: ``constant`` are labels of the compatible set, ``None`` leaves that set out.
+
+    ``names`` are those by which it may be asked for, besides its own.
+    """
 
     address: Address = field(default_factory=Address)
     constant: Mapping[str, str] | None = field(default_factory=dict)
+    names: tuple[str, ...] = ()
 
 
 def parse_address(text: str, *, port: int = DEFAULT_PORT, of: str = "--prometheus") -> Address:

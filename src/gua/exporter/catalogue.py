@@ -22,8 +22,9 @@ from gua.core.tick import (
     ProcessType,
     Tick,
 )
+from gua.exporter import allocations
 from gua.exporter.counters import Counters, Sums
-from gua.exporter.families import Family, Labels, braced, inside
+from gua.exporter.families import Family, Labels, braced, escaped, inside
 from gua.exporter.names import family_name, is_counter, label_name
 
 _SHIPPED: Final = Rules()
@@ -53,6 +54,7 @@ class Catalogue:
         self._next: dict[str, Sums] = {}
         self._processes: dict[tuple[object, ...], str] = {}
         self._known: dict[tuple[object, ...], str] = {}
+        self._allocations = allocations.AllocationSeries()
 
     def families(self, tick: Tick) -> list[Family]:
         """Return the families of a tick: cards, processes, agent, and what they come from.
@@ -61,15 +63,24 @@ class Catalogue:
         """
         made = {metric.name: Family(family_name(metric), metric.description, is_counter(metric)) for metric in _ALL}
         made |= {name: Family(name, text) for name, text in _STATE_HELP.items()}
+        made |= {name: Family(name, text, name in allocations.COUNTERS) for name, text in allocations.HELP.items()}
         self._next, self._known = {}, {}
         for card in tick.cards:
-            self._add_card(made, card)
+            self._add_card(made, card, tick)
+        self._add_sources(made, tick)
         if tick.agent is not None:
             self._add_agent(made, tick.agent)
         self._sums, self._processes = self._next, self._known
         return [*made.values(), target_info(tick.origin)]
 
-    def _add_card(self, made: dict[str, Family], card: CardReading) -> None:
+    def _add_sources(self, made: dict[str, Family], tick: Tick) -> None:
+        self._allocations.forget(ts_ms=tick.ts_ms, interval_ms=tick.origin.interval_ms)
+        counters = Counters(before=self._sums.get("", {}))
+        self._next[""] = counters.after
+        for source in {escaped(each.source): each for each in tick.allocation_sources}.values():
+            allocations.add_source(made, source, counters)
+
+    def _add_card(self, made: dict[str, Family], card: CardReading, tick: Tick) -> None:
         identity = inside([("hw_id", card.uuid)])
         if identity in self._next:  # a series may stand on a page once only
             return
@@ -88,8 +99,11 @@ class Catalogue:
                 _add(made, metrics.PROCESS_COUNT, of_type.count, labels)
                 _add(made, metrics.PROCESS_MEMORY, of_type.memory_bytes, labels)
                 _add(made, metrics.PROCESS_MEMORY_UNKNOWN, of_type.unknown, labels)
-        _add_state(made, card, identity)
+        state = _add_state(made, card, identity)
         there = {identity}
+        there |= self._allocations.add_card(
+            made, card, state, identity, counters, ts_ms=tick.ts_ms, interval_ms=tick.origin.interval_ms
+        )
         for process in card.processes:
             labels = self._identity(card.uuid, process)
             if labels not in there:
@@ -118,7 +132,7 @@ class Catalogue:
             named = [
                 ("hw.id", uuid),
                 ("process.pid", process.pid),
-                ("process.creation.time", fields.creation_time(process.created_ms)),
+                ("process.creation.time", fields.moment(process.created_ms)),
                 ("process.owner", process.owner),
                 ("gua.process.comm", process.comm),
                 *((name, getattr(process, fields.PROCESS_INFO[name])) for name in _HOLDER),
@@ -192,14 +206,15 @@ def _add_process(
         made["gua_process_state"].add(f'{{{labels},state="{state}"}}', 1)
 
 
-def _add_state(made: dict[str, Family], card: CardReading, identity: str) -> None:
-    if card.mig is Mig.PARENT and card.gpu_time_ms == 0:
-        return  # all of it is its instances'; whoever counts states would count it as one more card
+def _add_state(made: dict[str, Family], card: CardReading, identity: str) -> State:
     verdict = classify(card_facts(card), _SHIPPED)
+    if card.mig is Mig.PARENT and card.gpu_time_ms == 0:
+        return verdict.state  # all of it is its instances'; whoever counts states would count it as one more card
     for state in _STATES:
         made["gua_gpu_state"].add(f'{{{identity},state="{state}"}}', int(state is verdict.state))
     if verdict.reason is not None:
         made["gua_gpu_unknown"].add(f'{{{identity},reason="{verdict.reason}"}}', 1)
+    return verdict.state
 
 
 def _with(identity: str, attributes: Labels) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from socket import gethostname
 from typing import Final, Self
 
 from gua.core.idleness import IdleCounters
@@ -13,10 +14,12 @@ from gua.exporter.address import Serving
 from gua.exporter.catalogue import Catalogue, target_info
 from gua.exporter.families import Family, Page, PageFormat
 from gua.exporter.health import ServingHealth
+from gua.exporter.host_names import HostNames
 from gua.exporter.negotiation import OPENMETRICS, page_format
 from gua.exporter.server import Request, Response, Server
 
 _REMEMBERED_TICKS: Final = 10
+_NOT_CALLED_SO: Final = b"this agent is not called so: name it with --prometheus-name or GUA_PROMETHEUS_NAME\n"
 _INDEX: Final = b"gua: /metrics for Prometheus, /healthz whether sampling works, /readyz whether there was a tick\n"
 # Of what is written here, whatever newer versions the library may know.
 _OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
@@ -37,6 +40,7 @@ class PrometheusEndpoint:
         self._ticks_left: dict[PageFormat, int] = {}
         self._empty = Page([target_info(origin), _is_stale(1)])
         self._page = self._empty
+        self._names = HostNames([serving.address.host, gethostname(), origin.host, *serving.names])
         self._server = Server(serving.address, self.respond)
 
     @property
@@ -80,6 +84,8 @@ class PrometheusEndpoint:
 
     def respond(self, request: Request) -> Response:
         """Return the answer to a request; of the server's thread."""
+        if not self._names.admit(request.host, arrived_at=request.arrived_at):
+            return Response(status=421, body=_NOT_CALLED_SO)
         match request.path:
             case "/metrics":
                 return self._metrics(request)

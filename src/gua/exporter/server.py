@@ -42,6 +42,7 @@ _REASONS: Final = {
     400: "Bad Request",
     404: "Not Found",
     405: "Method Not Allowed",
+    421: "Misdirected Request",
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
     503: "Service Unavailable",
@@ -51,11 +52,13 @@ PLAIN: Final = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """What was asked: the path without its query, and the headers that pages depend on."""
+    """What was asked: the path without its query, the headers that answers depend on, the address it arrived at."""
 
     path: str
     accept: str = ""
     accept_encoding: str = ""
+    host: str = ""
+    arrived_at: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,11 +181,11 @@ class Server:
         if len(head) > _LONGEST_HEAD:
             self._begin(connection, _words(431, f"the request's head is longer than {_LONGEST_HEAD} bytes"))
         elif end:
-            self._begin(connection, self._answer(head.decode("latin-1")))
+            self._begin(connection, self._answer(head.decode("latin-1"), connection.socket.getsockname()[0]))
         elif not _may_be_http(connection.head_bytes):
             self._begin(connection, _words(400, "this is no HTTP request"))
 
-    def _answer(self, head: str) -> Response:
+    def _answer(self, head: str, arrived_at: str) -> Response:
         first, *lines = head.split("\n")
         request_line = _REQUEST.fullmatch(first)
         if request_line is None:
@@ -190,11 +193,16 @@ class Server:
         method, target = request_line.groups()
         if method not in {"GET", "HEAD"}:
             return _words(405, "only GET and HEAD are answered here", ("Allow", "GET, HEAD"))
-        headers = dict(_headers(lines))
+        named = list(_headers(lines))
+        headers = dict(named)
+        if sum(name == "host" for name, _ in named) > 1:
+            return _words(400, "a request has one Host")
         request = Request(
             path=target.partition("?")[0],
             accept=headers.get("accept", ""),
             accept_encoding=headers.get("accept-encoding", ""),
+            host=headers.get("host", ""),
+            arrived_at=arrived_at,
         )
         try:
             return self._respond(request)

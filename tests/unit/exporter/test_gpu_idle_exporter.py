@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from fakes.cards import GIB, START_MS, card, process, tick
-from gua.core.idleness import IdleCounter, IdleCounters
+from gua.core.idleness import GAP_MS, IdleCounter, IdleCounters, advance, kept
+from gua.core.rules import Rules
 from gua.core.tick import CardReading, Mig, ProcessList, ProcessReading, ProcessType, Tick
 from gua.exporter import gpu_idle_exporter
 from gua.exporter.families import Page, PageFormat
@@ -94,6 +95,22 @@ def test_a_failed_list_of_processes_leaves_the_sum_unknown() -> None:
 def test_a_process_nobody_can_name_is_unknown_and_one_of_the_graphics_list_is_left_out() -> None:
     assert 'process_idle_seconds{gpu="0",pid="11",process="unknown"} 90.0' in process_lines(held(comm=None))
     assert process_lines(held(type=ProcessType.GRAPHICS)) == ['memory_total_bytes{gpu="0"} 0']
+
+
+def test_a_client_of_mps_is_shown_and_summed_like_any_other() -> None:
+    assert process_lines(held(type=ProcessType.MPS)) == process_lines(held())
+    assert f'memory_total_bytes{{gpu="0"}} {8 * GIB}' in process_lines(held(type=ProcessType.MPS))
+
+
+def test_time_in_which_a_process_was_not_listed_does_not_count_as_idle() -> None:
+    clocks: IdleCounters = {("GPU-1", 11, 5): IDLE}
+    clocks = kept(clocks, {}, START_MS + 5_000, GAP_MS)  # a tick without it
+    [process] = held().processes
+    after = IdleCounter(seen_ms=START_MS + 10_000, covered_ms=5_000)
+    clock = advance(clocks["GPU-1", 11, 5], process, after, Rules())
+    assert [line for line in process_lines(held(), clock=clock) if "idle_seconds" in line] == [
+        'process_idle_seconds{gpu="0",pid="11",process="python3"} 95.0'
+    ]
 
 
 def test_a_clock_of_another_process_under_the_same_pid_does_not_count() -> None:

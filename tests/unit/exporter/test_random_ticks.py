@@ -16,6 +16,9 @@ from fakes.pages import read
 from gua.core.idleness import IdleCounter, Key
 from gua.core.tick import (
     AgentReading,
+    AllocationReading,
+    AllocationSourceReading,
+    AllocationStatus,
     CardReading,
     ErrorCount,
     Mig,
@@ -23,6 +26,7 @@ from gua.core.tick import (
     ProcessList,
     ProcessReading,
     ProcessType,
+    Relation,
     Source,
     Tick,
 )
@@ -55,6 +59,7 @@ class Chance:
             origin=replace(origin(), attributes=tuple((one, "x") for one in self._some(ATTRIBUTES))),
             cards=tuple(self._card() for _ in range(self._below(7))),
             agent=self._either(agent, None),
+            allocation_sources=tuple(self._source() for _ in range(self._below(4))),
         )
 
     def _card(self) -> CardReading:
@@ -79,6 +84,29 @@ class Chance:
             energy_mj=self._either(0, 5, None),
             failed=self._either(*FAILED),
             processes=processes + processes[: self._below(2)],
+            allocation=self._either(*AllocationStatus, None),
+            unallocated_gpu_time_ms=self._either(0, 7, None),
+            allocations=tuple(self._allocation() for _ in range(self._below(4))),
+        )
+
+    def _allocation(self) -> AllocationReading:
+        return AllocationReading(
+            source=self._either(*NAMES) or "",
+            id=self._either(*NAMES) or "",
+            relation=self._either(*Relation),
+            duration_ms=self._either(0, INTERVAL_MS),
+            gpu_time_ms=self._either(0, INTERVAL_MS),
+            since_ms=self._either(0, -1, 2**62, None),
+            until_ms=self._either(0, 2**62, None),
+            owner=self._either(*NAMES),
+            uid=self._either(0, None),
+            job_name=self._either(*NAMES),
+            pod_name=self._either(*NAMES),
+        )
+
+    def _source(self) -> AllocationSourceReading:
+        return AllocationSourceReading(
+            source=self._either(*NAMES) or "", duration_ms=self._either(0, INTERVAL_MS), reason=self._either(*NAMES)
         )
 
     def _process(self, uuid: str) -> ProcessReading:

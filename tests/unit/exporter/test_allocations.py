@@ -1,0 +1,182 @@
+"""What the page says of allocations: their use, for how long nobody has come, and how their sources are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fakes.cards import GIB, INTERVAL_MS, START_MS, allocation, card, process, promised, tick
+from fakes.pages import Series, read_families
+from gua.core.allocation import Use
+from gua.core.tick import AllocationStatus, CardReading, Mig, ProcessType, Relation
+from gua.exporter.catalogue import Catalogue
+
+EMPTY = "gua_gpu_allocation_empty_duration_seconds"
+JOB = allocation(relation=Relation.NOBODY)
+IDLE = card(**promised(JOB))
+USED = card(busy=0.9, held=GIB, **promised(replace(JOB, relation=Relation.OWNER)))
+UNTOLD = card(**promised(replace(JOB, relation=Relation.UNKNOWN)))
+FREE = card(**promised())
+FAILED = card(allocation=AllocationStatus.UNKNOWN)
+
+
+def values(found: Series, name: str, **labels: str) -> list[float]:
+    return [value for (one, has), value in found.items() if one == name and labels.items() <= dict(has).items()]
+
+
+def pages(*cards: CardReading | None, step_ms: int = INTERVAL_MS) -> list[Series]:
+    """Return the pages of one card's ticks in a row; ``None`` is a tick without it."""
+    catalogue = Catalogue()
+    return [
+        read_families(catalogue.families(tick(START_MS + number * step_ms, *([] if one is None else [one]))))
+        for number, one in enumerate(cards)
+    ]
+
+
+def empties(*cards: CardReading | None, step_ms: int = INTERVAL_MS) -> list[float | None]:
+    return [next(iter(values(page, EMPTY)), None) for page in pages(*cards, step_ms=step_ms)]
+
+
+def test_where_nobody_looks_a_page_says_nothing_of_allocations() -> None:
+    (found,) = pages(card())
+    assert [name for name, _ in found if "alloc" in name or "use_time" in name] == []
+    assert "gua_gpu_allocation" not in dict(next(has for name, has in found if name == "gua_gpu_info_ratio"))
+
+
+def test_an_allocation_says_on_each_series_whose_it_is() -> None:
+    (found,) = pages(IDLE)
+    named = {
+        "hw_id": "GPU-1",
+        "gua_allocation_source": "slurm",
+        "gua_allocation_id": "77",
+        "gua_allocation_owner": "ana",
+        "slurm_job_name": "train",
+    }
+    of_allocations = [name for name, has in found if "gua_allocation_id" in dict(has)]
+    assert sorted(of_allocations) == [
+        "gua_gpu_allocation_duration_seconds_total",
+        "gua_gpu_allocation_empty_duration_seconds",
+        "gua_gpu_allocation_info_ratio",
+        "gua_gpu_allocation_time_seconds_total",
+        "gua_gpu_allocation_use",
+    ]
+    for name in of_allocations:
+        assert values(found, name, **named), name
+    (info,) = (dict(has) for name, has in found if name == "gua_gpu_allocation_info_ratio")
+    assert info == {
+        **named,
+        "gua_allocation_relation": "nobody",
+        "gua_allocation_user_id": "1000",
+        "gua_allocation_since": "2026-03-25T00:00:00.000Z",
+    }
+    assert values(found, "gua_gpu_info_ratio", gua_gpu_allocation="allocated") == [1]
+
+
+def test_a_pod_is_named_as_its_processes_are() -> None:
+    pod = allocation("u", source="kubernetes", owner=None, uid=None, job_name=None, pod_name="a", pod_namespace="lab")
+    (found,) = pages(card(**promised(replace(pod, pod_uid="u"))))
+    assert values(found, EMPTY, k8s_pod_name="a", k8s_namespace_name="lab") == [0]
+    assert values(found, "gua_gpu_allocation_info_ratio", k8s_pod_uid="u") == [1]
+
+
+def test_gpu_time_is_told_by_use_and_sums_to_all_of_it() -> None:
+    shared = card(
+        busy=0.9,
+        allocation=AllocationStatus.ALLOCATED,
+        allocations=(
+            allocation("a", gpu_time_ms=10_000),
+            allocation("b", Relation.CO_OWNERS, gpu_time_ms=10_000),
+        ),
+        unallocated_gpu_time_ms=5_000,
+    )
+    *_, found = pages(shared, shared, FAILED)
+    uses = {use: values(found, "gua_gpu_use_time_seconds_total", use=use) for use in Use}
+    assert uses == {
+        Use.USED: [20],
+        Use.HELD: [0],
+        Use.USED_BY_OTHERS: [0],
+        Use.EMPTY: [20],
+        Use.UNALLOCATED_USE: [10],
+        Use.FREE: [0],
+        Use.UNKNOWN: [40],
+    }
+    assert sum(value for (value,) in uses.values()) == values(found, "gua_gpu_time_seconds_total")[0] == 90
+
+
+def test_an_allocation_is_in_one_use_as_the_rules_have_it() -> None:
+    for reading, use in ((IDLE, "empty"), (USED, "used"), (UNTOLD, "unknown")):
+        (found,) = pages(reading)
+        assert [dict(has)["use"] for name, has in found if name == "gua_gpu_allocation_use"] == [use]
+
+
+def test_for_how_long_nobody_has_come_is_counted_by_ticks() -> None:
+    assert empties(IDLE, IDLE, IDLE) == [30, 60, 90]
+    assert empties(IDLE, USED, IDLE, IDLE) == [30, 0, 30, 60]
+    began = card(**promised(replace(JOB, duration_ms=12_345)))
+    assert empties(began, IDLE) == [12.345, 42.345]
+
+
+def test_what_is_unknown_neither_ends_that_nor_counts_for_it() -> None:
+    assert empties(IDLE, UNTOLD, UNTOLD, IDLE) == [30, None, None, 60]
+    assert empties(IDLE, FAILED, IDLE) == [30, None, 60]
+    assert empties(IDLE, FREE, IDLE) == [30, None, 30]
+
+
+def test_time_without_a_tick_ends_it_after_two_intervals() -> None:
+    assert empties(IDLE, None, IDLE) == [30, None, 60]
+    assert empties(IDLE, IDLE, step_ms=3 * INTERVAL_MS) == [30, 60]
+    assert empties(IDLE, IDLE, step_ms=3 * INTERVAL_MS + 1) == [30, 30]
+    assert empties(IDLE, None, None, None, IDLE) == [30, None, None, None, 30]
+    assert empties(IDLE, IDLE, step_ms=-INTERVAL_MS) == [30, 30]
+
+
+def test_another_allocation_begins_at_nothing() -> None:
+    other = card(**promised(replace(JOB, id="78")))
+    assert empties(IDLE, other, other, IDLE) == [30, 30, 60, 30]
+
+
+def test_one_that_ended_within_the_tick_is_in_no_use_any_more() -> None:
+    (found,) = pages(card(**promised(replace(JOB, until_ms=START_MS))))
+    assert values(found, "gua_gpu_allocation_use") == values(found, EMPTY) == []
+    assert values(found, "gua_gpu_allocation_time_seconds_total") == [30]
+
+
+def test_slices_that_no_instance_has_are_empty_for_nobody() -> None:
+    (found,) = pages(card(mig=Mig.PARENT, **promised(JOB)))
+    assert values(found, EMPTY) == []
+    assert values(found, "gua_gpu_use_time_seconds_total", use="empty") == [30]
+    (found,) = pages(card(mig=Mig.PARENT, gpu_time_ms=0, **promised(replace(JOB, gpu_time_ms=0))))
+    assert values(found, "gua_gpu_use_time_seconds_total") == []
+
+
+def test_an_ignored_process_is_nobody() -> None:
+    xorg = process(9, 4, owner="root", type=ProcessType.IGNORED)
+    assert empties(card(processes=(xorg,), **promised(JOB))) == [30]
+
+
+def test_sums_of_an_allocation_go_on_and_end_with_it() -> None:
+    found = pages(IDLE, IDLE, FREE, IDLE)
+    assert [values(page, "gua_gpu_allocation_time_seconds_total") for page in found] == [[30], [60], [], [30]]
+    assert [values(page, "gua_gpu_unallocated_time_seconds_total") for page in found] == [[0], [0], [30], [30]]
+
+
+def test_a_source_tells_whether_it_can_be_read_and_for_how_long_it_could() -> None:
+    catalogue = Catalogue()
+    for number, reason in enumerate((None, "no answer", "late", None)):
+        sources = {"files": None, "slurm": reason}
+        found = read_families(catalogue.families(tick(START_MS + number, card(), sources=sources)))
+        assert values(found, "gua_allocation_source_ok", gua_allocation_source="slurm") == [int(reason is None)]
+    seconds = "gua_allocation_source_duration_seconds_total"
+    slurm = {"gua_allocation_source": "slurm"}
+    assert values(found, seconds, gua_allocation_source_status="ok", **slurm) == [60]
+    assert values(found, seconds, gua_allocation_source_status="failed", **slurm) == [60]
+    assert not [has for name, has in found if name == seconds and "gua_allocation_source_reason" in dict(has)]
+
+
+@pytest.mark.parametrize("text", ['"} 1\nfake{a="', "\udcff", "\x00", "x" * 1000])
+def test_a_hostile_name_is_one_label_and_nothing_else(text: str) -> None:
+    hostile = replace(JOB, source=text, id=text, owner=text, job_name=text)
+    twin = replace(hostile, id=f"{text}\x00"[:257], gpu_time_ms=0)
+    (found,) = pages(card(**promised(hostile, twin)))
+    assert len({name for name, has in found if "gua_allocation_id" in dict(has)}) == 5
