@@ -12,6 +12,7 @@ import pytest
 
 from driver.fixture import SimulatedDriver
 from driver.scenario import Scenario
+from gua.store.engine import install_command
 from servers.agent import GUA, Agent, assert_spans_never_overlap, observed_ms, wall_ms
 from servers.process import poll
 
@@ -48,7 +49,7 @@ def test_the_background_agent_says_when_it_is_ready_answers_and_stops(agent: Age
     assert "released the driver" in log
     assert "Traceback" not in log
     modes = {path.name: path.stat().st_mode & 0o777 for path in [agent.home, *agent.home.iterdir()]}
-    assert modes.pop("home") == 0o700
+    assert modes.pop("home") == modes.pop("reservations") == 0o700
     assert set(modes.values()) == {0o600}, modes
 
 
@@ -156,7 +157,7 @@ def test_an_agent_without_engine_and_endpoint_names_both_remedies(agent: Agent, 
         check=False,
     )
     assert done.returncode == 3
-    assert "gua-otel[local]" in done.stderr
+    assert install_command() in done.stderr
     assert "--endpoint" in done.stderr
 
 
@@ -184,3 +185,46 @@ def test_a_service_manager_hears_that_it_is_ready_alive_and_stopping(agent: Agen
         agent.stop()
         while "STOPPING=1" not in heard.splitlines():
             heard = manager.recv(4096).decode()
+
+
+def test_an_agent_says_to_whom_cards_are_promised_and_which_file_it_cannot_read(agent: Agent, tmp_path: Path) -> None:
+    folder = tmp_path / "allocations"
+    folder.mkdir(mode=0o755)
+    told = {"source": "site", "id": "7", "owner": "ada", "job_name": "train", "since": time.time() - 60}
+    (folder / "one.json").write_text(json.dumps({**told, "cards": [2]}))
+    agent.environ = {"GUA_ALLOCATION": "files slurm", "GUA_ALLOCATION_FOLDER": str(folder), "GUA_SLURM_POLL": "off"}
+    agent.start()
+    agent.wait_for_ticks(2)
+    cards = agent.status()["cards"]
+    assert [card["allocation"] for card in cards] == ["unallocated", "unallocated", "allocated"]
+    (promise,) = cards[2]["allocations"]
+    assert (promise["owner"], promise["use"], promise["relation"]) == ("ada", "empty", "nobody")
+    assert "promised to ada (site 7, train) 1m" in agent.must("status")
+    checked = agent.run("doctor").stdout
+    assert f"can be read (the folder {folder})" in " ".join(checked.split())
+    (folder / "two.json").write_text('{"source": ')
+    made = len(agent.ticks())
+    agent.wait_for_ticks(made + 2)
+    status = agent.status()
+    assert [(each["source"], each["ok"]) for each in status["allocation_sources"]] == [
+        ("files", False),
+        ("slurm", True),
+    ]
+    assert "two.json" in status["allocation_sources"][0]["reason"]
+    assert [card["allocation"] for card in status["cards"]] == ["unknown", "unknown", "allocated"]
+    for name in ("one.json", "two.json"):
+        (folder / name).unlink()
+    agent.wait_for_ticks(made + 5)
+    assert [card["allocation"] for card in agent.status()["cards"]] == ["unallocated"] * 3
+    agent.stop()
+    assert_spans_never_overlap(agent.ticks())
+
+
+def test_an_agent_that_is_told_not_to_look_says_so(agent: Agent) -> None:
+    agent.environ = {"GUA_ALLOCATION": "off"}
+    agent.start()
+    agent.wait_for_ticks(2)
+    assert agent.status()["allocation_sources"] == []
+    assert [card["allocation"] for card in agent.status()["cards"]] == [None] * 3
+    assert "not looked at" in agent.must("status")
+    agent.stop()

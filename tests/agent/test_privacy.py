@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import sqlite3
@@ -69,6 +70,24 @@ class Told:
 
 
 @dataclass
+class Promise:
+    """What a file says of a card that is promised: names that may be known, and what is none of gua's business."""
+
+    owner: str = field(default_factory=token)
+    job_name: str = field(default_factory=token)
+    identity: str = field(default_factory=token)
+    secret: str = field(default_factory=token)
+
+    def write(self, folder: Path) -> None:
+        """Write the file, with a command line and an environment that nobody asked for."""
+        told = {"source": "site", "id": self.identity, "owner": self.owner, "job_name": self.job_name}
+        hidden = {"command": f"train --password={self.secret}", "environment": {"TOKEN": self.secret}}
+        folder.mkdir(mode=0o755)
+        text = json.dumps({**told, **hidden, "cards": [uuid(1)], "since": 1_700_000_000})
+        (folder / "one.json").write_text(text)
+
+
+@dataclass
 class Own:
     """The agent's credentials."""
 
@@ -124,12 +143,17 @@ def damaged_and_set_aside(home: Path) -> bool:
     return False
 
 
-def to_http_and_store(agent: Agent, own: Own, told: Told, receiver: HttpReceiver, holders: list[Holder]) -> None:
+def to_http_and_store(
+    agent: Agent, own: Own, promise: Promise, told: Told, receiver: HttpReceiver, holders: list[Holder]
+) -> None:
     """An agent that delivers to a store and to a receiver that refuses its credentials at first."""
     refusals = [Answer(status=401, message=f"unknown token Bearer {own.header}"), Answer(status=503, message="busy")]
     receiver.script = refusals
+    promise.write(agent.folder / "allocations")
     agent.environ = {
         "GUA_DEBUG": "1",
+        "GUA_ALLOCATION": "files",
+        "GUA_ALLOCATION_FOLDER": str(agent.folder / "allocations"),
         "GUA_ENDPOINT": f"{receiver.url}/v1/metrics?key={own.key}",
         "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{own.header}",
         "GUA_STORE": f"chdb://{agent.home / 'store'}",
@@ -143,6 +167,7 @@ def to_http_and_store(agent: Agent, own: Own, told: Told, receiver: HttpReceiver
         holders[-1].end()  # it stays on its card's list for a while
         told.run(agent, "http", "status")
         told.run(agent, "http", "status", "--json")
+        told.run(agent, "http", "top", "--once")
         told.run(agent, "http", "doctor")
         told.run(agent, "http", "doctor", "--json")
         agent.environ = {**agent.environ, "GUA_HOME": str(agent.folder / "somebody else's"), "GUA_STORE": ""}
@@ -235,6 +260,7 @@ def landing_that_waits(agent: Agent, own: Own, told: Told) -> None:
 class Host:
     holders: list[Holder]
     own: Own
+    promise: Promise
     told: Told
 
 
@@ -254,14 +280,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
             ]
         )
     )
-    own, told = Own(), Told()
+    own, promise, told = Own(), Promise(), Told()
     agents = [Agent(driver, tmp_path_factory.mktemp("agent")) for _ in range(3)]
     try:
         with HttpReceiver() as http, GrpcReceiver() as grpc:
-            to_http_and_store(agents[0], own, told, http, holders)
+            to_http_and_store(agents[0], own, promise, told, http, holders)
             to_grpc(agents[1], own, told, grpc)
             to_nobody(agents[2], own, told)
-        yield Host(holders, own, told)
+        yield Host(holders, own, promise, told)
     finally:
         for agent in agents:
             agent.run("stop")
@@ -281,6 +307,15 @@ def test_the_search_finds_what_may_be_known(host: Host) -> None:
     sent = places_of(busy.comm, told.sent)
     assert any(name.startswith("http body") for name in sent)
     assert any(name.startswith("grpc body") for name in sent)
+
+
+def test_of_an_allocation_its_owner_job_and_id_are_known_and_what_nobody_asked_for_is_not(host: Host) -> None:
+    told, promise = host.told, host.promise
+    for name in (promise.owner, promise.job_name, promise.identity):
+        assert any(place.endswith(("status", "status --json")) for place in places_of(name, told.said)), name
+        assert "http store's tables" in places_of(name, told.kept)
+        assert any(place.startswith("http body") for place in places_of(name, told.sent))
+    assert places_of(promise.secret, told.everything()) == []
 
 
 def test_no_secret_of_a_holder_is_told_kept_or_sent(host: Host) -> None:

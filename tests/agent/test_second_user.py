@@ -94,7 +94,7 @@ def test_two_reports_at_once_both_tell_what_the_agent_has_seen(host: Host) -> No
     figures = json.loads(report)["headline"]
     assert figures["card_ticks"] >= 9
     assert figures["states"]["idle-held"]["card_ticks"] == figures["states"]["active"]["card_ticks"] >= 3
-    assert text.startswith("GPU usage from ")
+    assert text.startswith("GPU usage of ")
     assert re.search(r"idle-held +<?0\.0", text)
     assert list(Path(host.user.environ["HOME"]).iterdir()) == []  # asking leaves nothing behind
 

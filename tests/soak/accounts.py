@@ -128,15 +128,21 @@ def account(recorded: dict[str, list[bytes]], server: ClickHouseServer, gua: Gua
         _view("card_hours", _sums(cards), server, CARD_HOURS),
         View("report", Counter(_reported(cards)), Counter(_report(server, gua))),
     ]
-    ((landed, points),) = _rows(server, LANDED)
+    arrivals, points = landed(server)
     return Account(
         views=views,
         ticks=len(ticks),
         seconds=sum(card.duration_ms for _, card in cards) / 1000,
-        landed=landed,
+        landed=arrivals,
         points=points,
         points_recorded=sum(points_in(raw) for raws in recorded.values() for raw in raws),
     )
+
+
+def landed(server: ClickHouseServer) -> tuple[int, int]:
+    """Return how many points are in the landing tables, and how many different ones."""
+    ((arrivals, points),) = _rows(server, LANDED)
+    return arrivals, points
 
 
 def points_in(raw: bytes) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gua.otlp.decode import decode
 from servers.agent import assert_spans_never_overlap
-from soak.accounts import Account, account
+from soak.accounts import Account, account, landed, points_in
 from soak.fleet import Fleet, fleet
 from soak.storm import Storm, told
 
@@ -46,9 +46,15 @@ def soak(folder: Path, *, minutes: float, hosts: int, seed: int, say: Callable[[
 
 
 def settled(made: Fleet, *, seconds: float = _SETTLES_SECONDS) -> Account:
-    """Return the account once it is even and stays so for two seconds more; or as it is when the time is over."""
+    """Return the account once it is even and stays so for two seconds more; or as it is when the time is over.
+
+    It is drawn up once all points are there, as that costs this machine much more than counting them.
+    """
     recorded = made.recorded()
+    points = sum(points_in(raw) for raws in recorded.values() for raw in raws)
     deadline = time.monotonic() + seconds
+    while landed(made.server)[1] < points and time.monotonic() < deadline:
+        time.sleep(1)
     even = False
     while True:
         final = account(recorded, made.server, made.gua)

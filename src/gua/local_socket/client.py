@@ -12,12 +12,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
+from gua.core.errors import (
+    DataError,
+    GuaError,
+    NotNowError,
+    NotYoursError,
+    TransientError,
+    UnavailableError,
+    UsageError,
+)
 from gua.core.plaintext import safe
 from gua.local_socket.peer import LineError, Lines, Peer, address_of, peer_of, send_line
 from gua.local_socket.views import Views, checked_row
 
-DEFAULT_SOCKET: Final = Path("/run/gua/agent.sock")
 ASK_SECONDS: Final = 2.0
 OPEN_SECONDS: Final = 90.0
 VIEW_SECONDS: Final = 120.0
@@ -28,6 +35,7 @@ _MOST_ROWS: Final = 2_000_000
 _OTHERS_MAY_WRITE: Final = 0o022
 _SHORTEST_SECONDS: Final = 0.01
 _LONGEST_ERROR: Final = 500
+_FOREVER_SECONDS: Final = 366 * 24 * 3600.0
 
 
 class NobodyError(UnavailableError):
@@ -53,6 +61,52 @@ def ask_status(path: Path, *, timeout_seconds: float = ASK_SECONDS) -> dict[str,
     if answer.get("running") is not True:
         raise DataError(_strange(path))
     return answer
+
+
+class Conversation:
+    """A conversation with the agent that listens at ``path``; a context manager.
+
+    Waits without a limit for each line. Descriptors that the agent hands over are in ``descriptors``, in their order.
+    Raises what :func:`ask_status` raises, and the error that the agent tells.
+    """
+
+    def __init__(self, path: Path, request: Mapping[str, object]) -> None:
+        self.path = path
+        self.descriptors: list[int] = []
+        self._request = request
+        self._connection: socket.socket | None = None
+        self._lines: Lines | None = None
+
+    def __enter__(self) -> Self:
+        deadline = time.monotonic() + ASK_SECONDS
+        connection = _connect(self.path, deadline)
+        self._connection = connection
+        self._lines = Lines(connection, longest_bytes=_STATUS_BYTES, receive=self._receive)
+        with _translated(self.path), contextlib.suppress(BrokenPipeError):  # refused at once: the answer says why
+            send_line(connection, {"gua": 1, **self._request}, seconds=_left(deadline))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def next(self, *, seconds: float = _FOREVER_SECONDS) -> dict[str, Any]:
+        """Return the agent's next line. Raises TransientError where it ended the conversation."""
+        if self._lines is None:
+            msg = "a conversation is used within its with statement"
+            raise RuntimeError(msg)
+        with _translated(self.path):
+            return _told(self.path, self._lines.object(deadline=time.monotonic() + seconds))
+
+    def _receive(self, size: int) -> bytes:
+        if self._connection is None:
+            return b""
+        received, descriptors, _, _ = socket.recv_fds(self._connection, size, 1)
+        self.descriptors += descriptors
+        return received
 
 
 class RemoteReader:
@@ -207,7 +261,8 @@ def _told(path: Path, answer: dict[str, Any] | None) -> dict[str, Any]:
     if "error" not in answer:
         return answer
     words = safe(str(answer["error"]), _LONGEST_ERROR)
-    kinds: dict[object, type[GuaError]] = {UsageError.exit_code: UsageError, DataError.exit_code: DataError}
+    told = (UsageError, DataError, NotNowError, NotYoursError)
+    kinds: dict[object, type[GuaError]] = {kind.exit_code: kind for kind in told}
     code = answer.get("exit_code")
     raise kinds.get(code if isinstance(code, int) else None, UnavailableError)(words)
 

@@ -56,12 +56,21 @@ def address_of(path: Path) -> Iterator[str]:
 
 
 class Lines:
-    """Lines read from a socket, each at most ``longest_bytes``, and never waiting past a deadline."""
+    """Lines read from a socket, each at most ``longest_bytes``, and never waiting past a deadline.
+
+    ``receive`` takes what comes, as the socket's own ``recv`` does; another one also takes descriptors.
+    """
 
     def __init__(
-        self, connection: socket.socket, *, longest_bytes: int, monotonic: Callable[[], float] = time.monotonic
+        self,
+        connection: socket.socket,
+        *,
+        longest_bytes: int,
+        monotonic: Callable[[], float] = time.monotonic,
+        receive: Callable[[int], bytes] | None = None,
     ) -> None:
         self._connection = connection
+        self._receive = receive or connection.recv
         self._longest_bytes = longest_bytes
         self._monotonic = monotonic
         self._buffer = bytearray()
@@ -87,7 +96,7 @@ class Lines:
             if left <= 0:
                 raise TimeoutError
             self._connection.settimeout(left)
-            received = self._connection.recv(_CHUNK_BYTES)
+            received = self._receive(_CHUNK_BYTES)
             if not received and self._buffer:
                 msg = "half a line"
                 raise LineError(msg)

@@ -1,7 +1,8 @@
 """The local socket: what the agent tells the users of its host. Whatever they send, the agent goes on.
 
 One request a connection, a line of JSON: ``{"gua":1,"ask":"ping"}`` and ``{"gua":1,"ask":"status"}`` are answered
-with one line. ``{"gua":1,"ask":"report"}`` hands the connection on to ``answer``. Anything that is wrong gets
+with one line. ``{"gua":1,"ask":"report"}`` hands the connection on to ``answer``, other names to the conversation
+that has the name. Anything that is wrong gets
 ``{"error": words, "exit_code": number}`` and the end of the connection.
 """
 
@@ -21,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gua.core.errors import UnavailableError
-from gua.local_socket.peer import LineError, Lines, Peer, address_of, peer_of, send_line
+from gua.core.errors import GuaError, UnavailableError
+from gua.local_socket.peer import LineError, Lines, Peer, address_of, complain, peer_of, send_line
 
 PROTOCOL: Final = 1
 PRIVATE_MODE: Final = 0o600
@@ -54,6 +55,8 @@ class Limits:
 
     connections: int = 16
     connections_per_uid: int = 8
+    conversations: int = 512
+    conversations_per_uid: int = 256
     reports: int = 4
     reports_per_uid: int = 2
     request_bytes: int = 4096
@@ -61,12 +64,17 @@ class Limits:
     answer_seconds: float = 5.0
 
 
+Converse = Callable[[socket.socket, Peer, Mapping[str, Any], Lines], None]
+"""Has a conversation that began with this request, and returns when it is over; more may be read by the lines."""
+
+
 class LocalServer:
     """Answers on unix sockets from a thread of its own, with a short-lived thread for each connection.
 
     ``status`` returns the status object; it is called by many threads. ``answer`` serves a report on a
     connection and returns when it is done; the connection is closed after it. Where it is ``None``, reports are
-    refused. :meth:`close` shuts every connection down: ``answer`` must then come to an end.
+    refused. ``conversations`` are further requests by their name; they may take hours, and have room of their own.
+    :meth:`close` shuts every connection down: ``answer`` and conversations must then come to an end.
     """
 
     def __init__(
@@ -75,11 +83,13 @@ class LocalServer:
         listen: Sequence[Listen],
         status: Callable[[], Mapping[str, Any]],
         answer: Callable[[socket.socket, Peer], None] | None,
+        conversations: Mapping[str, Converse] | None = None,
         limits: Limits = Limits(),
     ) -> None:
         self._listen = listen
         self._status = status
         self._answer = answer
+        self._conversations = conversations or {}
         self._limits = limits
         self._selector = selectors.DefaultSelector()
         self._sockets: list[tuple[Listen, socket.socket, tuple[int, int]]] = []
@@ -88,6 +98,7 @@ class LocalServer:
         self._closing = False
         self._lock = threading.Lock()
         self._open: dict[socket.socket, Peer] = {}
+        self._talking: dict[socket.socket, Peer] = {}
         self._reports: Counter[int] = Counter()
 
     def start(self) -> None:
@@ -110,7 +121,7 @@ class LocalServer:
         """Stop answering, cut every connection, and remove the sockets that are still ours."""
         with self._lock:
             self._closing = True
-            open_now = list(self._open)
+            open_now = [*self._open, *self._talking]
         self._wake.close()
         for connection in open_now:
             with contextlib.suppress(OSError):
@@ -176,6 +187,7 @@ class LocalServer:
     def _forget(self, connection: socket.socket) -> None:
         with self._lock:
             self._open.pop(connection, None)
+            self._talking.pop(connection, None)
         connection.close()
 
     def _converse(self, connection: socket.socket, peer: Peer) -> None:
@@ -208,8 +220,29 @@ class LocalServer:
             send_line(connection, self._status(), seconds=limits.answer_seconds)
         elif ask == "report":
             self._report(connection, peer)
+        elif ask in self._conversations:
+            self._talk(connection, peer, self._conversations[str(ask)], request, lines)
         else:
-            _tell(connection, "the agent answers ping, status and report, nothing else")
+            known = ", ".join(["ping", "status", *self._conversations])
+            _tell(connection, f"the agent answers {known} and report, nothing else")
+
+    def _talk(
+        self, connection: socket.socket, peer: Peer, converse: Converse, request: Mapping[str, Any], lines: Lines
+    ) -> None:
+        with self._lock:
+            of_user = sum(one.uid == peer.uid for one in self._talking.values())
+            room = len(self._talking) < self._limits.conversations or self._is_owner(peer)
+            if room and of_user < self._limits.conversations_per_uid and not self._closing:
+                # Who waits for cards takes no room from those who only ask how things are.
+                self._talking[connection] = peer
+                self._open.pop(connection, None)
+        if connection not in self._talking:
+            _tell(connection, "too many wait for cards here: try again in a moment", busy=True)
+            return
+        try:
+            converse(connection, peer, request, lines)
+        except GuaError as error:
+            complain(connection, str(error), error.exit_code)
 
     def _report(self, connection: socket.socket, peer: Peer) -> None:
         if self._answer is None:

@@ -1,0 +1,366 @@
+"""The agent's end of commands that reserve cards: who asks what of the desk, and what they are told."""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import os
+import pwd
+import select
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
+from gua.core.errors import NotNowError, NotYoursError, UnavailableError, UsageError
+from gua.core.plaintext import storable
+from gua.core.ports import AllocationSources
+from gua.local_socket.peer import Lines, Peer, encoded, send_line
+from gua.local_socket.server import Converse
+from gua.reservations.desk import Desk, Granted, StartTicks, Waiting, request_of
+from gua.reservations.model import (
+    LONGEST_NOTE,
+    MOST_CARDS,
+    Candidate,
+    CardRequest,
+    Kind,
+    Refused,
+    Reservation,
+    Wish,
+)
+
+SOURCE: Final = "gua"
+ADMIN_GROUP: Final = "gua-admin"
+LONGEST_MS: Final = 365 * 24 * 3600 * 1000
+_SEND_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 2.0
+_SAY_AGAIN_SECONDS: Final = 30.0
+
+
+class Reservations:
+    """Answers users of the local socket about reservations.
+
+    ``owner_of`` names a user; ``cards`` reads the cards as they are now; ``beside`` is why a scheduler rules here,
+    ``None`` where none does.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        cards: Callable[[], Sequence[Candidate]],
+        owner_of: Callable[[Peer], str],
+        start_ticks: StartTicks,
+        beside: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self._desk = desk
+        self._cards = cards
+        self._owner_of = owner_of
+        self._start_ticks = start_ticks
+        self._beside = beside
+        self._index: dict[str, int] = {}
+        if desk.reservations() or desk.queue():
+            with contextlib.suppress(UnavailableError):  # the indices follow with the first request
+                self._index = {card.uuid: card.index for card in cards()}
+
+    def conversations(self) -> Mapping[str, Converse]:
+        """Return what each request is answered by."""
+        return {
+            "reserve": self._reserve,
+            "release": self._release,
+            "extend": self._extend,
+            "reservations": self._reservations,
+            "queue": self._queue,
+        }
+
+    def told(self, reservation: Reservation) -> dict[str, Any]:
+        """Return a reservation as it is sent."""
+        return {
+            "id": reservation.id,
+            "owner": reservation.owner,
+            "uid": reservation.uid,
+            "kind": reservation.kind.value,
+            "cards": list(reservation.cards),
+            "gpus": [self._index.get(card) for card in reservation.cards],
+            "since_ms": reservation.since_ms,
+            "until_ms": reservation.until_ms,
+            "note": reservation.note,
+            "ended_ms": reservation.ended_ms,
+            "ending": None if reservation.ending is None else reservation.ending.value,
+            "ended_by": reservation.ended_by,
+        }
+
+    def _reserve(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], _: Lines) -> None:
+        ruler = None if asked.get("beside_scheduler") is True else self._beside()
+        if ruler is not None:
+            msg = f"{ruler}: ask it for cards; --beside-scheduler reserves beside it"
+            raise NotNowError(msg)
+        request = self._request(peer, asked)
+        wait_ms = _amount(asked, "wait_ms", most=LONGEST_MS)
+        deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
+        accepts = asked.get("accept_unknown") is True
+        kept = self._desk.enter(request)
+        granted: Granted | None = None
+        try:
+            granted = self._granted(connection, request, deadline, accepts=accepts, kept=kept)
+        finally:
+            if granted is None:
+                self._desk.leave(request.place)
+        if granted is not None:
+            self._hand_over(connection, granted)
+
+    def _granted(
+        self, connection: socket.socket, request: CardRequest, deadline: float | None, *, accepts: bool, kept: bool
+    ) -> Granted | None:
+        """Return the grant; ``None`` if they went away. Raises NotNowError when the wait is over."""
+        said: dict[str, Any] | None = None
+        said_at = 0.0
+        while True:
+            answer = self._desk.attempt(request.place, accept_unknown=accepts)
+            if isinstance(answer, Granted):
+                return answer
+            if isinstance(answer, Refused):
+                raise UsageError(answer.never or "these cards cannot be had")
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise NotNowError(self._over(answer))
+            if said is None and not kept:
+                self._desk.keep_place(request)
+            words = self._waiting(request, answer)
+            if words != said or time.monotonic() - said_at > _SAY_AGAIN_SECONDS:
+                send_line(connection, {"waiting": words}, seconds=_SEND_SECONDS)
+                said, said_at = words, time.monotonic()
+            self._desk.wait(_LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS))
+            if _went_away(connection) or self._desk.closing:
+                return None
+
+    def _hand_over(self, connection: socket.socket, granted: Granted) -> None:
+        for card, index in zip(granted.reservation.cards, granted.indices, strict=True):
+            self._index[card] = index
+        message = encoded({"granted": self.told(granted.reservation)})
+        descriptors = [] if granted.lifeline is None else [granted.lifeline]
+        try:
+            connection.settimeout(_SEND_SECONDS)
+            sent = socket.send_fds(connection, [message], descriptors)
+            if sent < len(message):
+                connection.sendall(message[sent:])
+        except OSError:
+            self._desk.cancel(granted)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def _request(self, peer: Peer, asked: Mapping[str, Any]) -> CardRequest:
+        kind = Kind(asked["kind"]) if asked.get("kind") in {each.value for each in Kind} else Kind.MANUAL
+        begun = self._start_ticks(peer.pid)
+        place = asked.get("place")
+        note = asked.get("note")
+        return request_of(
+            uid=peer.uid,
+            owner=self._owner_of(peer),
+            kind=kind,
+            wish=self._wish(asked),
+            place=place if isinstance(place, str) and place.isalnum() and len(place) <= LONGEST_NOTE else None,
+            for_ms=_amount(asked, "for_ms", most=LONGEST_MS, least=1),
+            note=storable(note, LONGEST_NOTE) if isinstance(note, str) else None,
+            pid=peer.pid if begun is not None else None,
+            start_ticks=begun,
+        )
+
+    def _wish(self, asked: Mapping[str, Any]) -> Wish:
+        cards = self._cards()
+        self._index = {card.uuid: card.index for card in cards}
+        count, named = asked.get("count"), asked.get("cards")
+        if isinstance(named, list) and named and len(named) <= MOST_CARDS:
+            uuids = tuple(_named(str(name), cards) for name in named)
+            if len(set(uuids)) < len(uuids):
+                msg = "a card is named twice: name each once"
+                raise UsageError(msg)
+            return Wish(cards=uuids)
+        if not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= MOST_CARDS:
+            msg = f"give a number of cards from 1 to {MOST_CARDS}, or name them"
+            raise UsageError(msg)
+        return Wish(count=count)
+
+    def _release(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], _: Lines) -> None:
+        found = self._meant(peer, asked)
+        released = self._desk.end([each.id for each in found], by=self._owner_of(peer))
+        send_line(connection, {"released": [self.told(each) for each in released]}, seconds=_SEND_SECONDS)
+
+    def _extend(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], _: Lines) -> None:
+        for_ms = _amount(asked, "for_ms", most=LONGEST_MS, least=1)
+        if for_ms is None:
+            msg = "say for how long from now on, as in --for 2h"
+            raise UsageError(msg)
+        found = [each for each in self._meant(peer, asked) if each.kind is Kind.MANUAL]
+        until_ms = time.time_ns() // 1_000_000 + for_ms
+        longer = [extended for each in found if (extended := self._desk.extend(each.id, until_ms)) is not None]
+        send_line(connection, {"extended": [self.told(each) for each in longer]}, seconds=_SEND_SECONDS)
+
+    def _reservations(self, connection: socket.socket, _: Peer, asked: Mapping[str, Any], __: Lines) -> None:
+        since_ms = _amount(asked, "since_ms", most=2**53)
+        found = self.now() if since_ms is None else [self.told(each) for each in self._desk.since(since_ms)]
+        send_line(connection, {"reservations": found}, seconds=_SEND_SECONDS)
+
+    def now(self) -> list[dict[str, Any]]:
+        """Return what is reserved now, as it is sent."""
+        return [self.told(each) for each in self._desk.reservations()]
+
+    def status(self) -> dict[str, Any]:
+        """Return what the agent's status says of reservations."""
+        return {
+            "reservations": self.now(),
+            "queue": self.waiting(),
+            "reservations_ended_ms": self._desk.last_ends(),
+        }
+
+    def _queue(self, connection: socket.socket, _: Peer, __: Mapping[str, Any], ___: Lines) -> None:
+        send_line(connection, {"queue": self.waiting()}, seconds=_SEND_SECONDS)
+
+    def waiting(self) -> list[dict[str, Any]]:
+        """Return who waits for cards, in their order, as it is sent."""
+        return [
+            {
+                "position": position,
+                "owner": request.owner,
+                "uid": request.uid,
+                "kind": request.kind.value,
+                "count": request.wish.size,
+                "gpus": [self._index.get(card) for card in request.wish.cards],
+                "asked_ms": request.asked_ms,
+                "for_ms": request.for_ms,
+                "note": request.note,
+            }
+            for position, request in enumerate(self._desk.queue(), 1)
+        ]
+
+    def _meant(self, peer: Peer, asked: Mapping[str, Any]) -> list[Reservation]:
+        """Return the reservations that a request names by id or card, else the user's manual ones.
+
+        Raises NotYoursError where one is another user's and this one is no administrator.
+        """
+        all_of_them = self._desk.reservations()
+        ids, named = asked.get("ids"), asked.get("cards")
+        if isinstance(named, list) and named:
+            cards = self._cards()
+            uuids = {_named(str(name), cards) for name in named[:MOST_CARDS]}
+            found = [each for each in all_of_them if uuids & set(each.cards)]
+        elif isinstance(ids, list) and ids:
+            found = [each for each in all_of_them if each.id in ids]
+        else:
+            found = [each for each in all_of_them if each.uid == peer.uid and each.kind is Kind.MANUAL]
+        others = [each for each in found if each.uid != peer.uid]
+        if others and not is_admin(peer):
+            gpus = ", ".join(str(self._index.get(card, card)) for card in others[0].cards)
+            msg = (
+                f"GPU {gpus} is reserved by {others[0].owner}: only they, root and the group {ADMIN_GROUP} may do that"
+            )
+            raise NotYoursError(msg)
+        return found
+
+    def _waiting(self, request: CardRequest, answer: Waiting) -> dict[str, Any]:
+        ends = [each.until_ms for each in self._desk.reservations() if each.until_ms is not None]
+        return {
+            "place": request.place,
+            "position": answer.position,
+            "ahead": answer.ahead,
+            "missing": answer.missing,
+            "next_end_ms": min(ends, default=None),
+            "reasons": {str(self._index.get(card, card)): reason for card, reason in answer.reasons.items()},
+        }
+
+    def _over(self, answer: Waiting) -> str:
+        if answer.ahead:
+            return f"no cards now: {answer.ahead} wait{'s' if answer.ahead == 1 else ''} before you"
+        each = "; ".join(f"GPU {self._index.get(card, card)} {why}" for card, why in sorted(answer.reasons.items()))
+        return f"no cards now: {answer.missing} more GPU{'' if answer.missing == 1 else 's'} needed: {each}"
+
+
+class WithReservations:
+    """Sources of allocations, with what is reserved beside them: an :class:`~gua.core.ports.AllocationSources`.
+
+    Reservations are looked at once somebody has made one: a host on which nobody does is as before.
+    """
+
+    def __init__(self, sources: AllocationSources | None, desk: Desk) -> None:
+        self._sources = sources
+        self._desk = desk
+        self._promised: dict[str, str] = {}
+
+    def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> AllocationLook:
+        """Return what the sources tell, and what was reserved at any time within (since_ms, now_ms]."""
+        look = AllocationLook() if self._sources is None else self._sources.look(since_ms, now_ms, cards)
+        self._promised = {
+            card: f"is promised to {each.owner or each.uid or 'somebody'} by {each.source}"
+            for each in look.allocations
+            if each.until_ms is None or each.until_ms > now_ms
+            for card in each.cards
+        }
+        if not self._desk.was_used:
+            return look
+        reserved = tuple(_allocation(each) for each in self._desk.since(since_ms))
+        return AllocationLook(
+            allocations=(*look.allocations, *reserved), sources=(*look.sources, SourceHealth(source=SOURCE))
+        )
+
+    def promised(self) -> dict[str, str]:
+        """Return by UUID to whom the other sources promised cards when they were last looked at."""
+        return self._promised
+
+
+def _allocation(reservation: Reservation) -> Allocation:
+    return Allocation(
+        source=SOURCE,
+        id=reservation.id,
+        cards=frozenset(reservation.cards),
+        since_ms=reservation.since_ms,
+        until_ms=reservation.ended_ms,
+        owner=reservation.owner,
+        uid=reservation.uid,
+        kind=reservation.kind.value,
+    )
+
+
+def is_admin(peer: Peer) -> bool:
+    """Return whether a user may end others' reservations: root, and who is in the group gua-admin."""
+    if peer.uid == 0:
+        return True
+    with contextlib.suppress(KeyError, OSError):
+        admin = grp.getgrnam(ADMIN_GROUP)
+        return peer.gid == admin.gr_gid or pwd.getpwuid(peer.uid).pw_name in admin.gr_mem
+    return False
+
+
+def _named(name: str, cards: Sequence[Candidate]) -> str:
+    """Return the UUID of a card by its index or UUID. Raises UsageError."""
+    for card in cards:
+        if name in {card.uuid, str(card.index)}:
+            return card.uuid
+    known = ", ".join(str(card.index) for card in cards)
+    msg = f"there is no GPU {storable(name, 64)!r} here: there are {known or 'none'}"
+    raise UsageError(msg)
+
+
+def _amount(asked: Mapping[str, Any], name: str, *, most: int, least: int = 0) -> int | None:
+    value = asked.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        msg = f"{name} is not within {least} and {most}"
+        raise UsageError(msg)
+    return value
+
+
+def _went_away(connection: socket.socket) -> bool:
+    """Return whether the other end has closed; it sends nothing while it waits."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    if not poll.poll(0):
+        return False
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

@@ -1,0 +1,214 @@
+"""The asking end of commands that reserve cards: the request, the wait, and the command in its place."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from gua.app.local_agent import first_answer
+from gua.core.durations import parse_duration_ms
+from gua.core.errors import GuaError, TransientError, UsageError
+from gua.core.plaintext import safe
+from gua.local_socket.client import Conversation, NoAnswerError, NobodyError, NotAllowedError
+
+LOST_SECONDS: Final = 60.0
+"""How long an agent that restarts keeps a place in its queue."""
+GRACE: Final = "30s"
+"""How long a command whose time is over has to end, until it is killed."""
+_PAUSE_SECONDS: Final = 0.5
+_SHELL: Final = "/bin/sh"
+_NOT_FOUND: Final = 127
+_USUAL_DESCRIPTORS: Final = 1024
+_NOT_EXECUTABLE: Final = 126
+
+
+class NoAgentError(GuaError):
+    """No agent answers here; EX_UNAVAILABLE of sysexits.h."""
+
+    exit_code = 69
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grant:
+    """What was granted: the reservation as the agent tells it, and the descriptor that keeps it."""
+
+    reservation: Mapping[str, Any]
+    lifeline: int | None
+
+    @property
+    def gpus(self) -> str:
+        """The cards by index, as in ``0,3``."""
+        return ",".join(str(index) for index in self.reservation["gpus"])
+
+
+def ask(tried: Sequence[Path], request: Mapping[str, object]) -> dict[str, Any]:
+    """Return the agent's one line to a request. Raises NoAgentError, and the error that the agent tells."""
+    try:
+        return first_answer(tried, lambda path: _one_line(path, request))
+    except (NobodyError, NoAnswerError, NotAllowedError) as error:
+        raise NoAgentError(_no_agent(error)) from None
+
+
+def _one_line(path: Path, request: Mapping[str, object]) -> dict[str, Any]:
+    with Conversation(path, request) as conversation:
+        return conversation.next(seconds=5)
+
+
+def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callable[[str], None]) -> Grant:
+    """Return what the agent grants, once it does; ``say`` is told where the request stands while it waits.
+
+    Where the agent restarts meanwhile, the place in its queue is kept for :data:`LOST_SECONDS`. Raises NoAgentError,
+    and the error that the agent tells: NotNowError where the wait is over.
+    """
+    asked = dict(request)
+    lost_since: float | None = None
+    while True:
+        try:
+            return first_answer(tried, lambda path: _conversation(path, asked, say))
+        except (NobodyError, NoAnswerError, NotAllowedError, TransientError) as error:
+            if "place" not in asked:
+                raise NoAgentError(_no_agent(error)) from None
+            lost_since = lost_since or time.monotonic()
+            if time.monotonic() - lost_since > LOST_SECONDS:
+                msg = f"the agent went away while you waited: {error}"
+                raise NoAgentError(msg) from None
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _conversation(path: Path, asked: dict[str, object], say: Callable[[str], None]) -> Grant:
+    with Conversation(path, {"ask": "reserve", **asked}) as conversation:
+        while True:
+            line = conversation.next()
+            if isinstance(granted := line.get("granted"), dict):
+                return Grant(reservation=granted, lifeline=next(iter(conversation.descriptors), None))
+            if isinstance(waiting := line.get("waiting"), dict):
+                asked["place"] = waiting.get("place")
+                say(waiting_text(waiting))
+
+
+def waiting_text(waiting: Mapping[str, Any]) -> str:
+    """Return in one line where a request stands: its position, what is missing, and who has it."""
+    ahead = waiting.get("ahead") or 0
+    if ahead:
+        return f"waiting: {ahead} {'request is' if ahead == 1 else 'requests are'} before yours"
+    missing = waiting.get("missing")
+    reasons = waiting.get("reasons")
+    who = "; ".join(f"GPU {gpu} {why}" for gpu, why in reasons.items()) if isinstance(reasons, dict) else ""
+    end = waiting.get("next_end_ms")
+    at = f"; the next reservation ends at {clock(end)}" if isinstance(end, int) else ""
+    return safe(f"waiting: you are first, {missing} more needed: {who}{at}", 400)
+
+
+def clock(unix_ms: int) -> str:
+    """Return a moment as people of this host say it, with the day where it is not today."""
+    moment, today = time.localtime(unix_ms / 1000), time.localtime()
+    return time.strftime("%H:%M" if moment[:3] == today[:3] else "%Y-%m-%d %H:%M", moment)
+
+
+def wanted(count: int | None, gpus: str | None) -> dict[str, object]:
+    """Return the part of a request that says which cards. Raises UsageError where count and names do not agree."""
+    if gpus is None:
+        return {"count": 1 if count is None else count}
+    names = [name.strip() for name in gpus.split(",") if name.strip()]
+    if not names:
+        msg = "--gpu-ids names no card: give indices or UUIDs, as in --gpu-ids 0,3"
+        raise UsageError(msg)
+    if count not in {None, 1, len(names)}:
+        msg = f"--gpus {count} and --gpu-ids {gpus} do not agree: give one of both"
+        raise UsageError(msg)
+    return {"cards": names}
+
+
+def patience(wait: str | None, *, nonblock: bool) -> int | None:
+    """Return how long to wait in ms, ``None`` for as long as it takes. Raises UsageError."""
+    if nonblock and wait is not None:
+        msg = "--wait and --nonblock do not agree: give one of both"
+        raise UsageError(msg)
+    return 0 if nonblock else None if wait is None else parse_duration_ms(wait)
+
+
+def environment(grant: Grant, environ: Mapping[str, str], *, by_uuid: bool) -> dict[str, str]:
+    """Return the environment of a command that has these cards.
+
+    CUDA counts cards by speed unless CUDA_DEVICE_ORDER says otherwise; MIG instances have no index of their own.
+    """
+    reservation = grant.reservation
+    uuids = [str(card) for card in reservation["cards"]]
+    named = by_uuid or any(uuid.startswith("MIG-") for uuid in uuids)
+    return {
+        **environ,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": ",".join(uuids) if named else grant.gpus,
+        "NVIDIA_VISIBLE_DEVICES": ",".join(uuids),
+        "GUA_RESERVATION": str(reservation["id"]),
+    }
+
+
+def become(command: Sequence[str], grant: Grant, environ: Mapping[str, str], *, timeout_ms: int | None) -> NoReturn:
+    """Become the command: from here on its terminal, signals and exit code are its own.
+
+    With a timeout it runs under timeout(1), which ends its process group. Raises CannotStartError where it cannot be
+    started; the reservation ends with this process then.
+    """
+    program = shutil.which(command[0], path=environ.get("PATH"))
+    if program is None:
+        raise CannotStartError(*_cannot_start(command[0]))
+    arguments = [program, *command[1:]]
+    if timeout_ms is not None:
+        timer = shutil.which("timeout")
+        if timer is None:
+            msg = "--timeout needs the command timeout (coreutils) on PATH: install it, or leave --timeout out"
+            raise GuaError(msg)
+        arguments = [timer, "--signal=INT", f"--kill-after={GRACE}", f"{timeout_ms / 1000}", *arguments]
+    if grant.lifeline is not None:
+        # Scripts use small numbers as they like (exec 9>lock), and would close it unknowingly.
+        os.set_inheritable(fcntl.fcntl(grant.lifeline, fcntl.F_DUPFD, _high_descriptor()), True)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and what is ignored stays so
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execve(arguments[0], arguments if timeout_ms is not None else [*command], environ)  # noqa: S606 - what is asked for
+    except OSError as error:
+        if error.errno == errno.ENOEXEC:  # a script without a first line: the shell runs it, as shells do
+            os.execve(_SHELL, [_SHELL, *arguments], environ)  # noqa: S606 - as above
+        msg = f"cannot run {command[0]} ({error.strerror})"
+        raise CannotStartError(msg, _NOT_EXECUTABLE) from None
+
+
+class CannotStartError(GuaError):
+    """The command cannot be started; exit codes as the shell has them: 127 not found, 126 not executable."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def _high_descriptor() -> int:
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(3, (_USUAL_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _USUAL_DESCRIPTORS)) - 24)
+
+
+def _cannot_start(name: str) -> tuple[str, int]:
+    if "/" in name and Path(name).exists():
+        return f"{name} cannot be executed: chmod +x it, or name what runs it", _NOT_EXECUTABLE
+    return f"{name}: no such command", _NOT_FOUND
+
+
+def described(reservation: Mapping[str, Any]) -> str:
+    """Return a reservation in one line."""
+    gpus = ",".join(str(index) for index in reservation.get("gpus") or ())
+    until = reservation.get("until_ms")
+    end = f" until {clock(until)}" if isinstance(until, int) else ""
+    return safe(f"GPU {gpus}{end} ({reservation.get('id')})", 200)
+
+
+def _no_agent(error: GuaError) -> str:
+    return f"{error}: cards are reserved through the agent; whoever runs this host starts it with gua daemon"

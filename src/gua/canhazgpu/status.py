@@ -1,0 +1,144 @@
+"""What ``canhazgpu status`` prints, as a table and as JSON, from the agent's status.
+
+Its fields are those that its status page lists. What it has and we do not need (heartbeats) is told of the agent's last
+look at the card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gua.core.durations import to_rfc3339
+from gua.core.plaintext import pad, safe
+
+HELD_MB: Final = 1024
+"""Memory above which it calls a card used."""
+_MB: Final = 2**20
+_SHOWN: Final = 2
+_HEADINGS: Final = ("GPU", "STATUS", "USER", "DURATION", "TYPE", "MODEL", "DETAILS", "VALIDATION")
+_LONGEST: Final = 120
+
+Row = dict[str, Any]
+
+
+def rows(
+    status: Mapping[str, Any], *, now_ms: int, last_ends_ms: Mapping[str, int], threshold_mb: int = HELD_MB
+) -> list[Row]:
+    """Return a row a card in the order of their indices, each with the fields that apply.
+
+    ``status`` is the agent's own; ``last_ends_ms`` says by UUID when a card's last reservation ended.
+    """
+    by_card = {card: each for each in status.get("reservations") or () for card in each["cards"]}
+    cards = sorted(status.get("cards") or (), key=lambda card: (card.get("index") is None, card.get("index") or 0))
+    return [
+        _row(card, by_card.get(card["uuid"]), now_ms, last_ends_ms.get(card["uuid"]), threshold_mb) for card in cards
+    ]
+
+
+def _row(
+    card: Mapping[str, Any],
+    reservation: Mapping[str, Any] | None,
+    now_ms: int,
+    last_end_ms: int | None,
+    threshold_mb: int,
+) -> Row:
+    used_mb = None if card.get("memory_used_bytes") is None else card["memory_used_bytes"] // _MB
+    holders = card.get("holders") or []
+    row: Row = {"gpu_id": card.get("index")}
+    if reservation is not None:
+        return row | _reserved(card, reservation, used_mb, holders, now_ms)
+    if card.get("state") == "unknown" or used_mb is None:
+        return row | {"status": "ERROR", "error": f"unknown: {card.get('reason') or 'memory cannot be read'}"}
+    if used_mb > threshold_mb or holders:
+        processes = f"{used_mb}MB used by {_processes(holders)}" if holders else f"{used_mb}MB used"
+        return row | {
+            "status": "UNRESERVED",
+            "details": "WITHOUT RESERVATION",
+            "validation": f"{used_mb}MB used",
+            "unreserved_users": sorted({_user(holder) for holder in holders}),
+            "process_info": processes,
+        }
+    free = (
+        {"details": "never used"} if last_end_ms is None else {"details": f"free for {lasting(now_ms - last_end_ms)}"}
+    )
+    released = {} if last_end_ms is None else {"last_released": to_rfc3339(last_end_ms)}
+    return row | {"status": "AVAILABLE", **free, "validation": f"{used_mb}MB used", **released}
+
+
+def _reserved(
+    card: Mapping[str, Any],
+    reservation: Mapping[str, Any],
+    used_mb: int | None,
+    holders: Sequence[Mapping[str, Any]],
+    now_ms: int,
+) -> Row:
+    row: Row = {
+        "status": "IN_USE",
+        "user": reservation["owner"],
+        "duration": lasting(now_ms - reservation["since_ms"]),
+        "type": reservation["kind"].upper(),
+    }
+    if reservation["note"]:
+        row["note"] = reservation["note"]
+    until_ms = reservation["until_ms"]
+    if until_ms is not None:
+        row |= {"details": f"expires in {lasting(until_ms - now_ms)}", "expiry_time": to_rfc3339(until_ms)}
+    else:
+        looked_ms = now_ms - round((card.get("sample_age_seconds") or 0) * 1000)
+        row |= {"details": f"heartbeat {lasting(now_ms - looked_ms)} ago", "last_heartbeat": to_rfc3339(looked_ms)}
+    row["validation"] = f"{used_mb}MB, {len(holders)} processes" if holders else "no usage detected"
+    others = sorted({_user(holder) for holder in holders if holder.get("uid") not in {None, reservation["uid"]}})
+    return row | ({"foreign_users": others} if others else {})
+
+
+def table(found: Sequence[Row]) -> str:
+    """Return the rows as its table, which scripts take apart by their columns."""
+    cells = [_HEADINGS, tuple("-" * len(heading) for heading in _HEADINGS), *(_cells(row) for row in found)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(_HEADINGS))]
+    return "".join(
+        "  ".join(pad(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in cells
+    )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    users = row.get("unreserved_users")
+    if users is None:
+        user, details = row.get("user", "-"), row.get("details") or row.get("error") or "-"
+        validation = row.get("validation", "-")
+    else:
+        user, details, validation = _people(users), row["process_info"], "-"
+    texts = (
+        "-" if row["gpu_id"] is None else str(row["gpu_id"]),
+        row["status"],
+        user,
+        row.get("duration", "-"),
+        row.get("type", "-"),
+        "-",
+        details,
+        validation,
+    )
+    return tuple(safe(str(text), _LONGEST) for text in texts)
+
+
+def _people(users: Sequence[str]) -> str:
+    if not users:
+        return "user unknown"
+    *before, last = users
+    return f"users {', '.join(before)} and {last}" if before else f"user {last}"
+
+
+def _processes(holders: Sequence[Mapping[str, Any]]) -> str:
+    named = [f"PID {holder['pid']} ({holder.get('comm') or 'unknown process'})" for holder in holders[:_SHOWN]]
+    more = len(holders) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")
+
+
+def _user(holder: Mapping[str, Any]) -> str:
+    return str(holder.get("owner") or ("unknown" if holder.get("uid") is None else holder["uid"]))
+
+
+def lasting(length_ms: int) -> str:
+    """Return a length as it writes them: ``1h 2m 15s``."""
+    seconds = max(0, length_ms) // 1000
+    return f"{seconds // 3600}h {seconds // 60 % 60}m {seconds % 60}s"

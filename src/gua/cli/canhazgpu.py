@@ -1,0 +1,274 @@
+"""``canhazgpu``: gua in the words of the tool before it, for scripts and fingers that know them.
+
+``ln -s $(command -v gua) ~/bin/canhazgpu`` makes it; ``gua canhazgpu`` is the same. Every error of its own has exit
+code 1, as there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from gua.app.local_agent import first_answer, places
+from gua.app.output import print_error
+from gua.app.reserving import (
+    Grant,
+    ask,
+    become,
+    clock,
+    environment,
+    patience,
+    reserve,
+    wanted,
+)
+from gua.canhazgpu import status as of_status
+from gua.canhazgpu import usage as of_usage
+from gua.core.durations import parse_duration_ms, to_rfc3339
+from gua.core.errors import GuaError, UsageError
+from gua.core.plaintext import safe
+from gua.local_socket.client import ask_status
+from gua.state.directory import asking_home
+
+NAME: Final = "canhazgpu"
+_FAILED: Final = 1
+_MS_PER_NS: Final = 1_000_000
+_NOT_OURS: Final = "gua needs none: the agent is started with gua daemon"
+
+app = typer.Typer(add_completion=False)
+
+
+@app.callback()
+def callback() -> None:
+    """Reserve cards and see who has them, in the words of canhazgpu."""
+
+
+GpusOption = Annotated[int | None, typer.Option("-g", "--gpus", help="How many GPUs.")]
+IdsOption = Annotated[str | None, typer.Option("-G", "--gpu-ids", help="These GPUs, as in 0,3.")]
+NoteOption = Annotated[str | None, typer.Option("-n", "--note", help="What it is for.")]
+UserOption = Annotated[str | None, typer.Option("-u", "--user", help="A name to show beside yours.")]
+WaitOption = Annotated[str | None, typer.Option("-w", "--wait", help="Wait so long.")]
+NonblockOption = Annotated[bool, typer.Option("--nonblock", help="Do not wait.")]
+ThresholdOption = Annotated[int, typer.Option("--memory-threshold", help="MB above which a GPU counts as used.")]
+
+
+@app.command("status")
+def status(
+    *,
+    as_json: Annotated[bool, typer.Option("-j", "--json", help="As JSON.")] = False,
+    summary: Annotated[bool, typer.Option("-s", "--summary", help="Counts alone.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="There is no colour.")] = False,  # noqa: ARG001 - theirs
+    memory_threshold: ThresholdOption = of_status.HELD_MB,
+) -> None:
+    """Show each GPU, who has it and who uses it."""
+    found = _rows(memory_threshold)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    elif summary:
+        count = {kind: sum(row["status"] == kind for row in found) for kind in ("AVAILABLE", "IN_USE", "UNRESERVED")}
+        typer.echo(f"Available GPUs: {count['AVAILABLE']} out of {len(found)}")
+        typer.echo(f"In use with reservations: {count['IN_USE']} GPUs")
+        typer.echo(f"Unreserved usage: {count['UNRESERVED']} GPUs")
+    else:
+        typer.echo(of_status.table(found), nl=False)
+
+
+@app.command("run")
+def run(
+    *,
+    gpus: GpusOption = None,
+    gpu_ids: IdsOption = None,
+    timeout: Annotated[str | None, typer.Option("-t", "--timeout", help="End the command after so long.")] = None,
+    note: NoteOption = None,
+    user: UserOption = None,
+    wait: WaitOption = None,
+    nonblock: NonblockOption = False,
+    memory_threshold: ThresholdOption = of_status.HELD_MB,  # noqa: ARG001 - a card with a process is never given
+    program: Annotated[list[str], typer.Argument(metavar="-- COMMAND...")],
+) -> None:
+    """Run a command with GPUs of its own."""
+    timeout_ms = None if timeout is None else parse_duration_ms(timeout)
+    grant = _reserved("run", gpus, gpu_ids, wait, nonblock, {"note": _label(note, user)})
+    numbers = grant.reservation["gpus"]
+    ended = f" (timeout: {timeout})" if timeout_ms is not None else ""
+    typer.echo(f"Reserved {len(numbers)} GPU(s): {_bracketed(numbers)} for command execution{ended}")
+    sys.stdout.flush()
+    become(program, grant, environment(grant, os.environ, by_uuid=False), timeout_ms=timeout_ms)
+
+
+@app.command("reserve")
+def reserve_by_hand(
+    *,
+    gpus: GpusOption = None,
+    gpu_ids: IdsOption = None,
+    duration: Annotated[str, typer.Option("-d", "--duration", help="For how long; 8h if empty.")] = "8h",
+    note: NoteOption = None,
+    user: UserOption = None,
+    wait: WaitOption = None,
+    nonblock: NonblockOption = False,
+    force: Annotated[
+        bool, typer.Option("-f", "--force", help="Also cards of which it is unknown who uses them.")
+    ] = False,
+    short: Annotated[bool, typer.Option("-s", "--short", help="The indices alone.")] = False,
+) -> None:
+    """Reserve GPUs for a time."""
+    more = {"note": _label(note, user), "for_ms": parse_duration_ms(duration or "8h"), "accept_unknown": force}
+    grant = _reserved("manual", gpus, gpu_ids, wait, nonblock, more)
+    if short:
+        sys.stdout.write(grant.gpus)
+        return
+    numbers = grant.reservation["gpus"]
+    typer.echo(f"Reserved {len(numbers)} GPU(s): {_bracketed(numbers)} until {clock(grant.reservation['until_ms'])}")
+    typer.echo(f"export CUDA_VISIBLE_DEVICES={grant.gpus}")
+
+
+@app.command("release")
+def release(*, gpu_ids: IdsOption = None) -> None:
+    """Release the GPUs reserved by hand, or those named."""
+    answer = ask(_tried(), {"ask": "release", **(wanted(None, gpu_ids) if gpu_ids else {})})
+    numbers = sorted(number for each in answer.get("released") or () for number in each["gpus"])
+    if numbers:
+        typer.echo(f"Released {len(numbers)} GPU(s): {_bracketed(numbers)}")
+    else:
+        typer.echo("No manually reserved GPUs found for current user")
+
+
+@app.command("queue")
+def queue(*, as_json: Annotated[bool, typer.Option("-j", "--json", help="As JSON.")] = False) -> None:
+    """Show who waits."""
+    waiting = ask(_tried(), {"ask": "queue"}).get("queue") or []
+    if as_json:
+        typer.echo(json.dumps(_queue_object(waiting), indent=2))
+    elif not waiting:
+        typer.echo("Queue is empty")
+    else:
+        for each in waiting:
+            typer.echo(safe(f"{each['position']:>3}  {each['owner']:<16}  {each['count']} GPU(s)  {each['kind']}", 200))
+
+
+@app.command("report")
+def report(
+    *,
+    days: Annotated[int, typer.Option("-d", "--days", min=1, max=90, help="The last days.")] = 30,
+    as_json: Annotated[bool, typer.Option("-j", "--json", help="As JSON.")] = False,
+) -> None:
+    """Show reserved hours by user."""
+    now_ms = _now_ms()
+    answer = ask(_tried(), {"ask": "reservations", "since_ms": now_ms - days * 24 * 3_600_000})
+    found = of_usage.usage(answer.get("reservations") or [], days=days, now_ms=now_ms)
+    typer.echo(json.dumps(found, indent=2) if as_json else of_usage.table(found), nl=as_json)
+
+
+@app.command("admin", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def admin() -> None:
+    """Set up nothing: that was for Redis."""
+    raise GuaError(_NOT_OURS)
+
+
+@app.command("web", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def web() -> None:
+    """Serve nothing: gua daemon --prometheus and gua report --html do."""
+    msg = "there is no web page here: gua daemon --prometheus serves metrics, gua report --html FILE writes a page"
+    raise GuaError(msg)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run canhazgpu with these arguments and return its exit code; prints errors as it does."""
+    from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - only for this
+
+    try:
+        check_arguments(arguments)
+        typer.main.get_command(app).main(args=list(arguments), prog_name=NAME, standalone_mode=False)
+    except TyperException as error:
+        return _told(error.format_message())
+    except GuaError as error:
+        return _told(str(error))
+    except (Abort, KeyboardInterrupt):
+        return _told("interrupted")
+    sys.stdout.flush()
+    return 0
+
+
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Raise UsageError where ``run`` has no two dashes before its command."""
+    if arguments[:1] == ["run"]:
+        from gua.cli.run import check_arguments as check  # noqa: PLC0415 - only for this
+
+        try:
+            check(arguments[1:])
+        except UsageError as error:
+            raise UsageError(str(error).replace("gua run", f"{NAME} run")) from None
+
+
+def _told(words: str) -> int:
+    sys.stdout.flush()
+    sys.stderr.write(f"Error: {safe(words, 400)}\n")
+    return _FAILED
+
+
+def _tried() -> list[Path]:
+    named = os.environ.get("GUA_SOCKET")
+    return places(Path(named) if named else None, asking_home(None, os.environ))
+
+
+def _reserved(  # noqa: PLR0917 - what a request is made of
+    kind: str,
+    gpus: int | None,
+    gpu_ids: str | None,
+    wait: str | None,
+    nonblock: bool,
+    more: Mapping[str, object],
+) -> Grant:
+    request = {"kind": kind, **wanted(gpus, gpu_ids), "wait_ms": patience(wait, nonblock=nonblock), **more}
+    return reserve(_tried(), request, say=print_error)
+
+
+def _rows(threshold_mb: int) -> list[of_status.Row]:
+    told = first_answer(_tried(), ask_status)
+    return of_status.rows(
+        told, now_ms=_now_ms(), last_ends_ms=told.get("reservations_ended_ms") or {}, threshold_mb=threshold_mb
+    )
+
+
+def _queue_object(waiting: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "entries": [
+            {
+                "id": str(each["position"]),
+                "user": each["owner"],
+                "actual_user": each["owner"],
+                "requested_count": each["count"],
+                "requested_ids": each["gpus"],
+                "allocated_gpus": [],
+                "reservation_type": each["kind"],
+                "expiry_duration": None if each["for_ms"] is None else each["for_ms"] * _MS_PER_NS,
+                "note": each["note"] or "",
+                "enqueue_time": to_rfc3339(each["asked_ms"]),
+                "last_heartbeat": to_rfc3339(_now_ms()),
+                "wait_timeout": None,
+            }
+            for each in waiting
+        ],
+        "total_waiting": len(waiting),
+        "total_gpus_requested": sum(each["count"] for each in waiting),
+        "total_gpus_allocated": 0,
+    }
+
+
+def _label(note: str | None, user: str | None) -> str | None:
+    """Return the note, after the name that was given: who it is comes from the socket, whatever they say."""
+    return ": ".join(part for part in (user, note) if part) or None
+
+
+def _bracketed(numbers: Sequence[int]) -> str:
+    return f"[{' '.join(map(str, numbers))}]"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

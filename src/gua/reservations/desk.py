@@ -1,0 +1,490 @@
+"""Where cards are asked for: requests in strict order, grants, ends. One object, used by many threads of the agent."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import selectors
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from gua.core.errors import GuaError, UnavailableError
+from gua.reservations import lifeline
+from gua.reservations.ledger import Ledger, TakenError
+from gua.reservations.model import Candidate, CardRequest, Ending, Kind, Refused, Reservation, Wish, choose
+
+PLACE_SECONDS: Final = 60.0
+"""How long a place in the queue outlasts the agent that kept it."""
+ORPHAN_SECONDS: Final = 300.0
+"""How long cards stay reserved once the leader has ended and no process of its user is on them."""
+_LOOK_SECONDS: Final = 0.1
+_TRY_SECONDS: Final = 2.0
+_KEPT_MS: Final = 90 * 24 * 3600 * 1000
+
+Probe = Callable[[], Sequence[Candidate]]
+StartTicks = Callable[[int], int | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Granted:
+    """A reservation; ``lifeline`` is the descriptor to hand to its command, ``None`` for a manual one."""
+
+    reservation: Reservation
+    lifeline: int | None
+    indices: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """A request that waits: its position from 1, how many stand before it, and what is missing if it is the first."""
+
+    position: int
+    ahead: int
+    missing: int | None = None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Held:
+    """A reservation that has not ended, and what is known of its command.
+
+    ``leader`` is a pidfd while the leader lives, ``due`` on the boot clock, ``last_there`` on the monotonic clock, as
+    is ``look_again``: when to ask the driver next whether processes without the lock are on its cards.
+    """
+
+    reservation: Reservation
+    path: Path | None = None
+    leader: int | None = None
+    due: float | None = None
+    last_there: float = 0.0
+    look_again: float = 0.0
+    is_used: bool = True
+
+
+class Desk:
+    """The reservations of this host.
+
+    ``probe`` reads the cards from the driver as they are now; ``boot_seconds`` is a clock that runs on in suspend. The
+    truth is in ``folder``. :meth:`start` finds what was reserved before; :meth:`close` leaves everything as it is, for
+    the next agent.
+    """
+
+    def __init__(  # noqa: PLR0913 - by keyword only, one for each thing that it touches
+        self,
+        folder: Path,
+        *,
+        probe: Probe,
+        start_ticks: StartTicks,
+        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        boot_seconds: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._folder = folder
+        self._probe = probe
+        self._start_ticks = start_ticks
+        self._wall_ms = wall_ms
+        self._boot_seconds = boot_seconds
+        self._tell = tell
+        # The state below is changed under _changed's lock alone; _granting lets one request at a time see the cards.
+        self._changed = threading.Condition(threading.RLock())
+        self._granting = threading.Lock()
+        self._ledger: Ledger
+        self._held: dict[str, _Held] = {}
+        self._queue: list[CardRequest] = []
+        self._absent: dict[str, float] = {}
+        self._closing = False
+        self._was_used = False
+        # Used by the watching thread alone, which also closes the pidfds.
+        self._selector = selectors.DefaultSelector()
+        self._leaders: dict[int, str] = {}
+        self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._thread = threading.Thread(target=self._watch, name="gua-reservations", daemon=True)
+
+    def start(self) -> None:
+        """Find what was reserved before, and begin to watch. Raises UnavailableError where the truth cannot be kept."""
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            (self._folder / "locks").mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            msg = f"cannot keep reservations in {self._folder} ({error.strerror}): see who may write there"
+            raise UnavailableError(msg) from None
+        self._ledger = Ledger(self._folder / "reservations.db")
+        if self._ledger.set_aside is not None:
+            self._tell(f"the reservations were damaged and lie at {self._ledger.set_aside}; those that live go on")
+            self._found_by_their_locks()
+        self._ledger.forget_before(self._wall_ms() - _KEPT_MS)
+        for reservation in self._ledger.open_ones():
+            self._hold(reservation)
+        self._was_used = bool(self._ledger.last_ends() or self._held)
+        self._queue = self._ledger.queue()
+        self._absent = {request.place: time.monotonic() + PLACE_SECONDS for request in self._queue}
+        self._selector.register(self._woken, selectors.EVENT_READ, None)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching. Reservations, and for a while places in the queue, outlast it."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        with contextlib.suppress(OSError):
+            os.write(self._wake, b"x")
+        if self._thread.ident is not None:
+            self._thread.join(timeout=5)
+        with self._changed:
+            for leader in {*self._leaders, *(held.leader for held in self._held.values() if held.leader is not None)}:
+                os.close(leader)
+            self._held.clear()
+            self._ledger.close()
+        self._selector.close()
+        os.close(self._woken)
+        os.close(self._wake)
+
+    @property
+    def closing(self) -> bool:
+        """Whether it was told to close."""
+        return self._closing
+
+    @property
+    def was_used(self) -> bool:
+        """Whether anybody has ever reserved a card here, as far back as is known."""
+        return self._was_used
+
+    def reservations(self) -> list[Reservation]:
+        """Return what is reserved now, the oldest first."""
+        with self._changed:
+            return [held.reservation for held in self._held.values()]
+
+    def since(self, since_ms: int) -> list[Reservation]:
+        """Return what was reserved at any time since, the oldest first."""
+        with self._changed:
+            return self._ledger.since(since_ms)
+
+    def last_ends(self) -> dict[str, int]:
+        """Return by UUID when the last reservation of each card ended; Unix ms."""
+        with self._changed:
+            return self._ledger.last_ends()
+
+    def queue(self) -> list[CardRequest]:
+        """Return the requests that wait, in their order."""
+        with self._changed:
+            return list(self._queue)
+
+    def enter(self, request: CardRequest) -> bool:
+        """Take a place at the end of the queue, or the one that was kept; return whether it was kept.
+
+        A place belongs to the user who took it.
+        """
+        with self._changed:
+            for position, waiting in enumerate(self._queue):
+                if waiting.place == request.place and waiting.uid == request.uid and request.place in self._absent:
+                    del self._absent[request.place]
+                    self._queue[position] = replace(waiting, pid=request.pid, start_ticks=request.start_ticks)
+                    return True
+            if any(waiting.place == request.place for waiting in self._queue):
+                msg = "that place in the queue is taken"
+                raise UnavailableError(msg)
+            self._queue.append(replace(request, asked_ms=self._wall_ms()))
+            return False
+
+    def keep_place(self, request: CardRequest) -> None:
+        """Write a place down, so that it outlasts the agent: for those who have to wait."""
+        with self._changed:
+            for waiting in self._queue:
+                if waiting.place == request.place:
+                    self._ledger.enqueue(waiting)
+
+    def leave(self, place: str) -> None:
+        """Give up a place; nothing happens to one that is gone. While closing it is kept, for the next agent."""
+        with self._changed:
+            if self._closing:
+                return
+            self._queue = [waiting for waiting in self._queue if waiting.place != place]
+            with contextlib.suppress(GuaError):
+                self._ledger.dequeue(place)
+            self._changed.notify_all()
+
+    def attempt(self, place: str, *, accept_unknown: bool = False) -> Granted | Waiting | Refused:
+        """Return the cards for the request at this place if it is the first and they can be had, else how it stands.
+
+        ``Refused`` only where waiting does not help. Raises UnavailableError where the truth cannot be kept, or the
+        place is gone.
+        """
+        with self._granting:
+            with self._changed:
+                position = self._position(place)
+                if position > 0:
+                    return Waiting(position=position + 1, ahead=position)
+                request = self._queue[0]
+                last_cards = self._ledger.last_cards(request.uid)
+                ends = self._ledger.last_ends()
+            # Not under the lock: the driver may take its time, and who only asks for the status waits for nobody.
+            candidates = [replace(each, free_since_ms=ends.get(each.uuid)) for each in self._probe()]
+            with self._changed:
+                if self._closing or self._position(place) != 0:
+                    msg = "the agent is stopping"
+                    raise UnavailableError(msg)
+                taken = {
+                    card: _whose(held.reservation) for held in self._held.values() for card in held.reservation.cards
+                }
+                chosen = choose(request.wish, candidates, taken, last_cards=last_cards, accept_unknown=accept_unknown)
+                if isinstance(chosen, Refused):
+                    if chosen.never is not None:
+                        return chosen
+                    return Waiting(position=1, ahead=0, missing=chosen.missing, reasons=chosen.reasons)
+                return self._grant(self._queue[0], chosen, candidates)
+
+    def wait(self, seconds: float) -> None:
+        """Return when anything changed, or after so many seconds."""
+        with self._changed:
+            if not self._closing:
+                self._changed.wait(min(seconds, _TRY_SECONDS))
+
+    def cancel(self, granted: Granted) -> None:
+        """Take back a grant that could not be handed over."""
+        self._end(granted.reservation.id, Ending.CANCELLED)
+
+    def end(self, identifiers: Sequence[str], *, by: str | None) -> list[Reservation]:
+        """End reservations by their ids, and return those that were there."""
+        return [ended for each in identifiers if (ended := self._end(each, Ending.RELEASED, by=by)) is not None]
+
+    def extend(self, identifier: str, until_ms: int) -> Reservation | None:
+        """Let a reservation last until a time, and return it; ``None`` if it has ended."""
+        with self._changed:
+            held = self._held.get(identifier)
+            if held is None:
+                return None
+            self._ledger.set_until(identifier, until_ms)
+            held.reservation = replace(held.reservation, until_ms=until_ms)
+            held.due = self._boot_seconds() + (until_ms - self._wall_ms()) / 1000
+        self._stir()
+        return held.reservation
+
+    def _position(self, place: str) -> int:
+        for position, waiting in enumerate(self._queue):
+            if waiting.place == place:
+                return position
+        msg = "this place in the queue is gone"
+        raise UnavailableError(msg)
+
+    def _grant(self, request: CardRequest, cards: tuple[str, ...], candidates: Sequence[Candidate]) -> Granted:
+        now_ms = self._wall_ms()
+        reservation = Reservation(
+            id=secrets.token_hex(6),
+            uid=request.uid,
+            owner=request.owner,
+            kind=request.kind,
+            cards=cards,
+            asked_ms=min(request.asked_ms, now_ms),
+            since_ms=now_ms,
+            until_ms=None if request.for_ms is None else now_ms + request.for_ms,
+            note=request.note,
+            pid=request.pid,
+            start_ticks=request.start_ticks,
+        )
+        descriptor = None
+        if request.kind is Kind.RUN:
+            descriptor = self._lifeline(reservation)
+        try:
+            self._ledger.grant(reservation)
+        except BaseException as error:
+            if descriptor is not None:
+                os.close(descriptor)
+                lifeline.remove(self._lock_path(reservation.id))
+            if isinstance(error, TakenError):
+                msg = "a card was given to somebody else at the same moment: ask again"
+                raise UnavailableError(msg) from None
+            raise
+        self._queue = [waiting for waiting in self._queue if waiting.place != request.place]
+        with contextlib.suppress(GuaError):
+            self._ledger.dequeue(request.place)
+        self._hold(reservation)
+        self._changed.notify_all()
+        self._stir()
+        index = {each.uuid: each.index for each in candidates}
+        return Granted(
+            reservation=reservation, lifeline=descriptor, indices=tuple(index.get(card, -1) for card in cards)
+        )
+
+    def _lifeline(self, reservation: Reservation) -> int:
+        path = self._lock_path(reservation.id)
+        try:
+            descriptor = lifeline.make(path)
+            # What is in it finds the reservation again where the truth is damaged.
+            path.chmod(0o600)
+            with path.open("w", encoding="ascii") as file:
+                json.dump(asdict(reservation), file)
+        except OSError as error:
+            lifeline.remove(path)
+            msg = f"cannot keep a reservation in {path.parent} ({error.strerror}): make room on its disk"
+            raise UnavailableError(msg) from None
+        return descriptor
+
+    def _lock_path(self, identifier: str) -> Path:
+        return self._folder / "locks" / identifier
+
+    def _hold(self, reservation: Reservation) -> None:
+        held = _Held(reservation, last_there=time.monotonic())
+        if reservation.until_ms is not None:
+            held.due = self._boot_seconds() + (reservation.until_ms - self._wall_ms()) / 1000
+        if reservation.kind is Kind.RUN:
+            held.path = self._lock_path(reservation.id)
+            if reservation.pid is not None and reservation.start_ticks is not None:
+                with contextlib.suppress(OSError):
+                    held.leader = lifeline.pidfd_of(reservation.pid, reservation.start_ticks, self._start_ticks)
+        self._held[reservation.id] = held
+        self._was_used = True
+
+    def _found_by_their_locks(self) -> None:
+        for path in sorted((self._folder / "locks").iterdir()):
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError, TakenError):
+                if not lifeline.is_held(path):
+                    path.unlink()
+                    continue
+                said = json.loads(path.read_text(encoding="ascii"))
+                said |= {"kind": Kind(said["kind"]), "cards": tuple(said["cards"])}
+                self._ledger.grant(Reservation(**said))
+
+    def _end(self, identifier: str, ending: Ending, *, by: str | None = None) -> Reservation | None:
+        with self._changed:
+            held = self._held.get(identifier)
+            if held is None:
+                return None
+            now_ms = self._wall_ms()
+            self._ledger.end(identifier, ended_ms=now_ms, ending=ending, by=by)
+            del self._held[identifier]
+            if held.path is not None:
+                lifeline.remove(held.path)
+            self._changed.notify_all()
+            self._stir()
+            return replace(held.reservation, ended_ms=now_ms, ending=ending, ended_by=by)
+
+    def _stir(self) -> None:
+        with contextlib.suppress(OSError):  # full: it wakes anyhow
+            os.write(self._wake, b"x")
+
+    def _watch(self) -> None:
+        while not self._closing:
+            wait = self._look()
+            for key, _ in self._selector.select(wait):
+                if key.fd == self._woken:
+                    with contextlib.suppress(OSError):
+                        os.read(self._woken, 4096)
+                else:
+                    self._leader_ended(key.fd)
+
+    def _leader_ended(self, leader: int) -> None:
+        with self._changed:
+            held = self._held.get(self._leaders[leader])
+            if held is not None and held.leader == leader:
+                held.leader = None
+                held.last_there = time.monotonic()
+
+    def _watch_leaders(self) -> None:
+        """Watch the leaders of what is held, and close the handles of the others."""
+        leaders = {held.leader: held.reservation.id for held in self._held.values() if held.leader is not None}
+        for leader in self._leaders.keys() - leaders.keys():
+            self._selector.unregister(leader)
+            del self._leaders[leader]
+            os.close(leader)
+        for leader in leaders.keys() - self._leaders.keys():
+            self._selector.register(leader, selectors.EVENT_READ)
+            self._leaders[leader] = leaders[leader]
+
+    def _look(self) -> float:
+        """End what is over, and return after how many seconds to look again."""
+        self._look_for_the_left()
+        now, boot_now = time.monotonic(), self._boot_seconds()
+        with self._changed:
+            for place in [place for place, until in self._absent.items() if until <= now]:
+                del self._absent[place]
+                self.leave(place)
+            waits = [until - now for until in self._absent.values()]
+            for held in list(self._held.values()):
+                try:
+                    ending = self._over(held, now, boot_now)
+                    if ending is not None:
+                        self._end(held.reservation.id, ending)
+                except (GuaError, OSError) as error:
+                    self._tell(f"a reservation could not be looked at: {error}")
+                    continue
+                if ending is None and held.due is not None:
+                    waits.append(held.due - boot_now)
+            self._watch_leaders()
+            left_alone = any(held.path is not None and held.leader is None for held in self._held.values())
+        return max(0.0, min([*waits, _LOOK_SECONDS if left_alone else _TRY_SECONDS]))
+
+    def _look_for_the_left(self) -> None:
+        """Take note of processes that a leader left on its cards: those that closed every descriptor have no lock."""
+        now = time.monotonic()
+        with self._changed:
+            left = [
+                held
+                for held in self._held.values()
+                if held.path is not None and held.leader is None and held.look_again <= now
+            ]
+        if not left:
+            return
+        try:
+            uids = {candidate.uuid: candidate.uids for candidate in self._probe()}
+        except GuaError as error:
+            self._tell(f"the cards could not be looked at for a command that ended: {error}")
+            uids = None
+        with self._changed:
+            for held in left:
+                held.look_again = now + _TRY_SECONDS
+                # Where it cannot be told, they are taken to be there: a card is better kept than given twice.
+                held.is_used = uids is None or any(
+                    held.reservation.uid in uids.get(card, ()) for card in held.reservation.cards
+                )
+                if held.is_used:
+                    held.last_there = now
+
+    def _over(self, held: _Held, now: float, boot_now: float) -> Ending | None:
+        """Return why a reservation is over, ``None`` if it is not."""
+        if held.due is not None and held.due <= boot_now and held.path is None:
+            return Ending.EXPIRED
+        if held.path is None:
+            return None
+        if held.leader is not None:
+            return None  # children may have closed the descriptor: while the leader lives, the cards are its
+        if not held.is_used and not lifeline.is_held(held.path):
+            return Ending.COMMAND
+        # A terminal multiplexer or an ssh-agent that was started inside has the lock and no use for a card.
+        return Ending.ORPHANED if now - held.last_there > ORPHAN_SECONDS else None
+
+
+def request_of(  # noqa: PLR0913 - by keyword only, what a request is made of
+    *,
+    uid: int,
+    owner: str,
+    kind: Kind,
+    wish: Wish,
+    place: str | None = None,
+    for_ms: int | None = None,
+    note: str | None = None,
+    pid: int | None = None,
+    start_ticks: int | None = None,
+) -> CardRequest:
+    """Return a request with a place of its own, unless it comes back to one."""
+    return CardRequest(
+        asked_ms=0,
+        place=place or secrets.token_hex(8),
+        uid=uid,
+        owner=owner,
+        kind=kind,
+        wish=wish,
+        for_ms=for_ms,
+        note=note,
+        pid=pid,
+        start_ticks=start_ticks,
+    )
+
+
+def _whose(reservation: Reservation) -> str:
+    return f"reserved by {reservation.owner}"

@@ -1,0 +1,304 @@
+"""The truth about reservations: one SQLite file, in which a card cannot be given twice."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from gua.core.errors import UnavailableError
+from gua.reservations.model import CardRequest, Ending, Kind, Reservation, Wish
+
+_VERSION: Final = 1
+_APPLICATION_ID: Final = 0x67756172  # "guar"
+_BUSY_SECONDS: Final = 5.0
+_TABLES: Final = """
+CREATE TABLE reservations (
+    id TEXT PRIMARY KEY,
+    uid INTEGER NOT NULL,
+    owner TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    asked_ms INTEGER NOT NULL,
+    since_ms INTEGER NOT NULL,
+    until_ms INTEGER,
+    note TEXT,
+    pid INTEGER,
+    start_ticks INTEGER,
+    ended_ms INTEGER,
+    ending TEXT,
+    ended_by TEXT
+) STRICT;
+CREATE TABLE cards (
+    reservation TEXT NOT NULL REFERENCES reservations (id) ON DELETE CASCADE,
+    place INTEGER NOT NULL,
+    card TEXT NOT NULL,
+    ended_ms INTEGER,
+    PRIMARY KEY (reservation, place)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX one_at_a_time ON cards (card) WHERE ended_ms IS NULL;
+CREATE TABLE waiting (
+    place TEXT PRIMARY KEY,
+    number INTEGER NOT NULL,
+    request TEXT NOT NULL
+) STRICT;
+"""
+_COLUMNS: Final = (
+    "id, uid, owner, kind, asked_ms, since_ms, until_ms, note, pid, start_ticks, ended_ms, ending, ended_by"
+)
+
+
+class TakenError(Exception):
+    """A card of the reservation is somebody's already; nothing was granted."""
+
+
+class Ledger:
+    """The reservations of this host, in the file at ``path``; each change has reached the disk on return.
+
+    To be used by one thread at a time. A damaged file is set aside as ``<name>.damaged-<UTC time>`` and a new one
+    begun: ``set_aside`` is where it went. Every method raises UnavailableError where the file cannot be used, as on a
+    full disk.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.set_aside: Path | None = None
+        try:
+            self._connection = _opened(path)
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError) and not _is_damage(error):
+                raise UnavailableError(_cannot(path, error)) from None
+            self.set_aside = _put_aside(path)
+            try:
+                self._connection = _opened(path)
+            except sqlite3.Error as again:
+                raise UnavailableError(_cannot(path, again)) from None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def grant(self, reservation: Reservation) -> None:
+        """Write a new reservation. Raises TakenError if somebody has one of its cards."""
+        with self._change() as connection:
+            connection.execute(
+                f"INSERT INTO reservations ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",  # noqa: S608
+                (
+                    reservation.id,
+                    reservation.uid,
+                    reservation.owner,
+                    reservation.kind.value,
+                    reservation.asked_ms,
+                    reservation.since_ms,
+                    reservation.until_ms,
+                    reservation.note,
+                    reservation.pid,
+                    reservation.start_ticks,
+                ),
+            )
+            try:
+                connection.executemany(
+                    "INSERT INTO cards VALUES (?, ?, ?, NULL)",
+                    [(reservation.id, place, card) for place, card in enumerate(reservation.cards)],
+                )
+            except sqlite3.IntegrityError as error:
+                raise TakenError(reservation.id) from error
+
+    def end(self, identifier: str, *, ended_ms: int, ending: Ending, by: str | None = None) -> None:
+        """End a reservation; nothing happens to one that has ended."""
+        with self._change() as connection:
+            ended = connection.execute(
+                "UPDATE reservations SET ended_ms = max(?, since_ms), ending = ?, ended_by = ?"
+                " WHERE id = ? AND ended_ms IS NULL",
+                (ended_ms, ending.value, by, identifier),
+            )
+            if ended.rowcount:
+                connection.execute("UPDATE cards SET ended_ms = ? WHERE reservation = ?", (ended_ms, identifier))
+
+    def give_back(self, identifier: str, cards: Sequence[str], *, ended_ms: int) -> None:
+        """End a reservation for some of its cards only."""
+        with self._change() as connection:
+            connection.executemany(
+                "UPDATE cards SET ended_ms = ? WHERE reservation = ? AND card = ? AND ended_ms IS NULL",
+                [(ended_ms, identifier, card) for card in cards],
+            )
+
+    def set_until(self, identifier: str, until_ms: int | None) -> None:
+        """Change when a reservation's time is over."""
+        with self._change() as connection:
+            connection.execute("UPDATE reservations SET until_ms = ? WHERE id = ?", (until_ms, identifier))
+
+    def open_ones(self) -> list[Reservation]:
+        """Return the reservations that have not ended, the oldest first."""
+        return self._read("WHERE ended_ms IS NULL ORDER BY since_ms, id")
+
+    def since(self, since_ms: int) -> list[Reservation]:
+        """Return the reservations that have not ended before a time, the oldest first."""
+        return self._read("WHERE ended_ms IS NULL OR ended_ms > ? ORDER BY since_ms, id", since_ms)
+
+    def last_cards(self, uid: int, most: int = 64) -> list[str]:
+        """Return the cards that a user had, the newest first, each once."""
+        rows = self._all(
+            "SELECT card, max(since_ms) AS newest FROM cards JOIN reservations ON id = reservation WHERE uid = ?"
+            " GROUP BY card ORDER BY newest DESC, card LIMIT ?",
+            uid,
+            most,
+        )
+        return [str(card) for card, _ in rows]
+
+    def last_ends(self) -> dict[str, int]:
+        """Return when the last reservation of each card ended."""
+        return {
+            str(card): int(ended)
+            for card, ended in self._all(
+                "SELECT card, max(ended_ms) FROM cards WHERE ended_ms IS NOT NULL GROUP BY card"
+            )
+        }
+
+    def enqueue(self, request: CardRequest) -> None:
+        """Put a request at the end of the queue."""
+        with self._change() as connection:
+            connection.execute(
+                "INSERT INTO waiting SELECT ?, 1 + ifnull(max(number), 0), ? FROM waiting",
+                (request.place, _dumped(request)),
+            )
+
+    def dequeue(self, place: str) -> None:
+        """Take a request out of the queue."""
+        with self._change() as connection:
+            connection.execute("DELETE FROM waiting WHERE place = ?", (place,))
+
+    def queue(self) -> list[CardRequest]:
+        """Return the requests that wait, in their order."""
+        return [_loaded(str(text)) for (text,) in self._all("SELECT request FROM waiting ORDER BY number")]
+
+    def forget_before(self, ended_ms: int) -> None:
+        """Forget the reservations that ended before a time."""
+        with self._change() as connection:
+            connection.execute("DELETE FROM reservations WHERE ended_ms < ?", (ended_ms,))
+
+    def _read(self, where: str, *values: object) -> list[Reservation]:
+        cards: dict[str, list[str]] = {}
+        chosen = f"SELECT id FROM reservations {where}"  # noqa: S608 - no value in it
+        of_chosen = f"SELECT reservation, card FROM cards WHERE reservation IN ({chosen}) ORDER BY reservation, place"  # noqa: S608
+        for reservation, card in self._all(of_chosen, *values):
+            cards.setdefault(str(reservation), []).append(str(card))
+        rows = self._all(f"SELECT {_COLUMNS} FROM reservations {where}", *values)  # noqa: S608 - as above
+        return [_reservation(row, cards.get(str(row[0]), ())) for row in rows]
+
+    def _all(self, sql: str, *values: object) -> list[Any]:
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise UnavailableError(_cannot(self._path, error)) from None
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # A full disk may have ended the transaction already.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise UnavailableError(_cannot(self._path, error)) from None
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    path.touch(mode=0o600, exist_ok=True)
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if (application, version) != (_APPLICATION_ID, _VERSION):
+            _refuse_unless(not tables and application in {0, _APPLICATION_ID}, "it is of another version")
+            connection.executescript(
+                f"BEGIN IMMEDIATE; {_TABLES} PRAGMA application_id = {_APPLICATION_ID};"
+                f" PRAGMA user_version = {_VERSION}; COMMIT;"
+            )
+        (sound,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        _refuse_unless(sound == "ok", str(sound))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _refuse_unless(fine: bool, why: str) -> None:  # noqa: FBT001 - what is asserted
+    if not fine:
+        raise sqlite3.DatabaseError(why)
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", None) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+def _put_aside(path: Path) -> Path:
+    aside = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+    try:
+        path.rename(aside)
+        for ending in ("-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                path.with_name(path.name + ending).unlink()
+    except OSError as error:
+        msg = f"{path} is damaged and cannot be set aside ({error.strerror}): remove it"
+        raise UnavailableError(msg) from None
+    return aside
+
+
+def _cannot(path: Path, error: sqlite3.Error) -> str:
+    return f"cannot keep reservations in {path} ({error}): make room on its disk, and see that this user may write it"
+
+
+def _reservation(row: Any, cards: Iterable[str]) -> Reservation:  # noqa: ANN401 - a row of sqlite3
+    identifier, uid, owner, kind, asked, since, until, note, pid, start, ended, ending, by = row
+    return Reservation(
+        id=identifier,
+        uid=uid,
+        owner=owner,
+        kind=Kind(kind),
+        cards=tuple(cards),
+        asked_ms=asked,
+        since_ms=since,
+        until_ms=until,
+        note=note,
+        pid=pid,
+        start_ticks=start,
+        ended_ms=ended,
+        ending=None if ending is None else Ending(ending),
+        ended_by=by,
+    )
+
+
+def _dumped(request: CardRequest) -> str:
+    return json.dumps(
+        {
+            "place": request.place,
+            "uid": request.uid,
+            "owner": request.owner,
+            "kind": request.kind.value,
+            "count": request.wish.count,
+            "cards": request.wish.cards,
+            "asked_ms": request.asked_ms,
+            "for_ms": request.for_ms,
+            "note": request.note,
+        }
+    )
+
+
+def _loaded(text: str) -> CardRequest:
+    said = json.loads(text)
+    wish = Wish(count=said.pop("count"), cards=tuple(said.pop("cards")))
+    return CardRequest(**{**said, "kind": Kind(said["kind"])}, wish=wish)

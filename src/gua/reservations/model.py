@@ -1,0 +1,181 @@
+"""What a reservation, a request for cards and a candidate are, and which cards a request gets. Nothing here does IO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+MOST_CARDS: Final = 1024
+LONGEST_NOTE: Final = 200
+
+
+class Kind(StrEnum):
+    """What holds a reservation: a command while it runs, or a person until a time."""
+
+    RUN = "run"
+    MANUAL = "manual"
+
+
+class Ending(StrEnum):
+    """Why a reservation ended."""
+
+    RELEASED = "released"
+    COMMAND = "its command ended"
+    EXPIRED = "its time was over"
+    ORPHANED = "its command ended and left nothing on the cards"
+    NEVER_STARTED = "its command was never started"
+    CANCELLED = "it was taken back before anybody had it"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """Which cards: ``count`` of any, or the ``cards`` named by UUID. Exactly one of both is given."""
+
+    count: int | None = None
+    cards: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.count is None) == (not self.cards):
+            msg = "a request names a number of cards or the cards"
+            raise ValueError(msg)
+        if self.count is not None and not 0 < self.count <= MOST_CARDS:
+            msg = f"a request is for 1 to {MOST_CARDS} cards, not {self.count}"
+            raise ValueError(msg)
+        if len(set(self.cards)) < len(self.cards):
+            msg = "a request names each card once"
+            raise ValueError(msg)
+
+    @property
+    def size(self) -> int:
+        """How many cards it is for."""
+        return len(self.cards) if self.count is None else self.count
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardRequest:
+    """Somebody's request for cards. ``place`` names it in the queue. Times are Unix ms, ``for_ms`` a length in ms.
+
+    ``asked_ms`` is when it took its place. ``pid`` and ``start_ticks`` are the process that asks, and later the leader
+    of the reservation's command.
+    """
+
+    place: str
+    uid: int
+    owner: str
+    kind: Kind
+    wish: Wish
+    asked_ms: int
+    for_ms: int | None = None
+    note: str | None = None
+    pid: int | None = None
+    start_ticks: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reservation:
+    """Cards that somebody has. ``cards`` are UUIDs in the order of the cards' indices. Times are Unix ms.
+
+    From ``asked_ms`` to ``since_ms`` it waited. ``until_ms`` is when its time is over, ``None`` for a command without a
+    time limit. ``pid`` and ``start_ticks`` name the leader of its command.
+    """
+
+    id: str
+    uid: int
+    owner: str
+    kind: Kind
+    cards: tuple[str, ...]
+    asked_ms: int
+    since_ms: int
+    until_ms: int | None = None
+    note: str | None = None
+    pid: int | None = None
+    start_ticks: int | None = None
+    ended_ms: int | None = None
+    ending: Ending | None = None
+    ended_by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """A card as it is now. ``refusal`` is why it cannot be granted, in plain words; ``None`` if it can.
+
+    ``may_be_accepted`` is whether the refusal is only that its state is not known, which a request can accept.
+    ``free_since_ms`` is when its last reservation ended, ``None`` if it never had one; ``whole`` is whether it is a
+    whole GPU: what a count is given. ``uids`` are the users whose processes are on it.
+    """
+
+    uuid: str
+    index: int
+    model: str | None = None
+    whole: bool = True
+    refusal: str | None = None
+    may_be_accepted: bool = False
+    uids: frozenset[int] = frozenset()
+    free_since_ms: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refused:
+    """No cards now. ``missing`` is how many more are needed; ``reasons`` say, by UUID, why candidates were left out.
+
+    ``never`` is why waiting does not help, ``None`` if it may.
+    """
+
+    missing: int
+    reasons: Mapping[str, str]
+    never: str | None = None
+
+
+def choose(
+    wish: Wish,
+    candidates: Sequence[Candidate],
+    taken: Mapping[str, str],
+    *,
+    last_cards: Sequence[str] = (),
+    accept_unknown: bool = False,
+) -> tuple[str, ...] | Refused:
+    """Return the cards that a request gets, in the order of their indices, or why it gets none.
+
+    ``taken`` says by UUID who has a card. Named cards are given as named. Of a number, all are of one model: first of
+    cards that the user had last (``last_cards``, newest first), then of those that are free the longest, then by index.
+    """
+    known = {candidate.uuid: candidate for candidate in candidates}
+    reasons = {
+        each.uuid: reason for each in candidates if (reason := _reason(each, taken, accept_unknown=accept_unknown))
+    }
+    if wish.cards:
+        absent = [uuid for uuid in wish.cards if uuid not in known]
+        if absent:
+            return Refused(missing=len(absent), reasons=reasons, never=f"there is no card {absent[0]} on this host")
+        missing = [uuid for uuid in wish.cards if uuid in reasons]
+        if missing:
+            return Refused(missing=len(missing), reasons=reasons)
+        return tuple(sorted(wish.cards, key=lambda uuid: known[uuid].index))
+    whole = [each for each in candidates if each.whole]
+    models = {each.model for each in whole}
+    largest = max((sum(each.model == model for each in whole) for model in models), default=0)
+    if wish.size > largest:
+        what = "of one model " if largest < len(whole) else ""
+        never = f"this host has {largest} GPU{'' if largest == 1 else 's'} {what}that can be given, not {wish.size}"
+        return Refused(missing=wish.size - largest, reasons=reasons, never=never)
+    free = [each for each in whole if each.uuid not in reasons]
+    order = {uuid: place for place, uuid in enumerate(last_cards)}
+    ranked = sorted(free, key=lambda each: (order.get(each.uuid, len(order)), each.free_since_ms or 0, each.index))
+    by_model: dict[str | None, list[Candidate]] = {}
+    for each in ranked:
+        of_model = by_model.setdefault(each.model, [])
+        of_model.append(each)
+        if len(of_model) == wish.size:
+            return tuple(given.uuid for given in sorted(of_model, key=lambda given: given.index))
+    most = max((len(of_model) for of_model in by_model.values()), default=0)
+    return Refused(missing=wish.size - most, reasons=reasons)
+
+
+def _reason(card: Candidate, taken: Mapping[str, str], *, accept_unknown: bool) -> str | None:
+    if card.uuid in taken:
+        return taken[card.uuid]
+    if card.refusal is not None and not (accept_unknown and card.may_be_accepted):
+        return card.refusal
+    return None
