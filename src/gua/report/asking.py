@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from gua.core.ports import ViewReader
+from gua.report.allocation_sources import ask_sources
 from gua.report.filters import Labels
 from gua.report.hours import Hour
 from gua.report.model import Card, Extent, Headline, Window
+from gua.report.prices import CostsRow, Prices, ask_costs
+from gua.report.promises import PromiseRow, ask_promises
 from gua.report.window import ReportRequest
 
 T = TypeVar("T")
@@ -21,7 +24,8 @@ Finish = Callable[[Headline, Sequence[Card]], object]
 class Asking:
     """One report's questions: ``bounds`` and ``read`` are parameters of the views.
 
-    ``makes_streaks`` says whether streaks are made: unasked they are not where that would take too much.
+    ``prices`` are those that count in the window. ``makes_streaks`` says whether streaks are made: unasked they are not
+    where that would take too much.
     """
 
     reader: ViewReader
@@ -32,6 +36,7 @@ class Asking:
     hours: Sequence[Hour]
     bounds: Mapping[str, object]
     read: Mapping[str, object]
+    prices: Prices
     makes_streaks: bool
     asked: dict[tuple[object, ...], Callable[[], object]] = field(default_factory=dict)
 
@@ -41,6 +46,14 @@ class Asking:
         if key not in self.asked:
             self.asked[key] = _kept(question(self.reader, self.read, *parameters))
         return cast("Callable[[], T]", self.asked[key])
+
+    def promises(self) -> Callable[[], Sequence[PromiseRow]]:
+        """Ask to whom cards are promised, once and only where a source tells; return what gives the answer."""
+        return self.once(ask_promises, self.prices, self.once(ask_sources))
+
+    def costs(self) -> Callable[[], Sequence[CostsRow]]:
+        """Ask for the GPU time of cards by price, once and only where there is any; return what gives the answer."""
+        return self.once(ask_costs, self.prices) if self.prices else tuple
 
 
 Collect = Callable[[Asking], Finish | None]

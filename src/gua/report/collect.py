@@ -7,10 +7,12 @@ from typing import Final
 
 from gua.core.ports import ViewReader
 from gua.report import fleet
+from gua.report.allocation_sources import ask_sources, sources_of
 from gua.report.asking import Asking, Finish
 from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, hours_of, tick_hours
 from gua.report.model import Card, Headline, Overlap, Report, UnknownReason
+from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_cards
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, StateTotal
 from gua.report.section_list import default_sections, sections
@@ -47,9 +49,11 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     fleet_rows = ask(reader, fleet.FLEET, {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
     claim_rows = ask(reader, fleet.CLAIMS, bounds)
     rule_rows = ask(reader, RULES, {})
+    price_rows = ask(reader, PRICES, {})
     hours = hours_of(hour_rows(), from_ticks=request.from_ticks)
     read = {**bounds, "tick_hours": tick_hours(hours), "use_hourly": int(not request.from_ticks)}
-    wanted = default_sections() if request.sections is None else request.sections
+    prices = Prices.within(price_rows(), since_ms=window.since_ms, until_ms=window.until_ms)
+    wanted = frozenset(default_sections()) if request.sections is None else request.sections
     card_hours = skipped(hours, extents, _need_streaks(request, wanted))
     asking = Asking(
         reader=reader,
@@ -60,15 +64,21 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         hours=hours,
         bounds=bounds,
         read=read,
+        prices=prices,
         makes_streaks=card_hours is None,
     )
+    costs, allocation_sources = asking.costs(), asking.once(ask_sources)
     finishing = _ask(asking, wanted)
     overview = ask(reader, OVERVIEW, read)()
     total = next(row for row in overview if row.is_total)
-    headline = _headline(total.states)
+    headline = _headline(total.states, prices, costs())
     if not headline.card_ticks:
         raise no_data(window, extents)
-    cards = sorted((_card(row) for row in overview if not row.is_total), key=_card_order)
+    by_card = of_cards(costs())
+    cards = sorted(
+        (_card(row, prices, by_card.get((row.host, row.gpu), ())) for row in overview if not row.is_total),
+        key=_card_order,
+    )
     reported = {card.host for card in cards}
     silent, skewed = fleet.troubles(fleet_rows())
     models = (finish(headline, cards) for finish in finishing)
@@ -86,8 +96,11 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         silent=silent,
         skewed=skewed,
         claimed=fleet.claims(claim_rows()),
-        sections=wanted,
+        allocation_sources=sources_of(allocation_sources()),
+        sections=tuple(section.name for section in sections() if section.name in wanted),
         streaks_skipped=card_hours,
+        asked_ms=request.now_ms,
+        groups_by=request.groups_by,
         models={type(model): model for model in models},
     )
 
@@ -98,7 +111,7 @@ def _need_streaks(request: ReportRequest, wanted: frozenset[str]) -> list[str]:
     # Hosts and models are told by their cards, too: nobody is refused for them.
     by = [key for key in request.usage_by if key not in request.groups_by]
     needed = sorted(section.name for section in named if section.streaks == "needed") or by
-    if needed or {section.name for section in named} == default_sections():
+    if needed or {section.name for section in named} == {*default_sections()}:
         return needed
     return [section.name for section in named if section.streaks == "wanted"]
 
@@ -120,18 +133,21 @@ def _reason(total: ReasonTotal) -> UnknownReason:
     return UnknownReason(reason=total.reason, gpu_ms=total.gpu_ms, card_ticks=total.card_ticks)
 
 
-def _headline(states: Iterable[StateTotal]) -> Headline:
+def _headline(states: Iterable[StateTotal], prices: Prices, costs: Iterable[CostsRow]) -> Headline:
     by_state = {total.state: total for total in states}
+    gpu_us = {total.state: total.gpu_ms * 1000 for total in by_state.values()}
     return Headline(
         states={
             state: StateTime(card_ticks=by_state[state].card_ticks, gpu_ms=by_state[state].gpu_ms) for state in STATES
         },
         shares={state: by_state[state].share for state in STATES},
         equivalent_gpus={state: by_state[state].equivalent_gpus for state in STATES},
+        costs=prices.costs(gpu_us, by_price_and_state(costs)),
     )
 
 
-def _card(row: OverviewRow) -> Card:
+def _card(row: OverviewRow, prices: Prices, costs: Iterable[CostsRow]) -> Card:
+    gpu_us = {state: time.gpu_ms * 1000 for state, time in row.state_times.items()}
     return Card(
         host=row.host,
         gpu=row.gpu,
@@ -145,6 +161,7 @@ def _card(row: OverviewRow) -> Card:
         unobserved_gpu_ms=row.unobserved_gpu_ms,
         gaps=row.gaps,
         states=row.state_times,
+        costs=prices.costs(gpu_us, by_price_and_state(costs)),
     )
 
 

@@ -8,25 +8,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from gua.core.allocation import Use
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
 from gua.report.kit.figures import amount, percent, percents, span
 from gua.report.model import Report
 from gua.report.old_names import METRICS as METRICS_BEFORE
-from gua.report.old_names import check_name
+from gua.report.sections.allocation.model import PromisedHours
 from gua.report.sections.now.model import Now
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
+from gua.report.uses import USES
 
 UNOBSERVED: Final = "unobserved"
 COVERAGE: Final = "coverage"
 STREAK: Final = "streak"
 IDLE_NOW: Final = "idle-held-now"
-METRICS: Final = (*STATES, UNOBSERVED, COVERAGE, STREAK, IDLE_NOW)
+EMPTY_NOW: Final = "empty-now"
+ALLOCATED: Final = "allocated"
+OF_USES: Final = (*(use.value for use in USES if use is not Use.UNKNOWN), ALLOCATED)
+METRICS: Final = (*STATES, UNOBSERVED, COVERAGE, STREAK, IDLE_NOW, *OF_USES, EMPTY_NOW)
 GRAMMAR: Final = (
-    "write METRIC > VALUE or METRIC < VALUE, as in 'idle-held > 2h', 'idle-held > 20%', 'coverage < 90%', "
-    f"'streak > 8h' or 'idle-held-now > 3'; metrics are {', '.join(METRICS)}"
+    "write METRIC > VALUE or < VALUE, as in 'idle-held > 2h', 'empty > 20%', 'coverage < 90%', 'streak > 8h' "
+    f"or 'idle-held-now > 3'; metrics are {', '.join(METRICS)}"
 )
-_NOW: Final = "now"  # the section that tells it
+_NOW: Final = "now"  # the sections that tell it
+_ALLOCATION: Final = "allocation"
+_NUMBERS: Final = {IDLE_NOW, EMPTY_NOW}
 _LONGEST: Final = 60
 _WRITTEN: Final = re.compile(r"\s*([a-z-]+?)\s*(>=|<=|>|<)\s*([^\s<>=].*?)\s*", re.DOTALL)
 _NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)", re.ASCII)
@@ -52,7 +59,9 @@ class Condition:
     @property
     def section(self) -> str | None:
         """Return the section that it needs."""
-        return _NOW if self.metric in {STREAK, IDLE_NOW} else None
+        if self.metric in {STREAK, *_NUMBERS}:
+            return _NOW
+        return _ALLOCATION if self.metric in OF_USES else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,17 +75,16 @@ class ConditionResult:
 def parse_condition(text: str) -> Condition:
     """Return a condition as the user wrote it. Raises UsageError, in one line, for anything else."""
     written = _WRITTEN.fullmatch(text)
-    if written is not None:
-        check_name("--fail-on", written[1], METRICS_BEFORE)
-    if written is None or written[1] not in METRICS:
+    metric = "" if written is None else METRICS_BEFORE.get(written[1], written[1])
+    if written is None or metric not in METRICS:
         raise _wrong(text, GRAMMAR)
-    metric, sign, value = written[1], written[2], written[3]
+    sign, value = written[2], written[3]
     number = _NUMBER.fullmatch(value)
     if number is not None and number[2]:
-        if metric in {STREAK, IDLE_NOW}:
+        if metric in {STREAK, *_NUMBERS}:
             raise _wrong(text, f"{metric} has no share: {_EXAMPLES[metric]}")
         return Condition(text=text.strip(), metric=metric, operator=sign, value=float(number[1]) / 100, unit="%")
-    if metric == IDLE_NOW:
+    if metric in _NUMBERS:
         if number is None:
             raise _wrong(text, f"it is a number of cards: {_EXAMPLES[metric]}")
         return Condition(text=text.strip(), metric=metric, operator=sign, value=float(number[1]), unit="cards")
@@ -94,6 +102,7 @@ def parse_condition(text: str) -> Condition:
 _EXAMPLES: Final = {
     STREAK: "'streak > 8h'",
     IDLE_NOW: "'idle-held-now > 3'",
+    EMPTY_NOW: "'empty-now > 3'",
     COVERAGE: "'coverage < 90%'",
     "": "'idle-held > 2h' (GPU-hours) or 'idle-held > 20%' (of what was observed)",
 }
@@ -106,14 +115,9 @@ def _wrong(text: str, hint: str) -> UsageError:
 
 def judge(condition: Condition, report: Report) -> ConditionResult:
     """Return whether a report meets a condition."""
-    if condition.metric == STREAK:
-        return _streak(condition, report)
-    if condition.metric == IDLE_NOW:
-        now = report.get(Now)
-        if now is None:
-            return _untold(condition, _NOT_LOOKED_AT)
-        cards = now.cards[IDLE_HELD]
-        return _compared(condition, cards, f"{cards:,} cards are idle-held now")
+    special = _SPECIAL.get(condition.metric)
+    if special is not None:
+        return special(condition, report)
     if condition.metric == COVERAGE:
         return _ratio(
             condition, report.coverage.ratio, percent(report.coverage.ratio), "of what was expected was observed"
@@ -161,5 +165,65 @@ def _streak(condition: Condition, report: Report) -> ConditionResult:
     return verdict
 
 
+def _idle_now(condition: Condition, report: Report) -> ConditionResult:
+    now = report.get(Now)
+    if now is None:
+        return _untold(condition, _NOT_LOOKED_AT)
+    cards = now.cards[IDLE_HELD]
+    return _compared(condition, cards, f"{cards:,} cards are idle-held now")
+
+
+def _use(condition: Condition, report: Report) -> ConditionResult:
+    """Judge what became of promised cards: what is unknown may be of any use, and settles only what it can."""
+    found = report.get(PromisedHours)
+    if found is None or not found.looked_at:
+        return _untold(condition, _NOBODY_LOOKS)
+    if condition.metric == ALLOCATED:
+        least_ms = sum(one.allocated_gpu_ms for one in found.promised)
+        most_ms = found.looked_at_gpu_ms - found.uses[Use.FREE] - found.uses[Use.UNALLOCATED_USE]
+    else:
+        least_ms = found.uses[Use(condition.metric)]
+        most_ms = least_ms + found.uses[Use.UNKNOWN]
+    whole_ms = found.looked_at_gpu_ms
+    if condition.unit == "%" and not whole_ms:
+        return _untold(condition, "nothing was observed")
+    bounds = [each / whole_ms if condition.unit == "%" else each for each in (least_ms, most_ms)]
+    if condition.unit == "%":
+        written = f"{percent(bounds[0])} % of what was looked at is {condition.metric}"
+    else:
+        written = f"{amount(least_ms / MS_PER_HOUR, 3)} GPU-hours are {condition.metric}"
+    tolerance = _ROUNDING if condition.unit == "%" else 0
+    least, most = (_compared(condition, bound, written, tolerance=tolerance) for bound in bounds)
+    if least.is_met == most.is_met:
+        return least
+    unknown = amount((most_ms - least_ms) / MS_PER_HOUR, 3)
+    return _untold(condition, f"at least {written}, and of {unknown} GPU-hours that is not known")
+
+
+def _empty_now(condition: Condition, report: Report) -> ConditionResult:
+    now = report.get(Now)
+    if now is None:
+        return _untold(condition, _NOT_LOOKED_AT)
+    if not report.is_allocation_looked_at:
+        return _untold(condition, _NOBODY_LOOKS)
+    cards = len({(one.host, one.gpu) for one in now.empty})
+    may_be = [(one.host, one.gpu) for one in now.maybe_promised]
+    unknown = len({*may_be, *((one.host, one.gpu) for one in now.allocations if one.use == Use.UNKNOWN)})
+    told = f"{cards:,} cards are allocated and empty now"
+    least, most = _compared(condition, cards, told), _compared(condition, cards + unknown, told)
+    return least if least.is_met == most.is_met else _untold(condition, f"{told}, and {unknown:,} may be")
+
+
+_NOBODY_LOOKS: Final = "no source of allocations is looked at: gua daemon --allocation"
+
+
 def _untold(condition: Condition, why: str) -> ConditionResult:
     return ConditionResult(is_met=None, why=f"{condition.text}: cannot be told ({why})")
+
+
+_SPECIAL: Final[Mapping[str, Callable[[Condition, Report], ConditionResult]]] = {
+    STREAK: _streak,
+    IDLE_NOW: _idle_now,
+    EMPTY_NOW: _empty_now,
+    **dict.fromkeys(OF_USES, _use),
+}

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final, TypeVar
 
 from gua.core.view import Count, Moment
+from gua.report.costs import CostByState, Costs
 from gua.report.kit.fields import ByState, FirstSeen, Hours, LastSeen, Ratio, Seconds, Timestamp, Unit
 from gua.report.states import States
 
 T = TypeVar("T")
 _ID_LENGTH: Final = 12
+_NOW_TICKS: Final = 3
+_NOW_MS: Final = 5 * 60_000
 
 
 def shortened(identifier: str | None) -> str | None:
@@ -67,11 +70,12 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Headline:
-    """The split of everything observed, with each state's share and the whole GPUs it is worth."""
+    """The split of everything observed, with each state's share, the whole GPUs it is worth, and what it cost."""
 
     states: States
     shares: Mapping[str, float | None]
     equivalent_gpus: Mapping[str, float | None]
+    costs: Costs | None = None
 
     @property
     def card_ticks(self) -> int:
@@ -104,6 +108,7 @@ class Card:
     unobserved_gpu_ms: Hours[float]
     gaps: int
     states: ByState
+    costs: CostByState = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,12 +164,31 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ReportedSource:
+    """A source of allocations on a host: whether it could be read at the newest tick, for how long it could, in ms.
+
+    ``reason`` is why it could not, the newest time; ``None`` if it always could. ``last_ms``: when somebody looked at
+    it last (Unix ms).
+    """
+
+    host: str
+    source: str
+    ok: bool
+    reason: str | None
+    failed_ms: Seconds[int]
+    ok_ms: Seconds[int]
+    last_ms: LastSeen[int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
     """Everything that the sections and the basis lines say.
 
-    ``sections`` are the names of those asked for. What a section alone says is a model of its own, which :meth:`get`
-    returns; it may be missing although asked for: ``streaks_skipped`` then says for how many card-hours it would have
-    been too much.
+    ``sections`` are the names of those asked for, in the order in which they are shown. What a section alone says is a
+    model of its own, which :meth:`get` returns; it may be missing although asked for: ``streaks_skipped`` then says for
+    how many card-hours it would have been too much. ``asked_ms``: when the report was
+    asked for (Unix ms); ``groups_by``: what cards were asked to be added up by. ``allocation_sources`` are those that
+    tell to whom cards are promised; without any, nobody looks at allocation.
     """
 
     window: Window
@@ -180,9 +204,23 @@ class Report:
     silent: tuple[Silent, ...] = ()
     skewed: tuple[Skew, ...] = ()
     claimed: tuple[Claim, ...] = ()
-    sections: frozenset[str]
+    allocation_sources: tuple[ReportedSource, ...] = ()
+    sections: tuple[str, ...]
     streaks_skipped: int | None = None
+    asked_ms: int | None = None
+    groups_by: tuple[str, ...] = ()
     models: Mapping[type, object] = field(default_factory=dict)
+
+    @property
+    def ends_now(self) -> bool:
+        """Return whether the window reaches to when the report was asked for, within some ticks."""
+        near_ms = _NOW_TICKS * max((extent.interval_ms or 0 for extent in self.extents), default=0)
+        return self.asked_ms is None or self.window.until_ms >= self.asked_ms - max(near_ms, _NOW_MS)
+
+    @property
+    def is_allocation_looked_at(self) -> bool:
+        """Return whether any source tells of any host to whom its cards are promised."""
+        return bool(self.allocation_sources)
 
     def get(self, kind: type[T]) -> T | None:
         """Return the model of this class, ``None`` where no section that has it was asked for or could be made."""

@@ -1,26 +1,23 @@
-"""Names that parts of a report had before: whoever writes one is told, in one line, what it is called now."""
+"""Other words for parts of a report: what they were called before, and what the report calls them in its own text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gua.core.errors import UsageError
-
-SECTIONS: Final = {"who": "usage", "before": "previous", "rollups": "groups", "identities": "usage", "parties": "usage"}
-KEYS: Final = {"identity": "owner", "party": "owner", "who": "owner"}
+SECTIONS: Final = {
+    "who": "usage",
+    "identities": "usage",
+    "parties": "usage",
+    "owners": "usage",
+    "before": "previous",
+    "rollups": "groups",
+}
+KEYS: Final = {"user": "owner", "identity": "owner", "party": "owner", "who": "owner"}
 METRICS: Final = {"episode": "streak", "not-told": "unknown"}
-_ALIASES: Final = {"user": "owner"}
 
 
-def check_name(option: str, name: str, renamed: Mapping[str, str]) -> None:
-    """Raise UsageError for a name that is another one now."""
-    if name in renamed:
-        msg = f"{option} {name} is called {renamed[name]} now: write {option} {renamed[name]}"
-        raise UsageError(msg)
-
-
-def usage_key(key: str) -> str:
-    """Return what ``--by`` means: ``user`` is an ``owner``. Raises UsageError for a name that is another one now."""
-    check_name("--by", key, KEYS)
-    return _ALIASES.get(key, key)
+def split(words: Iterable[str]) -> Iterator[str]:
+    """Yield the words of an option that may be repeated or have commas, as in ``now,usage``."""
+    for several in words:
+        yield from filter(None, map(str.strip, several.split(",")))

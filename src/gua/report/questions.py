@@ -25,10 +25,26 @@ def ask(reader: ViewReader, view: View[R], parameters: Mapping[str, object]) -> 
     return _Asked(reader, view, parameters)
 
 
+def ask_if(
+    reader: ViewReader, wanted: Callable[[], object], view: View[R], parameters: Mapping[str, object]
+) -> Answer[R]:
+    """Ask for the rows of a view once another question's answer is there and not empty; else there are none."""
+    if not reader.is_concurrent:
+        return lambda: view.rows(reader, parameters) if wanted() else ()
+    return _Asked(reader, view, parameters, wanted)
+
+
 class _Asked(Generic[R]):
     """A question under way. Its thread holds up no exit: a report that was given up does not wait for the server."""
 
-    def __init__(self, reader: ViewReader, view: View[R], parameters: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        reader: ViewReader,
+        view: View[R],
+        parameters: Mapping[str, object],
+        wanted: Callable[[], object] = lambda: True,
+    ) -> None:
+        self._wanted = wanted
         self._rows: Sequence[R] = ()
         self._error: BaseException | None = None
         self._thread = threading.Thread(
@@ -44,6 +60,7 @@ class _Asked(Generic[R]):
 
     def _ask(self, reader: ViewReader, view: View[R], parameters: Mapping[str, object]) -> None:
         try:
-            self._rows = view.rows(reader, parameters)
+            if self._wanted():
+                self._rows = view.rows(reader, parameters)
         except BaseException as error:  # noqa: BLE001 - raised where the rows are wanted
             self._error = error

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from gua.report.asking import Collect
 from gua.report.kit.fields import Cells, Json, cells, columns, to_json
 from gua.report.kit.figures import HourFormat
-from gua.report.kit.markup import Markup
 from gua.report.kit.tables import Body
 from gua.report.model import Report
+
+if TYPE_CHECKING:
+    from gua.report.kit.markup import Markup
 
 M = TypeVar("M")
 
@@ -24,23 +27,37 @@ class Csv(Generic[M]):
     rows: Callable[[M, Report], Iterable[Cells]]
 
 
+Html = Callable[[Report, HourFormat], "Markup | None"]
+
+
+def on_page(folder: str, name: str) -> Html:
+    """Return the function of this name in the folder's ``html.py``, which no other form has to import."""
+
+    def draw(report: Report, hours: HourFormat) -> Markup | None:
+        drawn: Html = getattr(import_module(f"{folder}.html"), name)
+        return drawn(report, hours)
+
+    return draw
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section(Generic[M]):
     """One section: its name, what it asks for, and what it says in every form.
 
     ``model``: the class of what :meth:`~gua.report.model.Report.get` returns of it, ``Report`` where the report itself
-    has it. ``drawn``: its text where that is more than ``text``, which Markdown has, too. ``json`` is made of the model
-    where nothing else is said, below the section's name; ``spread``: the model's keys stand in the report's own object.
-    ``streaks``: ``needed`` where it cannot be had without them, ``wanted`` where they are made for it as soon as it is
-    chosen. ``part_of``: the section under whose number it stands where both are shown.
+    has it. ``drawn``: its text where that is more than ``text``, which Markdown has, too; ``html``: what a page has
+    where that is more. ``json`` is made of the model where nothing else is said, below the section's name; ``spread``:
+    the model's keys stand in the report's own object. ``streaks``: ``needed`` where it cannot be had without them,
+    ``wanted`` where they are made for it as soon as it is chosen. ``part_of``: the section under whose number it stands
+    where both are shown.
     """
 
     name: str
     title: str | Callable[[Report], str]
     model: type[M]
     text: Body
-    html: Callable[[Report, HourFormat], Markup | None]
     csv: Csv[M]
+    html: Html | None = None
     collect: Collect | None = None
     drawn: Body | None = None
     json: Callable[[M], object] = to_json

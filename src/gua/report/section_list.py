@@ -10,7 +10,6 @@ from typing import Final
 from gua.core.errors import UsageError
 from gua.report import old_names
 from gua.report import sections as listed
-from gua.report.old_names import check_name
 from gua.report.section import AnySection, Section
 
 ALL: Final = "all"
@@ -32,27 +31,36 @@ def section_names() -> tuple[str, ...]:
     return tuple(section.name for section in sections())
 
 
-def default_sections() -> frozenset[str]:
-    """Return what a report has if nobody chooses; the basis always comes with it."""
-    return frozenset(section.name for section in sections() if section.is_default)
+def section_numbers() -> dict[str, int]:
+    """Return each section's number, which is the same in every report; a part of a section has that one's."""
+    numbers: dict[str, int] = {}
+    for section in sections():
+        numbers[section.name] = numbers[section.part_of] if section.part_of else len({*numbers.values()}) + 1
+    return numbers
 
 
-def choose_sections(names: Sequence[str]) -> frozenset[str]:
-    """Return the sections of these names (``all``: every one), the default ones of none. Raises UsageError."""
-    if not names:
-        return default_sections()
-    for name in names:
-        if name != ALL:
-            check_section("--section", name)
-    return frozenset(section_names() if ALL in names else names)
+def default_sections() -> tuple[str, ...]:
+    """Return what a report has if nobody chooses."""
+    return tuple(section.name for section in sections() if section.is_default)
 
 
-def check_section(option: str, name: str) -> None:
-    """Raise UsageError for a name that no section has; it says what there is."""
+def choose_sections(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the sections of these names, with or without commas, in their order, each once; the default ones of none.
+
+    ``all`` is every one. Raises UsageError.
+    """
+    chosen: list[str] = []
+    for name in old_names.split(names):
+        chosen += section_names() if name == ALL else [check_section("--section", name)]
+    return tuple(dict.fromkeys(chosen)) or default_sections()
+
+
+def check_section(option: str, name: str) -> str:
+    """Return the section of a name or another word for it. Raises UsageError, which says what there is."""
     known = section_names()
-    if name in known:
-        return
-    check_name(option, name, old_names.SECTIONS)
+    found = old_names.SECTIONS.get(name, name.replace("_", "-"))
+    if found in known:
+        return found
     every = f", and {ALL}" if option == "--section" else ""
     msg = f"there is no section {name!r} for {option}: there are {', '.join(known)}{every}"
     raise UsageError(msg)

@@ -7,17 +7,25 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from gua.core.view import View
-from gua.report.explain.rows import EXPLAIN_CARDS, EXPLAIN_MOMENTS, EXPLAIN_PROCESSES, EXPLAIN_TICKS
+from gua.report.allocation_sources import SOURCES
+from gua.report.explain.rows import (
+    EXPLAIN_ALLOCATIONS,
+    EXPLAIN_CARDS,
+    EXPLAIN_MOMENTS,
+    EXPLAIN_PROCESSES,
+    EXPLAIN_TICKS,
+)
 from gua.report.fleet import CLAIMS, FLEET, LABELS
 from gua.report.hours import HOURS
 from gua.report.legacy_v1.rules import OLDER_RULE
+from gua.report.prices import COSTS, PRICES
+from gua.report.promises import PROMISES
 from gua.report.rows import EXTENT, OVERVIEW, RULES, TIME_OF_DAY
 from gua.report.sections.calendar.query import CALENDAR
 from gua.report.sections.contention.query import CONTENTION
 from gua.report.sections.energy.query import ENERGY
-from gua.report.sections.money.query import COSTS
 from gua.report.sections.now.query import CARD_STREAKS
-from gua.report.sections.streaks.query import STREAKS
+from gua.report.sections.streaks.query import EMPTY_LIMITS, STREAKS
 from gua.report.sections.timeline.query import PRESENCES, TIMELINE
 from gua.report.sections.usage.by_parts import OWNERS
 from gua.report.sections.usage.query import USAGE_VIEW
@@ -31,13 +39,17 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     FLEET,
     CLAIMS,
     OWNERS,
+    SOURCES,
+    PROMISES,
     TIME_OF_DAY,
     CARD_STREAKS,
     USAGE_VIEW,
     STREAKS,
+    EMPTY_LIMITS,
     CONTENTION,
     TIMELINE,
     PRESENCES,
+    PRICES,
     COSTS,
     ENERGY,
     CALENDAR,
@@ -45,6 +57,7 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     EXPLAIN_MOMENTS,
     EXPLAIN_TICKS,
     EXPLAIN_PROCESSES,
+    EXPLAIN_ALLOCATIONS,
     OLDER_RULE,
 )
 SHARED: Final[Mapping[str, View[Any]]] = MappingProxyType({view.name: view for view in _VIEWS})

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
 from typing import Final
-from zoneinfo import ZoneInfo
 
-from gua.core.durations import parse_moment_ms, to_rfc3339
-from gua.core.errors import UnavailableError, UsageError
+from gua.core.durations import to_rfc3339
+from gua.core.errors import NothingRecordedError, UnavailableError, UsageError
+from gua.core.moments import last_week_ms, local_day, month_ms, parse_moment_ms
+from gua.core.zones import zone
+from gua.report.filters import Selection
 from gua.report.model import Extent, Window
 from gua.report.sections.usage.model import BY_HOST, BY_MODEL, USAGE_BY
 
 DEFAULT_LENGTH_MS: Final = 7 * 24 * 3_600_000
+THIS_MONTH: Final = "this"
 _NAMED_HOSTS = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReportRequest:
-    """What the user asked for, as written: moments are ISO 8601 or durations, no host means all of them.
+    """What the user asked for, as written: moments as ``gua.core.moments`` reads them, no host means all of them.
 
+    ``month`` (as in ``2026-11``, ``this`` for that of now) or ``last_week`` stand for ``since`` and ``until``.
+    ``timezone`` is that of the report, ``clock`` that of moments without an offset where it is another.
     ``where`` are labels (``team=vision``), ``by`` what to add cards or processes up by besides hosts. ``from_ticks``
     counts everything anew from the ticks, and takes nothing from counted hours. ``sections`` are those wanted,
     ``None`` the default ones, ``if_cheap`` those of them that nobody named, which are left out where they would take
@@ -29,11 +33,14 @@ class ReportRequest:
 
     since: str | None = None
     until: str | None = None
+    month: str | None = None
+    last_week: bool = False
     hosts: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
     where: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
     timezone: str = "UTC"
+    clock: str | None = None
     from_ticks: bool = False
     sections: frozenset[str] | None = None
     if_cheap: frozenset[str] = frozenset()
@@ -51,27 +58,14 @@ class ReportRequest:
         return tuple(dict.fromkeys(one for one in self.by if one in USAGE_BY))
 
 
-def zone(name: str) -> tzinfo:
-    """Return a time zone by its IANA name. Raises UsageError."""
-    try:
-        found = ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # a folder of the database is an OSError
-        msg = f"unknown time zone {name!r}: give an IANA name, as in UTC, Europe/Berlin or America/New_York"
-        raise UsageError(msg) from None
-    if name.startswith("right/"):
-        msg = f"time zone {name!r} counts leap seconds, which no tick does: leave right/ out"
-        raise UsageError(msg)
-    return found
-
-
 def choose_extents(extents: Sequence[Extent], hosts: Sequence[str]) -> tuple[Extent, ...]:
     """Return the extents of the hosts asked for.
 
     Raises UnavailableError if the store is empty and UsageError for a host that it does not know.
     """
     if not extents:
-        msg = "the store holds no ticks yet: fill it with gua daemon --once or gua import, or look at gua demo"
-        raise UnavailableError(msg)
+        msg = "the store holds no ticks yet: record into it with gua daemon, or fill it with gua import"
+        raise NothingRecordedError(msg)
     known = sorted({extent.host for extent in extents})
     for host in hosts:
         if host not in known:
@@ -84,24 +78,62 @@ def choose_window(extents: Sequence[Extent], request: ReportRequest) -> Window:
     """Return the window asked for; by default the last 7 days (design of the report, "window").
 
     They end now if an agent samples any of the hosts, else at the newest tick, as recordings may be old.
-    Durations count back from the same moment. Raises UsageError.
+    Durations count back from the same moment. None reaches into the future, of which nothing is expected: a window ends
+    now at the latest, or at the newest tick of recordings ahead of now. Raises UsageError.
     """
     live = any(extent.source == "agent" for extent in extents)
     anchor_ms = request.now_ms if live else max(extent.last_ms for extent in extents)
-    local = zone(request.timezone)
-
-    def moment(text: str) -> int:
-        is_now = text.strip().lower() == "now"
-        return parse_moment_ms(text, now_ms=request.now_ms if is_now else anchor_ms, timezone=local)
-
-    until_ms = anchor_ms if request.until is None else moment(request.until)
-    since_ms = until_ms - DEFAULT_LENGTH_MS if request.since is None else moment(request.since)
+    zone(request.timezone)
+    since_ms, until_ms = _calendar_bounds(request) or _bounds(request, anchor_ms)
+    if since_ms >= until_ms == anchor_ms and not live:
+        msg = (
+            f"nothing is recorded after {to_rfc3339(anchor_ms)}, and the window begins at {to_rfc3339(since_ms)}: "
+            "give an earlier --since, or leave it out for the last 7 days that were recorded"
+        )
+        raise UsageError(msg)
     if since_ms >= until_ms:
         msg = (
             f"the window from {to_rfc3339(since_ms)} to {to_rfc3339(until_ms)} is empty: --since must be before --until"
+            f"{'' if until_ms < max(request.now_ms, anchor_ms) else ', which is now at the latest'}"
         )
         raise UsageError(msg)
     return Window(since_ms=since_ms, until_ms=until_ms, timezone=request.timezone)
+
+
+def check_request(request: ReportRequest) -> None:
+    """Raise UsageError for a zone, moment or label that no store could make sense of."""
+    zone(request.timezone)
+    Selection.of(request.clusters, request.where)
+    if _calendar_bounds(request) is None:
+        _bounds(request, request.now_ms)
+
+
+def _bounds(request: ReportRequest, anchor_ms: int) -> tuple[int, int]:
+    clock = zone(request.clock or request.timezone)
+
+    def moment(text: str) -> int:
+        return parse_moment_ms(text, now_ms=request.now_ms, newest_ms=anchor_ms, timezone=clock)
+
+    until_ms = anchor_ms if request.until is None else min(moment(request.until), max(request.now_ms, anchor_ms))
+    return until_ms - DEFAULT_LENGTH_MS if request.since is None else moment(request.since), until_ms
+
+
+def _calendar_bounds(request: ReportRequest) -> tuple[int, int] | None:
+    """Return the bounds of a month or week that was asked for, as far as it is over. Raises UsageError."""
+    if request.month is None and not request.last_week:
+        return None
+    if (request.since or request.until) or (request.month and request.last_week):
+        msg = "--month, --last-week, and --since with --until each say which time: give one of them"
+        raise UsageError(msg)
+    clock = zone(request.clock or request.timezone)
+    if request.month is None:
+        return last_week_ms(now_ms=request.now_ms, timezone=clock)
+    month = f"{local_day(request.now_ms, clock):%Y-%m}" if request.month == THIS_MONTH else request.month
+    since_ms, until_ms = month_ms(month, timezone=clock)
+    if since_ms >= request.now_ms:
+        msg = f"--month {month} has not begun: give one that has"
+        raise UsageError(msg)
+    return since_ms, min(until_ms, request.now_ms)
 
 
 def no_data(window: Window, extents: Sequence[Extent]) -> UnavailableError:

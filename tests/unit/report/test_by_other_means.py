@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import Final
 
 import pytest
 
 from fakes import by_other_means as means
-from fakes.by_other_means import DAY_MS, HOUR_MS, IDLE, Counted, Key, Recorded, Seen
+from fakes.by_other_means import DAY_MS, HOUR_MS, IDLE, Counted, Episode, Key, Recorded, Seen, SeenPart, Spent
+from fakes.promises import promised
 from fakes.restless import restless
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Source, Tick
 from gua.otlp.encode import encode
 from gua.report.collect import collect
-from gua.report.hours import choose_hours
+from gua.report.costs import Cost, Costs, added, wasted
+from gua.report.hours import choose_hours, tick_hours
 from gua.report.model import Report
+from gua.report.prices import PRICES as REPORT_PRICES
+from gua.report.prices import Prices
 from gua.report.section_list import section_names
+from gua.report.sections.allocation.model import PromisedHours
 from gua.report.sections.calendar.model import Days, Week
 from gua.report.sections.contention.model import Contention, Contentions
 from gua.report.sections.energy.model import Energy
@@ -29,7 +35,8 @@ from gua.report.sections.money.model import Money
 from gua.report.sections.now.model import SILENT, Holder, Now
 from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
 from gua.report.sections.timeline.model import Timeline
-from gua.report.sections.usage.model import USAGE_BY, Usage
+from gua.report.sections.usage.by_parts import ask_by_parts, owners_of_parts
+from gua.report.sections.usage.model import USAGE_BY, OwnerUsage, Usage, UsageRow
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
@@ -89,18 +96,22 @@ def lab(host: str, seed: int, gpus: int) -> list[SpooledTick]:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def store(tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path], str]) -> Iterator[Store]:
     """Open a store with two simulated hosts and two restless ones, some hours of which are counted and some not."""
     hosts = [
         lab("lab-1", 1, 8),
         lab("lab-2", 2, 6),
         *(
-            spooled(restless(host, seed=seed, ticks=500, end_ms=END_MS - seed * 100))
+            spooled(
+                promised(
+                    restless(host, seed=seed, ticks=500, end_ms=END_MS - seed * 100), seed=seed, unlooked=seed * 150
+                )
+            )
             for seed, host in enumerate(RESTLESS)
         ),
     ]
     rng = Random("late")  # noqa: S311 - which ticks are late is no secret
-    with open_store(f"chdb://{tmp_path_factory.mktemp('means') / 'store'}") as opened:
+    with open_store(made_store(tmp_path_factory.mktemp("means") / "store")) as opened:
         late = {id(tick) for ticks in hosts for tick in rng.sample(ticks, 4)}
         for ticks in hosts:
             assert opened.land([tick for tick in ticks if id(tick) not in late]) == []
@@ -206,10 +217,9 @@ def test_what_a_reclaim_would_give_back(both: Both) -> None:
             if episode.active_ms is not None and episode.active_ms - episode.reaches(limit_ms) <= FALSE_ALARM_MS
         ]
         assert one.false_alarms == len(alarms), one
-        # Kept are runs of ticks, not how a process's part changed within one.
-        uneven_ms = sum(episode.uneven_ms(limit_ms) for _, episode in longer)
         given_back = sum(episode.held_ms(limit_ms) for _, episode in longer)
-        assert one.gpu_ms == pytest.approx(given_back, abs=uneven_ms + 0.001 * len(longer) + 0.01), one
+        rounded_ms = sum(episode.rounded_ms(limit_ms) for _, episode in longer)
+        assert one.gpu_ms == pytest.approx(given_back, abs=rounded_ms + 0.01), one
 
 
 @pytest.mark.parametrize("by", USAGE_BY)
@@ -273,11 +283,12 @@ def newest_of(counted: Counted) -> dict[Key, Seen]:
 
 
 def present_on(counted: Counted, key: Key, newest: Seen) -> list[tuple[str, str, int, int]]:
-    """Return the processes of the newest tick of a card; of the one before if it has none, and the card is held."""
+    """Return the processes of the newest tick of a card, of the one before if it has none; nobody holds a free card."""
+    if newest.state == TRULY_IDLE:
+        return []
     last = {process: ticks[-1].until_ms for process, ticks in counted.processes.items() if process[:2] == key}
     end_ms = max(last.values(), default=0)
-    late_ms = 0 if newest.state == TRULY_IDLE else 1.5 * newest.ms
-    return [process for process, at_ms in last.items() if at_ms == end_ms >= newest.until_ms - late_ms]
+    return [process for process, at_ms in last.items() if at_ms == end_ms >= newest.until_ms - 1.5 * newest.ms]
 
 
 def test_who_is_idle_now(both: Both) -> None:
@@ -338,11 +349,15 @@ def check_holder(counted: Counted, holder: Holder, ticks: list[Seen]) -> None:
     )
     is_whole = counted.since_ms <= max(day_ms, last.row["created_ms"])
     if is_whole and any(one.state != UNKNOWN and one.ts_ms > day_ms for one in ticks):
-        assert holder.active_24h_ms == pytest.approx(active_ms, abs=means.closed_ms(ticks))
+        assert holder.active_24h_ms == pytest.approx(active_ms, abs=means.rounded_ms(ticks))
     else:
         assert holder.active_24h_ms is None
     held = [one for one in ticks if one.card_state == IDLE_HELD]
     assert holder.wasted_gpu_ms == us(sum(one.gpu_ms for one in held))
+    expected = means.spent(counted, PRICES, (((holder.host, holder.gpu), one) for one in held))[IDLE_HELD]
+    assert holder.wasted_cost is not None
+    assert holder.wasted_cost.amounts == pytest.approx(expected.amounts, abs=1e-6)
+    assert holder.wasted_cost.unpriced_gpu_ms == us(expected.unpriced_ms)
     known = [(one.row["memory_bytes"], one.ms) for one in held if one.row["memory_bytes"] is not None]
     if known:
         # Bytes are cut to KiB before they are multiplied.
@@ -358,8 +373,12 @@ def check_holder(counted: Counted, holder: Holder, ticks: list[Seen]) -> None:
 def test_cards_that_are_free(both: Both) -> None:
     counted, now = both.counted, both.report[Now]
     newest = {key: one for key, one in newest_of(counted).items() if one.state == TRULY_IDLE}
-    free = {(one.host, one.gpu): one for one in now.free}
-    assert set(free) == set(newest)
+    status = {key: status_of(counted, key) for key in newest}
+    free = {(one.host, one.gpu): one for one in (*now.free, *now.maybe_promised)}
+    assert {key: card.allocation for key, card in free.items()} == {
+        key: told for key, told in status.items() if told != "allocated"
+    }
+    assert {one.allocation for one in now.maybe_promised} <= {"unknown"}
     for key, card in free.items():
         ticks = counted.ticks[key]
         streak = list(means.streaks(ticks, TRULY_IDLE, {ACTIVE, IDLE_HELD}))[-1]
@@ -378,21 +397,56 @@ def test_cards_that_are_free(both: Both) -> None:
         assert card.free_ratio_at_this_hour == pytest.approx(usual)
 
 
+def status_of(counted: Counted, key: Key) -> str | None:
+    """Return whether a card is promised at the end of its newest tick, ``None`` where nobody looked."""
+    newest = counted.ticks[key][-1]
+    parts = [part for part in counted.parts[key] if part.card is newest and part.until_ms == newest.until_ms]
+    if any(part.source and part.gpu_ms > 0 for part in parts):
+        return "allocated"
+    return None if not parts else "unknown" if any(part.use == "unknown" for part in parts) else "unallocated"
+
+
 def test_contention(both: Both) -> None:
     hosts = sorted({key[0] for key in both.counted.ticks})
     assert [one.host for one in both.report[Contentions]] == [None, *hosts]
     for one in both.report[Contentions]:
         of = hosts if one.host is None else [one.host]
-        expected = means.contention(both.counted, of)
-        closed_ms = sum(means.closed_ms(ticks) for key, ticks in both.counted.ticks.items() if key[0] in of)
-        check_contention(one, expected, closed_ms)
+        held: list[tuple[Key, Seen]] = []
+        expected = means.contention(both.counted, of, held)
+        rounded_ms = sum(means.rounded_ms(ticks) for key, ticks in both.counted.ticks.items() if key[0] in of)
+        check_contention(one, expected, rounded_ms)
+        cost = means.spent(both.counted, PRICES, held)[IDLE_HELD]
+        tolerance_ms = 2 * one.cards * rounded_ms + 0.01
+        assert one.cost is not None
+        for currency in {*one.cost.amounts, *cost.amounts}:
+            found, told = one.cost.amounts.get(currency, 0), cost.amounts.get(currency, 0)
+            assert found == pytest.approx(told, abs=tolerance_ms / HOUR_MS * 4 + 1e-6)
+        assert one.cost.unpriced_gpu_ms == pytest.approx(cost.unpriced_ms, abs=tolerance_ms)
 
 
-def check_contention(one: Contention, expected: dict[str, float], closed_ms: int) -> None:
-    """Compare; GPU time of a hole that is closed is a little less."""
+def check_contention(one: Contention, expected: dict[str, float], rounded_ms: int) -> None:
+    """Compare; what rounding leaves between ticks is moved to the end of a run."""
     found = {"free": one.free_ms, "contended": one.contended_ms, "busy": one.busy_ms, "unknown": one.unknown_ms}
-    assert found == {name: expected[name] for name in found}
-    assert one.contended_gpu_ms == pytest.approx(expected["contended_gpu"], abs=one.cards * closed_ms + 0.01)
+    assert found == pytest.approx({name: expected[name] for name in found}, abs=2 * rounded_ms)
+    assert sum(found.values()) == sum(expected[name] for name in found)
+    near = 2 * one.cards * rounded_ms + 0.01
+    assert one.contended_gpu_ms == pytest.approx(expected["contended_gpu"], abs=near)
+    assert one.contended_promised_gpu_ms == pytest.approx(expected["contended_promised_gpu"], abs=near)
+
+
+def test_coverage(both: Both) -> None:
+    expected = means.coverage(both.counted)
+    assert {(card.host, card.gpu) for card in both.report.cards} == set(expected)
+    for card in both.report.cards:
+        expected_ms, observed_ms, gaps = expected[card.host, card.gpu]
+        # Shares of a third of a GPU and the like are rounded to whole milliseconds of each tick.
+        rounded = 1e-4 * (expected_ms - observed_ms)
+        assert card.expected_gpu_ms == pytest.approx(expected_ms, abs=rounded + 1)
+        assert card.observed_gpu_ms == us(observed_ms)
+        assert card.unobserved_gpu_ms == pytest.approx(max(expected_ms - observed_ms, 0), abs=rounded + 1)
+        assert card.gaps == gaps
+    sums = [sum(one[place] for one in expected.values()) for place in range(2)]
+    assert both.report.coverage.ratio == pytest.approx(sums[1] / sums[0])
 
 
 def test_energy(both: Both) -> None:
@@ -434,12 +488,12 @@ def test_timeline(both: Both) -> None:
     for card in timeline.cards:
         key = card.host, card.gpu
         ticks = both.counted.ticks.get(key, [])
-        closed_ms = means.closed_ms(ticks)
+        rounded_ms = means.rounded_ms(ticks)
         expected = means.cells(both.counted, key, timeline.cell_ms)
         assert len(card.cells) == len(expected)
         for found, one in zip(card.cells, expected, strict=True):
             assert sum(found) <= timeline.cell_ms + 2
-            assert list(found) == pytest.approx(one, abs=closed_ms + 2)
+            assert list(found) == pytest.approx(one, abs=rounded_ms + 2)
         for place, state in enumerate(STATES):
             total = sum(one.ms for one in ticks if one.state == state)
             assert sum(one[place] for one in card.cells) == pytest.approx(total, abs=len(expected))
@@ -456,25 +510,208 @@ def test_timeline(both: Both) -> None:
             assert (ms, one.since_ms, one.until_ms, one.pid, one.idle_ms, one.unknown_ms) in known
 
 
-def test_costs(both: Both) -> None:
-    money = both.report[Money]
-    expected: dict[tuple[str | None, str | None], dict[str, list[float]]] = {}
-    for key, ticks in both.counted.ticks.items():
-        model = both.counted.cards[key]["model"]
-        for one in ticks:
-            hour_ms = (one.ts_ms - 1) // HOUR_MS * HOUR_MS
-            valid = [price for price in PRICES if price[0] == model and price[1] <= hour_ms]
-            _, _, currency, per_hour = max(valid, key=lambda price: price[1]) if valid else (None, 0, None, 0.0)
-            sums = expected.setdefault((model, currency), {state: [0.0, 0.0] for state in STATES})[one.state]
-            sums[0] += one.gpu_ms
-            sums[1] += one.gpu_ms / HOUR_MS * per_hour
-    for cost in money.costs:
-        nothing = {state: [0.0, 0.0] for state in STATES}
-        priced = expected.pop((cost.model, cost.currency), nothing) if cost.currency else nothing
-        first = cost is next(one for one in money.costs if one.model == cost.model)
-        unpriced = expected.pop((cost.model, None), nothing) if first else nothing
+def check_costs(found: Costs | None, expected: dict[str, Spent]) -> None:
+    assert found is not None
+    for state in STATES:
+        amounts = {currency: value for currency, value in found[state].amounts.items() if value > 1e-6}
+        assert amounts == pytest.approx({c: v for c, v in expected[state].amounts.items() if v > 1e-6}, abs=1e-6), state
+        assert found[state].unpriced_gpu_ms == us(expected[state].unpriced_ms), state
+
+
+def test_costs_of_models(both: Both) -> None:
+    counted = both.counted
+    costs = both.report[Money].costs
+    assert len({(one.model, one.currency) for one in costs}) == len(costs)
+    for model in {card["model"] for key, card in counted.cards.items() if key in counted.ticks}:
+        ticks = ((key, one) for key, of in counted.ticks.items() if counted.cards[key]["model"] == model for one in of)
+        expected = means.spent(counted, PRICES, ticks)
+        of_model = [one for one in costs if one.model == model]
         for state in STATES:
-            assert cost.gpu_ms[state] == us(priced[state][0])
-            assert cost.cost[state] == pytest.approx(priced[state][1], abs=1e-6)
-            assert cost.unpriced_gpu_ms[state] == us(unpriced[state][0])
-    assert not expected
+            amounts = {one.currency: one.cost[state] for one in of_model if one.currency and one.cost[state]}
+            assert amounts == pytest.approx(expected[state].amounts, abs=1e-6)
+            assert sum(one.unpriced_gpu_ms[state] for one in of_model) == us(expected[state].unpriced_ms)
+
+
+def test_costs_of_cards_and_of_all(both: Both) -> None:
+    counted = both.counted
+    every = [(key, one) for key, ticks in counted.ticks.items() for one in ticks]
+    check_costs(both.report.headline.costs, means.spent(counted, PRICES, every))
+    for card in both.report.cards:
+        key = (card.host, card.gpu)
+        check_costs(card.costs, means.spent(counted, PRICES, ((key, one) for one in counted.ticks[key])))
+
+
+@pytest.mark.parametrize("by", ["identity", *USAGE_BY])
+def test_costs_of_owners(both: Both, by: str) -> None:
+    counted, usage = both.counted, both.report[Usage]
+
+    def name(one: Seen) -> object:
+        if by == "identity":
+            return one.row["owner"], one.row["program"]
+        if by == "host":
+            return one.row["host"]
+        return counted.cards[one.row["host"], one.row["gpu"]]["model"] if by == "model" else one.row[PARTY[by]]
+
+    ticks: dict[object, list[tuple[Key, Seen]]] = {}
+    for process, of_process in counted.processes.items():
+        for one in of_process:
+            if one.card_state != TRULY_IDLE:
+                ticks.setdefault(name(one), []).append((process[:2], one))
+    rows: dict[object, OwnerUsage | UsageRow] = (
+        {(one.owner, one.program): one for one in usage.owners if one.kind == "listed"}
+        if by == "identity"
+        else {one.name: one for of in usage.usage_by if of.by == by for one in of.rows if one.kind == "listed"}
+    )
+    assert rows
+    for whose, one in rows.items():
+        check_costs(one.costs, means.spent(counted, PRICES, ticks[whose]))
+
+
+def test_owners_that_are_asked_for_in_parts_cost_the_same(both: Both, store: Store) -> None:
+    window = both.report.window
+    bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": list(both.asked.hosts)}
+    hours = choose_hours(store, bounds)
+    read = {**bounds, "tick_hours": tick_hours(hours), "use_hourly": 1}
+    prices = Prices.within(REPORT_PRICES.rows(store, {}), since_ms=window.since_ms, until_ms=window.until_ms)
+    # An hour a part, and one more for what was counted.
+    parts = [[-1], *([hour] for hour in tick_hours(hours))]
+    in_parts = owners_of_parts(ask_by_parts(store, read, parts, prices), prices)
+    costs = {(one.kind, one.owner, one.program): one.costs for one in both.report[Usage].owners}
+    assert {(one.kind, one.owner, one.program) for one in in_parts} == set(costs)
+    for one in in_parts:
+        whole = costs[one.kind, one.owner, one.program]
+        for state in STATES:
+            found, expected = (one.costs or {})[state], (whole or {})[state]
+            assert found.amounts == pytest.approx(expected.amounts, abs=1e-6)
+            assert found.unpriced_gpu_ms == us(expected.unpriced_gpu_ms)
+
+
+def test_costs_of_streaks_and_of_what_limits_give_back(both: Both) -> None:
+    every = [episode for _, episode in means.every_episode(both.counted)]
+
+    def check(found: Cost | None, longer: Sequence[Episode], limit_ms: int) -> None:
+        assert found is not None
+        ticks = [((one.row["host"], one.row["gpu"]), one) for episode in longer for one in episode.held(limit_ms)]
+        expected = means.spent(both.counted, PRICES, ticks)[IDLE_HELD]
+        rounded_ms = sum(episode.rounded_ms(limit_ms) for episode in longer) if limit_ms else 0
+        amounts = {currency: expected.amounts.get(currency, 0) for currency in found.amounts}
+        assert found.amounts == pytest.approx(amounts, abs=rounded_ms / HOUR_MS * 4 + 1e-6)
+        assert sum(expected.amounts.values()) == pytest.approx(sum(amounts.values()), abs=1e-9)
+        assert found.unpriced_gpu_ms == pytest.approx(expected.unpriced_ms, abs=rounded_ms + 0.01)
+
+    for one in both.report[Streaks].classes:
+        check(one.cost, [episode for episode in every if episode.ms > one.longer_than_ms], 0)
+    for limit in both.report[Streaks].what_if:
+        check(limit.cost, [episode for episode in every if episode.ms > limit.limit_ms], limit.limit_ms)
+
+
+@pytest.mark.parametrize("by", ["identity", *USAGE_BY])
+def test_what_owners_and_nobody_wasted_is_what_all_idle_held_time_cost(both: Both, by: str) -> None:
+    usage = both.report[Usage]
+    rows: Sequence[OwnerUsage | UsageRow] = (
+        usage.owners if by == "identity" else next(of.rows for of in usage.usage_by if of.by == by)
+    )
+    whole = wasted(both.report.headline.costs)
+    together = added(wasted(one.costs) for one in rows)
+    assert whole is not None
+    assert together is not None
+    assert together.amounts == pytest.approx(whole.amounts, abs=1e-6)
+    assert together.unpriced_gpu_ms == us(whole.unpriced_gpu_ms)
+
+
+def test_uses_of_all_of_owners_and_of_sources(both: Both) -> None:
+    found, counted = both.report[PromisedHours], both.counted
+    every = means.every_part(counted)
+    expected = means.uses(part for _, part in every)
+    assert {use: ms for use, ms in found.uses.items() if ms} == {use: us(ms) for use, ms in expected.items()}
+    # The seven sum to what was observed while somebody looked, the rest is what was observed otherwise.
+    looked_at = sum(one.gpu_ms for of in counted.ticks.values() for one in of if one.row["allocation"] is not None)
+    assert sum(found.uses.values()) == us(looked_at)
+    assert found.looked_at_gpu_ms + found.not_looked_at_gpu_ms == pytest.approx(
+        sum(time.gpu_ms for time in both.report.headline.states.values()), abs=1
+    )
+    costs = means.spent_by_use(counted, PRICES, every)
+    assert found.costs is not None
+    for use, cost in found.costs.items():
+        check_cost(cost, costs[use])
+    for rows, name in (
+        (found.owners, lambda part: (part.source, part.owner)),
+        (found.promised, lambda part: (part.source, None)),
+    ):
+        of: dict[object, list[tuple[Key, SeenPart]]] = {}
+        for key, part in every:
+            if part.source and part.gpu_ms > 0:
+                of.setdefault(name(part), []).append((key, part))
+        assert {(one.source, one.owner) for one in rows} == set(of)
+        for one in rows:
+            parts = of[one.source, one.owner]
+            uses = means.uses(part for _, part in parts)
+            assert {use: ms for use, ms in one.uses.items() if ms} == {use: us(ms) for use, ms in uses.items()}
+            assert one.allocated_gpu_ms == us(sum(uses.values()))
+            assert one.shared_gpu_ms == us(sum(part.gpu_ms for _, part in parts if part.is_shared))
+            costs = means.spent_by_use(counted, PRICES, parts)
+            for use, cost in (one.costs or {}).items():
+                check_cost(cost, costs[use])
+
+
+def check_cost(found: Cost, expected: Spent) -> None:
+    amounts = {currency: value for currency, value in found.amounts.items() if value > 1e-6}
+    assert amounts == pytest.approx({c: v for c, v in expected.amounts.items() if v > 1e-6}, abs=1e-6)
+    assert found.unpriced_gpu_ms == us(expected.unpriced_ms)
+
+
+def test_sources_and_for_how_long_they_failed(both: Both) -> None:
+    found = {(one.host, one.source): one for one in both.report.allocation_sources}
+    assert set(found) == {(row["host"], row["source"]) for row in both.counted.sources}
+    for key, one in found.items():
+        rows = [row for row in both.counted.sources if (row["host"], row["source"]) == key]
+        failed = [row for row in rows if row["status"] != "ok"]
+        assert one.failed_ms == sum(row["ms"] for row in failed)
+        assert one.ok_ms == sum(row["ms"] for row in rows) - one.failed_ms
+        assert one.ok == (rows[-1]["status"] == "ok")
+        assert one.reason == (failed[-1]["reason"] if failed else None)
+        assert one.last_ms == rows[-1]["ts_ms"]
+
+
+def test_who_has_a_card_now_and_since_when_nobody_is_there(both: Both) -> None:
+    found = both.report[Now]
+    expected = {}
+    for (host, gpu, source, identity), parts in means.by_allocation(both.counted).items():
+        ticks = both.counted.ticks[host, gpu]
+        newest = parts[-1]
+        is_seen = found.as_of_ms - ticks[-1].until_ms <= 3 * max(
+            ticks[-1].span_ms, both.counted.cards[host, gpu]["interval_ms"]
+        )
+        if newest.until_ms < ticks[-1].until_ms or ticks[-1].row["mig"] == "parent" or not is_seen or not newest.gpu_ms:
+            continue
+        row = [newest]
+        if newest.use != "unknown":
+            row = list(means.parts_in_a_row(parts))[-1]
+            assert row[-1] is newest
+        expected[host, gpu, source, identity] = (newest.use, row[0].since_ms, sum(one.ms for one in row), newest.owner)
+    told = {
+        (one.host, one.gpu, one.source, one.allocation_id): (one.use, one.use_since_ms, one.in_use_ms, one.owner)
+        for one in found.allocations
+    }
+    known = {key: value for key, value in expected.items() if value[0] != "unknown"}
+    assert {key: value for key, value in told.items() if value[0] != "unknown"} == known
+    assert set(told) == set(expected)
+    promised_cards = {key[:2] for key in told}
+    assert not promised_cards & {(one.host, one.gpu) for one in (*found.free, *found.maybe_promised)}
+
+
+def test_what_taking_empty_allocations_back_would_have_freed(both: Both) -> None:
+    rows = [
+        (key[2:], row)
+        for key, parts in means.by_allocation(both.counted).items()
+        for row in means.parts_in_a_row([part for part in parts if part.gpu_ms > 0])
+        if row[0].use == "empty"
+    ]
+    limits = both.report[Streaks].what_if_empty
+    assert bool(limits) == bool(both.counted.sources)
+    for limit in limits:
+        longer = [(whose, row) for whose, row in rows if sum(one.ms for one in row) > limit.limit_ms]
+        assert limit.reclaims == len(longer)
+        given_back = sum(means.after(row, limit.limit_ms) for _, row in longer)
+        # A run of ticks gives back a part of its GPU time, which is rounded to 1 ms a tick.
+        assert limit.gpu_ms == pytest.approx(given_back, abs=0.01 + sum(len(row) for _, row in longer))

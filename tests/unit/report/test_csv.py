@@ -62,8 +62,11 @@ def test_a_formula_keeps_its_letters_behind_an_apostrophe(report: Report) -> Non
 
 
 def test_numbers_are_in_full_precision(report: Report) -> None:
-    by_state = {row["state"]: row for row in rows(report, "headline")}
+    every = rows(report, "headline")
+    by_state = {row["state"]: row for row in every if row["gpu_hours"]}
     for state in STATES:
+        costs = {row["currency"]: float(row["cost"]) for row in every if row["state"] == state}
+        assert costs == (report.headline.costs or {})[state].amounts
         assert float(by_state[state]["gpu_hours"]) == report.headline.states[state].gpu_ms / MS_PER_HOUR
         assert float(by_state[state]["share"]) == report.headline.shares[state]
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fakes.explained import GIB, HOST, NOON_MS, ExplainedStore, card, process, tick
+from fakes.explained import GIB, HOST, NOON_MS, ExplainedStore, card, part, process, tick
+from gua.core.allocation import Use, use
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import cells
-from gua.report.explain.explain import ExplainRequest, Explanation, explain
+from gua.core.rules import State
+from gua.core.tick import Relation
+from gua.report.explain.explain import ExplainedPart, ExplainRequest, Explanation, explain
 from gua.report.explain.json_ import render_explanation_json
+from gua.report.explain.rows import EXPLAIN_ALLOCATIONS, ExplainedPartRow
 from gua.report.explain.text import render_explanation
 from gua.report.explain.values import CARD_VALUES, JUDGED_VALUES, PROCESS_FACTS, PROCESS_VALUES
 from gua.report.kit.style import Style
@@ -33,7 +38,9 @@ def request(**values: str | int) -> ExplainRequest:
         "timezone": "UTC",
         "now_ms": NOON_MS + 7_200_000,
     }
-    return ExplainRequest(**{**asked, **values})
+    asked |= values
+    words = tuple(str(asked.pop(name)) for name in ("host", "card", "time"))
+    return ExplainRequest(**{"words": words, **asked})
 
 
 def lab() -> ExplainedStore:
@@ -109,6 +116,17 @@ def test_the_lines_of_the_rules_stand_there_with_their_numbers_up_to_the_one_tha
     assert "4b" not in words
 
 
+def test_engines_at_zero_are_left_out_of_why_unless_all_of_them_are() -> None:
+    every = {"utilization_encoder": 0, "utilization_decoder": 0, "process_utilization_max": 0}
+    for general, said in (
+        (320, "utilization 3.2 % < 10 %, the largest of general 3.2 %"),
+        (0, "utilization 0 % < 10 %"),
+    ):
+        store = ExplainedStore([card("GPU-a")], [tick(60, utilization=general, **every)])
+        (line,) = [one.text for one in explain(store, request()).ticks[0].branches if one.line == "2"]
+        assert line == said + ("" if general else ", no engine and no process above 0")
+
+
 def test_exact_bytes_stand_where_rounded_ones_look_alike() -> None:
     one_more = 100 * 2**20 + 1
     store = ExplainedStore(
@@ -119,11 +137,14 @@ def test_exact_bytes_stand_where_rounded_ones_look_alike() -> None:
     assert "held at least 104,857,601 bytes > threshold 104,857,600 bytes" in words
 
 
-def test_what_is_unknown_says_so_and_zero_is_a_value() -> None:
+def test_what_is_unknown_says_so_and_what_is_zero_in_all_ticks_is_counted() -> None:
     words = text(told(time="2026-03-25T12:06:00Z", around="1"), 60)
     assert "unknown (utilization could not be read" in " ".join(words.split())
     assert re.search(r"^  utilization, general +not known", words, re.MULTILINE)
-    assert re.search(r"^  graphics processes +0$", words, re.MULTILINE) or "graphics processes" in words
+    assert "graphics processes" not in words
+    zeros = [value for value in CARD_VALUES if all(value.of(one.row) == 0 for one in told(around="1").ticks)]
+    assert len(zeros) > 8
+    assert f"and {len(zeros)} values of 0 or no" in words
     assert "how much of it utilization samples cover is not known" in " ".join(words.split())
     instant = " ".join(text(told(time="2026-03-25T12:06:30Z")).split())
     assert "utilization is one instant value" in instant
@@ -202,6 +223,44 @@ def test_a_time_without_an_offset_is_of_the_zone() -> None:
     assert "2026-03-25 13:00:40 Europe/Berlin: idle-held" in " ".join(text(found).split())
 
 
+class TestWhatMayBeLeftOut:
+    @staticmethod
+    def asked(*words: str, hosts: tuple[str, ...] = (HOST,)) -> Explanation:
+        store = lab()
+        store.hosts = hosts
+        for each in store.cards:
+            each |= {"last_ms": NOON_MS + 390_000}
+        return explain(store, replace(request(), words=words))
+
+    def test_the_host_where_there_is_one_and_the_time_for_the_newest_tick(self) -> None:
+        at_the_newest = [self.asked("1"), self.asked(HOST, "1"), self.asked("GPU-5e1b1d")]
+        assert {(one.card.gpu, one.at_ms) for one in at_the_newest} == {("GPU-5e1b1d", NOON_MS + 390_000)}
+        assert self.asked("0").covering is not None
+        then = [self.asked("0", "2026-03-25T12:00:40Z"), self.asked(HOST, "0", "2026-03-25T12:00:40Z")]
+        assert {one.at_ms for one in then} == {NOON_MS + 40_000}
+
+    def test_a_card_is_typed_as_reports_write_it(self) -> None:
+        typed = [self.asked("GPU", "1"), self.asked("GPU 1"), self.asked(HOST, "gpu", "1"), self.asked("GPU-1")]
+        assert {one.card.gpu for one in typed} == {"GPU-5e1b1d"}
+        assert self.asked("GPU", "0", "2026-03-25T12:00:40Z").at_ms == NOON_MS + 40_000
+        # What begins a UUID and could be an index is the index: here there is none.
+        with pytest.raises(UsageError, match="has no card '5'"):
+            self.asked("GPU-5")
+
+    def test_not_the_host_where_there_are_several(self) -> None:
+        two = (HOST, "node 2")
+        with pytest.raises(UsageError, match=f"say of which host, of node 2, {HOST}: as in gua explain 'node 2' 0"):
+            self.asked("0", hosts=two)
+        with pytest.raises(UsageError, match="no host 'node-9' in this store"):
+            self.asked("node-9", "0", hosts=two)
+
+    def test_a_wrong_host_before_an_index_is_no_card_and_four_words_are_too_many(self) -> None:
+        with pytest.raises(UsageError, match=f"no host 'node-9' in this store: it knows {HOST}"):
+            self.asked("node-9", "0")
+        with pytest.raises(UsageError, match=r"4 words are too many: gua explain \[HOST\] CARD \[TIME\]"):
+            self.asked(HOST, "0", "now", "now")
+
+
 class TestTheCard:
     @pytest.mark.parametrize("written", ["1", "GPU-5e1b1d", "GPU-5e1b1", "gpu-5E1B1", "5e1b1"])
     def test_is_found_by_index_uuid_or_how_that_begins(self, written: str) -> None:
@@ -244,7 +303,7 @@ class TestTheCard:
     [
         ({"host": "node-9"}, "no host 'node-9' in this store: it knows node-1"),
         ({"time": "2026-03-26"}, "is in the future: it is 2026-03-25T14:00:00Z now"),
-        ({"time": "yesterday"}, "neither a duration"),
+        ({"time": "someday"}, "is no moment"),
         ({"timezone": "Mars/Base"}, "unknown time zone"),
         ({"around": "501"}, "too many ticks"),
         ({"around": "-1"}, "not a duration"),
@@ -306,3 +365,92 @@ def test_documents_of_both_forms_name_the_same_lines() -> None:
     page = (Path(__file__).parents[3] / "docs" / "rules.md").read_text("utf-8")
     lines = set(re.findall(r"^\| (\d[abc]?) \|", page, re.MULTILINE))
     assert lines >= {"1", "2", "3a", "3b", "3c", "4a", "4b", "4c", "5"}
+
+
+class TestWhatBecameOfAPromise:
+    """The parts of a tick: whose they are, who was there, and the line of the uses that fits."""
+
+    def of(self, *parts: dict[str, Any], **values: object) -> Explanation:
+        ticks = [tick(0), tick(30, allocation="allocated", **values), tick(60)]
+        return explain(ExplainedStore([card("GPU-5e1b0c")], ticks, parts=parts), request(time="2026-03-25T12:00:20Z"))
+
+    def test_says_whose_it_is_since_when_who_was_there_and_by_which_line(self) -> None:
+        made = self.of(
+            part(30, gpu_time_ms=20_000, duration_ms=20_000, until_ms=NOON_MS + 3_600_000),
+            part(30, "", gpu_time_ms=10_000),
+            unallocated_gpu_time_ms=10_000,
+        )
+        shown = " ".join(text(made, 100).split())
+        assert (
+            "Allocation slurm 1234: held, by line d of the uses of alice, job, job train, since 2026-03-25 11:00, "
+            "until 2026-03-25 13:00, 20.0 s of the tick's GPU time"
+        ) in shown
+        assert "d yes its owner is there, and the card is idle-held" in shown
+        assert "Promised to nobody: unallocated-use, by line c of the uses 10.0 s of the tick's GPU time" in shown
+        assert "c yes promised to nobody, and the card is idle-held" in shown
+
+    def test_json_has_every_part_with_its_lines(self) -> None:
+        made = self.of(part(30, pod_uid="u", pod_name="p", pod_namespace="n"))
+        (_, covered, _) = json.loads(render_explanation_json(made))["ticks"]
+        (one,) = covered["parts"]
+        assert (one["source"], one["allocation_id"], one["owner"], one["relation"], one["use"], one["line"]) == (
+            "slurm",
+            "1234",
+            "alice",
+            "owner",
+            "held",
+            "d",
+        )
+        assert (one["since"], one["until"], one["gpu_seconds"]) == ("2026-03-25T11:00:00Z", None, 30.0)
+        assert [line["line"] for line in one["lines"]] == ["a", "b", "c", "d"]
+        assert [line["fits"] for line in one["lines"]] == [False, False, False, True]
+        assert one["rules_agree"]
+
+    def test_a_tick_of_which_nobody_looked_has_no_part(self) -> None:
+        assert "by line" in text(told(), 80)
+        assert "of the uses" not in text(told(), 80)
+        assert json.loads(render_explanation_json(told()))["ticks"][0]["parts"] == []
+
+    def test_of_what_is_not_known_that_is_said(self) -> None:
+        shown = text(self.of(part(30, "", use="unknown")), 100)
+        assert "Not known whether promised: unknown, by line b of the uses" in shown
+
+    def test_a_use_of_a_store_of_another_version_is_said_to_differ(self) -> None:
+        assert not self.of(part(30, use="empty")).ticks[1].agrees
+        assert "are of another version" in " ".join(text(self.of(part(30, use="empty")), 100).split())
+
+    def test_hostile_names_reach_no_terminal_and_no_line_is_too_wide(self) -> None:
+        names = dict.fromkeys(("owner", "kind", "job_name", "pod_name", "pod_namespace"), HOSTILE)
+        made = self.of(part(30, HOSTILE[:30], allocation_id=HOSTILE, **names))
+        for width in (20, 47, 80, 140):
+            shown = text(made, width)
+            assert not {one for one in shown if ord(one) < 32 or 127 <= ord(one) < 160} - {"\n"}
+            assert "\u202e" not in shown
+            assert [line for line in shown.splitlines() if cells(line) > width] == []
+
+    @pytest.mark.parametrize("state", State)
+    @pytest.mark.parametrize("relation", [None, *Relation])
+    def test_the_lines_come_to_what_the_rule_decides(self, state: State, relation: Relation | None) -> None:
+        decided_use = use(state, relation)
+        row = ExplainedPart.of(part_row("" if relation is None else "slurm", relation, decided_use), state)
+        assert row.agrees
+        by_line = {
+            "a": {Use.UNKNOWN},
+            "c": {Use.FREE, Use.UNALLOCATED_USE},
+            "d": {Use.USED, Use.HELD},
+            "e": {Use.USED_BY_OTHERS},
+            "f": {Use.EMPTY},
+            "g": {Use.UNKNOWN},
+        }
+        assert decided_use in by_line[row.lines[-1].line]
+        assert [line.fits for line in row.lines] == [False] * (len(row.lines) - 1) + [True]
+
+    def test_the_page_of_the_rules_names_the_same_lines(self) -> None:
+        page = (Path(__file__).parents[3] / "docs" / "rules.md").read_text("utf-8")
+        assert set(re.findall(r"^\| ([a-g]) \|", page, re.MULTILINE)) == set("abcdefg")
+
+
+def part_row(source: str, relation: Relation | None, of_use: Use) -> ExplainedPartRow:
+    values = part(30, source, relation=relation, use=of_use)
+    (row,) = EXPLAIN_ALLOCATIONS.parsed([values])
+    return row

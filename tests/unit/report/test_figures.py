@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gua.report.kit.figures import HourFormat, apportion, gpus, percent, percents, plural
+from gua.report.kit.figures import HourFormat, apportion, gpus, percent, percents, plural, ranges
 
 HOUR_MS = 3_600_000
 amounts = st.lists(st.floats(0, 1e12), min_size=1, max_size=8)
@@ -74,3 +74,10 @@ def test_parts_always_add_up(values: list[float], parts: int) -> None:
 def test_only_zero_is_written_as_zero(values: list[float]) -> None:
     for value, shown in zip(values, percents(values), strict=True):
         assert (shown in {"0.0", "-"}) == (value == 0)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"), [([], ""), ([3], "3"), ([0, 1, 2, 3, 5], "0-3,5"), ([7, 0, 1, 7], "0-1,7"), ([4, 2], "2,4")]
+)
+def test_whole_numbers_in_a_row_are_written_as_a_range(numbers: list[int], text: str) -> None:
+    assert ranges(numbers) == text

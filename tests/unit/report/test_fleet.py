@@ -191,8 +191,8 @@ def test_a_fleet_of_very_many_is_cut_and_says_how_many_are_left_out() -> None:
     flat = " ".join(text.split())
     assert len(text.splitlines()) < 200
     assert f"{1_000 - MOST_GROUPS + 1} others" in flat
-    assert f"{1_000 - MOST_OF_A_FLEET} cards with less idle time left out" in flat
-    assert "Silent: 700 hosts of agents that tell nothing any more: node-0000 since" in flat
+    assert f"and {1_000 - MOST_OF_A_FLEET} more with less idle time" in flat
+    assert "700 hosts are silent: node-0000 since" in flat
     assert "and 695 more (--json has all)" in flat
     rows = re.findall(r"^  (?:node-\d+|\d+ others) +(\d+) ", text.split("Per card")[0], flags=re.MULTILINE)
     assert sum(map(int, rows)) == 1_000

@@ -5,17 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
 
-from fakes.reports import HOSTILE, LONG, RIGHT_TO_LEFT, bare_report, empty_report, fleet_report, having, week_report
+from fakes.reports import (
+    HOSTILE,
+    HOUR_MS,
+    LONG,
+    RIGHT_TO_LEFT,
+    bare_report,
+    empty_report,
+    fleet_report,
+    having,
+    week_report,
+)
 from gua.report.forms.html import POLICY, render_html
 from gua.report.model import Report
 from gua.report.section_list import section_names
+from gua.report.sections.calendar.model import TimeOfDay
+from gua.report.sections.energy.model import Energy
 from gua.report.sections.money.model import Money
 from gua.report.sections.now.model import Now
 from gua.report.sections.usage.model import Usage
+from gua.report.states import IDLE_HELD, STATES, StateTime
 
 TAGS = {
     "html",
@@ -47,17 +61,20 @@ TAGS = {
     "caption",
     "thead",
     "tbody",
-    "tfoot",
     "tr",
     "th",
     "td",
     "strong",
     "b",
     "bdi",
+    "code",
     "dl",
     "dt",
     "dd",
     "i",
+    "ol",
+    "details",
+    "summary",
 }
 ATTRIBUTES = {
     "lang",
@@ -225,9 +242,44 @@ def test_all_sections_are_there_in_their_order(page: str) -> None:
 
 
 def test_sections_that_nobody_asked_for_are_left_out(report: Report) -> None:
-    page = Page(render_html(replace(report, sections=frozenset(("headline", "money")))))
+    page = Page(render_html(replace(report, sections=("headline", "money"))))
     assert [one["id"] for one in page.of("section")] == ["headline", "money", "basis"]
-    assert [one["href"] for one in page.of("a")] == [f"#{'headline'}", f"#{'money'}", "#basis"]
+    assert [one["href"] for one in page.of("a")] == ["#headline", "#money", "#basis"]
+
+
+def test_the_navigation_has_the_sections_titles(page: str) -> None:
+    links = [words for tag, words in Page(page).words if tag == "a"]
+    assert links[:3] == ["Where the GPU-hours went", "What to do now", "Idle capacity"]
+    assert links[-1] == "Basis"
+
+
+def folded(page: str) -> list[str]:
+    """Return the names of the sections that are."""
+    return re.findall(r'<section id="([^"]*)"[^>]*><details><summary><h2', page)
+
+
+def test_sections_without_a_row_are_folded_under_their_heading(report: Report) -> None:
+    nothing = having(report, Usage(owners=()), Energy(cards=()))
+    page = render_html(nothing)
+    assert folded(page) == ["usage", "energy"]
+    assert folded(render_html(report)) == []
+    assert "<details open" not in page
+
+
+def test_money_without_a_price_is_folded_and_says_how_to_set_one(report: Report) -> None:
+    money = report[Money]
+    unpriced = tuple(replace(cost, currency=None) for cost in money.costs)
+    cards = tuple(replace(card, costs=None) for card in report.cards)
+    page = render_html(replace(having(report, replace(money, costs=unpriced, prices=())), cards=cards))
+    assert folded(page) == ["money"]
+    assert re.search(
+        r"<summary><h2[^>]*>Money</h2><span class=\"quiet\">These cards have no price[^<]*gua prices", page
+    )
+
+
+def test_sections_of_dashes_alone_are_folded(report: Report) -> None:
+    nobody = tuple(replace(hour, states=dict.fromkeys(STATES, StateTime())) for hour in report[TimeOfDay])
+    assert folded(render_html(having(report, TimeOfDay(nobody)))) == ["time-of-day"]
 
 
 def test_sections_without_data_are_left_out(report: Report) -> None:
@@ -237,21 +289,70 @@ def test_sections_without_data_are_left_out(report: Report) -> None:
 
 def test_streaks_that_were_too_many_to_read_are_said_to_be_missing(report: Report) -> None:
     page = render_html(replace(bare_report(report, "headline", "now"), streaks_skipped=61_440))
-    assert page.count("61,440 card-hours") == 2
+    assert page.count("61,440 card-hours") == 3  # of headline once, of now beside its folded heading and below it
 
 
 def test_a_report_of_nothing_is_drawn_without_a_state(report: Report) -> None:
     text = Page(render_html(empty_report())).text
-    assert "Nothing was observed in this window." in text
+    assert "Nothing was observed: nobody knows" in text
+    assert "Nobody is known" in text
+    assert "Not looked at." in text
     assert "100.0" in text  # unobserved
     assert render_html(having(replace(report, cards=()), Usage(owners=())))
+
+
+def answered(page: str) -> list[str]:
+    """Return the words of the three answers."""
+    head = page.partition('<div class="answers">')[2].partition("<nav")[0]
+    blocks = head.split("<h2>")[1:]
+    told = [" ".join(unescape(re.sub("<[^>]*>", " ", block)).split()) for block in blocks]
+    return [re.sub(r" ([,:;.])", r"\1", one) for one in told]
+
+
+def cost_of(report: Report, *owners: str) -> str:
+    """Return ``, 253 EUR + 1 USD``: what idle-held time of some owners cost, of all if none is named."""
+    costs = [
+        one.costs[IDLE_HELD].amounts
+        for one in report[Usage].owners
+        if one.costs and (one.owner in owners or not owners)
+    ]
+    sums = {currency: sum(cost[currency] for cost in costs) for currency in costs[0]}
+    return ", " + " + ".join(f"{amount:,.0f} {currency}" for currency, amount in sums.items())
+
+
+def test_the_page_begins_with_what_was_wasted_whom_to_ask_and_what_is_free() -> None:
+    report = week_report(looked_at=False)
+    wasted, ask, free = answered(render_html(report))
+    held = report.headline.states[IDLE_HELD].gpu_ms / HOUR_MS
+    cost, alice, bob = cost_of(report), cost_of(report, "alice"), cost_of(report, "bob")
+    assert wasted.startswith(
+        f"Wasted {held:.1f} GPU-hours{cost} {held:.1f} of 821.0 GPU-hours observed (46.3 %) were held"
+    )
+    assert "as much as 2.3 of 5 GPUs" in wasted
+    assert ask.startswith(
+        f"Whom to ask alice {held * 0.24:.1f} GPU-hours{alice} now on gpu-1 GPU 0: python3, 42 GiB, idle for 2d 2h"
+    )
+    assert f"bob {held * 0.2:.1f} GPU-hours{bob} now on gpu-1 GPU 2: jupyter-lab, 61.2 GiB, idle for > 4d 22h" in ask
+    assert f"carol {held * 0.16:.1f} GPU-hours" in ask
+    assert "dave" not in ask
+    figures = re.findall(r"([0-9.]+) GPU-hours|others: ([0-9.]+)|([0-9.]+), [^.]*in memory", ask)
+    assert sum(float(one or two or three) for one, two, three in figures) == pytest.approx(round(held, 1))
+    assert "memory that no listed process owns, now on lab-2.example" in ask
+    assert free.startswith("Free now 2 cards")
+    assert "Allocation is not looked at" in free
+
+
+def test_those_who_are_gone_are_said_to_be(report: Report) -> None:
+    (zoe, *_) = (replace(one, owner="zoe", last_ms=report.window.since_ms) for one in report[Usage].owners[:1])
+    _, ask, _ = answered(render_html(having(report, Usage(owners=(zoe,)))))
+    assert "gone; last seen 2026-03-23 00:00" in ask
 
 
 def test_unobserved_time_has_a_fill_of_its_own(page: str, report: Report) -> None:
     parsed = Page(page)
     assert [one for one in parsed.of("rect") if one.get("class") == "f-n"]
-    assert "14.0 are unobserved and belong to no state" in parsed.text
-    one = replace(report, sections=frozenset(("timeline",)))
+    assert "unobserved 14.0, 1 gap" in parsed.text
+    one = replace(report, sections=("timeline",))
     row = re.search(r'aria-label="Timeline: ([^"]*)"[^>]*>', render_html(one).split("GPU-dddd4444")[1])
     assert row is not None
     assert "unobserved 8.4 %" in row[1]
@@ -259,20 +360,20 @@ def test_unobserved_time_has_a_fill_of_its_own(page: str, report: Report) -> Non
 
 def test_what_is_left_of_a_partitioned_card_is_called_so_in_every_section(report: Report) -> None:
     parted = replace(report, cards=(replace(report.cards[0], mig="parent"), *report.cards[1:]))
-    assert Page(render_html(parted)).text.count("unallocated MIG slices") == 2  # cards and timeline
+    assert render_html(parted).count(">MIG slices left over<") == 2  # cards and timeline
 
 
 def test_every_drawing_tells_its_figures(page: str) -> None:
     drawings = [one for one in Page(page).of("svg") if one.get("aria-hidden") != "true"]
-    assert len(drawings) > 100
+    assert len(drawings) > 80
     assert all(one["role"] == "img" for one in drawings)
     assert [one for one in drawings if not re.search(r"\d|nothing observed", one["aria-label"])] == []
 
 
 def test_numbers_stand_beside_the_bars_and_add_up(page: str) -> None:
     split = page.split('id="headline"')[1].split("</table>", maxsplit=1)[0]
-    rows = re.findall(r"<tr>(.*?)</tr>", split)[1:]
-    shares = [re.findall(r'<td class="n">([^<]*)', row)[0] for row in rows]
+    rows = [row for row in re.findall(r"<tr>(.*?)</tr>", split)[1:] if "swatch" in row]
+    shares = [re.findall(r'<td class="n">([^<]*)', row)[1] for row in rows]
     assert shares == ["21.4", "46.3", "32.0", "0.3"]
 
 
@@ -295,6 +396,13 @@ def test_what_one_reads_once_in_a_long_table_is_cut_with_its_rest_told(report: R
     assert "And 20 more holders" in render_html(many)
 
 
+def test_a_page_has_five_times_the_rows_of_a_terminal(report: Report) -> None:
+    page = render_html(having(report, Usage(owners=report[Usage].owners[:1] * 60)))
+    rows = page.split('<section id="usage"')[1].split("</table>", maxsplit=1)[0]
+    assert rows.count("<tr>") == 1 + 50 + 1
+    assert "10 others" in rows
+
+
 @pytest.mark.parametrize("cell_minutes", [60, 10])
 def test_a_month_of_64_cards_stays_below_3_mb(cell_minutes: int) -> None:
     page = render_html(fleet_report(cell_minutes=cell_minutes))
@@ -305,4 +413,4 @@ def test_a_month_of_64_cards_stays_below_3_mb(cell_minutes: int) -> None:
 def test_many_cards_are_cut_to_those_most_idle_held_and_stay_below_3_mb() -> None:
     page = render_html(fleet_report(hosts=40))
     assert len(page.encode()) < MOST_BYTES
-    assert "more cards with less idle-held time" in page
+    assert " more with less idle-held time" in page

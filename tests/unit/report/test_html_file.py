@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from fakes.reports import week_report
 from gua.core.errors import UnavailableError, UsageError
 from gua.report.forms.html import render_html
 from gua.report.forms.html_file import write_html
+from gua.report.kit.basis import size
 from gua.report.model import Report
 
 
@@ -88,8 +90,15 @@ def test_a_folder_in_which_nobody_may_write_is_refused(report: Report) -> None:
         write_html(Path("/proc/report.html"), report)
 
 
-def test_a_dash_is_no_file(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dash_is_the_page_itself(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="not to -"):
-        write_html(Path("-"), report)
+    written = write_html(Path("-"), report)
+    assert written.isascii()
+    assert unescape(written) == unescape(render_html(report))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_where_the_page_is_is_one_line(report: Report, tmp_path: Path) -> None:
+    target = tmp_path / "a\nb.html"
+    said = write_html(target, report)
+    assert said == f"wrote {tmp_path}/a b.html ({size(target.stat().st_size)})\n"

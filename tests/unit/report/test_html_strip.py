@@ -1,4 +1,4 @@
-"""The strips of the timeline and the marks of its axis."""
+"""The strips of the timeline, on the page and in text, and the marks of its axis."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gua.report.kit.axis import marks
+from gua.report.kit.style import Style
 from gua.report.sections.timeline.model import CardTimeline, Timeline
 from gua.report.sections.timeline.strip import HEIGHT, strip_of
+from gua.report.sections.timeline.text import line_of
 
 HOUR_MS = 3_600_000
 Cell = tuple[int, int, int, int]
@@ -32,6 +34,12 @@ def strip(
     return made.width, boxes
 
 
+def text_line(*cells: Cell, room: int, until_ms: int | None = None) -> str:
+    card = CardTimeline(host="h", gpu="g", index=0, card_name=None, cells=cells, holders=(), more_holders=0)
+    drawn = Timeline(since_ms=0, until_ms=until_ms or len(cells) * HOUR_MS, cell_ms=HOUR_MS, cards=(card,))
+    return line_of(card, drawn, room, Style(unicode=False))
+
+
 def test_equal_neighbours_are_one_box() -> None:
     width, (active, held, idle, unknown) = strip(ACTIVE, ACTIVE, HELD, HELD)
     assert active == [(0, 0, width / 2, HEIGHT)]
@@ -43,6 +51,21 @@ def test_unobserved_time_is_left_blank() -> None:
     width, (active, held, *_) = strip(ACTIVE, NOTHING, ACTIVE)
     assert active == [(0, 0, width / 3 - width % 3, HEIGHT), (width / 3 * 2, 0, width, HEIGHT)]
     assert held == []
+
+
+def test_a_character_of_text_is_blank_if_less_than_half_of_it_was_observed() -> None:
+    active, held = Style(unicode=False).fill["active"], Style(unicode=False).fill["idle-held"]
+    half, less = (HOUR_MS // 2, 0, 0, 0), (HOUR_MS // 2 - 1000, 0, 0, 0)
+    assert text_line(ACTIVE, NOTHING, half, less, HELD, room=5) == f"{active} {active} {held}"
+    assert text_line(ACTIVE, NOTHING, ACTIVE, NOTHING, room=2) == f"{active}{active}"
+    assert text_line(ACTIVE, NOTHING, room=4) == f"{active}{active}  "
+    mixed = (HOUR_MS // 4, HOUR_MS // 3, 0, 0)
+    assert text_line(mixed, room=1) == held
+
+
+def test_the_last_cell_of_text_may_reach_beyond_the_window() -> None:
+    active = Style(unicode=False).fill["active"]
+    assert text_line(ACTIVE, (HOUR_MS // 4, 0, 0, 0), room=5, until_ms=HOUR_MS * 5 // 4) == 5 * active
 
 
 def test_states_of_one_cell_are_stacked_from_the_bottom_and_leave_room_for_what_is_unobserved() -> None:

@@ -14,6 +14,9 @@ from gua.report.forms.json import report_json
 from gua.report.states import STATES
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "report-json.md"
+COSTS = ("cost", "wasted_cost")
+BY_STATE = ("states", "costs")
+BY_USE = "uses"
 # Of these the states have keys of their own; all others have those of `states.<state>`.
 OWN_STATES = ("money.costs[]", "energy.cards[]")
 LIKE_NEVER_USED = re.compile(r"^headline\.idle_held\.(low|unknown)\b")
@@ -32,11 +35,19 @@ def keys(value: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401 - any JSO
             here = LIKE_NEVER_USED.sub("headline.idle_held.never_used", f"{path}.{name}".lstrip("."))
             if not here.endswith(".<state>") or path == "now.cards":
                 yield f"{path}.{name}".lstrip(".")
-            if key == "states" and isinstance(below, dict) and path not in OWN_STATES:
-                for state in below.values():
-                    yield from (f"states.<state>.{one}" for one in state)
-                continue
-            yield from keys(below, here)
+            yield from _common(key, below) if _is_common(key, below, path) else keys(below, here)
+
+
+def _is_common(key: str, below: object, path: str) -> bool:
+    """Return whether an object has the same keys wherever it stands."""
+    return isinstance(below, dict) and (key in COSTS or key == BY_USE or (key in BY_STATE and path not in OWN_STATES))
+
+
+def _common(key: str, below: dict[str, Any]) -> set[str]:
+    if key in COSTS:
+        return {f"cost.{one}" for one in below}
+    of = "<use>" if key == BY_USE else "<state>"
+    return {f"{key}.{of}.{one}" for each in below.values() for one in each}
 
 
 def documented() -> set[str]:
@@ -49,7 +60,7 @@ def documented() -> set[str]:
             found |= {f"{prefix}{key}" for key in re.findall(r"`([^`]+)`", row)}
         if prefix and "." not in heading:
             found.add(heading.strip("`").removesuffix("[]"))
-    return found - {"states"}
+    return found - {"states", "cost", "uses"}
 
 
 @pytest.fixture(scope="module")

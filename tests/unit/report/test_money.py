@@ -7,72 +7,121 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from gua.core.ports import Row
+from gua.report.model import Card
+from gua.report.prices import COSTS, Prices, PriceSpan
 from gua.report.sections.energy.model import StateEnergy
 from gua.report.sections.energy.query import ENERGY, energy, energy_of
-from gua.report.sections.money.query import COSTS, money, money_of
-from gua.report.states import STATES
+from gua.report.sections.money.model import Money
+from gua.report.sections.money.query import money
+from gua.report.states import STATES, StateTime
 
 HOUR_MS = 3_600_000
 
 
-def cost(model: str | None, currency: str | None, price: float | None, valid_from_ms: int | None, *hours: float) -> Row:
+def card(gpu: str, model: str | None, *hours: float) -> Card:
+    """Return a card with these GPU-hours by state."""
+    states = {state: StateTime(gpu_ms=hour * HOUR_MS) for state, hour in zip(STATES, hours, strict=True)}
+    return Card(
+        host="a",
+        gpu=gpu,
+        index=0,
+        name=None,
+        model=model,
+        mig="none",
+        parent=None,
+        expected_gpu_ms=0,
+        observed_gpu_ms=0,
+        unobserved_gpu_ms=0,
+        gaps=0,
+        states=states,
+    )
+
+
+def priced(gpu: str, price: int, *hours: float) -> Row:
     """Return a row of ``gua_report.costs`` with these GPU-hours by state."""
-    names = [state.replace("-", "_") for state in STATES]
-    return {
-        "model": model,
-        "currency": currency,
-        "per_gpu_hour": price,
-        "valid_from_ms": valid_from_ms,
-        "source": None,
-        **{f"{name}_gpu_ms": hour * HOUR_MS for name, hour in zip(names, hours, strict=True)},
-        **{f"{name}_cost": None if price is None else hour * price for name, hour in zip(names, hours, strict=True)},
-    }
+    names = [f"{state.replace('-', '_')}_us" for state in STATES]
+    times = (round(hour * HOUR_MS * 1000) for hour in hours)
+    return {"host": "a", "gpu": gpu, "price": price, **dict(zip(names, times, strict=True))}
 
 
+PRICES = Prices.within(
+    [
+        PriceSpan("H100", "USD", 3.0, 2_000, None, None),
+        PriceSpan("H100", "EUR", 2.5, 1_000, 2_000, None),
+        PriceSpan("H100", "EUR", 2.0, 500, 1_000, None),
+        PriceSpan("L4", "EUR", 0.0, 0, None, None),
+        PriceSpan("H100", "EUR", 9.0, 100, 500, None),
+        PriceSpan("H100", "EUR", 9.0, 9_000, None, None),
+    ],
+    since_ms=500,
+    until_ms=9_000,
+)
+CARDS = [
+    card("1", "H100", 1, 7, 7, 0),
+    card("2", None, 1, 0, 0, 0),
+    card("3", "A100", 0, 0, 0, 9),
+    card("4", "L4", 0, 3, 0, 0),
+]
 ROWS = [
-    cost("H100", "USD", 3.0, 2_000, 0, 1, 0, 0),
-    cost("H100", "EUR", 2.5, 1_000, 1, 2, 0, 0),
-    cost("H100", "EUR", 2.0, 500, 0, 4, 0, 0),
-    cost("H100", None, None, None, 0, 0, 7, 0),
-    cost(None, None, None, None, 1, 0, 0, 0),
-    cost("A100", None, None, None, 0, 0, 0, 9),
-    cost("L4", "EUR", 0.0, 0, 0, 3, 0, 0),
+    priced("1", 4, 0, 1, 0, 0),
+    priced("1", 3, 1, 2, 0, 0),
+    priced("1", 2, 0, 4, 0, 0),
+    priced("1", 0, 0, 0, 7, 0),
+    priced("2", 0, 1, 0, 0, 0),
+    priced("3", 0, 0, 0, 0, 9),
+    priced("4", 1, 0, 3, 0, 0),
 ]
 
 
-def test_a_model_has_a_cost_in_each_currency_and_its_unpriced_time_once() -> None:
-    found = money_of(COSTS.parsed(ROWS))
-    assert [(one.model, one.currency) for one in found.costs] == [
+def found(prices: Prices = PRICES) -> Money:
+    return money(COSTS.parsed(ROWS) if prices else [], CARDS, prices)
+
+
+def test_only_prices_that_count_at_some_time_of_the_window_are_looked_at() -> None:
+    assert [(row.model, row.valid_from_ms) for row in PRICES.rows] == [
+        ("L4", 0),
+        ("H100", 500),
+        ("H100", 1_000),
+        ("H100", 2_000),
+    ]
+
+
+def test_a_model_has_a_cost_in_each_currency_and_one_without_for_what_has_no_price() -> None:
+    costs = found().costs
+    assert [(one.model, one.currency) for one in costs] == [
         ("A100", None),
         ("H100", "EUR"),
         ("H100", "USD"),
+        ("H100", None),
         ("L4", "EUR"),
         (None, None),
     ]
-    _, euros, dollars, free, _ = found.costs
+    _, euros, dollars, rest, free, _ = costs
     assert euros.gpu_ms["idle-held"] == 6 * HOUR_MS
     assert euros.cost["idle-held"] == 2 * 2.5 + 4 * 2.0
-    assert euros.unpriced_gpu_ms["truly-idle"] == 7 * HOUR_MS
+    assert rest.unpriced_gpu_ms["truly-idle"] == 7 * HOUR_MS
     assert dollars.cost == {"active": 0, "idle-held": 3.0, "truly-idle": 0, "unknown": 0}
-    assert sum(dollars.unpriced_gpu_ms.values()) == 0
+    assert sum(euros.unpriced_gpu_ms.values()) == sum(dollars.unpriced_gpu_ms.values()) == 0
     # A price of 0 is a price.
     assert free.gpu_ms["idle-held"] == 3 * HOUR_MS
     assert free.cost["idle-held"] == 0
 
 
-def test_priced_and_unpriced_time_together_is_all_there_was() -> None:
-    every = sum(row[f"{state.replace('-', '_')}_gpu_ms"] for row in ROWS for state in STATES)
-    found = money_of(COSTS.parsed(ROWS))
-    assert sum(one.gpu_ms[state] + one.unpriced_gpu_ms[state] for one in found.costs for state in STATES) == every
+@pytest.mark.parametrize("prices", [PRICES, Prices()])
+def test_priced_and_unpriced_time_together_is_all_there_was(prices: Prices) -> None:
+    every = sum(one.states[state].gpu_ms for one in CARDS for state in STATES)
+    costs = found(prices).costs
+    assert sum(one.gpu_ms[state] + one.unpriced_gpu_ms[state] for one in costs for state in STATES) == every
 
 
 def test_prices_come_in_the_order_in_which_they_count() -> None:
-    assert [(one.model, one.currency, one.per_gpu_hour) for one in money_of(COSTS.parsed(ROWS)).prices] == [
+    assert [(one.model, one.currency, one.per_gpu_hour) for one in found().prices] == [
+        ("L4", "EUR", 0.0),
         ("H100", "EUR", 2.0),
         ("H100", "EUR", 2.5),
         ("H100", "USD", 3.0),
-        ("L4", "EUR", 0.0),
     ]
+    assert found(Prices()).prices == ()
 
 
 def test_measured_and_estimated_energy_stay_apart_and_every_state_is_told() -> None:
@@ -107,7 +156,7 @@ def test_measured_and_estimated_energy_stay_apart_and_every_state_is_told() -> N
     assert (unknown.bare_watts, unknown.held_watts, unknown.added_joules) == (None, None, None)
 
 
-@pytest.mark.parametrize(("view", "asking"), [("costs", money), ("energy", energy)])
+@pytest.mark.parametrize(("view", "asking"), [("energy", energy)])
 def test_a_view_is_asked_with_what_the_report_reads(view: str, asking: object) -> None:
     class Store:
         is_concurrent = False

@@ -60,8 +60,6 @@ FOLDER = {
 
         from __future__ import annotations
 
-        from gua.report.kit.html_tables import HtmlColumn, table
-        from gua.report.kit.markup import name
         from gua.report.kit.tables import TableColumn, Table
         from gua.report.section import Section, csv_of
 
@@ -80,18 +78,12 @@ FOLDER = {
             yield Table(columns=[TableColumn(title="host", left=True), TableColumn(title="loud hours")], rows=rows)
 
 
-        def _html(report, hours):
-            rows = [[name(row.host), hours.of(row.loud_ms)] for row in report[Noise]]
-            return table("Loud hours of each host", [HtmlColumn("host"), HtmlColumn("loud hours")], rows)
-
-
         NOISE = Section(
             name="fan-noise",
             title="How loud it was",
             model=Noise,
             collect=_collect,
             text=_text,
-            html=_html,
             csv=csv_of(HostNoise, lambda noise: noise),
         )
         ''',
@@ -116,7 +108,7 @@ def new_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 @pytest.fixture
 def report() -> Report:
-    asked = ReportRequest(now_ms=UNTIL_MS, since="2d", sections=section_list.choose_sections(["fan-noise"]))
+    asked = ReportRequest(now_ms=UNTIL_MS, since="2d", sections=frozenset(section_list.choose_sections(["fan-noise"])))
     return collect(lab(), asked)
 
 
@@ -129,13 +121,15 @@ def test_it_is_named_with_the_others_and_shown_where_it_is_chosen() -> None:
 
 
 def test_text_and_markdown_have_it(report: Report) -> None:
-    assert "1. How loud it was\n  host" in render_text(report, Style(width=80))
+    assert "17. How loud it was\n  host" in render_text(report, Style(width=80))
     assert "gpu-1" in render_text(report, Style(width=20)).partition("How loud it was")[2]
-    assert "## 1. How loud it was\n\n| host | loud hours |" in render_markdown(report)
+    assert "## 17. How loud it was\n\n| host | loud hours |" in render_markdown(report)
 
 
 def test_the_page_has_it(report: Report) -> None:
-    assert '<section id="fan-noise" aria-labelledby="fan-noise-title">' in render_html(report)
+    page = render_html(report)
+    assert '<section id="fan-noise" aria-labelledby="fan-noise-title">' in page
+    assert '<th scope="row"><bdi>gpu-1</bdi></th><td class="n">1.5</td>' in page
 
 
 def test_json_and_csv_are_made_of_its_fields(report: Report) -> None:

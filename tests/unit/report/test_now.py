@@ -8,17 +8,27 @@ import pytest
 
 from fakes.store import HOUR_MS, UNTIL_MS, card, extent, whole
 from gua.report.collect import _card
+from gua.report.costs import Cost
 from gua.report.model import Extent, Window
+from gua.report.prices import Prices, PriceSpan
 from gua.report.rows import OVERVIEW
 from gua.report.sections.now.model import Now
 from gua.report.sections.now.query import CARD_STREAKS, now
 from gua.report.sections.usage.query import USAGE_VIEW
 
 TICK_MS = 30_000
+MINUTE_MS = 60_000
+PRICES = Prices(
+    (
+        PriceSpan("H100", "EUR", 2.4, 0, UNTIL_MS - 2 * HOUR_MS, None),
+        PriceSpan("H100", "EUR", 9.9, UNTIL_MS - 2 * HOUR_MS, UNTIL_MS - HOUR_MS, None),
+        PriceSpan("H100", "USD", 1.2, UNTIL_MS - HOUR_MS, None, None),
+    )
+)
 WINDOW = Window(since_ms=UNTIL_MS - 24 * HOUR_MS, until_ms=UNTIL_MS, timezone="UTC")
 
 
-def streak(state: str, *, as_of_ms: int = UNTIL_MS, gpu: str = "GPU-a") -> dict[str, Any]:
+def streak(state: str, *, as_of_ms: int = UNTIL_MS, gpu: str = "GPU-a", **values: object) -> dict[str, Any]:
     """Return a row of ``card_streaks``: so for an hour."""
     return {
         "host": "node-1",
@@ -32,6 +42,7 @@ def streak(state: str, *, as_of_ms: int = UNTIL_MS, gpu: str = "GPU-a") -> dict[
         "is_lower_bound": False,
         "watched_since_ms": as_of_ms - 24 * HOUR_MS,
         "free_ratio_at_this_hour": 0.5,
+        **values,
     }
 
 
@@ -49,7 +60,19 @@ def process(
     identity = ("ana", "train", None, None, "42", None)
     since_ms = last_ms - 600_000 if idle_since_ms is None else idle_since_ms
     idle = (True, 2**30, since_ms, 600_000, TICK_MS, known_before_ms, since_ms if first_ms is None else first_ms, 0)
-    return ("node-1", gpu, pid, created_ms, identity, last_ms, *idle, 600_000_000, 2**20 * 600_000, 600_000)
+    return (
+        "node-1",
+        gpu,
+        pid,
+        created_ms,
+        identity,
+        last_ms,
+        *idle,
+        600_000_000,
+        2**20 * 600_000,
+        600_000,
+        ((1, 150_000_000), (2, 0), (3, 300_000_000)),
+    )
 
 
 def told(rows: list[dict[str, Any]], *processes: tuple[object, ...], **of_card: object) -> Now:
@@ -57,11 +80,35 @@ def told(rows: list[dict[str, Any]], *processes: tuple[object, ...], **of_card: 
     return now(
         CARD_STREAKS.parsed(whole(CARD_STREAKS, row) for row in rows),
         USAGE_VIEW.parsed([whole(USAGE_VIEW, {"holders": processes})]),
-        cards=[*map(_card, OVERVIEW.parsed(whole(OVERVIEW, row) for row in cards))],
+        cards=[_card(row, PRICES, ()) for row in OVERVIEW.parsed(whole(OVERVIEW, row) for row in cards)],
         extents=[Extent(**extent("node-1", interval_ms=TICK_MS))],
         window=WINDOW,
         now_ms=UNTIL_MS,
+        prices=PRICES,
     )
+
+
+def test_what_a_holder_wasted_costs_by_the_prices_of_the_time() -> None:
+    (holder,) = told([streak("idle-held")], process(UNTIL_MS)).holders
+    # 150 s at 2.40 EUR an hour, none of its 600 s at the second price, 300 s at 1.20 USD, and 150 s without a price.
+    assert holder.wasted_cost == Cost(
+        amounts={"EUR": pytest.approx(0.1), "USD": pytest.approx(0.1)}, unpriced_gpu_ms=150_000
+    )
+
+
+@pytest.mark.parametrize(
+    ("began", "cost"),
+    [
+        (UNTIL_MS - 30 * MINUTE_MS, Cost(amounts={"USD": pytest.approx(0.6)}, unpriced_gpu_ms=0)),
+        # One price counted for a part of it: how much of it is not kept apart.
+        (UNTIL_MS - 90 * MINUTE_MS, None),
+    ],
+)
+def test_memory_that_nobody_owns_costs_what_counted_throughout(began: int, cost: Cost | None) -> None:
+    row = streak("idle-held", since_ms=began, in_state_us=1_800_000_000)
+    (holder,) = told([row], model="H100").holders
+    assert holder.pid is None
+    assert holder.wasted_cost == cost
 
 
 def test_who_is_on_the_newest_tick_holds_the_card() -> None:
@@ -139,3 +186,13 @@ def test_a_process_that_began_with_the_observation_idled_nowhere_before(after_ms
     one = process(UNTIL_MS, created_ms=watched_ms + after_ms, first_ms=watched_ms, idle_since_ms=watched_ms)
 
     assert [one.is_lower_bound for one in told([streak("idle-held")], one).holders] == [is_lower_bound]
+
+
+def test_who_works_on_a_card_is_told_beside_those_who_idle_on_it() -> None:
+    idle, works = process(UNTIL_MS), list(process(UNTIL_MS, pid=8, first_ms=UNTIL_MS - HOUR_MS))
+    works[6] = False
+    found = told([streak("active")], idle, tuple(works))
+
+    assert [(one.pid, one.is_alone) for one in found.holders] == [(7, False)]
+    assert [(one.pid, one.card_state, one.memory_bytes) for one in found.others] == [(8, "active", 2**30)]
+    assert found.others[0].since_ms == UNTIL_MS - HOUR_MS

@@ -56,4 +56,4 @@ def test_the_page_shows_every_section_and_names_the_default_ones() -> None:
     text = PAGE.read_text("utf-8")
     rows = dict(re.findall(r"^\| `([a-z-]+)` \| .* \| (.*) \|$", text.partition("## Forms")[0], flags=re.MULTILINE))
     assert tuple(rows) == section_names()
-    assert {name for name, unless_chosen in rows.items() if unless_chosen.startswith("shown")} == default_sections()
+    assert {name for name, unless_chosen in rows.items() if unless_chosen.startswith("shown")} == {*default_sections()}

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gua.core.parameters import PARAMETERS
 from gua.core.view import View
-from gua.prices.book import MODELS, PRICES
+from gua.prices.book import MODELS
+from gua.prices.book import PRICES as BOOK
 from gua.report.status.fleet import CURRENT, INVENTORY
-from gua.report.top.store import TOP_CARDS, TOP_HOLDERS
+from gua.report.top.store import CURRENT_ALLOCATIONS, TOP_CARDS, TOP_HOLDERS
 from gua.report.views import SHARED
 from gua.store.database import Store, call_of, open_store
 
 pytestmark = pytest.mark.engine
 
-VIEWS = (*SHARED.values(), TOP_CARDS, TOP_HOLDERS, INVENTORY, CURRENT, PRICES, MODELS)
+VIEWS = (*SHARED.values(), TOP_CARDS, TOP_HOLDERS, CURRENT_ALLOCATIONS, INVENTORY, CURRENT, BOOK, MODELS)
 GIVEN: dict[str, object] = {"String": "UTC", "Array(String)": [], "Array(Int64)": [1]}
 NULLABLE = (r"Nullable\((\w+)\)", r"\1")
 NULLABLE_PATTERN = (r"Nullable\\\(\(\?:([^()]*)\)\\\)", r"(?:\1)")
@@ -35,8 +37,8 @@ LOOSE = {
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with open_store(f"chdb://{tmp_path_factory.mktemp('rows') / 'store'}") as opened:
+def store(tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path], str]) -> Iterator[Store]:
+    with open_store(made_store(tmp_path_factory.mktemp("rows") / "store")) as opened:
         yield opened
 
 

@@ -7,19 +7,20 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gua.app.sql_script import parameter, quoted
-from gua.cli.output_options import OutputOptions
+from gua.cli.output_options import OutputOptions, choose_output
 from gua.cli.report import render_report
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Source
 from gua.otlp.encode import encode
 from gua.report.recording import RecordingReader
+from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
 from gua.state.compression import compress
 from gua.store.database import Store, open_store
@@ -48,11 +49,11 @@ class Rows(RecordingReader):
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def filled(tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path], str]) -> Path:
     folder = tmp_path_factory.mktemp("sql") / "store"
     origin = Origin(host=HOST, source=Source.SIMULATOR, interval_ms=600_000)
     scenario = Scenario(seed=0, gpus=2, interval_ms=600_000, ticks=100)
-    with open_store(f"chdb://{folder}") as store:
+    with open_store(made_store(folder)) as store:
         raw = [(tick.ts_ms, encode(tick)) for tick in simulate(scenario, end_ms=END_MS, origin=origin)]
         store.land([SpooledTick(id=ts, ts_ms=ts, raw_length=len(one), blob=compress(one)) for ts, one in raw])
     return folder
@@ -65,12 +66,8 @@ def test_what_is_printed_runs_and_gives_the_rows_of_the_report(filled: Path) -> 
         asked = Rows(store)
         code = render_report(
             asked,
-            hosts=(HOST,),
-            by=("owner",),
-            since="1d",
-            timezone="Asia/Kathmandu",
-            output=OutputOptions(sections=("all",), sql=True),
-            now_ms=END_MS,
+            ReportRequest(hosts=(HOST,), by=("owner",), since="1d", timezone="Asia/Kathmandu", now_ms=END_MS),
+            choose_output(OutputOptions(sections=("all",), sql=True)),
             out=out,
         )
     assert code == 0

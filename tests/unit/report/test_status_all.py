@@ -56,13 +56,35 @@ def host(name: str, **values: object) -> dict[str, Any]:
     }
 
 
-def states(name: str, active: int = 0, idle_held: int = 0, truly_idle: int = 0, unknown: int = 0) -> dict[str, Any]:
+def states(
+    name: str,
+    active: int = 0,
+    idle_held: int = 0,
+    truly_idle: int = 0,
+    unknown: int = 0,
+    *,
+    promised: tuple[int, int, int] = (0, 0, 0),
+) -> dict[str, Any]:
     return {
         "host": name,
         "active_cards": active,
         "idle_held_cards": idle_held,
         "truly_idle_cards": truly_idle,
         "unknown_cards": unknown,
+        **dict(zip(("allocated_cards", "empty_cards", "looked_at_cards"), promised, strict=True)),
+    }
+
+
+def source(name: str, reason: str | None = None) -> dict[str, Any]:
+    """Return a source that failed a minute ago, or never."""
+    return {
+        "host": name,
+        "source": "slurm",
+        "ok_ms": 800_000,
+        "failed_ms": 0 if reason is None else 60_000,
+        "reason": reason,
+        "last_ms": NOW_MS,
+        "last_failed_ms": None if reason is None else NOW_MS,
     }
 
 
@@ -80,22 +102,58 @@ def fleet() -> Views:
             ),
         ],
         current_cards=[states("gpu-1", 5, 2, 1), states("gpu-2", 8), states("gpu-3", 0, 0, 8), states("gpu-4", 0, 8)],
+        allocation_sources=[],
     )
+
+
+def promised() -> Views:
+    """Return the same fleet, of two of whose hosts sources tell to whom cards are promised."""
+    views = fleet()
+    views.views["current_cards"][:3] = [
+        states("gpu-1", 5, 2, 1, promised=(7, 1, 8)),
+        states("gpu-2", 8, promised=(8, 8, 8)),
+        states("gpu-3", 0, 0, 8, promised=(0, 0, 8)),
+    ]
+    views.views["allocation_sources"] = [source("gpu-1"), source("gpu-3", "squeue\x1b[31m: no answer within 3 s")]
+    return views
 
 
 @pytest.mark.parametrize("unicode", [True, False])
 @pytest.mark.parametrize("width", range(60, 141, 5))
 def test_no_line_is_wider_than_asked_for_and_no_name_does_harm(width: int, *, unicode: bool) -> None:
-    text = to_text(hosts_now(fleet()), Style(width=width, unicode=unicode))
+    text = "".join(to_text(hosts_now(one), Style(width=width, unicode=unicode)) for one in (fleet(), promised()))
     assert [line for line in text.splitlines() if cells(line) > width] == []
     assert not {character for character in text if ord(character) < 32} - {"\n"}
     assert "\u202e" not in text
-    assert len(text.splitlines()) < 20
+    assert len(text.splitlines()) < 40
 
 
 @pytest.mark.parametrize("width", [60, 100])
 def test_text_is_the_golden_one(golden: Callable[[str, str], None], width: int) -> None:
     golden(f"status-all-{width}.txt", to_text(hosts_now(fleet()), Style(width=width)))
+
+
+def test_promised_and_empty_cards_stand_beside_their_states_where_anybody_looks(
+    golden: Callable[[str, str], None],
+) -> None:
+    golden("status-all-promised.txt", to_text(hosts_now(promised()), Style(width=100)))
+    assert "allocated" not in to_text(hosts_now(fleet()), Style(width=100))
+    told = {one["host"]: one["allocation"] for one in json.loads(to_json(hosts_now(promised())))["hosts"]}
+    assert told["gpu-1"] == {
+        "allocated_cards": 7,
+        "empty_cards": 1,
+        "sources": [{"source": "slurm", "ok": True, "reason": None}],
+    }
+    assert told["gpu-2"] is None  # silent
+    assert told["gpu-3"]["sources"][0]["ok"] is False
+    assert told["gpu-4"] is None
+
+
+def test_a_source_that_cannot_be_read_is_named_with_its_reason() -> None:
+    text = to_text(hosts_now(promised()), Style(width=140))
+    said = "! To whom cards are promised cannot be read from slurm on gpu-3: squeue[31m: no answer within 3 s."
+    assert said in text
+    assert "from slurm on gpu-1" not in text
 
 
 def test_the_states_of_a_silent_host_are_not_known() -> None:

@@ -24,7 +24,7 @@ def cards(number: int) -> list[Extent]:
 
 def needed(*sections: str, by: tuple[str, ...] = (), if_cheap: frozenset[str] = frozenset()) -> list[str]:
     request = ReportRequest(now_ms=0, by=by, if_cheap=if_cheap)
-    return _need_streaks(request, frozenset(sections) or default_sections())
+    return _need_streaks(request, frozenset(sections or default_sections()))
 
 
 def test_unasked_up_to_a_number_of_card_hours() -> None:

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from gua.core.durations import to_rfc3339
+from gua.report.collect import collect
 from gua.report.hours import choose_hours, tick_hours
 from gua.report.model import Window
 from gua.report.sections.calendar.query import before, calendar
 from gua.report.sections.energy.query import energy
-from gua.report.sections.money.query import money
+from gua.report.sections.money.model import Money
 from gua.report.states import STATES
+from gua.report.window import ReportRequest
 from gua.store.database import Store, open_store
 from servers.gua import Gua
 
@@ -57,7 +60,15 @@ def test_parts_sum_to_the_headline(
     headline = {state: gpu_ms for state, _, gpu_ms, *_ in total["states"]}
     assert sum(headline.values()) > 0
     week, days = calendar(store, read, window)()
-    costs = money(store, read)().costs
+    asked = ReportRequest(
+        since=to_rfc3339(since_ms),
+        until=to_rfc3339(until_ms),
+        timezone=timezone,
+        from_ticks=from_ticks,
+        sections=frozenset({"money"}),
+        now_ms=until_ms,
+    )
+    costs = collect(store, asked)[Money].costs
     for state in STATES:
         assert sum(hour.states[state].gpu_ms for hour in week) == pytest.approx(headline[state], abs=1e-3)
         assert sum(day.states[state].gpu_ms for day in days) == pytest.approx(headline[state], abs=1e-3)

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from fakes.reports import having, week_report
+from fakes.reports import MINUTE_MS, having, week_report
 from fakes.store import SINCE_MS, UNTIL_MS, FakeStore, card, extent, identity, lab, rules, store_of
 from gua.report.collect import collect
 from gua.report.forms.text import render_text
+from gua.report.forms.warnings import warnings
+from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.sections.cards.text import MOST_CARDS
 from gua.report.sections.energy.model import Energy, StateEnergy
@@ -39,7 +41,7 @@ def test_the_sections_and_the_basis_stand_in_order() -> None:
         "3. Idle capacity",
         "4. Per host",
         "5. Top owners",
-        "6. Time of day",
+        "7. Time of day",
         "Basis",
     ]
 
@@ -95,7 +97,7 @@ def test_a_fleet_shows_the_cards_that_stood_idle_longest() -> None:
     lines = section(store_of(fleet), "Per card")
     assert len(lines) == MOST_CARDS + 5
     assert lines[3].split()[0] == "20"
-    assert "20 cards with less idle time left out, 1.9 idle GPU-hours together" in " ".join(lines)
+    assert "and 20 more with less idle time, 1.9 idle GPU-hours together" in " ".join(lines)
 
 
 def test_owners_that_do_not_fit_are_one_line_that_makes_the_sum_whole() -> None:
@@ -128,3 +130,30 @@ def test_energy_that_nobody_measured_is_not_zero() -> None:
     cards = tuple(replace(each, states={**each.states, "idle-held": nothing}) for each in report[Energy].cards[:1])
     shown = render_text(having(report, replace(report[Energy], cards=cards)), Style(width=80))
     assert re.search(r"^ *idle-held +- +0\.0 +2\.00 +1\.0 ", shown, re.MULTILINE), shown
+
+
+@pytest.mark.parametrize(
+    ("source", "began_minutes", "said"),
+    [
+        ("agent", 12, "Recording since 2026-03-29 23:48, for 12m so far."),
+        ("agent", 59, "Recording since 2026-03-29 23:01, for 59m so far."),
+        ("agent", 60, "Only 20.0 % of the expected time"),
+        ("import", 12, "Only 20.0 % of the expected time"),
+    ],
+)
+def test_the_first_hour_of_an_agent_says_since_when_it_records_and_raises_no_alarm(
+    source: str, began_minutes: int, said: str
+) -> None:
+    report = week_report()
+    first_ms = report.window.until_ms - began_minutes * MINUTE_MS
+    extents = tuple(replace(extent, source=source, first_ms=first_ms) for extent in report.extents)
+    scarce = replace(report.coverage, ratio=0.2)
+    alarms = said.startswith("Only")
+    first, *others = warnings(replace(report, extents=extents, coverage=scarce), Style(width=80), HourFormat(1))
+    assert first.startswith(said)
+    assert not any(other.startswith("Only") for other in others)
+    told = warnings(replace(report, extents=extents, coverage=scarce), Style(width=80), HourFormat(1), says_since=True)
+    assert (first in told) is alarms
+    older = (*extents, replace(report.extents[0], host="older", source="agent", first_ms=report.window.since_ms))
+    beside = [*warnings(replace(report, extents=older, coverage=scarce), Style(width=80), HourFormat(1))]
+    assert beside[0].startswith("Only 20.0 %")

@@ -10,15 +10,30 @@ from typing import Any
 
 import pytest
 
-from fakes.top import HOUR_MS, MINUTE_MS, NOW_MS, card, fleet, holder, lab, snapshot, status
+from fakes.store import whole
+from fakes.top import (
+    HOUR_MS,
+    MINUTE_MS,
+    NOW_MS,
+    allocation,
+    card,
+    fleet,
+    holder,
+    lab,
+    promised,
+    promised_lab,
+    snapshot,
+    status,
+)
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import cells
+from gua.report.allocation_sources import SOURCES
 from gua.report.kit.style import Style
 from gua.report.top.agent import snapshot_of_agent
 from gua.report.top.json_ import render_top_json
 from gua.report.top.model import Snapshot, aged
 from gua.report.top.screen import keys_of
-from gua.report.top.store import snapshot_of_store
+from gua.report.top.store import CURRENT_ALLOCATIONS, TOP_CARDS, snapshot_of_store
 from gua.report.top.text import render_top
 from gua.report.top.view import SORTS, TopView, chosen_cards, chosen_holders, press
 
@@ -61,6 +76,47 @@ class TestDrawing:
         assert ANSI.sub("", text) == drawn(lab(), width=100)
         golden("top-colour.txt", text)
 
+    @pytest.mark.parametrize("width", [60, 80, 140])
+    def test_cards_that_are_promised_are_the_golden_ones(self, golden: Golden, width: int) -> None:
+        golden(f"top-promised-{width}.txt", drawn(promised_lab(), TopView(panes="cards"), width=width))
+
+    def test_whom_a_card_is_promised_to_stands_only_where_somebody_looks(self) -> None:
+        assert "promised to" not in drawn(lab(), width=140)
+        assert "promised to" in drawn(promised_lab(), width=80)
+
+    @pytest.mark.parametrize(
+        ("values", "text"),
+        [
+            (promised(), "nobody"),
+            ({"allocation": "unknown"}, "unknown"),
+            (promised(allocation()), "ana: empty 1h"),
+            (promised(allocation(at_least=True)), "ana: empty ≥1h"),
+            (promised(allocation(use="used-by-others")), "ana: used by others 1h"),
+            (promised(allocation(use="unknown")), "ana: use unknown 1h"),
+            (promised(allocation(use_ms=None, owner=None)), "?: empty"),
+            (promised(allocation(), allocation("78")), "ana: empty 1h +1"),
+        ],
+    )
+    def test_a_promise_in_few_words(self, values: dict[str, Any], text: str) -> None:
+        lines = drawn(snapshot((card(0, **values),)), TopView(panes="cards"), width=140).splitlines()
+        (row,) = (line for line in lines if line.startswith("0 "))
+        assert f" {text} H100" in re.sub(" +", " ", row)
+
+    def test_a_filter_finds_whom_a_card_is_promised_to(self) -> None:
+        for text in ("BOB", "78", "used-by", "kubernetes/"[:3]):
+            found = chosen_cards(promised_lab(), TopView(text=text))
+            assert bool(found) is (text != "kub"), text
+        assert [one.index for one in chosen_cards(promised_lab(), TopView(text="bob"))] == [1, 2]
+
+    def test_promised_cards_are_counted_and_of_these_the_empty_ones(self) -> None:
+        assert promised_lab().promised == (3, 1)
+        assert lab().promised is None
+        assert "3 promised, 1 of them empty" in " ".join(drawn(promised_lab(), width=140).split())
+        assert " promised" not in drawn(lab(), width=140)
+        made = json.loads(render_top_json(promised_lab(), promised_lab().cards, ()))
+        assert made["promised"] == {"allocated_cards": 3, "empty_cards": 1}
+        assert json.loads(render_top_json(lab(), lab().cards, ()))["promised"] is None
+
     def test_a_fleet_has_its_worst_cards_first(self, golden: Golden) -> None:
         golden("top-fleet.txt", drawn(fleet(), width=100, height=40))
 
@@ -79,7 +135,7 @@ class TestDrawing:
         ],
     )
     def test_no_screen_is_larger_than_the_terminal(self, view: TopView, width: int, height: int) -> None:
-        for told in (lab(), fleet(), snapshot(())):
+        for told in (lab(), promised_lab(), fleet(), snapshot(())):
             lines = render_top(told, view, Style(width=width, colour=True), height=height, note="no news: " + HOSTILE)
             assert len(lines) <= height
             assert max(cells(ANSI.sub("", line)) for line in lines) <= width
@@ -88,7 +144,16 @@ class TestDrawing:
     def test_names_that_would_paint_the_terminal_are_made_harmless(self, width: int) -> None:
         names = {"host": HOSTILE, "gpu": HOSTILE}
         told = snapshot(
-            (card(None, **names, name=HOSTILE, reason=HOSTILE), card(1, host="other")),
+            (
+                card(
+                    None,
+                    **names,
+                    **promised(allocation(HOSTILE, owner=HOSTILE, job_name=HOSTILE, use=HOSTILE)),
+                    name=HOSTILE,
+                    reason=HOSTILE,
+                ),
+                card(1, host="other", allocation=HOSTILE),
+            ),
             (holder(**names, index=None, owner=HOSTILE, program=HOSTILE, container_id=HOSTILE, slurm_job_id=HOSTILE),),
             conditions=(HOSTILE[:300],),
         )
@@ -249,13 +314,40 @@ class TestTheAgent:
         assert shown.cards[0].state == shown.holders[0].state == "unobserved"
         assert "stalled" in shown.conditions[0]
 
+    def test_whom_its_cards_are_promised_to_is_shown_the_worst_first(self) -> None:
+        promise = {"source": "slurm", "id": "77", "owner": "ana", "use": "used", "use_seconds": 60.0}
+        told = status(
+            allocation_sources=[
+                {"source": "files", "ok": True, "reason": None},
+                {"source": "slurm", "ok": False, "reason": "no answer"},
+            ]
+        )
+        told["cards"][0] |= {
+            "allocation": "allocated",
+            "allocations": [
+                promise,
+                {**promise, "id": "78", "use": "empty", "use_is_lower_bound": True},
+                {**promise, "id": "79", "use": "free beer"},
+            ],
+        }
+        shown = snapshot_of_agent(told, where="")
+        assert shown.cards[0].allocation == "allocated"
+        assert [(one.id, one.use, one.use_ms, one.at_least) for one in shown.cards[0].allocations] == [
+            ("78", "empty", 60_000, True),
+            ("77", "used", 60_000, False),
+            ("79", "unknown", 60_000, False),
+        ]
+        assert shown.conditions == ("allocations by slurm cannot be read: no answer",)
+
     @pytest.mark.parametrize("value", [None, "x", -1, 1e400, True, [], {}, 2**80])
     def test_nonsense_is_unknown(self, value: object) -> None:
-        told = status(conditions=value, agent=value)
+        told = status(conditions=value, agent=value, allocation_sources=[value, {"source": value}])
         told["cards"] = [dict.fromkeys(told["cards"][0], value), {}, value]
         told["cards"][1] = {
             **status()["cards"][0],
             "holders": [dict.fromkeys(status()["cards"][0]["holders"][0], value)],
+            "allocation": "allocated",
+            "allocations": [dict.fromkeys(("source", "id", "owner", "uid", "pod_name", "use", "use_seconds"), value)],
         }
         drawn(snapshot_of_agent(told, where=""))
         drawn(snapshot_of_agent(status(cards=value), where=""))
@@ -279,6 +371,33 @@ def test_a_store_without_ticks_and_hosts_that_it_does_not_know_are_told() -> Non
     extent = {"host": "gpu-1", "source": "agent", "cards": 1, "first_ms": 0, "last_ms": 1, "interval_ms": 1}
     with pytest.raises(UsageError, match="no host 'gpu-9' in this store: it knows gpu-1"):
         snapshot_of_store(Store(top_cards=[], top_holders=[], extent=[extent]), where="", hosts=["gpu-9"])
+
+
+def test_a_store_tells_whom_cards_are_promised_to_and_which_source_cannot_be_read() -> None:
+    row = whole(TOP_CARDS, {"host": "gpu-1", "gpu": "GPU-0", "state": "truly-idle", "last_state": "truly-idle"})
+    job = whole(CURRENT_ALLOCATIONS, {"host": "gpu-1", "gpu": "GPU-0", "source": "slurm", "owner": "ana"})
+    store = Store(
+        top_cards=[{**row, "allocation": "allocated", "now_ms": NOW_MS}],
+        top_holders=[],
+        current_allocations=[
+            {**job, "allocation_id": "7", "use": "used", "last_ms": NOW_MS, "use_since_ms": NOW_MS - MINUTE_MS},
+            {**job, "allocation_id": "8", "use": "empty", "last_ms": NOW_MS, "use_since_ms": NOW_MS - HOUR_MS},
+        ],
+        allocation_sources=[
+            whole(
+                SOURCES, {"host": "gpu-1", "source": "slurm", "reason": "no answer", "last_ms": 9, "last_failed_ms": 9}
+            )
+        ],
+    )
+    shown = snapshot_of_store(store, where="")
+    assert [(one.id, one.use, one.use_ms) for one in shown.cards[0].allocations] == [
+        ("8", "empty", HOUR_MS),
+        ("7", "used", MINUTE_MS),
+    ]
+    assert shown.promised == (1, 1)
+    assert shown.conditions == ("allocations by slurm on gpu-1 cannot be read: no answer",)
+    bare = Store(top_cards=[{**row, "now_ms": NOW_MS}], top_holders=[])
+    assert snapshot_of_store(bare, where="").promised is None
 
 
 def test_json_is_the_golden_one(golden: Golden) -> None:

@@ -10,7 +10,7 @@ from gua.core.errors import UnavailableError, UsageError
 from gua.report.collect import collect
 from gua.report.model import Report
 from gua.report.sections.usage.model import Usage
-from gua.report.window import ReportRequest
+from gua.report.window import ReportRequest, check_request
 
 NOW_MS = UNTIL_MS + 3 * DAY_MS
 
@@ -49,6 +49,23 @@ def test_now_is_now_even_for_a_recording() -> None:
     assert report(store("import"), until="now").window.until_ms == NOW_MS
 
 
+@pytest.mark.parametrize("source", ["agent", "import"])
+def test_a_window_ends_now_at_the_latest(source: str) -> None:
+    window = report(store(source), since="2026-03-25", until="2100-01-01").window
+    assert window.until_ms == NOW_MS
+    with pytest.raises(UsageError, match="--since must be before --until, which is now at the latest"):
+        report(store(source), since="2099-12-01", until="2100-01-01")
+
+
+def test_a_window_that_begins_after_all_that_was_recorded_says_so() -> None:
+    with pytest.raises(UsageError, match=r"nothing is recorded after .*: give an earlier --since, or leave it out"):
+        report(store("import"), since="2026-12-24")
+
+
+def test_a_recording_ahead_of_now_is_reported_on_up_to_its_newest_tick() -> None:
+    assert report(store("import"), until="2100-01-01", now_ms=SINCE_MS).window.until_ms == UNTIL_MS
+
+
 def test_times_without_an_offset_are_in_the_zone_of_the_report() -> None:
     window = report(store("import"), since="2026-03-25", timezone="Europe/Berlin").window
     assert to_rfc3339(window.since_ms) == "2026-03-24T23:00:00Z"
@@ -65,10 +82,55 @@ def test_a_zone_of_leap_seconds_which_no_engine_knows_is_wrong_usage() -> None:
         report(store("import"), timezone="right/UTC")
 
 
-@pytest.mark.parametrize("request_", [{"since": "yesterday"}, {"until": "7x"}, {"since": "1d", "until": "2d"}])
+@pytest.mark.parametrize("request_", [{"since": "tomorrow"}, {"until": "7x"}, {"since": "1d", "until": "2d"}])
 def test_moments_that_mean_nothing_are_wrong_usage(request_: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         report(store("import"), **request_)
+
+
+def test_moments_may_be_in_another_zone_than_the_report() -> None:
+    window = report(store("import"), since="2026-03-25", timezone="UTC", clock="Europe/Berlin").window
+    assert (to_rfc3339(window.since_ms), window.timezone) == ("2026-03-24T23:00:00Z", "UTC")
+
+
+NOW_TEXT = to_rfc3339(NOW_MS)  # Monday 2026-03-30T00:00:00Z in the fake store's time
+
+
+@pytest.mark.parametrize("source", ["agent", "import"])
+@pytest.mark.parametrize(
+    ("request_", "since", "until"),
+    [
+        ({"month": "2026-02"}, "2026-01-31T23:00:00Z", "2026-02-28T23:00:00Z"),
+        ({"month": "2026-03"}, "2026-02-28T23:00:00Z", NOW_TEXT),
+        ({"month": "this"}, "2026-02-28T23:00:00Z", NOW_TEXT),
+        ({"last_week": True}, "2026-03-22T23:00:00Z", "2026-03-29T22:00:00Z"),
+    ],
+)
+def test_a_month_or_week_is_the_zones_as_far_as_it_is_over(
+    source: str, request_: dict[str, object], since: str, until: str
+) -> None:
+    window = report(store(source), clock="Europe/Berlin", **request_).window
+    assert (to_rfc3339(window.since_ms), to_rfc3339(window.until_ms)) == (since, until)
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ({"month": "2026-03", "since": "1d"}, "give one of them"),
+        ({"last_week": True, "until": "1d"}, "give one of them"),
+        ({"month": "2026-03", "last_week": True}, "give one of them"),
+        ({"month": "2026-13"}, "'2026-13' is no month"),
+        ({"month": "2026-04"}, "--month 2026-04 has not begun"),
+        ({"since": "soon"}, "is no moment"),
+        ({"until": "soon"}, "is no moment"),
+        ({"timezone": "Mars"}, "unknown time zone"),
+        ({"clock": "Mars"}, "unknown time zone"),
+        ({"where": ("team",)}, "write KEY=VALUE"),
+    ],
+)
+def test_what_no_store_could_make_sense_of_is_told_before_one_is_asked(request_: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        check_request(ReportRequest(**{"now_ms": NOW_MS, **request_}))  # type: ignore[arg-type]
 
 
 def test_an_unknown_host_is_told_which_are_known() -> None:
@@ -96,10 +158,10 @@ def test_every_view_is_asked_for_the_same_window_and_hosts() -> None:
     bounds = {"since_ms": NOW_MS - 2 * DAY_MS, "until_ms": NOW_MS, "hosts": ["gpu-1"]}
     by_view = {view: parameters for view, parameters in asked.asked if view != "owners"}
     assert by_view.pop("extent") == {"hosts": []}
-    assert by_view.pop("rules") == {}
+    assert by_view.pop("rules") == by_view.pop("prices") == {}
     read = {**bounds, "tick_hours": [row["hour"] for row in asked.views["hours"]], "use_hourly": 1}
     assert by_view.pop("time_of_day") == {**read, "timezone": "Asia/Tokyo"}
-    assert by_view.pop("overview") == read
+    assert by_view.pop("overview") == by_view.pop("allocation_sources") == read
     assert set(by_view) == {"hours", "fleet", "host_name_conflicts"}
     assert all(parameters == bounds for parameters in by_view.values())
 

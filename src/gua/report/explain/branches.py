@@ -103,12 +103,15 @@ def compared(amount: int, threshold: int) -> str:
 
 
 def _utilizations(line: Line, facts: CardFacts) -> str:
-    return (
-        f"{ratio_text(line.value)} {'>=' if line.fits else '<'} {ratio_text(line.limit)}, the largest of "
-        f"general {ratio_text(facts.utilization)}, encoder {ratio_text(facts.utilization_encoder)}, "
-        f"decoder {ratio_text(facts.utilization_decoder)}, "
-        f"busiest process {ratio_text(facts.process_utilization_max)}"
-    )
+    each = {
+        "general": facts.utilization,
+        "encoder": facts.utilization_encoder,
+        "decoder": facts.utilization_decoder,
+        "busiest process": facts.process_utilization_max,
+    }
+    told = ", ".join(f"{what} {ratio_text(value)}" for what, value in each.items() if value != 0)
+    largest = f"the largest of {told}" if told else "no engine and no process above 0"
+    return f"{ratio_text(line.value)} {'>=' if line.fits else '<'} {ratio_text(line.limit)}, {largest}"
 
 
 def _why_no_upper(facts: CardFacts) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -33,18 +34,23 @@ class ExplainedCard:
     last_ms: Moment
 
 
+# How a report names a card; a beginning of a UUID as short as an index is none.
+_NUMBERED: Final = re.compile(r"(?:gpu[ -]?)?([0-9]{1,4})", re.ASCII | re.IGNORECASE)
+
+
 def choose_card(cards: Sequence[ExplainedCard], text: str, *, at_ms: int) -> ExplainedCard:
     """Return the card that is meant. Raises UsageError where it is none of them, or could be several.
 
-    An index is the card's of that moment where several had it one after the other, and the whole card's
-    rather than those of its MIG instances. A UUID may be cut short, with or without its ``GPU-`` or ``MIG-``.
+    An index, also as reports write it (``GPU 3``), is the card's of that moment where several had it one after the
+    other, and the whole card's rather than those of its MIG instances. A UUID may be cut short, with or without its
+    ``GPU-`` or ``MIG-``.
     """
-    wanted = text.strip()
-    numbered = wanted.isdecimal() and wanted.isascii()
+    numbered = _NUMBERED.fullmatch(text.strip())
+    wanted = numbered[1] if numbered else text.strip()
     found = [card for card in cards if numbered and card.gpu_index == int(wanted)]
     if found:
         found = _of_the_time(_whole(found), at_ms)
-    elif wanted:
+    elif wanted and not numbered:
         found = [card for card in cards if _begins(card.gpu, wanted)]
         found = [card for card in found if card.gpu.casefold() == wanted.casefold()] or found
     if len(found) == 1:

@@ -6,30 +6,39 @@ another state (a store with rules of another version) the explanation says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
-from gua.core.durations import parse_duration_ms, parse_moment_ms, to_rfc3339
+from gua.core.durations import parse_duration_ms, to_rfc3339
 from gua.core.errors import UnavailableError, UsageError
+from gua.core.moments import parse_moment_ms
 from gua.core.ports import ViewReader
-from gua.core.rules import Rules
+from gua.core.rules import Rules, State
+from gua.core.zones import zone
 from gua.report.explain.branches import Branch, branches
 from gua.report.explain.card import ExplainedCard, choose_card
 from gua.report.explain.rows import (
+    EXPLAIN_ALLOCATIONS,
     EXPLAIN_CARDS,
     EXPLAIN_MOMENTS,
     EXPLAIN_PROCESSES,
     EXPLAIN_TICKS,
+    ExplainedPartRow,
     ExplainedProcessRow,
     TickRow,
 )
+from gua.report.explain.uses import UseLine, decided, use_lines
 from gua.report.explain.values import facts_of
 from gua.report.model import Setting
 from gua.report.rows import EXTENT, RULES
-from gua.report.window import choose_extents, zone
+from gua.report.window import choose_extents, names
 
 MOST_TICKS: Final = 1000
+_INDEX: Final = re.compile("[0-9]{1,4}", re.ASCII)  # a time has more digits
 _NEAR_MS: Final = 86_400_000
 _FIRST_MS: Final = 172_800_000  # the bounds of gua.idle_streaks: days that every engine's Date can hold
 _LAST_MS: Final = 4_102_444_800_000
@@ -37,26 +46,47 @@ _LAST_MS: Final = 4_102_444_800_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExplainRequest:
-    """What the user asked, as written: ``card`` an index, a UUID or how one begins, ``around`` ticks or a duration."""
+    """What the user asked, as written: a card, an index or a UUID or how one begins, with its host and a time or not.
 
-    host: str
-    card: str
-    time: str
+    ``timezone`` is that of the answer, ``clock`` that of a ``time`` without an offset where it is another.
+
+    ``words`` are ``CARD``, ``HOST CARD``, ``CARD TIME`` or ``HOST CARD TIME``; ``around`` is ticks or a duration.
+    """
+
+    words: tuple[str, ...]
     around: str
     timezone: str
+    clock: str | None = None
     now_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainedPart:
+    """A part of a tick: the store's row of it, and the lines of the rule of uses up to the one that fits."""
+
+    row: ExplainedPartRow
+    lines: tuple[UseLine, ...]
+    agrees: bool
+
+    @classmethod
+    def of(cls, row: ExplainedPartRow, state: str) -> ExplainedPart:
+        """Return a part of a tick in which the card was in a state."""
+        of_card = State(state)
+        return cls(row=row, lines=use_lines(of_card, row), agrees=decided(of_card, row) == row.use)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExplainedTick:
     """One tick: the store's row of it, those of its processes, and the lines of the rules up to the one that fits.
 
-    ``row.state`` is the store's; ``agrees`` is whether the last of the branches gives the same.
+    ``row.state`` is the store's; ``agrees`` is whether the last of the branches gives the same. ``parts`` are its
+    allocations and what is left, with what became of each; none where nobody looks at allocation.
     """
 
     row: TickRow
     processes: tuple[ExplainedProcessRow, ...]
     branches: tuple[Branch, ...]
+    parts: tuple[ExplainedPart, ...] = ()
 
     @property
     def ts_ms(self) -> int:
@@ -70,9 +100,10 @@ class ExplainedTick:
 
     @property
     def agrees(self) -> bool:
-        """Return whether the rules in Python come to the store's state and reason."""
-        decided = self.branches[-1]
-        return (decided.state, decided.reason) == (self.row.state, self.row.reason)
+        """Return whether the rules in Python come to the store's state and reason, and to its uses."""
+        last = self.branches[-1]
+        uses_agree = all(part.agrees for part in self.parts)
+        return (last.state, last.reason) == (self.row.state, self.row.reason) and uses_agree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,24 +124,38 @@ class Explanation:
     after: tuple[int, int] | None
 
 
+def check_explain(request: ExplainRequest) -> None:
+    """Raise UsageError for what no store could make sense of."""
+    zone(request.timezone)
+    _around(request.around)
+    words = _joined(request.words)
+    if len(words) == 3:
+        _moment_ms(request, words[2], request.now_ms)
+
+
+def _moment_ms(request: ExplainRequest, time: str, newest_ms: int) -> int:
+    clock = zone(request.clock or request.timezone)
+    return parse_moment_ms(time, now_ms=request.now_ms, newest_ms=newest_ms, timezone=clock)
+
+
 def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
     """Ask a store why a card was in its state.
 
     Raises UsageError for what is not there (it says what is) or is in the future, UnavailableError for an empty store.
     """
-    local = zone(request.timezone)
     ticks_around, around_ms = _around(request.around)
     extents = EXTENT.rows(reader, {"hosts": []})
-    of_host = choose_extents(extents, (request.host,))
+    host, wanted, time = _addressed(request.words, sorted({extent.host for extent in choose_extents(extents, ())}))
+    of_host = choose_extents(extents, (host,))
     live = any(extent.source == "agent" for extent in of_host)
     newest_ms = max(extent.last_ms for extent in of_host)
-    anchor_ms = request.now_ms if live or request.time.strip().lower() == "now" else newest_ms
-    at_ms = parse_moment_ms(request.time, now_ms=anchor_ms, timezone=local)
+    since_ms = request.now_ms if live else newest_ms
+    at_ms = newest_ms if time is None else _moment_ms(request, time, since_ms)
     if at_ms > max(request.now_ms, newest_ms):
         msg = f"{to_rfc3339(at_ms)} is in the future: it is {to_rfc3339(request.now_ms)} now"
         raise UsageError(msg)
-    cards = EXPLAIN_CARDS.rows(reader, {"hosts": [request.host]})
-    card = choose_card(cards, request.card, at_ms=at_ms)
+    cards = EXPLAIN_CARDS.rows(reader, {"hosts": [host]})
+    card = choose_card(cards, wanted, at_ms=at_ms)
 
     moments = _moments(reader, card, at_ms, max(ticks_around, 1))
     if around_ms:
@@ -120,7 +165,7 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
             msg = f"--around {request.around} is more than {MOST_TICKS:,} ticks: ask for fewer"
             raise UsageError(msg)
     if not moments:
-        msg = f"there are no ticks of {card.gpu} of {request.host} any more: the store keeps its hours alone"
+        msg = f"there are no ticks of {card.gpu} of {host} any more: the store keeps its hours alone"
         raise UnavailableError(msg)
     before, after = _beside(moments, at_ms)
     settings = tuple(RULES.rows(reader, {}))
@@ -136,6 +181,32 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
         before=before,
         after=after,
     )
+
+
+def _joined(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words with a card that was typed as a report writes it, ``GPU 3``, as one."""
+    for place, (word, following) in enumerate(pairwise(words)):
+        if word.casefold() == "gpu" and _INDEX.fullmatch(following):
+            return (*words[:place], f"{word} {following}", *words[place + 2 :])
+    return words
+
+
+def _addressed(words: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, str, str | None]:
+    """Return host, card and time; a host that is not named is the only one, no time the newest tick's."""
+    words = _joined(words)
+    if len(words) > 3:
+        msg = f"{len(words)} words are too many: gua explain [HOST] CARD [TIME]"
+        raise UsageError(msg)
+    if len(words) == 3:
+        return words[0], words[1], words[2]
+    first, second = words[0], words[1] if len(words) == 2 else None
+    is_host = first in hosts or len(hosts) > 1 or (second is not None and _INDEX.fullmatch(second) is not None)
+    if second is not None and is_host:
+        return first, second, None
+    if len(hosts) > 1:
+        msg = f"say of which host, of {names(hosts)}: as in gua explain {shlex.quote(hosts[0])} {shlex.quote(first)}"
+        raise UsageError(msg)
+    return hosts[0], first, second
 
 
 def rules_of(settings: Iterable[Setting]) -> Rules:
@@ -207,11 +278,15 @@ def _explained(
     processes: dict[int, list[ExplainedProcessRow]] = {}
     for row in EXPLAIN_PROCESSES.rows(reader, parameters):
         processes.setdefault(row.ts_ms, []).append(row)
+    parts: dict[int, list[ExplainedPartRow]] = {}
+    for part in EXPLAIN_ALLOCATIONS.rows(reader, parameters):
+        parts.setdefault(part.ts_ms, []).append(part)
     return tuple(
         ExplainedTick(
             row=row,
             processes=tuple(processes.get(row.ts_ms, ())),
             branches=branches(facts_of(row), rules),
+            parts=tuple(ExplainedPart.of(part, row.state) for part in parts.get(row.ts_ms, ())),
         )
         for row in EXPLAIN_TICKS.rows(reader, parameters)
     )

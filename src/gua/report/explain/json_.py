@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gua.core.durations import to_rfc3339
 from gua.report.explain.branches import Branch
-from gua.report.explain.explain import ExplainedTick, Explanation
+from gua.report.explain.explain import ExplainedPart, ExplainedTick, Explanation
 from gua.report.explain.rows import ExplainedProcessRow, TickRow
 from gua.report.explain.text import UNOBSERVED
 from gua.report.explain.values import (
@@ -72,6 +72,31 @@ def _tick(tick: ExplainedTick) -> dict[str, Any]:
         "judged": _values(JUDGED_VALUES, tick.row),
         "values": _values(CARD_VALUES, tick.row),
         "processes": [_process(process) for process in tick.processes],
+        "parts": [_part(part) for part in tick.parts],
+    }
+
+
+def _part(part: ExplainedPart) -> dict[str, Any]:
+    row = part.row
+    return {
+        "source": row.source or None,
+        "allocation_id": row.allocation_id or None,
+        "owner": row.owner,
+        "uid": row.uid,
+        "kind": row.kind,
+        "job_name": row.job_name,
+        "pod_uid": row.pod_uid,
+        "pod_name": row.pod_name,
+        "pod_namespace": row.pod_namespace,
+        "since": None if row.since_ms is None else to_rfc3339(row.since_ms),
+        "until": None if row.until_ms is None else to_rfc3339(row.until_ms),
+        "relation": row.relation,
+        "use": row.use,
+        "line": part.lines[-1].line,
+        "rules_agree": part.agrees,
+        "lines": [{"line": one.line, "fits": one.fits, "text": one.text} for one in part.lines],
+        "covered_seconds": row.duration_ms / 1000,
+        "gpu_seconds": row.gpu_time_ms / 1000,
     }
 
 

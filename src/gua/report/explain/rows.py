@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from gua.core.stored import CardValues, ProcessValues
 from gua.core.view import Count, Moment, ProcessStateName, StateName, View
 from gua.report.explain.card import ExplainedCard
+from gua.report.uses import UseName
 
 _CARD: Final = ("host", "gpu", "since_ms", "until_ms")
 
@@ -33,6 +34,8 @@ class TickRow(CardValues):
     held_lower_bytes: Count
     held_upper_bytes: Count | None
     unattributed_lower_bytes: Count
+    allocation: str | None
+    unallocated_gpu_time_ms: Count | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +50,30 @@ class ExplainedProcessRow(ProcessValues):
     state: ProcessStateName
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainedPartRow:
+    """A part of a card's tick: an allocation's, or (source ``""``) of what nobody was promised, or nobody knows."""
+
+    ts_ms: Moment
+    source: str
+    allocation_id: str
+    owner: str | None
+    uid: Count | None
+    kind: str | None
+    job_name: str | None
+    pod_uid: str | None
+    pod_name: str | None
+    pod_namespace: str | None
+    since_ms: Moment | None
+    until_ms: Moment | None
+    relation: str | None
+    use: UseName
+    duration_ms: Count
+    gpu_time_ms: Count
+
+
 EXPLAIN_CARDS: Final = View("explain_cards", ExplainedCard, ("hosts",))
 EXPLAIN_MOMENTS: Final = View("explain_moments", MomentRow, (*_CARD, "at_ms", "limit"))
 EXPLAIN_TICKS: Final = View("explain_ticks", TickRow, _CARD)
 EXPLAIN_PROCESSES: Final = View("explain_processes", ExplainedProcessRow, _CARD)
+EXPLAIN_ALLOCATIONS: Final = View("explain_allocations", ExplainedPartRow, _CARD)

@@ -8,9 +8,10 @@ from typing import Final
 
 from gua.core.plaintext import cells, pad
 from gua.core.rules import State
+from gua.core.zones import zone
 from gua.report.explain.branches import NOT_KNOWN, ratio_text
-from gua.report.explain.explain import ExplainedTick, Explanation
-from gua.report.explain.rows import ExplainedProcessRow, TickRow
+from gua.report.explain.explain import ExplainedPart, ExplainedTick, Explanation
+from gua.report.explain.rows import ExplainedPartRow, ExplainedProcessRow, TickRow
 from gua.report.explain.values import (
     CARD_VALUES,
     JUDGED_VALUES,
@@ -21,11 +22,12 @@ from gua.report.explain.values import (
     Value,
 )
 from gua.report.kit.basis import REASONS, SOURCES, moment, size
+from gua.report.kit.figures import plural
 from gua.report.kit.lengths import span
 from gua.report.kit.style import Style
-from gua.report.window import zone
 
 UNOBSERVED: Final = "unobserved"
+NOT_PROMISED: Final = "Promised to nobody"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LABEL_WIDTH: Final = 22
 _SIDE_BY_SIDE_FROM: Final = 48
@@ -40,6 +42,8 @@ def render_explanation(explanation: Explanation, style: Style) -> str:
     lines = [*_what(explanation, style), "", *_settings(explanation, style)]
     if explanation.covering is not None:
         lines += ["", *_why(explanation.covering, style)]
+        for part in explanation.covering.parts:
+            lines += ["", *_use(part, explanation, style)]
     lines += ["", *_values(explanation, style)]
     lines += _processes(explanation, style)
     return "\n".join(lines) + "\n"
@@ -112,6 +116,38 @@ def _why(tick: ExplainedTick, style: Style) -> Iterator[str]:
         yield from (style.state(line, branch.state) if branch.fits else line for line in lines)
 
 
+def _use(part: ExplainedPart, explanation: Explanation, style: Style) -> Iterator[str]:
+    """Yield to whom a part of the tick was promised, and by which lines of the rule what became of it."""
+    row = part.row
+    if row.source:
+        title = f"Allocation {style.name(row.source, _NAME_WIDTH)} {style.name(row.allocation_id, _NAME_WIDTH)}"
+    else:
+        title = NOT_PROMISED if part.lines[-1].line != "b" else "Not known whether promised"
+    for line in style.wrap(f"{title}: {row.use}, by line {part.lines[-1].line} of the uses", indent=0):
+        yield style.title(line)
+    yield from style.wrap(", ".join(_promise(part, explanation, style)), indent=2)
+    for one in part.lines:
+        yield from _labelled(f"{one.line:<3}{YES if one.fits else NO}", one.text, style)
+
+
+def _promise(part: ExplainedPart, explanation: Explanation, style: Style) -> Iterator[str]:
+    """Yield whose it is, and since when; how much of the tick it is."""
+    row = part.row
+    if row.source:
+        yield f"of {NOT_KNOWN if row.owner is None else style.name(row.owner, _NAME_WIDTH)}"
+        for label, name in (("", row.kind), ("job ", row.job_name), ("pod ", _pod(row))):
+            if name:
+                yield f"{label}{style.name(name, _NAME_WIDTH)}"
+        if row.since_ms is not None:
+            yield f"since {_moment(row.since_ms, explanation)}"
+        yield "until nobody says" if row.until_ms is None else f"until {_moment(row.until_ms, explanation)}"
+    yield f"{row.gpu_time_ms / 1000:.1f} s of the tick's GPU time"
+
+
+def _pod(row: ExplainedPartRow) -> str | None:
+    return "/".join(filter(None, (row.pod_namespace, row.pod_name))) or row.pod_uid
+
+
 def _settings(explanation: Explanation, style: Style) -> Iterator[str]:
     yield style.title("Settings in force")
     for setting in explanation.settings:
@@ -126,7 +162,13 @@ def _values(explanation: Explanation, style: Style) -> Iterator[str]:
     yield from columns.row("state", [tick.row.state for tick in columns.ticks])
     yield from columns.row("why unknown", [tick.row.reason or "" for tick in columns.ticks])
     yield from columns.row("unobserved before it", [_hole_before(tick, explanation) for tick in columns.ticks])
-    yield from columns.rows((*JUDGED_VALUES, *CARD_VALUES), [tick.row for tick in columns.ticks])
+    rows = [tick.row for tick in columns.ticks]
+    values = [one for one in CARD_VALUES if not one.is_optional or any(one.of(row) is not None for row in rows)]
+    zeros = [value for value in values if all(value.of(row) == 0 for row in rows)]
+    yield from columns.rows((*JUDGED_VALUES, *(value for value in values if value not in zeros)), rows)
+    if zeros:
+        text = f"and {plural(len(zeros), 'value')} of 0 or no in all of these ticks, which --json has"
+        yield from style.wrap(text, indent=2)
     yield from columns.left_out()
 
 

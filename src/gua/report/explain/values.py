@@ -18,12 +18,16 @@ NO: Final = "no"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Value:
-    """A value of a tick: its column in the store, its words, its unit in JSON and how many of it the column counts."""
+    """A value of a tick: its column in the store, its words, its unit in JSON and how many of it the column counts.
+
+    ``is_optional``: where no tick has it, nobody looked.
+    """
 
     column: str
     label: str
     unit: str | None = None
     parts: int = 1
+    is_optional: bool = False
 
     def of(self, row: TickRow | ExplainedProcessRow) -> object:
         """Return the value as the row has it."""
@@ -98,6 +102,8 @@ CARD_VALUES: Final = (
     Value(column="energy_total_mj", label="energy in all", unit="J", parts=1000),
     Value(column="mig", label="MIG"),
     Value(column="source", label="source"),
+    Value(column="allocation", label="allocation", is_optional=True),
+    Value(column="unallocated_gpu_time_ms", label="promised to nobody", unit="s", parts=1000, is_optional=True),
 )
 """Every value of a card tick, in the order in which they are shown."""
 

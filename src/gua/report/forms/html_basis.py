@@ -4,44 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
+from gua.report.forms.first_screen.heading import window
+from gua.report.forms.text_heading import whereabouts
 from gua.report.forms.warnings import warnings
 from gua.report.kit.bars import CLASSES, swatch
-from gua.report.kit.basis import chosen, evidence, length, meanings, moment
-from gua.report.kit.figures import HourFormat, plural
+from gua.report.kit.basis import chosen, evidence, meanings
+from gua.report.kit.figures import HourFormat
 from gua.report.kit.markup import Markup, join, tag
 from gua.report.kit.style import WIDEST, Style
 from gua.report.model import Report
-from gua.report.window import names
 
-STYLE: Final = Style(width=WIDEST)
-
-
-def title(report: Report) -> str:
-    """Return the page's title in one line."""
-    window = report.window
-    return (
-        f"GPU usage from {moment(window.since_ms, window.timezone)} to {moment(window.until_ms, window.timezone)} "
-        f"{window.timezone}"
-    )
+STYLE: Final = Style(width=WIDEST, times=5)
 
 
 def heading(report: Report, hours: HourFormat) -> Markup:
     """Return the head of the page with its warnings."""
-    window = report.window
-    where = names(STYLE.name(host, 24) for host in report.hosts)
-    about = f"{plural(len(report.cards), 'card')} on {plural(len(report.hosts), 'host')}: {where}"
     doubts = [tag("li", words) for words in warnings(report, STYLE, hours)]
     return tag(
         "header",
         tag("h1", "GPU usage report"),
-        tag(
-            "p",
-            f"{moment(window.since_ms, window.timezone)} to {moment(window.until_ms, window.timezone)} "
-            f"{window.timezone} ",
-            tag("span", f"({length(window.until_ms - window.since_ms)})", class_="quiet"),
-            class_="window",
-        ),
-        tag("p", about),
+        tag("p", window(report), class_="window"),
+        tag("p", whereabouts(report, STYLE)),
         tag("p", f"Only {chosen(report, STYLE)}") if report.filters else None,
         tag("ul", *doubts, class_="warnings", aria_label="What makes this report doubtful") if doubts else None,
     )

@@ -11,29 +11,30 @@ from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.section import AnySection
-from gua.report.section_list import sections
+from gua.report.section_list import section_named, section_numbers
 
 
-def render_text(report: Report, style: Style) -> str:
+def render_text(report: Report, style: Style, *, with_basis: bool = True) -> str:
     """Return the report for a terminal or a file, no line wider than the style's width."""
     hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
     blocks = ["\n".join(heading(report, style, hours))]
-    blocks += ["\n".join(_section(*one, report, style, hours)) for one in numbered(report)]
-    blocks.append("\n".join(basis(report, style, hours)))
+    blocks += ["\n".join(section_lines(*one, report, style, hours)) for one in numbered(report)]
+    if with_basis:
+        blocks.append("\n".join(basis(report, style, hours)))
     return "\n\n".join(blocks) + "\n"
 
 
 def numbered(report: Report) -> Iterator[tuple[str, AnySection]]:
-    """Yield the sections that the report has, each with its mark; one that is part of another has no number."""
-    shown = [section for section in sections() if section.is_shown(report)]
-    names = {section.name for section in shown}
-    number = 0
-    for section in shown:
-        number += section.part_of not in names
-        yield "  " if section.part_of in names else f"{number}.", section
+    """Yield the sections that the report has, each with its number, which one below that it is part of lacks."""
+    before: set[str | None] = set()
+    for section in map(section_named, report.sections):
+        if section.is_shown(report):
+            yield "  " if section.part_of in before else f"{section_numbers()[section.name]}.", section
+            before.add(section.name)
 
 
-def _section(mark: str, section: AnySection, report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
+def section_lines(mark: str, section: AnySection, report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
+    """Yield the lines of a section below its title, which begins with a mark."""
     for place, line in enumerate(style.wrap(section.titled(report), indent=len(mark) + 1)):
         yield style.title(line if place else f"{mark} {line.lstrip()}")
     for part in (section.drawn or section.text)(report, style, hours):

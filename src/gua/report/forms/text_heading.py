@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gua.report.forms.warnings import warnings
-from gua.report.kit.basis import chosen, length, moment
+from gua.report.kit.basis import at, chosen, length
 from gua.report.kit.figures import HourFormat, plural
+from gua.report.kit.gpu_counts import gpus_in_words, parts
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.window import names
@@ -16,13 +17,18 @@ def sentences(report: Report, style: Style) -> Iterator[str]:
     """Yield which time, which cards and hosts, and how they were chosen."""
     window = report.window
     yield (
-        f"GPU usage from {moment(window.since_ms, window.timezone)} to "
-        f"{moment(window.until_ms, window.timezone)} {window.timezone} ({length(window.until_ms - window.since_ms)})"
+        f"GPU usage from {at(window.since_ms, window)} to "
+        f"{at(window.until_ms, window)} {window.timezone} ({length(window.until_ms - window.since_ms)})"
     )
-    where = names(style.name(host, 24) for host in report.hosts)
-    yield f"{plural(len(report.cards), 'card')} on {plural(len(report.hosts), 'host')}: {where}"
+    yield whereabouts(report, style)
     if report.filters:
         yield f"only {chosen(report, style)}"
+
+
+def whereabouts(report: Report, style: Style) -> str:
+    """Return how many GPUs a report is about, and on which hosts they are."""
+    where = names(style.name(host, 24) for host in report.hosts)
+    return f"{gpus_in_words(parts(report.cards))} on {plural(len(report.hosts), 'host')}: {where}"
 
 
 def heading(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:

@@ -5,22 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gua.report.kit.basis import length, moment
+from gua.report.kit.basis import at, length
 from gua.report.kit.figures import HourFormat, percent, plural
+from gua.report.kit.lengths import span
 from gua.report.kit.style import Style
 from gua.report.model import Claim, Claimant, Report, Skew, shortened
 
 MOST_NAMED: Final = 5
 _LOW_COVERAGE: Final = 0.9
 _NAME_WIDTH: Final = 32
+_FIRST_TIME_MS: Final = 3_600_000
 
 
-def warnings(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
-    """Yield what makes the report doubtful, a sentence each."""
+def warnings(report: Report, style: Style, hours: HourFormat, *, says_since: bool = False) -> Iterator[str]:
+    """Yield what makes the report doubtful, a sentence each.
+
+    ``says_since`` is whether the report says elsewhere since when it was recorded.
+    """
     coverage = report.coverage
     if any(extent.source == "simulator" for extent in report.extents):
         yield "Simulated: no real machine was measured."
-    if coverage.ratio is not None and coverage.ratio < _LOW_COVERAGE:
+    began_ms = _began_ms(report)
+    if began_ms is not None and not says_since:
+        yield f"Recording since {at(began_ms, report.window)}, for {span(report.window.until_ms - began_ms)} so far."
+    if began_ms is None and coverage.ratio is not None and coverage.ratio < _LOW_COVERAGE:
         yield (
             f"Only {percent(coverage.ratio)} % of the expected time was observed: "
             f"{hours.of(coverage.unobserved_gpu_ms)} GPU-hours are unobserved, and nothing below says what happened "
@@ -35,9 +43,17 @@ def warnings(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     yield from troubles(report, style)
 
 
+def _began_ms(report: Report) -> int | None:
+    """Return when the agents began to record, if that is so short ago that ticks which are still to come weigh much."""
+    agents = [extent.first_ms for extent in report.extents if extent.source == "agent"]
+    first_ms = min(agents, default=0)
+    return first_ms if report.window.until_ms - first_ms < _FIRST_TIME_MS else None
+
+
 def troubles(report: Report, style: Style) -> Iterator[str]:
     """Yield a sentence for hosts that are silent, one for each clock that is wrong and name that is disputed."""
     yield from _silent(report, style)
+    yield from _allocation_sources(report, style)
     named = [_skew(skew, style) for skew in sorted(report.skewed, key=_badness)]
     yield from _few(named, "host whose clock and the server's disagree", "hosts whose clocks and the server's disagree")
     claims = [_claim(claim, style) for claim in report.claimed]
@@ -48,13 +64,28 @@ def _silent(report: Report, style: Style) -> Iterator[str]:
     if not report.silent:
         return
     newest_first = sorted(report.silent, key=lambda one: (-one.since_ms, one.host))
-    zone = report.window.timezone
     told = [
-        f"{style.name(one.host, _NAME_WIDTH)} since {moment(one.since_ms, zone)}" for one in newest_first[:MOST_NAMED]
+        f"{style.name(one.host, _NAME_WIDTH)} since {at(one.since_ms, report.window)}"
+        for one in newest_first[:MOST_NAMED]
     ]
     rest = len(newest_first) - len(told)
     more = f" and {rest} more (--json has all)" if rest else ""
-    yield f"Silent: {plural(len(newest_first), 'host')} of agents that tell nothing any more: {', '.join(told)}{more}."
+    yield f"{plural(len(newest_first), 'host is silent', 'hosts are silent')}: {', '.join(told)}{more}."
+
+
+def _allocation_sources(report: Report, style: Style) -> Iterator[str]:
+    """Yield which sources of allocations cannot be read, and why the first of them."""
+    failed = sorted((one for one in report.allocation_sources if not one.ok), key=lambda one: -one.failed_ms)
+    if not failed:
+        return
+    names = [f"{style.name(one.source, _NAME_WIDTH)} on {style.name(one.host, _NAME_WIDTH)}" for one in failed]
+    rest = len(names) - MOST_NAMED
+    more = f" and {rest} more (--json has all)" if rest > 0 else ""
+    why = f" ({style.name(failed[0].reason, 2 * _NAME_WIDTH)})" if failed[0].reason else ""
+    yield (
+        f"To whom cards are promised cannot be read from {', '.join(names[:MOST_NAMED])}{more}{why}: what no other "
+        "source tells of is unknown, never free."
+    )
 
 
 def _few(sentences: Sequence[str], one: str, many: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from gua.report.window import zone
+from gua.core.zones import zone
 
 _MOST: Final = 9
 _HOUR_STEPS: Final = (1, 2, 3, 6, 12)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from gua.report.kit.figures import percent, percents
+from gua.report.kit.figures import percents
 from gua.report.kit.markup import EMPTY, Markup, join, tag
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States
 
@@ -27,10 +27,6 @@ def patterns() -> Markup:
             _pattern("t", 6, "M1 1.5h1M4 4.5h1"),
             _pattern("u", 6, "M0 0l6 6M6 0l-6 6"),
             _pattern("n", 8, "M-1 7l2 2M0 0l8 8M7-1l2 2"),
-            # The long streaks of a state beside its short ones: the same fill, paler.
-            _pattern("h2", 6, "M-1 1l2-2M0 6l6-6M5 7l2-2"),
-            _pattern("l", 6, "M0 3h6"),
-            _pattern("l2", 6, "M0 3h6"),
         ),
         class_="defs",
         width=0,
@@ -83,24 +79,17 @@ def _rects(parts: Sequence[Part], total: float) -> Iterator[Markup]:
         start += wide
 
 
-def states_bar(states: States, *, unobserved_ms: float = 0, of: float | None = None) -> Markup:
-    """Return the bar of a split, unobserved time at its end; its label has every state's percent."""
-    parts = [(CLASSES[state], "", states[state].gpu_ms) for state in STATES]
-    if unobserved_ms > 0:
-        parts.append((CLASSES[UNOBSERVED], "", unobserved_ms))
-    return stacked(parts, split_in_words(states, unobserved_ms), of=of)
+def states_bar(states: States, *, of: float) -> Markup:
+    """Return the bar of a split; its label has every state's percent."""
+    return stacked([(CLASSES[state], "", states[state].gpu_ms) for state in STATES], split_in_words(states), of=of)
 
 
-def split_in_words(states: States, unobserved_ms: float = 0) -> str:
-    """Return ``active 21.4 %, idle-held …``, of what was observed, and which part was not observed."""
+def split_in_words(states: States) -> str:
+    """Return ``active 21.4 %, idle-held …``, of what was observed."""
     values = [states[state].gpu_ms for state in STATES]
     total = sum(values)
     told = ", ".join(f"{state} {part} %" for state, part in zip(STATES, percents(values), strict=True))
-    if not total:
-        return "nothing observed"
-    if unobserved_ms > 0:
-        told += f" of what was observed; unobserved {percent(unobserved_ms / (total + unobserved_ms))} % of all"
-    return told
+    return told if total else "nothing observed"
 
 
 def single(kind: str, part: float | None, label: str, *, class_: str = "bar") -> Markup:

@@ -8,13 +8,17 @@ from types import MappingProxyType
 from typing import Final
 
 from gua.core.durations import format_duration
+from gua.core.zones import zone
 from gua.report.kit.figures import HourFormat, percent, plural
+from gua.report.kit.gpu_counts import gpus_in_words, parts
 from gua.report.kit.style import Style
-from gua.report.model import Report
+from gua.report.model import Report, Window
 from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN
-from gua.report.window import names, zone
+from gua.report.window import names
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MINUTE_MS: Final = 60_000
+_DAY_MS: Final = 24 * 60 * _MINUTE_MS
 _NAME_WIDTH: Final = 32
 _MOST_VALUES: Final = 5
 REASONS: Final = MappingProxyType(
@@ -37,13 +41,25 @@ def moment(unix_ms: int, timezone: str) -> str:
     return local.strftime("%Y-%m-%d %H:%M:%S" if local.second else "%Y-%m-%d %H:%M")
 
 
+def at(unix_ms: int, window: Window) -> str:
+    """Return a moment in the zone of a window; of one that is longer than a day without seconds."""
+    whole = unix_ms - unix_ms % _MINUTE_MS if window.until_ms - window.since_ms > _DAY_MS else unix_ms
+    return moment(whole, window.timezone)
+
+
+def since(unix_ms: int, window: Window) -> str:
+    """Return a moment in the zone of a window: of its last day the time alone, as in ``09:10``."""
+    told, end = moment(unix_ms - unix_ms % _MINUTE_MS, window.timezone), moment(window.until_ms, window.timezone)
+    return told.partition(" ")[2] if told[:10] == end[:10] else told
+
+
 def length(milliseconds: int) -> str:
     """Return how long a window is, in the largest unit in which it is a short number."""
     for unit, size in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000)):
         if milliseconds >= size:
             amount = f"{milliseconds / size:.1f}".removesuffix(".0")
             return f"{amount} {unit}{'' if amount == '1' else 's'}"
-    return format_duration(milliseconds)
+    return format_duration(milliseconds - milliseconds % 1000 or milliseconds)
 
 
 def size(byte_count: float) -> str:
@@ -57,6 +73,10 @@ def size(byte_count: float) -> str:
 _ATTRIBUTION: Final = (
     "a card's time is split equally among its holders (Slurm job, pod, container or owner), a holder's part among its "
     "processes; the state is the card's."
+)
+_ALLOCATION: Final = (
+    "a source's promise of a card to an owner. While it lasts the card is used, held (its owner is there and does "
+    "nothing), used by others, or empty (nobody is there); where a source cannot be read it is unknown, never free."
 )
 
 
@@ -82,16 +102,17 @@ def meanings(report: Report) -> Iterator[tuple[str, str]]:
         IDLE_HELD,
         f"less than that, and more than {held} of memory held, or held memory that nobody can rule out.",
     )
-    yield (
-        TRULY_IDLE,
-        (
-            f"nothing holds it: {held} of memory or less. Allocation is not looked at: the card may be promised to "
-            "somebody."
-        ),
+    promised = (
+        "Whether it was promised to somebody is a matter of its own: section allocation."
+        if report.is_allocation_looked_at
+        else "Allocation is not looked at: the card may be promised to somebody."
     )
+    yield TRULY_IDLE, f"nothing holds it: {held} of memory or less. {promised}"
     yield UNKNOWN, "not enough could be read to tell; never called idle."
     yield "unobserved", "no tick covers that time; never billed and never called idle."
     yield "owners", _ATTRIBUTION
+    if report.is_allocation_looked_at:
+        yield "allocation", _ALLOCATION
 
 
 def evidence(report: Report, style: Style, hours: HourFormat) -> Iterator[tuple[str, str]]:
@@ -100,7 +121,7 @@ def evidence(report: Report, style: Style, hours: HourFormat) -> Iterator[tuple[
     yield (
         "window",
         (
-            f"after {moment(window.since_ms, window.timezone)}, up to {moment(window.until_ms, window.timezone)} "
+            f"after {at(window.since_ms, window)}, up to {at(window.until_ms, window)} "
             f"{window.timezone} ({length(window.until_ms - window.since_ms)})"
         ),
     )
@@ -110,7 +131,7 @@ def evidence(report: Report, style: Style, hours: HourFormat) -> Iterator[tuple[
             yield (
                 "effective",
                 (
-                    f"{moment(effective[0], window.timezone)} to {moment(effective[1], window.timezone)} "
+                    f"{at(effective[0], window)} to {at(effective[1], window)} "
                     f"({length(effective[1] - effective[0])}), when cards were expected"
                 ),
             )
@@ -156,6 +177,6 @@ def _ticks(report: Report) -> str:
     every = f", one every {' or '.join(map(format_duration, intervals))}" if intervals else ""
     sources = sorted({extent.source for extent in report.extents})
     return (
-        f"{report.headline.card_ticks:,} of {plural(len(report.cards), 'card')}{every}; "
+        f"{report.headline.card_ticks:,} of {gpus_in_words(parts(report.cards))}{every}; "
         f"{', '.join(SOURCES.get(source, source) for source in sources)}"
     )

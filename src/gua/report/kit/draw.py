@@ -16,6 +16,7 @@ STACKED_BELOW: Final = 60
 _INDENT: Final = 2
 _BAR_WIDTH: Final = 10
 _WIDEST_BAR: Final = 30
+_WIDE_GAP_FROM: Final = 96
 
 
 def draw(part: Part, style: Style) -> Iterator[str]:
@@ -45,12 +46,12 @@ def _table(table: Table, style: Style) -> Iterator[str]:
     gap = _gap(places, widths, style)
     used = _INDENT + sum(widths) + gap * (len(widths) - 1)
     spare = style.width - used - 2
-    bar_width = min(spare, _WIDEST_BAR) if table.bar is not None and spare >= _BAR_WIDTH else 0
+    bar_width = min(spare, _WIDEST_BAR) if table.bars and spare >= _BAR_WIDTH else 0
     yield _line(table, places, widths, gap, style, [column.title for column in table.columns])
     for number, row in enumerate(table.rows):
         line = _line(table, places, widths, gap, style, row)
-        if bar_width and table.bar is not None:
-            line = f"{line}{' ' * (used - _shown(line))}  {table.bar(number, bar_width)}".rstrip()
+        if bar_width and number < len(table.bars):
+            line = f"{line}{' ' * (used - shown_width(line))}  {style.split(table.bars[number], bar_width)}".rstrip()
         yield line
     if bar_width:
         yield from style.wrap("bar: " + ", ".join(f"{style.fill[state]} {state}" for state in STATES))
@@ -62,6 +63,56 @@ def _notes(table: Table, places: Sequence[int], style: Style) -> Iterator[str]:
     told = "; ".join(f"{title}: {note}" for title, note in table.notes if title in shown)
     if told:
         yield from style.wrap(told)
+
+
+def fits(table: Table, style: Style) -> bool:
+    """Return whether a table is drawn as one, and not row by row."""
+    return _fitting(table, style) is not None
+
+
+def lay(table: Table, style: Style) -> tuple[list[str], int]:
+    """Return a table's head and rows on a line each, and how wide their bars are, 0 where there is no room for any.
+
+    Columns that leave come in turn while the name, the column with a ``shortest``, keeps that; a left one while all of
+    it is kept.
+    """
+    gap = 1 if style.width < _WIDE_GAP_FROM else 2
+    columns = table.columns
+    widths = [_natural(table, place) for place in range(len(columns))]
+    name = next(place for place, column in enumerate(columns) if column.shortest)
+    taken = [
+        width + (2 if column.left or place < name else gap)
+        for place, (column, width) in enumerate(zip(columns, widths, strict=True))
+    ]
+    shown = {place for place, column in enumerate(columns) if not column.leaves}
+    room = style.width - _INDENT - sum(taken[place] for place in shown - {name})
+    in_turn = sorted({column.leaves for column in columns} - {0})
+    for turn in in_turn:
+        coming = {place for place, column in enumerate(columns) if column.leaves == turn}
+        least = widths[name] if any(columns[place].left for place in coming) else columns[name].shortest
+        if room - sum(taken[place] for place in coming) >= min(widths[name], least):
+            shown |= coming
+            room -= sum(taken[place] for place in coming)
+    widths[name] = min(widths[name], room)
+    spare = room - widths[name] - 2
+    bar_width = min(spare, _WIDEST_BAR) if table.bars and spare >= _BAR_WIDTH else 0
+
+    def line(row: Sequence[str]) -> str:
+        written = ""
+        for place in sorted(shown):
+            text = style.name(row[place], widths[place]) if cells(row[place]) > widths[place] else row[place]
+            between = " " * (2 if columns[place].left else gap) if written else ""
+            blank = " " * (widths[place] - cells(text))
+            written += between + (text + blank if columns[place].left else blank + text)
+        return " " * _INDENT + written
+
+    head = line([column.title for column in columns])
+    for state in STATES:
+        head = style.state(head, state)
+    rows = [line(row) for row in table.rows]
+    if bar_width:
+        rows = [f"{row}  {style.split(bar, bar_width)}".rstrip() for row, bar in zip(rows, table.bars, strict=True)]
+    return [head, *rows], bar_width
 
 
 def stacked(table: Table, style: Style) -> Iterator[str]:
@@ -131,7 +182,7 @@ def _line(  # noqa: PLR0913, PLR0917 - a row, and where its cells go
     return line
 
 
-def _shown(line: str) -> int:
+def shown_width(line: str) -> int:
     """Return how many columns a line takes that may have colours in it."""
     return cells(_without_colour(line))
 

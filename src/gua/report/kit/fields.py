@@ -22,14 +22,17 @@ T = TypeVar("T")
 class Unit:
     """How a value is written. JSON is rounded to six decimals, CSV has full precision; unknown stays ``None``.
 
-    ``ending`` stands in names where the field has ``_ms``; ``name`` and ``column`` where the name is another one.
+    ``ending`` stands in names where the field has ``_ms``; ``name`` and ``column`` where the name is another one. What
+    takes several ``columns`` has ``cells`` for them.
     """
 
     json: Callable[[Any], object]
-    cell: Callable[[Any], Cell]
+    cell: Callable[[Any], Cell] = lambda value: value
     ending: str = "_ms"
     name: str | None = None
     column: str | None = None
+    columns: tuple[str, ...] = ()
+    cells: Callable[[Any], Cells] | None = None
 
     def named(self, name: str) -> Unit:
         """Return the same unit of a field that is called ``name`` in JSON and CSV."""
@@ -89,7 +92,7 @@ MOMENT: Final = Unit(json=to_rfc3339, cell=to_rfc3339, ending="")
 RATIO: Final = Unit(json=ratio, cell=_as_is)
 NUMBER: Final = Unit(json=number, cell=_as_is)
 AS_IS: Final = Unit(json=_as_is, cell=_as_is)
-STATES_UNIT: Final = Unit(json=states_json, cell=_as_is)
+STATES_UNIT: Final = Unit(json=states_json, columns=state_columns("gpu_hours"), cells=gpu_hours)
 
 Hours = Annotated[T, HOURS]
 """Milliseconds, written as hours."""
@@ -121,14 +124,14 @@ class _Field:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        if self.unit is STATES_UNIT:
-            return state_columns("gpu_hours")
+        if self.unit and self.unit.columns:
+            return self.unit.columns
         return (self.unit.column if self.unit and self.unit.column else self.name,) if self.is_cell else ()
 
     def cells(self, model: object) -> Mapping[str, Cell]:
         value = getattr(model, self.attribute)
-        if self.unit is STATES_UNIT:
-            return gpu_hours(value)
+        if self.unit and self.unit.cells:
+            return dict.fromkeys(self.unit.columns) if value is None else self.unit.cells(value)
         if not self.is_cell:
             return {}
         return {self.columns[0]: value if value is None or self.unit is None else self.unit.cell(value)}

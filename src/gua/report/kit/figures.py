@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gua.report.kit import lengths
@@ -112,6 +112,17 @@ def gpus(value: float | None) -> str:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Return ``1 card``, ``2,000 cards``."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return whole numbers in short: ``0-3,5``."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def span(milliseconds: float | None) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gua.report.kit.bars import CLASSES, swatch
+from gua.report.kit.bars import swatch
 from gua.report.kit.markup import Markup, join, tag
-from gua.report.states import STATES
 
 TEXT: Final = None
 NUMBER: Final = "n"
@@ -17,17 +16,21 @@ BAR: Final = "b"
 
 @dataclass(frozen=True, slots=True)
 class HtmlColumn:
-    """A column's head, what is in it (text, number, bar), and the fill that stands beside its name."""
+    """A column's head, what is in it (text, number, bar), and the fill that stands beside its name.
+
+    ``leaves``: it is left out where the page is narrow.
+    """
 
     label: str
     kind: str | None = TEXT
     fill: str | None = None
     title: str | None = None
+    leaves: bool = False
 
-
-def state_columns(states: Sequence[str] = STATES) -> list[HtmlColumn]:
-    """Return a column of numbers for each state."""
-    return [HtmlColumn(state, NUMBER, CLASSES[state]) for state in states]
+    @property
+    def class_(self) -> str | None:
+        """Return the class of its cells."""
+        return " ".join(filter(None, (self.kind, "l" if self.leaves else None))) or None
 
 
 def table(
@@ -35,16 +38,18 @@ def table(
     columns: Sequence[HtmlColumn],
     rows: Sequence[Sequence[str]],
     *,
-    foot: Sequence[Sequence[str]] = (),
     note: str | None = None,
+    is_named_above: bool = False,
 ) -> Markup:
-    """Return a table whose rows' first cells are their heads; ``note`` below it says what is left out."""
+    """Return a table whose rows' first cells are their heads; ``note`` below it says what is left out.
+
+    ``is_named_above``: a heading just above has the words of the caption, which only screen readers need again.
+    """
     body = tag(
         "table",
-        caption_of(caption),
+        tag("caption", caption, class_="unseen") if is_named_above else caption_of(caption),
         tag("thead", tag("tr", *(_head(column) for column in columns))),
         tag("tbody", *(_row(columns, row) for row in rows)),
-        tag("tfoot", *(_row(columns, row) for row in foot)) if foot else None,
     )
     # What scrolls must be reachable by keyboard.
     return join([tag("div", body, class_="scroll", role="region", aria_label=caption, tabindex=0), paragraph(note)])
@@ -71,14 +76,14 @@ def _head(column: HtmlColumn) -> Markup:
         swatch(column.fill) if column.fill else None,
         column.label,
         scope="col",
-        class_=column.kind,
+        class_=column.class_,
         title=column.title,
     )
 
 
 def _row(columns: Sequence[HtmlColumn], row: Sequence[str]) -> Markup:
     cells = [
-        tag("td" if place else "th", cell, class_=column.kind, scope=None if place else "row")
+        tag("td" if place else "th", cell, class_=column.class_, scope=None if place else "row")
         for place, (column, cell) in enumerate(zip(columns, row, strict=True))
     ]
     return tag("tr", *cells)

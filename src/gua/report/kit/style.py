@@ -22,17 +22,23 @@ _SGR: Final = MappingProxyType(
 _FILL: Final = MappingProxyType({ACTIVE: "█", IDLE_HELD: "▒", TRULY_IDLE: "·", UNKNOWN: "?"})
 _FILL_ASCII: Final = MappingProxyType({ACTIVE: "#", IDLE_HELD: "=", TRULY_IDLE: ".", UNKNOWN: "?"})
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+_HEIGHTS: Final = " ▁▂▃▄▅▆▇█"
+_HEIGHTS_ASCII: Final = " .:-=+*%#"
 _SHADES: Final = "░▒▓█"
 _SHADES_ASCII: Final = ".:+#"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Style:
-    """Columns to fill, whether block characters can be printed, whether colour is wanted."""
+    """Columns to fill, whether block characters can be printed, whether colour is wanted.
+
+    ``times``: how many times as many rows of long tables are shown as in a terminal.
+    """
 
     width: int = 80
     unicode: bool = True
     colour: bool = False
+    times: int = 1
 
     def state(self, line: str, state: str) -> str:
         """Return a line with the first mention of a state in its colour."""
@@ -84,6 +90,12 @@ class Style:
         if not part:
             return " " * width
         return self.shades[min(int(part * 4), 3)] * width
+
+    def height(self, part: float) -> str:
+        """Return a column as high as ``part`` (0 to 1), blank for 0; what is not 0 is seen."""
+        heights = _HEIGHTS if self.unicode else _HEIGHTS_ASCII
+        highest = len(heights) - 1
+        return heights[min(max(round(part * highest), part > 0), highest)]
 
     def title(self, text: str) -> str:
         """Return the heading of a section."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.model import Report
+from gua.report.states import States
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,14 +29,14 @@ class TableColumn:
 class Table:
     """Rows of text of one column each; the first ``heads`` columns say what a row is about.
 
-    ``bar`` draws row ``n`` again as a bar of a width, where there is room; what it shows stands in the row, too.
+    ``bars`` show each row's split again where there is room; rows after the last bar have none.
     ``notes`` explain columns by their titles, where they are shown.
     """
 
     columns: Sequence[TableColumn]
     rows: Sequence[Sequence[str]]
     heads: int = 1
-    bar: Callable[[int, int], str] | None = None
+    bars: Sequence[States] = ()
     notes: Sequence[tuple[str, str]] = ()
 
 

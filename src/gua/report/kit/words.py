@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gua.core.tick import Mig
 from gua.report.kit.figures import plural
 from gua.report.kit.style import Style
 from gua.report.model import Report
@@ -11,6 +12,7 @@ from gua.report.model import Report
 NAME_WIDTH: Final = 32
 NOT_KNOWN: Final = "(unknown)"
 NOT_LISTED: Final = "(no listed process)"
+LEFT_OVER: Final = "MIG slices left over"
 _CARD_WIDTH: Final = 30
 _ID_WIDTH: Final = 13
 
@@ -20,8 +22,10 @@ def known(name: str | None, style: Style) -> str:
     return NOT_KNOWN if name is None else style.name(name, NAME_WIDTH) or '""'
 
 
-def card_name(name: str | None, gpu: str, style: Style) -> str:
+def card_name(name: str | None, gpu: str, style: Style, mig: str | None = None) -> str:
     """Return what a card is called, without the words that all of them have; its id where it has no name."""
+    if mig == Mig.PARENT:
+        return LEFT_OVER
     short = (name or "").removeprefix("NVIDIA ").removeprefix("GeForce ")
     return style.name(short or gpu, _CARD_WIDTH)
 

@@ -1,4 +1,4 @@
-"""The sections of a report, a folder each; listed here, once, in the order in which they are printed."""
+"""The sections of a report, a folder each; listed here, once, in the order in which they are printed and numbered."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ LISTED: Final[tuple[str, ...]] = (
     "groups.GROUPS",
     "cards.CARDS",
     "usage.USAGE",
+    "allocation.ALLOCATION",
+    "calendar.TIME_OF_DAY",
     "streaks.STREAKS",
     "streaks.WHAT_IF",
     "contention.CONTENTION",
     "money.MONEY",
     "energy.ENERGY",
-    "calendar.TIME_OF_DAY",
     "calendar.WEEK",
     "calendar.DAYS",
     "calendar.PREVIOUS",

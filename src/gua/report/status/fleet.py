@@ -10,10 +10,12 @@ from gua.core.durations import to_rfc3339
 from gua.core.plaintext import cells, pad
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
+from gua.report.allocation_sources import newest_sources
 from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
+from gua.report.model import ReportedSource
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
-from gua.report.status.text import span
+from gua.report.status.span import span
 
 SCHEMA: Final = "gua.status.all/1"
 SILENT: Final = 1
@@ -22,8 +24,10 @@ _BEHIND_MS: Final = 60_000
 _SHORTEST_NAME: Final = 12
 _WIDEST_NAME: Final = 40
 _WIDE_GAP_FROM: Final = 96
-_COLUMNS: Final = ("cards", *STATES, "age", "delay")
-_LEAST_NEEDED: Final = ("delay", "cards")
+_PROMISED: Final = ("allocated", "empty")
+_COLUMNS: Final = ("cards", *STATES, *_PROMISED, "age", "delay")
+_LEAST_NEEDED: Final = ("delay", "cards", "allocated")
+_MOST_SOURCES: Final = 5
 _LONGEST: Final = 4096
 _MOST_CLOCKS: Final = 5
 
@@ -50,13 +54,16 @@ class InventoryRow(NamedTuple):
 
 
 class CurrentRow(NamedTuple):
-    """A host's cards by the state of their newest tick."""
+    """A host's cards by the state of their newest tick; how many are promised, empty, and looked at for that."""
 
     host: str
     active_cards: Count
     idle_held_cards: Count
     truly_idle_cards: Count
     unknown_cards: Count
+    allocated_cards: Count
+    empty_cards: Count
+    looked_at_cards: Count
 
 
 INVENTORY: Final = View("host_status", InventoryRow)
@@ -67,7 +74,8 @@ def hosts_now(reader: ViewReader) -> list[Host]:
     """Return an object a host, ready for JSON: silent ones first, then by name.
 
     ``states`` counts cards by the state of their newest tick; it is ``None`` for a host that has had no tick for as
-    long as makes a host silent.
+    long as makes a host silent. ``allocation`` counts those that are promised and of these the empty ones, and has the
+    sources that told so; it is ``None`` for a silent host and where nobody looks at allocation.
     """
     rows = INVENTORY.rows(reader, {})
     if not rows:
@@ -75,7 +83,10 @@ def hosts_now(reader: ViewReader) -> list[Host]:
     now_ms = rows[0].now_ms
     since_ms = now_ms - max(row.silent_after_ms for row in rows)
     current = {row.host: row for row in CURRENT.rows(reader, {"since_ms": since_ms, "hosts": []})}
-    hosts = [_host(row, current.get(row.host)) for row in rows]
+    sources: dict[str, list[ReportedSource]] = {}
+    for source in newest_sources(reader, now_ms):
+        sources.setdefault(source.host, []).append(source)
+    hosts = [_host(row, current.get(row.host), sources.get(row.host, ())) for row in rows]
     return sorted(hosts, key=lambda host: (not host["silent"], str(host["host"])))
 
 
@@ -91,8 +102,8 @@ def to_text(hosts: Sequence[Host], style: Style) -> str:
     return "\n".join([*_lines(hosts, style)]) + "\n"
 
 
-def _host(row: InventoryRow, current: CurrentRow | None) -> Host:
-    counted = None
+def _host(row: InventoryRow, current: CurrentRow | None, sources: Sequence[ReportedSource]) -> Host:
+    counted = allocation = None
     if current is not None and not row.is_silent:
         counted = {
             ACTIVE: current.active_cards,
@@ -100,6 +111,12 @@ def _host(row: InventoryRow, current: CurrentRow | None) -> Host:
             TRULY_IDLE: current.truly_idle_cards,
             UNKNOWN: current.unknown_cards,
         }
+        if current.looked_at_cards:
+            allocation = {
+                "allocated_cards": current.allocated_cards,
+                "empty_cards": current.empty_cards,
+                "sources": [{"source": one.source, "ok": one.ok, "reason": _why(one)} for one in sources],
+            }
     return {
         "host": row.host,
         "source": row.source,
@@ -107,6 +124,7 @@ def _host(row: InventoryRow, current: CurrentRow | None) -> Host:
         "interval_seconds": row.interval_ms / 1000 or None,
         "cards": row.cards,
         "states": counted,
+        "allocation": allocation,
         "first_seen": to_rfc3339(row.first_ms),
         "last_seen": to_rfc3339(row.last_ms),
         "age_seconds": (row.now_ms - row.last_ms) / 1000,
@@ -131,11 +149,13 @@ def _lines(hosts: Sequence[Host], style: Style) -> Iterator[str]:
     )
     yield ""
     rows = [{name: name for name in ("host", *_COLUMNS)}, *(_figures(host, style) for host in hosts)]
-    widths = {name: max(cells(row[name]) for row in rows) for name in _COLUMNS}
+    looked_at = any(host["allocation"] for host in hosts)
+    shown = [name for name in _COLUMNS if looked_at or name not in _PROMISED]
+    widths = {name: max(cells(row[name]) for row in rows) for name in shown}
     gap = "  " if style.width >= _WIDE_GAP_FROM else " "
     wanted = max(cells(row["host"]) for row in rows)
     for name in _LEAST_NEEDED:
-        if _room(style, widths, gap) < min(wanted, _SHORTEST_NAME):
+        if name in widths and _room(style, widths, gap) < min(wanted, _SHORTEST_NAME):
             del widths[name]
     name_width = min(wanted, _room(style, widths, gap))
     for place, row in enumerate(rows):
@@ -148,11 +168,31 @@ def _lines(hosts: Sequence[Host], style: Style) -> Iterator[str]:
             line = style.paint("warning", line)
         yield line
     clocks = [text for host in hosts for text in _clock(host, style)]
-    rest = len(clocks) - _MOST_CLOCKS
-    more = [f"And {plural(rest, 'more clock')} disagree with the server's (--json has all)."] if rest > 0 else []
-    for text in [*clocks[:_MOST_CLOCKS], *more]:
+    sources = [text for host in hosts for text in _failed_sources(host, style)]
+    for text in [
+        *_few(clocks, _MOST_CLOCKS, "more clock", "disagree with the server's"),
+        *_few(sources, _MOST_SOURCES, "more source", "of allocations cannot be read"),
+    ]:
         for line in style.wrap(f"! {text}", indent=0, hanging=2):
             yield style.paint("warning", line)
+
+
+def _few(texts: Sequence[str], most: int, what: str, why: str) -> Sequence[str]:
+    rest = len(texts) - most
+    more = [f"And {plural(rest, what)} {why} (--json has all)."] if rest > 0 else []
+    return [*texts[:most], *more]
+
+
+def _failed_sources(host: Host, style: Style) -> Iterator[str]:
+    for source in host["allocation"]["sources"] if host["allocation"] else ():
+        if not source["ok"]:
+            why = f": {style.name(source['reason'], _WIDEST_NAME)}" if source["reason"] else ""
+            name = f"{style.name(source['source'], _WIDEST_NAME)} on {style.name(host['host'], _WIDEST_NAME)}"
+            yield f"To whom cards are promised cannot be read from {name}{why}."
+
+
+def _why(source: ReportedSource) -> str | None:
+    return None if source.ok else source.reason and source.reason[:_LONGEST]
 
 
 def _room(style: Style, widths: Mapping[str, int], gap: str) -> int:
@@ -160,12 +200,13 @@ def _room(style: Style, widths: Mapping[str, int], gap: str) -> int:
 
 
 def _figures(host: Host, style: Style) -> dict[str, str]:
-    states, delay = host["states"], host["delay_seconds"]
+    states, allocation, delay = host["states"], host["allocation"], host["delay_seconds"]
     age = span(max(host["age_seconds"], 0.0))
     return {
         "host": style.name(host["host"], _WIDEST_NAME),
         "cards": f"{host['cards']:,}",
         **{state: NONE if states is None else f"{states[state]:,}" for state in STATES},
+        **{name: NONE if allocation is None else f"{allocation[f'{name}_cards']:,}" for name in _PROMISED},
         "age": f"SILENT {age}" if host["silent"] else age,
         "delay": NONE if delay is None else f"-{span(-delay)}" if delay < 0 else span(delay),
     }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from gua.core.plaintext import cells, pad
@@ -11,8 +11,12 @@ from gua.core.rules import Reason
 from gua.core.tick import Mig, ProcessList, ProcessType
 from gua.core.untrusted import list_in, number_in, object_in, objects_in
 from gua.report.kit.basis import size
-from gua.report.kit.figures import NONE, percent, plural
+from gua.report.kit.figures import NONE, percent, plural, ranges
 from gua.report.kit.style import Style
+from gua.report.kit.words import LEFT_OVER
+from gua.report.status.allocation import lines_below, promise_in_words, sources_in_words
+from gua.report.status.queue import queue_in_words
+from gua.report.status.span import span
 
 _GIB: Final = 2**30
 _NAME_WIDTH: Final = 24
@@ -22,6 +26,7 @@ _COLUMNS: Final = ("gpu", "name", "state", "for", "util %", "memory", "age")
 _LEAST_NEEDED: Final = ("age", "util %", "memory")
 _HOLDERS_BESIDE: Final = 34
 _MOST_ERRORS: Final = 5
+_MOST_CARDS: Final = 1000
 _LISTS: Final[Mapping[str, str]] = {
     ProcessList.FAILED: "processes cannot be read",
     ProcessList.PID_NAMESPACE: "processes hidden (PID namespace)",
@@ -38,24 +43,6 @@ def render_status(status: Mapping[str, Any], style: Style) -> str:
     """Return the status for a terminal, no line wider than the style's width."""
     lines = [*_agent(status, style), "", *_cards(objects_in(status.get("cards")), style)]
     return "\n".join(lines) + "\n"
-
-
-def span(seconds: float | None) -> str:
-    """Return how long something took or is ago: ``4ms``, ``12s``, ``3h 12m``, ``2d 4h``; rounded down."""
-    if seconds is None:
-        return NONE
-    if seconds < 1:
-        return f"{int(seconds * 1000)}ms"
-    whole = int(seconds)
-    for unit, unit_seconds, part, part_seconds in (
-        ("d", 86_400, "h", 3_600),
-        ("h", 3_600, "m", 60),
-        ("m", 60, "s", 1),
-    ):
-        if whole >= unit_seconds:
-            rest = whole % unit_seconds // part_seconds
-            return f"{whole // unit_seconds}{unit}" + (f" {rest}{part}" if rest else "")
-    return f"{whole}s"
 
 
 def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
@@ -89,6 +76,12 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
         if isinstance(name, str):
             name = name.partition(" ")[0]  # what follows is the address, which is shown beside it
         yield from style.term(_text(name, style, 11), _delivery(destination, style))
+    sources = sources_in_words(status, style)
+    if sources is not None:
+        yield from style.term("allocation", sources)
+    queue = queue_in_words(status, style)
+    if queue is not None:
+        yield from style.term("queue", queue)
     errors = objects_in(status.get("errors"))
     if errors:
         yield from style.term("errors", "; ".join(_errors(errors, style)))
@@ -161,7 +154,11 @@ def _cards(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
     if not cards:
         yield from style.wrap("no card was read yet", indent=0)
         return
+    alike = _alike(cards, style)
+    cards = [same[0] for same in alike]
     rows = [dict(zip(_COLUMNS, _COLUMNS, strict=True)), *(_figures(card, style) for card in cards)]
+    for row, same in zip(rows[1:], alike, strict=True):
+        row["gpu"] = ranges(int(card["index"]) for card in same) if len(same) > 1 else row["gpu"]
     gap = "  " if style.width >= _WIDE_GAP_FROM else " "
     widths = {name: max(cells(row[name]) for row in rows) for name in _COLUMNS}
     for name in _LEAST_NEEDED:
@@ -177,14 +174,30 @@ def _cards(cards: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
             continue
         painted = style.state(line, row["state"])
         holders = _Holders(cards[place - 1], style)
+        below = " " * (widths["gpu"] + len(gap))
         if beside >= _HOLDERS_BESIDE:
             yield f"{painted}{gap}{holders.fitting(beside)}".rstrip()
-            continue
-        yield painted
-        below = " " * (widths["gpu"] + len(gap))
-        told = holders.fitting(style.width - len(below))
-        if told:
-            yield below + told
+        else:
+            yield painted
+            told = holders.fitting(style.width - len(below))
+            if told:
+                yield below + told
+        yield from lines_below(cards[place - 1], style, below)
+
+
+def _alike(cards: Sequence[Mapping[str, Any]], style: Style) -> list[list[Mapping[str, Any]]]:
+    """Return the cards in their order, those together of which everything shown but the index is the same."""
+    found: dict[Hashable, list[Mapping[str, Any]]] = {}
+    for place, card in enumerate(cards):
+        whole = card.get("index") in range(_MOST_CARDS) and card.get("mig") not in {Mig.INSTANCE, Mig.PARENT}
+        texts = {
+            **_figures(card, style),
+            "gpu": "",
+            "holders": _Holders(card, style).fitting(style.width),
+            "promise": promise_in_words(card, style, style.width),
+        }
+        found.setdefault(tuple(texts.items()) if whole else place, []).append(card)
+    return list(found.values())
 
 
 def _cell(column: str, text: str, width: int, style: Style) -> str:
@@ -214,7 +227,7 @@ def _figures(card: Mapping[str, Any], style: Style) -> dict[str, str]:
 
 
 def _label(card: Mapping[str, Any], style: Style) -> str:
-    """Return what a card is called, as in the report: the profile of a MIG instance, the rest of its parent."""
+    """Return what a card is called, as in the report: the profile of a MIG instance, what is left of its parent."""
     name = card.get("name")
     if not isinstance(name, str):
         return _text(card.get("uuid"), style, _NAME_WIDTH)
@@ -222,7 +235,7 @@ def _label(card: Mapping[str, Any], style: Style) -> str:
     if card.get("mig") == Mig.INSTANCE and profile:
         name = profile
     short = name.removeprefix("NVIDIA ")
-    return style.name(f"rest of {short}" if card.get("mig") == Mig.PARENT else short, _NAME_WIDTH)
+    return style.name(LEFT_OVER if card.get("mig") == Mig.PARENT else short, _NAME_WIDTH)
 
 
 def _memory(card: Mapping[str, Any]) -> str:
@@ -276,8 +289,11 @@ def _count(value: object) -> str:
 
 
 def _time(value: object, style: Style) -> str:
-    """Return an RFC 3339 time to the second."""
-    return re.sub(r"\.[0-9]+", "", _text(value, style, 32))
+    """Return an RFC 3339 time to the second, by this host's clock."""
+    try:
+        return style.name(f"{datetime.fromisoformat(str(value)).astimezone():%Y-%m-%d %H:%M:%S %Z}")
+    except (ValueError, OverflowError):
+        return _text(value, style, 32)
 
 
 def _text(value: object, style: Style, width: int | None = None) -> str:

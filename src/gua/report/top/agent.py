@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from gua.core.allocation import Use
 from gua.core.durations import to_ms
 from gua.core.rules import ProcessState, State
-from gua.core.tick import ProcessType
+from gua.core.tick import AllocationStatus, ProcessType
 from gua.core.untrusted import count_in, list_in, number_in, object_in, objects_in, text_in
+from gua.report.status.allocation import owner_of, rank
 from gua.report.status.text import state_is_lower_bound
-from gua.report.top.model import Snapshot, TopCard, TopHolder, aged
+from gua.report.top.model import Snapshot, TopAllocation, TopCard, TopHolder, aged
 
 _NOBODY_WORKS = {State.IDLE_HELD, State.TRULY_IDLE}
 
@@ -30,6 +32,10 @@ def snapshot_of_agent(status: Mapping[str, Any], *, where: str) -> Snapshot:
     conditions = [one for one in map(text_in, list_in(status.get("conditions"))) if one]
     if status.get("stalled") is True:
         conditions.insert(0, "the agent is stalled: its last tick is older than two intervals; see its log")
+    for source in objects_in(status.get("allocation_sources")):
+        if source.get("ok") is not True:
+            name, reason = (text_in(source.get(key)) or "?" for key in ("source", "reason"))
+            conditions.append(f"allocations by {name} cannot be read: {reason}")
     return aged(
         Snapshot(
             source="agent",
@@ -48,6 +54,7 @@ def snapshot_of_agent(status: Mapping[str, Any], *, where: str) -> Snapshot:
 def _card(one: Mapping[str, Any], host: str, interval_ms: int | None) -> TopCard:
     state = text_in(one.get("state"))
     age_seconds = number_in(one.get("sample_age_seconds")) or 0.0
+    allocation = text_in(one.get("allocation"))
     return TopCard(
         host=host,
         gpu=text_in(one.get("uuid")) or "?",
@@ -67,7 +74,23 @@ def _card(one: Mapping[str, Any], host: str, interval_ms: int | None) -> TopCard
         temperature_celsius=number_in(one.get("temperature_celsius")),
         interval_ms=interval_ms,
         age_ms=round(age_seconds * 1000),
+        allocation=allocation if allocation in set(AllocationStatus) else None,
+        allocations=tuple(_allocations(one)),
     )
+
+
+def _allocations(one: Mapping[str, Any]) -> Iterator[TopAllocation]:
+    for each in sorted(objects_in(one.get("allocations")), key=rank):
+        use = text_in(each.get("use"))
+        yield TopAllocation(
+            source=text_in(each.get("source")) or "?",
+            id=text_in(each.get("id")) or "?",
+            owner=owner_of(each),
+            job_name=text_in(each.get("job_name")),
+            use=use if use in set(Use) else Use.UNKNOWN,
+            use_ms=_milliseconds(each.get("use_seconds")),
+            at_least=each.get("use_is_lower_bound") is True,
+        )
 
 
 def _holders(card: TopCard, one: Mapping[str, Any], now_ms: int) -> Iterator[TopHolder]:

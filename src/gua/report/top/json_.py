@@ -14,6 +14,7 @@ SCHEMA: Final = "gua.top/1"
 
 def render_top_json(snapshot: Snapshot, cards: Iterable[TopCard], holders: Iterable[TopHolder]) -> str:
     """Return the cards and holders as JSON; seconds, bytes, ratios, watts, unknown is null, times RFC 3339 UTC."""
+    promised = snapshot.promised
     told = {
         "schema": SCHEMA,
         "source": snapshot.source,
@@ -21,6 +22,7 @@ def render_top_json(snapshot: Snapshot, cards: Iterable[TopCard], holders: Itera
         "time": to_rfc3339(snapshot.taken_ms),
         "conditions": list(snapshot.conditions),
         "states": dict(snapshot.states),
+        "promised": None if promised is None else {"allocated_cards": promised[0], "empty_cards": promised[1]},
         "cards": [_card(card) for card in cards],
         "holders": [_holder(holder) for holder in holders],
     }
@@ -46,6 +48,19 @@ def _card(card: TopCard) -> dict[str, Any]:
         "memory_limit_bytes": card.limit_bytes,
         "power_watts": card.power_watts,
         "temperature_celsius": card.temperature_celsius,
+        "allocation": card.allocation,
+        "allocations": [
+            {
+                "source": each.source,
+                "id": each.id,
+                "owner": each.owner,
+                "job_name": each.job_name,
+                "use": each.use,
+                "use_seconds": _seconds(each.use_ms),
+                "use_is_lower_bound": each.at_least,
+            }
+            for each in card.allocations
+        ],
     }
 
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gua.core.allocation import Use
 from gua.core.rules import ProcessState
+from gua.core.tick import AllocationStatus, Mig
 from gua.report.states import STATES
 
 UNOBSERVED: Final = "unobserved"
@@ -16,11 +18,28 @@ STALE_INTERVALS: Final = 3  # as in gua.current_cards
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TopAllocation:
+    """Whom a card is promised to: ``owner`` is a user, a pod or a user id. ``use`` is one of the seven.
+
+    ``use_ms`` is for how long it has been so, ``None`` if nobody knows, with ``at_least`` maybe longer.
+    """
+
+    source: str
+    id: str
+    owner: str | None
+    job_name: str | None
+    use: str
+    use_ms: int | None
+    at_least: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TopCard:
     """A card at its newest tick, ``age_ms`` ago. Utilization is a ratio; unknown is ``None``.
 
     ``state_ms`` is how long it had been in its state by then, and with ``at_least`` maybe longer. A card that is
-    unobserved was in ``last_state`` then.
+    unobserved was in ``last_state`` then. ``allocation`` is whether it is promised (allocated, unallocated or
+    unknown), ``None`` where nobody looks; ``allocations`` are those that have it, the worst use first.
     """
 
     host: str
@@ -41,6 +60,13 @@ class TopCard:
     temperature_celsius: float | None
     interval_ms: int | None
     age_ms: int
+    allocation: str | None = None
+    allocations: tuple[TopAllocation, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether somebody was promised it who is not there."""
+        return any(one.use == Use.EMPTY for one in self.allocations)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,9 +117,18 @@ class Snapshot:
 
     @property
     def states(self) -> Mapping[str, int]:
-        """Return how many cards are in each state, unobserved too."""
-        found = Counter(card.state for card in self.cards)
+        """Return how many GPUs that are not partitioned and MIG instances are in each state, unobserved too."""
+        found = Counter(card.state for card in self.cards if card.mig != Mig.PARENT)
         return {state: found[state] for state in ALL_STATES}
+
+    @property
+    def promised(self) -> tuple[int, int] | None:
+        """Return how many cards are promised, and how many of these are empty; ``None`` where nobody looks."""
+        known = [card for card in self.cards if card.mig != Mig.PARENT and card.state != UNOBSERVED]
+        if all(card.allocation is None for card in known):
+            return None
+        allocated = [card for card in known if card.allocation == AllocationStatus.ALLOCATED]
+        return len(allocated), sum(card.is_empty for card in allocated)
 
     @property
     def due_ms(self) -> int | None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from gua.core.allocation import Use
 from gua.core.facts import RATIO_SCALE
 from gua.core.ports import ViewReader
 from gua.core.stored import ProcessValues
 from gua.core.view import Count, Moment, ProcessStateName, View
+from gua.report.allocation_sources import newest_sources
 from gua.report.questions import ask
 from gua.report.rows import EXTENT
-from gua.report.top.model import UNOBSERVED, Snapshot, TopCard, TopHolder
+from gua.report.status.allocation import WORST_FIRST
+from gua.report.top.model import UNOBSERVED, Snapshot, TopAllocation, TopCard, TopHolder
+from gua.report.uses import UseName
 from gua.report.window import choose_extents
 
 
@@ -37,6 +41,7 @@ class TopCardRow(NamedTuple):
     temperature_celsius: int | None
     interval_ms: Count | None
     now_ms: Moment
+    allocation: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +57,22 @@ class TopHolderRow(ProcessValues):
     idle_ms: Count | None
 
 
+class CurrentAllocationRow(NamedTuple):
+    """An allocation that a card has at its newest tick, which ends at ``last_ms`` (Unix ms)."""
+
+    host: str
+    gpu: str
+    source: str
+    allocation_id: str
+    owner: str | None
+    job_name: str | None
+    last_ms: Moment
+    use: UseName
+    use_since_ms: Moment
+    use_since_is_lower_bound: bool
+
+
+CURRENT_ALLOCATIONS: Final = View("current_allocations", CurrentAllocationRow, ("hosts",))
 TOP_CARDS: Final = View("top_cards", TopCardRow, ("hosts",))
 TOP_HOLDERS: Final = View("top_holders", TopHolderRow, ("hosts",))
 
@@ -64,6 +85,10 @@ def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = 
     asked = {"hosts": list(hosts)}
     cards, holders = ask(reader, TOP_CARDS, asked), ask(reader, TOP_HOLDERS, asked)
     found = cards()
+    looked_at = any(row.allocation is not None for row in found)
+    promises: dict[tuple[str, str], list[CurrentAllocationRow]] = {}
+    for promise in ask(reader, CURRENT_ALLOCATIONS, asked)() if looked_at else ():
+        promises.setdefault((promise.host, promise.gpu), []).append(promise)
     known = {row.host for row in found}
     if not found or set(hosts) - known:
         choose_extents(EXTENT.rows(reader, {"hosts": []}), hosts)
@@ -71,12 +96,20 @@ def snapshot_of_store(reader: ViewReader, *, where: str, hosts: Sequence[str] = 
         source="store",
         where=where,
         taken_ms=found[0].now_ms if found else 0,
-        cards=tuple(map(_card, found)),
+        cards=tuple(_card(row, promises.get((row.host, row.gpu), ())) for row in found),
         holders=tuple(map(_holder, holders())),
+        conditions=tuple(_unread(reader, found[0].now_ms, hosts)) if looked_at else (),
     )
 
 
-def _card(row: TopCardRow) -> TopCard:
+def _unread(reader: ViewReader, now_ms: int, hosts: Sequence[str]) -> Iterator[str]:
+    """Yield which sources of allocations could not be read at their newest tick of the last minutes."""
+    for one in newest_sources(reader, now_ms, hosts):
+        if not one.ok:
+            yield f"allocations by {one.source} on {one.host} cannot be read: {one.reason or '?'}"
+
+
+def _card(row: TopCardRow, promises: Sequence[CurrentAllocationRow]) -> TopCard:
     stale = row.state == UNOBSERVED
     return TopCard(
         host=row.host,
@@ -97,6 +130,19 @@ def _card(row: TopCardRow) -> TopCard:
         temperature_celsius=row.temperature_celsius,
         interval_ms=row.interval_ms,
         age_ms=row.age_ms,
+        allocation=row.allocation,
+        allocations=tuple(
+            TopAllocation(
+                source=one.source,
+                id=one.allocation_id,
+                owner=one.owner,
+                job_name=one.job_name,
+                use=one.use,
+                use_ms=one.last_ms - one.use_since_ms,
+                at_least=one.use_since_is_lower_bound,
+            )
+            for one in sorted(promises, key=lambda one: WORST_FIRST.index(Use(one.use)))
+        ),
     )
 
 

@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from gua.core.allocation import Use
 from gua.core.plaintext import cells, pad
 from gua.core.rules import Reason
-from gua.core.tick import Mig
+from gua.core.tick import AllocationStatus, Mig
 from gua.report.kit.basis import size
 from gua.report.kit.figures import NONE, percent
 from gua.report.kit.lengths import span
 from gua.report.kit.style import Style
+from gua.report.kit.words import LEFT_OVER
 from gua.report.top.model import UNOBSERVED, Snapshot, TopCard, TopHolder
 
 _GIB: Final = 2**30
 _BAR: Final = 10
 _NAME_WIDTH: Final = 22
 _LONGEST: Final = 200  # a longer name is cut twice
-_MOST: Final[Mapping[str, int]] = {"card": 36, "name": _NAME_WIDTH, "owner/program": 28, "in": 64}
-_CUT: Final = {"note", "name"}
+_MOST: Final[Mapping[str, int]] = {"card": 36, "promised to": 30, "name": _NAME_WIDTH, "owner/program": 28, "in": 64}
+_CUT: Final = {"note", "name", "promised to"}
 _SHORTEST_CARD: Final = 8
 _SHORTEST_WHO: Final = 11
 _SHORTEST_WHERE: Final = 12
 _SHORT_ID: Final = 12
 _GAP: Final = " "
+_NOT_PROMISED: Final[Mapping[str, str]] = {
+    AllocationStatus.UNALLOCATED: "nobody",
+    AllocationStatus.UNKNOWN: "unknown",
+}
 _REASONS: Final[Mapping[str, str]] = {
     Reason.LOST: "lost, or needs a reset",
     Reason.UTILIZATION: "utilization cannot be read",
@@ -57,15 +63,17 @@ def card_lines(cards: Sequence[TopCard], snapshot: Snapshot, style: Style) -> It
 def _card_table(cards: Sequence[TopCard], style: Style, *, several: bool) -> tuple[list[Row], dict[str, int]]:
     """Return the rows, the line of names first, and the width of each column that has room."""
     heat = "°C" if style.unicode else "C"
-    names = ("card", "state", "for", "name", "util %", "busy", "memory", "W", heat, "note")
+    names = ("card", "state", "for", "promised to", "name", "util %", "busy", "memory", "W", heat, "note")
     rows: list[Row] = [
         {**dict(zip(names, names, strict=True)), "busy": "", "card": "card" if several else "#"},
         *(_card(card, names, several=several, style=style) for card in cards),
     ]
     widths = {name: min(max(cells(row[name]) for row in rows), _MOST.get(name, style.width)) for name in names}
-    for name in ("note", heat, "W", "busy", "name", "memory", "util %"):
+    if not any(row["promised to"] for row in rows[1:]):
+        del widths["promised to"]
+    for name in ("note", heat, "W", "busy", "name", "promised to", "memory", "util %"):
         over = _needed(widths) - style.width
-        if over > 0:
+        if over > 0 and name in widths:
             widths[name] -= over
             if name not in _CUT or widths[name] < _SHORTEST_WHERE:
                 del widths[name]
@@ -91,7 +99,7 @@ def _table(
         yield style.title(line.rstrip()) if one is None else line.rstrip()
 
 
-_LEFT: Final = {"card", "state", "does", "name", "note", "owner/program", "in", "busy"}
+_LEFT: Final = {"card", "state", "does", "promised to", "name", "note", "owner/program", "in", "busy"}
 
 
 def _card(card: TopCard, names: Sequence[str], *, several: bool, style: Style) -> Row:
@@ -101,6 +109,7 @@ def _card(card: TopCard, names: Sequence[str], *, several: bool, style: Style) -
         _place(card, style, several=several),
         card.state,
         _length(card.state_ms, style, at_least=card.at_least),
+        _promise(card, style),
         _name(card, style),
         percent(card.utilization if now else None),
         style.bar(min(card.utilization or 0.0, 1.0), _BAR) if known else "",
@@ -110,6 +119,18 @@ def _card(card: TopCard, names: Sequence[str], *, several: bool, style: Style) -
         _why(card),
     )
     return dict(zip(names, told, strict=True))
+
+
+def _promise(card: TopCard, style: Style) -> str:
+    """Return whom a card is promised to and what became of it: ``ana: empty 1h 5m``; of several the worst."""
+    if card.state == UNOBSERVED or card.allocation is None:
+        return ""
+    if not card.allocations:
+        return _NOT_PROMISED.get(card.allocation, "")
+    worst, more = card.allocations[0], len(card.allocations) - 1
+    use = "use unknown" if worst.use == Use.UNKNOWN else worst.use.replace("-", " ")
+    length = "" if worst.use_ms is None else f" {_length(worst.use_ms, style, at_least=worst.at_least)}"
+    return f"{style.name(worst.owner or '?', _LONGEST)}: {use}{length}" + (f" +{more}" if more else "")
 
 
 def _why(card: TopCard) -> str:
@@ -130,7 +151,7 @@ def _name(card: TopCard, style: Style) -> str:
     if card.mig == Mig.INSTANCE and profile:
         name = profile
     short = name.removeprefix("NVIDIA ")
-    return style.name(f"rest of {short}" if card.mig == Mig.PARENT else short, _LONGEST)
+    return style.name(LEFT_OVER if card.mig == Mig.PARENT else short, _LONGEST)
 
 
 def holder_lines(holders: Sequence[TopHolder], snapshot: Snapshot, style: Style) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from gua.core.plaintext import cells
 from gua.report.kit.figures import apportion, plural
+from gua.report.kit.gpu_counts import cards_in_words
 from gua.report.kit.style import Style
 from gua.report.top.model import ALL_STATES, UNOBSERVED, Snapshot
 from gua.report.top.tables import card_lines, holder_lines, painted
@@ -85,7 +86,11 @@ def _head(snapshot: Snapshot, style: Style) -> Iterator[str]:
     of = style.name(hosts[0], _HOST_WIDTH) if len(hosts) == 1 else plural(len(hosts), "host")
     states = snapshot.states
     told = ", ".join(f"{count:,} {state}" for state, count in states.items() if count)
-    for line in style.wrap(f"{plural(len(cards), 'card')} of {of}: {told}", indent=0, hanging=2):
+    every = cards_in_words(card.mig for card in cards)
+    promised = snapshot.promised
+    if promised is not None:
+        told += f"; {promised[0]:,} promised, {promised[1] or 'none'} of them empty"
+    for line in style.wrap(f"{every} of {of}: {told or 'no MIG instance'}", indent=0, hanging=2):
         coloured = line
         for state in ALL_STATES:
             coloured = coloured.replace(f" {state}", f" {painted(state, state, style)}", 1)

@@ -79,6 +79,11 @@ def _next(names: tuple[str, ...], name: str) -> str:
     return names[(names.index(name) + 1) % len(names)]
 
 
+def _texts(card: TopCard) -> tuple[str | None, ...]:
+    promises = (text for each in card.allocations for text in (each.owner, each.id, each.job_name, each.use))
+    return (card.host, card.gpu, card.name, card.state, card.reason, card.allocation, *promises)
+
+
 def chosen_cards(snapshot: Snapshot, view: TopView) -> list[TopCard]:
     """Return the cards to show: of one host as one walks along them, of several the worst first.
 
@@ -89,7 +94,7 @@ def chosen_cards(snapshot: Snapshot, view: TopView) -> list[TopCard]:
     cards = [
         card
         for card in snapshot.cards
-        if (_has(view.text, (card.host, card.gpu, card.name, card.state, card.reason)) or (card.host, card.gpu) in held)
+        if (_has(view.text, _texts(card)) or (card.host, card.gpu) in held)
         and (not view.only_idle or card.state == "idle-held" or (card.host, card.gpu) in idle)
     ]
     return sorted(cards, key=_walk if len(snapshot.hosts) == 1 else _worst)

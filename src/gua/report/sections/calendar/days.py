@@ -23,7 +23,7 @@ _COLUMNS: Final = (
 SECONDS_PER_HOUR: Final = 3600
 
 
-def days(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+def days(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a line a day of the window's zone; a day in which the clock changed has 23 or 25 hours."""
     yield "% of what was observed on the day"
     yield Table(
@@ -38,5 +38,5 @@ def days(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
             for one in report[Days]
         ],
         notes=[("day's hours", "how much of it is in the window; 23 or 25 where the clock changed")],
-        bar=lambda row, width: style.split(report[Days][row].states, width),
+        bars=[one.states for one in report[Days]],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gua.report.kit.basis import length, moment
+from gua.report.kit.basis import at, length
 from gua.report.kit.figures import NONE, HourFormat, percent, percents
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, Table, TableColumn
@@ -26,10 +26,9 @@ _COLUMNS: Final = (
 def previous(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield each state's share now and then, and by how many points of a hundred it changed."""
     found = report[Previous]
-    zone = report.window.timezone
     yield (
-        f"Against the {length(found.until_ms - found.since_ms)} before: {moment(found.since_ms, zone)} to "
-        f"{moment(found.until_ms, zone)} {zone}."
+        f"Against the {length(found.until_ms - found.since_ms)} before: {at(found.since_ms, report.window)} to "
+        f"{at(found.until_ms, report.window)} {report.window.timezone}."
     )
     if not observed_ms(found.states):
         yield "Nothing of that time was observed."

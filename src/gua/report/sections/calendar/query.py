@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 from gua.core.parameters import READ
 from gua.core.ports import Row, ViewReader
 from gua.core.view import Count, Date, HourOfDay, StateName, View, Weekday
+from gua.core.zones import zone
 from gua.report.hours import choose_hours, tick_hours
 from gua.report.model import Window
 from gua.report.questions import ask
 from gua.report.rows import OVERVIEW, OverviewRow
 from gua.report.sections.calendar.model import CalendarDay, Previous, WeekHour
 from gua.report.states import STATES, States, StateTime
-from gua.report.window import zone
 
 Calendar = tuple[tuple[WeekHour, ...], tuple[CalendarDay, ...]]
 

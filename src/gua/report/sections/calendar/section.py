@@ -13,8 +13,8 @@ from gua.report.model import Report
 from gua.report.questions import Answer, ask
 from gua.report.rows import TIME_OF_DAY as HOURS_OF_DAY
 from gua.report.rows import TimeOfDayRow
-from gua.report.section import Csv, Section, zoned
-from gua.report.sections.calendar import days, html, previous, time_of_day, week
+from gua.report.section import Csv, Section, on_page, zoned
+from gua.report.sections.calendar import days, previous, time_of_day, week
 from gua.report.sections.calendar.model import CalendarDay, DayHour, Days, Previous, TimeOfDay, Week, WeekHour
 from gua.report.sections.calendar.query import before, calendar
 from gua.report.states import STATES, States, StateTime
@@ -67,7 +67,6 @@ TIME_OF_DAY = Section(
     collect=_collect_time_of_day,
     text=time_of_day.time_of_day,
     drawn=time_of_day.drawn,
-    html=html.time_of_day,
     csv=_with_shares(DayHour),
     is_default=True,
 )
@@ -78,7 +77,7 @@ WEEK = Section(
     collect=_collect_week,
     text=week.week,
     drawn=week.drawn,
-    html=html.week,
+    html=on_page(__package__, "week"),
     csv=_with_shares(WeekHour),
 )
 DAYS = Section(
@@ -87,7 +86,6 @@ DAYS = Section(
     model=Days,
     collect=_collect_days,
     text=days.days,
-    html=html.days,
     csv=_with_shares(CalendarDay),
 )
 
@@ -108,6 +106,5 @@ PREVIOUS = Section(
     model=Previous,
     collect=_collect_previous,
     text=previous.previous,
-    html=html.previous,
     csv=Csv(("window", "since", "until", *state_columns("gpu_hours"), *state_columns("share")), _previous_rows),
 )

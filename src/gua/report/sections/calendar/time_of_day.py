@@ -31,6 +31,7 @@ def time_of_day(report: Report, _style: Style, _hours: HourFormat) -> Iterator[P
     yield Table(
         columns=[TableColumn(title="hour", left=True), *(TableColumn(title=state) for state in STATES)],
         rows=[[_label(hour), *_parts(report, hour)] for hour in range(len(report[TimeOfDay]))],
+        bars=[hour.states for hour in report[TimeOfDay]],
     )
 
 

@@ -12,7 +12,7 @@ from gua.report.kit.tables import Drawn, Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.calendar.model import Week
 from gua.report.sections.calendar.time_of_day import legend
-from gua.report.states import IDLE_HELD, States, share
+from gua.report.states import IDLE_HELD, share
 
 WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _SHADE_WIDTH: Final = 1
@@ -46,15 +46,13 @@ def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     for hour in range(_HOURS):
         shown = []
         for day in range(len(WEEKDAYS)):
-            states = found.get((day, hour))
-            shade = style.shade(None if states is None else share(states, IDLE_HELD), _SHADE_WIDTH)
-            shown.append(f"{style.paint(IDLE_HELD, shade)}{whole(states):>4}")
+            part = found.get((day, hour))
+            shown.append(f"{style.paint(IDLE_HELD, style.shade(part, _SHADE_WIDTH))}{whole(part):>4}")
         yield Drawn((f"  {hour:02d}-{(hour + 1) % _HOURS:02d}  " + "  ".join(shown)).rstrip())
 
 
-def whole(states: States | None) -> str:
-    """Return the idle-held share in whole percent: ``<1`` for what is no zero, ``>99`` for what is not all."""
-    part = None if states is None else share(states, IDLE_HELD)
+def whole(part: float | None) -> str:
+    """Return a share in whole percent: ``<1`` for what is no zero, ``>99`` for what is not all."""
     if part is None:
         return NONE
     rounded = round(part * 100)
@@ -63,5 +61,5 @@ def whole(states: States | None) -> str:
     return ">99" if rounded == 100 and part < 1 else str(rounded)
 
 
-def _by_hour(report: Report) -> dict[tuple[int, int], States]:
-    return {(one.weekday, one.hour): one.states for one in report[Week]}
+def _by_hour(report: Report) -> dict[tuple[int, int], float | None]:
+    return {(one.weekday, one.hour): share(one.states, IDLE_HELD) for one in report[Week]}

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from gua.report.kit.fields import to_json
+from collections.abc import Iterator
+
+from gua.report.costs import with_currencies
+from gua.report.kit.fields import Cells, cells, columns, to_json
 from gua.report.model import Card, Report
-from gua.report.section import Section, csv_of
-from gua.report.sections.cards import html, text
+from gua.report.section import Csv, Section
+from gua.report.sections.cards import text
+
+
+def _rows(report: Report, _report: Report) -> Iterator[Cells]:
+    for card in report.cards:
+        yield from with_currencies(cells(card), card.costs, ("host", "gpu", "index", "name"))
+
 
 CARDS = Section(
     name="cards",
@@ -13,9 +22,8 @@ CARDS = Section(
     model=Report,
     text=text.cards,
     drawn=text.drawn,
-    html=html.cards,
     json=lambda report: to_json(report.cards),
-    csv=csv_of(Card, lambda report: report.cards),
+    csv=Csv(columns(Card), _rows),
     is_default=True,
     part_of="groups",
 )

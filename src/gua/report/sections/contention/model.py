@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
+from gua.report.costs import OneCost
 from gua.report.kit.fields import RATIO, Hours
 
 
@@ -12,10 +13,12 @@ from gua.report.kit.fields import RATIO, Hours
 class Contention:
     """What somebody in want of a card found, in ms of the effective window of a host (``None``: of all cards).
 
-    ``free_ms``: some card was truly-idle. ``contended_ms``: every card was observed and known, none was truly-idle,
-    at least one idle-held: waiting that could have been avoided. ``busy_ms``: all were active. ``unknown_ms``: no
-    card was seen free, and of some it is not known (unknown or unobserved). ``contended_gpu_ms``: idle-held GPU time
-    in ``contended_ms``. ``share``: the contended part of all this time, 0 to 1.
+    ``free_ms``: some card was truly-idle, and promised to nobody as far as allocation is looked at. ``contended_ms``:
+    every card was observed and known, none was free, at least one idle-held, or truly-idle and promised: waiting that
+    could have been avoided. ``busy_ms``: all were active. ``unknown_ms``: no card was seen free, and of some it is not
+    known (unknown or unobserved, or whether they were promised). ``contended_gpu_ms``: idle-held GPU time in
+    ``contended_ms``, ``cost`` what that cost; ``contended_promised_gpu_ms``: GPU time in it of cards that were
+    truly-idle and promised. ``share``: the contended part of all this time, 0 to 1. A GPU counts while it is whole.
     """
 
     host: str | None
@@ -26,6 +29,8 @@ class Contention:
     busy_ms: Hours[int]
     unknown_ms: Hours[int]
     contended_gpu_ms: Hours[float]
+    contended_promised_gpu_ms: Hours[float] = 0
+    cost: OneCost = None
 
     def __post_init__(self) -> None:
         total = self.free_ms + self.contended_ms + self.busy_ms + self.unknown_ms

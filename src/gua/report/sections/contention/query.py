@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from gua.core.parameters import READ
+from gua.core.parameters import PRICED, READ
 from gua.core.view import Count, View
+from gua.report.prices import PricedTime, Prices
 from gua.report.sections.contention.model import Contention
 
 
@@ -21,12 +22,14 @@ class ContentionRow(NamedTuple):
     busy_ms: Count
     unknown_ms: Count
     contended_us: Count
+    contended_promised_us: Count
+    contended_priced: tuple[PricedTime, ...]
 
 
-CONTENTION: Final = View("contention", ContentionRow, READ)
+CONTENTION: Final = View("contention", ContentionRow, (*READ, *PRICED))
 
 
-def contention(rows: Iterable[ContentionRow]) -> tuple[Contention, ...]:
+def contention(rows: Iterable[ContentionRow], prices: Prices) -> tuple[Contention, ...]:
     """Return all cards together first, then each host where there are several."""
     found = [
         Contention(
@@ -37,6 +40,8 @@ def contention(rows: Iterable[ContentionRow]) -> tuple[Contention, ...]:
             busy_ms=row.busy_ms,
             unknown_ms=row.unknown_ms,
             contended_gpu_ms=row.contended_us / 1000,
+            contended_promised_gpu_ms=row.contended_promised_us / 1000,
+            cost=prices.cost(row.contended_us, row.contended_priced),
         )
         for row in rows
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from gua.report.kit.amounts import Amounts
 from gua.report.kit.figures import HourFormat, percent, percents
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, Table, TableColumn
@@ -14,7 +15,7 @@ from gua.report.sections.contention.model import Contention, Contentions
 
 _COLUMNS: Final = (
     TableColumn(title="host", left=True, shortest=8),
-    TableColumn(title="cards", leaves=1),
+    TableColumn(title="GPUs", leaves=1),
     TableColumn(title="contended %"),
     TableColumn(title="hours", leaves=2),
     TableColumn(title="some free %"),
@@ -22,32 +23,56 @@ _COLUMNS: Final = (
     TableColumn(title="not known %"),
     TableColumn(title="idle-held GPU-h", leaves=3),
 )
+_PROMISED: Final = TableColumn(title="promised GPU-h", leaves=3)
 MOST_HOSTS: Final = 20
 
 
 def contention(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a line for all cards and one for each host, the most contended first."""
+    amounts = Amounts.of_report(report)
     every = [one for one in report[Contentions] if one.host is None]
     hosts = sorted((one for one in report[Contentions] if one.host is not None), key=lambda one: -one.contended_ms)
+    looked_at = report.is_allocation_looked_at
+    held = "idle-held or promised ones" if looked_at else "idle-held ones"
     for one in every or hosts[:1]:
         yield (
-            f"No card was free while idle-held ones existed for {percent(one.share)} % of the time "
+            f"No card was free while {held} existed for {percent(one.share)} % of the time "
             f"({hours.of(one.contended_ms)} hours): waiting that could have been avoided."
         )
-    shown = hosts[:MOST_HOSTS] if len(hosts) > 1 or not every else []
+    most = MOST_HOSTS * style.times
+    shown = hosts[:most] if len(hosts) > 1 or not every else []
     yield Table(
-        columns=_COLUMNS,
-        rows=[_row(one, style, hours) for one in (*every, *shown)],
-        notes=[("idle-held GPU-h", "what the idle-held cards were worth in the contended hours")],
+        columns=[
+            *_COLUMNS,
+            *([_PROMISED] if looked_at else []),
+            *(TableColumn(title=title, leaves=4) for title in amounts.titles("", style.name)),
+        ],
+        rows=[
+            [
+                *_row(one, style, hours),
+                *([hours.of(one.contended_promised_gpu_ms)] if looked_at else []),
+                *amounts.cells(one.cost),
+            ]
+            for one in (*every, *shown)
+        ],
+        notes=[
+            ("GPUs", "those that are not partitioned; a MIG instance is no GPU for who wants one"),
+            ("idle-held GPU-h", "what the idle-held cards were worth in the contended hours"),
+            *(
+                [(_PROMISED.title, "the same of promised cards that nothing held: free for nobody")]
+                if looked_at
+                else []
+            ),
+        ],
     )
-    if len(hosts) > MOST_HOSTS:
-        yield f"and {len(hosts) - MOST_HOSTS:,} hosts with less of it: --csv contention has every one."
+    if len(hosts) > most:
+        yield f"and {len(hosts) - most:,} hosts with less of it: --csv contention has every one."
 
 
 def _row(one: Contention, style: Style, hours: HourFormat) -> list[str]:
     contended, free, busy, unknown = percents([one.contended_ms, one.free_ms, one.busy_ms, one.unknown_ms])
     return [
-        "(all cards)" if one.host is None else style.name(one.host, NAME_WIDTH),
+        "(all GPUs)" if one.host is None else style.name(one.host, NAME_WIDTH),
         f"{one.cards:,}",
         contended,
         hours.of(one.contended_ms),

@@ -8,7 +8,7 @@ from gua.report.asking import answer_of
 from gua.report.kit.fields import Cells, cells, columns
 from gua.report.model import Report
 from gua.report.section import Csv, Section
-from gua.report.sections.energy import html, text
+from gua.report.sections.energy import text
 from gua.report.sections.energy.model import CardEnergy, Energy, StateEnergy
 from gua.report.sections.energy.query import energy
 
@@ -26,6 +26,5 @@ ENERGY = Section(
     model=Energy,
     collect=answer_of(energy),
     text=text.energy,
-    html=html.energy,
     csv=Csv((*_CARD[:4], "state", *columns(StateEnergy), *_CARD[4:]), _rows),
 )

@@ -50,15 +50,16 @@ def energy(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield "Not known: no card was seen both truly-idle and idle-held with an energy counter."
         return
     yield f"{amount(sum(added) / JOULES_PER_KWH, 2)} kWh on {plural(len(added), 'card')} that were seen in both states."
-    shown = sorted(found.cards, key=lambda card: -(card.added_joules or 0))[:MOST_CARDS]
+    most = MOST_CARDS * style.times
+    shown = sorted(found.cards, key=lambda card: -(card.added_joules or 0))[:most]
     several = len(report.hosts) > 1
     yield Table(
         columns=[*([_HOST] if several else []), *_CARDS],
         rows=[[*([style.name(card.host, NAME_WIDTH)] if several else []), *_card(card, style)] for card in shown],
         heads=2 + several,
     )
-    if len(found.cards) > MOST_CARDS:
-        yield f"and {plural(len(found.cards) - MOST_CARDS, 'more card')}: --csv energy has every one."
+    if len(found.cards) > most:
+        yield f"and {plural(len(found.cards) - most, 'more card')}: --csv energy has every one."
 
 
 def _state(cards: Sequence[CardEnergy], state: str, hours: HourFormat) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
+from gua.report.costs import CostByState
 from gua.report.kit.fields import AS_IS, RATIO, ByState, Hours
 
 
@@ -12,7 +13,8 @@ from gua.report.kit.fields import AS_IS, RATIO, ByState, Hours
 class Group:
     """Cards added up; times in ms of GPU time.
 
-    ``name`` is ``None`` for those of which it is not known; ``ratio`` is observed / expected, ``None`` if nothing was.
+    ``name`` is ``None`` for those of which it is not known; ``cards`` are GPUs that are not partitioned and MIG
+    instances; ``ratio`` is observed / expected, ``None`` if nothing was.
     """
 
     name: Annotated[str | None, AS_IS.named("group")]
@@ -24,6 +26,8 @@ class Group:
     ratio: Annotated[float | None, replace(RATIO, column="observed_ratio")] = field(init=False)
     gaps: int
     states: ByState
+    gpus: int
+    costs: CostByState = None
 
     def __post_init__(self) -> None:
         ratio = self.observed_gpu_ms / self.expected_gpu_ms if self.expected_gpu_ms > 0 else None

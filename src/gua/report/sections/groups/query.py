@@ -6,7 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from gua.core.tick import Mig
+from gua.report.costs import added_by_state
 from gua.report.filters import CLUSTER_KEY, Labels, check_key
+from gua.report.kit.gpu_counts import gpu_numbers, parts
 from gua.report.model import Card
 from gua.report.sections.groups.model import Group, Grouping
 from gua.report.states import STATES, StateTime
@@ -55,7 +58,8 @@ def group_of(name: str | None, cards: Sequence[Card]) -> Group:
     return Group(
         name=name,
         hosts=len({card.host for card in cards}),
-        cards=len(cards),
+        gpus=gpu_numbers(parts(cards))[0],
+        cards=sum(card.mig != Mig.PARENT for card in cards),
         expected_gpu_ms=_sum(card.expected_gpu_ms for card in cards),
         observed_gpu_ms=_sum(card.observed_gpu_ms for card in cards),
         unobserved_gpu_ms=_sum(card.unobserved_gpu_ms for card in cards),
@@ -67,6 +71,7 @@ def group_of(name: str | None, cards: Sequence[Card]) -> Group:
             )
             for state in STATES
         },
+        costs=added_by_state(card.costs for card in cards),
     )
 
 
@@ -75,6 +80,7 @@ def added(groups: Sequence[Group]) -> Group:
     return Group(
         name=None,
         hosts=sum(group.hosts for group in groups),
+        gpus=sum(group.gpus for group in groups),
         cards=sum(group.cards for group in groups),
         expected_gpu_ms=_sum(group.expected_gpu_ms for group in groups),
         observed_gpu_ms=_sum(group.observed_gpu_ms for group in groups),
@@ -87,6 +93,7 @@ def added(groups: Sequence[Group]) -> Group:
             )
             for state in STATES
         },
+        costs=added_by_state(group.costs for group in groups),
     )
 
 

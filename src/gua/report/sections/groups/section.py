@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gua.report.asking import Asking, Finish
+from gua.report.costs import with_currencies
 from gua.report.kit.fields import Cells, cells, columns
 from gua.report.model import Report
 from gua.report.section import Csv, Section
-from gua.report.sections.groups import html, text
+from gua.report.sections.groups import text
 from gua.report.sections.groups.model import Group, Groupings
 from gua.report.sections.groups.query import rollups
 
@@ -19,7 +20,8 @@ def _collect(asking: Asking) -> Finish:
 
 def _rows(groupings: Groupings, _report: Report) -> Iterator[Cells]:
     for grouping in groupings:
-        yield from ({"by": grouping.by, **cells(group)} for group in grouping.groups)
+        for group in grouping.groups:
+            yield from with_currencies({"by": grouping.by, **cells(group)}, group.costs, ("by", "group"))
 
 
 GROUPS = Section(
@@ -29,7 +31,6 @@ GROUPS = Section(
     collect=_collect,
     text=text.groups,
     drawn=text.drawn,
-    html=html.groups,
     csv=Csv(("by", *columns(Group)), _rows),
     is_default=True,
 )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
-from gua.core.plaintext import cells, pad, safe
-from gua.report.kit.draw import STACKED_BELOW
+from gua.core.plaintext import safe
+from gua.report.costs import wasted
+from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, Amounts
+from gua.report.kit.draw import STACKED_BELOW, lay
 from gua.report.kit.figures import HourFormat, percent, percents, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Drawn, Heading, Part, Table, TableColumn
@@ -19,13 +22,10 @@ MOST_GROUPS: Final = 40
 UNKNOWN_NAME: Final = "(unknown)"
 _NAME_WIDTH: Final = 40
 _SHORTEST_NAME: Final = 12
-_WIDE_GAP_FROM: Final = 96
-_BAR_WIDTH: Final = 10
-_WIDEST_BAR: Final = 30
 _HOURS: Final = "GPU-hours"
 _COVERAGE: Final = "observed %"
 _HOSTS: Final = "hosts"
-_CARDS: Final = "cards"
+_GPUS: Final = "GPUs"
 
 
 def title(report: Report) -> str:
@@ -38,50 +38,64 @@ def groups(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     for number, grouping in enumerate(report[Groupings]):
         if number:
             yield Heading(f"Per {style.name(grouping.by, _NAME_WIDTH)}")
-        shown, rest = _shown(grouping, style)
-        yield _says(grouping)
-        yield Table(
-            columns=[
-                TableColumn(title=style.name(grouping.by, _NAME_WIDTH), left=True),
-                *map(_column, (_HOSTS, _CARDS, *STATES, _HOURS, _COVERAGE)),
-            ],
-            rows=[[name, *figures_of(group, hours).values()] for name, group in shown],
-        )
+        yield f"% of each {'host' if grouping.by == BY_HOST else 'group'}'s observed GPU-hours"
+        table, rest = _table(report, grouping, style, hours)
+        yield table
         if rest:
             yield _REST
 
 
 def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the same with a bar a group, where there is room."""
-    if style.width < STACKED_BELOW:
-        yield from groups(report, style, hours)
-        return
-    for number, grouping in enumerate(report[Groupings]):
-        if number:
-            yield Heading(f"Per {style.name(grouping.by, _NAME_WIDTH)}")
-        shown, rest = _shown(grouping, style)
-        yield _says(grouping)
-        columns = _Columns(grouping.by, shown, style, hours)
-        yield Drawn(columns.header())
-        yield from (Drawn(columns.row(name, group)) for name, group in shown)
-        if rest:
-            yield _REST
+    is_narrow = style.width - AMOUNT_WIDTH * len(Amounts.of_report(report).currencies) < STACKED_BELOW
+    for part in groups(report, style, hours):
+        if is_narrow or not isinstance(part, Table):
+            yield part
+        else:
+            yield from map(Drawn, lay(_without_hosts(part) if part.columns[0].title == BY_HOST else part, style)[0])
+
+
+def _without_hosts(table: Table) -> Table:
+    return replace(
+        table, columns=[table.columns[0], *table.columns[2:]], rows=[[row[0], *row[2:]] for row in table.rows]
+    )
+
+
+def _table(report: Report, grouping: Grouping, style: Style, hours: HourFormat) -> tuple[Table, int]:
+    """Return the table of a key, and how many groups its last row adds up."""
+    amounts = Amounts.of_report(report)
+    shown, rest = _shown(grouping, style)
+    titles = (_HOSTS, _GPUS, *STATES, *amounts.titles(WASTED, style.name), _HOURS, _COVERAGE)
+    return Table(
+        columns=[
+            TableColumn(title=style.name(grouping.by, _NAME_WIDTH), left=True, shortest=_SHORTEST_NAME),
+            *(TableColumn(title=title, leaves=_LEAVES.get(title, 0)) for title in titles),
+        ],
+        rows=[
+            [
+                name,
+                f"{group.hosts:,}",
+                f"{group.gpus:,}",
+                *percents([group.states[state].gpu_ms for state in STATES]),
+                *amounts.cells(wasted(group.costs)),
+                hours.of(group.observed_gpu_ms),
+                percent(group.ratio),
+            ]
+            for name, group in shown
+        ],
+        bars=[group.states for _, group in shown],
+    ), rest
 
 
 _REST: Final = "others: those with less idle time; --json has every one."
 
 
-def _column(title: str) -> TableColumn:
-    return TableColumn(title=title)
-
-
-def _says(grouping: Grouping) -> str:
-    return f"% of each {'host' if grouping.by == BY_HOST else 'group'}'s observed GPU-hours"
+_LEAVES: Final = {_HOURS: 1, _COVERAGE: 2, _HOSTS: 3}
 
 
 def _shown(grouping: Grouping, style: Style) -> tuple[list[tuple[str, Group]], int]:
     """Return the groups that are shown, each with its name, and how many others the last one adds up."""
-    shown, rest = _most_idle(grouping.groups)
+    shown, rest = _most_idle(grouping.groups, MOST_GROUPS * style.times)
     rows = [(_name(group, style), group) for group in shown]
     left_out = len(grouping.groups) - len(shown)
     if rest is not None:
@@ -89,12 +103,12 @@ def _shown(grouping: Grouping, style: Style) -> tuple[list[tuple[str, Group]], i
     return rows, left_out
 
 
-def _most_idle(every: Sequence[Group]) -> tuple[list[Group], Group | None]:
+def _most_idle(every: Sequence[Group], most: int) -> tuple[list[Group], Group | None]:
     """Return what is shown, in its order, and the sum of what is not."""
-    if len(every) <= MOST_GROUPS:
+    if len(every) <= most:
         return list(every), None
     by_idle = sorted(range(len(every)), key=lambda place: -_idle_ms(every[place]))
-    kept = set(by_idle[: MOST_GROUPS - 1])
+    kept = set(by_idle[: most - 1])
     return [group for place, group in enumerate(every) if place in kept], added(
         [group for place, group in enumerate(every) if place not in kept]
     )
@@ -106,57 +120,3 @@ def _idle_ms(group: Group) -> float:
 
 def _name(group: Group, style: Style) -> str:
     return UNKNOWN_NAME if group.name is None else style.name(group.name, _NAME_WIDTH) or '""'
-
-
-class _Columns:
-    """The columns that fit; what there is no room for is left out, states and cards never."""
-
-    def __init__(self, by: str, rows: Sequence[tuple[str, Group]], style: Style, hours: HourFormat) -> None:
-        self._style = style
-        self._by = by
-        self._figures = [figures_of(group, hours) for _, group in rows]
-        self._of = {id(group): figures for (_, group), figures in zip(rows, self._figures, strict=True)}
-        wanted = max(cells(name) for name in (by if len(by) < _NAME_WIDTH else "", *(name for name, _ in rows)))
-        gap = 1 if style.width < _WIDE_GAP_FROM else 2
-        self._gap = " " * gap
-        self._columns = [_CARDS, *STATES]
-        self._widths = {
-            name: max(cells(name), *(len(figures[name]) for figures in self._figures))
-            for name in (_HOSTS, _CARDS, *STATES, _HOURS, _COVERAGE)
-        }
-        room = style.width - 2 - sum(self._widths[name] + gap for name in self._columns)
-        for name in (_HOURS, _COVERAGE, *([] if by == BY_HOST else [_HOSTS])):
-            if room - self._widths[name] - gap >= min(wanted, _SHORTEST_NAME):
-                self._columns.insert(0 if name == _HOSTS else len(self._columns), name)
-                room -= self._widths[name] + gap
-        self._name_width = min(max(wanted, 4), room)
-        spare = room - self._name_width - 2
-        self._bar_width = min(spare, _WIDEST_BAR) if spare >= _BAR_WIDTH else 0
-
-    def header(self) -> str:
-        """Return the line of column names."""
-        label = self._style.name(self._by, self._name_width)
-        line = self._line(label, {name: name for name in self._columns})
-        for state in STATES:
-            line = self._style.state(line, state)
-        return line
-
-    def row(self, name: str, group: Group) -> str:
-        """Return the line of a group."""
-        line = self._line(self._style.name(name, self._name_width), self._of[id(group)])
-        return f"{line}  {self._style.split(group.states, self._bar_width)}".rstrip() if self._bar_width else line
-
-    def _line(self, label: str, figures: dict[str, str]) -> str:
-        columns = self._gap.join(f"{figures[name]:>{self._widths[name]}}" for name in self._columns)
-        return f"  {pad(label, self._name_width)}{self._gap}{columns}"
-
-
-def figures_of(group: Group, hours: HourFormat) -> dict[str, str]:
-    """Return a group's figures by the title of their column, in the order in which they stand."""
-    return {
-        _HOSTS: f"{group.hosts:,}",
-        _CARDS: f"{group.cards:,}",
-        **dict(zip(STATES, percents([group.states[state].gpu_ms for state in STATES]), strict=True)),
-        _HOURS: hours.of(group.observed_gpu_ms),
-        _COVERAGE: percent(group.ratio),
-    }

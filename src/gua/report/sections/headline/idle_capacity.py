@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from gua.report.kit.amounts import Amounts
 from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import HourFormat, gpus
 from gua.report.kit.style import Style, table
@@ -13,19 +14,17 @@ from gua.report.model import Report
 from gua.report.sections.headline.text import state_hours
 from gua.report.states import IDLE_HELD, TRULY_IDLE
 
-_COLUMNS: Final = (
-    TableColumn(title="", left=True),
-    TableColumn(title="GPU-hours"),
-    TableColumn(title="GPUs"),
-    TableColumn(title="that is", left=True),
-)
+_MEANS: Final = "that is"
 
 
-def idle_capacity(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
+def idle_capacity(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield idle-held and truly-idle, each with what it means."""
     meanings = _meanings(report)
     yield Table(
-        columns=_COLUMNS,
+        columns=[
+            *(TableColumn(title=title, left=not title) for title in _titles(report, style)),
+            TableColumn(title=_MEANS, left=True),
+        ],
         rows=[[*row, meaning] for row, meaning in zip(_rows(report, hours), meanings.values(), strict=True)],
     )
     yield _whole(report)
@@ -36,7 +35,7 @@ def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     if style.width < STACKED_BELOW:
         yield from idle_capacity(report, style, hours)
         return
-    lines = table([("", "GPU-hours", "GPUs"), *_rows(report, hours)], left=1)
+    lines = table([_titles(report, style), *_rows(report, hours)], left=1)
     yield Drawn(lines[0])
     for (state, meaning), line in zip(_meanings(report).items(), lines[1:], strict=True):
         first, *rest = style.wrap(meaning, indent=len(line) + 2)
@@ -49,13 +48,29 @@ def _meanings(report: Report) -> dict[str, str]:
     threshold = next(setting.value for setting in report.rules if setting.key == "active_utilization")
     return {
         IDLE_HELD: f"memory held, utilization below {threshold * 100:.4g} %",
-        TRULY_IDLE: "nothing holds them; allocation is not looked at",
+        TRULY_IDLE: (
+            "nothing holds them; some may be promised"
+            if report.is_allocation_looked_at
+            else "nothing holds them; allocation is not looked at"
+        ),
     }
 
 
+def _titles(report: Report, style: Style) -> list[str]:
+    return ["", "GPU-hours", "GPUs", *Amounts.of_report(report).titles("", style.name)]
+
+
 def _rows(report: Report, hours: HourFormat) -> list[list[str]]:
-    written = state_hours(report, hours)
-    return [[state, written[state], gpus(report.headline.equivalent_gpus[state])] for state in (IDLE_HELD, TRULY_IDLE)]
+    written, amounts, costs = state_hours(report, hours), Amounts.of_report(report), report.headline.costs
+    return [
+        [
+            state,
+            written[state],
+            gpus(report.headline.equivalent_gpus[state]),
+            *amounts.cells(costs[state] if costs else None),
+        ]
+        for state in (IDLE_HELD, TRULY_IDLE)
+    ]
 
 
 def _whole(report: Report) -> str:

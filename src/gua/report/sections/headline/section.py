@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gua.report.asking import Asking, Finish
+from gua.report.costs import COST_COLUMNS, Cost, cost_json, costs_json, with_currencies
 from gua.report.kit.fields import Cell, Cells, Json, hours, ratio
 from gua.report.model import Report
-from gua.report.section import Csv, Section
-from gua.report.sections.headline import html, idle_capacity, text
+from gua.report.section import Csv, Section, on_page
+from gua.report.sections.headline import idle_capacity, text
 from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
 from gua.report.sections.now.query import ask_card_streaks, idle_split
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE, observed_ms
@@ -30,7 +31,13 @@ def _json(report: Report) -> Json:
         }
         for state, part in report.headline.states.items()
     }
-    return {"card_ticks": report.headline.card_ticks, "states": states, "idle_held": _idle_held(report)}
+    costs = report.headline.costs
+    return {
+        "card_ticks": report.headline.card_ticks,
+        "states": states,
+        "costs": None if costs is None else costs_json(costs),
+        "idle_held": _idle_held(report),
+    }
 
 
 def _idle_held(report: Report) -> Json | None:
@@ -71,7 +78,11 @@ def _rows(report: Report, _report: Report) -> Iterator[Cells]:
                 "unknown_gpu_hours": split.unknown_gpu_ms / MS_PER_HOUR,
                 "in_long_streaks_gpu_hours": split.long_gpu_ms / MS_PER_HOUR,
             }
-        yield row
+        yield from with_currencies(row, _cost(report, state), ["state"])
+
+
+def _cost(report: Report, state: str) -> Cost | None:
+    return None if report.headline.costs is None else report.headline.costs[state]
 
 
 _OF_IDLE_HELD = ("never_used_gpu_hours", "low_gpu_hours", "unknown_gpu_hours", "in_long_streaks_gpu_hours")
@@ -82,9 +93,9 @@ HEADLINE = Section(
     collect=_collect,
     text=text.headline,
     drawn=text.drawn,
-    html=html.headline,
+    html=on_page(__package__, "headline"),
     json=_json,
-    csv=Csv(("state", "gpu_hours", "share", "card_ticks", *_OF_IDLE_HELD), _rows),
+    csv=Csv(("state", "gpu_hours", "share", "card_ticks", *_OF_IDLE_HELD, *COST_COLUMNS), _rows),
     is_default=True,
 )
 
@@ -94,6 +105,7 @@ def _idle_json(report: Report) -> Json:
         state: {
             "gpu_hours": hours(report.headline.states[state].gpu_ms),
             "equivalent_gpus": ratio(report.headline.equivalent_gpus[state]),
+            "cost": None if report.headline.costs is None else cost_json(report.headline.costs[state]),
         }
         for state in (IDLE_HELD, TRULY_IDLE)
     }
@@ -102,7 +114,8 @@ def _idle_json(report: Report) -> Json:
 def _idle_rows(report: Report, _report: Report) -> Iterator[Cells]:
     for state in (IDLE_HELD, TRULY_IDLE):
         gpu_hours = report.headline.states[state].gpu_ms / MS_PER_HOUR
-        yield {"state": state, "gpu_hours": gpu_hours, "equivalent_gpus": report.headline.equivalent_gpus[state]}
+        row = {"state": state, "gpu_hours": gpu_hours, "equivalent_gpus": report.headline.equivalent_gpus[state]}
+        yield from with_currencies(row, _cost(report, state), ["state"])
 
 
 IDLE_CAPACITY = Section(
@@ -111,8 +124,7 @@ IDLE_CAPACITY = Section(
     model=Report,
     text=idle_capacity.idle_capacity,
     drawn=idle_capacity.drawn,
-    html=html.idle_capacity,
     json=_idle_json,
-    csv=Csv(("state", "gpu_hours", "equivalent_gpus"), _idle_rows),
+    csv=Csv(("state", "gpu_hours", "equivalent_gpus", *COST_COLUMNS), _idle_rows),
     is_default=True,
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from gua.report.costs import wasted
+from gua.report.kit.amounts import sentence
 from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import HourFormat, percent, percents, plural, within
 from gua.report.kit.style import Style, table
@@ -22,13 +24,13 @@ _COLUMNS: Final = (
 )
 NEVER_USED: Final = "never used"
 LOW: Final = "low"
-NOT_TOLD: Final = "not told"
+STREAKS_UNKNOWN: Final = "not known"
 
 
-def headline(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
+def headline(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the split of all observed time."""
     yield Table(columns=_COLUMNS, rows=rows(report, hours, before=f"{IDLE_HELD}: "))
-    yield from _sentences(report, hours)
+    yield from _sentences(report, style, hours)
 
 
 def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -47,7 +49,7 @@ def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         room = " " * (max(map(len, lines)) - len(line))
         bar = style.paint(state, style.bar(report.headline.shares[state] or 0, width))
         yield Drawn(f"{style.state(line, state)}{room}  {bar}".rstrip())
-    yield from _sentences(report, hours)
+    yield from _sentences(report, style, hours)
 
 
 def rows(report: Report, hours: HourFormat, *, before: str) -> list[list[str]]:
@@ -72,13 +74,13 @@ def _idle_parts(report: Report, hours: HourFormat) -> list[tuple[str, str, str]]
         return []
     parts = {NEVER_USED: split.never_used_gpu_ms, LOW: split.low_gpu_ms}
     if split.unknown_gpu_ms > 0:
-        parts[NOT_TOLD] = split.unknown_gpu_ms
+        parts[STREAKS_UNKNOWN] = split.unknown_gpu_ms
     values = [report.headline.states[state].gpu_ms for state in STATES]
     place, of_parts = STATES.index(IDLE_HELD), list(parts.values())
     return list(zip(parts, hours.within(values, place, of_parts), within(values, place, of_parts), strict=True))
 
 
-def _sentences(report: Report, hours: HourFormat) -> Iterator[str]:
+def _sentences(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     split = report.get(IdleSplit)
     if split is not None:
         yield (
@@ -87,9 +89,11 @@ def _sentences(report: Report, hours: HourFormat) -> Iterator[str]:
             f"{hours.of(split.low_long_gpu_ms)} low"
         )
         if split.unknown_gpu_ms > 0:
-            yield f"{NOT_TOLD}: hours whose ticks are gone and whose streaks nobody kept"
+            yield f"{STREAKS_UNKNOWN}: hours whose ticks are gone and whose streaks nobody kept"
     elif report.streaks_skipped is not None:
         yield skipped(report, "How much of idle-held was never used")
+    if (cost := sentence(wasted(report.headline.costs), style.name, hours)) is not None:
+        yield f"idle-held time cost {cost}"
     coverage = report.coverage
     yield (
         f"observed {hours.of(coverage.observed_gpu_ms)} GPU-hours, {percent(coverage.ratio)} % of what was expected; "

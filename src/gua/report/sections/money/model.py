@@ -20,11 +20,11 @@ class Price:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cost:
+class ModelCost:
     """One model's GPU time in the window by state [ms], and its cost in one currency.
 
-    ``gpu_ms`` is the priced part, ``unpriced_gpu_ms`` that of before the first price (all of it, and ``currency``
-    ``None``, where there is none).
+    ``gpu_ms`` is the priced part. What no price counted for is a cost of its own, without a ``currency``:
+    ``unpriced_gpu_ms``.
     """
 
     model: str | None
@@ -41,5 +41,5 @@ class Money:
     They are estimates, as prices are what somebody entered.
     """
 
-    costs: tuple[Cost, ...]
+    costs: tuple[ModelCost, ...]
     prices: tuple[Price, ...]

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gua.report.asking import answer_of
+from gua.report.asking import Asking, Finish
 from gua.report.kit.fields import Cells, Json, hours, number, to_json
 from gua.report.model import Report
 from gua.report.section import Csv, Section
-from gua.report.sections.money import html, text
-from gua.report.sections.money.model import Cost, Money
+from gua.report.sections.money import text
+from gua.report.sections.money.model import ModelCost, Money
 from gua.report.sections.money.query import money
 from gua.report.states import MS_PER_HOUR, STATES
+
+
+def _collect(asking: Asking) -> Finish:
+    costs = asking.costs()
+    return lambda _headline, cards: money(costs(), cards, asking.prices)
 
 
 def _json(found: Money) -> Json:
     return {"costs": [_cost(cost) for cost in found.costs], "prices": to_json(found.prices)}
 
 
-def _cost(cost: Cost) -> Json:
+def _cost(cost: ModelCost) -> Json:
     states = {
         state: {
             "gpu_hours": hours(cost.gpu_ms.get(state, 0)),
@@ -47,9 +52,8 @@ MONEY = Section(
     name="money",
     title="Money",
     model=Money,
-    collect=answer_of(money),
+    collect=_collect,
     text=text.money,
-    html=html.money,
     json=_json,
     csv=Csv(("model", "currency", "state", "gpu_hours", "cost", "unpriced_gpu_hours"), _rows),
 )

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gua.report.kit.basis import moment
+from gua.report.kit.amounts import CENTS
+from gua.report.kit.basis import at
 from gua.report.kit.figures import NONE, HourFormat, amount
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.kit.words import NAME_WIDTH, known
 from gua.report.model import Report
-from gua.report.sections.money.model import Cost, Money
+from gua.report.sections.money.command import price_command
+from gua.report.sections.money.model import ModelCost, Money
 from gua.report.states import IDLE_HELD, STATES
 
-CENTS: Final = 2
 _COSTS: Final = (
     TableColumn(title="model", left=True, shortest=10),
     TableColumn(title="currency", left=True),
@@ -37,8 +38,8 @@ def money(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     for currency in currencies:
         held = sum(cost.cost.get(IDLE_HELD, 0) for cost in found.costs if cost.currency == currency)
         yield f"idle-held: {amount(held, CENTS)} {style.name(currency, NAME_WIDTH)} (estimated)"
-    if not currencies:
-        yield "No prices are known for these cards: enter them with gua prices."
+    if (command := price_command(report.cards)) is not None:
+        yield f"{'Some cards' if currencies else 'These cards'} have no price. Set one: {command}"
     yield Table(columns=_COSTS, rows=[_cost(cost, style, hours) for cost in found.costs], heads=2)
     if not found.prices:
         return
@@ -50,7 +51,7 @@ def money(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
                 style.name(price.model, NAME_WIDTH),
                 amount(price.per_gpu_hour, 4),
                 style.name(price.currency, NAME_WIDTH),
-                moment(price.valid_from_ms, report.window.timezone),
+                at(price.valid_from_ms, report.window),
                 NONE if price.source is None else style.name(price.source, NAME_WIDTH),
             ]
             for price in found.prices
@@ -58,7 +59,7 @@ def money(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     )
 
 
-def _cost(cost: Cost, style: Style, hours: HourFormat) -> Sequence[str]:
+def _cost(cost: ModelCost, style: Style, hours: HourFormat) -> Sequence[str]:
     return [
         known(cost.model, style),
         NONE if cost.currency is None else style.name(cost.currency, NAME_WIDTH),

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from gua.core.plaintext import safe
+from gua.report.kit.amounts import WASTED, WASTED_NOTE, Amounts
 from gua.report.kit.bars import CLASSES, of_state, single
-from gua.report.kit.basis import moment, size
+from gua.report.kit.basis import at, size
 from gua.report.kit.figures import NONE, HourFormat, amount, at_least, percent, plural, span
 from gua.report.kit.html_tables import BAR, NUMBER, HtmlColumn, paragraph, table, two_lines
 from gua.report.kit.markup import Markup, join, name, tag
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED, skipped
 from gua.report.model import Report
-from gua.report.sections.now.model import SILENT, FreeCard, Holder, Now, gigabyte_hours
-from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN
+from gua.report.sections.now.model import FreeCard, Holder, Now, gigabyte_hours
+from gua.report.sections.now.text import MAYBE_PROMISED, also_promised, counts, promised_to
 
 MOST_HOLDERS: Final = 50
 MOST_FREE: Final = 50
@@ -24,15 +26,7 @@ def now(report: Report, hours: HourFormat) -> Markup | None:
     found = report.get(Now)
     if found is None:
         return paragraph(skipped(report, "Who is idle at this moment"))
-    return join([_counts(found, report), _holders(found, report, hours), _free(found, report)])
-
-
-def _counts(now: Now, report: Report) -> Markup:
-    at = moment(now.as_of_ms, report.window.timezone)
-    cards = f"{now.cards[ACTIVE]:,} active, {now.cards[IDLE_HELD]:,} idle-held, {now.cards[TRULY_IDLE]:,} free"
-    unknown = f", {now.cards[UNKNOWN]:,} unknown" if now.cards[UNKNOWN] else ""
-    silent = f"; {plural(now.cards[SILENT], 'card')} silent, what they do is not known" if now.cards[SILENT] else ""
-    return tag("p", f"Cards as of {at}: {cards}{unknown}{silent}.")
+    return join([tag("p", counts(found, report)), _holders(found, report, hours), _free(found, report)])
 
 
 def _holders(now: Now, report: Report, hours: HourFormat) -> Markup:
@@ -40,19 +34,21 @@ def _holders(now: Now, report: Report, hours: HourFormat) -> Markup:
         return tag("p", "No process is known to be idle on a card.")
     shown = now.holders[:MOST_HOLDERS]
     longest = max(holder.idle_ms for holder in shown)
+    amounts = Amounts.of_report(report)
     columns = [
         HtmlColumn("owner, program"),
-        HtmlColumn("where"),
+        HtmlColumn("GPU-hours wasted", NUMBER),
+        *(HtmlColumn(title, NUMBER, title=WASTED_NOTE) for title in amounts.titles(WASTED, safe)),
         HtmlColumn("idle for"),
+        HtmlColumn("where"),
         HtmlColumn("memory held", NUMBER),
         HtmlColumn("active in last 24 h", NUMBER),
-        HtmlColumn("GPU-hours wasted", NUMBER),
         HtmlColumn("GB-hours wasted", NUMBER),
         HtmlColumn("runs in"),
         HtmlColumn("card is"),
         HtmlColumn("alone", title="whether no other process is listed on the card"),
     ]
-    rows = [_holder(holder, longest, report, hours) for holder in shown]
+    rows = [_holder(holder, longest, report, hours, amounts) for holder in shown]
     rest = len(now.holders) - len(shown)
     note = f"And {plural(rest, 'more holder')}; --json has all." if rest else None
     return table(
@@ -66,21 +62,22 @@ def _holders(now: Now, report: Report, hours: HourFormat) -> Markup:
     )
 
 
-def _holder(holder: Holder, longest_ms: int, report: Report, hours: HourFormat) -> list[str]:
+def _holder(holder: Holder, longest_ms: int, report: Report, hours: HourFormat, amounts: Amounts) -> list[str]:
     told = at_least(holder.idle_ms, is_lower_bound=holder.is_lower_bound)
     memory = NONE if holder.memory_bytes is None else size(holder.memory_bytes)
     return [
         _who(holder.owner, holder.program, holder.pid),
-        _where(holder.host, holder.gpu, holder.index, holder.card_name),
+        hours.of(holder.wasted_gpu_ms),
+        *amounts.cells(holder.wasted_cost),
         join(
             [
-                two_lines(told, f"since {moment(holder.idle_since_ms, report.window.timezone)}"),
+                two_lines(told, f"since {at(holder.idle_since_ms, report.window)}"),
                 single("h", holder.idle_ms / longest_ms if longest_ms else 0, f"idle for {told}", class_="bar thin"),
             ]
         ),
+        _where(holder.host, holder.gpu, holder.index, holder.card_name),
         memory,
         span(holder.active_24h_ms),
-        hours.of(holder.wasted_gpu_ms),
         NONE if holder.wasted_byte_ms is None else amount(gigabyte_hours(holder.wasted_byte_ms)),
         join(_places(holder)) or NONE,
         of_state(holder.card_state) if holder.card_state in CLASSES else name(holder.card_state),
@@ -115,26 +112,18 @@ def _places(holder: Holder) -> Iterator[Markup]:
 
 
 def _free(now: Now, report: Report) -> Markup:
-    if not now.free:
-        return tag("p", "No card is known to be free.")
-    shown = now.free[:MOST_FREE]
-    columns = [
-        HtmlColumn("card"),
-        HtmlColumn("free for"),
-        HtmlColumn("", BAR),
-        HtmlColumn("usually free at this hour %", NUMBER),
-    ]
-    rows = [_free_card(card, report) for card in shown]
-    rest = len(now.free) - len(shown)
+    promised = also_promised(now)
+    if not now.free and not now.maybe_promised:
+        return join([tag("p", "No card is known to be free."), paragraph(promised)])
+    of_scheduler = "Free cards. Allocation is not looked at: a scheduler may have promised them to somebody"
+    caption = f"Free cards. {promised_to(now, report)}" if report.is_allocation_looked_at else of_scheduler
     return join(
         [
-            tag("h3", "Cards that nobody holds now"),
-            table(
-                "Free cards. Allocation is not looked at: a scheduler may have promised them to somebody",
-                columns,
-                rows,
-                note=f"And {plural(rest, 'more free card')}; --json has all." if rest else None,
-            ),
+            tag("h3", "Cards that nobody holds now") if now.free else None,
+            _free_cards(now.free, caption, report) if now.free else None,
+            paragraph(promised),
+            tag("h3", MAYBE_PROMISED) if now.maybe_promised else None,
+            _free_cards(now.maybe_promised, MAYBE_PROMISED, report) if now.maybe_promised else None,
             paragraph(
                 "Usually free: the part of this hour of the day, in this window, in which nothing held the card."
             ),
@@ -142,12 +131,25 @@ def _free(now: Now, report: Report) -> Markup:
     )
 
 
+def _free_cards(free: Sequence[FreeCard], caption: str, report: Report) -> Markup:
+    shown = free[:MOST_FREE]
+    columns = [
+        HtmlColumn("card"),
+        HtmlColumn("free for"),
+        HtmlColumn("", BAR),
+        HtmlColumn("usually free at this hour %", NUMBER),
+    ]
+    rest = len(free) - len(shown)
+    note = f"And {plural(rest, 'more free card')}; --json has all." if rest else None
+    return table(caption, columns, [_free_card(card, report) for card in shown], note=note)
+
+
 def _free_card(card: FreeCard, report: Report) -> list[str]:
     usual = percent(card.free_ratio_at_this_hour)
     told = at_least(card.free_ms, is_lower_bound=card.is_lower_bound)
     return [
         _where(card.host, card.gpu, card.index, card.card_name),
-        two_lines(told, f"since {moment(card.free_since_ms, report.window.timezone)}"),
+        two_lines(told, f"since {at(card.free_since_ms, report.window)}"),
         single("t", card.free_ratio_at_this_hour, f"usually free at this hour: {usual} %"),
         usual,
     ]

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Final, NamedTuple
 
+from gua.core.allocation import Use
 from gua.core.parameters import READ
 from gua.core.ports import ViewReader
 from gua.core.rules import State
+from gua.core.tick import AllocationStatus, Mig
 from gua.core.untrusted import is_word_of
 from gua.core.view import Count, Moment, ValueKind, View
 from gua.report.model import Card, Extent, Window
+from gua.report.prices import Prices
+from gua.report.promises import PromiseRow
 from gua.report.questions import Answer, ask
 from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
-from gua.report.sections.now.model import SILENT, FreeCard, Holder, Now
+from gua.report.sections.now.model import (
+    SILENT,
+    SILENT_AFTER,
+    CardNow,
+    FreeCard,
+    Holder,
+    Now,
+    OtherHolder,
+    PromisedCard,
+)
 from gua.report.sections.usage.query import CardProcess, OwnerSpanRow
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE
 
-# Of a card whose newest tick is older than so many intervals nobody knows what it does now, as in gua.current_cards.
-SILENT_AFTER: Final = 3
 _LANDING_TICKS: Final = 1.5
 _BYTES_PER_KIB: Final = 1024
 _DAY_MS: Final = 24 * 3_600_000
@@ -65,19 +77,21 @@ def idle_split(rows: Sequence[CardStreaksRow]) -> IdleSplit:
     )
 
 
-def now(  # noqa: PLR0913 - what is known of the cards comes from four questions
+def now(  # noqa: PLR0913 - what is known of the cards comes from five questions
     card_rows: Sequence[CardStreaksRow],
     usage_rows: Iterable[OwnerSpanRow],
+    promise_rows: Iterable[PromiseRow] = (),
     *,
     cards: Sequence[Card],
     extents: Sequence[Extent],
     window: Window,
     now_ms: int,
+    prices: Prices,
 ) -> Now:
     """Return holders and free cards as of the window's end, or of ``now_ms`` (Unix ms) where that lies ahead."""
     as_of_ms = min(window.until_ms, now_ms)
     # What is left of a partitioned card is nobody's to hold, and cannot be had as it is.
-    known = {(card.host, card.gpu): card for card in cards if card.mig != "parent"}
+    known = {(card.host, card.gpu): card for card in cards if card.mig != Mig.PARENT}
     interval_ms: dict[str, int] = {}
     for extent in extents:
         interval_ms[extent.host] = max(interval_ms.get(extent.host, 0), extent.interval_ms or 0)
@@ -93,17 +107,53 @@ def now(  # noqa: PLR0913 - what is known of the cards comes from four questions
         (
             one
             for key, row in newest.items()
-            for one in _holders(known[key], row, processes.get(key, []), window.since_ms)
+            for one in _holders(known[key], row, processes.get(key, []), window.since_ms, prices)
         ),
         key=_worst_first,
     )
-    free = (_free(known[key], row) for key, row in newest.items() if row.state == TRULY_IDLE)
+    others = (
+        other
+        for key, row in newest.items()
+        for other in _others(known[key], row, processes.get(key, []))
+        if row.state != TRULY_IDLE
+    )
+    parts: dict[Key, list[PromiseRow]] = {}
+    for part in promise_rows:
+        if not part.is_total:
+            parts.setdefault((part.host, part.gpu), []).append(part)
+    idle = [
+        _free(known[key], row, _status(parts.get(key, ()))) for key, row in newest.items() if row.state == TRULY_IDLE
+    ]
+    idle.sort(key=lambda one: (-one.free_ms, one.host, one.index or 0, one.gpu))
+    allocations = (
+        _promised(known[key], row, part) for key, row in newest.items() for part in parts.get(key, ()) if part.source
+    )
     states = [row.state for row in newest.values()]
     return Now(
         as_of_ms=as_of_ms,
         holders=tuple(holders),
-        free=tuple(sorted(free, key=lambda one: (-one.free_ms, one.host, one.index or 0, one.gpu))),
+        free=tuple(one for one in idle if one.allocation in {None, AllocationStatus.UNALLOCATED}),
+        maybe_promised=tuple(one for one in idle if one.allocation == AllocationStatus.UNKNOWN),
+        allocations=tuple(
+            sorted(allocations, key=lambda one: (one.host, one.index or 0, one.gpu, one.source, one.allocation_id))
+        ),
+        others=tuple(sorted(others, key=lambda one: (one.host, one.index or 0, one.gpu, one.pid))),
+        by_card=tuple(_card_now(card, newest.get(key)) for key, card in known.items()),
         cards={**{state: states.count(state) for state in STATES}, SILENT: len(known) - len(newest)},
+    )
+
+
+def _card_now(card: Card, row: CardStreaksRow | None) -> CardNow:
+    if row is None:
+        return CardNow(host=card.host, gpu=card.gpu, index=card.index, state=SILENT)
+    return CardNow(
+        host=card.host,
+        gpu=card.gpu,
+        index=card.index,
+        state=row.state,
+        since_ms=row.since_ms,
+        in_state_ms=row.in_state_ms,
+        is_lower_bound=row.is_lower_bound,
     )
 
 
@@ -128,15 +178,36 @@ def _worst_first(holder: Holder) -> tuple[bool, int, int, str, str, int]:
     )
 
 
-def _holders(card: Card, row: CardStreaksRow, listed: Sequence[CardProcess], since_ms: int) -> Iterator[Holder]:
+def _holders(
+    card: Card, row: CardStreaksRow, listed: Sequence[CardProcess], since_ms: int, prices: Prices
+) -> Iterator[Holder]:
     if row.state == TRULY_IDLE:  # what is too small to hold a card is nobody to be asked
         return
     present = _present(row, listed)
     for process in present:
         if process.is_idle and process.idle_ms is not None and process.idle_since_ms is not None:
-            yield _holder(card, row, process, since_ms, is_alone=len(present) == 1)
+            holder = _holder(card, row, process, since_ms, is_alone=len(present) == 1)
+            yield replace(holder, wasted_cost=prices.cost(process.idle_held_us, process.idle_held_priced))
     if row.state == IDLE_HELD and not present:
-        yield _unlisted(card, row)
+        yield _unlisted(card, row, prices)
+
+
+def _others(card: Card, row: CardStreaksRow, listed: Sequence[CardProcess]) -> Iterator[OtherHolder]:
+    for process in _present(row, listed):
+        if not process.is_idle:
+            yield OtherHolder(
+                host=card.host,
+                gpu=card.gpu,
+                index=card.index,
+                card_name=card.name,
+                card_state=row.state,
+                as_of_ms=row.as_of_ms,
+                owner=process.owner.owner,
+                program=process.owner.program,
+                pid=process.pid,
+                memory_bytes=process.memory_bytes,
+                since_ms=process.first_ms,
+            )
 
 
 def _whole_day(process: CardProcess, row: CardStreaksRow, since_ms: int) -> bool:
@@ -194,7 +265,7 @@ def _holder(card: Card, row: CardStreaksRow, process: CardProcess, since_ms: int
     )
 
 
-def _unlisted(card: Card, row: CardStreaksRow) -> Holder:
+def _unlisted(card: Card, row: CardStreaksRow, prices: Prices) -> Holder:
     """Return the memory that no process owns up to: of it only the card's own streak is known."""
     return Holder(
         host=card.host,
@@ -208,10 +279,45 @@ def _unlisted(card: Card, row: CardStreaksRow) -> Holder:
         is_lower_bound=row.is_lower_bound,
         is_alone=True,
         wasted_gpu_ms=(row.in_state_us or 0) / 1000,
+        wasted_cost=prices.cost_throughout(
+            row.in_state_us or 0, card.model or card.name, row.since_ms or 0, row.as_of_ms
+        ),
     )
 
 
-def _free(card: Card, row: CardStreaksRow) -> FreeCard:
+def _status(parts: Sequence[PromiseRow]) -> AllocationStatus | None:
+    """Return whether a card is promised: by its newest tick, ``None`` where nobody looked."""
+    if not parts:
+        return None
+    if any(part.source for part in parts):
+        return AllocationStatus.ALLOCATED
+    is_known = all(part.use in {Use.FREE, Use.UNALLOCATED_USE} for part in parts)
+    return AllocationStatus.UNALLOCATED if is_known else AllocationStatus.UNKNOWN
+
+
+def _promised(card: Card, row: CardStreaksRow, part: PromiseRow) -> PromisedCard:
+    return PromisedCard(
+        host=card.host,
+        gpu=card.gpu,
+        index=card.index,
+        card_name=card.name,
+        card_state=row.state,
+        as_of_ms=row.as_of_ms,
+        source=part.source,
+        allocation_id=part.allocation_id,
+        owner=part.owner,
+        allocation_kind=part.kind,
+        job_name=part.job_name,
+        promised_since_ms=part.since_ms,
+        promised_until_ms=part.until_ms,
+        use=part.use,
+        use_since_ms=part.use_since_ms,
+        in_use_ms=part.in_use_ms,
+        is_lower_bound=part.use_since_is_lower_bound,
+    )
+
+
+def _free(card: Card, row: CardStreaksRow, status: AllocationStatus | None) -> FreeCard:
     return FreeCard(
         host=card.host,
         gpu=card.gpu,
@@ -222,4 +328,5 @@ def _free(card: Card, row: CardStreaksRow) -> FreeCard:
         free_ms=row.in_state_ms or 0,
         is_lower_bound=row.is_lower_bound,
         free_ratio_at_this_hour=row.free_ratio_at_this_hour,
+        allocation=status,
     )

@@ -5,40 +5,64 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gua.report.asking import Asking, Finish
-from gua.report.kit.basis import moment
+from gua.report.costs import with_currencies
+from gua.report.kit.basis import at
 from gua.report.kit.fields import Cell, Cells, cells, columns
 from gua.report.model import Report
-from gua.report.section import Csv, Section
-from gua.report.sections.now import html, text
+from gua.report.section import Csv, Section, on_page
+from gua.report.sections.now import text
 from gua.report.sections.now.model import Holder, Now
 from gua.report.sections.now.query import ask_card_streaks, now
 from gua.report.sections.usage.query import OWNER_AND_PROGRAM, ask_usage
 from gua.report.states import TRULY_IDLE
 
-# Holders and free cards have these columns in common.
-_SINCE = {"idle_since": "since", "idle_seconds": "for_seconds", "free_since": "since", "free_seconds": "for_seconds"}
+# Holders, free cards and allocations have these columns in common.
+_SINCE = {
+    "idle_since": "since",
+    "idle_seconds": "for_seconds",
+    "free_since": "since",
+    "free_seconds": "for_seconds",
+    "use_since": "since",
+    "in_use_seconds": "for_seconds",
+}
+_OF_ALLOCATION = (
+    "allocation",
+    "source",
+    "allocation_id",
+    "allocation_kind",
+    "job_name",
+    "promised_since",
+    "promised_until",
+    "use",
+)
 
 
 def _collect(asking: Asking) -> Finish | None:
     if not asking.makes_streaks:
         return None
     rows = asking.once(ask_card_streaks, asking.window)
-    processes = asking.once(ask_usage, OWNER_AND_PROGRAM)
+    processes = asking.once(ask_usage, OWNER_AND_PROGRAM, asking.prices)
+    promises = asking.promises()
     return lambda _headline, cards: now(
         list(rows()),
         processes(),
+        promises(),
         cards=cards,
         extents=asking.extents,
         window=asking.window,
         now_ms=asking.request.now_ms,
+        prices=asking.prices,
     )
 
 
 def _rows(found: Now, _report: Report) -> Iterator[Cells]:
     for holder in found.holders:
-        yield _row("holder", cells(holder))
-    for card in found.free:
+        row = _row("holder", cells(holder))
+        yield from with_currencies(row, holder.wasted_cost, ("kind", "host", "gpu", "owner", "program", "pid"))
+    for card in (*found.free, *found.maybe_promised):
         yield _row("free card", {"card_state": TRULY_IDLE, **cells(card)})
+    for promised in found.allocations:
+        yield _row("allocation", cells(promised))
 
 
 def _row(kind: str, row: Cells) -> dict[str, Cell]:
@@ -47,13 +71,18 @@ def _row(kind: str, row: Cells) -> dict[str, Cell]:
 
 NOW = Section(
     name="now",
-    title=lambda report: f"What to do now (as of {moment(report.window.until_ms, report.window.timezone)})",
+    title=lambda report: f"What to do now (as of {at(report.window.until_ms, report.window)})",
     model=Now,
     collect=_collect,
     text=text.now,
-    html=html.now,
+    html=on_page(__package__, "now"),
     csv=Csv(
-        ("kind", *(_SINCE.get(column, column) for column in columns(Holder)), "free_ratio_at_this_hour"),
+        (
+            "kind",
+            *(_SINCE.get(column, column) for column in columns(Holder)),
+            "free_ratio_at_this_hour",
+            *_OF_ALLOCATION,
+        ),
         _rows,
     ),
     has=lambda report: report.get(Now) is not None or report.streaks_skipped is not None,

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gua.report.kit.basis import moment, size
+from gua.report.kit.amounts import WASTED, Amounts
+from gua.report.kit.basis import at, size
 from gua.report.kit.figures import NONE, HourFormat, amount, at_least, percent, plural, span
+from gua.report.kit.gpu_counts import cards_in_words
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.kit.words import NAME_WIDTH, card_name, index, known, skipped
 from gua.report.model import Report
 from gua.report.sections.now.model import SILENT, FreeCard, Holder, Now, gigabyte_hours
-from gua.report.states import STATES
+from gua.report.states import STATES, TRULY_IDLE
 
 MOST_HOLDERS: Final = 10
 MOST_FREE: Final = 10
@@ -27,6 +29,8 @@ _HOLDER: Final = (
     TableColumn(title="idle for"),
     TableColumn(title="active 24 h", leaves=4),
     TableColumn(title="GPU-h"),
+)
+_PLACE: Final = (
     TableColumn(title="GB-h", leaves=3),
     TableColumn(title="card is", left=True, leaves=5),
     TableColumn(title="alone", left=True, leaves=6),
@@ -47,11 +51,11 @@ def now(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     if found is None:
         yield skipped(report, "Who is idle at this moment")
         return
-    yield _cards(found, report)
+    yield counts(found, report)
     several = len(report.hosts) > 1
     yield Heading("Holders that are idle, worst first")
     if found.holders:
-        yield _holders(found.holders[:MOST_HOLDERS], style, hours, several=several)
+        yield _holders(found.holders[:MOST_HOLDERS], style, hours, Amounts.of_report(report), several=several)
         yield from _more(len(found.holders) - MOST_HOLDERS, "holder")
     else:
         yield "none"
@@ -61,11 +65,41 @@ def now(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield from _more(len(found.free) - MOST_FREE, "card")
     else:
         yield "none"
-    yield "Allocation by a scheduler is not looked at: a card that nothing holds may be promised to somebody."
+    if (told := promised_to(found, report)) is not None:
+        yield told
+    if (also := also_promised(found)) is not None:
+        yield also
+    if found.maybe_promised:
+        yield Heading(MAYBE_PROMISED)
+        yield _free(found.maybe_promised[:MOST_FREE], style, several=several)
+        yield from _more(len(found.maybe_promised) - MOST_FREE, "card")
 
 
-def _cards(found: Now, report: Report) -> str:
-    told = f"Cards at {moment(found.as_of_ms, report.window.timezone)}: "
+def also_promised(found: Now) -> str | None:
+    """Return how many cards that nothing holds are promised, ``None`` where none is."""
+    promised = {(one.host, one.gpu) for one in found.allocations if one.card_state == TRULY_IDLE}
+    if not promised:
+        return None
+    return f"{plural(len(promised), 'other card')} that nothing holds: promised to somebody (section allocation)."
+
+
+MAYBE_PROMISED: Final = "Nothing holds them, and whether they are promised is not known"
+
+
+def promised_to(found: Now, report: Report) -> str | None:
+    """Return whether somebody was promised the free cards, ``None`` where there are none and allocation is known."""
+    if not report.is_allocation_looked_at:
+        return "Allocation by a scheduler is not looked at: a card that nothing holds may be promised to somebody."
+    unlooked = sum(one.allocation is None for one in found.free)
+    if unlooked:
+        return f"Of {unlooked:,} of them nobody looks at allocation: they may be promised to somebody."
+    return "Nobody was promised them." if found.free else None
+
+
+def counts(found: Now, report: Report) -> str:
+    """Return how many GPUs and MIG instances are in each state, and how many of them are silent."""
+    every = cards_in_words(card.mig for card in report.cards)
+    told = f"{every} at {at(found.as_of_ms, report.window)}: "
     told += ", ".join(f"{found.cards[state]:,} {state}" for state in STATES)
     if not found.cards[SILENT]:
         return f"{told}, none silent."
@@ -77,14 +111,20 @@ def _more(rest: int, what: str) -> Iterator[str]:
         yield f"and {plural(rest, f'more {what}')}: --csv now and --json have all of them."
 
 
-def _holders(holders: Sequence[Holder], style: Style, hours: HourFormat, *, several: bool) -> Table:
-    rows = [_holder(one, style, hours) for one in holders]
+def _holders(holders: Sequence[Holder], style: Style, hours: HourFormat, amounts: Amounts, *, several: bool) -> Table:
+    rows = [_holder(one, style, hours, amounts) for one in holders]
+    titles = amounts.titles(WASTED, style.name)
     hosts = [[style.name(one.host, NAME_WIDTH)] if several else [] for one in holders]
     return Table(
-        columns=[*([_HOST] if several else []), *_HOLDER],
+        columns=[
+            *([_HOST] if several else []),
+            *_HOLDER,
+            *(TableColumn(title=title, leaves=1) for title in titles),
+            *_PLACE,
+        ],
         rows=[[*host, *row] for host, row in zip(hosts, rows, strict=True)],
         heads=3 + several,
-        notes=_NOTES,
+        notes=[*_NOTES, *((title, "what these GPU-hours cost, estimated") for title in titles)],
     )
 
 
@@ -95,7 +135,7 @@ _NOTES: Final = (
 )
 
 
-def _holder(one: Holder, style: Style, hours: HourFormat) -> list[str]:
+def _holder(one: Holder, style: Style, hours: HourFormat, amounts: Amounts) -> list[str]:
     return [
         index(one.index, one.gpu, style),
         *_who(one, style),
@@ -103,6 +143,7 @@ def _holder(one: Holder, style: Style, hours: HourFormat) -> list[str]:
         at_least(one.idle_ms, is_lower_bound=one.is_lower_bound),
         span(one.active_24h_ms),
         hours.of(one.wasted_gpu_ms),
+        *amounts.cells(one.wasted_cost),
         NONE if one.wasted_byte_ms is None else amount(gigabyte_hours(one.wasted_byte_ms)),
         style.name(one.card_state, NAME_WIDTH),
         "yes" if one.is_alone else "no",

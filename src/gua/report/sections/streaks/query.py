@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from gua.core.parameters import READ
+from gua.core.parameters import PRICED, READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, View
-from gua.report.questions import Answer, ask
+from gua.report.allocation_sources import SourceRow
+from gua.report.prices import PricedTime, Prices
+from gua.report.questions import Answer, ask, ask_if
 from gua.report.sections.streaks.model import (
     FALSE_ALARM_MS,
     LONGER_THAN_MS,
@@ -16,6 +18,7 @@ from gua.report.sections.streaks.model import (
     StreakClass,
     Streaks,
     WhatIf,
+    WhatIfEmpty,
 )
 
 
@@ -29,46 +32,100 @@ class StreaksRow(NamedTuple):
     idle_held_us: Count
     given_back_us: Count
     false_alarms: Count
+    idle_held_priced: tuple[PricedTime, ...]
+    given_back_priced: tuple[PricedTime, ...]
 
 
-STREAKS: Final = View("streaks", StreaksRow, (*READ, "limits_ms", "false_alarm_ms"))
+class EmptyLimitsRow(NamedTuple):
+    """Streaks of more than ``limit_ms`` in which allocations were empty, and what such a limit would give back [us]."""
+
+    limit_ms: Count
+    streaks: Count
+    allocations: Count
+    given_back_us: Count
+    false_alarms: Count
+    given_back_priced: tuple[PricedTime, ...]
 
 
-def ask_streaks(reader: ViewReader, read: Mapping[str, object], limits_ms: Sequence[int]) -> Answer[StreaksRow]:
+EMPTY_LIMITS: Final = View("empty_limits", EmptyLimitsRow, (*READ, "limits_ms", "false_alarm_ms", *PRICED))
+STREAKS: Final = View("streaks", StreaksRow, (*READ, "limits_ms", "false_alarm_ms", *PRICED))
+
+
+def ask_streaks(
+    reader: ViewReader, read: Mapping[str, object], limits_ms: Sequence[int], prices: Prices
+) -> Answer[StreaksRow]:
     """Ask for the distribution of idle streaks and for what each limit would give back."""
     limits = sorted({*LONGER_THAN_MS, *(limits_ms or WHAT_IF_LIMITS_MS)})
-    return ask(reader, STREAKS, {**read, "limits_ms": limits, "false_alarm_ms": FALSE_ALARM_MS})
+    return ask(reader, STREAKS, {**read, **prices.parameters, "limits_ms": limits, "false_alarm_ms": FALSE_ALARM_MS})
 
 
-def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], unknown_gpu_ms: float) -> Streaks:
+def ask_empty_limits(
+    reader: ViewReader,
+    read: Mapping[str, object],
+    limits_ms: Sequence[int],
+    prices: Prices,
+    sources: Callable[[], Sequence[SourceRow]],
+) -> Answer[EmptyLimitsRow]:
+    """Ask what taking back allocations that were empty for so long would have freed, where a source tells of any."""
+    limits = sorted(limits_ms or WHAT_IF_LIMITS_MS)
+    parameters = {**read, **prices.parameters, "limits_ms": limits, "false_alarm_ms": FALSE_ALARM_MS}
+    return ask_if(reader, sources, EMPTY_LIMITS, parameters)
+
+
+def what_if_empty(rows: Iterable[EmptyLimitsRow], limits_ms: Sequence[int], prices: Prices) -> tuple[WhatIfEmpty, ...]:
+    """Return a limit each; one that no streak reaches has no row."""
+    by_limit = {row.limit_ms: row for row in rows}
+    found = (
+        by_limit.get(limit, EmptyLimitsRow(limit, 0, 0, 0, 0, ())) for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)
+    )
+    return tuple(
+        WhatIfEmpty(
+            limit_ms=row.limit_ms,
+            gpu_ms=row.given_back_us / 1000,
+            cost=prices.cost(row.given_back_us, row.given_back_priced),
+            reclaims=row.streaks,
+            allocations=row.allocations,
+            false_alarms=row.false_alarms,
+        )
+        for row in found
+    )
+
+
+def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], unknown_gpu_ms: float, prices: Prices) -> Streaks:
     """Return both from the rows of all limits; a limit that no streak reaches has no row."""
     by_limit = {row.limit_ms: row for row in rows}
     return Streaks(
-        classes=tuple(_class(limit, by_limit.get(limit)) for limit in LONGER_THAN_MS),
-        what_if=tuple(_what_if(limit, by_limit.get(limit)) for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)),
+        classes=tuple(_class(limit, by_limit.get(limit), prices) for limit in LONGER_THAN_MS),
+        what_if=tuple(_what_if(limit, by_limit.get(limit), prices) for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)),
         unknown_gpu_ms=unknown_gpu_ms,
     )
 
 
-def _class(limit_ms: int, row: StreaksRow | None) -> StreakClass:
+def _class(limit_ms: int, row: StreaksRow | None, prices: Prices) -> StreakClass:
     if row is None:
-        return StreakClass(longer_than_ms=limit_ms, streaks=0, holders=0, idle_ms=0, idle_held_gpu_ms=0)
+        row = _none(limit_ms)
     return StreakClass(
         longer_than_ms=limit_ms,
         streaks=row.streaks,
         holders=row.holders,
         idle_ms=row.idle_ms,
         idle_held_gpu_ms=row.idle_held_us / 1000,
+        cost=prices.cost(row.idle_held_us, row.idle_held_priced),
     )
 
 
-def _what_if(limit_ms: int, row: StreaksRow | None) -> WhatIf:
+def _what_if(limit_ms: int, row: StreaksRow | None, prices: Prices) -> WhatIf:
     if row is None:
-        return WhatIf(limit_ms=limit_ms, gpu_ms=0, reclaims=0, holders=0, false_alarms=0)
+        row = _none(limit_ms)
     return WhatIf(
         limit_ms=limit_ms,
         gpu_ms=row.given_back_us / 1000,
+        cost=prices.cost(row.given_back_us, row.given_back_priced),
         reclaims=row.streaks,
         holders=row.holders,
         false_alarms=row.false_alarms,
     )
+
+
+def _none(limit_ms: int) -> StreaksRow:
+    return StreaksRow(limit_ms, 0, 0, 0, 0, 0, 0, (), ())

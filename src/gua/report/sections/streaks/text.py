@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from gua.report.kit.amounts import Amounts
 from gua.report.kit.figures import HourFormat, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, Table, TableColumn
@@ -20,15 +21,16 @@ _COLUMNS: Final = (
 )
 
 
-def streaks(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
+def streaks(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield how many idle streaks are longer than some lengths, and the hours in them."""
     found = report[Streaks]
+    amounts = Amounts.of_report(report)
     yield (
         "An idle streak is a process that holds a card and does nothing, until it is active again. Each line "
         "counts those of the lines below it, too."
     )
     yield Table(
-        columns=_COLUMNS,
+        columns=[*_COLUMNS, *(TableColumn(title=title) for title in amounts.titles("", style.name))],
         rows=[
             [
                 span(one.longer_than_ms) if one.longer_than_ms else "0 (all)",
@@ -36,6 +38,7 @@ def streaks(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
                 f"{one.holders:,}",
                 hours.of(one.idle_ms),
                 hours.of(one.idle_held_gpu_ms),
+                *amounts.cells(one.cost),
             ]
             for one in found.classes
         ],

@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from gua.report.kit.amounts import Amounts
 from gua.report.kit.figures import NONE, HourFormat, percent, span
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Part, Table, TableColumn
+from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
 from gua.report.sections.streaks.text import unknown
 from gua.report.states import IDLE_HELD
 
-_COLUMNS: Final = (
+_LIMIT: Final = (
     TableColumn(title="idle for more than", left=True),
     TableColumn(title="GPU-hours back"),
+)
+_EMPTY_LIMIT: Final = (
+    TableColumn(title="empty for more than", left=True),
+    TableColumn(title="GPU-hours back"),
+)
+_EMPTY: Final = (
+    TableColumn(title="reclaims"),
+    TableColumn(title="allocations"),
+    TableColumn(title="false alarms"),
+)
+_COLUMNS: Final = (
     TableColumn(title="% of idle-held", leaves=1),
     TableColumn(title="reclaims"),
     TableColumn(title="holders"),
@@ -23,20 +35,22 @@ _COLUMNS: Final = (
 )
 
 
-def what_if(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
+def what_if(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a line a limit: GPU-hours given back, of how many holders, with how many false alarms."""
     found = report[Streaks]
+    amounts = Amounts.of_report(report)
     held_ms = report.headline.states[IDLE_HELD].gpu_ms
     yield (
         "A rule that takes the card from whoever is idle on it for more than a limit, played over this window. "
         f"False alarm: active again within {span(FALSE_ALARM_MS)} after the limit."
     )
     yield Table(
-        columns=_COLUMNS,
+        columns=[*_LIMIT, *(TableColumn(title=title) for title in amounts.titles("", style.name)), *_COLUMNS],
         rows=[
             [
                 span(one.limit_ms),
                 hours.of(one.gpu_ms),
+                *amounts.cells(one.cost),
                 percent(one.gpu_ms / held_ms) if held_ms else NONE,
                 f"{one.reclaims:,}",
                 f"{one.holders:,}",
@@ -46,3 +60,27 @@ def what_if(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
         ],
     )
     yield from unknown(report, hours)
+    if found.what_if_empty:
+        yield from _empty(found, amounts, style, hours)
+
+
+def _empty(found: Streaks, amounts: Amounts, style: Style, hours: HourFormat) -> Iterator[Part]:
+    yield Heading("What if empty allocations were taken back")
+    yield (
+        "A rule that takes a card from an allocation as soon as nobody has been there for more than a limit, played "
+        f"over this window. False alarm: its owner came within {span(FALSE_ALARM_MS)} after the limit."
+    )
+    yield Table(
+        columns=[*_EMPTY_LIMIT, *(TableColumn(title=title) for title in amounts.titles("", style.name)), *_EMPTY],
+        rows=[
+            [
+                span(one.limit_ms),
+                hours.of(one.gpu_ms),
+                *amounts.cells(one.cost),
+                f"{one.reclaims:,}",
+                f"{one.allocations:,}",
+                f"{one.false_alarms:,}",
+            ]
+            for one in found.what_if_empty
+        ],
+    )

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gua.core.plaintext import safe
+from gua.core.tick import Mig
 from gua.report.kit.axis import marks
 from gua.report.kit.bars import CLASSES, UNOBSERVED, swatch
-from gua.report.kit.basis import moment
+from gua.report.kit.basis import at
 from gua.report.kit.figures import NONE, percent, percents, plural, span
-from gua.report.kit.html_cards import card_label, most
 from gua.report.kit.html_tables import caption_of, paragraph
 from gua.report.kit.markup import Markup, join, name, tag
-from gua.report.kit.words import NOT_KNOWN
-from gua.report.model import Report
+from gua.report.kit.words import LEFT_OVER, NOT_KNOWN
+from gua.report.model import Report, Window
 from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
 from gua.report.sections.timeline.strip import HEIGHT, Strip, strip_of
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
@@ -34,7 +35,8 @@ def timeline(report: Report, _hours: object) -> Markup | None:
     drawn = report[Timeline]
     if not drawn.cards:
         return None
-    shown = most(drawn.cards, MOST_CARDS, lambda card: sum(cell[1] for cell in card.cells))
+    held = sorted(range(len(drawn.cards)), key=lambda place: -sum(cell[1] for cell in drawn.cards[place].cells))
+    shown = [drawn.cards[place] for place in sorted(held[:MOST_CARDS])]
     places = marks(drawn.since_ms, drawn.until_ms, report.window.timezone)
     axis = tag(
         "div",
@@ -44,13 +46,13 @@ def timeline(report: Report, _hours: object) -> Markup | None:
     numbers = [tag("th", swatch(CLASSES[state]), state, scope="col", class_="n") for state in _NUMBERS]
     head = tag("tr", tag("th", "card, holders", scope="col"), tag("th", axis, scope="col", class_="strip"), *numbers)
     mig = {(card.host, card.gpu): card.mig for card in report.cards}
-    pen = _Pen(drawn, _grid([place for place, _ in places]), report.window.timezone, mig)
+    pen = _Pen(drawn, _grid([place for place, _ in places]), report.window, mig)
     lanes = None if len(shown) <= _FEW_CARDS else _LANES
     cells_a_column = _cells_a_column(drawn, len(shown))
     bodies = [pen.card(card, lanes, cells_a_column) for card in shown]
     caption = (
-        f"States of each card from {moment(drawn.since_ms, report.window.timezone)} to "
-        f"{moment(drawn.until_ms, report.window.timezone)} {report.window.timezone}, % of the whole time"
+        f"States of each card from {at(drawn.since_ms, report.window)} to "
+        f"{at(drawn.until_ms, report.window)} {report.window.timezone}, % of the whole time"
     )
     body = tag("table", caption_of(caption), tag("thead", head), *bodies, class_="timeline")
     rest = len(drawn.cards) - len(shown)
@@ -62,7 +64,7 @@ def timeline(report: Report, _hours: object) -> Markup | None:
                 "unknown. Unobserved time is hatched. A thin bar is a process on the card; beside it stands how "
                 "long it was there and how much of that idle."
             ),
-            paragraph(f"And {plural(rest, 'more card')} with less idle-held time." if rest else None),
+            paragraph(f"And {rest:,} more with less idle-held time." if rest else None),
         ]
     )
 
@@ -80,14 +82,14 @@ class _Pen:
 
     drawn: Timeline
     grid: Markup
-    zone: str
+    window: Window
     mig: Mapping[tuple[str, str], str | None]
 
     def card(self, card: CardTimeline, lanes: int | None, cells_a_column: int) -> Markup:
         """Return the rows of one card: its strip, and a lane for each of its first holders."""
         told = self._percents(card)
         words = ", ".join(f"{state} {part} %" for state, part in zip(_NUMBERS, told, strict=True))
-        shown_as = card_label(card.index, card.card_name, card.gpu, self.mig.get((card.host, card.gpu)))
+        shown_as = _card_label(card.index, card.card_name, card.gpu, self.mig.get((card.host, card.gpu)))
         label = join([shown_as, tag("span", name(card.host, 28), class_="sub")])
         row = tag(
             "tr",
@@ -117,7 +119,7 @@ class _Pen:
         there = max(min(holder.until_ms, self.drawn.until_ms) - since, 0)
         start, wide = (100 * part / whole if whole else 0 for part in (since - self.drawn.since_ms, there))
         idle = percent(holder.idle_ms / there) if there else NONE
-        seen = f"from {moment(holder.since_ms, self.zone)} to {moment(holder.until_ms, self.zone)}"
+        seen = f"from {at(holder.since_ms, self.window)} to {at(holder.until_ms, self.window)}"
         told = f"{span(there)}, {idle} % idle"
         if holder.unknown_ms and there:
             told += f", {percent(min(holder.unknown_ms / there, 1))} % unknown"
@@ -162,3 +164,12 @@ def _grid(places: Sequence[float]) -> Markup:
     """Return the lines below the marks of the axis."""
     lines = (tag("i", style=f"left:{100 * place:.2f}%") for place in places)
     return tag("span", *lines, class_="grid", aria_hidden="true")
+
+
+def _card_label(index: int | None, called: str | None, gpu: str, mig: str | None = None) -> Markup:
+    """Return ``0 H100 80GB HBM3``; the UUID shows where one points."""
+    shown = (called or gpu).removeprefix("NVIDIA ").removeprefix("GeForce ")
+    if mig == Mig.PARENT:
+        shown = LEFT_OVER
+    number = NONE if index is None else str(index)
+    return tag("span", tag("span", number, class_="index"), " ", name(shown, 28), title=safe(gpu, 80))

@@ -8,8 +8,8 @@ from gua.core.durations import to_rfc3339
 from gua.report.asking import Asking, Finish
 from gua.report.kit.fields import Cells, cells, state_columns
 from gua.report.model import Report
-from gua.report.section import Csv, Section, zoned
-from gua.report.sections.timeline import html, text
+from gua.report.section import Csv, Section, on_page, zoned
+from gua.report.sections.timeline import text
 from gua.report.sections.timeline.model import Timeline
 from gua.report.sections.timeline.query import ask_timeline, timeline
 
@@ -36,7 +36,7 @@ TIMELINE = Section(
     collect=_collect,
     text=text.timeline,
     drawn=text.drawn,
-    html=html.timeline,
+    html=on_page(__package__, "timeline"),
     csv=Csv(("host", "gpu", "index", "cell_begin", *_SECONDS), _rows),
     streaks="needed",
 )

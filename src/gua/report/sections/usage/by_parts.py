@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from gua.core.parameters import READ
+from gua.core.parameters import PRICED, READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, View
+from gua.report.prices import Prices
 from gua.report.questions import Answer, ask
 from gua.report.sections.usage.model import OwnerUsage
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
@@ -19,32 +21,31 @@ class OwnerHoursRow(NamedTuple):
     kind: str
     owner: str | None
     program: str | None
+    price: Count
     active_us: int
     idle_held_us: int
     unknown_us: int
     process_ms: Count
 
 
-OWNERS: Final = View("owners", OwnerHoursRow, (*READ, "hours"))
+OWNERS: Final = View("owners", OwnerHoursRow, (*READ, "hours", *PRICED))
 
 
 def ask_by_parts(
-    reader: ViewReader, read: Mapping[str, object], others: Iterable[list[int]]
+    reader: ViewReader, read: Mapping[str, object], others: Iterable[list[int]], prices: Prices
 ) -> Iterator[Answer[OwnerHoursRow]]:
     """Ask for the owners of parts of the hours, one by one, so that memory does not grow with the window."""
     for place, part in enumerate(others):
-        yield ask(reader, OWNERS, {**read, "hours": part, **({"use_hourly": 0} if place else {})})
+        yield ask(reader, OWNERS, {**read, **prices.parameters, "hours": part, **({"use_hourly": 0} if place else {})})
 
 
-def owners_of_parts(answers: Iterable[Answer[OwnerHoursRow]]) -> tuple[OwnerUsage, ...]:
+def owners_of_parts(answers: Iterable[Answer[OwnerHoursRow]], prices: Prices) -> tuple[OwnerUsage, ...]:
     """Add up the answers for parts of the hours."""
-    sums: dict[tuple[str, str | None, str | None], list[int]] = {}
+    sums: dict[tuple[str, str | None, str | None], _Sums] = defaultdict(_Sums)
     for answer in answers:
         for row in answer():
-            total = sums.setdefault((row.kind, row.owner, row.program), [0, 0, 0, 0])
-            for position, value in enumerate((row.active_us, row.idle_held_us, row.unknown_us, row.process_ms)):
-                total[position] += value
-    found = (_owner(OwnerHoursRow(*key, *total)) for key, total in sums.items())
+            sums[row.kind, row.owner, row.program].add(row)
+    found = (_owner(*key, of_owner, prices) for key, of_owner in sums.items())
     return tuple(
         sorted(
             (one for one in found if one.gpu_ms > 0),
@@ -53,16 +54,33 @@ def owners_of_parts(answers: Iterable[Answer[OwnerHoursRow]]) -> tuple[OwnerUsag
     )
 
 
-def _owner(row: OwnerHoursRow) -> OwnerUsage:
+class _Sums:
+    """What an owner's program had in all parts."""
+
+    def __init__(self) -> None:
+        self.process_ms = 0
+        self.us: Counter[tuple[int, str]] = Counter()
+
+    def add(self, row: OwnerHoursRow) -> None:
+        self.process_ms += row.process_ms
+        for state, us in ((ACTIVE, row.active_us), (IDLE_HELD, row.idle_held_us), (UNKNOWN, row.unknown_us)):
+            self.us[row.price, state] += us
+
+
+def _owner(kind: str, owner: str | None, program: str | None, sums: _Sums, prices: Prices) -> OwnerUsage:
     """Return a program. Where processes were given more than their card had, nothing is left for the unlisted."""
-    by_state = {ACTIVE: max(row.active_us, 0), IDLE_HELD: max(row.idle_held_us, 0), UNKNOWN: max(row.unknown_us, 0)}
-    gpu_ms = sum(by_state.values()) / 1000
+    by_state: Counter[str] = Counter()
+    for (_, state), us in sums.us.items():
+        by_state[state] += us
+    by_state = +by_state
+    gpu_ms = by_state.total() / 1000
     return OwnerUsage(
-        kind=row.kind,
-        owner=row.owner,
-        program=row.program,
+        kind=kind,
+        owner=owner,
+        program=program,
         gpu_ms=gpu_ms,
-        process_ms=gpu_ms if row.kind == "unlisted" else row.process_ms,
+        process_ms=gpu_ms if kind == "unlisted" else sums.process_ms,
+        costs=prices.costs(by_state, {key: us for key, us in sums.us.items() if key[0] and us > 0}),
         # The ticks of cards that nothing holds belong to nobody.
         states={state: StateTime(gpu_ms=by_state.get(state, 0) / 1000) for state in STATES},
     )

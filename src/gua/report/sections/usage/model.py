@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
+from gua.report.costs import CostByState
 from gua.report.kit.fields import HOURS, SECONDS, ByState, FirstSeen, Hours, LastSeen, Ratio
 
 BY_OWNER: Final = "owner"
@@ -26,7 +27,8 @@ class OwnerUsage:
     """An owner's program, or (kind ``unlisted``) the time in which no process was listed on a card that was not idle.
 
     ``gpu_ms`` is the part of the cards' GPU time attributed to it, ``process_ms`` how long its processes
-    were on cards. ``states`` are those of the cards. The others, ``None`` where streaks were not asked for, are as of a
+    were on cards. ``states`` are those of the cards, ``costs`` what the part of it
+    cost. The others, ``None`` where streaks were not asked for, are as of a
     :class:`UsageRow`.
     """
 
@@ -40,6 +42,7 @@ class OwnerUsage:
     first_ms: FirstSeen[int | None] = None
     last_ms: LastSeen[int | None] = None
     states: ByState
+    costs: CostByState = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +69,7 @@ class UsageRow:
     first_ms: FirstSeen[int | None]
     last_ms: LastSeen[int | None]
     states: ByState
+    costs: CostByState = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

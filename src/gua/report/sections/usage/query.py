@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from gua.core.parameters import READ
+from gua.core.parameters import PRICED, READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
+from gua.report.costs import Costs
 from gua.report.model import Headline
+from gua.report.prices import PricedState, PricedTime, PricedUs, Prices, of_states
 from gua.report.questions import Answer, ask
 from gua.report.sections.usage.model import OwnerUsage, UsageBy, UsageRow
-from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, StateTime
 
 OWNER_AND_PROGRAM = "identity"
 _HELD = (ACTIVE, IDLE_HELD, UNKNOWN)
@@ -48,6 +52,7 @@ class CardProcess(NamedTuple):
     idle_held_us: Count
     idle_held_kib_ms: Count
     idle_held_known_ms: Count
+    idle_held_priced: tuple[PricedTime, ...]
 
 
 class OwnerSpanRow(NamedTuple):
@@ -64,6 +69,7 @@ class OwnerSpanRow(NamedTuple):
     last_ms: Moment | None
     longest_idle_ms: Count | None
     holders: tuple[CardProcess, ...]
+    priced: tuple[PricedState, ...]
 
     @property
     def gpu_us(self) -> tuple[int, int, int]:
@@ -71,15 +77,24 @@ class OwnerSpanRow(NamedTuple):
         return (self.active_us, self.idle_held_us, self.unknown_us)
 
 
-USAGE_VIEW: Final = View("usage", OwnerSpanRow, (*READ, "by"))
+USAGE_VIEW: Final = View("usage", OwnerSpanRow, (*READ, "by", *PRICED))
 
 
-def ask_usage(reader: ViewReader, read: Mapping[str, object], by: str) -> Answer[OwnerSpanRow]:
+@dataclass(frozen=True, kw_only=True)
+class Whole:
+    """What all rows together must come to: the report's headline, and of it the priced time by price and state [us]."""
+
+    headline: Headline
+    prices: Prices
+    priced: PricedUs
+
+
+def ask_usage(reader: ViewReader, read: Mapping[str, object], by: str, prices: Prices) -> Answer[OwnerSpanRow]:
     """Ask for the owners and programs (``identity``), or for sums by another key."""
-    return ask(reader, USAGE_VIEW, {**read, "by": by})
+    return ask(reader, USAGE_VIEW, {**read, "by": by, **prices.parameters})
 
 
-def owners_of(rows: Sequence[OwnerSpanRow], headline: Headline) -> tuple[OwnerUsage, ...]:
+def owners_of(rows: Sequence[OwnerSpanRow], whole: Whole) -> tuple[OwnerUsage, ...]:
     """Return owners and programs, the largest first; with the row of kind ``unlisted`` they sum to the headline."""
     found = [
         OwnerUsage(
@@ -93,11 +108,12 @@ def owners_of(rows: Sequence[OwnerSpanRow], headline: Headline) -> tuple[OwnerUs
             sessions=row.sessions or None,
             first_ms=row.first_ms,
             last_ms=row.last_ms,
+            costs=_costs(row.gpu_us, of_states(row.priced), whole.prices),
         )
         for row in rows
         if sum(row.gpu_us) > 0
     ]
-    if sum(rest := _unlisted(rows, headline)) > 0:
+    if sum(rest := _unlisted(rows, whole.headline)) > 0:
         found.append(
             OwnerUsage(
                 kind="unlisted",
@@ -106,27 +122,36 @@ def owners_of(rows: Sequence[OwnerSpanRow], headline: Headline) -> tuple[OwnerUs
                 gpu_ms=sum(rest) / 1000,
                 process_ms=sum(rest) / 1000,
                 states=_states(rest),
+                costs=_costs(
+                    rest, unlisted_priced(whole.priced, (of_states(row.priced) for row in rows)), whole.prices
+                ),
             )
         )
     return tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.owner or "", one.program or "")))
 
 
-def usage_of(by: str, rows: Sequence[OwnerSpanRow], headline: Headline) -> UsageBy:
+def usage_of(by: str, rows: Sequence[OwnerSpanRow], whole: Whole) -> UsageBy:
     """Return the rows by one key, the largest first, with that of kind ``unlisted`` where there is such time."""
-    total = sum(headline.states[state].gpu_ms for state in _HELD)
-    rest = _unlisted(rows, headline)
+    total = sum(whole.headline.states[state].gpu_ms for state in _HELD)
+    rest = _unlisted(rows, whole.headline)
+    rest_priced = unlisted_priced(whole.priced, (of_states(row.priced) for row in rows))
     found = [
-        *(_usage_row("listed", row.name, row.gpu_us, total, row) for row in rows if sum(row.gpu_us)),
-        *([_usage_row("unlisted", None, rest, total, None)] if sum(rest) > 0 else []),
+        *(
+            _usage_row(row, row.gpu_us, total, _costs(row.gpu_us, of_states(row.priced), whole.prices))
+            for row in rows
+            if sum(row.gpu_us)
+        ),
+        *([_usage_row(None, rest, total, _costs(rest, rest_priced, whole.prices))] if sum(rest) > 0 else []),
     ]
     return UsageBy(by=by, rows=tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.name or ""))))
 
 
-def _usage_row(kind: str, name: str | None, us: Sequence[int], total_ms: float, row: OwnerSpanRow | None) -> UsageRow:
+def _usage_row(row: OwnerSpanRow | None, us: Sequence[int], total_ms: float, costs: Costs | None) -> UsageRow:
     gpu_ms = sum(us) / 1000
     return UsageRow(
-        kind=kind,
-        name=name,
+        kind="listed" if row else "unlisted",
+        name=row.name if row else None,
+        costs=costs,
         gpu_ms=gpu_ms,
         states=_states(us),
         share=gpu_ms / total_ms if total_ms else None,
@@ -142,6 +167,18 @@ def _unlisted(rows: Iterable[OwnerSpanRow], headline: Headline) -> list[int]:
     """Return what is left of each state's GPU time in us; nothing where processes were given more than there was."""
     listed = [sum(us) for us in zip((0, 0, 0), *(row.gpu_us for row in rows), strict=True)]
     return [max(round(headline.states[state].gpu_ms * 1000) - us, 0) for state, us in zip(_HELD, listed, strict=True)]
+
+
+def unlisted_priced(whole: PricedUs, listed: Iterable[PricedUs]) -> PricedUs:
+    """Return what is left of the priced time of cards that were not truly-idle."""
+    rest = Counter({key: us for key, us in whole.items() if key[1] != TRULY_IDLE})
+    for one in listed:
+        rest.subtract(one)
+    return +rest
+
+
+def _costs(us: Sequence[int], priced: PricedUs, prices: Prices) -> Costs | None:
+    return prices.costs(dict(zip(_HELD, us, strict=True)), priced)
 
 
 def _states(us: Sequence[int]) -> dict[str, StateTime]:

@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gua.report.asking import Asking, Finish
+from gua.report.costs import with_currencies
 from gua.report.hours import parts
 from gua.report.kit.fields import Cells, cells
-from gua.report.model import Report
+from gua.report.model import Card, Headline, Report
+from gua.report.prices import by_price_and_state
 from gua.report.section import Csv, Section
-from gua.report.sections.usage import html, text
+from gua.report.sections.usage import text
 from gua.report.sections.usage.by_parts import ask_by_parts, owners_of_parts
 from gua.report.sections.usage.model import Usage
-from gua.report.sections.usage.query import OWNER_AND_PROGRAM, ask_usage, owners_of, usage_of
+from gua.report.sections.usage.query import OWNER_AND_PROGRAM, Whole, ask_usage, owners_of, usage_of
 
 
 def _collect(asking: Asking) -> Finish:
+    prices = asking.prices
     if not asking.makes_streaks:
-        answers = ask_by_parts(asking.reader, asking.read, parts(asking.hours))
-        return lambda _headline, _cards: Usage(owners=owners_of_parts(answers))
-    processes = asking.once(ask_usage, OWNER_AND_PROGRAM)
-    by = {key: asking.once(ask_usage, key) for key in asking.request.usage_by}
-    return lambda headline, _cards: Usage(
-        owners=owners_of(list(processes()), headline),
-        usage_by=tuple(usage_of(key, list(answer()), headline) for key, answer in by.items()),
-    )
+        answers = ask_by_parts(asking.reader, asking.read, parts(asking.hours), prices)
+        return lambda _headline, _cards: Usage(owners=owners_of_parts(answers, prices))
+    processes = asking.once(ask_usage, OWNER_AND_PROGRAM, prices)
+    by = {key: asking.once(ask_usage, key, prices) for key in asking.request.usage_by}
+    costs = asking.costs()
+
+    def finish(headline: Headline, _cards: Sequence[Card]) -> Usage:
+        whole = Whole(headline=headline, prices=prices, priced=by_price_and_state(costs()))
+        return Usage(
+            owners=owners_of(list(processes()), whole),
+            usage_by=tuple(usage_of(key, list(answer()), whole) for key, answer in by.items()),
+        )
+
+    return finish
 
 
 def _rows(usage: Usage, _report: Report) -> Iterator[Cells]:
     for owner in usage.owners:
-        yield {"by": "owner and program", **cells(owner)}
+        yield from with_currencies({"by": "owner and program", **cells(owner)}, owner.costs, _OWNER)
     for by in usage.usage_by:
-        yield from ({"by": by.by, **cells(row)} for row in by.rows)
+        for row in by.rows:
+            yield from with_currencies({"by": by.by, **cells(row)}, row.costs, _NAMED)
 
 
+_OWNER = ("by", "kind", "owner", "program")
+_NAMED = ("by", "kind", "name")
 _WHOSE = ("by", "kind", "name", "owner", "program")
 _STATES = ("active_gpu_hours", "idle_held_gpu_hours", "unknown_gpu_hours")
 _PROCESSES = ("process_hours", "longest_idle_hours", "sessions", "first_seen", "last_seen")
+_COSTS = ("currency", "active_cost", "idle_held_cost", "unknown_cost", "unpriced_gpu_hours")
 USAGE = Section(
     name="usage",
     title="Top owners",
@@ -44,8 +57,7 @@ USAGE = Section(
     collect=_collect,
     text=text.usage,
     drawn=text.drawn,
-    html=html.usage,
     spread=True,
-    csv=Csv((*_WHOSE, "gpu_hours", "share", *_STATES, *_PROCESSES), _rows),
+    csv=Csv((*_WHOSE, "gpu_hours", "share", *_STATES, *_PROCESSES, *_COSTS), _rows),
     is_default=True,
 )

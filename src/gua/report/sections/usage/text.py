@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gua.core.plaintext import cells, pad
-from gua.report.kit.basis import moment
+from gua.report.costs import added, wasted
+from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, WASTED_NOTE, Amounts
+from gua.report.kit.basis import at
 from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import NONE, HourFormat, percent, plural, span
 from gua.report.kit.style import Style, table
@@ -28,19 +30,18 @@ _NAME_WIDTH: Final = 32
 _SHORTEST_NAME: Final = 9
 
 
-_OWNERS: Final = (
+_NAMES: Final = (
     TableColumn(title="owner", left=True, shortest=_SHORTEST_NAME),
     TableColumn(title="program", left=True, shortest=_SHORTEST_NAME),
-    TableColumn(title="GPU-hours"),
-    *(TableColumn(title=state) for state in _STATES),
-    TableColumn(title="process-h"),
-    TableColumn(title="longest idle"),
-    TableColumn(title="sessions"),
 )
-_ROWS: Final = (
+_STREAKS: Final = ("longest idle", "sessions")
+_LEAVES: Final = {"process-h": 1, "longest idle": 2, "sessions": 3, UNKNOWN: 4}
+_HOURS: Final = (
     TableColumn(title="GPU-hours"),
     TableColumn(title="share %", leaves=5),
     *(TableColumn(title=state, leaves=7 if state == UNKNOWN else 0) for state in _STATES),
+)
+_ROWS: Final = (
     TableColumn(title="process-h", leaves=4),
     TableColumn(title="longest idle", leaves=2),
     TableColumn(title="sessions", leaves=3),
@@ -52,28 +53,30 @@ _ROWS: Final = (
 def usage(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the ten largest owners' programs and the rest as one line, then whatever else was asked for."""
     if report[Usage].owners:
-        yield _SAYS
-        top, rest = report[Usage].owners[:MOST_OWNERS], report[Usage].owners[MOST_OWNERS:]
-        yield Table(
-            columns=_OWNERS,
-            rows=[
-                *(
-                    [
-                        _owner(one, style),
-                        _program(one, style),
-                        *_figures([one], hours, with_process_hours=True),
-                        *_streaks(one),
-                    ]
-                    for one in top
-                ),
-                *([[_others(rest), "", *_figures(rest, hours, with_process_hours=True), "", ""]] if rest else []),
-            ],
-            heads=2,
-        )
-        yield _PROCESS_HOURS
+        yield from _owners_as_table(report, style, hours)
     else:
         yield _nobody(report)
-    yield from _by(report, style, hours)
+    yield from usage_by(report, style, hours)
+
+
+def _owners_as_table(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    yield _SAYS
+    most = MOST_OWNERS * style.times
+    top, rest = report[Usage].owners[:most], report[Usage].owners[most:]
+    figures = _Figures(Amounts.of_report(report), style, hours, with_process_hours=True)
+    yield Table(
+        columns=[
+            *_NAMES,
+            *(TableColumn(title=title, leaves=_LEAVES.get(title, 0)) for title in (*figures.titles(), *_STREAKS)),
+        ],
+        rows=[
+            *([_owner(one, style), _program(one, style), *figures.of([one]), *_streaks(one)] for one in top),
+            *([[_others(rest), "", *figures.of(rest), "", ""]] if rest else []),
+        ],
+        heads=2,
+        bars=[one.states for one in top],
+    )
+    yield from figures.notes()
 
 
 _SAYS: Final = "GPU-hours of cards that were active, idle-held or unknown, split among those on them"
@@ -89,7 +92,7 @@ def drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield from _owners(report, style, hours)
     else:
         yield _nobody(report)
-    yield from _by(report, style, hours)
+    yield from usage_by(report, style, hours)
 
 
 def _nobody(report: Report) -> str:
@@ -106,14 +109,24 @@ def _others(rest: Sequence[OwnerUsage]) -> str:
     return plural(len(rest), "other")
 
 
-def _by(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+def usage_by(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield a table for each key by which processes are added up."""
+    amounts = Amounts.of_report(report)
+    wasted_titles = amounts.titles(WASTED, style.name)
+    notes = [*_NOTES, *((title, WASTED_NOTE) for title in wasted_titles)]
     for by in report[Usage].usage_by:
         yield Heading(f"Per {style.name(by.by, _NAME_WIDTH)}")
-        shown, rest = by.rows[:MOST_ROWS], by.rows[MOST_ROWS:]
+        most = MOST_ROWS * style.times
+        shown, rest = by.rows[:most], by.rows[most:]
         yield Table(
-            columns=[TableColumn(title=by.by, left=True, shortest=_SHORTEST_NAME), *_ROWS],
-            rows=[_row(one, by.by, report, style, hours) for one in shown],
-            notes=_NOTES if by is report[Usage].usage_by[-1] else (),
+            columns=[
+                TableColumn(title=by.by, left=True, shortest=_SHORTEST_NAME),
+                *_HOURS,
+                *(TableColumn(title=title) for title in wasted_titles),
+                *_ROWS,
+            ],
+            rows=[_row(one, by.by, report, style, hours, amounts.cells(wasted(one.costs))) for one in shown],
+            notes=notes if by is report[Usage].usage_by[-1] else (),
         )
         if rest:
             yield (
@@ -130,18 +143,20 @@ _NOTES: Final = (
 )
 
 
-def _row(one: UsageRow, by: str, report: Report, style: Style, hours: HourFormat) -> list[str]:
-    zone = report.window.timezone
+def _row(  # noqa: PLR0913, PLR0917 - a row, and how its figures are written
+    one: UsageRow, by: str, report: Report, style: Style, hours: HourFormat, amounts: Sequence[str]
+) -> list[str]:
     return [
         _row_name(one, by, style),
         hours.of(one.gpu_ms),
         percent(one.share),
         *hours.parts([one.states[state].gpu_ms for state in _STATES]),
+        *amounts,
         hours.of(one.process_ms),
         span(one.longest_idle_ms),
         NONE if one.sessions is None else f"{one.sessions:,}",
-        NONE if one.first_ms is None else moment(one.first_ms, zone),
-        NONE if one.last_ms is None else moment(one.last_ms, zone),
+        NONE if one.first_ms is None else at(one.first_ms, report.window),
+        NONE if one.last_ms is None else at(one.last_ms, report.window),
     ]
 
 
@@ -157,22 +172,19 @@ def _owners(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the ten largest and the rest as one line, so that they add up to the time that was not truly-idle."""
     yield _SAYS
     top, rest = report[Usage].owners[:MOST_OWNERS], report[Usage].owners[MOST_OWNERS:]
-    with_process_hours = style.width >= _PROCESS_HOURS_FROM
-    with_streaks = style.width >= _STREAKS_FROM and any(one.sessions is not None for one in top)
-    header = ["GPU-hours", *_STATES, *(["process-h"] if with_process_hours else [])]
-    others = _figures(rest, hours, with_process_hours=with_process_hours)
-    figures = [
-        [*header, *(["longest idle", "sessions"] if with_streaks else [])],
-        *(
-            [
-                *_figures([one], hours, with_process_hours=with_process_hours),
-                *(_streaks(one) if with_streaks else []),
-            ]
-            for one in top
-        ),
-        *([[*others, *(["", ""] if with_streaks else [])]] if rest else []),
+    amounts = Amounts.of_report(report)
+    room = style.width - AMOUNT_WIDTH * len(amounts.currencies)
+    if room < STACKED_BELOW:
+        yield from _owners_as_table(report, style, hours)
+        return
+    with_streaks = room >= _STREAKS_FROM and any(one.sessions is not None for one in top)
+    figures = _Figures(amounts, style, hours, with_process_hours=room >= _PROCESS_HOURS_FROM)
+    written = [
+        [*figures.titles(), *(_STREAKS if with_streaks else [])],
+        *([*figures.of([one]), *(_streaks(one) if with_streaks else [])] for one in top),
+        *([[*figures.of(rest), *(["", ""] if with_streaks else [])]] if rest else []),
     ]
-    lines = table(figures, left=0, indent=2, gap=1 if style.width < _PROCESS_HOURS_FROM else 2)
+    lines = table(written, left=0, indent=2, gap=1 if style.width < _PROCESS_HOURS_FROM else 2)
     room = style.width - max(map(len, lines)) - 4
     owner_width, program_width = _name_widths(top, style, room)
     names = [
@@ -191,17 +203,39 @@ def _owners(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
             for state in _STATES:
                 shown = style.state(shown, state)
         yield Drawn(shown)
-    if with_process_hours:
-        yield _PROCESS_HOURS
+    yield from figures.notes()
 
 
-def _figures(group: Sequence[OwnerUsage], hours: HourFormat, *, with_process_hours: bool) -> list[str]:
-    states = [sum(one.states[state].gpu_ms for one in group) for state in _STATES]
-    return [
-        hours.of(sum(one.gpu_ms for one in group)),
-        *hours.parts(states),
-        *([hours.of(sum(one.process_ms for one in group))] if with_process_hours else []),
-    ]
+class _Figures:
+    """The columns of owners: hours, what was wasted where prices match, and process hours where there is room."""
+
+    def __init__(self, amounts: Amounts, style: Style, hours: HourFormat, *, with_process_hours: bool) -> None:
+        self._amounts = amounts
+        self._name = style.name
+        self._hours = hours
+        self._with_process_hours = with_process_hours
+
+    def titles(self) -> list[str]:
+        """Return the columns' titles."""
+        process_hours = ["process-h"] if self._with_process_hours else []
+        return ["GPU-hours", *_STATES, *self._amounts.titles(WASTED, self._name), *process_hours]
+
+    def of(self, group: Sequence[OwnerUsage]) -> list[str]:
+        """Return the figures of some owners together."""
+        states = [sum(one.states[state].gpu_ms for one in group) for state in _STATES]
+        return [
+            self._hours.of(sum(one.gpu_ms for one in group)),
+            *self._hours.parts(states),
+            *self._amounts.cells(added(wasted(one.costs) for one in group)),
+            *([self._hours.of(sum(one.process_ms for one in group))] if self._with_process_hours else []),
+        ]
+
+    def notes(self) -> Iterator[str]:
+        """Yield what the columns mean."""
+        if self._amounts.currencies:
+            yield f"{WASTED}: {WASTED_NOTE}"
+        if self._with_process_hours:
+            yield _PROCESS_HOURS
 
 
 def _owner(one: OwnerUsage, style: Style) -> str:

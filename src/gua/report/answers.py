@@ -1,0 +1,238 @@
+"""What a report answers first: how much was wasted, whom to ask, what is free now. Every first screen draws these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gua.core.allocation import Use
+from gua.report.costs import Cost, added
+from gua.report.costs import wasted as idle_held_cost
+from gua.report.model import Report
+from gua.report.sections.allocation.model import Allocated, PromisedHours
+from gua.report.sections.now.model import SILENT_AFTER, FreeCard, Holder, Now, OtherHolder, PromisedCard
+from gua.report.sections.usage.model import OwnerUsage, Usage
+from gua.report.states import IDLE_HELD, TRULY_IDLE
+from gua.report.uses import share
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wasted:
+    """The idle-held GPU time of the window in ms, its share of what was observed, and the GPUs it is worth.
+
+    ``of_gpus`` are the GPUs expected. All three are ``None`` where nothing was observed, its ``cost`` where no price
+    counts.
+    """
+
+    gpu_ms: float
+    cost: Cost | None
+    share: float | None
+    gpus: float | None
+    of_gpus: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmptyPromise:
+    """The GPU time of the window that was promised while nobody was there, in ms, its part of what was looked at.
+
+    ``cost`` is ``None`` where no price counts.
+    """
+
+    gpu_ms: float
+    cost: Cost | None
+    share: float | None
+
+
+Holding = Holder | OtherHolder
+"""What an owner holds at a card's newest tick; ``idle_ms`` is ``None`` where it is active or nobody can tell."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """An owner (``None``: not known), and the GPU time in ms that was attributed to it while its card was idle-held.
+
+    ``cost`` is what that cost, ``gpu_ms`` is all GPU time attributed to it. ``holds``: what it holds now, the worst
+    first. ``last_ms``: when it was last seen on a card (Unix ms). ``is_gone``: it was on no card any more at the end;
+    ``None`` where nobody looked, or where it was last seen on a host that has been silent since.
+    """
+
+    owner: str | None
+    wasted_gpu_ms: float
+    cost: Cost | None
+    gpu_ms: float
+    holds: tuple[Holding, ...]
+    last_ms: int | None
+    is_gone: bool | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskedOfEmpty:
+    """An owner (``None``: not known), and the GPU time in ms that it was promised while nobody was there.
+
+    ``cost`` is what that cost, ``gpu_ms`` is all that it was promised. ``holds``: its allocations that are empty now,
+    the longest first.
+    """
+
+    owner: str | None
+    wasted_gpu_ms: float
+    cost: Cost | None
+    gpu_ms: float
+    holds: tuple[PromisedCard, ...]
+    is_gone: ClassVar[None] = None
+    last_ms: ClassVar[None] = None
+
+
+ToAsk = Asked | AskedOfEmpty
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unowned:
+    """Idle-held GPU time in ms in which no listed process had the memory, its cost, and the cards held so now."""
+
+    wasted_gpu_ms: float
+    cost: Cost | None
+    holds: tuple[Holding, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answers:
+    """``ask``: the owners that wasted anything, the most first, by cost where every wasted hour has a price.
+
+    ``free`` is ``None`` where nobody looked; ``maybe_promised`` are cards that nothing holds of which it is not known
+    whether they are promised, ``promised`` those that are. ``empty`` is ``None`` where nobody looks at allocation.
+    """
+
+    wasted: Wasted
+    ask: tuple[ToAsk, ...]
+    unowned: Unowned | None
+    free: tuple[FreeCard, ...] | None
+    maybe_promised: tuple[FreeCard, ...] = ()
+    promised: tuple[PromisedCard, ...] = ()
+    empty: EmptyPromise | None = None
+
+
+def answers(report: Report) -> Answers:
+    """Return the answers of a report that has the models of ``usage`` and ``now``; of one without them, what is left.
+
+    Owners are as in the section usage, their programs together: with what nobody owned they add up to the idle-held
+    time of the headline. Those that were promised cards and did not come are as in the section allocation, and add up
+    to the empty time.
+    """
+    now, usage = report.get(Now), report.get(Usage)
+    owners: dict[str | None, list[OwnerUsage]] = {}
+    unlisted: list[OwnerUsage] = []
+    for one in usage.owners if usage else ():
+        (owners.setdefault(one.owner, []) if one.kind == "listed" else unlisted).append(one)
+    holds, unowned = _holds(now)
+    wasted, empty = _wasted(report), _empty(report)
+    asked: list[ToAsk] = [
+        *(_asked(report, owner, rows, holds.get(owner, ())) for owner, rows in owners.items()),
+        *_asked_of_empty(report),
+    ]
+    total = wasted.cost if empty is None else added([wasted.cost, empty.cost])
+    rest_ms = sum(one.states[IDLE_HELD].gpu_ms for one in unlisted)
+    return Answers(
+        wasted=wasted,
+        ask=tuple(sorted((one for one in asked if one.wasted_gpu_ms > 0), key=_most_first(total))),
+        unowned=Unowned(wasted_gpu_ms=rest_ms, cost=_cost(unlisted), holds=unowned) if rest_ms > 0 or unowned else None,
+        free=None if now is None else now.free,
+        maybe_promised=() if now is None else now.maybe_promised,
+        promised=() if now is None else tuple(one for one in now.allocations if one.card_state == TRULY_IDLE),
+        empty=empty,
+    )
+
+
+def _most_first(total: Cost | None) -> Callable[[ToAsk], tuple[float, float, str]]:
+    """Order by cost where all of it is known in one currency, else by GPU time: currencies are never added up."""
+    is_priced = total is not None and len(total.amounts) == 1 and not total.unpriced_gpu_ms
+
+    def order(one: ToAsk) -> tuple[float, float, str]:
+        amount = sum(one.cost.amounts.values()) if is_priced and one.cost is not None else 0
+        return (-amount, -one.wasted_gpu_ms, one.owner or "")
+
+    return order
+
+
+def _cost(rows: Iterable[OwnerUsage]) -> Cost | None:
+    return added(idle_held_cost(one.costs) for one in rows)
+
+
+def _wasted(report: Report) -> Wasted:
+    split = report.headline
+    each = [value for value in split.equivalent_gpus.values() if value is not None]
+    return Wasted(
+        gpu_ms=split.states[IDLE_HELD].gpu_ms,
+        cost=idle_held_cost(split.costs),
+        share=split.shares[IDLE_HELD],
+        gpus=split.equivalent_gpus[IDLE_HELD],
+        of_gpus=sum(each) if each else None,
+    )
+
+
+def _empty(report: Report) -> EmptyPromise | None:
+    found = report.get(PromisedHours)
+    if found is None or not found.looked_at:
+        return None
+    return EmptyPromise(
+        gpu_ms=found.uses[Use.EMPTY],
+        cost=None if found.costs is None else found.costs[Use.EMPTY],
+        share=share(found.uses, Use.EMPTY),
+    )
+
+
+def _asked_of_empty(report: Report) -> Iterable[AskedOfEmpty]:
+    found, now = report.get(PromisedHours), report.get(Now)
+    owners: dict[str | None, list[Allocated]] = {}
+    for one in found.owners if found else ():
+        owners.setdefault(one.owner, []).append(one)
+    for owner, rows in owners.items():
+        yield AskedOfEmpty(
+            owner=owner,
+            wasted_gpu_ms=sum(one.uses[Use.EMPTY] for one in rows),
+            cost=added(one.costs[Use.EMPTY] for one in rows if one.costs is not None),
+            gpu_ms=sum(one.allocated_gpu_ms for one in rows),
+            holds=tuple(one for one in now.empty if one.owner == owner) if now else (),
+        )
+
+
+def _asked(report: Report, owner: str | None, rows: Iterable[OwnerUsage], holds: tuple[Holding, ...]) -> Asked:
+    every = list(rows)
+    last_ms = max((one.last_ms for one in every if one.last_ms is not None), default=None)
+    return Asked(
+        owner=owner,
+        wasted_gpu_ms=sum(one.states[IDLE_HELD].gpu_ms for one in every),
+        cost=_cost(every),
+        gpu_ms=sum(one.gpu_ms for one in every),
+        holds=holds,
+        last_ms=last_ms,
+        is_gone=False if holds else _is_gone(report, last_ms),
+    )
+
+
+def _is_gone(report: Report, last_ms: int | None) -> bool | None:
+    """Return whether an owner that holds nothing is gone: one with a process on a free card is still there."""
+    now = report.get(Now)
+    if now is None:
+        return None
+    if last_ms is None:  # seen only in hours whose processes nobody kept
+        return None if report.silent else True
+    near_ms = SILENT_AFTER * max((extent.interval_ms or 0 for extent in report.extents), default=0)
+    if any(last_ms >= silent.since_ms - near_ms for silent in report.silent):
+        return None
+    return last_ms < now.as_of_ms - near_ms
+
+
+def _holds(now: Now | None) -> tuple[Mapping[str | None, tuple[Holding, ...]], tuple[Holding, ...]]:
+    """Return what each owner holds, and what no listed process holds, in the order of the section now."""
+    by_owner: dict[str | None, tuple[Holding, ...]] = {}
+    unowned: tuple[Holding, ...] = ()
+    if now is None:
+        return by_owner, unowned
+    every: tuple[Holding, ...] = (*now.holders, *now.others)
+    for one in every:
+        if one.pid is None:
+            unowned += (one,)
+        else:
+            by_owner[one.owner] = (*by_owner.get(one.owner, ()), one)
+    return by_owner, unowned

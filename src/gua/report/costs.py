@@ -1,0 +1,112 @@
+"""What GPU time cost, by the prices that counted then: an estimate, as prices are what somebody entered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from gua.report.kit.fields import Cell, Cells, Json, Unit, hours, number, state_columns
+from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cost:
+    """What some GPU time cost, an amount in each currency, and the part of it that had no price [ms]."""
+
+    amounts: Mapping[str, float]
+    unpriced_gpu_ms: float
+
+
+Costs = Mapping[str, Cost]
+"""What the GPU time of each state cost."""
+
+
+def added(every: Iterable[Cost | None]) -> Cost | None:
+    """Return what several cost together, ``None`` if that is not known of any."""
+    known = [cost for cost in every if cost is not None]
+    if not known:
+        return None
+    currencies = sorted({currency for cost in known for currency in cost.amounts})
+    return Cost(
+        amounts={currency: math.fsum(cost.amounts.get(currency, 0) for cost in known) for currency in currencies},
+        unpriced_gpu_ms=math.fsum(cost.unpriced_gpu_ms for cost in known),
+    )
+
+
+def added_by_state(every: Iterable[Costs | None]) -> Costs | None:
+    """Return what several cost together by state, ``None`` if that is not known of any."""
+    known = [costs for costs in every if costs is not None]
+    sums = {state: added(costs[state] for costs in known) for state in STATES}
+    return {state: cost for state, cost in sums.items() if cost is not None} or None
+
+
+def wasted(costs: Costs | None) -> Cost | None:
+    """Return what idle-held time cost, ``None`` where no price is known."""
+    return None if costs is None else costs[IDLE_HELD]
+
+
+def cost_json(cost: Cost) -> Json:
+    """Return a cost as an object: its amounts by currency, and the GPU-hours without a price."""
+    amounts = {currency: number(amount) for currency, amount in cost.amounts.items()}
+    return {"amounts": amounts, "unpriced_gpu_hours": hours(cost.unpriced_gpu_ms)}
+
+
+def costs_json(costs: Costs) -> Json:
+    """Return the costs of each state as an object."""
+    return {state: cost_json(cost) for state, cost in costs.items()}
+
+
+def _rows_by_state(costs: Costs) -> list[dict[str, Cell]]:
+    """Return the columns of each currency; what has no price stands with the first."""
+    total = added(costs.values())
+    unpriced = None if total is None else total.unpriced_gpu_ms / MS_PER_HOUR
+    return [
+        {
+            "currency": currency,
+            **{
+                column: None if currency is None else costs[state].amounts.get(currency, 0)
+                for state, column in zip(STATES, _BY_STATE, strict=True)
+            },
+            "unpriced_gpu_hours": None if place else unpriced,
+        }
+        for place, currency in enumerate((total and total.amounts) or [None])
+    ]
+
+
+def _rows(cost: Cost) -> list[dict[str, Cell]]:
+    return [
+        {
+            "currency": currency,
+            "cost": None if currency is None else cost.amounts[currency],
+            "unpriced_gpu_hours": None if place else cost.unpriced_gpu_ms / MS_PER_HOUR,
+        }
+        for place, currency in enumerate(cost.amounts or [None])
+    ]
+
+
+def with_currencies(row: Cells, cost: Cost | Costs | None, whose: Iterable[str]) -> Iterator[Cells]:
+    """Yield a row with its cost, and for each further currency a row that says only whose it is, and the amounts."""
+    first, *others = [{}] if cost is None else _rows(cost) if isinstance(cost, Cost) else _rows_by_state(cost)
+    yield {**row, **first}
+    for further in others:
+        yield {**{column: row[column] for column in whose}, **further}
+
+
+_BY_STATE: Final = state_columns("cost")
+COST_COLUMNS: Final = ("currency", "cost", "unpriced_gpu_hours")
+CostByState = Annotated[
+    Costs | None,
+    Unit(
+        json=costs_json,
+        columns=("currency", *_BY_STATE, "unpriced_gpu_hours"),
+        cells=lambda costs: _rows_by_state(costs)[0],
+    ),
+]
+"""What each state cost: in CSV a currency, and a column of amounts for each state."""
+OneCost = Annotated[
+    Cost | None,
+    Unit(json=cost_json, columns=COST_COLUMNS, cells=lambda cost: _rows(cost)[0]),
+]
+"""What some time cost: in CSV a currency and an amount."""

@@ -1,0 +1,157 @@
+"""Whom to ask: the owners by what they wasted in the window, what they hold now, and memory that nobody owns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from gua.report.answers import Answers, Asked, AskedOfEmpty, ToAsk, Unowned
+from gua.report.costs import Cost, added
+from gua.report.forms.first_screen.lines import Places, places, rows
+from gua.report.kit.amounts import Amounts, written
+from gua.report.kit.basis import size
+from gua.report.kit.figures import NONE, HourFormat, at_least, percent, plural, span
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Table, TableColumn
+from gua.report.kit.words import known, skipped
+from gua.report.model import Report
+from gua.report.sections.allocation.text import allocation_name
+
+MOST_ASKED: Final = 5
+MOST_BRIEFLY: Final = 3
+NOBODY: Final = "(nobody)"  # is there; short enough never to be cut
+_ALLOCATION: Final = TableColumn(title="allocation", left=True, shortest=10, leaves=3)
+_COLUMNS: Final = (
+    TableColumn(title="Whom to ask", left=True, shortest=11),
+    TableColumn(title="wasted GPU-h"),
+)
+_IDLE: Final = TableColumn(title="idle %", leaves=2)
+_HOLDS: Final = (
+    TableColumn(title="holds {when}", left=True),
+    TableColumn(title="idle for"),
+    TableColumn(title="memory", leaves=1),
+    TableColumn(title="program", left=True, shortest=8),
+)
+
+
+def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, *, brief: bool) -> Iterator[str]:
+    """Yield a line an owner, then what no listed process owns; nothing where nothing was held idle."""
+    most = MOST_BRIEFLY if brief else MOST_ASKED
+    shown = told.ask if len(told.ask) <= most + 1 else told.ask[:most]
+    rest = told.ask[len(shown) :]
+    hours_of, of_rest, of_unowned = amounts(shown, rest, told.unowned, hours)
+    where, money = places(report, style), Amounts.of_report(report)
+    if shown:
+        holds = [replace(column, title=column.title.format(when=when(report))) for column in _HOLDS]
+        if any(isinstance(one, AskedOfEmpty) for one in shown):
+            holds.append(_ALLOCATION)
+        costs = [TableColumn(title=title) for title in money.titles("", style.name)]
+        columns = [*_COLUMNS, *costs, _IDLE, *(holds if told.free is not None else [])]
+        owners = [
+            [_whom(one, told, style), wasted, *money.cells(one.cost, 0), *_holds(report, one, where, style)][
+                : len(columns)
+            ]
+            for one, wasted in zip(shown, hours_of, strict=True)
+        ]
+        yield from rows(Table(columns=columns, rows=owners), style)
+    elif told.wasted.gpu_ms:
+        yield from style.wrap("Whom to ask: nobody; no listed process held a card without using it.", indent=0)
+    if rest:
+        cost = told_of(added(one.cost for one in rest), style)
+        yield from style.wrap(f"and {plural(len(rest), 'other')}: {of_rest}{cost}")
+    if told.unowned is not None:
+        yield from style.wrap(unowned(report, told.unowned, of_unowned, where, style), hanging=4)
+    if told.free is None and report.streaks_skipped is not None:
+        yield from style.wrap(skipped(report, "Who holds cards now"), indent=0)
+
+
+def _whom(one: ToAsk, told: Answers, style: Style) -> str:
+    """Return who it is, and where no other column tells that, that it was not there."""
+    is_told = isinstance(one, Asked) or told.free is not None
+    return known(one.owner, style) + ("" if is_told else f" {NOBODY}")
+
+
+def amounts(
+    shown: Sequence[ToAsk], rest: Sequence[ToAsk], unowned: Unowned | None, hours: HourFormat
+) -> tuple[list[str], str, str]:
+    """Return the hours of each owner shown, of the rest and of nobody.
+
+    Those that were held together are what the verdict says was held, those that were empty what it says was empty.
+    """
+    held = [one for one in shown if isinstance(one, Asked)]
+    empty = [one for one in shown if isinstance(one, AskedOfEmpty)]
+    rest_held_ms = sum(one.wasted_gpu_ms for one in rest if isinstance(one, Asked))
+    rest_empty_ms = sum(one.wasted_gpu_ms for one in rest if isinstance(one, AskedOfEmpty))
+    *of_held, of_rest, of_unowned = hours.parts(
+        [*(one.wasted_gpu_ms for one in held), rest_held_ms, unowned.wasted_gpu_ms if unowned else 0]
+    )
+    *of_empty, of_rest_empty = hours.parts([*(one.wasted_gpu_ms for one in empty), rest_empty_ms])
+    if rest_empty_ms:
+        of_rest = hours.of(rest_held_ms + rest_empty_ms) if rest_held_ms else of_rest_empty
+    written = {id(one): text for one, text in zip((*held, *empty), (*of_held, *of_empty), strict=True)}
+    return [written[id(one)] for one in shown], of_rest, of_unowned
+
+
+def when(report: Report) -> str:
+    """Return ``now``, or for a window that ended earlier that its end is meant."""
+    return "now" if report.ends_now else "at the end"
+
+
+def told_of(cost: Cost | None, style: Style) -> str:
+    """Return ``, 12 EUR`` where a price matches."""
+    return f", {written(cost, style.name, 0)}" if cost is not None and cost.amounts else ""
+
+
+def _holds(report: Report, one: ToAsk, where: Places, style: Style) -> list[str]:
+    """Return how much of its time is idle, where its worst is, for how long that idles, its memory and its program.
+
+    Of one that left it says how long ago; of one that was promised cards and is not there, by which allocation.
+    """
+    idle = percent(one.wasted_gpu_ms / one.gpu_ms if one.gpu_ms else None)
+    if isinstance(one, AskedOfEmpty):
+        return [idle, *_promised(one, where, style)]
+    if not one.holds:
+        if one.is_gone is None:
+            return [idle, NONE, "", "", "", ""]
+        if not one.is_gone:
+            return [idle, "nothing", "", "", "", ""]
+        ago = "" if one.last_ms is None else f"{span(report.window.until_ms - one.last_ms)} ago"
+        return [idle, "gone", ago, "", "", ""]
+    worst = one.holds[0]
+    others = len({(each.host, each.gpu) for each in one.holds}) - 1
+    return [
+        idle,
+        where(worst.host, worst.gpu) + (f", {others} more" if others else ""),
+        "not idle" if worst.idle_ms is None else at_least(worst.idle_ms, is_lower_bound=worst.is_lower_bound),
+        "" if worst.memory_bytes is None else size(worst.memory_bytes),
+        known(worst.program, style),
+        "",
+    ]
+
+
+def _promised(one: AskedOfEmpty, where: Places, style: Style) -> list[str]:
+    if not one.holds:
+        return ["nothing", "", "", NOBODY, ""]
+    worst, others = one.holds[0], len(one.holds) - 1
+    return [
+        where(worst.host, worst.gpu) + (f", {others} more" if others else ""),
+        at_least(worst.in_use_ms, is_lower_bound=worst.is_lower_bound),
+        "",
+        NOBODY,
+        allocation_name(worst, style),
+    ]
+
+
+def unowned(report: Report, found: Unowned, wasted: str, where: Places, style: Style) -> str:
+    """Return how much memory that nobody owns wasted, where there is some, and how to look for who holds it."""
+    told = f"{wasted}{told_of(found.cost, style)} in memory that no listed process owns"
+    if not found.holds:
+        return f"{told}, none of it {when(report)}."
+    worst = found.holds[0]
+    others = f" and {plural(len(found.holds) - 1, 'other')}" if len(found.holds) > 1 else ""
+    since = at_least(worst.idle_ms or 0, is_lower_bound=worst.is_lower_bound)
+    return (
+        f"{told}, {when(report)} on {where(worst.host, worst.gpu)}{others} for {since}. Next, on "
+        f"{style.name(worst.host, 32)}: sudo fuser -v /dev/nvidia*"
+    )

@@ -1,0 +1,69 @@
+"""The default text: a screen of answers, each in as few lines as it takes; the sections have the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+
+from gua.report.answers import answers
+from gua.report.forms.first_screen.ask import whom_to_ask
+from gua.report.forms.first_screen.basis import basis
+from gua.report.forms.first_screen.cards import cards
+from gua.report.forms.first_screen.day import day
+from gua.report.forms.first_screen.free import free
+from gua.report.forms.first_screen.heading import heading
+from gua.report.forms.first_screen.more import Steps, more, price_step
+from gua.report.forms.first_screen.parts import SECTIONS
+from gua.report.forms.first_screen.verdict import verdict
+from gua.report.forms.text import numbered, section_lines
+from gua.report.forms.text_basis import basis as whole_basis
+from gua.report.kit.draw import draw
+from gua.report.kit.figures import HourFormat
+from gua.report.kit.style import Style
+from gua.report.model import Report
+from gua.report.section_list import section_named
+from gua.report.sections.groups.model import Groupings
+from gua.report.sections.usage.model import Usage
+from gua.report.sections.usage.text import usage_by
+
+
+def render_first_screen(
+    report: Report, style: Style, steps: Steps, *, brief: bool = False, with_basis: bool = False
+) -> str:
+    """Return the answers of a report, within the style's width, and below them what else was asked for."""
+    hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
+    blocks = [*_answers(report, style, hours, steps, brief=brief), *_asked(report, style, hours)]
+    last = whole_basis(report, style, hours) if with_basis else () if brief else basis(report, style)
+    blocks.append(chain(last, more(report, style, steps)))
+    return "\n\n".join(filter(None, ("\n".join(block).strip("\n") for block in blocks))) + "\n"
+
+
+def _answers(report: Report, style: Style, hours: HourFormat, steps: Steps, *, brief: bool) -> Iterator[Iterable[str]]:
+    told = answers(report)
+    head = heading(report, style, hours, brief=brief)
+    said = chain(verdict(report, told, style, hours), price_step(report, style, steps))
+    asked = whom_to_ask(report, told, style, hours, brief=brief)
+    if brief:
+        yield chain(head, said)
+        yield chain(asked, free(report, told, style, brief=True))
+        return
+    yield head
+    yield said
+    yield asked
+    yield free(report, told, style)
+    yield cards(report, style, hours)
+    yield day(report, style)
+
+
+def _asked(report: Report, style: Style, hours: HourFormat) -> Iterator[Iterable[str]]:
+    """Yield what cards and processes are added up by, and the sections that the answers are not made of."""
+    groupings = tuple(one for one in report.get(Groupings) or () if one.by in report.groups_by)
+    if groupings:
+        models = {**report.models, Groupings: Groupings(groupings)}
+        yield section_lines("  ", section_named("groups"), replace(report, models=models), style, hours)
+    if (usage := report.get(Usage)) and usage.usage_by:
+        yield chain.from_iterable(draw(part, style) for part in usage_by(report, style, hours))
+    for mark, section in numbered(report):
+        if section.name not in SECTIONS:
+            yield section_lines(mark, section, report, style, hours)

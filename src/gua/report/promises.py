@@ -1,0 +1,51 @@
+"""To whom cards are promised: GPU time by what became of it, and the newest tick of each card, in one question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from gua.core.parameters import PRICED, READ
+from gua.core.ports import ViewReader
+from gua.core.view import Count, Moment, View
+from gua.report.allocation_sources import SourceRow
+from gua.report.prices import Prices
+from gua.report.questions import Answer, ask_if
+from gua.report.uses import UseName
+
+
+class PromiseRow(NamedTuple):
+    """GPU time [us] of a use, promised to an owner by a source (``""``: to nobody, or not known), at a price.
+
+    Or (not ``is_total``) a part of a card's newest tick: whose it is, what became of it, and since when (Unix ms).
+    ``is_shared``: processes of others were there besides the owner's.
+    """
+
+    is_total: bool
+    host: str
+    gpu: str
+    source: str
+    allocation_id: str
+    owner: str | None
+    use: UseName
+    is_shared: bool
+    price: Count
+    gpu_us: Count
+    kind: str | None
+    job_name: str | None
+    since_ms: Moment | None
+    until_ms: Moment | None
+    last_ms: Moment
+    use_since_ms: Moment
+    in_use_ms: Count
+    use_since_is_lower_bound: bool
+
+
+PROMISES: Final = View("promises", PromiseRow, (*READ, *PRICED))
+
+
+def ask_promises(
+    reader: ViewReader, read: Mapping[str, object], prices: Prices, sources: Callable[[], Sequence[SourceRow]]
+) -> Answer[PromiseRow]:
+    """Ask to whom cards are promised, where any of the ``sources`` tells: of most stores none does."""
+    return ask_if(reader, sources, PROMISES, {**read, **prices.parameters})

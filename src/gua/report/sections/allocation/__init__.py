@@ -1,0 +1,1 @@
+"""To whom cards were promised, and what became of the promise."""

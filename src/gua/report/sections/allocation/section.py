@@ -1,0 +1,55 @@
+"""Allocation: GPU-hours by what became of the promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gua.report.allocation_sources import ask_sources, sources_of
+from gua.report.asking import Asking, Finish
+from gua.report.costs import COST_COLUMNS, with_currencies
+from gua.report.kit.fields import Cells, Json, cells, columns, json_of
+from gua.report.model import Report, ReportedSource
+from gua.report.section import Csv, Section
+from gua.report.sections.allocation import text
+from gua.report.sections.allocation.model import Allocated, PromisedHours
+from gua.report.sections.allocation.query import allocation
+from gua.report.states import MS_PER_HOUR
+from gua.report.uses import USES, share
+
+
+def _collect(asking: Asking) -> Finish:
+    rows, sources = asking.promises(), asking.once(ask_sources)
+    return lambda headline, _cards: allocation(rows(), sources_of(sources()), headline, asking.prices)
+
+
+def _json(found: PromisedHours) -> Json:
+    return {"looked_at": found.looked_at, **json_of(found)}
+
+
+def _rows(found: PromisedHours, _report: Report) -> Iterator[Cells]:
+    if not found.looked_at:
+        return
+    for use in USES:
+        gpu_ms = found.uses.get(use, 0)
+        row: Cells = {"kind": "use", "use": use, "gpu_hours": gpu_ms / MS_PER_HOUR, "share": share(found.uses, use)}
+        yield from with_currencies(row, None if found.costs is None else found.costs[use], ("kind", "use"))
+    for kind, allocated in (("source", found.promised), ("owner", found.owners)):
+        for one in allocated:
+            yield from with_currencies({"kind": kind, **cells(one)}, one.unused_cost, ("kind", "source", "owner"))
+    for health in found.sources:
+        yield {"kind": "health", **cells(health)}
+
+
+_OF_ALL = ("use", "gpu_hours", "share")
+_OF_HEALTH = tuple(column for column in columns(ReportedSource) if column != "source")
+ALLOCATION = Section(
+    name="allocation",
+    title="Allocation: what became of promised cards",
+    model=PromisedHours,
+    collect=_collect,
+    text=text.allocation,
+    json=_json,
+    csv=Csv(("kind", *columns(Allocated), *_OF_ALL, *COST_COLUMNS, *_OF_HEALTH), _rows),
+    has=lambda report: (found := report.get(PromisedHours)) is not None and found.looked_at,
+    is_default=True,
+)

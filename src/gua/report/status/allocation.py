@@ -1,0 +1,110 @@
+"""To whom cards are promised, in words: of a status object, which came over a socket and may hold anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from gua.core.allocation import Use
+from gua.core.plaintext import cells
+from gua.core.rules import State
+from gua.core.tick import AllocationStatus
+from gua.core.untrusted import number_in, objects_in, text_in
+from gua.report.kit.figures import NONE, plural
+from gua.report.kit.style import Style
+from gua.report.status.span import span
+
+WORST_FIRST: Final = (Use.EMPTY, Use.USED_BY_OTHERS, Use.UNKNOWN, Use.HELD, Use.USED)
+_LONGEST: Final = 40
+_LONGEST_REASON: Final = 160
+_MOST_SOURCES: Final = 8
+
+
+def sources_in_words(status: Mapping[str, Any], style: Style) -> str | None:
+    """Return which sources are looked at and how they are; ``None`` of an agent that does not tell."""
+    if not isinstance(status.get("allocation_sources"), list):
+        return None
+    sources = objects_in(status["allocation_sources"])
+    return "; ".join(_source(source, style) for source in sources[:_MOST_SOURCES]) or "not looked at"
+
+
+def _source(source: Mapping[str, Any], style: Style) -> str:
+    name = style.name(text_in(source.get("source")) or NONE, _LONGEST)
+    if source.get("ok") is True:
+        return f"{name} ok"
+    reason = style.name(text_in(source.get("reason")) or NONE, _LONGEST_REASON)
+    return f"{name} failed for {span(number_in(source.get('seconds')))}: {reason}"
+
+
+def promise_in_words(card: Mapping[str, Any], style: Style, width: int) -> str:
+    """Return to whom a card is promised and what they do with it, in ``width`` columns; empty if nobody looked.
+
+    Of a card that is promised to nobody only what is not as it should be is told.
+    """
+    match card.get("allocation"):
+        case AllocationStatus.ALLOCATED:
+            return _fitting(objects_in(card.get("allocations")), number_in(card.get("allocations_total")), style, width)
+        case AllocationStatus.UNKNOWN:
+            return "allocation unknown"
+        case AllocationStatus.UNALLOCATED if card.get("state") in {State.ACTIVE, State.IDLE_HELD}:
+            return "unallocated"
+    return ""
+
+
+def _fitting(allocations: Sequence[Mapping[str, Any]], total: float | None, style: Style, width: int) -> str:
+    """Return as many allocations as fit, the worst first, and how many there are besides."""
+    ordered = sorted(allocations, key=rank)
+    count = max(int(total or 0), len(ordered))
+    if not ordered:
+        return "promised, and just given back" if not count else f"promised {plural(count, 'time')}"
+    long, short, shortest = ([_promise(each, style, words=words) for each in ordered] for words in (3, 2, 1))
+    for parts in (long, *(short[:shown] for shown in range(len(short), 0, -1)), shortest[:1]):
+        more = f" and {count - len(parts)} more" if count > len(parts) else ""
+        line = f"promised to {'; '.join(parts)}{more}"
+        if cells(line) <= width:
+            return line
+    return style.name(f"promised to {shortest[0]}", width)
+
+
+def rank(allocation: Mapping[str, Any]) -> int:
+    """Return an allocation's place among others, the worst use first."""
+    used = allocation.get("use")
+    return WORST_FIRST.index(used) if isinstance(used, str) and used in WORST_FIRST else len(WORST_FIRST)
+
+
+def _promise(allocation: Mapping[str, Any], style: Style, *, words: int) -> str:
+    """Return an allocation with its source and job, with its source, or with neither."""
+    source, identity, job = (text_in(allocation.get(name)) for name in ("source", "id", "job_name"))
+    owner = owner_of(allocation)
+    named = style.name(source or NONE, _LONGEST)
+    named += f" {style.name(identity, _LONGEST)}" if identity and identity != owner else ""
+    named += f", {style.name(job, _LONGEST)}" if job and words == 3 else ""
+    ago = span(number_in(allocation.get("allocated_seconds")))
+    by = f" ({named})" if words > 1 else ""
+    return f"{style.name(owner or '?', _LONGEST)}{by} {ago} ago, {use_in_words(allocation, style)}"
+
+
+def owner_of(allocation: Mapping[str, Any]) -> str | None:
+    """Return whom an allocation belongs to: a user, else a pod, else a user id."""
+    pod = text_in(allocation.get("pod_name"))
+    namespace = text_in(allocation.get("pod_namespace"))
+    uid = number_in(allocation.get("uid"))
+    owner = text_in(allocation.get("owner")) or (pod and (f"{namespace}/{pod}" if namespace else pod))
+    return owner or (None if uid is None else f"{uid:.0f}")
+
+
+def use_in_words(allocation: Mapping[str, Any], style: Style) -> str:
+    """Return the use of an allocation and for how long: ``empty for 1h 5m``."""
+    used = allocation.get("use")
+    if used not in WORST_FIRST or used == Use.UNKNOWN:
+        return "use unknown"
+    seconds = number_in(allocation.get("use_seconds"))
+    at_least = ("≥" if style.unicode else ">=") if allocation.get("use_is_lower_bound") is True else ""
+    return str(used).replace("-", " ") + ("" if seconds is None else f" for {at_least}{span(seconds)}")
+
+
+def lines_below(card: Mapping[str, Any], style: Style, indent: str) -> Iterator[str]:
+    """Yield the line that stands below a card, if there is something to tell."""
+    told = promise_in_words(card, style, style.width - len(indent))
+    if told:
+        yield indent + told

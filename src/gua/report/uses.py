@@ -1,0 +1,74 @@
+"""GPU time by use: what became of cards that somebody was promised, or nobody."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Final
+
+from gua.core.allocation import Use
+from gua.core.untrusted import is_word_of
+from gua.core.view import ValueKind
+from gua.report.costs import Cost, cost_json
+from gua.report.kit.fields import Cell, Json, Unit, hours, ratio
+from gua.report.states import MS_PER_HOUR
+
+USES: Final = tuple(Use)
+PROMISED: Final = (Use.USED, Use.HELD, Use.USED_BY_OTHERS, Use.EMPTY, Use.UNKNOWN)
+"""The uses that promised time can have."""
+UNUSED: Final = (Use.HELD, Use.USED_BY_OTHERS, Use.EMPTY)
+"""Promised, and not used by whom it was promised to."""
+UseName = Annotated[str, ValueKind(is_word_of(*Use))]
+Uses = Mapping[Use, float]
+"""GPU time [ms] by use; what is missing is none."""
+CostsByUse = Mapping[Use, Cost]
+
+
+def added_uses(every: Iterable[Uses]) -> Uses:
+    """Return the GPU time of several together."""
+    sums: Counter[Use] = Counter()
+    for uses in every:
+        sums.update(uses)
+    return {use: sums[use] for use in USES}
+
+
+def total(uses: Uses, of: Iterable[Use] = USES) -> float:
+    """Return the GPU time of these uses together [ms]."""
+    return sum(uses.get(use, 0) for use in of)
+
+
+def share(uses: Uses, use: Use) -> float | None:
+    """Return a use's part of all of it, ``None`` of nothing."""
+    whole = total(uses)
+    return uses.get(use, 0) / whole if whole else None
+
+
+def columns(of: Iterable[Use], ending: str = "gpu_hours") -> tuple[str, ...]:
+    """Return a column's name for each use."""
+    return tuple(f"{use.replace('-', '_')}_{ending}" for use in of)
+
+
+def uses_json(uses: Uses) -> Json:
+    """Return the hours and the share of each use."""
+    return {use: {"gpu_hours": hours(uses.get(use, 0)), "share": ratio(share(uses, use))} for use in USES}
+
+
+def _promised_json(uses: Uses) -> Json:
+    whole = total(uses, PROMISED)
+    return {
+        use: {"gpu_hours": hours(uses.get(use, 0)), "share": ratio(uses.get(use, 0) / whole if whole else None)}
+        for use in PROMISED
+    }
+
+
+def _promised_cells(uses: Uses) -> dict[str, Cell]:
+    values = (uses.get(use, 0) / MS_PER_HOUR for use in PROMISED)
+    return dict(zip(columns(PROMISED), values, strict=True))
+
+
+ByUse = Annotated[Uses, Unit(json=uses_json)]
+"""Time by use, all seven."""
+ByPromisedUse = Annotated[Uses, Unit(json=_promised_json, columns=columns(PROMISED), cells=_promised_cells)]
+"""Promised time by use: in CSV a column of GPU-hours for each."""
+CostByUse = Annotated[CostsByUse | None, Unit(json=lambda costs: {use: cost_json(cost) for use, cost in costs.items()})]
+"""What each use cost."""

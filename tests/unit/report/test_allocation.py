@@ -1,0 +1,365 @@
+"""Allocation in a report: the seven uses, whom to ask, what is free, and what cannot be told."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fakes.reports import HOSTILE, HOUR_MS, having, lacking, week_report, with_allocation
+from fakes.reports import fleet_report as fleet_of
+from fakes.store import SINCE_MS, UNTIL_MS, card, lab, store_of, whole
+from gua.core.allocation import Use
+from gua.core.plaintext import cells
+from gua.core.tick import AllocationStatus
+from gua.report.answers import AskedOfEmpty, answers
+from gua.report.collect import collect
+from gua.report.conditions import judge, parse_condition
+from gua.report.forms.csv import render_csv
+from gua.report.forms.first_screen.more import Steps
+from gua.report.forms.first_screen.parts import BRIEF, SECTIONS
+from gua.report.forms.first_screen.screen import render_first_screen
+from gua.report.forms.html import render_html
+from gua.report.forms.json import render_json
+from gua.report.forms.markdown import render_markdown
+from gua.report.forms.text import render_text
+from gua.report.kit.style import Style
+from gua.report.model import Report
+from gua.report.prices import Prices, PriceSpan
+from gua.report.promises import PROMISES, PromiseRow
+from gua.report.sections.allocation.model import PromisedHours
+from gua.report.sections.allocation.query import allocation
+from gua.report.sections.now.model import Now
+from gua.report.sections.usage.model import Usage
+from gua.report.states import observed_ms
+from gua.report.uses import USES, total
+from gua.report.window import ReportRequest
+
+Golden = Callable[[str, str], None]
+HOUR_US = HOUR_MS * 1000
+MINUTE_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def week() -> Report:
+    return week_report()
+
+
+def screen(report: Report, width: int = 80, *, brief: bool = False) -> str:
+    shown = replace(having(report, replace(report[Usage], usage_by=())), sections=BRIEF if brief else SECTIONS)
+    return render_first_screen(shown, Style(width=width), Steps(), brief=brief)
+
+
+def flat(report: Report, *, brief: bool = False) -> str:
+    return " ".join(screen(report, 120, brief=brief).split())
+
+
+def met(text: str, report: Report) -> bool | None:
+    return judge(parse_condition(text), report).is_met
+
+
+def told(*rows: tuple[str, str | None, Use, float], **values: Any) -> Report:  # noqa: ANN401 - columns of views
+    """Return the report of a store of one card of 48 hours, of which rows of source, owner, use and hours tell."""
+    store = store_of(
+        [card("node-1", "GPU-1", (20.0, 8.0, 20.0, 0.0))],
+        promises=[
+            {"is_total": 1, "source": source, "owner": owner, "use": use, "gpu_us": round(hours * HOUR_US)}
+            for source, owner, use, hours in rows
+        ],
+        allocation_sources=[
+            {"host": "node-1", "source": "slurm", "ok_ms": 48 * HOUR_MS, "failed_ms": 0, "last_ms": UNTIL_MS}
+        ],
+        **values,
+    )
+    return collect(store, ReportRequest(now_ms=UNTIL_MS, since="2d"))
+
+
+class TestTheSection:
+    def test_is_the_golden_one(self, week: Report, golden: Golden) -> None:
+        for width in (60, 80, 120):
+            text = render_text(replace(week, sections=("allocation",)), Style(width=width), with_basis=False)
+            golden(f"allocation-{width}.txt", text)
+        whole = json.loads(render_json(replace(week, sections=("allocation",))))
+        golden("allocation.json", json.dumps(whole["allocation"], indent=1) + "\n")
+        (section,) = re.findall(r'<section id="allocation".*?</section>', render_html(week), re.DOTALL)
+        golden("allocation.html", section.replace("><", ">\n<") + "\n")
+
+    def test_its_uses_sum_to_what_was_looked_at_and_with_the_rest_to_what_was_observed(self, week: Report) -> None:
+        found = week[PromisedHours]
+        assert total(found.uses) == pytest.approx(found.looked_at_gpu_ms)
+        whole = found.looked_at_gpu_ms + found.not_looked_at_gpu_ms
+        assert whole == pytest.approx(observed_ms(week.headline.states))
+
+    def test_is_made_of_the_rows_of_the_store(self) -> None:
+        made = told(
+            ("", None, Use.FREE, 10),
+            ("", None, Use.UNKNOWN, 1),
+            ("slurm", "ana", Use.USED, 20),
+            ("slurm", "ana", Use.EMPTY, 3),
+            ("slurm", "bo", Use.EMPTY, 5),
+            ("slurm", None, Use.UNKNOWN, 2),
+            ("gua", "bo", Use.HELD, 6),
+        )[PromisedHours]
+        assert made.looked_at
+        assert {use: ms / HOUR_MS for use, ms in made.uses.items() if ms} == {
+            Use.FREE: 10,
+            Use.UNKNOWN: 3,
+            Use.USED: 20,
+            Use.EMPTY: 8,
+            Use.HELD: 6,
+        }
+        assert made.not_looked_at_gpu_ms == HOUR_MS
+        assert [(one.source, one.owner, one.allocated_gpu_ms / HOUR_MS) for one in made.owners] == [
+            ("gua", "bo", 6),
+            ("slurm", "bo", 5),
+            ("slurm", "ana", 23),
+            ("slurm", None, 2),
+        ]
+        assert [(one.source, one.allocated_gpu_ms / HOUR_MS) for one in made.promised] == [("slurm", 30), ("gua", 6)]
+
+    def test_orders_owners_by_cost_where_all_of_it_has_one_currency(self) -> None:
+        def row(owner: str, price: int, hours: float) -> PromiseRow:
+            of_owner = {"source": "slurm", "owner": owner, "use": "empty", "price": price}
+            (made,) = PROMISES.parsed([whole(PROMISES, {"is_total": 1, **of_owner, "gpu_us": round(hours * HOUR_US)})])
+            return made
+
+        def first(*rows: PromiseRow, second: str = "EUR") -> str | None:
+            prices = Prices(
+                tuple(
+                    PriceSpan(model, currency, amount, SINCE_MS, None, None)
+                    for model, currency, amount in (("L4", "EUR", 1.0), ("H100", second, 9.0))
+                )
+            )
+            return allocation(rows, (), week_report().headline, prices).owners[0].owner
+
+        long, dear = row("long", 1, 5), row("dear", 2, 1)
+        assert first(long, dear) == "dear"
+        assert first(long, dear, second="USD") == "long"
+        assert first(long, dear, row("long", 0, 0.1)) == "long"
+
+    def test_is_left_out_where_nobody_looks_at_allocation(self) -> None:
+        made = collect(lab(), ReportRequest(now_ms=UNTIL_MS, since="2d"))
+        assert "Allocation" not in re.findall(r"^\d+\. (\w+)", render_text(made, Style(width=80)), re.MULTILINE)
+        whole = json.loads(render_json(made))["allocation"]
+        assert (whole["looked_at"], whole["owners"], whole["sources"]) == (False, [], [])
+        assert whole["uses"]["free"] == {"gpu_hours": 0.0, "share": None}
+        assert render_csv(made, "allocation").count("\r\n") == 1
+        assert 'id="allocation"' not in render_html(made)
+        assert "Allocation" not in re.findall(r"^## \d+\. (\w+)", render_markdown(made), re.MULTILINE)
+
+    def test_hours_of_parts_are_written_so_that_they_add_up(self, week: Report) -> None:
+        text = render_text(replace(week, sections=("allocation",)), Style(width=140), with_basis=False)
+        rows = re.findall(r"^  (?:alice|bob|\(unknown\)) .*$", text, re.MULTILINE)
+        assert len(rows) >= 3
+        for line in rows:
+            allocated, *parts = map(float, re.findall(r" (\d+\.\d)(?=\s)", line)[:6])
+            assert sum(parts) == pytest.approx(allocated, abs=0.051)
+
+    def test_csv_has_every_use_source_and_owner(self, week: Report) -> None:
+        rows = list(csv.DictReader(io.StringIO(render_csv(week, "allocation"), newline="")))
+        by_kind = {kind: [row for row in rows if row["kind"] == kind] for kind in ("use", "source", "owner", "health")}
+        assert {row["use"] for row in by_kind["use"]} == set(USES)
+        assert sum(float(row["gpu_hours"]) for row in by_kind["use"]) == pytest.approx(
+            week[PromisedHours].looked_at_gpu_ms / HOUR_MS
+        )
+        assert len([row for row in by_kind["owner"] if row["allocated_gpu_hours"]]) == len(week[PromisedHours].owners)
+        assert [row["ok"] for row in by_kind["health"]] == ["false", "true"]
+
+    @pytest.mark.parametrize("width", [20, 33, 60, 78, 140])
+    def test_no_line_is_wider_than_asked_for(self, week: Report, width: int) -> None:
+        for text in (
+            render_text(replace(week, sections=("allocation", "now", "contention", "what-if")), Style(width=width)),
+            screen(week, width),
+            screen(week, width, brief=True),
+        ):
+            assert [line for line in text.splitlines() if cells(line) > width] == []
+
+    def test_hostile_names_are_harmless_in_every_form(self, week: Report) -> None:
+        for text in (
+            render_text(replace(week, sections=("allocation",)), Style(width=140)),
+            screen(week),
+            render_markdown(replace(week, sections=("allocation",))),
+            render_csv(week, "allocation").replace("\r\n", "\n"),
+            render_csv(week, "now").replace("\r\n", "\n"),
+        ):
+            assert not {one for one in text if ord(one) < 32 or 127 <= ord(one) < 160} - {"\n"}
+            assert not set(text) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+        page = render_html(week)
+        assert "<script" not in page
+        assert "<script" not in render_markdown(week)
+        for name in HOSTILE:
+            assert not name.startswith("=") or f",{name}" not in render_csv(week, "now")
+
+
+class TestTheFirstScreen:
+    def test_is_the_golden_one(self, week: Report, golden: Golden) -> None:
+        golden("screen-allocation-80.txt", screen(week))
+        golden("screen-allocation-brief.txt", screen(week, brief=True))
+
+    @pytest.mark.parametrize("hosts", [1, 2, 8, 40])
+    def test_is_one_screen_however_many_cards_there_are(self, hosts: int) -> None:
+        report = with_allocation(fleet_of(hosts=hosts, cards_a_host=8, days=1))
+        assert len(screen(report).splitlines()) <= 50
+        assert len(screen(report, brief=True).splitlines()) <= 24
+
+    def test_free_is_what_nobody_was_promised(self, week: Report) -> None:
+        now = week[Now]
+        text = flat(week)
+        assert "Free now: lab-2.example[31m<b> GPU 1 for 3d 11h. Nobody was promised it." in text
+        assert (
+            "Not free: gpu-1 GPU 2, promised to bob (slurm 48215), nobody there since before 2026-03-28 16:48" in text
+        )
+        assert "Not known whether promised: <script>…ipt>." in text
+        none = having(week, replace(now, free=(), maybe_promised=(), allocations=()))
+        assert "Free now: none." in flat(none)
+        assert "promised to" not in flat(none)
+        two = having(week, replace(now, free=now.free * 2, maybe_promised=(), allocations=()))
+        assert "Nobody was promised them." in flat(two)
+        assert "3 that nothing holds are promised, of 1 that is not known." in flat(week, brief=True)
+
+    def test_of_a_host_that_nobody_looks_at_that_is_said(self, week: Report) -> None:
+        now = week[Now]
+        unlooked = tuple(replace(one, allocation=None) for one in now.free)
+        some = having(week, replace(now, free=(*now.free, *unlooked)))
+        assert "Of 1 of them allocation is not looked at; nobody was promised the others." in flat(some)
+        none = having(week, replace(now, free=unlooked))
+        assert "Allocation is not looked at: it may be promised to somebody." in flat(none)
+
+    def test_the_time_of_the_windows_last_day_is_written_without_its_date(self, week: Report) -> None:
+        now = week[Now]
+        since_ms = week.window.until_ms - 14 * HOUR_MS
+        (first, *_) = (replace(one, use_since_ms=since_ms, is_lower_bound=False) for one in now.empty)
+        window = replace(week.window, until_ms=week.window.until_ms - MINUTE_MS)
+        made = replace(having(week, replace(now, allocations=(first,))), window=window)
+        assert "nobody there since 10:00." in flat(made)
+
+    def test_who_did_not_come_is_asked_among_the_others_by_what_it_wasted(self, week: Report) -> None:
+        found = answers(week)
+        wasted = [one.wasted_gpu_ms for one in found.ask]
+        assert wasted == sorted(wasted, reverse=True)
+        empty = [one for one in found.ask if isinstance(one, AskedOfEmpty)]
+        assert found.empty is not None
+        assert sum(one.wasted_gpu_ms for one in empty) == pytest.approx(found.empty.gpu_ms)
+        assert [one.owner for one in empty][:2] == ["bob", "tr\x1b[31mainer\x07\x00\x9b2J\r\n\tend"]
+        assert [one.allocation_id for one in empty[0].holds] == ["48215"]
+        assert re.search(r"^  bob +73\.9 .*> 1d 6h +\(nobody\)", screen(week), re.MULTILINE)
+
+    def test_without_what_is_now_it_says_that_nobody_was_there(self, week: Report) -> None:
+        text = screen(lacking(week, Now))
+        assert re.search(r"^  bob \(nobody\) +73\.9 ", text, re.MULTILINE)
+        assert "Free" not in text
+
+    @pytest.mark.parametrize(
+        ("empty", "held", "said"),
+        [
+            (0.3, 0.2, ["300.0 GPU-hours (30.0 %) were allocated", "held and did nothing"]),
+            (0.1, 0.2, ["held and did nothing", "100.0 GPU-hours (10.0 %) were allocated"]),
+            (0.01, 0.005, ["10.0 GPU-hours (1.0 %) were allocated", "held and did nothing"]),
+            (0.01, 0.2, ["held and did nothing"]),
+            (0.2, 0, ["200.0 GPU-hours (20.0 %) were allocated and nobody was there."]),
+            (0.01, 0, ["No GPU was held without being used"]),
+        ],
+    )
+    def test_the_verdict_has_the_worst_first(self, empty: float, held: float, said: list[str]) -> None:
+        store = store_of(
+            [card("node-1", "GPU-1", (1000 * (1 - empty - held), 1000 * held, 1000 * empty, 0.0))],
+            promises=[
+                {"is_total": 1, **row}
+                for row in (
+                    {"source": "slurm", "owner": "ana", "use": "empty", "gpu_us": round(empty * 1000 * HOUR_US)},
+                    {"source": "", "use": "unallocated-use", "gpu_us": round((1 - empty) * 1000 * HOUR_US)},
+                )
+            ],
+            allocation_sources=[{"host": "node-1", "source": "slurm", "last_ms": UNTIL_MS}],
+        )
+        text = flat(collect(store, ReportRequest(now_ms=UNTIL_MS, since="2d")))
+        places = [text.index(one) for one in said]
+        assert places == sorted(places)
+        assert ("allocated and nobody" in text) == any("allocated" in one for one in said)
+
+    def test_a_source_that_cannot_be_read_is_a_warning(self, week: Report) -> None:
+        text = " ".join(render_text(week, Style(width=120)).split())
+        said = (
+            "To whom cards are promised cannot be read from slurm on gpu-1 (squeue gave no answer within 3 s): what no"
+        )
+        assert said in text
+        well = tuple(replace(one, ok=True) for one in week.allocation_sources)
+        assert said not in " ".join(render_text(replace(week, allocation_sources=well), Style(width=120)).split())
+
+
+class TestFailOn:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("empty > 15%", True),
+            ("empty > 25%", False),
+            ("empty > 20%", None),
+            ("empty < 19%", False),
+            ("empty < 25%", True),
+            ("empty > 8h", True),
+            ("empty > 13h", False),
+            ("empty > 10h", None),
+            ("free > 40h", False),
+            ("allocated > 16h", True),
+            ("allocated > 26h", False),
+            ("allocated > 1180m", None),
+            ("used <= 7h", None),
+            ("used <= 10h", True),
+        ],
+    )
+    def test_what_is_unknown_settles_only_what_it_can(self, text: str, expected: bool | None) -> None:  # noqa: FBT001 - a case's column
+        report = told(
+            ("", None, Use.FREE, 20),
+            ("", None, Use.UNALLOCATED_USE, 8),
+            ("slurm", "ana", Use.EMPTY, 9.3),
+            ("slurm", "ana", Use.USED, 7),
+            ("slurm", "ana", Use.UNKNOWN, 1.7),
+            ("", None, Use.UNKNOWN, 0.8),
+            ("slurm", "ana", Use.HELD, 1.2),
+        )
+        assert met(text, report) is expected
+
+    @pytest.mark.parametrize("text", ["empty > 20%", "empty < 20%", "allocated > 1h", "empty-now > 0"])
+    def test_where_nobody_looks_at_allocation_nothing_can_be_told(self, text: str) -> None:
+        verdict = judge(parse_condition(text), week_report(looked_at=False))
+        assert verdict.is_met is None
+        assert "no source of allocations is looked at" in verdict.why
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [("empty-now > 1", True), ("empty-now > 2", None), ("empty-now > 4", False), ("empty-now < 2", False)],
+    )
+    def test_cards_that_are_empty_now_are_counted_once(self, week: Report, text: str, expected: bool | None) -> None:  # noqa: FBT001 - as above
+        assert met(text, week) is expected
+
+    def test_it_needs_the_section_that_tells_it(self) -> None:
+        assert parse_condition("empty > 20%").section == "allocation"
+        assert parse_condition("empty-now > 2").section == "now"
+
+
+def test_what_if_has_the_limits_for_empty_allocations_too(week: Report) -> None:
+    text = render_text(replace(week, sections=("what-if",)), Style(width=100), with_basis=False)
+    assert "What if empty allocations were taken back" in text
+    assert len(re.findall(r"^  (?:\d+[mhd])+ ", text, re.MULTILINE)) == 16
+    nobody = week_report(looked_at=False)
+    assert "empty" not in render_text(replace(nobody, sections=("what-if",)), Style(width=100), with_basis=False)
+    rows = list(csv.DictReader(io.StringIO(render_csv(week, "what-if"), newline="")))
+    assert [row["rule"] for row in rows if row["limit_seconds"] == "1800.0"] == ["idle", "idle", "empty", "empty"][
+        :: 2 if "USD" not in {row["currency"] for row in rows} else 1
+    ]
+
+
+def test_states_are_the_same_with_and_without_sources() -> None:
+    assert week_report().headline == week_report(looked_at=False).headline
+    assert week_report().cards == week_report(looked_at=False).cards
+
+
+def test_a_free_card_is_never_made_of_one_of_which_it_is_not_known() -> None:
+    assert {one.allocation for one in week_report()[Now].free} == {AllocationStatus.UNALLOCATED}
+    assert {one.allocation for one in week_report()[Now].maybe_promised} == {AllocationStatus.UNKNOWN}

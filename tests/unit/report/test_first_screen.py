@@ -1,0 +1,356 @@
+"""The first screen: what it says in every situation, in how many lines, with the numbers of the sections."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fakes.reports import HOUR_MS, MINUTE_MS, UNTIL_MS, empty_report, fleet_report, having, lacking, week_report
+from gua.core.plaintext import cells
+from gua.report.forms.first_screen.more import Steps
+from gua.report.forms.first_screen.parts import SECTIONS
+from gua.report.forms.first_screen.screen import render_first_screen
+from gua.report.forms.json import render_json
+from gua.report.kit.basis import at
+from gua.report.kit.style import Style
+from gua.report.model import Headline, Report, UnknownReason, Window
+from gua.report.sections.groups.model import Groupings
+from gua.report.sections.headline.model import IdleSplit
+from gua.report.sections.now.model import Now
+from gua.report.sections.usage.model import Usage
+from gua.report.states import STATES, StateTime
+
+Golden = Callable[[str, str], None]
+
+
+@pytest.fixture(scope="module")
+def week() -> Report:
+    return _screen(week_report(looked_at=False))
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Report:
+    return _screen(fleet_report(hosts=8, cards_a_host=8, days=7))
+
+
+def _screen(report: Report) -> Report:
+    report = having(report, replace(report[Usage], usage_by=()))
+    return replace(report, sections=SECTIONS)
+
+
+def drawn(report: Report, width: int = 80, *, brief: bool = False, **style: bool) -> str:
+    return render_first_screen(report, Style(width=width, **style), Steps(), brief=brief)
+
+
+def flat(report: Report, width: int = 80, *, brief: bool = False) -> str:
+    return " ".join(drawn(report, width, brief=brief).split())
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_the_screen_of_a_week_is_the_golden_one(week: Report, golden: Golden, width: int) -> None:
+    golden(f"screen-{width}.txt", drawn(week, width))
+
+
+def test_brief_plain_and_coloured_ones_are_the_golden_ones(week: Report, golden: Golden) -> None:
+    golden("screen-brief.txt", drawn(week, brief=True))
+    golden("screen-colour.txt", drawn(week, colour=True))
+    text = drawn(week, unicode=False)
+    assert text.isascii()
+    golden("screen-ascii.txt", text)
+
+
+def test_the_screen_of_a_fleet_is_the_golden_one(fleet: Report, golden: Golden) -> None:
+    golden("screen-fleet.txt", drawn(fleet))
+    golden("screen-fleet-brief.txt", drawn(fleet, brief=True))
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 8, 40])
+def test_it_is_one_screen_however_many_cards_there_are(hosts: int) -> None:
+    report = _screen(fleet_report(hosts=hosts, cards_a_host=8, days=1))
+    assert len(drawn(report).splitlines()) <= 50
+    assert len(drawn(report, brief=True).splitlines()) <= 24
+
+
+@pytest.mark.parametrize("unicode", [True, False])
+@pytest.mark.parametrize("width", [*range(20, 60, 5), *range(60, 141, 9)])
+def test_no_line_is_wider_than_asked_for(week: Report, fleet: Report, width: int, *, unicode: bool) -> None:
+    for report in (week, fleet, empty_report()):
+        lines = drawn(report, width, unicode=unicode).splitlines()
+        assert [line for line in lines if cells(line) > width] == []
+
+
+def test_colour_changes_no_letter(week: Report) -> None:
+    assert re.sub(r"\x1b\[[0-9;]*m", "", drawn(week, colour=True)) == drawn(week)
+
+
+def test_hostile_names_reach_no_terminal(week: Report) -> None:
+    text = drawn(week)
+    assert not {character for character in text if ord(character) < 32 or 127 <= ord(character) < 160} - {"\n"}
+    assert not set(text) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200f")
+
+
+def test_its_parts_stand_in_their_order(week: Report) -> None:
+    text = drawn(week)
+    heads = [
+        "! ",
+        "GPU usage of",
+        "GPU-hours observed",
+        "% observed",
+        "Whom to ask",
+        "no listed process owns",
+        "\nFree ",
+    ]
+    heads += ["GPU-hours of", "By hour", "Basis: ", "\nmore: "]
+    places = [text.index(head) for head in heads]
+    assert places == sorted(places)
+
+
+def test_every_number_is_the_sections_own(week: Report) -> None:
+    """What people read here is what scripts read in JSON, to the digits that are shown."""
+    made = json.loads(render_json(replace(week, sections=(*week.sections, "idle-capacity"))))
+    text = drawn(week)
+    states = made["headline"]["states"]
+    held, observed = states["idle-held"], sum(state["gpu_hours"] for state in states.values())
+    said = re.search(
+        r"^(.*) of (.*) GPU-hours observed \((.*) %\) .* as much as\n(\S+) of (\S+) GPUs", text, re.MULTILINE
+    )
+    assert said is not None
+    assert [float(one) for one in said.groups()] == [
+        near(held["gpu_hours"]),
+        near(observed),
+        near(100 * held["share"]),
+        near(made["idle_capacity"]["idle-held"]["equivalent_gpus"]),
+        len(made["cards"]),
+    ]
+    for state in STATES:
+        (written,) = re.findall(rf". {state} ([\d.]+) \(([\d.]+) %\)", text)
+        assert [float(one) for one in written] == [
+            near(states[state]["gpu_hours"]),
+            near(100 * states[state]["share"]),
+        ]
+    assert float(re.findall(r"([\d.]+) % observed", text)[0]) == near(100 * made["coverage"]["ratio"])
+    assert float(re.findall(r"unobserved ([\d.]+)", text)[0]) == near(made["coverage"]["unobserved_gpu_hours"])
+
+
+def test_what_owners_wasted_is_the_sum_of_their_programs(week: Report) -> None:
+    made = json.loads(render_json(week))
+    wasted, cost = Counter[str](), Counter[str]()
+    for one in made["owners"]:
+        name = one["owner"] if one["kind"] == "listed" else "nobody"
+        wasted[name] += one["states"]["idle-held"]["gpu_hours"]
+        cost[name] += one["costs"]["idle-held"]["amounts"]["EUR"]
+    text = drawn(week)
+    for owner in ("alice", "bob", "carol"):
+        ((hours, euros),) = re.findall(rf"^  {owner} +([\d.]+) +(\d+) ", text, re.MULTILINE)
+        assert (float(hours), float(euros)) == (near(wasted[owner]), pytest.approx(cost[owner], abs=0.5))
+    (nobody,) = re.findall(r"^  ([\d.]+), (\d+) EUR .*in memory", text, re.MULTILINE)
+    (others,) = re.findall(r"^  and \d+ others: ([\d.]+), (\d+) EUR", text, re.MULTILINE)
+    listed = re.findall(r"^  \S.*? +([\d.]+) +(\d+) .*GPU \d.* \d+[mh] ", text, re.MULTILINE)
+    hours, euros = (sum(map(float, column)) for column in zip(nobody, others, *listed, strict=True))
+    assert hours == pytest.approx(float(re.findall(r"^([\d.]+) of", text, re.MULTILINE)[0]), abs=0.001)
+    assert euros == pytest.approx(float(re.findall(r"([\d,.]+) EUR", text)[0].replace(",", "")), abs=4)
+
+
+def test_currencies_stand_beside_each_other_and_what_has_no_price_is_said(week: Report) -> None:
+    text = flat(week)
+    assert "1,055.74 EUR + 5.60 USD (estimated), and 2.8 GPU-hours without a price." in text
+    assert "Some cards have no price: gua prices set MODEL 2.50 --currency EUR" in text
+    assert re.search(r"Whom to ask wasted GPU-h EUR USD holds now", text)
+
+
+def unpriced(report: Report) -> Report:
+    """Return the report of a store without prices."""
+    usage, groups = report[Usage], report[Groupings]
+    return replace(
+        having(
+            report,
+            replace(usage, owners=tuple(replace(one, costs=None) for one in usage.owners)),
+            Groupings(replace(by, groups=tuple(replace(group, costs=None) for group in by.groups)) for by in groups),
+        ),
+        headline=replace(report.headline, costs=None),
+        cards=tuple(replace(card, costs=None) for card in report.cards),
+    )
+
+
+def test_without_prices_the_command_that_sets_one_is_told(week: Report, fleet: Report, golden: Golden) -> None:
+    bare = unpriced(week)
+    golden("screen-fleet-unpriced.txt", drawn(unpriced(fleet)))
+    assert "To see its cost: gua prices set H100 2.50 --currency EUR\n" in drawn(bare)
+    elsewhere = render_first_screen(bare, Style(), Steps(store="--store clickhouse://db"))
+    assert "2.50 --currency EUR --store clickhouse://db" in elsewhere
+    assert "prices set" not in render_first_screen(bare, Style(), Steps(store=None))
+    assert "EUR" not in drawn(bare).replace("--currency EUR", "")
+    assert len(drawn(bare).splitlines()) <= 50
+    assert len(drawn(bare, brief=True).splitlines()) <= 24
+
+
+def test_each_card_has_its_own_hours_and_the_worst_comes_first(week: Report) -> None:
+    made = json.loads(render_json(week))
+    lines = re.findall(r"^  (.* GPU \d) +(?:active|idle-held|truly-idle|silent) .*$", drawn(week), re.MULTILINE)
+    worst = sorted(made["cards"], key=lambda card: -card["states"]["idle-held"]["gpu_hours"])
+    assert [line.rpartition(" GPU ")[2] for line in lines] == [str(card["index"]) for card in worst]
+    for card, line in zip(worst, drawn(week).split("GPU-hours of")[1].splitlines()[1:], strict=False):
+        written = re.findall(r"(\d+\.\d)", line.rpartition(" GPU ")[2])
+        assert [float(one) for one in written] == [near(card["states"][state]["gpu_hours"]) for state in STATES]
+
+
+def test_the_strip_says_in_which_hour_a_state_is_most(week: Report) -> None:
+    made = json.loads(render_json(week))
+    for state in STATES:
+        shares = [hour["states"][state]["share"] or 0 for hour in made["time_of_day"]]
+        (said,) = re.findall(rf"^  {state} .* most (\d\d)-\d\d: ([\d.]+) %$", drawn(week), re.MULTILINE)
+        assert float(said[1]) == near(100 * max(shares))
+        assert round(100 * shares[int(said[0])], 1) == float(said[1])
+
+
+def near(value: float) -> Any:  # noqa: ANN401 - pytest has no name for it
+    return pytest.approx(value, abs=0.1001)
+
+
+def spent(report: Report, *hours: float, unobserved: float = 0) -> Report:
+    """Return the report with other GPU-hours by state, of one GPU."""
+    states = {state: StateTime(gpu_ms=part * HOUR_MS, card_ticks=1) for state, part in zip(STATES, hours, strict=True)}
+    whole = sum(hours)
+    shares = {state: part / whole if whole else None for state, part in zip(STATES, hours, strict=True)}
+    coverage = replace(
+        report.coverage,
+        expected_gpu_ms=(whole + unobserved) * HOUR_MS,
+        observed_gpu_ms=whole * HOUR_MS,
+        unobserved_gpu_ms=unobserved * HOUR_MS,
+        ratio=whole / (whole + unobserved),
+    )
+    return replace(
+        lacking(report, Now, IdleSplit),
+        headline=Headline(states=states, shares=shares, equivalent_gpus=shares),
+        coverage=coverage,
+    )
+
+
+@pytest.mark.parametrize(
+    ("hours", "unobserved", "said"),
+    [
+        (
+            (2, 6, 2, 0),
+            0,
+            "6.00 of 10.00 GPU-hours observed (60.0 %) were held and did nothing: as much as 0.6 of 1 GPU.",
+        ),
+        ((7, 0, 3, 0), 0, "No GPU was held without being used: of 10.00 GPU-hours observed, 7.00 were active and 3.00"),
+        ((0, 0, 0, 10), 0, "Nothing is known of the 10.00 GPU-hours observed: utilization could not be read"),
+        ((0, 0, 0, 0), 10, "Nothing was observed: nobody knows what happened in the 10.00 GPU-hours expected."),
+        ((1, 1, 1, 1), 6, "Nobody knows what happened in 70.0 % of the expected time: it counts as no state."),
+        ((1, 1, 8, 0), 0.5, "1.00 of 10.00 GPU-hours observed (10.0 %) were held"),
+    ],
+)
+def test_there_is_a_verdict_for_every_situation(
+    week: Report, hours: tuple[float, ...], unobserved: float, said: str
+) -> None:
+    made = spent(week, *hours, unobserved=unobserved)
+    for brief in (False, True):
+        assert said in flat(made, 80, brief=brief)
+    assert ("Nobody knows" in flat(made)) == (unobserved == 6)
+    assert len(drawn(made, brief=True).splitlines()) <= 24
+
+
+def test_a_host_in_its_first_minutes_says_since_when_it_records(week: Report) -> None:
+    since = UNTIL_MS - 8 * MINUTE_MS
+    made = replace(week, coverage=replace(week.coverage, effective_since_ms=since), asked_ms=UNTIL_MS)
+    assert "GPU usage of 8 minutes, recorded since 2026-03-29 23:52 Europe/Berlin" in flat(made)
+    old = replace(made, asked_ms=UNTIL_MS + 24 * HOUR_MS)
+    assert "recorded since 2026-03-29 23:52 to 2026-03-30 00:00 Europe/Berlin" in flat(old)
+
+
+def test_of_a_window_that_is_over_nothing_is_said_to_be_now(week: Report) -> None:
+    over = flat(replace(week, asked_ms=UNTIL_MS + 24 * HOUR_MS))
+    assert "holds at the end" in over
+    assert "Free at the end: " in over
+    assert " now" not in over
+    assert "gua explain gpu-1 1 2026-03-29T22:00:00Z" in over
+    assert " now" in flat(week)
+
+
+def test_streaks_that_would_be_too_much_are_said_to_be_left_out(week: Report) -> None:
+    made = flat(replace(lacking(week, Now, IdleSplit), streaks_skipped=1_234_567))
+    assert "Who holds cards now was not looked at: the ticks of 1,234,567 card-hours would have to be read." in made
+    assert "Whom to ask wasted GPU-h" in made
+    assert "holds now" not in made
+    assert "Free" not in made
+
+
+def test_warnings_are_a_line_each_and_the_rest_is_counted(week: Report) -> None:
+    warnings = [line for line in drawn(week, 120).splitlines() if line.startswith("! ")]
+    assert warnings[0] == "! Simulated: no real machine was measured."
+    assert warnings[-1] == "! and 3 more warnings: --full has them"
+    assert len(warnings) == 3
+
+
+def test_what_cards_and_processes_are_added_up_by_comes_below(week: Report) -> None:
+    usage = week_report()[Usage]
+    asked = drawn(having(replace(week, groups_by=("model",)), usage))
+    assert asked.index("By hour") < asked.index("Per model") < asked.index("Per owner") < asked.index("\nmore: ")
+    assert "Per host" not in asked
+    assert "Per model" not in drawn(week)
+    assert [one.by for one in week[Groupings]][:2] == ["host", "model"]
+
+
+def test_twins_among_mig_instances_are_told_apart(week: Report) -> None:
+    instances = [
+        replace(card, index=4, name="NVIDIA H100 80GB HBM3 MIG 1g.10gb", mig="instance", gpu=f"MIG-{place}{card.gpu}")
+        for place, card in enumerate(week.cards[:3])
+    ]
+    text = drawn(replace(lacking(week, Now), cards=(*instances[:2], replace(instances[2], name="A100 MIG 2g.20gb"))))
+    assert "GPU 4 2g.20gb" in text
+    assert len(set(re.findall(r"GPU 4 (MIG-\S+)", text))) == 2
+
+
+def test_commands_that_go_on_from_here_can_be_typed(week: Report) -> None:
+    steps = Steps(report="gua report --since 2d", explain="gua explain --store x")
+    (last,) = [
+        line for line in render_first_screen(week, Style(width=200), steps).splitlines() if line.startswith("more: ")
+    ]
+    assert last == (
+        "more: gua report --since 2d --full; gua explain --store x gpu-1 1; gua report --since 2d --section what-if"
+    )
+    hostile = replace(week, cards=tuple(replace(card, host="x\x1b[31m;rm") for card in week.cards))
+    assert "gua explain" not in drawn(hostile).rpartition("more: ")[2]
+
+
+def test_reasons_of_unknown_time_are_the_largest(week: Report) -> None:
+    reasons = [UnknownReason(reason=name, gpu_ms=ms, card_ticks=1) for name, ms in (("lost", 1.0), ("memory", 9.0))]
+    made = replace(spent(week, 0, 0, 0, 10), unknown=tuple(reasons))
+    assert "observed: how much memory is held could not be told." in flat(made)
+
+
+def test_seconds_are_left_out_of_windows_longer_than_a_day() -> None:
+    day = Window(since_ms=UNTIL_MS - 24 * HOUR_MS, until_ms=UNTIL_MS, timezone="UTC")
+    longer = replace(day, since_ms=day.since_ms - 1)
+    assert [at(UNTIL_MS - 1000, window) for window in (day, longer)] == ["2026-03-29 21:59:59", "2026-03-29 21:59"]
+
+
+def test_a_column_is_as_high_as_its_part_and_never_blank_for_what_was_there() -> None:
+    parts = (0, 0.001, 0.5, 0.999, 1)
+    assert "".join(map(Style().height, parts)) == " ▁▄██"
+    assert "".join(map(Style(unicode=False).height, parts)) == " .=##"
+
+
+def test_the_verdict_and_the_states_below_it_name_the_same_number(week: Report) -> None:
+    for number in range(1, 60):
+        hours = (0.0603 * number, 0.08049 * number, 0.0111 * number, 0.00889 * number)
+        text = flat(spent(week, *hours))
+        (said,) = re.findall(r"([\d.,]+) of [\d.,]+ GPU-hours observed \(([\d.]+) %\) were held", text)
+        assert re.findall(r"idle-held ([\d.,]+) \(([\d.]+) %\)", text) == [said], hours
+
+
+@pytest.mark.parametrize("width", [24, 40, 60])
+def test_a_command_over_several_lines_is_one_to_a_shell(week: Report, width: int) -> None:
+    steps = Steps(report="gua report --store chdb:///data/gua", store="--store chdb:///data/gua")
+    text = render_first_screen(week, Style(width=width), steps).replace(" \\\n", " ")
+    assert " ".join(text.split()).count("--currency EUR --store chdb:///data/gua") == 1
+    typed = [line for line in text.splitlines() if line.startswith("more: ")]
+    assert shlex.split(typed[0].removeprefix("more: "))[:5] == [*shlex.split(steps.report), "--full;"]

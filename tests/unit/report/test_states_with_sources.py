@@ -1,0 +1,63 @@
+"""What happens on a card is counted alike, number for number, whether or not anybody tells to whom it is promised."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.promises import promised
+from fakes.restless import restless
+from gua.core.ports import SpooledTick
+from gua.core.tick import Tick
+from gua.otlp.encode import encode
+from gua.report.collect import collect
+from gua.report.forms.json import render_json
+from gua.report.section_list import section_names
+from gua.report.window import ReportRequest
+from gua.sim.host import END_MS
+from gua.state.compression import compress
+from gua.store.database import open_store
+
+pytestmark = pytest.mark.engine
+
+# What allocation itself says, and what it divides anew.
+OF_ALLOCATION = ("allocation", "contention", "what_if")
+
+
+def report_of(folder: Path, ticks: Iterable[Tick]) -> dict[str, Any]:
+    """Return the report of ticks of which the hours of one half are counted, as JSON has it."""
+    spooled = []
+    for tick in ticks:
+        raw = encode(tick)
+        spooled.append(SpooledTick(id=tick.ts_ms, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
+    half = len(spooled) // 2
+    with open_store(f"chdb://{folder}") as store:
+        assert store.land(spooled[:half]) == []
+        store.count_hours()
+        assert store.land(spooled[half:]) == []
+        asked = ReportRequest(
+            since="3d", timezone="Asia/Kathmandu", sections=frozenset(section_names()), by=("owner",), now_ms=END_MS
+        )
+        whole: dict[str, Any] = json.loads(render_json(collect(store, asked)))
+        return whole
+
+
+def test_everything_but_what_is_free_is_the_same_with_and_without_sources(tmp_path: Path) -> None:
+    bare = report_of(tmp_path / "bare", restless("node-1", seed=3, ticks=300, end_ms=END_MS))
+    told = report_of(tmp_path / "told", promised(restless("node-1", seed=3, ticks=300, end_ms=END_MS), seed=3))
+    assert told["allocation"]["looked_at"]
+    assert told["allocation"]["not_looked_at_gpu_hours"] == 0
+    assert not bare["allocation"]["looked_at"]
+    observed = sum(one["gpu_hours"] for one in told["headline"]["states"].values())
+    assert sum(one["gpu_hours"] for one in told["allocation"]["uses"].values()) == pytest.approx(observed, abs=1e-5)
+    for whole in (bare, told):
+        for key in ("free", "maybe_promised", "allocations"):
+            whole["now"].pop(key)
+    assert {key: value for key, value in told.items() if key not in OF_ALLOCATION} == {
+        key: value for key, value in bare.items() if key not in OF_ALLOCATION
+    }
+    assert told["what_if"]["limits"] == bare["what_if"]["limits"]
