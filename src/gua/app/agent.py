@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,20 +21,23 @@ from gua.agent.notify import Notifier
 from gua.agent.outbox import MarkOnly, Outbox
 from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.schedule import phase_ms
-from gua.agent.status import Board, SpoolFigures
+from gua.agent.status import ALLOCATION_NOTES, Board, SpoolFigures
 from gua.agent.store_delivery import PeriodicLanding
 from gua.app import children
 from gua.app.agent_settings import Places
 from gua.app.destinations import Destination
 from gua.app.endpoints import open_agent_endpoint
 from gua.app.host import Host
+from gua.app.reservations import Reservations, WithReservations
 from gua.core.errors import UnavailableError
 from gua.core.idleness import IdleCounters
-from gua.core.ports import Landing
+from gua.core.ports import AllocationSources, Landing
 from gua.exporter.address import Serving
+from gua.local_socket.peer import Peer
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
 from gua.otlp.encode import encode
 from gua.procfs.reader import ProcFs
+from gua.reservations.desk import Desk
 from gua.spool.queue import Spool
 from gua.spool.stats import SpoolStats
 from gua.state.directory import Home
@@ -43,6 +46,7 @@ from gua.state.host_lock import HostLock
 from gua.state.pid_file import PidFile
 
 _JOIN_SECONDS: Final = 3.0
+_SCHEDULERS: Final = frozenset(("slurm", "kubernetes"))
 
 
 def run(
@@ -77,8 +81,9 @@ def run(
         outbox = Outbox(spool) if names else MarkOnly(spool)
         # A second connection: who asks for the status must not wait for a tick that a slow disk takes seconds to keep.
         viewed = held.enter_context(Spool(places.home.spool, destinations=None))
+        before = spool.stats()
         host = open_host()
-        held.callback(host.cards.close)
+        held.callback(host.close)
         board = Board(
             pid=os.getpid(),
             version=version,
@@ -87,7 +92,7 @@ def run(
             interval_ms=host.origin.interval_ms,
             destinations=[(destination.name, destination.where) for destination in destinations],
             clock=host.clock,
-            spool=lambda: _figures(viewed, outbox),
+            spool=lambda: _figures(viewed, outbox, before),
         )
         watcher = AgentEvents(board=board, changes=Changes(log), notifier=notifier, also_alive=lock.forget_callers)
         senders = [_sender(places.home, one, watcher) for one in destinations if one.endpoint]
@@ -98,9 +103,10 @@ def run(
                 sender.wake()
 
         told = _told(held, watcher, serving, host, outbox)
-        loop = _loop(host, outbox, spool, watcher, told, on_tick=wake)
+        reservations, allocations = _reservations(held, places.home, host, log.warning)
+        loop = _loop(host, allocations, outbox, spool, watcher, told, before=before, on_tick=wake)
         loop.first()
-        held.enter_context(_answering(places, destinations, board))
+        held.enter_context(_answering(places, destinations, board, reservations))
         held.enter_context(_delivering([*senders, *landings]))
         ready.ready(f"gua agent started: pid {os.getpid()}, every {host.origin.interval_ms / 1000:g} s")
         notifier.ready(f"sampling every {host.origin.interval_ms / 1000:g} s")
@@ -116,6 +122,8 @@ def run(
             log.info("names of pods come from %s", host.pods.kubelet)
             if host.pods.kubelet.insecure:
                 log.warning("--kubelet-insecure: whoever answers there gets the service account's token")
+        if host.allocations is not None:
+            log.info("allocations come from %s", " and ".join(host.allocations.names))
         loop.run()
         host.cards.close()  # before anything that may take a moment: somebody may wait to unload the driver
         notifier.stopping()
@@ -157,20 +165,22 @@ def _told(held: ExitStack, watcher: AgentEvents, serving: Serving | None, host: 
     return Listeners([watcher, held.enter_context(endpoint)])
 
 
-def _loop(
+def _loop(  # noqa: PLR0917 - what a loop is made of
     host: Host,
+    allocations: AllocationSources | None,
     outbox: MarkOnly,
     spool: Spool,
     watcher: AgentEvents,
     told: Watcher,
     *,
+    before: SpoolStats,
     on_tick: Callable[[], None],
 ) -> Loop:
-    before = spool.stats()
-
     def health() -> QueueHealth:
         if host.pods is not None:
             told.condition("kubelet", host.pods.trouble)
+        if host.allocations is not None:
+            told.condition(ALLOCATION_NOTES[0], "; ".join(host.allocations.notes) or None)
         with contextlib.suppress(UnavailableError):
             stats = spool.stats()
             if stats.repairs > before.repairs or spool.set_aside is not None:
@@ -190,6 +200,7 @@ def _loop(
             origin=host.origin,
             initial_pid_namespace=host.seen_by_host,
             besides=tuple if host.pods is None else host.pods.errors,
+            allocations=allocations,
         ),
         cards=host.cards,
         outbox=outbox,
@@ -213,7 +224,7 @@ def _mended(stats: SpoolStats) -> str:
     )
 
 
-def _figures(spool: Spool, outbox: MarkOnly) -> SpoolFigures:
+def _figures(spool: Spool, outbox: MarkOnly, before: SpoolStats) -> SpoolFigures:
     try:
         stats = spool.stats()
     except UnavailableError as error:
@@ -228,7 +239,15 @@ def _figures(spool: Spool, outbox: MarkOnly) -> SpoolFigures:
         dropped_ticks=stats.dropped + outbox.dropped,
         waiting=stats.waiting,
         oldest_ms=stats.oldest_ms,
+        delivered=_since(before.delivered, stats.delivered),
+        delivered_ms=stats.delivered_ms,
+        refused=_since(before.refused, stats.refused),
     )
+
+
+def _since(before: Mapping[str, int], now: Mapping[str, int]) -> Mapping[str, int]:
+    """Return what was counted since, 0 where a damaged spool has forgotten."""
+    return {name: max(count - before.get(name, 0), 0) for name, count in now.items()}
 
 
 def _sender(home: Home, destination: Destination, watcher: AgentEvents) -> Sender:
@@ -247,6 +266,41 @@ def _landing(home: Home, destination: Destination, watcher: AgentEvents) -> Peri
     return PeriodicLanding(destination.name, land=partial(children.land, home, destination), watcher=watcher)
 
 
+def _reservations(
+    held: ExitStack, home: Home, host: Host, tell: Callable[[str], None]
+) -> tuple[Reservations | None, AllocationSources | None]:
+    """Return what answers those who reserve cards, and the sources of allocations with what is reserved.
+
+    Where the truth cannot be kept nobody can reserve, and why is logged.
+    """
+    candidates, owners, processes = host.candidates, host.owners, ProcFs()
+    if candidates is None or owners is None:
+        return None, host.allocations
+
+    def start_ticks(pid: int) -> int | None:
+        process = processes.process(pid)
+        return None if process is None else process.start_ticks
+
+    def owner_of(peer: Peer) -> str:
+        return owners.name(peer.uid) or str(peer.uid)
+
+    def ruler() -> str | None:
+        ruling = () if host.allocations is None else [name for name in host.allocations.names if name in _SCHEDULERS]
+        return f"{' and '.join(ruling)} gives out the cards of this host" if ruling else None
+
+    desk = Desk(home.reservations, probe=candidates.read, start_ticks=start_ticks, tell=tell)
+    try:
+        desk.start()
+    except UnavailableError as error:
+        tell(f"cards cannot be reserved: {error}")
+        return None, host.allocations
+    held.callback(desk.close)
+    allocations = WithReservations(host.allocations, desk)
+    candidates.promised = allocations.promised
+    answering = Reservations(desk, cards=candidates.read, owner_of=owner_of, start_ticks=start_ticks, beside=ruler)
+    return answering, allocations
+
+
 @contextmanager
 def _delivering(deliveries: Sequence[DeliveryThread]) -> Iterator[None]:
     for each in deliveries:
@@ -262,7 +316,9 @@ def _delivering(deliveries: Sequence[DeliveryThread]) -> Iterator[None]:
 
 
 @contextmanager
-def _answering(places: Places, destinations: Sequence[Destination], board: Board) -> Iterator[None]:
+def _answering(
+    places: Places, destinations: Sequence[Destination], board: Board, reservations: Reservations | None
+) -> Iterator[None]:
     listen = [Listen(path=places.home.socket)]
     if places.public_socket is not None:
         listen.append(Listen(path=places.public_socket, mode=PUBLIC_MODE))
@@ -270,8 +326,9 @@ def _answering(places: Places, destinations: Sequence[Destination], board: Board
     stores = [one.store for one in destinations if one.store and one.store.startswith("chdb:")]
     server = LocalServer(
         listen=listen,
-        status=board.status,
+        status=board.status if reservations is None else lambda: {**board.status(), **reservations.status()},
         answer=children.answer_in_child(home=places.home.path, store=stores[0]) if stores else None,
+        conversations=None if reservations is None else reservations.conversations(),
     )
     server.start()
     try:

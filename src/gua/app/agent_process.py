@@ -55,6 +55,7 @@ def main() -> int:
                 home=settings.places.home,
                 ignored=settings.ignored,
                 kubelet=settings.kubelet,
+                allocation=settings.allocation,
             ),
             places=settings.places,
             destinations=settings.destinations,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gua.app.allocations import AllocationSettings
 from gua.app.destinations import Destination
 from gua.core.errors import UnavailableError
 from gua.exporter.address import Address, Serving
@@ -39,6 +40,7 @@ class AgentSettings:
     places: Places
     serving: Serving | None = None
     kubelet: Kubelet | None = None
+    allocation: AllocationSettings = field(default_factory=AllocationSettings)
 
     def to_json(self) -> str:
         """Return the settings as text for :meth:`from_json`."""
@@ -60,8 +62,12 @@ class AgentSettings:
                 log_file=_path(places["log_file"]),
                 public_socket=_path(places["public_socket"]),
             ),
-            serving=serving and Serving(address=Address(**serving["address"]), constant=serving["constant"]),
+            serving=serving
+            and Serving(
+                address=Address(**serving["address"]), constant=serving["constant"], names=tuple(serving["names"])
+            ),
             kubelet=kubelet and Kubelet(**kubelet),
+            allocation=AllocationSettings.from_json(found["allocation"]),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -13,7 +13,6 @@ from pathlib import Path
 
 from gua.agent.delivery import BATCH_TICKS, DrainResult, drain
 from gua.app.destinations import (
-    STORE,
     Destination,
     home_directory,
     more_explicit,
@@ -21,17 +20,25 @@ from gua.app.destinations import (
     store_destination,
 )
 from gua.app.endpoints import open_agent_endpoint
-from gua.core.errors import DataError, TransientError, UnavailableError, UsageError
-from gua.core.ports import Landing, Mark
+from gua.app.first_steps import explained, nothing_recorded
+from gua.app.output import print_error
+from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
+from gua.core.ports import Landing, Mark, SpooledTick
 from gua.core.tick import Tick
-from gua.spool.database import destinations_of
+from gua.spool.database import awaiting
 from gua.spool.queue import Spool
+from gua.state.compression import compress
 from gua.state.directory import Home
 from gua.store.database import Store, open_store
 from gua.store.directory import StoreDirectory
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 
-_BATCH_BYTES = 12 * 2**20
+# Each insert costs as much as 200 ticks of a full host, whatever is in it; what lands at once takes memory.
+_LEAST_BYTES = 6 * 2**20
+_MOST_BYTES = 24 * 2**20
+_MOST_TICKS = 10_000
+_MOST_WAITING = 4
+"""Batches, compressed to a tenth, that wait for the one that lands."""
 _MERGE_TICKS = 1_000
 PATIENCE_SECONDS = 60.0
 """How long a failure that may pass is waited for."""
@@ -49,9 +56,12 @@ def nobody(*_: object) -> None:
     """Tell nobody."""
 
 
-def open_writer(store: str | None) -> Store:
-    """Open a store to land in; an embedded one is made, a server must have the schema."""
-    opened = open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"))
+def open_writer(store: str | None, *, told: Callable[[str], None] = print_error) -> Store:
+    """Open a store to land in; an embedded one is made, a server must have the schema.
+
+    ``told`` hears for whom it waits, where another process has an embedded one open.
+    """
+    opened = open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), told=told)
     try:
         opened.schema.require()
     except BaseException:
@@ -60,25 +70,28 @@ def open_writer(store: str | None) -> Store:
     return opened
 
 
+def require_store(store: str | None) -> None:
+    """Raise UnavailableError where an embedded store is not there yet: opening it would make it."""
+    parsed = parse_dsn(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"))
+    if isinstance(parsed, EmbeddedDsn) and not StoreDirectory(parsed.path).exists():
+        raise nothing_recorded(parsed, home_directory())
+
+
 @contextmanager
-def open_reader(store: str | None) -> Iterator[Store]:
+def open_reader(store: str | None, *, told: Callable[[str], None] = print_error) -> Iterator[Store]:
     """Open a store to report from, and land first what the agent of this host has spooled for it.
 
-    Raises UnavailableError where there is no store.
+    ``told`` as of :func:`open_writer`. Raises UnavailableError where there is no store.
     """
     address = store_address(store)
     parsed = parse_dsn(address, password=os.environ.get("GUA_STORE_PASSWORD"))
     spool = home_directory() / "spool.db"
     # What waits for an endpoint is not taken: the spool would take it for delivered.
     destination = store_destination(parsed, home_directory())
-    waiting = destination in destinations_of(spool)
-    if isinstance(parsed, EmbeddedDsn) and not waiting and not StoreDirectory(parsed.path).exists():
-        msg = (
-            f"there is no store at {parsed.path}: record with gua daemon --once, import with gua import nvidia-smi, "
-            "see gua demo, or name another with --store"
-        )
-        raise UnavailableError(msg)
-    with open_writer(store) as reader:
+    waiting = destination in awaiting(spool)
+    if not waiting:
+        require_store(store)
+    with open_writer(store, told=told) as reader, explained(parsed, home_directory()):
         if waiting:
             with Spool(spool, destinations=None) as queue:
                 drained = drain(queue, destination, reader, flush=reader.flush)
@@ -93,42 +106,72 @@ def deliver(
     store: str | None = None,
     endpoint: str | None = None,
     on_tick: Callable[[int], None] = nobody,
+    on_landed: Callable[[Store], None] = nobody,
+    is_thrown_away: bool = False,
 ) -> Delivery:
-    """Encode, spool and deliver recorded or simulated ticks through a temporary spool; nothing of it stays behind.
+    """Encode and deliver recorded or simulated ticks; what was made before one that cannot be made is delivered, too.
 
-    ``on_tick`` is called with the number of ticks done since the last call. Raises UnavailableError and its kind;
+    ``on_tick`` is called with the number of ticks done since the last call, ``on_landed`` at the end with the store, if
+    they went into one. Where ``is_thrown_away`` the store goes when that returns: nothing is done for what comes
+    later. Raises UnavailableError and its kind;
     what was delivered before stays, and delivering it again changes nothing. Raises DataError if any was refused.
     """
     store, endpoint = destination_of(store, endpoint)
     delivered = refused = 0
-    with (
-        ExitStack() as opened,
-        tempfile.TemporaryDirectory(prefix="gua-spool-") as folder,
-        Spool(Path(folder) / "spool.db", destinations=(STORE,), max_bytes=None) as spool,
-        ThreadPoolExecutor(max_workers=1) as worker,
-    ):
+    landings: deque[Future[DrainResult]] = deque()
+    with ExitStack() as opened, ThreadPoolExecutor(max_workers=1) as worker:
         # The engine opens and lands without holding up Python: meanwhile the next ticks are made and encoded.
         opening = worker.submit(lambda: opened.enter_context(_landing(store, endpoint)))
-        draining: Future[DrainResult] | None = None
-        for batch in chain(_batches(ticks), [None]):
-            landing, where = opening.result()
-            if draining is not None:
-                result = draining.result()
+
+        def is_idle() -> bool:
+            return landings[-1].done() if landings else opening.done()
+
+        for batch in chain(_batches(ticks, is_idle), [None]):
+            if batch is not None:
+                landings.append(worker.submit(_land, batch, opening, on_tick))
+            while landings and (batch is None or landings[0].done() or len(landings) > _MOST_WAITING):
+                result = _result(landings)
                 delivered += result.landed
                 refused += result.refused
-            if batch is not None:
-                spool.extend(batch)
-                draining = worker.submit(
-                    drain, spool, STORE, landing, on_batch=lambda landed, refused: on_tick(landed + refused)
-                )
-        if isinstance(landing, Store) and delivered >= _MERGE_TICKS:
-            landing.merge()
-            if landing.is_embedded:
-                landing.count_hours()
+        landing, where = opening.result()
+        if isinstance(landing, Store):
+            if is_thrown_away:
+                landing.throw_away()
+            elif delivered >= _MERGE_TICKS:
+                landing.merge()
+                if landing.is_embedded:
+                    landing.count_hours()
+            on_landed(landing)
     if refused:
         msg = f"{where} refused {refused} of {delivered + refused} ticks for good, the others are there: see its log"
         raise DataError(msg)
     return Delivery(where=where, delivered=delivered)
+
+
+def _result(landings: deque[Future[DrainResult]]) -> DrainResult:
+    """Return what became of the first batch. Where it failed, those after it are not tried."""
+    try:
+        return landings.popleft().result()
+    except BaseException:
+        for landing in landings:
+            landing.cancel()
+        raise
+
+
+def _land(
+    batch: Sequence[SpooledTick], opening: Future[tuple[Landing, str]], on_tick: Callable[[int], None]
+) -> DrainResult:
+    """Land ticks where ``opening`` led to, at most so many at once as an endpoint takes in one go."""
+    landing, _ = opening.result()
+    most = _MOST_TICKS if isinstance(landing, Store) else BATCH_TICKS
+    landed = refused = 0
+    for first in range(0, len(batch), most):
+        part = batch[first : first + most]
+        rejected = landing.land(part)
+        refused += len(rejected)
+        landed += len(part) - len(rejected)
+        on_tick(len(part))
+    return DrainResult(landed=landed, refused=refused)
 
 
 def spool_tick(spool: Spool, sample: Callable[[Mark | None], tuple[Tick, Mark]]) -> Tick:
@@ -210,17 +253,23 @@ def _landing(store: str | None, endpoint: str | None) -> Iterator[tuple[Landing,
         yield opened, str(opened.dsn)
 
 
-def _batches(ticks: Iterable[Tick]) -> Iterator[list[tuple[int, bytes]]]:
+def _batches(ticks: Iterable[Tick], is_idle: Callable[[], bool]) -> Iterator[list[SpooledTick]]:
+    """Yield encoded ticks: many at once, fewer where who lands them waits. Those before a failure come, too."""
     from gua.otlp.encode import encode  # noqa: PLC0415 - as above
 
-    batch: list[tuple[int, bytes]] = []
+    batch: list[SpooledTick] = []
     size = 0
-    for tick in ticks:
-        raw = encode(tick)
-        batch.append((tick.ts_ms, raw))
-        size += len(raw)
-        if len(batch) == BATCH_TICKS or size >= _BATCH_BYTES:
+    try:
+        for number, tick in enumerate(ticks):
+            raw = encode(tick)
+            batch.append(SpooledTick(id=number, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
+            size += len(raw)
+            if size >= _MOST_BYTES or len(batch) >= _MOST_TICKS or (size >= _LEAST_BYTES and is_idle()):
+                yield batch
+                batch, size = [], 0
+    except GuaError:
+        if batch:
             yield batch
-            batch, size = [], 0
+        raise
     if batch:
         yield batch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,8 @@ from gua.core.errors import UnavailableError
 from gua.otlp.endpoint import configured_endpoint, read_settings
 from gua.state.directory import home_path
 from gua.state.enrollment import Enrollment, read_enrollment
-from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
+from gua.store.dsn import EmbeddedDsn, ServerDsn, is_path, parse_dsn
+from gua.store.engine import install_command, is_installed
 
 STORE: Final = "store"
 ENDPOINT: Final = "endpoint"
@@ -24,8 +24,14 @@ def home_directory() -> Path:
 
 
 def store_address(store: str | None, home: Path | None = None) -> str:
-    """Return the store's address: as given, else ``GUA_STORE``, else the directory ``store`` below the home."""
-    return store or os.environ.get("GUA_STORE") or str(default_store(home or home_directory()))
+    """Return the store's address: as given, else ``GUA_STORE``, else the directory ``store`` below the home.
+
+    A plain path is made absolute: who delivers there later works in another directory.
+    """
+    address = store or os.environ.get("GUA_STORE")
+    if not address:
+        return str(default_store(home or home_directory()))
+    return str(EmbeddedDsn(path=Path(address).absolute())) if is_path(address) else address
 
 
 def default_store(home: Path) -> EmbeddedDsn:
@@ -69,14 +75,12 @@ def agent_destinations(store: str | None, endpoint: str | None, home: Path) -> l
         found.append(_endpoint(endpoint, enrollment))
     if store or not endpoint:
         parsed = parse_dsn(store_address(store, home), password=os.environ.get("GUA_STORE_PASSWORD"))
-        if isinstance(parsed, EmbeddedDsn) and importlib.util.find_spec("chdb") is None:
+        if isinstance(parsed, EmbeddedDsn) and not is_installed():
             if joined:
                 return found
-            msg = (
-                'there is no place for ticks: install the embedded engine (pip install "gua-otel[local]"), '
-                "or send them to an OTLP endpoint with --endpoint URL"
-            )
-            raise UnavailableError(msg)
+            msg = "there is no place for ticks, as the embedded engine is not installed"
+            send = "or send them to an OTLP endpoint: gua daemon --endpoint URL"
+            raise UnavailableError(msg, hints=(f"add it: {install_command()}", send))
         address = store_address(store, home)
         found.append(Destination(name=store_destination(parsed, home), where=str(parsed), store=address))
     return found

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gua.agent import signals
+from gua.app.allocations import AllocationSettings, open_allocations
+from gua.app.candidates import Candidates
 from gua.app.owners import owners_of
 from gua.core.ports import CardReader, Clock, ProcessFacts
 from gua.core.tick import Origin, Source
 from gua.identity.kubelet import Kubelet
+from gua.identity.owner import Owners
 from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
 from gua.identity.process_cache import NoProcesses
 from gua.nvml.reader import NvmlReader
@@ -26,6 +29,7 @@ from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
 
 if TYPE_CHECKING:
+    from gua.allocation.sources import Sources
     from gua.identity.pod_names import PodNames
 
 _CALL_LIMIT_SECONDS: Final = 5.0
@@ -37,7 +41,8 @@ _CALL_LIMIT_OF_INTERVAL: Final = 0.8
 class Host:
     """What the agent reads. ``seen_by_host`` is whether it sees the host's processes as the driver does.
 
-    ``pods`` is where names of pods come from, if from anywhere.
+    ``pods`` is where names of pods come from, if from anywhere; ``allocations`` says to whom cards are promised, if
+    that is looked at. ``candidates`` are the cards as grants need them, and ``owners`` the names of users.
     """
 
     cards: CardReader
@@ -46,33 +51,67 @@ class Host:
     origin: Origin
     seen_by_host: bool
     pods: PodNames | None = None
+    allocations: Sources | None = None
+    candidates: Candidates | None = None
+    owners: Owners | None = None
+
+    def close(self) -> None:
+        """Let go of the driver, and ask nobody any more."""
+        self.cards.close()
+        if self.candidates is not None:
+            self.candidates.close()
+        if self.allocations is not None:
+            self.allocations.close()
+
+
+_NOT_LOOKED_AT: Final = AllocationSettings(sources=())
 
 
 def open_host(
-    procfs: Path, *, interval_ms: int, home: Home, ignored: Sequence[str], kubelet: Kubelet | None = None
+    procfs: Path,
+    *,
+    interval_ms: int,
+    home: Home,
+    ignored: Sequence[str],
+    kubelet: Kubelet | None = None,
+    allocation: AllocationSettings = _NOT_LOOKED_AT,
 ) -> Host:
-    """Return this host; the driver is opened with the first reading. ``ignored`` come besides the usual names."""
+    """Return this host; the driver is opened with the first reading. ``ignored`` come besides the usual names.
+
+    Raises GuaError where a source of allocations cannot be opened.
+    """
     host = ProcFs(procfs)
     clock = SystemClock(host)
     seen_by_host = host.in_initial_pid_namespace()
     pods = None if kubelet is None else _pod_names(kubelet)
-    return Host(
-        cards=NvmlReader(
-            clock,
-            call_limit_seconds=min(_CALL_LIMIT_SECONDS, _CALL_LIMIT_OF_INTERVAL * interval_ms / 1000),
-            stopping=signals.asked,
-        ),
-        processes=ProcessIdentity(
+    limit_seconds = min(_CALL_LIMIT_SECONDS, _CALL_LIMIT_OF_INTERVAL * interval_ms / 1000)
+    owners = owners_of(host)
+    boot_time_ms = stored_boot_time_ms(host, home.boot_file)
+
+    def identity() -> ProcessIdentity:
+        return ProcessIdentity(
             host if seen_by_host else NoProcesses(),
-            owners_of(host),
-            boot_time_ms=stored_boot_time_ms(host, home.boot_file),
+            owners,
+            boot_time_ms=boot_time_ms,
             ignored=(*DEFAULT_IGNORED, *ignored),
             pods=pods,
+        )
+
+    return Host(
+        cards=NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked),
+        processes=identity(),
+        # Of their own, as grants are asked for by other threads than ticks; the driver is opened with the first one.
+        candidates=Candidates(
+            NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked),
+            identity(),
+            seen_by_host=seen_by_host,
         ),
+        owners=owners,
         clock=clock,
         origin=agent_origin(interval_ms=interval_ms, home=home.path),
         seen_by_host=seen_by_host,
         pods=pods,
+        allocations=open_allocations(allocation, pods),
     )
 
 

@@ -1,10 +1,54 @@
-"""What the imports of recordings have in common: their host, and what a row stands for."""
+"""What the imports of recordings have in common: their files and host, and what a row stands for."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from gua.app.output import print_error
 from gua.core.durations import parse_duration_ms
-from gua.core.errors import UsageError
+from gua.core.errors import GuaError, UsageError
 from gua.imports.survey import MAX_INTERVAL_MS
+from gua.report.kit.figures import plural
+from gua.store.database import Store
+
+_DASH: Final = Path("-")
+_STDIN: Final = Path("/dev/stdin")
+_CARDS_TWICE: Final = """
+SELECT mine.host AS host, other.host AS other_host, count() AS cards
+FROM gua.cards AS mine
+INNER JOIN gua.cards AS other ON other.gpu = mine.gpu
+WHERE mine.host IN {hosts:Array(String)} AND other.host != mine.host
+    AND greatest(mine.first_seen, other.first_seen) < least(mine.last_seen, other.last_seen)
+GROUP BY host, other_host
+ORDER BY host, other_host
+"""
+
+
+def with_stdin(files: Sequence[Path]) -> list[Path]:
+    """Return the files, and for ``-`` standard input: kept until the end, as recordings are read twice."""
+    if _DASH in files:
+        with tempfile.TemporaryFile() as kept:
+            shutil.copyfileobj(sys.stdin.buffer, kept)
+            kept.flush()
+            os.dup2(kept.fileno(), 0)
+    return [_STDIN if file == _DASH else file for file in files]
+
+
+def warn_of_cards_twice(store: Store, hosts: Collection[str]) -> None:
+    """Say on standard error which cards of these hosts are at the same time in the store as cards of another host."""
+    with suppress(GuaError):  # who may only write cannot be told
+        for row in store.select(_CARDS_TWICE, {"hosts": list(hosts)}):
+            print_error(
+                f"hosts {row['host']} and {row['other_host']} have {plural(row['cards'], 'card')} in common at the "
+                "same time in this store: a report on both counts those hours twice, choose one of them with --host"
+            )
 
 
 def check_host(host: str | None) -> None:

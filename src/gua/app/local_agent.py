@@ -2,22 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from gua.core.errors import UnavailableError
+from gua.app.output import say
+from gua.core.errors import GuaError, UnavailableError
 from gua.core.ports import ViewReader
-from gua.local_socket.client import DEFAULT_SOCKET, NobodyError, NotAllowedError, RemoteReader
+from gua.local_socket.client import NobodyError, NotAllowedError, RemoteReader, ask_status
+from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
+from gua.state.host_lock import HostLock, user_name
+from gua.state.run_folder import prepare_run_folder
 
 T = TypeVar("T")
+_NOWHERE: Final = Path("off")
+
+
+def host_socket(environ: Mapping[str, str]) -> Path:
+    """Return where the agent of root answers all users of this host: in ``GUA_RUN_DIR`` (meant for tests), or /run."""
+    return Path(environ.get("GUA_RUN_DIR") or "/run/gua").absolute() / "agent.sock"
 
 
 def places(given: Path | None, home: Path) -> list[Path]:
     """Return the sockets to try, in order."""
-    return [Home(home).socket, DEFAULT_SOCKET] if given is None else [given]
+    return [Home(home).socket, host_socket(os.environ)] if given in {None, _NOWHERE} else [given]
+
+
+def public_socket(given: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """Return where this agent answers all users of the host, ``None`` for nowhere: as given, or as root its place.
+
+    The folder of the host's own place is made. Raises UnavailableError where that was asked for and is not to be had;
+    root's agent goes on without it, and says so, also where users are not to see each other's processes.
+    """
+    own = host_socket(environ)
+    if given == _NOWHERE or (given is None and os.geteuid() != 0):
+        return None
+    if given is not None and given.absolute() != own:
+        return given.absolute()
+    hidden = ProcFs().hidepid() if given is None else None
+    fault = prepare_run_folder(own.parent) if hidden is None else f"/proc hides others' processes (hidepid={hidden})"
+    if fault is None:
+        return own
+    if given is not None:
+        msg = f"cannot listen at {own}: {fault}; make it with sudo install -d -o {os.geteuid()} {own.parent}"
+        raise UnavailableError(msg)
+    say(f"note: other users of this host are not answered: {fault}; with --socket PATH they are", to_stderr=True)
+    return None
+
+
+def of_another(environ: Mapping[str, str]) -> str | None:
+    """Return what a user is told whom the agent of this host did not answer, ``None`` where none runs.
+
+    Where it could, it names what to ask; else the command that the agent's owner types.
+    """
+    holder = HostLock.of(environ).holder()
+    if holder is None:
+        return None
+    socket = host_socket(environ)
+    try:
+        ask_status(socket)
+    except GuaError:
+        pass
+    else:
+        return f"the agent of this host has other recordings: gua report --socket {socket} asks it"
+    if not holder.pid:
+        return f"the agent of this host runs {holder}: ask it there, as in its container"
+    if holder.uid == os.geteuid():
+        return f"your agent ({holder}) keeps its state in another directory: name that with GUA_HOME"
+    owner = user_name(holder.uid)
+    make = f"sudo install -d -o {holder.uid} {socket.parent} && " if holder.uid else ""
+    return (
+        f"the agent of this host ({holder}) answers {f'{owner} and root' if holder.uid else 'root'} alone; so that it "
+        f"answers all users, {owner} types: {make}gua stop && gua daemon --socket {socket}"
+    )
 
 
 @contextmanager

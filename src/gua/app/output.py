@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterable
 from typing import Final
 
 from gua.core.plaintext import safe
@@ -17,10 +18,11 @@ _STDERR: Final = 2
 _LONGEST: Final = 4000  # columns: names in a message may be of any length
 
 
-def print_error(message: str) -> None:
-    """Print ``gua: <message>`` to stderr on one line, without control and BiDi characters."""
+def print_error(message: str, hints: Iterable[str] = ()) -> None:
+    """Print ``gua: <message>`` to stderr, and a line each hint, without control and BiDi characters."""
     with contextlib.suppress(OSError):
-        print(f"gua: {safe(message, _LONGEST)}", file=sys.stderr, flush=True)
+        for line in (f"gua: {safe(message, _LONGEST)}", *(safe(hint, _LONGEST) for hint in hints)):
+            print(line, file=sys.stderr, flush=True)
 
 
 def say(line: str, *, to_stderr: bool = False) -> None:

@@ -12,8 +12,21 @@ from itertools import groupby
 from typing import Final
 
 from gua.core.facts import RATIO_SCALE, busiest, ratio, totals_by_type
-from gua.core.tick import CardReading, Mig, Origin, ProcessList, ProcessReading, ProcessType, Source, Tick
-from gua.store.history import CardInfo, CardRow, ProcessRow
+from gua.core.tick import (
+    AllocationReading,
+    AllocationSourceReading,
+    AllocationStatus,
+    CardReading,
+    Mig,
+    Origin,
+    ProcessList,
+    ProcessReading,
+    ProcessType,
+    Relation,
+    Source,
+    Tick,
+)
+from gua.store.history import AllocationRow, AllocationSourceRow, CardInfo, CardRow, ProcessRow
 
 _NO_INFO: Final = CardInfo(gpu="")
 
@@ -27,8 +40,14 @@ class Rebuilt:
     card_ticks: int = 0
     left_out: int = 0
 
-    def ticks(self, cards: Iterable[CardRow], processes: Sequence[ProcessRow]) -> Iterator[Tick]:
-        """Return the ticks of these card rows, which come by time, and of the processes on them.
+    def ticks(
+        self,
+        cards: Iterable[CardRow],
+        processes: Sequence[ProcessRow],
+        allocations: Sequence[AllocationRow] = (),
+        sources: Sequence[AllocationSourceRow] = (),
+    ) -> Iterator[Tick]:
+        """Return the ticks of these card rows, which come by time, and of the processes and allocations on them.
 
         Rows are those of :mod:`gua.store.history`. Who recorded them, and how often, is the rows' own;
         the rest of the origin is today's, and so is what a card is called.
@@ -36,12 +55,18 @@ class Rebuilt:
         of_card = defaultdict(list)
         for process in processes:
             of_card[process.ts_ms, process.gpu].append(process)
+        promised = defaultdict(list)
+        for allocation in allocations:
+            promised[allocation.ts_ms, allocation.gpu].append(allocation)
+        looked_at = defaultdict(list)
+        for looked in sources:
+            looked_at[looked.ts_ms].append(looked)
         for (ts_ms, source, interval_ms), rows in groupby(
             sorted(cards, key=_sender), key=lambda row: (row.ts_ms, row.source, row.interval_ms)
         ):
             readings = []
             for row in rows:
-                reading = self._card(row, of_card[ts_ms, row.gpu])
+                reading = self._card(row, of_card[ts_ms, row.gpu], promised[ts_ms, row.gpu])
                 if reading is None:
                     self.left_out += 1
                 else:
@@ -56,9 +81,13 @@ class Rebuilt:
                         interval_ms=self.origin.interval_ms if interval_ms is None else interval_ms,
                     ),
                     cards=tuple(readings),
+                    # Of one moment once, whoever recorded cards at it.
+                    allocation_sources=tuple(map(_source, looked_at.pop(ts_ms, ()))),
                 )
 
-    def _card(self, row: CardRow, processes: Sequence[ProcessRow]) -> CardReading | None:
+    def _card(
+        self, row: CardRow, processes: Sequence[ProcessRow], allocations: Sequence[AllocationRow]
+    ) -> CardReading | None:
         if row.duration_ms is None or row.gpu_time_ms is None:
             return None
         info = self.infos.get(row.gpu, _NO_INFO)
@@ -90,7 +119,10 @@ class Rebuilt:
                 energy_total_mj=row.energy_total_mj,
                 energy_mj=row.energy_mj,
                 failed=None if row.failed is None else bool(row.failed),
+                allocation=None if row.allocation is None else AllocationStatus(row.allocation),
+                unallocated_gpu_time_ms=row.unallocated_gpu_time_ms,
                 processes=tuple(_process(process) for process in processes),
+                allocations=tuple(_allocation(allocation) for allocation in allocations),
             )
             Source(row.source or "")
         except ValueError:  # a part of the tick is missing: its list, a process's span or type
@@ -120,6 +152,36 @@ def _process(row: ProcessRow) -> ProcessReading:
         pod_uid=row.pod_uid,
         slurm_job_id=row.slurm_job_id,
         systemd_unit=row.systemd_unit,
+    )
+
+
+def _allocation(row: AllocationRow) -> AllocationReading:
+    if row.duration_ms is None or row.gpu_time_ms is None:
+        msg = "the time of this allocation is not stored"
+        raise ValueError(msg)
+    return AllocationReading(
+        source=row.source,
+        id=row.allocation_id,
+        relation=Relation(row.relation or ""),
+        duration_ms=row.duration_ms,
+        gpu_time_ms=row.gpu_time_ms,
+        since_ms=row.since_ms,
+        until_ms=row.until_ms,
+        owner=row.owner,
+        uid=row.uid,
+        kind=row.kind,
+        job_name=row.job_name,
+        pod_uid=row.pod_uid,
+        pod_name=row.pod_name,
+        pod_namespace=row.pod_namespace,
+    )
+
+
+def _source(row: AllocationSourceRow) -> AllocationSourceReading:
+    return AllocationSourceReading(
+        source=row.source,
+        duration_ms=row.duration_ms or 0,
+        reason=None if row.status == "ok" else row.reason or "",
     )
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from gua.app import delivery
 from gua.app.destinations import STORE
 from gua.app.local_agent import places, remote_reader
-from gua.core.errors import UnavailableError, UsageError
+from gua.core.errors import UsageError
 from gua.core.ports import ViewReader
 from gua.local_socket.client import NobodyError
-from gua.spool.database import destinations_of
+from gua.spool.database import awaiting
 from gua.state.directory import asking_home
 from gua.store.directory import StoreDirectory
 
@@ -31,25 +31,17 @@ def open_reader(store: str | None, socket: Path | None) -> Iterator[ViewReader]:
     home = asking_home(None, os.environ)
     own = False
     with suppress(PermissionError):  # a home that is not this user's, as where HOME was kept by sudo
-        own = StoreDirectory(home / STORE).exists() or STORE in destinations_of(home / "spool.db")
-    if (store or own) and not named:
-        with delivery.open_reader(store) as reader:
-            yield reader
-        return
+        own = StoreDirectory(home / STORE).exists() or STORE in awaiting(home / "spool.db")
     with ExitStack() as opened:
+        if (store or own) and not named:
+            yield opened.enter_context(delivery.open_reader(store))
+            return
         try:
             remote = opened.enter_context(remote_reader(places(socket, home)))
-        except NobodyError as error:
+        except NobodyError:
             if named:
                 raise
-            nobody = str(error)
         else:
             yield remote
             return
-    with ExitStack() as opened:
-        try:
-            local = opened.enter_context(delivery.open_reader(None))
-        except UnavailableError as error:
-            msg = f"{error}; {nobody} either, where one for the whole host would answer"
-            raise UnavailableError(msg) from None
-        yield local
+        yield opened.enter_context(delivery.open_reader(None))

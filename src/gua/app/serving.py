@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gua.core.errors import UsageError
@@ -16,10 +16,13 @@ _ON: Final = frozenset({DEFAULT, "true", "yes", "1"})
 _OFF: Final = frozenset({"", "off", "false", "no", "0"})
 
 
-def serving(text: str | None, environ: Mapping[str, str], *, is_compatible: bool, of: str) -> Serving | None:
+def serving(
+    text: str | None, environ: Mapping[str, str], *, is_compatible: bool, of: str, names: Sequence[str] = ()
+) -> Serving | None:
     """Return what is to be served, ``None`` for nothing.
 
-    ``text`` is an address, or whether there is to be an endpoint at all; then HTTP_PORT may name its port.
+    ``text`` is an address, or whether there is to be an endpoint at all; then HTTP_PORT may name its port. ``names``
+    are those by which it may be asked for, besides its own.
     Raises UsageError.
     """
     said = (text or "").strip().lower()
@@ -28,7 +31,7 @@ def serving(text: str | None, environ: Mapping[str, str], *, is_compatible: bool
     port = _port(environ)
     address = Address(port=port) if said in _ON else parse_address(said, port=port, of=of)
     constant = {label: environ[name] for name, label in CONSTANT.items() if environ.get(name)}
-    return Serving(address=address, constant=constant if is_compatible else None)
+    return Serving(address=address, constant=constant if is_compatible else None, names=tuple(names))
 
 
 def between(text: str | None, environ: Mapping[str, str], *, default: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from functools import partial
 from gua.agent.coverage import Outcome
 from gua.agent.sampler import Sampler
 from gua.app import delivery
+from gua.app.allocations import settle
 from gua.app.destinations import Destination
 from gua.app.host import Host
 from gua.app.output import safe, say
@@ -16,6 +17,7 @@ from gua.core.errors import UnavailableError
 from gua.core.ports import Mark
 from gua.core.tick import Tick
 from gua.report.kit.figures import plural
+from gua.report.kit.gpu_counts import gpus_in_words
 from gua.spool.queue import Spool
 from gua.state.directory import Home
 
@@ -32,7 +34,7 @@ def keep_tick(host: Host, spool: Spool) -> None:
     try:
         tick = delivery.spool_tick(spool, partial(sample_once, host))
     finally:
-        host.cards.close()
+        host.close()
     say(safe(summary(tick)))
     for line in notes(tick, seen_by_host=host.seen_by_host):
         say(safe(line), to_stderr=True)
@@ -55,12 +57,15 @@ def deliver_waiting(
 
 def sample_once(host: Host, mark: Mark | None) -> tuple[Tick, Mark]:
     """Return the host's tick that follows the mark. Raises UnavailableError where there is none."""
+    if host.allocations is not None:
+        settle(host.allocations)
     sampler = Sampler(
         cards=host.cards,
         processes=host.processes,
         clock=host.clock,
         origin=host.origin,
         initial_pid_namespace=host.seen_by_host,
+        allocations=host.allocations,
     )
     return tick_after(sampler, mark)
 
@@ -80,10 +85,10 @@ def tick_after(sampler: Sampler, mark: Mark | None) -> tuple[Tick, Mark]:
 
 def summary(tick: Tick) -> str:
     """Return one line on what the tick holds."""
-    cards = plural(len(tick.cards), "card")
+    gpus = gpus_in_words((card.uuid, card.mig, card.parent) for card in tick.cards)
     processes = plural(sum(len(card.processes) for card in tick.cards), "process", "processes")
     covered_s = max((card.duration_ms for card in tick.cards), default=0) / 1000
-    return f"1 tick of {tick.origin.host}: {cards}, {processes} on them, {covered_s:.3f} s covered"
+    return f"1 tick of {tick.origin.host}: {gpus}, {processes} on them, {covered_s:.3f} s covered"
 
 
 def notes(tick: Tick, *, seen_by_host: bool) -> list[str]:
@@ -95,5 +100,10 @@ def notes(tick: Tick, *, seen_by_host: bool) -> list[str]:
             "start the container with the host's (docker --pid host, kubernetes hostPID)"
         )
     failed = Counter((error.call, error.code) for error in tick.errors)
+    lines += [
+        f"note: allocations by {source.source} cannot be read: {source.reason}"
+        for source in tick.allocation_sources
+        if source.reason is not None
+    ]
     lines += [f"note: {call} failed {plural(count, 'time')}: {code}" for (call, code), count in sorted(failed.items())]
     return lines

@@ -11,16 +11,26 @@ import typer
 from gua.agent.background import Launched, Ready, detach
 from gua.app.agent_process import become_agent
 from gua.app.agent_settings import AgentSettings, Places, require_procfs
+from gua.app.allocations import AllocationSettings, chosen_sources, poll_seconds
 from gua.app.destinations import agent_destinations
+from gua.app.first_steps import after_start
+from gua.app.local_agent import public_socket
 from gua.app.serving import DEFAULT, between, kubelet_of, serving
 from gua.cli.options import (
     AgentSocketOption,
+    AllocationFolderOption,
+    AllocationOption,
     CompatibleOption,
     EndpointOption,
     IgnoreProcessOption,
     InsecureKubeletOption,
     KubeletOption,
+    PodResourcesOption,
     ProcfsOption,
+    PrometheusNameOption,
+    SlurmJobMappingOption,
+    SlurmNodeOption,
+    SlurmPollOption,
     StateDirOption,
     StoreOption,
     flag,
@@ -56,9 +66,16 @@ def command(
             "[HOST:PORT]", "GUA_PROMETHEUS", "Serve /metrics to Prometheus, at 127.0.0.1:9835 if no address is given."
         ),
     ] = None,
+    prometheus_name: PrometheusNameOption = None,
     compatible: CompatibleOption = True,
     kubelet: KubeletOption = None,
     kubelet_insecure: InsecureKubeletOption = False,
+    allocation: AllocationOption = None,
+    allocation_folder: AllocationFolderOption = None,
+    slurm_node: SlurmNodeOption = None,
+    slurm_poll: SlurmPollOption = None,
+    slurm_job_mapping: SlurmJobMappingOption = None,
+    pod_resources: PodResourcesOption = None,
     procfs: ProcfsOption = Path("/proc"),
     ignore_process: IgnoreProcessOption = None,
     state_dir: StateDirOption = None,
@@ -82,10 +99,18 @@ def command(
         gua daemon --prometheus
         gua daemon --once
     """
-    served = serving(prometheus, os.environ, is_compatible=compatible, of="--prometheus")
+    served = serving(prometheus, os.environ, is_compatible=compatible, of="--prometheus", names=prometheus_name or ())
     text, of = between(interval, os.environ if served else {}, default="30s")
     interval_ms = parse_interval_ms(text, of=of)
     asked = kubelet_of(kubelet, insecure=kubelet_insecure)
+    promises = AllocationSettings(
+        sources=chosen_sources(allocation),
+        folder=allocation_folder and allocation_folder.absolute(),
+        slurm_node=slurm_node or None,
+        slurm_poll_seconds=poll_seconds(slurm_poll),
+        slurm_job_mapping=slurm_job_mapping and slurm_job_mapping.absolute(),
+        pod_resources=pod_resources and pod_resources.absolute(),
+    )
     home = home_path(state_dir, os.environ)
     destinations = agent_destinations(store, endpoint, home)
     require_procfs(procfs)
@@ -96,7 +121,9 @@ def command(
         from gua.app.single_tick import tick_once  # noqa: PLC0415 - only for this
 
         with HostLock.of(os.environ).held():  # an agent's own ticks cover this moment: a second would count it twice
-            host = open_host(procfs, interval_ms=interval_ms, home=prepared, ignored=ignore_process or [])
+            host = open_host(
+                procfs, interval_ms=interval_ms, home=prepared, ignored=ignore_process or [], allocation=promises
+            )
             tick_once(host, destinations, prepared)
         return
     log = log_file.absolute() if log_file else None if foreground else prepared.log_file
@@ -109,15 +136,17 @@ def command(
             home=prepared,
             pid_file=pid_file.absolute() if pid_file else prepared.pid_file,
             log_file=log,
-            public_socket=socket.absolute() if socket else None,
+            public_socket=public_socket(socket, os.environ),
         ),
         serving=served,
         kubelet=asked,
+        allocation=promises,
     )
     os.environ.update(absolute_files(os.environ))  # in the background the agent is in another directory
     launched = Ready() if foreground or log is None else detach(log)
     if isinstance(launched, Launched):
-        typer.echo(launched.text)
+        for line in (launched.text, *after_start(settings, os.environ)):
+            typer.echo(line)
         return
     become_agent(settings, launched)
 

@@ -8,29 +8,36 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gua.app import delivery
 from gua.app.origins import origin_elsewhere
+from gua.cli.next_steps import steps_of_demo
 from gua.cli.options import flag, path_value, value
-from gua.cli.output_options import OutputOptions, choose_output
+from gua.cli.output_options import Output, OutputOptions, choose_output
 from gua.cli.report import render_report
 from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError
 from gua.core.tick import Origin, Source, Tick
+from gua.report.kit.figures import plural
 from gua.report.kit.style import NARROWEST, WIDEST
+from gua.report.window import ReportRequest
 from gua.sim.host import DAY_MS, DEFAULT_CARDS, DEFAULT_DAYS, END_MS, HOST, INSTANCE_ID, Scenario, simulate
+
+if TYPE_CHECKING:
+    from gua.app import delivery
+    from gua.store.database import Store
 
 
 def command(
+    context: typer.Context,
     *,
     seed: Annotated[int, value("NUMBER", "GUA_DEMO_SEED", "Another number, other people.")] = 0,
-    gpus: Annotated[int, value("NUMBER", "GUA_DEMO_GPUS", "Cards of the host, 1 to 256.")] = DEFAULT_CARDS,
+    gpus: Annotated[int, value("NUMBER", "GUA_DEMO_GPUS", "GPUs of the host, 1 to 256.")] = DEFAULT_CARDS,
     ticks: Annotated[int | None, value("NUMBER", "GUA_DEMO_TICKS", "Moments to simulate, instead of --days.")] = None,
     interval: Annotated[str, value("DURATION", "GUA_DEMO_INTERVAL", "Time between ticks, 1s to 10m.")] = "5m",
     days: Annotated[
@@ -44,8 +51,10 @@ def command(
     section: Annotated[
         list[str] | None, value("NAME", "GUA_DEMO_SECTION", "Only this section of the report, or all; repeatable.")
     ] = None,
+    full: Annotated[bool, flag("--full", "GUA_DEMO_FULL", "Every number of the sections shown unasked.")] = False,
+    brief: Annotated[bool, flag("--brief", "GUA_DEMO_BRIEF", "The answers alone.")] = False,
     markdown: Annotated[bool, flag("--markdown", "GUA_DEMO_MARKDOWN", "Print the report as Markdown.")] = False,
-    html: Annotated[Path | None, path_value("FILE", "GUA_DEMO_HTML", "Also write the report as a web page.")] = None,
+    html: Annotated[Path | None, path_value("FILE", "GUA_DEMO_HTML", "Write the report as a web page instead.")] = None,
     width: Annotated[
         int | None, value("COLUMNS", "GUA_DEMO_WIDTH", "Columns of the report's text.", min=NARROWEST, max=WIDEST)
     ] = None,
@@ -58,20 +67,39 @@ def command(
         gua demo --days 2 --interval 1m
         gua demo --html demo.html
     """
-    output = OutputOptions(sections=tuple(section or ()), as_json=as_json, markdown=markdown, html=html)
-    choose_output(output)
+    options = OutputOptions(
+        sections=tuple(section or ()),
+        full=full,
+        brief=brief,
+        as_json=as_json,
+        markdown=markdown,
+        html=html,
+        steps=steps_of_demo(context, store),
+    )
+    output = choose_output(options)
     scenario = _scenario(seed=seed, gpus=gpus, ticks=ticks, interval=interval, days=days)
     if store is not None and endpoint is not None:
         msg = "--store and --endpoint exclude each other: give one of them"
         raise UsageError(msg)
     whence = origin_elsewhere(Source.SIMULATOR, HOST, scenario.interval_ms, instance_id=INSTANCE_ID)
-    with tempfile.TemporaryDirectory(prefix="gua-demo-") as folder:
-        dsn = None if endpoint else store or f"chdb://{Path(folder) / 'store'}"
-        delivery = _deliver(scenario, whence, store=dsn, endpoint=endpoint)
-        if dsn is None:
-            typer.echo(f"sent {delivery.delivered:,} simulated ticks of {whence.host} to {delivery.where}")
-            return
-        _report(dsn, scenario, whence, output=output, width=width)
+    if endpoint:
+        delivered = _deliver(scenario, whence, endpoint=endpoint)
+        typer.echo(f"sent {delivered.delivered:,} simulated ticks of {whence.host} to {delivered.where}")
+    elif store:
+        _deliver(scenario, whence, store=store)
+        from gua.app import delivery  # noqa: PLC0415 - not before all options are good
+
+        with delivery.open_reader(store) as reader:
+            _report(reader, scenario, whence, output=output, width=width)
+    else:
+        with tempfile.TemporaryDirectory(prefix="gua-demo-") as folder:
+            _deliver(
+                scenario,
+                whence,
+                store=f"chdb://{Path(folder) / 'store'}",
+                on_landed=lambda landed: _report(landed, scenario, whence, output=output, width=width),
+                is_thrown_away=True,
+            )
 
 
 def _scenario(*, seed: int, gpus: int, ticks: int | None, interval: str, days: int | None) -> Scenario:
@@ -88,35 +116,50 @@ def _scenario(*, seed: int, gpus: int, ticks: int | None, interval: str, days: i
     return Scenario(seed=seed, gpus=gpus, ticks=ticks, interval_ms=interval_ms)
 
 
-def _deliver(scenario: Scenario, whence: Origin, *, store: str | None, endpoint: str | None) -> delivery.Delivery:
-    with closing(_Progress(2 * scenario.ticks)) as progress:
+def _deliver(
+    scenario: Scenario,
+    whence: Origin,
+    *,
+    store: str | None = None,
+    endpoint: str | None = None,
+    on_landed: Callable[[Store], None] | None = None,
+    is_thrown_away: bool = False,
+) -> delivery.Delivery:
+    from gua.app import delivery  # noqa: PLC0415 - not before all options are good
 
-        def made() -> Iterator[Tick]:
-            for tick in simulate(scenario, origin=whence):
-                yield tick
-                progress.advance(1)
+    progress = _Progress(2 * scenario.ticks)
 
-        return delivery.deliver(made(), store=store, endpoint=endpoint, on_tick=progress.advance)
+    def made() -> Iterator[Tick]:
+        for tick in simulate(scenario, origin=whence):
+            yield tick
+            progress.advance(1)
+
+    def landed(opened: Store) -> None:
+        progress.close()
+        if on_landed is not None:
+            on_landed(opened)
+
+    with closing(progress):
+        return delivery.deliver(
+            made(),
+            store=store,
+            endpoint=endpoint,
+            on_tick=progress.advance,
+            on_landed=landed,
+            is_thrown_away=is_thrown_away,
+        )
 
 
-def _report(dsn: str, scenario: Scenario, whence: Origin, *, output: OutputOptions, width: int | None) -> None:
+def _report(reader: Store, scenario: Scenario, whence: Origin, *, output: Output, width: int | None) -> None:
     begin_ms = END_MS - scenario.ticks * scenario.interval_ms
-    if not output.as_json:
+    if not output.options.as_json and output.options.html is None:
         every = format_duration(scenario.interval_ms)
         typer.echo(
-            f"Simulated numbers of an invented lab: {scenario.gpus} cards, a tick every {every}, "
+            f"Simulated numbers of an invented lab: {plural(scenario.gpus, 'GPU')}, a tick every {every}, "
             f"seed {scenario.seed}.\n"
         )
-    with delivery.open_reader(dsn) as reader:
-        render_report(
-            reader,
-            since=to_rfc3339(begin_ms),
-            until=to_rfc3339(END_MS),
-            hosts=(whence.host,),
-            width=width,
-            output=output,
-            now_ms=END_MS,
-        )
+    request = ReportRequest(since=to_rfc3339(begin_ms), until=to_rfc3339(END_MS), hosts=(whence.host,), now_ms=END_MS)
+    render_report(reader, request, output, width=width)
 
 
 class _Progress:
@@ -141,3 +184,4 @@ class _Progress:
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+            self._shown = ""

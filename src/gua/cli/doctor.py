@@ -7,14 +7,18 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+from gua.app.allocations import AllocationSettings
 from gua.app.doctor.checks import checks, run_checks
 from gua.app.doctor.finding import CheckState
 from gua.app.doctor.output import render_json, render_text, text_width
 from gua.cli.options import (
     AgentStateOption,
+    AllocationFolderOption,
     EndpointOption,
     PidFileOption,
+    PodResourcesOption,
     ProcfsOption,
+    SlurmJobMappingOption,
     StoreOption,
     flag,
 )
@@ -29,6 +33,9 @@ def command(
     state_dir: AgentStateOption = None,
     procfs: ProcfsOption = Path("/proc"),
     pid_file: PidFileOption = None,
+    allocation_folder: AllocationFolderOption = None,
+    slurm_job_mapping: SlurmJobMappingOption = None,
+    pod_resources: PodResourcesOption = None,
     as_json: Annotated[bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.doctor/1".')] = False,
 ) -> int:
     """Check everything that gua needs here, and say what to do.
@@ -44,6 +51,20 @@ def command(
         gua doctor --json
     """
     home = home_path(state_dir, os.environ)
-    findings = list(run_checks(checks(store=store, endpoint=endpoint, home=home, procfs=procfs, pid_file=pid_file)))
+    allocations = AllocationSettings(
+        folder=allocation_folder, slurm_job_mapping=slurm_job_mapping, pod_resources=pod_resources
+    )
+    findings = list(
+        run_checks(
+            checks(
+                store=store,
+                endpoint=endpoint,
+                home=home,
+                procfs=procfs,
+                pid_file=pid_file,
+                allocations=allocations,
+            )
+        )
+    )
     sys.stdout.write(render_json(findings) if as_json else render_text(findings, text_width()))
     return UnavailableError.exit_code if any(one.state is CheckState.FAILED for one in findings) else 0

@@ -9,30 +9,29 @@ from typing import Annotated
 
 import typer
 
-from gua.app.report_source import open_reader
-from gua.cli.options import SocketOption, StoreOption, WidthOption, flag, value
+from gua.app.local_zone import asked_zone
+from gua.cli.options import SocketOption, StoreOption, TimezoneOption, WidthOption, flag, value
 from gua.cli.terminal import check_width, style_for
-from gua.report.explain.explain import ExplainRequest, explain
+from gua.report.explain.explain import ExplainRequest, check_explain, explain
 from gua.report.explain.json_ import render_explanation_json
 from gua.report.explain.text import render_explanation
 
 
 def command(
     *,
-    host: Annotated[str, typer.Argument(metavar="HOST", help="Host, as gua report names it.")],
-    card: Annotated[str, typer.Argument(metavar="CARD", help="Index of the card, its UUID, or how that begins.")],
-    moment: Annotated[
-        str,
+    words: Annotated[
+        list[str],
         typer.Argument(
-            metavar="TIME",
-            help="An ISO 8601 time, now, or a duration (90m, 2d) before now, or before the newest tick where no agent "
-            "samples the host.",
+            metavar="[HOST] CARD [TIME]",
+            help="Host, as gua report names it, where there are several; index of the card, its UUID, or how that "
+            "begins; an ISO 8601 time, now, or a duration (90m, 2d) before now, or before the newest tick where no "
+            "agent samples the host. The newest tick if no time is given.",
         ),
     ],
     around: Annotated[
         str, value("TICKS", "GUA_AROUND", "Also so many ticks on each side; or a duration, as in 5m.")
     ] = "2",
-    timezone: Annotated[str, value("ZONE", "GUA_TIMEZONE", "Zone of times, also of a TIME without an offset.")] = "UTC",
+    timezone: TimezoneOption = None,
     width: WidthOption = None,
     store: StoreOption = None,
     socket: SocketOption = None,
@@ -46,18 +45,22 @@ def command(
     value that it and the ticks around it came with. A moment that no tick covers is unobserved.
 
     Example:
+        gua explain 3
         gua explain node-1 3 2026-03-25T14:05 --timezone Europe/Berlin
         gua explain node-1 GPU-5e1b 90m --around 5m --json
     """
     check_width(width)
+    zone = asked_zone(timezone, os.environ)
     request = ExplainRequest(
-        host=host,
-        card=card,
-        time=moment,
+        words=tuple(words),
         around=around,
-        timezone=timezone,
+        timezone="UTC" if timezone is None and as_json else zone,
+        clock=zone,
         now_ms=clock.time_ns() // 1_000_000,
     )
+    check_explain(request)
+    from gua.app.report_source import open_reader  # noqa: PLC0415 - not before all options are good
+
     with open_reader(store, socket) as reader:
         told = explain(reader, request)
     drawn = (

@@ -9,15 +9,24 @@ from typing import Annotated
 from gua.agent.background import Ready
 from gua.app.agent_process import become_agent
 from gua.app.agent_settings import AgentSettings, Places, require_procfs
+from gua.app.allocations import AllocationSettings, chosen_sources, poll_seconds
+from gua.app.local_agent import public_socket
 from gua.app.serving import DEFAULT, between, kubelet_of, serving
 from gua.cli.daemon import parse_interval_ms
 from gua.cli.options import (
     AgentSocketOption,
+    AllocationFolderOption,
+    AllocationOption,
     CompatibleOption,
     IgnoreProcessOption,
     InsecureKubeletOption,
     KubeletOption,
+    PodResourcesOption,
     ProcfsOption,
+    PrometheusNameOption,
+    SlurmJobMappingOption,
+    SlurmNodeOption,
+    SlurmPollOption,
     StateDirOption,
     value,
 )
@@ -33,9 +42,16 @@ def command(
     interval: Annotated[
         str | None, value("DURATION", "GUA_INTERVAL", "Time between ticks, 1s to 10m; 5s if not given.")
     ] = None,
+    prometheus_name: PrometheusNameOption = None,
     compatible: CompatibleOption = True,
     kubelet: KubeletOption = None,
     kubelet_insecure: InsecureKubeletOption = False,
+    allocation: AllocationOption = None,
+    allocation_folder: AllocationFolderOption = None,
+    slurm_node: SlurmNodeOption = None,
+    slurm_poll: SlurmPollOption = None,
+    slurm_job_mapping: SlurmJobMappingOption = None,
+    pod_resources: PodResourcesOption = None,
     procfs: ProcfsOption = Path("/proc"),
     ignore_process: IgnoreProcessOption = None,
     state_dir: StateDirOption = None,
@@ -51,13 +67,23 @@ def command(
         gua exporter
         gua exporter --prometheus 0.0.0.0:9835 --interval 15s --no-compatible
     """
-    served = serving(prometheus or DEFAULT, os.environ, is_compatible=compatible, of="--prometheus")
+    served = serving(
+        prometheus or DEFAULT, os.environ, is_compatible=compatible, of="--prometheus", names=prometheus_name or ()
+    )
     if served is None:
         msg = f"--prometheus {prometheus!r} turns off all that gua exporter does: give an address, or none"
         raise UsageError(msg)
     text, of = between(interval, os.environ, default="5s")
     interval_ms = parse_interval_ms(text, of=of)
     asked = kubelet_of(kubelet, insecure=kubelet_insecure)
+    promises = AllocationSettings(
+        sources=chosen_sources(allocation),
+        folder=allocation_folder and allocation_folder.absolute(),
+        slurm_node=slurm_node or None,
+        slurm_poll_seconds=poll_seconds(slurm_poll),
+        slurm_job_mapping=slurm_job_mapping and slurm_job_mapping.absolute(),
+        pod_resources=pod_resources and pod_resources.absolute(),
+    )
     require_procfs(procfs)
     os.umask(0o077)
     home = prepare_home(home_path(state_dir, os.environ))
@@ -71,10 +97,11 @@ def command(
                 home=home,
                 pid_file=home.pid_file,
                 log_file=None,
-                public_socket=socket.absolute() if socket else None,
+                public_socket=public_socket(socket, os.environ),
             ),
             serving=served,
             kubelet=asked,
+            allocation=promises,
         ),
         Ready(),
     )

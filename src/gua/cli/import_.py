@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,17 +11,18 @@ from typing import Annotated
 import typer
 
 from gua.app import delivery
-from gua.app.imported import check_host, row_interval_ms
+from gua.app.imported import check_host, row_interval_ms, warn_of_cards_twice, with_stdin
+from gua.app.local_zone import asked_zone
 from gua.app.origins import origin_elsewhere
 from gua.cli import import_gua_sqlite, import_otlp_json
 from gua.cli.options import EndpointOption, StoreOption, value
 from gua.core.durations import format_duration, to_rfc3339
 from gua.core.tick import Source
+from gua.core.zones import zone
 from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.recording import Recording
 from gua.imports.rows import DEFAULT_HOST, Reading
 from gua.imports.survey import Survey, check_not_ahead
-from gua.imports.timestamps import parse_timezone
 from gua.imports.values import parse_size
 from gua.report.kit.figures import plural
 
@@ -41,7 +43,10 @@ def group() -> None:
 
 @app.command("nvidia-smi")
 def nvidia_smi(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Recordings of one host's cards, in any order.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="Recordings of one host's cards, in any order; - is stdin."),
+    ],
     *,
     host: Annotated[
         str | None, value("NAME", "GUA_HOST", f"Host of the cards; {DEFAULT_HOST} if no row tells it.")
@@ -50,7 +55,10 @@ def nvidia_smi(
         str | None,
         value("DURATION", "GUA_INTERVAL", "What a row stands for; the median distance of a card's rows if not given."),
     ] = None,
-    timezone: Annotated[str, value("ZONE", "GUA_TIMEZONE", "Time zone of times without an offset.")] = "UTC",
+    timezone: Annotated[
+        str | None,
+        value("ZONE", "GUA_TIMEZONE", "Zone of times without an offset: Europe/Berlin, UTC; the host's if not given."),
+    ] = None,
     columns: Annotated[
         str | None, value("NAMES", "GUA_COLUMNS", "Columns of CSV without a header, as given to --query-gpu.")
     ] = None,
@@ -81,13 +89,15 @@ def nvidia_smi(
 
     Example:
         gua import nvidia-smi gpu.csv --timezone Europe/Berlin
+        gua import nvidia-smi - --host node-1 < gpu.csv
     """
     check_host(host)
+    local = asked_zone(timezone, os.environ, or_fail=True)
     recording = Recording(
-        files,
-        apps or (),
+        with_stdin(files),
+        with_stdin(apps or ()),
         reading=Reading(
-            timezone=parse_timezone(timezone),
+            timezone=zone(local),
             host=host,
             columns=tuple(columns.split(",")) if columns else (),
             reserve_bytes=None if reserve is None else parse_size(reserve),
@@ -97,8 +107,13 @@ def nvidia_smi(
     survey = recording.survey(row_interval_ms(interval))
     check_not_ahead(", ".join(map(str, files)), survey.last_ms, time.time_ns() // 1_000_000)
     made = origin_elsewhere(Source.IMPORT, host or DEFAULT_HOST, survey.interval_ms, instance_id="import")
-    delivery.deliver(recording.ticks(survey, made), store=store, endpoint=endpoint)
-    for line in summary(recording, survey, timezone=timezone, reserve=reserve, process_files=len(apps or ())):
+    delivery.deliver(
+        recording.ticks(survey, made),
+        store=store,
+        endpoint=endpoint,
+        on_landed=lambda landed: warn_of_cards_twice(landed, survey.hosts),
+    )
+    for line in summary(recording, survey, timezone=local, reserve=reserve, process_files=len(apps or ())):
         typer.echo(line)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from gua.app import delivery
-from gua.app.imported import check_host, row_interval_ms
+from gua.app.imported import check_host, row_interval_ms, warn_of_cards_twice
 from gua.app.origins import origin_elsewhere
 from gua.app.output import safe
 from gua.cli.options import EndpointOption, StoreOption, value
@@ -60,7 +60,12 @@ def command(
         for where, newest_ms in histories.newest_ms:
             check_not_ahead(where, newest_ms, time.time_ns() // 1_000_000)
         made = origin_elsewhere(Source.IMPORT, histories.hosts[0], histories.intervals_ms[0], instance_id="import")
-        delivery.deliver(histories.ticks(made), store=store, endpoint=endpoint)
+        delivery.deliver(
+            histories.ticks(made),
+            store=store,
+            endpoint=endpoint,
+            on_landed=lambda landed: warn_of_cards_twice(landed, histories.hosts),
+        )
         for line in _summary(histories, given=interval_ms is not None):
             typer.echo(line)
 

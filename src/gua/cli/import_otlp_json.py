@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from gua.app import delivery
+from gua.app.imported import warn_of_cards_twice, with_stdin
 from gua.app.output import safe
 from gua.cli.options import EndpointOption, StoreOption
 from gua.core.durations import to_rfc3339
@@ -20,7 +21,8 @@ from gua.imports.survey import check_not_ahead
 
 def command(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="Files that a Collector's file exporter wrote, not compressed.")
+        list[Path],
+        typer.Argument(metavar="FILE", help="What a Collector's file exporter wrote, not compressed; - is stdin."),
     ],
     *,
     store: StoreOption = None,
@@ -37,14 +39,23 @@ def command(
     """
     from gua.otlp.json_lines import check_lines  # noqa: PLC0415 - protobuf, only for this import
 
-    if not sum(check_lines(path) for path in files):
+    files = with_stdin(files)
+    cut: list[str] = []
+    if not sum(check_lines(path, cut) for path in files):
         msg = f"no ticks of gua in {', '.join(map(str, files))}: nothing was imported"
         raise DataError(msg)
     counted = _Counted()
-    delivery.deliver(counted.ticks(files), store=store, endpoint=endpoint)
+    delivery.deliver(
+        counted.ticks(files),
+        store=store,
+        endpoint=endpoint,
+        on_landed=lambda landed: warn_of_cards_twice(landed, counted.hosts),
+    )
     hosts = f"host {safe(next(iter(counted.hosts)))}" if len(counted.hosts) == 1 else f"{len(counted.hosts)} hosts"
     typer.echo(f"imported  {counted.card_ticks:,} card ticks of {hosts} ({counted.number:,} ticks)")
     typer.echo(f"time      {to_rfc3339(counted.first_ms)} to {to_rfc3339(counted.last_ms)}")
+    if cut:
+        typer.echo(f"left out  {'; '.join(f'{where}: the last line is cut off' for where in cut)}")
 
 
 class _Counted:

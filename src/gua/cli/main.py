@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import importlib
 import inspect
 import os
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gua.app.output import open_standard_streams, print_error, silence_stdout
-from gua.core.errors import GuaError, UnavailableError, UsageError
+from gua.core.errors import GuaError, UsageError
 
 if TYPE_CHECKING:
     import typer
@@ -39,24 +40,35 @@ COMMANDS: Final = {
     "demo": Entry(module="demo", summary="Simulate a host with eight cards for a week and report on it."),
     "daemon": Entry(module="daemon", summary="Sample this host's cards and who holds them."),
     "start": Entry(module="daemon"),
-    "exporter": Entry(module="exporter", summary="Serve this host's cards, and who idles on them, to Prometheus."),
-    "stop": Entry(module="stop", summary="Stop the agent of this host and release the driver."),
+    "report": Entry(module="report", summary="Show where the GPU hours went, and who held idle cards."),
     "status": Entry(module="status", summary="Show whether the agent runs, and the cards as they are now."),
     "top": Entry(module="top", summary="Watch every card and who holds it, live."),
+    "explain": Entry(module="explain", summary="Explain why a card was in its state at a moment."),
+    "stop": Entry(module="stop", summary="Stop the agent of this host and release the driver."),
+    "doctor": Entry(module="doctor", summary="Check everything that gua needs here, and say what to do."),
+    "run": Entry(module="run", summary="Run a command with cards of its own, and wait for them in order."),
+    "reserve": Entry(module="reserve", summary="Reserve cards for a time."),
+    "extend": Entry(module="extend", summary="Keep reserved cards for longer."),
+    "release": Entry(module="release", summary="Give reserved cards back."),
+    "queue": Entry(module="queue", summary="Show who waits for cards."),
+    "prices": Entry(module="prices", group=True, summary="Set what GPU time costs, for the costs in reports."),
+    "import": Entry(module="import_", group=True, summary="Import recordings that other tools made."),
     "enroll": Entry(module="enroll", summary="Join a fleet: prove an endpoint with a tick and keep its token."),
     "sync-once": Entry(module="sync_once", summary="Take one tick, keep it, and deliver what waits to the fleet."),
-    "doctor": Entry(module="doctor", summary="Check everything that gua needs here, and say what to do."),
-    "import": Entry(module="import_", group=True, summary="Import recordings that other tools made."),
-    "report": Entry(module="report", summary="Show where the GPU hours went, and who held idle cards."),
-    "explain": Entry(module="explain", summary="Explain why a card was in its state at a moment."),
-    "prices": Entry(module="prices", group=True, summary="Set what GPU time costs, for the costs in reports."),
-    "rollup": Entry(module="rollup", summary="Count the hours that reports are read from, where they changed."),
+    "exporter": Entry(module="exporter", summary="Serve this host's cards, and who idles on them, to Prometheus."),
     "schema": Entry(module="schema", group=True, summary="Create, show and check the tables and views of a store."),
+    "rollup": Entry(module="rollup", summary="Count the hours that reports are read from, where they changed."),
+    "sql": Entry(module="sql", summary="Ask the views and tables of a store with SQL, read-only."),
     "simulate": Entry(module="simulate", summary="Be a simulated host that sends ticks, its last days first."),
     "version": Entry(module="version", summary="Print the versions of gua, Python and the embedded engine."),
     "land": Entry(module="land"),
     "answer": Entry(module="answer"),
+    "canhazgpu": Entry(module="canhazgpu", group=True),
 }
+
+
+_CALLED_AS: Final = {"canhazgpu": ("canhazgpu",)}
+"""What comes before the arguments where gua is called by another name, by way of a link."""
 
 
 def run() -> None:
@@ -65,7 +77,8 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name outside the locale's charset is no reason to fail
-    sys.exit(main(sys.argv[1:]))
+    called = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib takes longer than all of gua --help
+    sys.exit(main([*_CALLED_AS.get(called, ()), *sys.argv[1:]]))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -74,35 +87,49 @@ def main(arguments: Sequence[str]) -> int:
         code = dispatch(arguments)
         sys.stdout.flush()
     except GuaError as error:
-        print_error(str(error))
+        print_error(str(error), error.hints)
         return _after_error(error.exit_code)
     except KeyboardInterrupt:
         return _after_error(INTERRUPTED)
     except BrokenPipeError:
         silence_stdout()
         return BROKEN_PIPE
-    except OSError as error:  # a full disk, a file without permission: the user's to solve, and it says where
-        print_error(_of_the_system(error))
-        return _after_error(UnavailableError.exit_code)
     except Exception as error:  # noqa: BLE001 - the last resort: no traceback for users
-        if os.environ.get("GUA_DEBUG"):
-            traceback.print_exc()
-        print_error(
-            f"unexpected {type(error).__name__}: {error}; this is a fault in gua, please report it "
-            "(GUA_DEBUG=1 shows where it happened)"
-        )
+        words = _of_the_system(error) if isinstance(error, OSError) else _exhausted(error)
+        if words is None:
+            if os.environ.get("GUA_DEBUG"):
+                traceback.print_exc()
+            words = (
+                f"unexpected {type(error).__name__}: {error}; this is a fault in gua, please report it "
+                "(GUA_DEBUG=1 shows where it happened)"
+            )
+        print_error(words)
         return _after_error(UNEXPECTED)
     return code
 
 
 def dispatch(arguments: Sequence[str]) -> int:
     """Import the command that ``arguments`` start with, run it with the rest and return its exit code."""
-    if not arguments or arguments[0] in {"--help", "-h", "help"}:
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
+    if not arguments or arguments[0] in {"--help", "-h"}:
         sys.stdout.write(overview())
         return 0
     name, *rest = arguments
-    if name == "--version":
+    if name == "complete":
+        from gua.cli.completion import print_completions  # noqa: PLC0415 - the shell asks for it, not people
+
+        return print_completions(rest)
+    if name == "--install-completion":
+        from gua.cli.install_completion import install  # noqa: PLC0415 - once
+
+        return install(rest)
+    if name in {"--version", "-V"}:
         name = "version"
+    if name == "canhazgpu":
+        from gua.cli.canhazgpu import main as as_canhazgpu  # noqa: PLC0415 - only for those who come from it
+
+        return as_canhazgpu(rest)
     if name not in COMMANDS:
         shown = [command for command, entry in COMMANDS.items() if entry.summary]
         near = difflib.get_close_matches(name, shown, n=1)
@@ -126,8 +153,8 @@ def overview() -> str:
         "Commands:",
         *(f"  {name:<{width}}  {entry.summary}" for name, entry in COMMANDS.items() if entry.summary),
         "",
-        "gua COMMAND --help explains a command. Exit codes: 0 good, 1 a condition was met, 2 wrong usage,",
-        "3 cannot, 4 data refused.",
+        "gua help COMMAND explains a command. Exit codes: 0 good, 1 a condition was met, 2 wrong usage,",
+        "3 cannot, 4 data refused. gua --install-completion: complete with Tab in bash, zsh and fish.",
         "",
         "Example:",
         "  gua demo",
@@ -148,7 +175,10 @@ def load(name: str) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     if not entry.group:
-        root.command(name, help=_help(module.command))(module.command)
+        from gua.cli.help import grouped  # noqa: PLC0415 - as above
+
+        shape = grouped(getattr(module, "HELP_GROUPS", {}))
+        root.command(name, cls=shape, help=_help(module.command))(module.command)
         return root
     group: typer.Typer = module.app
     group.rich_markup_mode = None
@@ -165,6 +195,9 @@ def _invoke(name: str, rest: Sequence[str]) -> int:
     from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - as above
 
     group = COMMANDS[name].group
+    check = getattr(importlib.import_module(f"gua.cli.{COMMANDS[name].module}"), "check_arguments", None)
+    if check is not None:
+        check(rest)
     rest = with_values(rest, optional_values(name))
     try:
         result = typer.main.get_command(app).main(
@@ -206,11 +239,24 @@ def _help(function: object) -> str:
 
 
 def _of_the_system(error: OSError) -> str:
+    """Return what is the user's to solve, and where: a full disk, a file without permission."""
     where = f": {error.filename}" if error.filename else ""
     if isinstance(error, FileNotFoundError) and not where:
         return "the working directory is gone: change to one that is there"
     whose = ": it belongs to another user, run gua as one who may" if isinstance(error, PermissionError) else ""
-    return f"{error.strerror or error}{where}{whose}"
+    return _exhausted(error) or f"{error.strerror or error}{where}{whose}"
+
+
+def _exhausted(error: Exception) -> str | None:
+    """Return what the system has no more of, and what to do; ``None`` where it is not that."""
+    text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    if any(os.strerror(code) in text for code in (errno.EMFILE, errno.ENFILE)):
+        return f"{text}: allow more, as with ulimit -n 1024, or end what holds them"
+    if isinstance(error, MemoryError) or any(
+        words in text for words in (os.strerror(errno.ENOMEM), "start new thread")
+    ):
+        return "there is not enough memory: allow more (ulimit -v, -u, the container's limit), or ask for less at once"
+    return None
 
 
 def _after_error(code: int) -> int:

@@ -25,7 +25,7 @@ def path_value(metavar: str, envvar: str, text: str, *names: str) -> object:
 
 StoreOption = Annotated[
     str | None,
-    value("DSN", "GUA_STORE", "chdb:///path or clickhouse://user@host:8123; ~/.gua/store if not given."),
+    value("DSN", "GUA_STORE", "/path, chdb:///path or clickhouse://user@host:8123; ~/.gua/store if not given."),
 ]
 EndpointOption = Annotated[
     str | None, value("URL", "GUA_ENDPOINT", "Send to an OTLP endpoint, over HTTP or gRPC, instead of a store.")
@@ -47,7 +47,8 @@ AgentSocketOption = Annotated[
     path_value(
         "PATH",
         "GUA_SOCKET",
-        "Answer gua status and gua report of all users of this host here, as at /run/gua/agent.sock.",
+        "Answer gua status and gua report of all users of this host here; root's agent does at /run/gua/agent.sock "
+        "if not given, and nowhere with off.",
     ),
 ]
 SocketOption = Annotated[
@@ -57,6 +58,14 @@ SocketOption = Annotated[
         "GUA_SOCKET",
         "Where the agent answers; agent.sock in its state, else /run/gua/agent.sock, if not given.",
         "--socket",
+    ),
+]
+PrometheusNameOption = Annotated[
+    list[str] | None,
+    value(
+        "NAME",
+        "GUA_PROMETHEUS_NAME",
+        "Also answer Prometheus where it asks for the page by this name, or by any: *; repeatable.",
     ),
 ]
 CompatibleOption = Annotated[
@@ -84,6 +93,57 @@ InsecureKubeletOption = Annotated[
         "Do not check the kubelet's certificate: whoever answers there gets the token.",
     ),
 ]
+GpusOption = Annotated[
+    int | None, value("N", "GUA_GPUS", "How many cards, all of one model; 1 if not given.", "-g", "--gpus")
+]
+GpuIdsOption = Annotated[
+    str | None, value("IDS", "GUA_GPU_IDS", "These cards, by index or UUID, as in 0,3.", "-G", "--gpu-ids")
+]
+NoteOption = Annotated[str | None, value("TEXT", "GUA_NOTE", "What it is for; all users see it.", "-n", "--note")]
+WaitOption = Annotated[
+    str | None, value("DURATION", "GUA_WAIT", "Wait so long for cards; as long as it takes if not given.")
+]
+NonblockOption = Annotated[bool, flag("--nonblock", "GUA_NONBLOCK", "Do not wait: fail if there are no cards now.")]
+AcceptUnknownOption = Annotated[
+    bool, flag("--accept-unknown", "GUA_ACCEPT_UNKNOWN", "Also take cards of which it cannot be told who uses them.")
+]
+BesideSchedulerOption = Annotated[
+    bool, flag("--beside-scheduler", "GUA_BESIDE_SCHEDULER", "Reserve also where a scheduler gives the cards.")
+]
+AllocationOption = Annotated[
+    list[str] | None,
+    value(
+        "SOURCE",
+        "GUA_ALLOCATION",
+        "To whom cards are promised: files, slurm, kubernetes, auto for what this host has, or off; auto if not given, "
+        "repeatable.",
+    ),
+]
+AllocationFolderOption = Annotated[
+    Path | None,
+    path_value(
+        "DIR", "GUA_ALLOCATION_FOLDER", "Where hooks and others tell by files; /run/gua-allocations if not given."
+    ),
+]
+SlurmNodeOption = Annotated[
+    str | None, value("NAME", "GUA_SLURM_NODE", "What Slurm calls this node; asked of slurmd if not given.")
+]
+SlurmPollOption = Annotated[
+    str | None,
+    value("DURATION", "GUA_SLURM_POLL", "How often Slurm is asked, 30s or more, or off; 60s if not given."),
+]
+SlurmJobMappingOption = Annotated[
+    Path | None,
+    path_value("DIR", "GUA_SLURM_JOB_MAPPING", "dcgm-exporter's job mapping, a file of jobs for each card."),
+]
+PodResourcesOption = Annotated[
+    Path | None,
+    path_value(
+        "SOCKET",
+        "GUA_POD_RESOURCES",
+        "The kubelet's PodResources; /var/lib/kubelet/pod-resources/kubelet.sock if not given.",
+    ),
+]
 HistoryOption = Annotated[
     bool,
     flag(
@@ -93,4 +153,13 @@ HistoryOption = Annotated[
     ),
 ]
 HostsOption = Annotated[list[str] | None, value("NAME", "GUA_HOST", "Only this host; repeatable.")]
+TimezoneOption = Annotated[
+    str | None,
+    value(
+        "ZONE",
+        "GUA_TIMEZONE",
+        "Zone of times: an IANA name (Europe/Berlin), UTC or local, the host's. Local if not given. In JSON and CSV "
+        "times are always in UTC, and hours of the day if it is not given.",
+    ),
+]
 WidthOption = Annotated[int | None, value("COLUMNS", "GUA_WIDTH", "Columns of text; the terminal's if not given.")]

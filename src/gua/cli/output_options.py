@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -16,18 +16,31 @@ from gua.cli.options import flag, path_value, value
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.report.conditions import Condition, judge, parse_condition
+from gua.report.forms.first_screen.more import Steps
+from gua.report.forms.first_screen.parts import BRIEF, SECTIONS
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.section_list import check_section, choose_sections, section_names
 
 CONDITION_MET: Final = 1
 _FAIL_ON: Final = "GUA_FAIL_ON"
+_ANSWERS: Final = frozenset({"now", "usage", "allocation"})  # what a page answers first is made of
 _BETWEEN: Final = re.compile(r"\s+(?=[a-z-]+\s*[<>])")
 
 SectionOption = Annotated[
     list[str] | None,
-    value("NAME", "GUA_SECTION", f"Only this section; repeatable. {', '.join(section_names())}, or all.", "--section"),
+    value(
+        "NAME",
+        "GUA_SECTION",
+        f"Only these sections, as in now,usage, in that order. {', '.join(section_names())}, or all.",
+        "--section",
+    ),
 ]
+FullOption = Annotated[bool, flag("--full", "GUA_FULL", "Every number of the sections shown unasked, and the basis.")]
+BriefOption = Annotated[
+    bool, flag("--brief", "GUA_BRIEF", "The answers alone, in 24 lines at most; tables asked for come below.")
+]
+BasisOption = Annotated[bool, flag("--basis", "GUA_BASIS", "Also what every word means, and what the numbers rest on.")]
 WhatIfOption = Annotated[
     bool,
     flag(
@@ -48,7 +61,10 @@ MarkdownOption = Annotated[bool, flag("--markdown", "GUA_MARKDOWN", "Markdown, f
 HtmlOption = Annotated[
     Path | None,
     path_value(
-        "FILE", "GUA_HTML", "Also write one self-contained web page: every section, if --section names none.", "--html"
+        "FILE",
+        "GUA_HTML",
+        "Write one self-contained web page instead: every section, if --section names none; - is standard output.",
+        "--html",
     ),
 ]
 SqlOption = Annotated[
@@ -71,6 +87,9 @@ class OutputOptions:
     """The options about form, as written."""
 
     sections: Sequence[str] = ()
+    full: bool = False
+    brief: bool = False
+    basis: bool = False
     what_if: bool = False
     limits: Sequence[str] = ()
     as_json: bool = False
@@ -79,11 +98,32 @@ class OutputOptions:
     html: Path | None = None
     sql: bool = False
     fail_on: Sequence[str] = ()
+    steps: Steps = field(default_factory=Steps)
+
+    def forms(self) -> list[str]:
+        """Return the options given that choose a form, by name."""
+        given = {
+            "--json": self.as_json,
+            "--csv": self.csv is not None,
+            "--markdown": self.markdown,
+            "--html": self.html is not None,
+            "--sql": self.sql,
+            "--full": self.full,
+            "--brief": self.brief,
+        }
+        return [name for name, value in given.items() if value]
+
+    def is_first_screen(self) -> bool:
+        """Return whether the answers are printed, not sections."""
+        return not self.sections and self.forms() in ([], ["--brief"])
 
     def beyond_json(self) -> list[str]:
         """Return the options given other than ``--json``, by name."""
         given = {
             "--section": self.sections,
+            "--full": self.full,
+            "--brief": self.brief,
+            "--basis": self.basis,
             "--what-if": self.what_if,
             "--csv": self.csv is not None,
             "--markdown": self.markdown,
@@ -96,11 +136,11 @@ class OutputOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Output:
-    """What is printed: ``shown`` are the sections printed, ``on_page`` those of the web page."""
+    """What is printed: ``shown`` are the sections printed, ``named`` those of them that somebody chose."""
 
     options: OutputOptions
-    shown: frozenset[str]
-    on_page: frozenset[str]
+    shown: tuple[str, ...]
+    named: frozenset[str]
     limits_ms: tuple[int, ...]
     conditions: tuple[Condition, ...]
 
@@ -108,15 +148,19 @@ class Output:
     def sections(self) -> frozenset[str]:
         """Return every section that must be collected."""
         needed = {condition.section for condition in self.conditions if condition.section is not None}
-        return self.shown | needed | (self.on_page if self.options.html is not None else frozenset())
+        answers = _ANSWERS if self.options.html is not None else ()
+        return frozenset({*needed, *self.shown, *answers})
 
     @property
     def if_cheap(self) -> frozenset[str]:
-        """Return the sections that nobody named: those of a page of everything, and what a condition looks at."""
-        return self.sections - self.shown
+        """Return the sections that nobody named: those of a page, and what a condition looks at."""
+        return self.sections - self.named
 
     def render(self, report: Report, style: Style) -> str:
-        """Return the report in the form asked for."""
+        """Return what is printed of the report: in the form asked for, or where its page is.
+
+        Raises UsageError and UnavailableError for a page that cannot be written.
+        """
         shown = replace(report, sections=self.shown)
         if self.options.as_json:
             from gua.report.forms.json import render_json  # noqa: PLC0415 - a report has one form of several
@@ -125,21 +169,23 @@ class Output:
         if self.options.csv is not None:
             from gua.report.forms.csv import render_csv  # noqa: PLC0415 - as above
 
-            return render_csv(shown, self.options.csv)
+            return render_csv(shown, *self.shown)
         if self.options.markdown:
             from gua.report.forms.markdown import render_markdown  # noqa: PLC0415 - as above
 
             return render_markdown(shown)
-        from gua.report.forms.text import render_text  # noqa: PLC0415 - as above
+        if self.options.is_first_screen():
+            from gua.report.forms.first_screen.screen import render_first_screen  # noqa: PLC0415 - as above
 
-        return render_text(shown, style)
-
-    def write_page(self, report: Report) -> None:
-        """Write the web page, if one was asked for. Raises UsageError, UnavailableError."""
+            with_basis, brief = self.options.basis, self.options.brief
+            return render_first_screen(shown, style, self.options.steps, brief=brief, with_basis=with_basis)
         if self.options.html is not None:
             from gua.report.forms.html_file import write_html  # noqa: PLC0415 - as above
 
-            write_html(self.options.html, replace(report, sections=self.on_page))
+            return write_html(self.options.html, shown)
+        from gua.report.forms.text import render_text  # noqa: PLC0415 - as above
+
+        return render_text(shown, style, with_basis=self.options.full or self.options.basis)
 
     def exit_code(self, report: Report) -> int:
         """Return 1 if a condition is met, and say so on standard error. Raises UnavailableError if one is not told."""
@@ -159,18 +205,18 @@ class Output:
 
 def choose_output(options: OutputOptions) -> Output:
     """Return the form that was asked for. Raises UsageError for options that exclude each other or mean nothing."""
-    forms = {
-        "--json": options.as_json,
-        "--csv": options.csv is not None,
-        "--markdown": options.markdown,
-        "--sql": options.sql,
-    }
-    given = [name for name, value in forms.items() if value]
+    given = options.forms()
     if len(given) > 1:
         msg = f"a report is printed in one form: give only one of {' and '.join(given)}"
         raise UsageError(msg)
-    if options.sql and (options.html is not None or options.fail_on):
-        msg = f"--sql prints queries, not what they answer: leave {'--html' if options.html else '--fail-on'} out"
+    if options.sections and (options.full or options.brief):
+        msg = f"{given[0]} has its own sections: leave --section out"
+        raise UsageError(msg)
+    if options.basis and given not in ([], ["--full"], ["--brief"]):
+        msg = f"--basis is a part of the text: leave it out with {given[0]}"
+        raise UsageError(msg)
+    if options.sql and options.fail_on:
+        msg = "--sql prints queries, not what they answer: leave --fail-on out"
         raise UsageError(msg)
     if options.csv is not None and options.sections:
         msg = "--csv prints the one section that it names: leave --section out"
@@ -178,14 +224,22 @@ def choose_output(options: OutputOptions) -> Output:
     if options.limits and not options.what_if:
         msg = f"{options.limits[0]!r} belongs to no option: limits go with --what-if, as in --what-if 30m 2h"
         raise UsageError(msg)
+    more = ("streaks", "what-if") if options.what_if else ()
+    named = tuple(dict.fromkeys((*choose_sections(options.sections), *more)))
     if options.csv is not None:
-        check_section("--csv", options.csv)
-    more = {"streaks", "what-if"} if options.what_if else set()
-    chosen = choose_sections(options.sections) | more
+        named = (check_section("--csv", options.csv),)
+    if options.html is not None:
+        from gua.report.forms.html_file import check_target  # noqa: PLC0415 - most reports are no page
+
+        check_target(options.html)
+    if options.is_first_screen():
+        shown, named = (*(BRIEF if options.brief else SECTIONS), *more), more
+    else:
+        shown = section_names() if options.html is not None and not options.sections else named
     return Output(
         options=options,
-        shown=chosen if options.csv is None else frozenset({options.csv}),
-        on_page=chosen if options.sections else frozenset(section_names()),
+        shown=shown,
+        named=frozenset(named),
         limits_ms=tuple(sorted({parse_duration_ms(limit) for limit in options.limits})),
         conditions=tuple(parse_condition(text) for text in _conditions(options.fail_on)),
     )

@@ -28,6 +28,9 @@ from gua.prices.price import (
 app = typer.Typer(no_args_is_help=True)
 
 JsonOption = Annotated[bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.prices/1".')]
+ForceOption = Annotated[
+    bool, flag("--force", "GUA_PRICES_FORCE", "Take a model of which no card was ever seen, as of cards to come.")
+]
 ChangeCurrencyOption = Annotated[
     bool,
     flag(
@@ -77,11 +80,13 @@ def set_(
         str | None, value("TEXT", "GUA_PRICES_SOURCE", "Who says so: a contract, a list, an estimate.")
     ] = None,
     change_currency: ChangeCurrencyOption = False,
+    force: ForceOption = False,
     store: StoreOption = None,
 ) -> None:
     """Set what a model costs from a moment on.
 
-    It counts until the model's next price; a price from the same moment is replaced.
+    It counts until the model's next price; a price from the same moment is replaced. Capitals do not matter,
+    and neither do NVIDIA and GeForce before the name.
 
     Example:
         gua prices set "H100 80GB HBM3" 2.49 --currency EUR --from 2026-01-01 --source "contract 12"
@@ -94,7 +99,7 @@ def set_(
         source=source or None,
     )
     with delivery.open_writer(store) as opened:
-        (new,), there = book.put(opened, [given], note=_note, change_currency=change_currency)
+        (new,), there = book.put(opened, [given], unseen=_note if force else _refuse, change_currency=change_currency)
     was = next((one for one in there if (one.model, one.valid_from_ms) == (new.model, new.valid_from_ms)), None)
     before = f"; was {was.per_gpu_hour:.10g} {was.currency}" if was else ""
     typer.echo(safe(f"{new}{before}"))
@@ -117,7 +122,7 @@ def import_(
     given = read_prices(file, now_ms=_now_ms())
     with delivery.open_writer(store) as opened:
         try:
-            new, _ = book.put(opened, given, note=_note, change_currency=change_currency)
+            new, _ = book.put(opened, given, unseen=_note, change_currency=change_currency)
         except UsageError as error:
             msg = f"{file}: {error}"
             raise DataError(msg) from None
@@ -170,6 +175,11 @@ def _named(model: str) -> str:
         msg = "the model is empty: write it as a report shows it, as in 'H100 80GB HBM3'"
         raise UsageError(msg)
     return model.strip()
+
+
+def _refuse(text: str) -> None:
+    msg = f"{text}; give --force if that is meant"
+    raise UsageError(msg)
 
 
 def _note(text: str) -> None:

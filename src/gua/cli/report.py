@@ -5,18 +5,25 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
-from typing import Annotated, TextIO
+from dataclasses import replace
+from typing import Annotated, Final, TextIO
 
-from gua.app.report_source import open_reader
-from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, flag, value
+import typer
+
+from gua.app.local_zone import asked_zone
+from gua.cli.next_steps import is_typed, steps_of
+from gua.cli.options import HostsOption, SocketOption, StoreOption, TimezoneOption, WidthOption, flag, value
 from gua.cli.output_options import (
+    BasisOption,
+    BriefOption,
     CsvOption,
     FailOnOption,
+    FullOption,
     HtmlOption,
     JsonOption,
     LimitsArgument,
     MarkdownOption,
+    Output,
     OutputOptions,
     SectionOption,
     SqlOption,
@@ -27,22 +34,33 @@ from gua.cli.terminal import check_width, style_for
 from gua.core.errors import UsageError
 from gua.core.ports import ViewReader
 from gua.report.collect import collect
-from gua.report.old_names import usage_key
+from gua.report.old_names import KEYS, split
 from gua.report.recording import RecordingReader
-from gua.report.window import ReportRequest
+from gua.report.window import THIS_MONTH, ReportRequest, check_request
 
 __all__ = ["command", "render_report", "style_for"]
 
+OPTIONAL_VALUES: Final = {"--month": THIS_MONTH}
+HELP_GROUPS: Final = {
+    "Which time": ("since", "until", "month", "last_week", "timezone"),
+    "Which hosts": ("host", "cluster", "where"),
+    "What is told": ("section", "full", "brief", "basis", "by", "what_if", "limits", "fail_on", "rules", "from_ticks"),
+    "In which form": ("as_json", "csv", "markdown", "html", "sql", "width"),
+    "From where": ("store", "socket"),
+}
+
 
 def command(
+    context: typer.Context,
     *,
     since: Annotated[
         str | None,
         value(
             "WHEN",
             "GUA_SINCE",
-            "Start: an ISO 8601 time, or a duration (7d, 12h) before now, or the newest tick where no agent "
-            "samples the hosts. 7 days before the end if not given.",
+            "Start: a time (2026-03-25T14:05), a day (2026-03-25, today, yesterday, monday), a month (2026-03), or a "
+            "duration (7d, '12 hours') before now, or the newest tick where no agent samples the hosts. 7 days before "
+            "the end if not given.",
         ),
     ] = None,
     until: Annotated[
@@ -53,6 +71,12 @@ def command(
             "End, written like --since. Now, or the newest tick where no agent samples the hosts, if not given.",
         ),
     ] = None,
+    month: Annotated[
+        str | None, value("[YYYY-MM]", "GUA_MONTH", "A month as far as it is over; this one if none is given.")
+    ] = None,
+    last_week: Annotated[
+        bool, flag("--last-week", "GUA_LAST_WEEK", "The last week that is over, Monday to Sunday.")
+    ] = False,
     host: HostsOption = None,
     cluster: Annotated[
         list[str] | None,
@@ -83,9 +107,7 @@ def command(
     width: WidthOption = None,
     store: StoreOption = None,
     socket: SocketOption = None,
-    timezone: Annotated[
-        str, value("ZONE", "GUA_TIMEZONE", "Zone of the hours of the day, and of times without an offset.")
-    ] = "UTC",
+    timezone: TimezoneOption = None,
     from_ticks: Annotated[
         bool,
         flag(
@@ -104,6 +126,9 @@ def command(
         ),
     ] = None,
     section: SectionOption = None,
+    full: FullOption = False,
+    brief: BriefOption = False,
+    basis: BasisOption = False,
     what_if: WhatIfOption = False,
     limits: LimitsArgument = None,
     as_json: JsonOption = False,
@@ -120,10 +145,12 @@ def command(
     Reads the store of --store, else this user's own, else what the agent of this host tells everybody.
 
     Example:
-        gua report --since 30d --timezone Europe/Berlin
+        gua report --since monday
+        gua report --month 2026-11 --timezone Europe/Berlin
         gua report --host node-1 --json
         gua report --where team=vision --where team=audio --by team
-        gua report --section now --section usage --by owner
+        gua report --brief
+        gua report --section now,usage --by user
         gua report --what-if 30m 2h 8h
         gua report --csv usage --since 30d
         gua report --html report.html --fail-on 'idle-held > 20%'
@@ -132,6 +159,9 @@ def command(
     check_width(width)
     output = OutputOptions(
         sections=tuple(section or ()),
+        full=full,
+        brief=brief,
+        basis=basis,
         what_if=what_if,
         limits=tuple(limits or ()),
         as_json=as_json,
@@ -140,8 +170,9 @@ def command(
         html=html,
         sql=sql,
         fail_on=tuple(fail_on or ()),
+        steps=steps_of(context),
     )
-    choose_output(output)
+    chosen = choose_output(output)
     if rules is not None:
         from gua.report.legacy_v1.rules import check_rules  # noqa: PLC0415 - most reports go by the own rules
 
@@ -152,79 +183,69 @@ def command(
         if by:
             msg = "--rules compares card by card, and adds nothing up: leave --by out"
             raise UsageError(msg)
+    clock = asked_zone(timezone, os.environ)
+    request = ReportRequest(
+        since=since,
+        until=until,
+        month=month,
+        last_week=last_week,
+        hosts=tuple(host or ()),
+        clusters=tuple(cluster or ()),
+        where=tuple(where or ()),
+        by=tuple(KEYS.get(key, key) for key in split(by or ())),
+        # What programs read must not depend on the host that it was made on.
+        timezone="UTC" if timezone is None and (as_json or csv is not None) else clock,
+        clock=clock,
+        from_ticks=from_ticks,
+        now_ms=time.time_ns() // 1_000_000,
+    )
+    request = _without_variables(request, context)
+    check_request(request)
+    from gua.app.report_source import open_reader  # noqa: PLC0415 - not before all options are good
+
     with open_reader(store, socket) as reader:
         if rules is not None:
-            asked = ReportRequest(
-                since=since,
-                until=until,
-                hosts=tuple(host or ()),
-                clusters=tuple(cluster or ()),
-                where=tuple(where or ()),
-                timezone=timezone,
-                from_ticks=from_ticks,
-                now_ms=time.time_ns() // 1_000_000,
-            )
             from gua.report.legacy_v1.text import render_other_rules  # noqa: PLC0415 - as above
 
             style = style_for(sys.stdout, width, os.environ)
-            sys.stdout.write(render_other_rules(reader, asked, style, as_json=as_json))
+            sys.stdout.write(render_other_rules(reader, request, style, as_json=as_json))
             return 0
-        return render_report(
-            reader,
-            since=since,
-            until=until,
-            hosts=tuple(host or ()),
-            clusters=tuple(cluster or ()),
-            where=tuple(where or ()),
-            by=tuple(by or ()),
-            timezone=timezone,
-            from_ticks=from_ticks,
-            width=width,
-            output=output,
-        )
+        return render_report(reader, request, chosen, width=width)
+
+
+def _without_variables(request: ReportRequest, context: typer.Context) -> ReportRequest:
+    """Return the request without the time that variables tell, where an option tells it another way."""
+    ways: tuple[tuple[str, ...], ...] = (("since", "until"), ("month",), ("last_week",))
+    kept, *more = [way for way in ways if any(is_typed(context, name) for name in way)] or [()]
+    if more or not kept:
+        return request
+    return replace(
+        request,
+        since=request.since if "since" in kept else None,
+        until=request.until if "until" in kept else None,
+        month=request.month if "month" in kept else None,
+        last_week=request.last_week and "last_week" in kept,
+    )
 
 
 def render_report(
     reader: ViewReader,
+    request: ReportRequest,
+    output: Output | None = None,
     *,
-    since: str | None = None,
-    until: str | None = None,
-    hosts: Sequence[str] = (),
-    clusters: Sequence[str] = (),
-    where: Sequence[str] = (),
-    by: Sequence[str] = (),
-    timezone: str = "UTC",
-    from_ticks: bool = False,
     width: int | None = None,
-    output: OutputOptions | None = None,
-    as_json: bool = False,
-    now_ms: int | None = None,
     out: TextIO | None = None,
 ) -> int:
     """Write the report of a store to ``out`` (stdout) in the form asked for, and return the exit code.
 
-    ``as_json`` is short for a form of it. Nothing is written where it fails. Raises UsageError for what cannot be
-    understood, UnavailableError where there is no data, or, after the report, where a condition cannot be told.
+    Nothing is written where it fails. Raises UsageError for what cannot be understood, UnavailableError where there is
+    no data, or, after the report, where a condition cannot be told.
     """
-    check_width(width)
-    chosen = choose_output(OutputOptions(as_json=as_json) if output is None else output)
+    chosen = output or choose_output(OutputOptions())
     recorded = RecordingReader(reader) if chosen.options.sql else None
     report = collect(
         recorded or reader,
-        ReportRequest(
-            since=since,
-            until=until,
-            hosts=tuple(hosts),
-            clusters=tuple(clusters),
-            where=tuple(where),
-            by=tuple(map(usage_key, by)),
-            timezone=timezone,
-            from_ticks=from_ticks,
-            sections=chosen.sections,
-            if_cheap=chosen.if_cheap,
-            what_if_limits_ms=chosen.limits_ms,
-            now_ms=time.time_ns() // 1_000_000 if now_ms is None else now_ms,
-        ),
+        replace(request, sections=chosen.sections, if_cheap=chosen.if_cheap, what_if_limits_ms=chosen.limits_ms),
     )
     stream = sys.stdout if out is None else out
     if recorded is not None:
@@ -232,7 +253,6 @@ def render_report(
 
         stream.write(script(recorded.questions, embedded=bool(getattr(reader, "is_embedded", True))))
         return 0
-    chosen.write_page(report)
     stream.write(chosen.render(report, style_for(stream, width, os.environ)))
     stream.flush()
     return chosen.exit_code(report)

@@ -23,6 +23,7 @@ def command(
     Example:
         gua rollup --store clickhouse://gua_owner@db.example:8123
     """
+    delivery.require_store(store)
     with delivery.open_writer(store) as opened:
         written = opened.count_hours(anew=anew)
         typer.echo(f"{opened.dsn}: {written} hours of hosts counted")

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from gua.app import delivery
 from gua.app.destinations import store_address
+from gua.app.output import print_error
 from gua.cli.options import StoreOption, value
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import safe
@@ -76,7 +78,7 @@ def apply(
     if isinstance(parsed, EmbeddedDsn) and "raw_days" in keep:
         msg = f"{parsed} keeps no raw points: leave out --keep-raw"
         raise UsageError(msg)
-    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD")) as opened:
+    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), told=print_error) as opened:
         applied = opened.schema.apply(cluster=cluster, replication=replication, keep=keep)
         come_from = f" (was {applied.from_version})" if 0 < applied.from_version < SCHEMA_VERSION else ""
         count = len(applied.statements)
@@ -127,7 +129,8 @@ def check(*, store: StoreOption = None) -> None:
     Example:
         gua schema check --store clickhouse://reader@db.example:8123
     """
-    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD")) as opened:
+    delivery.require_store(store)
+    with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), told=print_error) as opened:
         found = opened.schema.check()
         for line in found.lines:
             typer.echo(safe(line))

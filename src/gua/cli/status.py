@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
-from gua.app.local_agent import first_answer, places
+from gua.app.local_agent import first_answer, of_another, places
 from gua.cli.options import AgentStateOption, PidFileOption, SocketOption, StoreOption, WidthOption, flag, value
 from gua.cli.terminal import check_width, style_for
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
@@ -90,7 +90,7 @@ def command(
     try:
         status = first_answer(tried, ask_status)
     except GuaError as error:
-        _give_up(error, tried, pid_file or Home(home).pid_file, as_json=as_json)
+        _give_up(error, tried, Home(home), pid_file, as_json=as_json)
     try:
         status = status if threshold is None else with_threshold(status, threshold)
         text = json.dumps(status, indent=2) + "\n" if as_json else _drawn(status, width)
@@ -166,10 +166,10 @@ def with_threshold(status: dict[str, Any], threshold: Threshold) -> dict[str, An
     }
 
 
-def _give_up(error: GuaError, tried: Sequence[Path], pid_file: Path, *, as_json: bool) -> NoReturn:
+def _give_up(error: GuaError, tried: Sequence[Path], home: Home, pid_file: Path | None, *, as_json: bool) -> NoReturn:
     """Tell an agent that does not answer from none. Raises UnavailableError (none), StatusUnknownError."""
     if isinstance(error, NobodyError):
-        told = _agent_that_is_silent(tried, pid_file)
+        told = _agent_that_is_silent(tried, home, pid_file or home.pid_file)
     elif isinstance(error, NoAnswerError):
         told = StatusUnknownError(str(error))
     else:
@@ -180,9 +180,9 @@ def _give_up(error: GuaError, tried: Sequence[Path], pid_file: Path, *, as_json:
     raise told from None
 
 
-def _agent_that_is_silent(tried: Sequence[Path], pid_file: Path) -> GuaError:
+def _agent_that_is_silent(tried: Sequence[Path], home: Home, pid_file: Path) -> GuaError:
     from gua.procfs.reader import ProcFs  # noqa: PLC0415 - as above
-    from gua.state.host_lock import HostLock  # noqa: PLC0415 - only where nobody answers
+    from gua.state.last_failure import last_failure  # noqa: PLC0415 - only where nobody answers
     from gua.state.pid_file import running  # noqa: PLC0415 - as above
 
     try:
@@ -194,11 +194,12 @@ def _agent_that_is_silent(tried: Sequence[Path], pid_file: Path) -> GuaError:
             f"the agent (pid {agent.pid}) runs and does not listen at {tried[0]}: it is starting or stopping, or its "
             "socket was removed; see its log, or gua stop and gua start"
         )
+    elsewhere = of_another(os.environ)
+    if elsewhere is not None:
+        return StatusUnknownError(elsewhere)
+    failure = last_failure(home.log_file)
+    if failure is not None:
+        msg = f"no agent runs here, as the last start failed ({failure}); all that it needs is checked by gua doctor"
+        return UnavailableError(msg)
     where = " or ".join(map(str, tried))
-    holder = HostLock.of(os.environ).holder()
-    if holder is not None:
-        return StatusUnknownError(
-            f"no agent listens at {where}, but another one ({holder}) samples this host: name its socket with "
-            "--socket, or ask it as its user"
-        )
     return UnavailableError(f"no agent runs here: none listens at {where}; start one with gua daemon")

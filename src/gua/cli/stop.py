@@ -14,7 +14,7 @@ from gua.core.durations import format_duration, parse_duration_ms
 from gua.core.errors import UnavailableError
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home, home_path
-from gua.state.host_lock import HostLock
+from gua.state.host_lock import HostLock, user_name
 from gua.state.pid_file import running
 
 
@@ -39,9 +39,12 @@ def command(
     if agent is None:
         holder = HostLock.of(os.environ).holder()
         if holder is not None:
+            how = "name its directory with --state-dir, or its file with --pid-file"
+            if os.geteuid() not in {0, holder.uid}:
+                how = f"{user_name(holder.uid)} stops it with gua stop"
             msg = (
-                f"no agent runs by {path}, but another one ({holder}) samples this host: name its directory "
-                "with --state-dir, or its file with --pid-file, or systemctl stop gua"
+                f"no agent runs by {path}, but another one ({holder}) samples this host: {how}, or where systemd "
+                "started it, systemctl stop gua"
             )
             raise UnavailableError(msg)
         typer.echo(f"no gua agent was running ({safe(str(path))})")

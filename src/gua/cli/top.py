@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from gua.app.local_agent import first_answer, places
+from gua.app.output import print_error
 from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, flag, value
 from gua.cli.terminal import check_width, style_for
 from gua.core.durations import parse_duration_ms
-from gua.core.errors import UnavailableError, UsageError
+from gua.core.errors import UsageError
 from gua.local_socket.client import NobodyError, ask_status
 from gua.report.top.agent import snapshot_of_agent
 from gua.report.top.json_ import render_top_json
@@ -73,7 +74,7 @@ def command(
     seconds = None if interval is None else parse_duration_ms(interval) / 1000
     view = TopView(sort=sort, text=only, only_idle=only_idle)
     style = partial(style_for, sys.stdout, width, os.environ)
-    with _source(store, socket, tuple(host or ())) as source:
+    with open_source(store, socket, tuple(host or ())) as source:
         first = source.ask()
         if as_json:
             sys.stdout.write(render_top_json(first, chosen_cards(first, view), chosen_holders(first, view)))
@@ -86,7 +87,7 @@ def command(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Source:
+class SnapshotSource:
     """What is asked, and how often if nobody says."""
 
     ask: Callable[[], Snapshot]
@@ -98,36 +99,28 @@ def _is_live() -> bool:
 
 
 @contextmanager
-def _source(store: str | None, socket: Path | None, hosts: Sequence[str]) -> Iterator[_Source]:
+def open_source(store: str | None, socket: Path | None, hosts: Sequence[str]) -> Iterator[SnapshotSource]:
     """Open what to ask. Raises UsageError where both are named, UnavailableError where there is none."""
     named = socket is not None and str(socket) != os.environ.get("GUA_SOCKET")
     if store and named and store != os.environ.get("GUA_STORE"):
         msg = "cards are shown from one place: give --store or --socket, not both"
         raise UsageError(msg)
     home = asking_home(None, os.environ)
-    nobody = ""
     if named or not store:
         tried = places(socket, home)
         try:
             first_answer(tried, ask_status)
-        except NobodyError as error:
+        except NobodyError:
             if named:
                 raise
-            nobody = str(error)
         else:
-            yield _Source(ask=lambda: _of_agent(tried, hosts), seconds=AGENT_SECONDS)
+            yield SnapshotSource(ask=lambda: _of_agent(tried, hosts), seconds=AGENT_SECONDS)
             return
     with ExitStack() as opened:
         asked = _StoreSource(store, hosts, opened)
-        try:
-            first = asked.ask()
-        except UnavailableError as error:
-            if not nobody:
-                raise
-            msg = f"{error}; {nobody} either"
-            raise UnavailableError(msg) from None
+        first = asked.ask()
         answers = iter([first])  # the question that found the store is the first that is shown
-        yield _Source(ask=lambda: next(answers, None) or asked.ask(), seconds=asked.seconds)
+        yield SnapshotSource(ask=lambda: next(answers, None) or asked.ask(), seconds=asked.seconds)
 
 
 def _of_agent(tried: list[Path], hosts: Sequence[str]) -> Snapshot:
@@ -147,6 +140,7 @@ class _StoreSource:
         self._hosts = hosts
         self._opened = opened
         self._server: Store | None = None
+        self._shown = False
         self.seconds = EMBEDDED_SECONDS
 
     def ask(self) -> Snapshot:
@@ -157,7 +151,10 @@ class _StoreSource:
         if self._server is not None:
             return snapshot_of_store(self._server, where=str(self._server.dsn), hosts=self._hosts)
         with ExitStack() as once:
-            reader = once.enter_context(delivery.open_reader(self._store))
+            # Not into what is on the screen by then.
+            told = delivery.nobody if self._shown else print_error
+            reader = once.enter_context(delivery.open_reader(self._store, told=told))
+            self._shown = True
             snapshot = snapshot_of_store(reader, where=str(reader.dsn), hosts=self._hosts)
             if not reader.is_embedded:
                 self._opened.push(once.pop_all())

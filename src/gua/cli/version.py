@@ -7,6 +7,8 @@ from importlib import metadata
 
 import typer
 
+from gua.store.engine import install_command
+
 
 def command() -> None:
     """Print the versions of gua, Python and the embedded engine.
@@ -23,4 +25,4 @@ def _engine() -> str:
     try:
         return f"chdb-core {metadata.version('chdb-core')}"
     except metadata.PackageNotFoundError:
-        return "none on this machine (pip install 'gua-otel[local]' installs the embedded one)"
+        return f"none on this machine; the embedded one: {install_command()}"

@@ -33,12 +33,12 @@ MODELS: Final = View("models", ModelRow)
 
 
 def put(
-    store: Store, given: Sequence[ModelPrice], *, note: Callable[[str], None], change_currency: bool
+    store: Store, given: Sequence[ModelPrice], *, unseen: Callable[[str], None], change_currency: bool
 ) -> tuple[list[ModelPrice], list[PriceRow]]:
     """Write prices under the names that the store has; return them, and those that were there.
 
-    A ``note`` is given of a model that the store has no card of. Raises UsageError for a second currency of a model,
-    unless ``change_currency``.
+    ``unseen`` is told, before anything is written, of a model that the store never saw a card of. Raises UsageError for
+    a name that several models have, and for a second currency of a model, unless ``change_currency``.
     """
     there = prices(store)
     found = models(store)
@@ -49,10 +49,11 @@ def put(
         raise UsageError(msg)
     if not change_currency:
         check_currencies(there, new)
-    write(store, new, removed=False)
     for name in dict.fromkeys(price.model for price in new):
-        if name not in found:
-            note(f"the store has no card of the model {name!r} yet: it has {some(found)}")
+        if name not in known:
+            seen = f"it has seen {some(found)}" if found else "it has seen none at all yet"
+            unseen(f"the store has never seen a card of the model {name!r}: {seen}")
+    write(store, new, removed=False)
     return new, there
 
 

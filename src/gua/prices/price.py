@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Final
 
-from gua.core.durations import parse_moment_ms, to_rfc3339
+from gua.core.durations import to_rfc3339
 from gua.core.errors import UsageError
+from gua.core.moments import parse_moment_ms
 
 ALWAYS_MS: Final = 0
 """Valid from ever, as 1970."""
@@ -78,15 +79,18 @@ def parse_valid_from(text: str, *, now_ms: int) -> int:
 
 
 def known_model(name: str, known: Iterable[str]) -> str | None:
-    """Return the model of a store that ``name`` means, ``None`` if none.
+    """Return the model of a store that ``name`` means, ``None`` if none. Raises UsageError if several fit.
 
-    Reports leave the maker's name out, so H100 PCIe is NVIDIA H100 PCIe, unless two models would fit.
+    Reports leave the maker's name out, so h100 pcie is NVIDIA H100 PCIe.
     """
     models = list(known)
     if name in models:
         return name
     fitting = [model for model in models if _plain(model) == _plain(name)]
-    return fitting[0] if len(fitting) == 1 else None
+    if len(fitting) > 1:
+        msg = f"{name!r} may be {' or '.join(map(repr, sorted(fitting)))}: write one of them in full"
+        raise UsageError(msg)
+    return fitting[0] if fitting else None
 
 
 def check_currencies(there: Iterable[ModelPrice], new: Sequence[ModelPrice]) -> None:

@@ -17,7 +17,17 @@ from gua.core.errors import UnavailableError
 
 _ELSEWHERE: Final = "name another with --state-dir or GUA_HOME"
 _OWN: Final = frozenset(
-    ("spool.db", "agent.pid", "agent.sock", "agent.log", "boot.json", "store", "enrolled", "history.json")
+    (
+        "spool.db",
+        "agent.pid",
+        "agent.sock",
+        "agent.log",
+        "boot.json",
+        "store",
+        "enrolled",
+        "history.json",
+        "reservations",
+    )
 )
 # Of gpu-usage-audit 1.x, whose users have them in the same directory.
 _OLDER: Final = frozenset(("gua.db", "gua.pid", "gua.log", "cloud.json"))
@@ -53,6 +63,11 @@ class Home:
     def boot_file(self) -> Path:
         """The moment of boot, kept once per boot."""
         return self.path / "boot.json"
+
+    @property
+    def reservations(self) -> Path:
+        """Who reserved which card."""
+        return self.path / "reservations"
 
     @property
     def store(self) -> Path:

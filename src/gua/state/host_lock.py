@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import pwd
 import socket
 import struct
@@ -73,9 +74,10 @@ class HostLock:
                 return
             holder = self.holder()
             if holder is not None:
+                who = "" if holder.uid == os.geteuid() else f"{user_name(holder.uid)} "
                 msg = (
-                    f"another agent ({holder}) samples this host: stop it with gua stop, "
-                    "or leave sampling to it (gua status shows it)"
+                    f"another agent ({holder}) samples this host: leave sampling to it (gua status shows it), or "
+                    f"{f'{who}stops' if who else 'stop'} it with gua stop"
                 )
                 raise UnavailableError(msg)
             sleep(_PAUSE_SECONDS)  # it has just ended, or has not yet begun to listen

@@ -5,19 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import re
+import resource
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from gua.core.errors import TransientError, UnavailableError
+from gua.core.errors import TransientError, UnavailableError, UsageError
 from gua.store.dsn import EmbeddedDsn, ServerDsn
+from gua.store.engine import install_command
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
     from clickhouse_connect.driver.query import QueryResult
 
-INSTALL = 'pip install "gua-otel[local]"'
 _CODE = re.compile(r"Code: (\d+)|error code (\d+)", re.IGNORECASE)
 _OBJECT = re.compile(r"(?:identifier|[Tt]able(?: function)?) [`'\"]?(gua(?:_report)?\.\w+)")
 _LEAST_VERSION = (25, 8)
@@ -26,6 +27,8 @@ _NOISE = re.compile(
     r"Received ClickHouse exception, code: \d+, server response: |Code: \d+\. DB::Exception: |"
     r" \([A-Z_]+\)(?= |\Z)| \(version [^)]*\)| \(for url [^)]*\)"
 )
+_OPEN_FILES = 192
+_ADDRESSES_BYTES = 3 * 2**30
 _UNKNOWN_TABLE = 60
 _UNKNOWN_OBJECT = {_UNKNOWN_TABLE, 81}
 _REFUSED = {192, 193, 194, 516}
@@ -33,6 +36,7 @@ _READ_ONLY_USER = 164
 _NO_RIGHT = {_READ_ONLY_USER, 497}
 _NO_SPACE = 243
 _READ_ONLY_TABLE = 242
+_TOO_MUCH = {158, 159, 160, 241, 307, 396}
 _BUSY = {159, 202, 209, 210, 241, _READ_ONLY_TABLE, _NO_SPACE, 319, 425}
 
 
@@ -82,6 +86,20 @@ def _staying_here() -> Iterator[None]:
         os.chdir = _CHDIR
 
 
+@contextmanager
+def _in_utc() -> Iterator[None]:
+    """Keep ``TZ`` from the engine, which is not loaded where it does not know that zone; it works in UTC anyway."""
+    given = os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ["TZ"]
+        else:
+            os.environ["TZ"] = given
+
+
 def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
     """Return a client; ``data`` is the embedded engine's own directory. Raises UnavailableError, TransientError."""
     with _without_optional():
@@ -91,6 +109,7 @@ def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
     logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())
     with translated(dsn):
         if isinstance(dsn, EmbeddedDsn):
+            _require_room(dsn)
             with _staying_here():
                 client: Client = clickhouse_connect.get_client(interface="chdb", path=data)
         else:
@@ -114,6 +133,24 @@ def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
         return client
 
 
+def _require_room(dsn: EmbeddedDsn) -> None:
+    """Raise UnavailableError where the engine would run out of descriptors or addresses: it hangs, or is aborted."""
+    addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if addresses != resource.RLIM_INFINITY and addresses < _ADDRESSES_BYTES:
+        msg = f"{dsn} needs 3 GiB of address space: allow more, as with ulimit -v unlimited"
+        raise UnavailableError(msg)
+    opened: list[int] = []
+    try:
+        opened += [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)]
+        opened += [os.dup(opened[0]) for _ in range(_OPEN_FILES - 1)]
+    except OSError as error:
+        msg = f"{dsn} needs up to {_OPEN_FILES} open files ({error.strerror}): allow more, as with ulimit -n 1024"
+        raise UnavailableError(msg) from None
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
 def check_version(dsn: ServerDsn, version: str) -> None:
     """Raise UnavailableError for a server that is older than the shipped SQL works on."""
     number = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
@@ -126,16 +163,13 @@ def check_version(dsn: ServerDsn, version: str) -> None:
 def engine_version() -> str:
     """Return the version of the embedded engine. Raises UnavailableError, naming the remedy, if it is not installed."""
     try:
-        with _without_optional(), _staying_here():
+        with _without_optional(), _staying_here(), _in_utc():
             import chdb  # noqa: PLC0415 - an extra, and 0.3 s
     except ModuleNotFoundError as error:
-        msg = f"the embedded store needs an engine that is not installed ({error.name}): run {INSTALL}"
+        msg = f"the embedded store needs an engine that is not installed ({error.name}): run {install_command()}"
         raise UnavailableError(msg) from None
-    except ImportError as error:  # a time zone in TZ that is not there, too little memory
-        remedy = (
-            "set TZ to a zone that is here, as in TZ=UTC" if "time zone" in str(error) else "check its installation"
-        )
-        msg = f"the engine of the embedded store cannot be loaded ({error}): {remedy}"
+    except ImportError as error:  # as with too little memory
+        msg = f"the engine of the embedded store cannot be loaded ({error}): check its installation"
         raise UnavailableError(msg) from None
     return str(chdb.engine_version)
 
@@ -147,12 +181,36 @@ def translated(dsn: EmbeddedDsn | ServerDsn) -> Iterator[None]:
 
     try:
         yield
-    except (Error, OSError) as error:
+    # The engine's own faults are RuntimeErrors: no memory for it, or no thread.
+    except (Error, MemoryError, OSError, RuntimeError) as error:
+        raise _told(dsn, error) from None
+
+
+@contextmanager
+def translated_of_user(dsn: EmbeddedDsn | ServerDsn) -> Iterator[None]:
+    """Turn what clickhouse-connect raises of a statement that the user wrote into one line about that statement."""
+    from clickhouse_connect.driver.exceptions import Error  # noqa: PLC0415 - as above
+
+    try:
+        yield
+    except (Error, MemoryError, OSError, RuntimeError) as error:
+        text = " ".join(str(error).split())
+        match = _CODE.search(text)
+        code = int(match.group(1) or match.group(2)) if match else 0
+        if code in _TOO_MUCH:
+            msg = f"the statement asks for too much ({_short(text)}): filter it, or add up in it"
+            raise UsageError(msg) from None
+        if code in _NO_RIGHT:
+            msg = f"{dsn} lets this user only read, and not everything ({_short(text)})"
+            raise UnavailableError(msg) from None
+        if code and code not in _REFUSED | _BUSY:
+            msg = f"the statement is refused: {_short(text)}"
+            raise UsageError(msg) from None
         raise _told(dsn, error) from None
 
 
 def _told(dsn: EmbeddedDsn | ServerDsn, error: Exception) -> UnavailableError:
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).split()) or "not enough memory"
     match = _CODE.search(text)
     code = int(match.group(1) or match.group(2)) if match else 0
     # How a parameterised view is missed, and a table on another server of the cluster.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.parameters import PARAMETERS
 from gua.core.ports import SpooledTick
-from gua.store import hours, landing, merges
+from gua.store import asking, hours, landing, merges
 from gua.store.binding import bound_call
 from gua.store.connection import connect, engine_version, rows_of, translated
-from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine
+from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine, nobody
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.fsync import sync_filesystem
 from gua.store.handles import Handles
@@ -86,6 +86,10 @@ class Store:
                 self._handles.close()
             merges.remove_parts(replaced)
             self._directory.release()
+
+    def throw_away(self) -> None:
+        """Do nothing for what was landed up to now when this closes: whoever made the directory removes it."""
+        self._landed = False
 
     @property
     def is_embedded(self) -> bool:
@@ -169,6 +173,16 @@ class Store:
             with self._handles.alone() as handle:
                 return self._ask(handle, sql, parameters)
 
+    def answer(self, sql: str) -> asking.Answer:
+        """Return the answer to a statement of a user's own, which reads and nothing else; see :mod:`asking`."""
+        if self._directory is None:
+            return asking.ask(self._client, self.dsn, sql, settings={})
+        client = connect(self.dsn, data=str(self._directory.data))
+        try:
+            return asking.ask(client, self.dsn, sql, settings=self._settings)
+        finally:
+            client.close()
+
     def _ask(
         self, client: Client, sql: str, parameters: Mapping[str, object] | None, **settings: object
     ) -> list[Mapping[str, Any]]:
@@ -183,9 +197,16 @@ class Store:
         return {**READ_SETTINGS, **_ENGINE_SETTINGS} if self._directory else {}
 
 
-def open_store(dsn: str, *, password: str | None = None, patience_seconds: float = PATIENCE_SECONDS) -> Store:
+def open_store(
+    dsn: str,
+    *,
+    password: str | None = None,
+    patience_seconds: float = PATIENCE_SECONDS,
+    told: Callable[[str], None] = nobody,
+) -> Store:
     """Open the store that ``dsn`` names. An embedded one is made, or brought to this version's schema, as needed.
 
+    ``told`` hears for whom it waits, where another process has an embedded one open for more than a second.
     Raises UsageError (the address), UnavailableError (cannot be used), TransientError (in use, or a
     server that is down).
     """
@@ -194,7 +215,7 @@ def open_store(dsn: str, *, password: str | None = None, patience_seconds: float
         return Store(parsed, connect(parsed), None)
     running = engine_version()
     directory = StoreDirectory(parsed.path)
-    directory.hold(patience_seconds=patience_seconds)
+    directory.hold(patience_seconds=patience_seconds, told=told)
     try:
         stamped = directory.stamped_engine()
         check_engine(parsed.path, stamped=stamped, running=running)

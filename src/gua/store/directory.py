@@ -18,9 +18,14 @@ from pathlib import Path
 from gua.core.errors import TransientError, UnavailableError
 
 PATIENCE_SECONDS = 60.0
+_SILENT_SECONDS = 1.0
 BATCH_PREFIX = "batch-"
 _STAMP = "gua-store.json"
 _BEFORE_THE_STAMP = {"lock", f"{_STAMP}.new"}
+
+
+def nobody(_: str) -> None:
+    """Tell nobody."""
 
 
 class StoreDirectory:
@@ -39,12 +44,14 @@ class StoreDirectory:
         self,
         *,
         patience_seconds: float = PATIENCE_SECONDS,
+        told: Callable[[str], None] = nobody,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Make the directory if needed and queue for it: the engine lets one process in at a time, readers too.
 
-        Raises UnavailableError where it cannot be used, TransientError if it is still in use after the patience.
+        ``told`` hears, once, for whom it waits. Raises UnavailableError where it cannot be used, TransientError if it
+        is still in use after the patience.
         """
         try:
             self._make()
@@ -55,16 +62,20 @@ class StoreDirectory:
                 f"the store {self.path} cannot be used ({error.strerror}): give a directory you may write, with --store"
             )
             raise UnavailableError(msg) from None
-        deadline = monotonic() + patience_seconds
+        began = monotonic()
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if monotonic() >= deadline:
-                    holder = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "another process"
+                waited = monotonic() - began
+                in_use = f"the store {self.path} is in use by {_holder(lock)}"
+                if waited >= patience_seconds:
                     os.close(lock)
-                    msg = f"the store {self.path} is in use by {holder}, after {patience_seconds:g} s still: try later"
+                    msg = f"{in_use}, after {patience_seconds:g} s still: try later"
                     raise TransientError(msg) from None
+                if waited >= _SILENT_SECONDS:
+                    told(f"{in_use}: waiting for it, {patience_seconds:g} s at most")
+                    told = nobody
                 sleep(0.05)
             else:
                 break
@@ -111,6 +122,10 @@ class StoreDirectory:
                 msg = f"{self.path} holds other files ({min(foreign)}): give an empty or new directory, with --store"
                 raise UnavailableError(msg)
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _holder(lock: int) -> str:
+    return os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "another process"
 
 
 def check_engine(path: Path, *, stamped: str | None, running: str) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from gua.core.errors import UsageError
 
-FORMS = "chdb:///absolute/path, clickhouse://user@host:8123 or clickhouses://user@host:8443"
+FORMS = "/path, chdb:///path, clickhouse://user@host:8123 or clickhouses://user@host:8443"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +37,11 @@ class ServerDsn:
         return f"{scheme}://{quote(self.user, safe='')}@{host}:{self.port}"
 
 
+def is_path(text: str) -> bool:
+    """Return whether an address is the plain path of an embedded store; a lone word is none, as it may be a host."""
+    return text.startswith(("/", "./", "../"))
+
+
 def parse_dsn(text: str, *, password: str | None = None) -> EmbeddedDsn | ServerDsn:
     """Return the store that ``text`` names; ``password`` is used where the address has none.
 
@@ -52,7 +57,8 @@ def parse_dsn(text: str, *, password: str | None = None) -> EmbeddedDsn | Server
     if parts.scheme == "chdb":
         return _embedded(parts)
     if parts.scheme not in {"clickhouse", "clickhouses"}:
-        msg = f"the store's address begins with {parts.scheme or 'no scheme'!r}: write {FORMS}"
+        begins = f"begins with {parts.scheme!r}" if parts.scheme else "is no path, which begins with / or ./"
+        msg = f"the store's address {begins}: write {FORMS}"
         raise UsageError(msg)
     if not parts.hostname:
         msg = f"the store's address names no host: write {FORMS}"

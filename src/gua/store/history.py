@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from gua.core.stored import CardValues, ProcessValues
-from gua.core.view import Count, Moment, View
+from gua.core.view import Count, Moment, R, View
 from gua.store.database import Store
 
 _SLICE: Final = """
 WHERE host = {host:String}
     AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
-ORDER BY ts, gpu
 """
 
 
@@ -29,6 +28,8 @@ class CardRow(CardValues):
     gpu: str
     duration_ms: Count | None
     gpu_time_ms: Count | None
+    allocation: str | None
+    unallocated_gpu_time_ms: Count | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +42,39 @@ class ProcessRow(ProcessValues):
     duration_ms: Count | None
     gpu_time_ms: Count | None
     uid: Count | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AllocationRow:
+    """An allocation of a card in a tick."""
+
+    ts_ms: Moment
+    gpu: str
+    source: str
+    allocation_id: str
+    duration_ms: Count | None
+    gpu_time_ms: Count | None
+    relation: str | None
+    owner: str | None
+    uid: Count | None
+    kind: str | None
+    since_ms: Moment | None
+    until_ms: Moment | None
+    job_name: str | None
+    pod_uid: str | None
+    pod_name: str | None
+    pod_namespace: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AllocationSourceRow:
+    """A source of allocations in a tick."""
+
+    ts_ms: Moment
+    source: str
+    duration_ms: Count | None
+    status: str | None
+    reason: str | None
 
 
 class CardInfo(NamedTuple):
@@ -58,8 +92,12 @@ class CardInfo(NamedTuple):
 
 CARDS: Final = View("card_ticks", CardRow)
 PROCESSES: Final = View("process_ticks", ProcessRow)
+ALLOCATIONS: Final = View("allocation_ticks", AllocationRow)
+SOURCES: Final = View("allocation_source_ticks", AllocationSourceRow)
 _INFOS: Final = View("card_info", CardInfo)
-_MOMENTS: Final = {name: f"toUnixTimestamp64Milli({name[:-3]}) AS {name}" for name in ("ts_ms", "created_ms")}
+_MOMENTS: Final = {
+    name: f"toUnixTimestamp64Milli({name[:-3]}) AS {name}" for name in ("ts_ms", "created_ms", "since_ms", "until_ms")
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,14 +122,29 @@ def recorded_days(store: Store, host: str) -> Sequence[Day]:
 
 def card_rows(store: Store, host: str, *, since_ms: int, until_ms: int) -> Sequence[CardRow]:
     """Return the host's card ticks of (since, until], oldest first."""
-    sql = f"{_selected(CARDS)} {_SLICE}"
-    return CARDS.parsed(store.select(sql, {"host": host, "since_ms": since_ms, "until_ms": until_ms}))
+    return _rows(store, CARDS, "gpu", {"host": host, "since_ms": since_ms, "until_ms": until_ms})
 
 
 def process_rows(store: Store, host: str, *, since_ms: int, until_ms: int) -> Sequence[ProcessRow]:
     """Return the processes of the same ticks."""
-    sql = f"{_selected(PROCESSES)} {_SLICE}, pid, created"
-    return PROCESSES.parsed(store.select(sql, {"host": host, "since_ms": since_ms, "until_ms": until_ms}))
+    return _rows(store, PROCESSES, "gpu, pid, created", {"host": host, "since_ms": since_ms, "until_ms": until_ms})
+
+
+def allocation_rows(store: Store, host: str, *, since_ms: int, until_ms: int) -> Sequence[AllocationRow]:
+    """Return the allocations of the cards in the same ticks."""
+    return _rows(
+        store, ALLOCATIONS, "gpu, source, allocation_id", {"host": host, "since_ms": since_ms, "until_ms": until_ms}
+    )
+
+
+def source_rows(store: Store, host: str, *, since_ms: int, until_ms: int) -> Sequence[AllocationSourceRow]:
+    """Return the sources of allocations in the same ticks."""
+    return _rows(store, SOURCES, "source", {"host": host, "since_ms": since_ms, "until_ms": until_ms})
+
+
+def _rows(store: Store, table: View[R], order: str, asked: Mapping[str, object]) -> list[R]:
+    sql = f"{_selected(table)} {_SLICE} ORDER BY ts, {order}"
+    return table.parsed(store.select(sql, asked))
 
 
 def card_info(store: Store, host: str) -> Mapping[str, CardInfo]:

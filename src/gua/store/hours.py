@@ -21,6 +21,8 @@ _BY: Final = "GROUP BY host, hour"
 MARK_ALL: Final = f"{_MARK}{_BY}"
 # Ticks of an insert that began before gua.hour_marks was there, and ended after MARK_ALL had read what there was.
 MARK_UNMARKED: Final = f"{_MARK}{_UNMARKED}{_BY}"
+# Hours that were counted while the schema grew, when what arrived told of allocations already, and what counts did not.
+MARK_LOOKED_AT: Final = f"{_MARK.replace('gua.card_ticks', 'gua.allocation_source_ticks')}{_BY}"
 _DUE: Final = "SELECT host, hour, marks FROM gua_report.due_hours"
 # The view's own query, of fewer hours than all that are due: of cards by the dozen a month has too many ticks for the
 # memory of one question.

@@ -50,7 +50,7 @@ def test_a_place_without_proc_is_named(tmp_path: Path) -> None:
 def test_one_tick_of_a_whole_host_is_summed_up_in_a_line() -> None:
     cards = Card("GPU-a", compute=[Process(7)]), Card("GPU-b", faults={"nvmlDeviceGetPowerUsage": NO_PERMISSION})
     tick, _ = tick_after(sampler(FakeClock(), *cards), None)
-    assert summary(tick) == "1 tick of gpu01: 2 cards, 1 process on them, 0.250 s covered"
+    assert summary(tick) == "1 tick of gpu01: 2 GPUs, 1 process on them, 0.250 s covered"
     assert notes(tick, seen_by_host=True) == ["note: nvmlDeviceGetPowerUsage failed 1 time: NO_PERMISSION"]
     assert "PID namespace" in notes(tick, seen_by_host=False)[0]
 

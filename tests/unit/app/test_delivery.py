@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,16 +14,19 @@ import pytest
 from gua.agent.delivery import DrainResult
 from gua.app import delivery
 from gua.app.destinations import ENDPOINT, STORE, agent_destinations, store_address
-from gua.core.errors import DataError, TransientError, UnavailableError, UsageError
+from gua.core.errors import DataError, NothingRecordedError, TransientError, UnavailableError, UsageError
 from gua.core.ports import Mark
 from gua.core.tick import CardReading, Origin, Source, Tick
 from gua.otlp import encode as encoding
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode
 from gua.report.hours import choose_hours, tick_hours
+from gua.report.rows import EXTENT
+from gua.report.window import choose_extents
 from gua.spool.queue import Spool
 from gua.state.directory import Home
 from gua.store.database import open_store
+from gua.store.directory import StoreDirectory
 from servers.tap import tapped
 
 START_MS = 1_774_440_000_000
@@ -226,15 +230,28 @@ class TestAgentTick:
 
 
 class TestReader:
-    @pytest.mark.parametrize("store", [None, "chdb:///nowhere/at/all"])
+    @pytest.mark.parametrize("store", [None, "chdb:///nowhere/at/all", "/nowhere/at/all"])
     def test_where_there_is_no_store_says_how_to_fill_one(self, store: str | None, home: Path) -> None:
+        start = "gua daemon" if store is None else "gua daemon --store /nowhere/at/all"
         with (
-            pytest.raises(UnavailableError, match=r"there is no store at .*gua daemon --once"),
+            pytest.raises(NothingRecordedError, match=f"nothing is recorded in .* yet: start with {start}$") as raised,
             delivery.open_reader(store),
         ):
             pass
+        assert raised.value.hints == ("just looking: gua demo",)
         assert not home.exists()
         assert not Path("/nowhere").exists()
+
+    @pytest.mark.engine
+    def test_a_store_without_ticks_says_the_same_as_one_that_is_not_there(self, home: Path) -> None:
+        with delivery.open_writer(None):
+            pass
+        with (
+            pytest.raises(NothingRecordedError, match=r"nothing is recorded in .* yet: start with gua daemon$"),
+            delivery.open_reader(None) as store,
+        ):
+            choose_extents(EXTENT.rows(store, {"hosts": []}), ())
+        assert (home / "store").exists()
 
     @pytest.mark.engine
     def test_lands_first_what_the_agent_left_in_its_spool(self, home: Path) -> None:
@@ -250,7 +267,7 @@ class TestReader:
     def test_leaves_alone_what_waits_for_an_endpoint(self, home: Path) -> None:
         with Spool(home / "spool.db", destinations=(ENDPOINT,)) as spool:
             spool.extend([(tick(1).ts_ms, encode(tick(1)))])
-        with pytest.raises(UnavailableError, match="there is no store"), delivery.open_reader(None):
+        with pytest.raises(UnavailableError, match="nothing is recorded"), delivery.open_reader(None):
             pass
         delivery.deliver([tick(2)])
         with delivery.open_reader(None) as store:
@@ -313,3 +330,15 @@ def test_an_option_as_given_beats_one_of_the_environment(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert delivery.destination_of(store, endpoint) == meant
+
+
+@pytest.mark.engine
+def test_who_waits_for_a_store_is_told_for_whom(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held = StoreDirectory(tmp_path / "store")
+    held.hold()
+    timer = threading.Timer(1.5, held.release)
+    timer.start()
+    with delivery.open_writer(f"chdb://{tmp_path / 'store'}"):
+        timer.join()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"gua: the store {tmp_path / 'store'} is in use by pid {os.getpid()}: waiting for it, 60 s at most"

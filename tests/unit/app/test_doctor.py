@@ -118,7 +118,7 @@ def test_a_sound_card_asks_for_nothing(tmp_path: Path) -> None:
     found = look(tmp_path, Cards(READING))
     assert {one.state for one in found.values()} == {CheckState.OK}
     assert found["devices"].detail == f"2 in {tmp_path}, all permitted"
-    assert found["driver"].detail == "version 575.57.08, 1 card"
+    assert found["driver"].detail == "version 575.57.08, 1 GPU"
     assert found["card.GPU-1"].detail == (
         "NVIDIA H100 (GPU-1); MIG off; 1.0 of 80.0 GiB used, driver's reserve told apart; "
         "utilization as an instant value, no samples yet; 1 process"
@@ -150,7 +150,7 @@ def test_instances_are_read_twice_and_their_parent_is_not_missed(tmp_path: Path)
     found = look(tmp_path, cards)
     assert cards.reads == 2
     assert (found["card.GPU-1"].state, found["card.MIG-1"].state) == (CheckState.OK, CheckState.OK)
-    assert found["driver"].detail == "version 575.57.08, 1 card, 1 MIG instance"
+    assert found["driver"].detail == "version 575.57.08, 1 GPU (in 1 MIG instance)"
 
 
 def test_a_device_that_is_not_permitted_fails(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_another_programs_file_is_no_spool(tmp_path: Path) -> None:
 
 
 def test_no_agent_is_said_and_not_held_against_the_host(tmp_path: Path) -> None:
-    found = check_agent(tmp_path / "agent.pid", {"GUA_HOST_LOCK": f"gua-doctor-{os.getpid()}"})
+    found = check_agent(tmp_path / "agent.pid", tmp_path / "agent.log", {"GUA_HOST_LOCK": f"gua-doctor-{os.getpid()}"})
     assert (found.state, found.detail) == (CheckState.OK, "none runs; gua daemon starts it")
 
 
@@ -418,3 +418,15 @@ def test_the_command_reads_every_card_of_a_driver_and_leaves_it(
     assert found["card 1"]["state"] == "warning"
     assert "NO_PERMISSION" in found["card 1"]["detail"]
     assert not home.exists()
+
+
+def test_cards_of_which_the_same_is_to_be_said_share_a_line_of_text_alone(tmp_path: Path) -> None:
+    same = [replace(READING, uuid=f"GPU-{number}", index=number) for number in (0, 1, 2, 4)]
+    findings = [*look(tmp_path, Cards(*same, replace(READING, uuid="GPU-3", index=3, memory_used_bytes=0))).values()]
+    lines = render_text(findings, 200).splitlines()
+    told = [line for line in lines if "driver's reserve told apart" in line]
+    assert [" ".join(line.split()).partition(" GiB")[0] for line in told] == [
+        "ok cards 0-2,4 NVIDIA H100 (4 cards); MIG off; 1.0 of 80.0",
+        "ok card 3 NVIDIA H100 (GPU-3); MIG off; 0.0 of 80.0",
+    ]
+    assert len([one for one in json.loads(render_json(findings))["checks"] if one["id"].startswith("card.")]) == 5

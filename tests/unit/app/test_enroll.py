@@ -277,7 +277,7 @@ def test_the_proof_of_a_host_with_cards_is_a_tick_that_the_local_store_gets_too(
     agent: Agent, fleet: Guarded, token_file: Path
 ) -> None:
     said = agent.must("enroll", "--endpoint", fleet.url, "--token-file", token_file)
-    assert "3 cards" in said
+    assert "3 GPUs" in said
     (proof,) = agent.ticks("store")
     assert [card.uuid for card in proof.cards] == [card.uuid for card in agent.ticks("endpoint")[0].cards]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,37 @@ import pytest
 
 from gua.app.rebuilt_ticks import Rebuilt
 from gua.core.ports import SpooledTick
-from gua.core.tick import Origin, Source, Tick
+from gua.core.tick import (
+    AllocationReading,
+    AllocationSourceReading,
+    AllocationStatus,
+    CardReading,
+    Origin,
+    Relation,
+    Source,
+    Tick,
+)
 from gua.otlp.encode import encode
 from gua.sim.host import HOST, Scenario, demo_origin, simulate
 from gua.state.compression import compress
 from gua.store.database import Store, open_store
-from gua.store.history import CARDS, PROCESSES, card_info, card_rows, process_rows, recorded_days
+from gua.store.history import (
+    ALLOCATIONS,
+    CARDS,
+    PROCESSES,
+    SOURCES,
+    allocation_rows,
+    card_info,
+    card_rows,
+    process_rows,
+    recorded_days,
+    source_rows,
+)
 
 ORIGIN = Origin(host="gpu01", source=Source.AGENT, interval_ms=30_000)
 TYPES = ("compute", "graphics", "mps", "ignored")
 INTERVAL_MS = 300_000
+UNKNOWN = AllocationStatus.UNKNOWN
 
 
 def card_row(**values: object) -> dict[str, Any]:
@@ -42,6 +64,8 @@ def card_row(**values: object) -> dict[str, Any]:
             "failed",
             "memory_shared",
             "mig",
+            "allocation",
+            "unallocated_gpu_time_ms",
         ]
     )
     processes = {
@@ -78,11 +102,30 @@ def process_row(**values: object) -> dict[str, Any]:
     return {**unknown, **told, **values}
 
 
+def allocation_row(**values: object) -> dict[str, Any]:
+    unknown = dict.fromkeys(["owner", "uid", "kind", "until_ms", "job_name", "pod_uid", "pod_name", "pod_namespace"])
+    told = {
+        "ts_ms": 1_774_413_000_000,
+        "gpu": "GPU-1",
+        "source": "slurm",
+        "allocation_id": "7",
+        "duration_ms": 30_000,
+        "gpu_time_ms": 30_000,
+        "relation": "nobody",
+        "since_ms": 1_774_400_000_000,
+    }
+    return {**unknown, **told, **values}
+
+
 def rebuild(
-    cards: Iterable[Mapping[str, Any]], processes: Iterable[Mapping[str, Any]] = ()
+    cards: Iterable[Mapping[str, Any]],
+    processes: Iterable[Mapping[str, Any]] = (),
+    allocations: Iterable[Mapping[str, Any]] = (),
+    sources: Iterable[Mapping[str, Any]] = (),
 ) -> tuple[list[Tick], Rebuilt]:
     rebuilt = Rebuilt(ORIGIN, {})
-    return [*rebuilt.ticks(CARDS.parsed(cards), PROCESSES.parsed(processes))], rebuilt
+    rows = (CARDS.parsed(cards), PROCESSES.parsed(processes), ALLOCATIONS.parsed(allocations), SOURCES.parsed(sources))
+    return [*rebuilt.ticks(*rows)], rebuilt
 
 
 def test_what_is_unknown_stays_unknown_and_zero_stays_zero() -> None:
@@ -90,6 +133,28 @@ def test_what_is_unknown_stays_unknown_and_zero_stays_zero() -> None:
     (card,) = tick.cards
     assert (card.utilization, card.failed, card.memory_used_bytes) == (0.0, False, 0)
     assert (card.power_watts, card.energy_mj, card.memory_reserved_bytes, card.mig, card.name) == (None,) * 5
+
+
+def test_what_was_promised_comes_back() -> None:
+    told = {"ts_ms": 1_774_413_000_000, "duration_ms": 30_000}
+    failed = {**told, "source": "kubernetes", "status": "failed", "reason": "no socket"}
+    (tick,), rebuilt = rebuild(
+        [card_row(allocation="allocated", unallocated_gpu_time_ms=0)],
+        allocations=[allocation_row(owner="ada", uid=0)],
+        sources=[{**told, "source": "slurm", "status": "ok", "reason": None}, failed],
+    )
+    (card,) = tick.cards
+    assert (card.allocation, card.unallocated_gpu_time_ms) == (AllocationStatus.ALLOCATED, 0)
+    (allocation,) = card.allocations
+    assert (allocation.source, allocation.id, allocation.owner, allocation.uid) == ("slurm", "7", "ada", 0)
+    assert [(one.source, one.reason) for one in tick.allocation_sources] == [
+        ("slurm", None),
+        ("kubernetes", "no socket"),
+    ]
+    assert rebuilt.left_out == 0
+    partly = allocation_row(relation=None)
+    assert rebuild([card_row(allocation="allocated")], allocations=[partly])[1].left_out == 1
+    assert rebuild([card_row(allocation="allocated")], allocations=[allocation_row(gpu_time_ms=None)])[1].left_out == 1
 
 
 def test_the_cards_of_a_moment_are_one_tick_of_who_recorded_them() -> None:
@@ -145,16 +210,60 @@ def again(store: Store, slice_ms: int) -> Iterator[Tick]:
     for day in recorded_days(store, HOST):
         for since_ms in range(day.first_ms - 1, day.last_ms, slice_ms):
             span = {"since_ms": since_ms, "until_ms": min(since_ms + slice_ms, day.last_ms)}
-            yield from rebuilt.ticks(card_rows(store, HOST, **span), process_rows(store, HOST, **span))
+            yield from rebuilt.ticks(
+                card_rows(store, HOST, **span),
+                process_rows(store, HOST, **span),
+                allocation_rows(store, HOST, **span),
+                source_rows(store, HOST, **span),
+            )
     assert rebuilt.left_out == 0
+
+
+def promised(tick: Tick) -> Tick:
+    """Return the tick with its cards promised to somebody, or with a source that failed."""
+    is_known = tick.ts_ms // INTERVAL_MS % 3 > 0
+    reading = AllocationSourceReading(
+        source="slurm", duration_ms=INTERVAL_MS, reason=None if is_known else "squeue takes too long"
+    )
+    cards = tuple(allocated(card) if is_known else replace(card, allocation=UNKNOWN) for card in tick.cards)
+    return replace(tick, cards=cards, allocation_sources=(reading,))
+
+
+def allocated(card: CardReading) -> CardReading:
+    half = card.gpu_time_ms // 2
+    allocation = AllocationReading(
+        source="slurm",
+        id="7",
+        relation=Relation.OWNER,
+        duration_ms=card.duration_ms // 2,
+        gpu_time_ms=half,
+        since_ms=1_774_400_000_123,
+        until_ms=1_774_500_000_000,
+        owner="ada",
+        uid=0,
+        kind="job",
+        job_name="train",
+        pod_uid="u",
+        pod_name="p",
+        pod_namespace="n",
+    )
+    left = card.gpu_time_ms - half
+    return replace(card, allocation=AllocationStatus.ALLOCATED, allocations=(allocation,), unallocated_gpu_time_ms=left)
 
 
 @pytest.mark.engine
 def test_a_store_filled_from_history_has_every_row_of_the_first(tmp_path: Path) -> None:
     stranger = Tick(ts_ms=1, origin=Origin(host="other", source=Source.AGENT, interval_ms=1), cards=())
     with open_store(f"chdb://{tmp_path / 'first'}") as first:
-        land(first, [stranger, *simulate(Scenario(ticks=400, interval_ms=INTERVAL_MS))])
-        tables = ("card_ticks", "process_ticks", "card_seen", "card_info")
+        land(first, [stranger, *map(promised, simulate(Scenario(ticks=400, interval_ms=INTERVAL_MS)))])
+        tables = (
+            "card_ticks",
+            "process_ticks",
+            "allocation_ticks",
+            "allocation_source_ticks",
+            "card_seen",
+            "card_info",
+        )
         expected = {name: first.select(f"SELECT * FROM gua.{name} FINAL ORDER BY ALL", {}) for name in tables}
         history = [*again(first, 50 * INTERVAL_MS)]
     assert len(expected["card_ticks"]) > 3_000

@@ -46,7 +46,7 @@ SHOWN = [name for name, entry in frame.COMMANDS.items() if entry.summary]
 
 
 def test_what_is_not_listed_is_the_agents_own_or_another_name() -> None:
-    assert set(frame.COMMANDS) - set(SHOWN) == {"start", "land", "answer"}
+    assert set(frame.COMMANDS) - set(SHOWN) == {"start", "land", "answer", "canhazgpu"}
     assert frame.COMMANDS["start"].module == frame.COMMANDS["daemon"].module
 
 
@@ -69,6 +69,27 @@ def test_help_lists_every_command_and_imports_none() -> None:
 def test_help_is_good(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert frame.main(arguments) == 0
     assert capsys.readouterr().out == frame.overview()
+
+
+@pytest.mark.parametrize("words", [["report"], ["import", "nvidia-smi"], ["schema"]])
+def test_help_of_a_command_is_its_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.main(["help", *words]) == 0
+    asked = capsys.readouterr().out
+    assert frame.main([*words, "--help"]) == 0
+    assert capsys.readouterr().out == asked
+    assert asked.startswith(f"Usage: gua {' '.join(words)}")
+
+
+def test_the_options_of_a_report_are_in_groups_and_each_is_in_one(capsys: pytest.CaptureFixture[str]) -> None:
+    from gua.cli.report import HELP_GROUPS  # noqa: PLC0415 - the commands are imported one by one
+
+    command = get_command(frame.load("report"))
+    grouped = [name for names in HELP_GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(str(one.name) for one in command.params if one.name != "help")
+    assert frame.main(["report", "--help"]) == 0
+    shown = capsys.readouterr().out
+    headings = [line.removesuffix(":") for line in shown.splitlines() if line.endswith(":") and line[:1].isalpha()]
+    assert headings[-len(HELP_GROUPS) - 1 :] == [*HELP_GROUPS, "Options"]
 
 
 def commands() -> list[tuple[str, str]]:
@@ -153,6 +174,33 @@ def test_a_fault_asks_to_be_reported_and_shows_no_traceback(
     assert "Traceback" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.EMFILE, "Too many open files", "/x"), "Too many open files: allow more, as with ulimit -n"),
+        (OSError(errno.ENFILE, "Too many open files in system"), "Too many open files in system: allow more"),
+        (ImportError("libx.so: cannot open shared object file: Too many open files"), "allow more, as with ulimit -n"),
+        (MemoryError(), "there is not enough memory: allow more"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "there is not enough memory"),
+        (RuntimeError("can't start new thread"), "there is not enough memory"),
+    ],
+)
+def test_a_system_that_has_no_more_of_something_is_no_fault(
+    error: Exception,
+    words: str,
+    command: Callable[[Callable[..., None]], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail() -> None:
+        raise error
+
+    command(fail)
+    assert frame.main(["version"]) == 3
+    said = one_line(capsys)
+    assert words in said
+    assert "fault in gua" not in said
+
+
 def test_a_file_that_cannot_be_opened_is_no_fault(
     command: Callable[[Callable[..., None]], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -231,8 +279,9 @@ def test_wrong_usage_is_one_line_and_2(arguments: list[str], said: str, capsys: 
     assert said in one_line(capsys)
 
 
-def test_version_has_what_a_report_of_a_fault_needs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert frame.main(["--version"]) == 0
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version_has_what_a_report_of_a_fault_needs(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.main([option]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["gua", "python", "engine"]
 
 

@@ -49,7 +49,7 @@ def test_the_demo_says_that_it_is_simulated_and_leaves_nothing_behind(tmp_path: 
 
     assert done.returncode == 0
     assert done.stderr == "", "no bar in a pipe"
-    assert done.stdout.startswith("Simulated numbers of an invented lab: 2 cards, a tick every 1m, seed 0.\n")
+    assert done.stdout.startswith("Simulated numbers of an invented lab: 2 GPUs, a tick every 1m, seed 0.\n")
     assert list(tmp_path.iterdir()) == []
 
 

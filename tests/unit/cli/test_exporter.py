@@ -125,7 +125,9 @@ def test_an_exporter_that_is_turned_off_is_refused(capsys: pytest.CaptureFixture
     assert "turns off all that gua exporter does" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("served", [None, Serving(), Serving(address=Address(port=1), constant=None)])
+@pytest.mark.parametrize(
+    "served", [None, Serving(), Serving(address=Address(port=1), constant=None, names=("gpu01.lab", "*"))]
+)
 @pytest.mark.parametrize("kubelet", [None, Kubelet(host="fd00::7", port=10250, insecure=True)])
 def test_the_agents_process_is_told_all_of_it(served: Serving | None, kubelet: Kubelet | None, tmp_path: Path) -> None:
     settings = AgentSettings(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,10 +13,12 @@ from typer.testing import CliRunner
 
 from gua.app import delivery
 from gua.cli import import_
-from gua.core.errors import DataError, GuaError
+from gua.core.errors import DataError, GuaError, UsageError
 from gua.core.tick import Tick
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode
+
+GUA = Path(sys.executable).with_name("gua")
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "parking-tax"
 FILES = [str(path) for path in sorted(FOLDER.glob("*.jsonl"))]
@@ -117,3 +121,57 @@ def test_a_recording_that_lies_ahead_is_refused_whole_as_a_store_would_leave_it_
     with pytest.raises(DataError, match=r"ahead\.csv: a row is of 2150-03-25T04:47:19Z, more than a day ahead"):
         gua_import(str(path))
     assert delivered.ticks == []
+
+
+@pytest.mark.engine
+def test_a_dash_is_standard_input_and_the_same_cards_under_another_host_are_told(tmp_path: Path) -> None:
+    """A card that was moved is at no time on two hosts, and nothing is said of it."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("GUA_")}
+    said = "have 1 card in common at the same time in this store: a report on both counts those hours twice"
+    later = CSV.replace("2026/03/25", "2026/03/26")
+    for host, recording, complaint in (("n1", CSV, ""), ("n2", CSV, "hosts n2 and n1"), ("n2", CSV, "hosts n2 and n1")):
+        done = import_stdin(host, recording, tmp_path / "store", ours)
+        assert done.stdout.startswith(f"imported  2 card ticks of 1 card on host {host} (2 moments)\n")
+        assert done.stderr.count("\n") == bool(complaint)
+        assert f"gua: {complaint} {said}" in done.stderr or not complaint
+    assert import_stdin("n3", later, tmp_path / "store", ours).stderr == ""
+
+
+def import_stdin(host: str, recording: str, store: Path, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Import a recording through a pipe."""
+    return subprocess.run(
+        [GUA, "import", "nvidia-smi", "-", "--host", host, "--store", f"chdb://{store}"],
+        input=recording,
+        env={**environ, "GUA_HOME": str(store.with_name("home"))},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+def test_what_is_wrong_with_standard_input_is_told_of_it(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [GUA, "import", "nvidia-smi", "-"],
+        input="no,header\n",
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.startswith("gua: /dev/stdin:1: there is no header")
+
+
+def test_a_zone_that_is_none_is_told_before_a_file_is_looked_at() -> None:
+    with pytest.raises(UsageError, match="unknown time zone 'Mars'"):
+        gua_import("/nonexistent.csv", "--timezone", "Mars")
+
+
+def test_a_zone_of_the_host_that_has_no_name_is_asked_for(
+    delivered: Delivered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "CET-1CEST")
+    with pytest.raises(UsageError, match=r"TZ='CET-1CEST' is no zone .* name one, --timezone Europe/Berlin"):
+        gua_import(*FILES)
+    gua_import(*FILES, "--timezone", "UTC")
+    assert delivered.ticks

@@ -18,10 +18,10 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path], str]) -> Path:
     """Return a store with two cards of one model and one of another."""
     path = tmp_path_factory.mktemp("prices") / "store"
-    with open_store(f"chdb://{path}") as store:
+    with open_store(made_store(path)) as store:
         for number, model in enumerate((H100, H100, "NVIDIA L4")):
             card = {"host": "n", "gpu": f"GPU-{number}"}
             store.insert_json("card_info", [{**card, "ts": 1_774_440_000, "model": model}])
@@ -86,10 +86,39 @@ def test_a_price_is_set_listed_replaced_and_taken_back(gua: Run) -> None:
     }
 
 
-def test_a_model_that_the_store_has_not_is_taken_and_told(gua: Run) -> None:
-    code, said, note = gua("set", "B200\x1b[31m", "9", "--currency", "USD")
-    assert (code, said) == (0, "B200[31m: 9 USD per GPU-hour from the beginning\n")
-    assert note == f"note: the store has no card of the model 'B200\\x1b[31m' yet: it has {H100}, NVIDIA L4\n"
+def test_a_model_of_which_no_card_was_ever_seen_is_refused_unless_that_is_meant(gua: Run) -> None:
+    told = f"the store has never seen a card of the model 'B200\\x1b[31m': it has seen {H100}, NVIDIA L4"
+    given = ("set", "B200\x1b[31m", "9", "--currency", "USD")
+    assert gua(*given) == (2, "", f"gua: {told}; give --force if that is meant\n")
+    assert gua("list")[1].startswith("there are no prices yet")
+    said = "B200[31m: 9 USD per GPU-hour from the beginning\n"
+    assert gua(*given, "--force") == (0, said, f"note: {told}\n")
+    assert gua(*given) == (0, said.replace("\n", "; was 9 USD\n"), "")
+
+
+def test_an_empty_store_says_that_it_has_seen_no_card(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUA_HOME", str(tmp_path))
+    given = ["prices", "set", "L4", "1", "--currency", "EUR", "--store", f"chdb://{tmp_path / 'store'}"]
+    assert main(given) == 2
+    assert "'L4': it has seen none at all yet; give --force" in capsys.readouterr().err
+    assert main([*given, "--force"]) == 0
+
+
+def test_a_name_that_several_models_have_is_refused(gua: Run, folder: Path) -> None:
+    with open_store(f"chdb://{folder}") as store:
+        card = {"host": "m", "gpu": "GPU-9"}
+        store.insert_json("card_info", [{**card, "ts": 1_774_440_000, "model": "L4"}])
+        store.insert_json("card_seen", [{**card, "first_seen": 1_774_440_000, "last_seen": 1_774_443_600}])
+    try:
+        told = "gua: 'l4' may be 'L4' or 'NVIDIA L4': write one of them in full\n"
+        assert gua("set", "l4", "1", "--currency", "EUR") == (2, "", told)
+        assert gua("set", "NVIDIA L4", "1", "--currency", "EUR")[0] == 0
+    finally:
+        with open_store(f"chdb://{folder}") as store:
+            for table in ("card_info", "card_seen"):
+                store._client.command(f"DELETE FROM gua.{table} WHERE host = 'm'")  # noqa: SLF001 - as above
 
 
 def test_a_second_currency_needs_to_be_meant(gua: Run) -> None:

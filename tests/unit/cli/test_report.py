@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import pytest
 
@@ -14,6 +15,7 @@ from gua.app import delivery
 from gua.cli import main
 from gua.cli.report import render_report, style_for
 from gua.core.errors import UsageError
+from gua.report.window import ReportRequest
 
 
 class Stream(io.StringIO):
@@ -54,7 +56,7 @@ def test_a_pipe_gets_eighty_columns_without_colour() -> None:
 def test_a_stream_without_utf8_gets_plain_letters(encoding: str) -> None:
     assert not style_for(Stream(encoding), None, {}).unicode
     out = Stream(encoding)
-    render_report(lab(), since="2d", now_ms=UNTIL_MS, out=out)
+    render_report(lab(), ReportRequest(since="2d", now_ms=UNTIL_MS), out=out)
     assert out.getvalue().isascii()
 
 
@@ -72,10 +74,27 @@ def test_a_terminal_is_filled_within_reason(columns: str, width: int, monkeypatc
     assert style_for(Stream(terminal=True), None, {}).width == width
 
 
+@pytest.mark.parametrize(
+    ("columns", "width"), [("100", 100), ("7", 20), ("500", 140), ("0", 80), ("wide", 80), ("-5", 80), ("9" * 99, 80)]
+)
+def test_columns_count_in_a_pipe_where_they_are_a_number(columns: str, width: int) -> None:
+    assert style_for(Stream(), None, {"COLUMNS": columns}).width == width
+    assert style_for(Stream(), 60, {"COLUMNS": columns}).width == 60
+
+
+@pytest.mark.parametrize("name", ["FORCE_COLOR", "CLICOLOR_FORCE"])
+def test_colour_may_be_forced_into_a_pipe(name: str) -> None:
+    assert style_for(Stream(), None, {name: "1"}).colour
+    assert style_for(Stream(), None, {name: "1", "TERM": "dumb"}).colour
+    assert not style_for(Stream(), None, {name: "0"}).colour
+    assert not style_for(Stream(), None, {name: ""}).colour
+    assert not style_for(Stream(), None, {name: "1", "NO_COLOR": "1"}).colour
+
+
 def test_a_report_that_fails_writes_nothing() -> None:
     out = Stream()
     with pytest.raises(UsageError):
-        render_report(lab(), hosts=("nobody",), out=out, now_ms=UNTIL_MS)
+        render_report(lab(), ReportRequest(hosts=("nobody",), now_ms=UNTIL_MS), out=out)
     assert out.getvalue() == ""
 
 
@@ -89,6 +108,46 @@ def test_options_reach_the_report(capsys: pytest.CaptureFixture[str]) -> None:
         "until": "2026-03-26T15:00:00Z",
         "timezone": "Asia/Tokyo",
     }
+
+
+@pytest.mark.usefixtures("store")
+def test_text_is_in_the_hosts_zone_and_what_programs_read_in_utc(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    bounds = ["--since", "2026-03-25", "--until", "2026-03-27"]
+    for form in ("--full", "--markdown"):
+        assert main.main(["report", *bounds, form]) == 0
+        assert "from 2026-03-25 00:00 to 2026-03-27 00:00 Asia/Tokyo" in capsys.readouterr().out
+    assert main.main(["report", *bounds, "--section", "headline", "--html", "-"]) == 0
+    assert "2026-03-27 00:00 Asia/Tokyo" in capsys.readouterr().out
+    assert main.main(["report", *bounds]) == 0
+    assert "to 2026-03-27 00:00 Asia/Tokyo" in " ".join(capsys.readouterr().out.split())
+    assert main.main(["report", *bounds, "--json"]) == 0
+    window = json.loads(capsys.readouterr().out)["window"]
+    assert window == {"since": "2026-03-24T15:00:00Z", "until": "2026-03-26T15:00:00Z", "timezone": "UTC"}
+    for zone in ("local", "asia/tokyo"):
+        assert main.main(["report", *bounds, "--json", "--timezone", zone]) == 0
+        assert json.loads(capsys.readouterr().out)["window"] == {**window, "timezone": "Asia/Tokyo"}
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("given", [["--month", "2026-03"], ["--since", "2026-03-01"]])
+def test_an_option_of_time_wins_over_variables_of_another_kind(
+    given: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUA_LAST_WEEK", "1")
+    monkeypatch.setenv("GUA_SINCE", "3d")
+    if given[0] == "--since":
+        monkeypatch.setenv("GUA_MONTH", "2026-02")
+    assert main.main(["report", "--json", *given]) == 0
+    assert json.loads(capsys.readouterr().out)["window"]["since"] == "2026-03-01T00:00:00Z"
+
+
+@pytest.mark.usefixtures("store")
+def test_a_month_without_a_name_is_this_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["report", "--month", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["window"]["since"] == f"{datetime.now(UTC):%Y-%m}-01T00:00:00Z"
 
 
 def test_hosts_can_be_several(store: FakeStore) -> None:

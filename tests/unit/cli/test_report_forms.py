@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -14,6 +18,7 @@ from gua.app import delivery
 from gua.cli import main
 from gua.cli.output_options import OutputOptions, choose_output
 from gua.core.errors import UsageError
+from gua.report.forms.first_screen.parts import SECTIONS
 from gua.report.section_list import default_sections, section_names
 
 EMPTY = (
@@ -50,7 +55,65 @@ def test_sections_are_the_ones_asked_for(capsys: pytest.CaptureFixture[str]) -> 
     assert "1. Where the GPU-hours went" in text
     assert "Per card" in text
     assert "Top owners" not in text
-    assert "\nBasis\n" in text
+    assert "\nBasis\n" not in text
+
+
+def test_unasked_the_answers_come_and_all_of_it_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    told = {}
+    for option in ("--host=gpu-1", "--brief", "--full", "--basis", "--section=headline", "--section=headline --basis"):
+        assert main.main([*WINDOW, *option.split()]) == 0
+        told[option] = capsys.readouterr().out
+    answers, brief, full, with_basis, section, section_with_basis = told.values()
+    assert [text.startswith("! ") for text in told.values()] == [True, True, False, True, False, False]
+    assert "Top owners" in full
+    assert "Basis: idle-held is" in answers
+    assert "By hour" in answers
+    assert "Basis" not in brief + section
+    assert "By hour" not in brief
+    assert all("more: gua report --since 2026-03-25 --until 2026-03-27" in one for one in (answers, brief, with_basis))
+    assert "--host gpu-1 --full" in answers
+    for one in (full, with_basis, section_with_basis):
+        assert "\nBasis\n  active" in one
+
+
+def test_what_was_typed_is_in_the_commands_that_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GUA_HOST", "gpu-1")
+    typed = ["--store", "chdb:///a b", "--timezone", "Asia/Tokyo", "--from-ticks", "--width", "140"]
+    assert main.main([*WINDOW, *typed, "--by", "model", "--brief"]) == 0
+    more = " ".join(capsys.readouterr().out.rpartition("more: ")[2].split())
+    window, store = "--since 2026-03-25 --until 2026-03-27", "--store 'chdb:///a b'"
+    report, explain, _ = more.split("; ")
+    assert report.startswith(f"gua report {window} ")
+    assert report.endswith(" --full")
+    assert all(words in report for words in (store, "--timezone Asia/Tokyo", "--from-ticks"))
+    assert not {"--width", "--by", "--brief", "--host"} & set(report.split())
+    assert explain.startswith("gua explain ")
+    assert store in explain
+    assert "--timezone Asia/Tokyo gpu-1 1 2026-03-26T15:00:00Z" in explain
+
+
+def test_no_more_is_asked_of_the_store_than_the_answers_say(store: FakeStore) -> None:
+    store.views["hours"] = [{"hour": SINCE_MS // HOUR_MS, "is_counted": True, "card_ticks": 12}]
+    always = {"extent", "hours", "fleet", "host_name_conflicts", "rules", "prices", "overview", "card_streaks", "usage"}
+    always |= {"allocation_sources"}
+    for option, asked in (("--brief", always), ("--basis", {*always, "time_of_day"})):
+        store.asked.clear()
+        assert main.main([*WINDOW, option]) == 0
+        assert {view for view, _ in store.asked} == asked
+        assert len(store.asked) == len(asked)
+
+
+def test_what_is_asked_for_besides_comes_below_the_answers(
+    store: FakeStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.views["hours"] = [{"hour": SINCE_MS // HOUR_MS, "is_counted": True, "card_ticks": 12}]
+    assert main.main([*WINDOW, "--what-if", "2h", "--by", "user,model"]) == 0
+    out = capsys.readouterr().out
+    heads = ["Whom to ask", "Per model", "Per owner", "8. Idle streaks", "9. What if", "\nmore: "]
+    assert [out.index(head) for head in heads] == sorted(map(out.index, heads))
+    assert "Per host" not in out
 
 
 def test_json_has_the_sections_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,11 +136,31 @@ def test_markdown_is_markdown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\n| active | 30.2 | 20.4 | 363 |\n" in capsys.readouterr().out
 
 
-def test_a_page_comes_beside_the_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_is_written_and_nothing_else_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "report.html"
     assert main.main([*WINDOW, "--html", str(page)]) == 0
-    assert "1. Where the GPU-hours went" in capsys.readouterr().out
-    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert re.fullmatch(rf"wrote {page} \([0-9.]+ KiB\)\n", capsys.readouterr().out)
+    written = page.read_text(encoding="utf-8")
+    assert written.startswith("<!doctype html>")
+    assert main.main([*WINDOW, "--html", "-"]) == 0
+    assert unescape(capsys.readouterr().out) == unescape(written)
+
+
+def test_a_text_imports_nothing_that_draws_a_page() -> None:
+    code = (
+        "import sys; from gua.cli import report; from gua.report.forms import text;"
+        "from gua.report.section_list import sections; sections(); print(*sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "gua.report.sections.now.text" in loaded
+    assert [name for name in loaded if name.endswith((".html", ".markup"))] == []
+
+
+def test_a_page_of_one_section_has_the_answers_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([*WINDOW, "--section", "cards", "--html", "-"]) == 0
+    page = capsys.readouterr().out
+    assert re.findall('<section id="([^"]*)"', page) == ["cards", "basis"]
+    assert "Whom to ask" in page
 
 
 def test_a_page_that_cannot_be_written_is_one_line_and_no_report(
@@ -89,7 +172,7 @@ def test_a_page_that_cannot_be_written_is_one_line_and_no_report(
     assert len(captured.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("form", [[], ["--json"], ["--csv", "cards"], ["--markdown"]])
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv", "cards"], ["--markdown"], ["--html", "-"]])
 def test_a_condition_that_is_met_is_told_after_the_report(form: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main([*WINDOW, *form, "--fail-on", "idle-held > 20%", "--fail-on", "active > 1000h"]) == 1
     captured = capsys.readouterr()
@@ -119,17 +202,17 @@ def test_one_that_is_met_wins_over_one_that_nobody_can_tell(capsys: pytest.Captu
     [
         (["--json", "--markdown"], "give only one of --json and --markdown"),
         (["--csv", "cards", "--sql"], "give only one of --csv and --sql"),
+        (["--full", "--brief"], "give only one of --full and --brief"),
+        (["--json", "--brief"], "give only one of --json and --brief"),
+        (["--full", "--section", "now"], "--full has its own sections: leave --section out"),
+        (["--markdown", "--basis"], "--basis is a part of the text: leave it out with --markdown"),
         (["--csv", "cars"], "there is no section 'cars' for --csv"),
         (["--csv", "all"], "there is no section 'all' for --csv"),
         (["--csv", "cards", "--section", "cards"], "leave --section out"),
         (["--section", "cars"], "there is no section 'cars'"),
-        (["--section", "who"], "--section who is called usage now: write --section usage"),
-        (["--section", "before"], "--section before is called previous now"),
-        (["--csv", "who"], "--csv who is called usage now"),
-        (["--by", "identity"], "--by identity is called owner now"),
-        (["--fail-on", "episode > 8h"], "--fail-on episode is called streak now"),
         (["--sql", "--fail-on", "active > 1h"], "leave --fail-on out"),
-        (["--sql", "--html", "x.html"], "leave --html out"),
+        (["--sql", "--html", "x.html"], "give only one of --html and --sql"),
+        (["--json", "--html", "x.html"], "give only one of --json and --html"),
         (["30m"], "'30m' belongs to no option: limits go with --what-if"),
         (["--what-if", "soon"], "'soon' is not a duration"),
         (["--fail-on", "idle-held"], "is no condition"),
@@ -157,24 +240,46 @@ def test_limits_follow_the_option_in_any_order(arguments: list[str], store: Fake
 
 def test_what_if_adds_its_sections_and_sorts_its_limits() -> None:
     form = choose_output(OutputOptions(what_if=True, limits=("2h", "30m", "120m")))
-    assert form.sections == {*default_sections(), "streaks", "what-if"}
+    assert form.sections == {*SECTIONS, "streaks", "what-if"}
+    assert form.if_cheap == {*SECTIONS}
     assert form.limits_ms == (1_800_000, 7_200_000)
 
 
 def test_what_a_condition_or_a_page_needs_is_collected_and_not_printed() -> None:
     form = choose_output(OutputOptions(sections=("cards",), fail_on=("streak > 1h",)))
-    assert form.shown == {"cards"}
+    assert form.shown == ("cards",)
     assert form.sections == {"cards", "now"}
     page = choose_output(OutputOptions(html=Path("x.html")))
-    assert page.shown == default_sections()
-    assert page.sections == page.on_page == set(section_names())
-    assert choose_output(OutputOptions(html=Path("x.html"), sections=("cards",))).sections == {"cards"}
+    assert page.sections == {*page.shown} == {*section_names()}
+    assert page.if_cheap == page.sections.difference(default_sections())
+    chosen = choose_output(OutputOptions(html=Path("x.html"), sections=("cards",)))
+    assert chosen.shown == ("cards",)
+    assert chosen.if_cheap == {"now", "usage", "allocation"}
 
 
 def test_every_section_can_be_named() -> None:
-    assert choose_output(OutputOptions(sections=("all",))).shown == set(section_names())
+    assert choose_output(OutputOptions(sections=("all",))).shown == section_names()
+    assert choose_output(OutputOptions(sections=("money", "all"))).shown[0] == "money"
     with pytest.raises(UsageError, match="there is no section"):
         choose_output(OutputOptions(sections=("all", "nothing")))
+
+
+def test_sections_come_in_the_order_asked_for_under_numbers_that_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([*WINDOW, "--section", "time-of-day,headline", "--section", "idle_capacity,headline"]) == 0
+    titles = re.findall(r"^\d+\. [A-Z].*$", capsys.readouterr().out, flags=re.MULTILINE)
+    assert titles == ["7. Time of day (UTC)", "1. Where the GPU-hours went", "3. Idle capacity"]
+
+
+def test_other_words_for_sections_keys_and_conditions_are_understood(
+    store: FakeStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.views["hours"] = [{"hour": SINCE_MS // HOUR_MS, "is_counted": True, "card_ticks": 12}]
+    assert choose_output(OutputOptions(sections=("who,before", "rollups"))).shown == ("usage", "previous", "groups")
+    assert choose_output(OutputOptions(csv="who")).shown == ("usage",)
+    assert choose_output(OutputOptions(fail_on=("episode > 8h",))).conditions[0].metric == "streak"
+    assert main.main([*WINDOW, "--section", "who", "--by", "user,program"]) == 0
+    out = capsys.readouterr().out
+    assert [line.strip() for line in out.splitlines() if "Per " in line] == ["Per owner", "Per program"]
 
 
 @pytest.mark.parametrize("since", ["2100-01-01", "2026-03-27"])

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from fakes.store import UNTIL_MS, FakeStore, lab
-from gua.app import answer, children, delivery, local_agent, report_source
+from gua.app import answer, children, delivery, report_source
 from gua.app.answer import converse
 from gua.app.children import answer_in_child
 from gua.cli.main import main
@@ -31,6 +31,7 @@ from gua.local_socket.peer import Peer
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
 from gua.local_socket.views import checked_question, checked_row
 from gua.report.views import SHARED
+from gua.report.window import ReportRequest
 from servers.user import as_user, other_uid, shared_folder
 
 Opener = Callable[[], AbstractContextManager[ViewReader]]
@@ -60,7 +61,7 @@ def from_store(open_reader: Opener) -> Callable[[socket.socket, Peer], None]:
 
 def text_of(reader: ViewReader) -> str:
     out = io.StringIO()
-    render_report(reader, since="2d", now_ms=UNTIL_MS, width=80, out=out)
+    render_report(reader, ReportRequest(since="2d", now_ms=UNTIL_MS), width=80, out=out)
     return out.getvalue()
 
 
@@ -226,7 +227,9 @@ def gua(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     for name in [name for name in os.environ if name.startswith("GUA_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("GUA_HOME", str(tmp_path))
-    monkeypatch.setattr(local_agent, "DEFAULT_SOCKET", tmp_path / "run" / "agent.sock")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GUA_HOST_LOCK", f"test-{os.getpid()}-{tmp_path.name}")
+    monkeypatch.setenv("GUA_RUN_DIR", str(tmp_path / "run"))
 
     def run(*arguments: str) -> tuple[int, str, str]:
         code = main(["report", "--until", "2026-03-27", *arguments])
@@ -276,11 +279,12 @@ def test_ones_own_store_is_opened_though_an_agent_answers(
     assert opened == [None, "chdb:///elsewhere"]
 
 
-def test_with_neither_store_nor_agent_the_error_names_both(gua: Callable[..., Any], tmp_path: Path) -> None:
+def test_with_neither_store_nor_agent_the_error_says_how_to_start(gua: Callable[..., Any], tmp_path: Path) -> None:
     code, out, err = gua()
-    assert (code, out, len(err.splitlines())) == (3, "", 1)
-    assert f"there is no store at {tmp_path / 'store'}" in err
-    assert f"no agent listens at {tmp_path / 'run' / 'agent.sock'}" in err
+    assert (code, out) == (3, "")
+    assert err == (
+        f"gua: nothing is recorded in {tmp_path / 'store'} yet: start with gua daemon\njust looking: gua demo\n"
+    )
 
 
 def test_a_store_and_a_socket_are_too_much(gua: Callable[..., Any]) -> None:
@@ -390,7 +394,7 @@ class TestWithTheEngine:
     @staticmethod
     def report(reader: ViewReader) -> str:
         out = io.StringIO()
-        render_report(reader, width=100, out=out)
+        render_report(reader, ReportRequest(now_ms=time.time_ns() // 1_000_000), width=100, out=out)
         return out.getvalue()
 
     def test_reports_at_once_all_succeed_and_are_the_same(
@@ -437,6 +441,8 @@ class TestWithTheEngine:
             "false_alarm_ms": 600_000,
             "cell_ms": 86_400_000,
             "limits_ms": [0, 300_000],
+            "price_models": [],
+            "price_starts": [],
         }
         with delivery.open_writer(f"chdb://{home / 'store'}") as store:
             every = [row["hour"] for row in store.rows("hours", {one: parameters[one] for one in BOUNDS})]
@@ -445,6 +451,8 @@ class TestWithTheEngine:
             parameters |= {"host": card["host"], "gpu": card["gpu"], "at_ms": card["last_ms"], "limit": 2}
             for name, view in SHARED.items():
                 rows = list(store.rows(name, {one: parameters[one] for one in sorted(view.parameters)}))
-                assert rows or name in {"fleet", "host_name_conflicts"}, "only where something is wrong with a host"
+                assert rows or name in {"fleet", "host_name_conflicts", "prices"}, (
+                    "only where a host is wrong, or priced"
+                )
                 for row in rows:
                     checked_row(view, json.loads(json.dumps(dict(row))))

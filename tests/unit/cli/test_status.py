@@ -17,23 +17,24 @@ from typing import Any
 
 import pytest
 
-from fakes.cards import GIB, INTERVAL_MS, MIB, START_MS, card, process, tick
+from fakes.cards import GIB, INTERVAL_MS, MIB, START_MS, allocation, card, process, promised, tick
 from fakes.clock import FakeClock
 from gua.agent.status import Board, SpoolFigures
-from gua.app import local_agent
 from gua.cli.main import main
 from gua.cli.status import Threshold, parse_threshold, with_threshold
 from gua.core.errors import UsageError
 from gua.core.plaintext import cells
-from gua.core.tick import AgentReading, ErrorCount, Mig, ProcessList, ProcessType
+from gua.core.tick import AgentReading, AllocationStatus, ErrorCount, Mig, ProcessList, ProcessType, Relation
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
 from gua.procfs.reader import ProcFs
 from gua.report.kit.style import Style
-from gua.report.status.text import render_status, span
+from gua.report.status.span import span
+from gua.report.status.text import render_status
 from gua.state.pid_file import PidFile
 from servers.user import as_user, other_uid, shared_folder
 
 Golden = Callable[[str, str], None]
+POD = {"source": "kubernetes", "owner": None, "uid": None, "pod_name": "train-0", "pod_namespace": "lab"}
 HOSTILE = "evil\x1b[31m\u202egnp.exe\x07\nroot"
 
 
@@ -54,6 +55,9 @@ def lab(clock: FakeClock | None = None) -> Board:
             dropped_ticks=2,
             waiting={"store": 40, "endpoint": 117},
             oldest_ms={"store": clock.wall - 1_200_000, "endpoint": clock.wall - 3_510_000},
+            delivered={"store": 960, "endpoint": 0},
+            delivered_ms={"store": clock.wall - 12_000},
+            refused={"store": 0, "endpoint": 0},
         ),
     )
     errors = (
@@ -67,10 +71,30 @@ def lab(clock: FakeClock | None = None) -> Board:
         board.ticked(
             tick(
                 clock.wall,
-                card(busy=0.873, held=60 * GIB, power_watts=512.0),
-                card("GPU-2", index=1, busy=0.9 if long_ago else 0.0, processes=crowd, memory_used_bytes=45 * GIB),
-                card("GPU-3", index=2),
-                card("GPU-4", index=3, busy=None, memory_used_bytes=GIB, process_list=ProcessList.PID_NAMESPACE),
+                card(busy=0.873, held=60 * GIB, power_watts=512.0, **promised(allocation("4711"))),
+                card(
+                    "GPU-2",
+                    index=1,
+                    busy=0.9 if long_ago else 0.0,
+                    processes=crowd,
+                    memory_used_bytes=45 * GIB,
+                    **promised(
+                        allocation("lab/train-0", Relation.BOTH, **POD),
+                        *(
+                            allocation(f"48{n}", Relation.CO_OWNERS, owner=f"user{n}", job_name="shard")
+                            for n in range(4)
+                        ),
+                    ),
+                ),
+                card("GPU-3", index=2, **promised(allocation("4712", Relation.NOBODY))),
+                card(
+                    "GPU-4",
+                    index=3,
+                    busy=None,
+                    memory_used_bytes=GIB,
+                    process_list=ProcessList.PID_NAMESPACE,
+                    allocation=AllocationStatus.UNKNOWN,
+                ),
                 card("GPU-5", index=4, mig=Mig.PARENT),
                 card(
                     "MIG-1",
@@ -80,18 +104,19 @@ def lab(clock: FakeClock | None = None) -> Board:
                     name="NVIDIA H100 80GB HBM3 MIG 3g.40gb",
                     memory_limit_bytes=40 * GIB,
                     memory_used_bytes=12 * MIB,
+                    **promised(),
                     processes=(
                         process(6001, None, owner=None, comm=None),
                         process(700, 4 * MIB, owner="root", comm="Xorg", type=ProcessType.IGNORED),
                     ),
                 ),
                 agent=AgentReading(started_ms=START_MS, tick_duration_seconds=0.0614, errors=errors),
+                sources={"files": None, "slurm": None if long_ago else "squeue gives no answer within 3 s"},
             ),
             lateness_ms=4,
         )
     board.skipped("missed", 2)
     board.skipped("driver")
-    board.delivered("store", ticks=960)
     board.failed("endpoint", "cannot reach https://otel.example:4318 (Connection refused): start it")
     board.note("aside", "the spool was damaged and is kept as /var/lib/gua/spool.db.corrupt-20260325T000000Z")
     clock.advance(12_000)
@@ -132,6 +157,48 @@ def test_one_tick_is_told_as_one(status: dict[str, Any]) -> None:
     assert "; 1 tick waits in memory, as the disk does not take more" in text
     assert ": 1 tick waits" in text
     assert "1 ticks" not in text
+
+
+def test_where_nobody_looks_a_status_says_so_and_an_older_agents_says_nothing(status: dict[str, Any]) -> None:
+    text = render_status({**status, "allocation_sources": []}, Style(width=100))
+    assert "  allocation   not looked at\n" in text
+    older = {name: value for name, value in status.items() if name != "allocation_sources"}
+    older["cards"] = [
+        {name: value for name, value in one.items() if not name.startswith("allocation")} for one in status["cards"]
+    ]
+    assert "alloc" not in render_status(older, Style(width=100))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({}, "promised to ana (slurm 4712, train) 8h 20m ago, empty for 8h 20m"),
+        ({"use_is_lower_bound": True}, "promised to ana (slurm 4712, train) 8h 20m ago, empty for ≥8h 20m"),
+        ({"use": "used-by-others", "use_seconds": 61}, "8h 20m ago, used by others for 1m 1s"),
+        ({"use": "unknown"}, "8h 20m ago, use unknown"),
+        ({"use": None}, "8h 20m ago, use unknown"),
+        ({"use_seconds": None}, "8h 20m ago, empty"),
+        ({"allocated_seconds": None}, "promised to ana (slurm 4712, train) - ago, empty"),
+        ({"owner": None}, "promised to 1000 (slurm 4712, train)"),
+        ({"owner": None, "uid": None}, "promised to ? (slurm 4712, train)"),
+        ({"owner": None, "uid": 0}, "promised to 0 (slurm 4712, train)"),
+        ({"job_name": None}, "promised to ana (slurm 4712) 8h"),
+        ({"owner": None, "pod_name": "a", "id": "a"}, "promised to a (slurm, train)"),
+    ],
+)
+def test_an_allocation_in_words(status: dict[str, Any], change: dict[str, object], text: str) -> None:
+    one = status["cards"][2]
+    changed = {**one, "allocations": [{**one["allocations"][0], **change}]}
+    assert text in render_status({**status, "cards": [changed]}, Style(width=100))
+
+
+def test_cards_alike_stand_in_one_line_only_where_they_are_promised_alike(status: dict[str, Any]) -> None:
+    one = {**status["cards"][2], "index": 3}
+    other = {**one, "index": 4, "allocations": [{**one["allocations"][0], "owner": "bob"}]}
+    alike = render_status({**status, "cards": [status["cards"][2], one]}, Style())
+    assert "2-3  H100" in alike
+    assert alike.count("promised to ana") == 1
+    assert "promised to bob" in render_status({**status, "cards": [one, other]}, Style())
 
 
 def test_a_store_elsewhere_is_named_by_its_address_alone(status: dict[str, Any]) -> None:
@@ -254,7 +321,7 @@ def gua(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
         monkeypatch.delenv(name)
     monkeypatch.setenv("GUA_HOME", str(tmp_path))
     monkeypatch.setenv("GUA_HOST_LOCK", f"test-{os.getpid()}-{tmp_path.name}")
-    monkeypatch.setattr(local_agent, "DEFAULT_SOCKET", tmp_path / "run" / "agent.sock")
+    monkeypatch.setenv("GUA_RUN_DIR", str(tmp_path / "run"))
 
     def run(*arguments: str) -> Ran:
         code = main(["status", *arguments])
@@ -278,7 +345,21 @@ def test_an_agent_that_runs_ends_it_with_0(gua: Callable[..., Ran], tmp_path: Pa
     with answering(tmp_path / "agent.sock", lab()):
         ran = gua()
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("The agent of gpu-1 runs since 2026-03-25T00:00:00Z")
+    assert ran.out.startswith("The agent of gpu-1 runs since 2026-03-25 00:00:00 UTC")
+
+
+def test_times_are_by_the_hosts_clock_and_what_is_none_stays_as_it_was_told(
+    status: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    try:
+        assert "runs since 2026-03-25 01:00:00 CET (" in render_status(status, Style())
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    hostile = {**status, "agent": {**status["agent"], "started": "once\x1b[2J"}}
+    assert "runs since once[2J (" in render_status(hostile, Style())
 
 
 def test_json_is_the_status_object(gua: Callable[..., Ran], tmp_path: Path) -> None:
@@ -437,3 +518,13 @@ def test_it_loads_nothing_heavy(tmp_path: Path) -> None:
     loaded = ran.stdout
     for heavy in ("opentelemetry", "pynvml", "chdb", "clickhouse_connect", "grpc", "requests", "rich", "sqlite3"):
         assert f"'{heavy}'" not in loaded
+
+
+def test_whole_cards_of_which_all_is_the_same_share_a_line(status: dict[str, Any]) -> None:
+    (free,) = [card for card in status["cards"] if card["uuid"] == "GPU-3"]
+    more = [{**free, "uuid": f"GPU-{index}", "index": index} for index in (5, 6, 9)]
+    other = {**free, "uuid": "GPU-7", "index": 7, "memory_used_bytes": GIB}
+    slices = [{**free, "uuid": f"MIG-{place}", "index": 8, "mig": Mig.INSTANCE} for place in range(2)]
+    text = render_status({**status, "cards": [free, *more, other, *slices]}, Style(width=100))
+    shown = [line.split()[0] for line in text.splitlines() if "truly-idle" in line]
+    assert shown == ["2,5-6,9", "7", "8", "8"]

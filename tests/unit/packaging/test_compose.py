@@ -31,7 +31,7 @@ def references() -> list[tuple[str, str, str]]:
 
 def values(service: Mapping[str, Any]) -> Iterator[str]:
     yield from (str(value) for value in service.get("environment", {}).values())
-    yield from (str(word) for word in service.get("command", ()))
+    yield from (str(word) for key in ("entrypoint", "command") for word in service.get(key, ()))
     yield from (str(word) for word in service.get("healthcheck", {}).get("test", ()))
 
 
@@ -43,6 +43,24 @@ def one_shot(name: str) -> bool:
     """Return whether others wait for the service's end, or it is run by hand."""
     waited = (each.get("depends_on", {}).get(name, {}).get("condition") for each in SERVICES.values())
     return "service_completed_successfully" in waited or SERVICES[name]["restart"] == "no"
+
+
+def test_up_wait_ends_as_what_ends_by_itself_is_waited_for_by_another() -> None:
+    # Compose waits for the end of such a service alone where another one does, and else for ever that it runs.
+    ended = {name for name, service in SERVICES.items() if str(service.get("restart")).startswith("on-failure")}
+    waited = {
+        name
+        for service in SERVICES.values()
+        for name, how in service.get("depends_on", {}).items()
+        if how["condition"] == "service_completed_successfully"
+    }
+    assert ended == waited == {"schema", "queue-folder"}
+    assert all("profiles" in SERVICES[name] for name in SERVICES if SERVICES[name]["restart"] == "no")
+
+
+def test_what_follows_the_report_s_name_are_its_options() -> None:
+    assert SERVICES["report"]["entrypoint"] == ["gua", "report"]
+    assert "command" not in SERVICES["report"]
 
 
 def test_it_is_a_compose_file_by_the_official_schema() -> None:

@@ -61,7 +61,7 @@ def test_a_price_begins_with_a_utc_hour(text: str, unix_ms: int) -> None:
         ("2026-03-25T12:00:00.001", "write 2026-03-25T12:00:00Z"),
         ("1969-12-31T23:00", "between 1970 and 2106"),
         ("2107-01-01", "between 1970 and 2106"),
-        ("soon", "'soon' is neither"),
+        ("soon", "'soon' is no moment"),
     ],
 )
 def test_another_moment_is_refused_and_the_one_before_it_named(text: str, said: str) -> None:
@@ -80,12 +80,16 @@ KNOWN = ["NVIDIA H100 PCIe", "NVIDIA GeForce RTX 4090", "NVIDIA L4", "L4"]
         ("h100  pcie", "NVIDIA H100 PCIe"),
         ("RTX 4090", "NVIDIA GeForce RTX 4090"),
         ("L4", "L4"),
-        ("l4", None),
         ("H100", None),
     ],
 )
 def test_a_model_is_known_as_the_report_writes_it(name: str, model: str | None) -> None:
     assert known_model(name, KNOWN) == model
+
+
+def test_a_name_that_two_models_have_is_refused() -> None:
+    with pytest.raises(UsageError, match="'l4' may be 'L4' or 'NVIDIA L4'"):
+        known_model("l4", KNOWN)
 
 
 def test_a_second_currency_of_a_model_is_refused() -> None:

@@ -51,7 +51,7 @@ def test_the_second_is_told_who_samples_the_host_and_kill_9_frees_it(name: str) 
         HostLock(name).acquire()
     assert str(refused.value) == (
         f"another agent (pid {agent.pid}, user {user_name(os.getuid())}) samples this host: "
-        "stop it with gua stop, or leave sampling to it (gua status shows it)"
+        "leave sampling to it (gua status shows it), or stop it with gua stop"
     )
     agent.kill()
     agent.wait()

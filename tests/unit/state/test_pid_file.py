@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,8 @@ def record() -> dict[str, object]:
             ]
         ),
     ],
+    # Their own would name this process, and each worker collects for itself.
+    ids=count(),
 )
 def test_a_damaged_file_means_nobody_even_if_it_is_locked(path: Path, content: bytes) -> None:
     path.write_bytes(content)

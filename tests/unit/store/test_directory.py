@@ -78,6 +78,23 @@ def test_after_its_patience_it_gives_up_and_names_who_holds_the_store(tmp_path: 
     first.communicate()
 
 
+def test_who_waits_is_told_for_whom_after_a_second_and_once(tmp_path: Path) -> None:
+    first = holder(tmp_path / "store")
+    time = Time()
+    told: list[tuple[float, str]] = []
+    with pytest.raises(TransientError):
+        StoreDirectory(tmp_path / "store").hold(
+            patience_seconds=5,
+            told=lambda line: told.append((time.now, line)),
+            monotonic=time.monotonic,
+            sleep=time.sleep,
+        )
+    ((when, line),) = told
+    assert 1 <= when < 1.2
+    assert line == f"the store {tmp_path / 'store'} is in use by pid {first.pid}: waiting for it, 5 s at most"
+    first.communicate()
+
+
 def test_a_process_that_was_killed_holds_nothing(tmp_path: Path) -> None:
     first = holder(tmp_path / "store")
     first.kill()

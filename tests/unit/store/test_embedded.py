@@ -16,6 +16,7 @@ from gua.core.errors import TransientError, UnavailableError
 from gua.store import statements
 from gua.store.connection import engine_version
 from gua.store.database import Store, open_store
+from gua.store.engine import install_command
 
 pytestmark = pytest.mark.engine
 
@@ -214,25 +215,42 @@ def test_without_the_engine_one_line_names_the_command_that_installs_it(tmp_path
         check=True,
     )
     assert done.stdout == (
-        'the embedded store needs an engine that is not installed (chdb): run pip install "gua-otel[local]"\n'
+        f"the embedded store needs an engine that is not installed (chdb): run {install_command()}\n"
     )
     assert not (tmp_path / "store").exists()
 
 
-def test_a_time_zone_that_the_engine_does_not_find_is_no_missing_engine(tmp_path: Path) -> None:
-    code = "import sys\nfrom gua.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+@pytest.mark.parametrize(
+    ("limit", "needed"),
+    [
+        *((f"-n {allowed}", "up to 192 open files (Too many open files)") for allowed in (20, 60, 120)),
+        ("-v 1600000", "3 GiB of address space"),
+    ],
+)
+def test_too_little_room_for_the_engine_is_one_line_and_no_fault(tmp_path: Path, limit: str, needed: str) -> None:
+    command = f"ulimit {limit}; exec {sys.executable} -m gua schema apply --store chdb://{tmp_path / 'store'}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"gua: chdb://{tmp_path / 'store'} needs {needed}: allow more, as with ulimit -")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/Here", "CET-1CEST", ":/etc/localtime", None])
+def test_the_zone_of_the_host_is_nothing_to_the_engine(tmp_path: Path, zone: str | None) -> None:
+    code = (
+        "import os, sys\nfrom gua.store.database import open_store\n"
+        "with open_store(sys.argv[1]) as store:\n"
+        "    print(*store.select('SELECT serverTimezone() AS zone')[0].values(), os.environ.get('TZ'))"
+    )
+    ours = {name: value for name, value in os.environ.items() if name != "TZ"}
     done = subprocess.run(
-        [sys.executable, "-c", code, "prices", "set", "H100", "1", "--currency", "EUR"],
-        env={**os.environ, "TZ": "Nowhere/Here", "GUA_HOME": str(tmp_path)},
+        [sys.executable, "-c", code, f"chdb://{tmp_path / 'store'}"],
+        env=ours if zone is None else {**ours, "TZ": zone},
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
     )
-    assert done.returncode == 3
-    assert done.stderr == (
-        "gua: the engine of the embedded store cannot be loaded (Cannot load time zone Nowhere/Here): "
-        "set TZ to a zone that is here, as in TZ=UTC\n"
-    )
+    assert done.stdout == f"UTC {zone}\n"
 
 
 def test_a_server_that_is_down_is_one_line_without_the_password() -> None:

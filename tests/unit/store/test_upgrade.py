@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,29 +39,45 @@ sys.exit(main(["import", "nvidia-smi", *sys.argv[4:], "--store", sys.argv[3]]))
 """
 
 
-@pytest.fixture(params=VERSIONS)
-def old(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return the address of a store into which a gua of a released version has imported the recordings but one."""
-    address = f"chdb://{tmp_path / 'old'}"
-    arguments = [str(TESTS), str(request.param), address, *map(str, RECORDINGS[1:])]
+@pytest.fixture(scope="module", params=VERSIONS)
+def imported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a store into which a gua of a released version has imported the recordings but one."""
+    folder = tmp_path_factory.mktemp("imported") / "old"
+    arguments = [str(TESTS), str(request.param), f"chdb://{folder}", *map(str, RECORDINGS[1:])]
     subprocess.run([sys.executable, "-c", IMPORT_AS_VERSION, *arguments], check=True, capture_output=True)
-    return address
+    return folder
 
 
-def test_it_grows_when_it_is_opened_and_reports_as_a_new_one(old: str, tmp_path: Path) -> None:
-    gua = Gua(tmp_path / "home")
-    fresh = f"chdb://{tmp_path / 'fresh'}"
+@pytest.fixture
+def old(imported: Path, tmp_path: Path) -> str:
+    """Return the address of a store like it, for one test."""
+    shutil.copytree(imported, tmp_path / "old", symlinks=True)
+    return f"chdb://{tmp_path / 'old'}"
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the reports of a new store with the same recordings, and with all of them."""
+    folder = tmp_path_factory.mktemp("expected")
+    gua, fresh = Gua(folder / "home"), f"chdb://{folder / 'fresh'}"
     gua.must("import", "nvidia-smi", *RECORDINGS[1:], "--store", fresh)
-    expected = gua.report(fresh)
-    assert expected["headline"]["card_ticks"] == 640
+    some = gua.report(fresh)
+    assert some["headline"]["card_ticks"] == 640
+    gua.must("import", "nvidia-smi", RECORDINGS[0], "--store", fresh)
+    return some, gua.report(fresh)
 
-    assert not [*differences(gua.report(old), expected)]
+
+def test_it_grows_when_it_is_opened_and_reports_as_a_new_one(
+    old: str, expected: tuple[dict[str, Any], dict[str, Any]], tmp_path: Path
+) -> None:
+    gua = Gua(tmp_path / "home")
+    some, every = expected
+    assert not [*differences(gua.report(old), some)]
 
     gua.must("import", "nvidia-smi", *RECORDINGS[1:], "--store", old)
-    assert not [*differences(gua.report(old), expected)]
-    for address in (old, fresh):
-        gua.must("import", "nvidia-smi", RECORDINGS[0], "--store", address)
-    assert not [*differences(gua.report(old), gua.report(fresh))]
+    assert not [*differences(gua.report(old), some)]
+    gua.must("import", "nvidia-smi", RECORDINGS[0], "--store", old)
+    assert not [*differences(gua.report(old), every)]
 
 
 def test_one_that_was_cut_off_is_completed_at_the_next_opening(old: str) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from gua.app.doctor import delivery, driver, processes, state, system
+from gua.app.allocations import AllocationSettings, openers_of
+from gua.app.doctor import allocation, delivery, driver, processes, state, system
 from gua.app.doctor.finding import Finding, failed
 from gua.core.ports import CardReader
 from gua.procfs.reader import ProcFs
@@ -20,7 +21,13 @@ Check = Callable[[], Iterable[Finding]]
 
 
 def checks(
-    *, store: str | None, endpoint: str | None, home: Path, procfs: Path, pid_file: Path | None
+    *,
+    store: str | None,
+    endpoint: str | None,
+    home: Path,
+    procfs: Path,
+    pid_file: Path | None,
+    allocations: AllocationSettings,
 ) -> list[tuple[str, Check]]:
     """Return every check by what it is about, in the order in which things depend on each other."""
     host = ProcFs(procfs)
@@ -31,7 +38,15 @@ def checks(
         ("clock", lambda: system.check_clock(time.time(), host.boot_id(), system.kernel_synchronized())),
         ("state", lambda: state.check_state(home)),
         ("delivery", lambda: delivery.check_delivery(store, endpoint, home, os.environ)),
-        ("agent", lambda: [state.check_agent(pid_file or Home(home).pid_file, os.environ)]),
+        ("agent", lambda: [state.check_agent(pid_file or Home(home).pid_file, Home(home).log_file, os.environ)]),
+        (
+            "allocation",
+            lambda: allocation.check_allocation(
+                openers_of(allocations),
+                lambda: allocation.status_of_agent(home),
+                lambda: allocation.cards_of(lambda: _reader(host)),
+            ),
+        ),
         ("systemd", lambda: [state.check_unit(Path("/"), user=_own_home())]),
     ]
 

@@ -16,6 +16,7 @@ from gua.state.compression import compress
 from gua.state.enrollment import Enrollment, read_enrollment
 from gua.store.directory import StoreDirectory, check_engine
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
+from gua.store.engine import install_command
 
 _PACKAGE = "chdb-core"
 
@@ -55,7 +56,7 @@ def _store(address: str, engine: str | None, environ: Mapping[str, str]) -> list
 def check_embedded(dsn: EmbeddedDsn, engine: str | None) -> list[Finding]:
     """Look at an embedded store from outside: its engine lets one process in at a time, and would make it."""
     if engine is None:
-        remedy = 'run pip install "gua-otel[local]", or deliver elsewhere with --endpoint or --store'
+        remedy = f"run {install_command()}, or deliver elsewhere with --endpoint or --store"
         return [failed("engine", "engine", "the embedded one is not installed", remedy)]
     found = [ok("engine", "engine", f"{_PACKAGE} {engine}")]
     directory = StoreDirectory(dsn.path)

@@ -16,6 +16,7 @@ from gua.core.errors import UnavailableError
 from gua.core.ports import CardReader, RawCard
 from gua.core.tick import CardReading, Mig, ProcessList, ReadError
 from gua.report.kit.figures import plural
+from gua.report.kit.gpu_counts import gpus_in_words
 
 LIBRARY: Final = "libnvidia-ml.so.1"
 _DEVICE: Final = re.compile(r"nvidia(ctl|[0-9]+)")
@@ -94,10 +95,8 @@ def _devices(dev: Path, permitted: Callable[[Path], bool], *, works: bool) -> Fi
 
 def _driver(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
     version = next((card.reading.driver_version for card in cards if card.reading.driver_version), None)
-    instances = sum(card.reading.mig is Mig.INSTANCE for card in cards)
-    detail = f"version {version or 'unknown'}, {plural(len(cards) - instances, 'card')}"
-    if instances:
-        detail += f", {plural(instances, 'MIG instance')}"
+    gpus = gpus_in_words((card.reading.uuid, card.reading.mig, card.reading.parent) for card in cards)
+    detail = f"version {version or 'unknown'}, {gpus}"
     if errors:
         lost = any(error.code in _LOST for error in errors)
         found = failed if lost else warning
@@ -171,7 +170,7 @@ def _memory(reading: CardReading) -> str:
 
 def _utilization(card: RawCard) -> str:
     if card.samples:
-        return f"utilization in {plural(len(card.samples), 'sample')}"
+        return "utilization from samples"
     return "" if card.reading.utilization is None else "utilization as an instant value, no samples yet"
 
 

@@ -51,6 +51,8 @@ def failed(name: str, title: str, detail: str, remedy: str) -> Finding:
 def of_error(name: str, title: str, error: GuaError | str, *, state: CheckState = CheckState.FAILED) -> Finding:
     """Return an error as a finding: its message says what and, after the last colon, what to do."""
     text = str(error)
+    if isinstance(error, GuaError) and error.hints:
+        return Finding(id=name, title=title, state=state, detail=text, remedy="; ".join(error.hints))
     detail, colon, remedy = text.rpartition(": ")
     return Finding(
         id=name,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from gua.app.doctor.finding import CheckState, Finding
 from gua.core.plaintext import safe
-from gua.report.kit.figures import plural
+from gua.report.kit.figures import plural, ranges
 
 SCHEMA: Final = "gua.doctor/1"
+_CARD: Final = re.compile(r"card ([0-9]+)( MIG)?", re.ASCII)
 _NARROWEST: Final = 40
 _WIDEST: Final = 120
 _MARKS: Final = {
@@ -50,10 +53,11 @@ def render_json(findings: Sequence[Finding]) -> str:
 def render_text(findings: Sequence[Finding], width: int) -> str:
     """Return a line a check, what to do below it, and the sum of it."""
     marks = max(map(len, _MARKS.values()))
-    titles = max((len(safe(one.title)) for one in findings), default=0)
+    shown = folded(findings)
+    titles = max((len(safe(one.title)) for one in shown), default=0)
     margin = " " * (marks + titles + 4)
     lines: list[str] = []
-    for one in findings:
+    for one in shown:
         head = f"{_MARKS[one.state]:<{marks}}  {safe(one.title):<{titles}}  "
         lines += _wrapped(safe(one.detail), width, first=head, rest=margin)
         if one.remedy and one.state in {CheckState.WARNING, CheckState.FAILED}:
@@ -62,6 +66,27 @@ def render_text(findings: Sequence[Finding], width: int) -> str:
     warnings = plural(count[CheckState.WARNING], "warning")
     verdict = f"{count[CheckState.FAILED]} failed" if count[CheckState.FAILED] else "nothing failed"
     return "\n".join([*lines, "", f"{verdict}, {warnings}"]) + "\n"
+
+
+def folded(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings with one for all cards of which the same is said, at the place of the first."""
+    alike: dict[Hashable, list[Finding]] = {}
+    for one in findings:
+        card = _CARD.fullmatch(one.title)
+        said = one.detail.replace(f" ({one.id.removeprefix('card.')})", "")
+        key = (card[2], one.state, said, one.remedy) if card else one
+        alike.setdefault(key, []).append(one)
+    return [same[0] if len(same) == 1 else _of_all(same) for same in alike.values()]
+
+
+def _of_all(cards: Sequence[Finding]) -> Finding:
+    first = cards[0]
+    found = [match for match in (_CARD.fullmatch(one.title) for one in cards) if match]
+    return replace(
+        first,
+        title=f"cards {ranges(int(match[1]) for match in found)}{found[0][2] or ''}",
+        detail=first.detail.replace(f" ({first.id.removeprefix('card.')})", f" ({len(cards)} cards)"),
+    )
 
 
 def _wrapped(text: str, width: int, *, first: str, rest: str) -> list[str]:

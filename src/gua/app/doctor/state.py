@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gua.app.doctor.finding import CheckState, Finding, failed, of_error, ok, skipped, warning
+from gua.app.first_steps import import_command, older_history
 from gua.core.errors import GuaError, UnavailableError
 from gua.procfs.reader import ProcFs
 from gua.spool.errors import DamagedError, Trouble, trouble
@@ -19,6 +20,7 @@ from gua.spool.schema import APPLICATION_ID, VERSION, pragma
 from gua.spool.stats import SpoolStats, stats
 from gua.state.directory import Home, examine_home
 from gua.state.host_lock import HostLock
+from gua.state.last_failure import last_failure
 from gua.state.pid_file import running
 
 _MIB: Final = 2**20
@@ -32,7 +34,7 @@ UNIT_FOLDERS: Final = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/s
 
 def check_state(home: Path) -> list[Finding]:
     """Look at the state directory, the disk under it and the spool."""
-    return [_directory(home), _disk(home), check_spool(Home(home).spool)]
+    return [_directory(home), _disk(home), check_spool(Home(home).spool), *_history()]
 
 
 def _directory(home: Path) -> Finding:
@@ -56,6 +58,14 @@ def _disk(home: Path) -> Finding:
     if free < _SCARCE_BYTES:
         return warning("disk_space", "disk space", detail, "free some: an outage of a day fills 30 MB and more")
     return ok("disk_space", "disk space", detail)
+
+
+def _history() -> list[Finding]:
+    path = older_history()
+    if path is None:
+        return []
+    detail = f"of gpu-usage-audit 1.x, {path}; {import_command(path)} brings it over, and again changes nothing"
+    return [ok("history", "history", detail)]
 
 
 def check_spool(path: Path) -> Finding:
@@ -119,8 +129,8 @@ def _finding(spooled: SpoolStats) -> Finding:
     return ok("spool", "spool", detail)
 
 
-def check_agent(pid_file: Path, environ: Mapping[str, str]) -> Finding:
-    """Say whether the agent of this state directory runs, or another of this host."""
+def check_agent(pid_file: Path, log: Path, environ: Mapping[str, str]) -> Finding:
+    """Say whether the agent of this state directory runs, or another of this host, or why the last did not."""
     installed = metadata.version("gua-otel")
     try:
         agent = running(pid_file, ProcFs())
@@ -132,7 +142,9 @@ def check_agent(pid_file: Path, environ: Mapping[str, str]) -> Finding:
     if agent is None:
         if holder is not None:
             return ok("agent", "agent", f"one with another state directory samples this host ({holder})")
-        return ok("agent", "agent", "none runs; gua daemon starts it")
+        failure = last_failure(log)
+        last = "" if failure is None else f"; the last start failed ({failure})"
+        return ok("agent", "agent", f"none runs{last}; gua daemon starts it")
     if agent.version != installed:
         return warning(
             "agent",

@@ -1,0 +1,116 @@
+"""Allocation: which sources this host has, whether each can be read, and what the agent says of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from gua.allocation.reader import Opener
+from gua.allocation.sources import look_around, open_sources
+from gua.app.allocations import PATIENCE_SECONDS, settle
+from gua.app.doctor.finding import Finding, ok, skipped, warning
+from gua.app.local_agent import first_answer, places
+from gua.core.allocation import CardKey
+from gua.core.errors import GuaError
+from gua.core.ports import CardReader
+from gua.core.untrusted import list_in, objects_in, text_in
+from gua.local_socket.client import ask_status
+
+_TITLE: Final = "allocation"
+_REMEDY: Final = "docs/allocation.md says what each source needs; until then cards are promised or not, nobody knows"
+_RESTART: Final = "restart it: gua stop && gua daemon; or leave --allocation off out"
+_LOOK_MS: Final = 1000
+
+
+def check_allocation(
+    openers: Sequence[Opener],
+    status: Callable[[], Mapping[str, Any] | None],
+    cards: Callable[[], Sequence[CardKey]],
+    *,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> Iterator[Finding]:
+    """Yield what is found, and how each source is: as the running agent says, else by one look of our own.
+
+    ``status`` returns the agent's, ``None`` where none answers; ``cards`` those of the host. Raises what they raise.
+    """
+    found = dict(look_around(openers))
+    told = status()
+    looked_at = None if told is None else told.get("allocation_sources")
+    if told is None or not isinstance(looked_at, list):
+        yield from _by_one_look(openers, found, cards, patience_seconds)
+        return
+    sources = {text_in(each.get("source")) or "?": each for each in objects_in(looked_at)}
+    if not sources:
+        yield _not_looked_at(found)
+    for name, source in sources.items():
+        reason = None if source.get("ok") is True else text_in(source.get("reason")) or "no reason is known"
+        yield _source(name, found.get(name), reason)
+    for note in list_in(told.get("allocation_notes")):
+        yield warning("allocation_note", _TITLE, text_in(note) or "?", _REMEDY)
+
+
+def _not_looked_at(found: Mapping[str, str]) -> Finding:
+    if not found:
+        return skipped("allocation", _TITLE, "not looked at, and no source is here: a free card may be promised")
+    here = "; ".join(f"{name}: {what}" for name, what in found.items())
+    return warning("allocation", _TITLE, f"the agent does not look at it, and there is {here}", _RESTART)
+
+
+def _by_one_look(
+    openers: Sequence[Opener],
+    found: Mapping[str, str],
+    cards: Callable[[], Sequence[CardKey]],
+    patience_seconds: float,
+) -> Iterator[Finding]:
+    sources = open_sources(tuple(found), openers) if found else None
+    if sources is None:
+        yield _not_looked_at(found)
+        return
+    try:
+        keys = cards()
+        settle(sources, keys, patience_seconds=patience_seconds)
+        now_ms = time.time_ns() // 1_000_000
+        look = sources.look(now_ms - _LOOK_MS, now_ms, keys)
+    finally:
+        sources.close()
+    for each in look.sources:
+        yield _source(each.source, found.get(each.source), each.reason)
+    for note in sources.notes:
+        yield warning("allocation_note", _TITLE, note, _REMEDY)
+
+
+def _source(name: str, what: str | None, reason: str | None) -> Finding:
+    title = f"{_TITLE}, {name}"
+    if reason is None:
+        return ok("allocation", title, f"can be read{f' ({what})' if what else ''}")
+    return warning("allocation", title, f"{what or 'named'}, and cannot be read: {reason}", _REMEDY)
+
+
+def status_of_agent(home: Path) -> Mapping[str, Any] | None:
+    """Return what the agent of this host says of itself, ``None`` where none answers."""
+    try:
+        return first_answer(places(None, home), ask_status)
+    except GuaError:
+        return None
+
+
+def cards_of(reader: Callable[[], CardReader]) -> list[CardKey]:
+    """Return the cards of the host by all their names, none where the driver cannot be asked."""
+    try:
+        cards = reader()
+    except (GuaError, OSError):
+        return []
+    try:
+        read, _ = cards.read()
+    except GuaError:
+        return []
+    finally:
+        cards.close()
+    return [
+        CardKey(
+            raw.reading.uuid, raw.reading.index, raw.minor, raw.reading.pci, raw.reading.parent, raw.gpu_instance_id
+        )
+        for raw in read
+    ]

@@ -1,0 +1,96 @@
+"""What is said where nothing is recorded yet: what to type first, or why the agent did not start."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from gua.app.destinations import default_store, store_address, store_destination
+from gua.app.local_agent import of_another
+from gua.core.errors import NothingRecordedError, UnavailableError
+from gua.spool.database import awaiting
+from gua.state.directory import Home, home_path
+from gua.state.last_failure import last_failure
+from gua.store.dsn import EmbeddedDsn, ServerDsn
+from gua.store.engine import install_command, is_installed
+
+if TYPE_CHECKING:
+    from gua.app.agent_settings import AgentSettings
+
+LOOK: Final = "just looking: gua demo"
+
+
+@contextmanager
+def explained(store: EmbeddedDsn | ServerDsn, home: Path) -> Iterator[None]:
+    """Say in the block's NothingRecordedError why an embedded store may be empty."""
+    try:
+        yield
+    except NothingRecordedError:
+        if not isinstance(store, EmbeddedDsn):
+            raise
+        raise nothing_recorded(store, home) from None
+
+
+def nothing_recorded(store: EmbeddedDsn, home: Path) -> UnavailableError:
+    """Return the error of an embedded store that is not there, or has no ticks: it says what to type next."""
+    if store_destination(store, home) in awaiting(Home(home).spool):
+        return UnavailableError(f"there is no store at {store.path} yet: gua report makes it, of the ticks that wait")
+    elsewhere = of_another(os.environ) if store == default_store(home) else None
+    if elsewhere is not None:
+        return UnavailableError(elsewhere)
+    if not is_installed():
+        server = "or ask a server: gua report --store clickhouse://user@host:8123"
+        msg = f"the embedded engine, which reports from {store.path} need, is not installed"
+        return UnavailableError(msg, hints=(f"add it: {install_command()}", server))
+    if store != default_store(home):
+        start = f"gua daemon --store {shlex.quote(str(store.path))}"
+        return NothingRecordedError(f"nothing is recorded in {store.path} yet: start with {start}", hints=(LOOK,))
+    failure = last_failure(Home(home).log_file)
+    history = older_history()
+    hints = () if history is None else (f"a history of gpu-usage-audit 1.x is there: {import_command(history)}",)
+    if failure is None:
+        return NothingRecordedError(
+            f"nothing is recorded in {store.path} yet: start with gua daemon", hints=(*hints, LOOK)
+        )
+    return NothingRecordedError(
+        f"nothing is recorded in {store.path} yet, as the last start of the agent failed ({failure})",
+        hints=("everything that it needs, checked: gua doctor", *hints, LOOK),
+    )
+
+
+def after_start(settings: AgentSettings, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield where the agent's ticks go, and what to type next."""
+    where = " and ".join(shown(one.where) for one in settings.destinations)
+    public = settings.places.public_socket
+    yield f"ticks go to {where}" + (f"; all users of this host may ask ({public})" if public else "")
+    home = settings.places.home.path
+    said = f"GUA_HOME={shlex.quote(str(home))} " if home != home_path(None, environ) else ""
+    stores = [one for one in settings.destinations if one.store]
+    other = [one for one in stores if one.store != store_address(None, home)]
+    option = f" --store {shlex.quote(shown(other[0].where))}" if other else ""
+    report = f"{said}gua report{option} the hours so far, " if stores else ""
+    yield f"next: {said}gua status shows the cards now, {report}{said}gua stop ends it"
+
+
+def shown(where: str) -> str:
+    """Return a destination as people write it: the path alone of an embedded store."""
+    return unquote(where.removeprefix("chdb://"))
+
+
+def older_history() -> Path | None:
+    """Return where gpu-usage-audit 1.x left its history, ``None`` if it did not."""
+    with suppress(RuntimeError, OSError):
+        path = Path.home() / ".gua" / "gua.db"
+        if path.is_file():
+            return path
+    return None
+
+
+def import_command(history: Path) -> str:
+    """Return what brings such a history over."""
+    return f"gua import gua-sqlite {shlex.quote(str(history))}"

@@ -1,0 +1,145 @@
+"""Which sources of allocations an agent looks at, by its options."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from gua.allocation.reader import ReaderLook
+from gua.allocation.sources import Sources
+from gua.app.allocations import (
+    SOURCES,
+    AllocationSettings,
+    chosen_sources,
+    open_allocations,
+    openers_of,
+    own_pod,
+    poll_seconds,
+    settle,
+)
+from gua.core.allocation import CardKey
+from gua.core.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        (None, ("auto",)),
+        ([], ("auto",)),
+        (["off"], ()),
+        (["OFF ", "off"], ()),
+        (["slurm", "files", "Slurm"], ("slurm", "files")),
+        (["auto", "slurm"], ("auto", "slurm")),
+    ],
+)
+def test_sources_are_named_and_found_by_themselves_if_not(names: list[str] | None, chosen: tuple[str, ...]) -> None:
+    assert chosen_sources(names) == chosen
+
+
+@pytest.mark.parametrize("names", [["lsf"], ["slurm", "x\x1b[2J"], [""], ["off", "slurm"], ["slurm,files"]])
+def test_what_is_no_source_is_refused_in_one_line(names: list[str]) -> None:
+    with pytest.raises(UsageError, match="--allocation") as caught:
+        chosen_sources(names)
+    assert "\n" not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [(None, None), ("60s", 60.0), ("5m", 300.0), ("30s", 30.0), ("off", 0.0), (" 0", 0.0)]
+)
+def test_slurm_is_asked_every_so_often_or_never(text: str | None, seconds: float | None) -> None:
+    assert poll_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["29s", "1ms", "often", ""])
+def test_slurm_is_not_asked_more_often_than_it_can_bear(text: str) -> None:
+    with pytest.raises(UsageError, match="--slurm-poll"):
+        poll_seconds(text)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        AllocationSettings(),
+        AllocationSettings(sources=()),
+        AllocationSettings(
+            sources=("slurm", "files"),
+            folder=Path("/run/elsewhere"),
+            slurm_node="n1",
+            slurm_poll_seconds=0.0,
+            slurm_job_mapping=Path("/var/jobs"),
+            pod_resources=Path("/k/kubelet.sock"),
+        ),
+    ],
+)
+def test_settings_come_back_from_json_as_they_were(settings: AllocationSettings) -> None:
+    assert AllocationSettings.from_json(json.loads(json.dumps(asdict(settings), default=str))) == settings
+
+
+def test_every_source_that_can_be_named_can_be_opened() -> None:
+    assert tuple(opener.name for opener in openers_of(AllocationSettings())) == SOURCES
+
+
+def test_off_opens_nothing() -> None:
+    assert open_allocations(AllocationSettings(sources=())) is None
+
+
+def test_files_are_read_where_the_settings_say(tmp_path: Path) -> None:
+    told = {"source": "site", "id": "1", "owner": "ada", "cards": ["GPU-a"], "since": 1_700_000_000}
+    tmp_path.chmod(0o755)
+    (tmp_path / "one.json").write_text(json.dumps(told))
+    sources = open_allocations(AllocationSettings(sources=("files",), folder=tmp_path))
+    assert sources is not None
+    now_ms = time.time_ns() // 1_000_000
+    look = sources.look(now_ms - 1_000, now_ms, [CardKey("GPU-a", 0)])
+    assert [(each.source, each.reason) for each in look.sources] == [("files", None)]
+    assert [(each.source, each.id, each.owner) for each in look.allocations] == [("site", "1", "ada")]
+    sources.close()
+
+
+def test_what_a_host_has_is_found_by_itself_and_nothing_is_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    nowhere = AllocationSettings(folder=tmp_path / "none", pod_resources=tmp_path / "none.sock")
+    assert open_allocations(nowhere) is None
+    found = open_allocations(AllocationSettings(folder=tmp_path, pod_resources=tmp_path / "none.sock"))
+    assert found is not None
+    assert found.names == ("files",)
+    found.close()
+
+
+def test_the_pod_that_this_is_is_told_by_the_manifests_variables_and_only_by_both() -> None:
+    assert own_pod({"POD_NAMESPACE": "gua", "POD_NAME": "gua-x"}) == ("gua", "gua-x")
+    assert own_pod({"POD_NAMESPACE": "gua"}) is None
+    assert own_pod({"POD_NAMESPACE": "", "POD_NAME": "gua-x"}) is None
+
+
+class Late:
+    """A reader that answers at the third look."""
+
+    name = "late"
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def look(self, *_: object) -> ReaderLook:
+        self.looks += 1
+        return ReaderLook(reason="no answer yet" if self.looks < 3 else None)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_single_tick_waits_for_who_is_asked_in_the_background_and_not_for_ever() -> None:
+    late = Late()
+    settle(Sources([late]))
+    assert late.looks == 3
+    never = Late()
+    never.looks = -(10**6)
+    settle(Sources([never]), patience_seconds=0.0)
+    assert never.looks == -(10**6) + 1

@@ -1,0 +1,208 @@
+"""What Tab proposes, in every shell that is here, and what it never does."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.top import card, holder, snapshot
+from gua.cli import main as frame
+from gua.cli import top
+from gua.cli.completion import LIMIT_SECONDS, completions
+from gua.cli.install_completion import SCRIPTS
+from gua.report.section_list import section_names
+
+GUA = Path(sys.executable).with_name("gua")
+SHELLS = [shell for shell in SCRIPTS if shutil.which(shell)]
+_CONTROLS = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|[()][A-Z0-9]|[=>])")
+FLAGS = {"bash": ["-i"], "zsh": ["-i"], "fish": ["-i", "--private"]}
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """Put two hosts behind every question for names, one of whose names are hostile; return the stores asked."""
+    asked: list[str | None] = []
+    cards = (card(host="node-1", gpu="GPU-a", index=0), card(host="node-2", gpu="GPU-b", index=1))
+    holders = (holder(owner="ana"), holder(owner="bo"), holder(owner="x; reboot"), holder(owner=None))
+    evil = (card(host="--store=clickhouse://evil", gpu="$(reboot)", index=None),)
+    told = replace(snapshot(cards, holders), cards=cards + evil, holders=holders)
+
+    @contextmanager
+    def open_source(store: str | None, _socket: Path | None, _hosts: object) -> Iterator[top.SnapshotSource]:
+        asked.append(store)
+        yield top.SnapshotSource(ask=lambda: told, seconds=1)
+
+    monkeypatch.setattr(top, "open_source", open_source)
+    monkeypatch.delenv("GUA_STORE", raising=False)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("line", "proposed"),
+    [
+        ("rep", ["report"]),
+        ("help exp", ["explain", "exporter"]),
+        ("--in", ["--install-completion"]),
+        ("--install-completion ", ["bash", "fish", "zsh"]),
+        ("report --section ti", ["time-of-day", "timeline"]),
+        ("report --section=ti", ["--section=time-of-day", "--section=timeline"]),
+        ("report --section = ti", ["time-of-day", "timeline"]),  # as bash takes it apart
+        ("report --section usage,ti", ["usage,time-of-day", "usage,timeline"]),
+        ("demo --section al", ["all", "allocation"]),
+        ("report --csv us", ["usage"]),
+        ("report --by o", ["owner"]),
+        ("report --timezone Europe/Berl", ["Europe/Berlin"]),
+        ("report --since y", ["yesterday"]),
+        ("report --last", ["--last-week"]),
+        ("report --what-if --markd", ["--markdown"]),
+        ("top --sort m", ["memory"]),
+        ("schema ap", ["apply"]),
+        ("schema apply --keep-r", ["--keep-raw"]),
+        ("report --html ", []),
+        ("import nvidia-smi ", []),
+        ("nonsense ", []),
+        ("schema nonsense ", None),
+    ],
+)
+def test_what_may_stand_next_is_proposed(line: str, proposed: list[str] | None) -> None:
+    if proposed is None:
+        with pytest.raises(KeyError):  # which is kept from who types
+            completions(line.split(" "))
+        return
+    assert completions(line.split(" ")) == proposed
+
+
+def test_every_section_is_proposed() -> None:
+    assert completions(["report", "--section", ""]) == sorted([*section_names(), "all"])
+
+
+@pytest.mark.parametrize(
+    ("line", "proposed"),
+    [
+        ("report --host ", ["node-1", "node-2"]),
+        ("report --host node-1 --host node-2", ["node-2"]),
+        ("explain ", ["GPU-a", "GPU-b", "node-1", "node-2"]),
+        ("explain node-2 ", ["1", "GPU-b"]),
+        ("explain --width 80 node-2 G", ["GPU-b"]),
+        ("top --filter ", ["ana", "bo"]),
+    ],
+)
+def test_names_come_from_what_is_asked_and_none_that_a_shell_could_run(
+    lab: list[str | None], line: str, proposed: list[str]
+) -> None:
+    assert completions(line.split(" ")) == proposed
+    assert lab == [None]
+
+
+def test_the_store_on_the_line_is_the_one_that_is_asked(lab: list[str | None]) -> None:
+    completions(["report", "--store", "clickhouse://reader@db", "--host", ""])
+    assert lab == ["clickhouse://reader@db"]
+
+
+def test_the_names_of_commands_are_there_at_once() -> None:
+    code = "import sys; from gua.cli.main import main; main(['complete', 're']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *names, imported = done.stdout.splitlines()
+    assert names == ["release", "report", "reserve"]
+    assert not {"typer", "chdb", "clickhouse_connect"} & set(imported.split())
+
+
+@pytest.mark.parametrize("store", ["clickhouse://127.0.0.1:1", "nonsense://", "chdb:///proc/nowhere"])
+def test_where_nobody_answers_nothing_is_said(store: str, tmp_path: Path) -> None:
+    environ = {**os.environ, "GUA_HOME": str(tmp_path / "home"), "GUA_STORE": store}
+    done = subprocess.run([GUA, "complete", "report", "--host", ""], env=environ, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_agent_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "agent.sock"))
+        server.listen()
+        environ = {**os.environ, "GUA_HOME": str(tmp_path)}
+        environ.pop("GUA_STORE", None)
+        begin = time.monotonic()
+        done = subprocess.run([GUA, "complete", "explain", ""], env=environ, capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        assert time.monotonic() - begin >= LIMIT_SECONDS  # it was asked
+
+
+def installed(shell: str, home: Path) -> dict[str, str]:
+    """Teach a shell with a home of its own to complete, and return its environment."""
+    home.mkdir(exist_ok=True)
+    dropped = {"ZDOTDIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "GUA_STORE", "PS1"}
+    environ = {name: value for name, value in os.environ.items() if name not in dropped}
+    environ |= {"HOME": str(home), "PATH": f"{GUA.parent}:{environ['PATH']}", "TERM": "xterm", "COLUMNS": "200"}
+    done = subprocess.run([GUA, "--install-completion", shell], env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"completion for {shell} is in {home}/")
+    assert done.stderr == ""
+    return environ
+
+
+def typed(shell: str, environ: dict[str, str], keys: str, until: str) -> str:
+    """Return what an interactive shell on a terminal shows after the keys, as soon as it shows ``until``."""
+    pid, terminal = pty.fork()
+    if not pid:
+        os.chdir(environ["HOME"])
+        os.execvpe(shell, [shell, *FLAGS[shell]], environ)  # noqa: S606 - the shell is what is tested
+    shown = ""
+    try:
+        deadline = time.monotonic() + 60
+        os.write(terminal, keys.encode())
+        while until not in shown and time.monotonic() < deadline:
+            if select.select([terminal], [], [], 1)[0]:
+                shown += _CONTROLS.sub("", os.read(terminal, 65536).decode(errors="replace"))
+    except OSError as error:  # it ended
+        shown += str(error)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)
+    return shown
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_tab_completes_in_a_real_shell(shell: str, tmp_path: Path) -> None:
+    environ = installed(shell, tmp_path / "home")
+    assert "--section headline" in typed(shell, environ, "gua report --section headl\t", "--section headline")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_installing_again_changes_nothing(shell: str, tmp_path: Path) -> None:
+    def content() -> dict[Path, str]:
+        return {path: path.read_text() for path in (tmp_path / "home").rglob("*") if path.is_file()}
+
+    installed(shell, tmp_path / "home")
+    first = content()
+    installed(shell, tmp_path / "home")
+    assert content() == first
+
+
+def test_what_stood_in_the_shells_own_file_stays(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/.bashrc").write_text("alias ll='ls -l'")
+    installed("bash", tmp_path / "home")
+    assert (tmp_path / "home/.bashrc").read_text().startswith("alias ll='ls -l'\n")
+
+
+@pytest.mark.parametrize(("arguments", "shell"), [(["tcsh"], ""), (["bash", "zsh"], ""), ([], "/bin/tcsh"), ([], "")])
+def test_another_shell_is_told_which_there_are(
+    arguments: list[str], shell: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHELL", shell)
+    assert frame.main(["--install-completion", *arguments]) == 2
+    assert "bash, zsh, fish: name one" in capsys.readouterr().err
