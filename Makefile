@@ -3,7 +3,7 @@ UV_VERSION := 0.13.8
 PYTHON ?= python3
 UV := .tools/uv/bin/uv
 BIN := .venv/bin
-TESTS ?= not pipeline and not reliability and not gpu
+TESTS ?= not pipeline and not reliability and not gpu and not wide
 JOBS ?= 2
 BENCH_DAYS ?= 2
 BENCH_AGENT ?= --ticks 600 --cpu-ticks 60 --seconds 5 --times 3 --backlog 480
@@ -25,21 +25,22 @@ $(UV):
 
 .venv/.ready: pyproject.toml uv.lock | $(UV)
 	$(UV) sync --quiet --frozen --compile-bytecode --extra local --python $(PYTHON)
+	$(BIN)/python -m compileall -q src
 	@touch $@
 
 demo: setup
 	$(BIN)/gua demo
 
-# The tests that need Go and npm are left out, and said to be; .ci/run leaves out none.
+# The tests that need Go, npm, Java and Maven are left out, and said to be; .ci/run leaves out none.
 test: setup
 	$(BIN)/pytest -q -n $(JOBS) --dist loadgroup --no-loadscope-reorder -m "$(TESTS)"
 
 # The unit tests without an engine: those of one package in some seconds, as in make quick PACKAGE=nvml, or all.
 quick: setup
 	@test -d tests/unit/$(PACKAGE) || { echo "no package $(PACKAGE), give one of:" $$(cd tests/unit && ls -d */ | tr -d /); exit 2; }
-	$(BIN)/pytest -q -n $(JOBS) --dist worksteal -m "not engine and not pipeline and not gpu" tests/unit/$(PACKAGE)
+	$(BIN)/pytest -q -n $(JOBS) --dist worksteal -m "not engine and not pipeline and not gpu and not wide" tests/unit/$(PACKAGE)
 
-# What the tests of servers, charts and manifests need, each made once below .tools (5 minutes on two cores).
+# What the tests of servers, charts and manifests need, each made once below .tools (2 minutes on two cores).
 tools: setup
 	PYTHONPATH=tests $(BIN)/python -m servers.tools
 
@@ -56,6 +57,7 @@ check: setup
 bench: setup
 	$(BIN)/python bench/bench_tick.py
 	$(BIN)/python bench/bench_agent.py $(BENCH_AGENT)
+	$(BIN)/python bench/bench_allocation.py
 	$(BIN)/python bench/bench_demo.py
 	$(BIN)/python bench/bench_html.py
 	$(BIN)/python bench/bench_exporter.py $(BENCH_EXPORTER)

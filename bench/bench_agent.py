@@ -36,6 +36,7 @@ def main() -> None:
 
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "tick": lambda options: cost.tick_cost(options.cpu_ticks),
+    "allocations": lambda options: cost.allocation_cost(options.cpu_ticks),
     "agents": lambda options: cost.real_agents(options.seconds),
     "flat": lambda options: memory.flat(options.ticks),
     "bursts": lambda _: bursts.bursts(60),

@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from measures import fleet_older  # noqa: E402 - found through the line above
 from measures.figures import machine, middle, show, title  # noqa: E402 - likewise
+from measures.fleet_recipes import show_recipes  # noqa: E402 - likewise
 from measures.fleet_report import (  # noqa: E402 - likewise
     asked,
     exponent,
@@ -66,6 +67,7 @@ def ticks(server: FleetServer, options: argparse.Namespace) -> None:
     show_command(server, asked(fleet), times=options.times)
     if fleet.cards <= SOURCE_CARDS:
         show_equality(server, fleet)
+        show_recipes(server, times=options.times)
     if options.older:
         beside_older(server, fleet, days=options.older_days or fleet.days, ours=found.ticks + found.hours)
     if fleet.cards <= SOURCE_CARDS:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,9 +16,10 @@ import pytest
 
 # Markers whose tests need more than Python and a package index, with what they need.
 NEEDS = {
-    "pipeline": "a Collector and a ClickHouse server, made with Go and npm, Chromium and Prometheus; .ci/run runs them",
+    "pipeline": "a Collector and a ClickHouse server, made with Go, npm and Maven, a browser, Slurm: .ci/run",
     "reliability": "some minutes; .ci/run runs them",
     "gpu": "a real card",
+    "wide": "a Docker Engine with Compose, or root, containerd and a kubelet, compiled in 12 minutes; TESTS=wide",
 }
 
 
@@ -68,8 +72,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}/{item.path.stem}"))
 
 
+# Goldens are of one zone, of pipes of 80 columns and without colour, whatever the developer's terminal is.
+os.environ["TZ"] = "UTC"
+time.tzset()
+for _name in ("COLUMNS", "FORCE_COLOR", "CLICOLOR_FORCE", "NO_COLOR", "GUA_TIMEZONE"):
+    os.environ.pop(_name, None)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the outputs in tests/golden anew")
+    parser.addoption("--chaos", type=float, default=10.0, help="seconds in which commands with cards are killed")
+    parser.addoption("--kills", type=int, default=5, help="how often each kind of them is killed at least")
+
+
+# No test listens where this host's own agent does, nor asks that one; what a test starts inherits it or names its own.
+_PLACE = f"gua-test-{os.getpid()}"
+os.environ.update(GUA_RUN_DIR=str(Path(tempfile.gettempdir(), _PLACE)), GUA_HOST_LOCK=_PLACE)
 
 
 # Started in the background of a script, or by nohup, all of these tests and what they start would ignore them.
@@ -90,6 +108,24 @@ def process_as_it_was() -> Iterator[None]:
     for each, handler in handlers.items():
         signal.signal(each, handler)
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+@pytest.fixture(scope="session")
+def made_store(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
+    """Return what puts an empty store at a path and returns its address: opening a copy takes less than making one.
+
+    Not for a test of the making. The first use opens the engine, which holds one store at a time.
+    """
+    from gua.store.database import open_store  # noqa: PLC0415 - most tests need no engine
+
+    folder = tmp_path_factory.mktemp("made") / "store"
+    open_store(f"chdb://{folder}").close()
+
+    def copied(path: Path) -> str:
+        shutil.copytree(folder, path, symlinks=True)
+        return f"chdb://{path}"
+
+    return copied
 
 
 @pytest.fixture

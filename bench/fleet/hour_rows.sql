@@ -60,6 +60,11 @@ SELECT
     source.`identities.state` AS `identities.state`,
     arrayMap((one, place) -> shorter(one, 'identity', place), source.`identities.gpu_time_ms`, arrayEnumerate(source.`identities.gpu_time_ms`)) AS `identities.gpu_time_ms`,
     arrayMap((one, place) -> shorter(one, 'duration', place), source.`identities.duration_ms`, arrayEnumerate(source.`identities.duration_ms`)) AS `identities.duration_ms`,
+    arrayMap(gpu -> gpus[indexOf(places, indexOf(source.`cards.gpu`, gpu))], source.`shares.gpu`) AS `shares.gpu`,
+    arrayMap(one -> one + later_ms, source.`shares.start_ms`) AS `shares.start_ms`,
+    arrayMap(one -> one + later_ms, source.`shares.end_ms`) AS `shares.end_ms`,
+    source.`shares.duration_ms` AS `shares.duration_ms`,
+    source.`shares.gpu_time_ms` AS `shares.gpu_time_ms`,
     arrayMap(gpu -> gpus[indexOf(places, indexOf(source.`cards.gpu`, gpu))], source.`energies.gpu`) AS `energies.gpu`,
     source.`energies.state` AS `energies.state`,
     source.`energies.measured_mj` AS `energies.measured_mj`,
@@ -95,7 +100,25 @@ SELECT
     source.`process_runs.gpu_time_ms` AS `process_runs.gpu_time_ms`,
     source.`process_runs.memory_kib_ms` AS `process_runs.memory_kib_ms`,
     source.`process_runs.memory_known_ms` AS `process_runs.memory_known_ms`,
-    source.`process_runs.memory_bytes` AS `process_runs.memory_bytes`
+    source.`process_runs.memory_bytes` AS `process_runs.memory_bytes`,
+    arrayMap(gpu -> gpus[indexOf(places, indexOf(source.`cards.gpu`, gpu))], source.`use_runs.gpu`) AS `use_runs.gpu`,
+    source.`use_runs.source` AS `use_runs.source`,
+    source.`use_runs.allocation_id` AS `use_runs.allocation_id`,
+    source.`use_runs.owner` AS `use_runs.owner`,
+    source.`use_runs.use` AS `use_runs.use`,
+    source.`use_runs.is_shared` AS `use_runs.is_shared`,
+    arrayMap(one -> one + later_ms, source.`use_runs.start_ms`) AS `use_runs.start_ms`,
+    arrayMap(one -> one + later_ms, source.`use_runs.end_ms`) AS `use_runs.end_ms`,
+    source.`use_runs.first_span_ms` AS `use_runs.first_span_ms`,
+    source.`use_runs.last_span_ms` AS `use_runs.last_span_ms`,
+    source.`use_runs.duration_ms` AS `use_runs.duration_ms`,
+    source.`use_runs.gpu_time_ms` AS `use_runs.gpu_time_ms`,
+    source.`allocation_sources.source` AS `allocation_sources.source`,
+    source.`allocation_sources.ok_ms` AS `allocation_sources.ok_ms`,
+    source.`allocation_sources.failed_ms` AS `allocation_sources.failed_ms`,
+    arrayMap(one -> one + later_ms, source.`allocation_sources.last_ms`) AS `allocation_sources.last_ms`,
+    arrayMap(one -> one + later_ms, source.`allocation_sources.last_failed_ms`) AS `allocation_sources.last_failed_ms`,
+    source.`allocation_sources.reason` AS `allocation_sources.reason`
 FROM
 (
     SELECT

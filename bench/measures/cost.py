@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from gzip import compress
+from pathlib import Path
 
 from measures.figures import cpu_ms, middle, rss_mb, show, spread, title
 from measures.host import CARDS, PROCESSES, child, crowded, new_agent, pid_of, simulated, sleeping
@@ -19,6 +21,9 @@ from servers.agent import Agent
 
 CPU_LIMIT_MS, WIRE_LIMIT_KB = 5.0, 8.0
 WAYS = ("store", "HTTP", "gRPC")
+JOBS, TURNS, WARM_SECONDS = 50, 5, 10
+ALLOCATION_LIMIT_MS, ALLOCATION_LIMIT_MB = 0.3, 3.0
+LOOKS = ("off", "files")
 RSS_LIMIT_MB = {"store": None, "HTTP": 45.0, "gRPC": 65.0}
 
 
@@ -66,6 +71,51 @@ def tick_cost(ticks: int) -> None:
             delivery = "" if way == "store" else " and delivered"
             show(f"{way}: made, spooled{delivery}", middle(ours), "ms", CPU_LIMIT_MS, note=spread(ours))
             show(f"{way}: NVML apart, {told['calls']:.0f} calls", nvml, "ms")
+
+
+def allocation_cost(ticks: int, *, jobs: int = JOBS) -> None:
+    """Show what it costs a tick and an agent to know whom cards are promised to: with and without, in turn."""
+    title(f"{jobs} allocations by files on {CARDS} cards x {PROCESSES // CARDS} processes, beside none (CPU, memory)")
+    with sleeping() as pids, simulated(crowd(pids, cards=CARDS)) as driver, told_by_files(jobs) as folder:
+        clock = driver.scenario.with_name("clock")
+        clock.write_text("1", encoding="ascii")
+        replace_text(driver.scenario, replace(crowd(pids, cards=CARDS), clock=clock).text())
+        found: dict[bool, list[float]] = {False: [], True: []}
+        for _ in range(TURNS):
+            for looked_at, spent in found.items():
+                where = ["--allocations", folder] if looked_at else []
+                told = json.loads(child("tick", clock, "--ticks", ticks, *where, environ=driver.environment))
+                spent.append(middle([block["ours_ms"] for block in told["blocks"]]))
+        without, with_ = middle(found[False]), middle(found[True])
+        show("a tick without", without, "ms", note=spread(found[False]))
+        show("a tick with them", with_, "ms", note=spread(found[True]))
+        show("more a tick", with_ - without, "ms", ALLOCATION_LIMIT_MS)
+        sizes = [_resident(driver, {"GUA_ALLOCATION": name, "GUA_ALLOCATION_FOLDER": str(folder)}) for name in LOOKS]
+        show("an agent's resident memory, without and with", f"{sizes[0]:.1f}, {sizes[1]:.1f}", "MB")
+        show("more memory", sizes[1] - sizes[0], "MB", ALLOCATION_LIMIT_MB)
+
+
+@contextmanager
+def told_by_files(jobs: int) -> Iterator[Path]:
+    """Yield a folder with a file for each of so many allocations, spread over all cards."""
+    with tempfile.TemporaryDirectory(prefix="gua-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for job in range(jobs):
+            told = {"source": "slurm", "id": str(4000 + job), "uid": 1000 + job % 5, "owner": f"user{job % 5}"}
+            told |= {"kind": "shard", "job_name": "train", "since": 1_700_000_000, "cards": [job % CARDS]}
+            (folder / f"slurm-{job}.json").write_text(json.dumps(told))
+        yield folder
+
+
+def _resident(driver: SimulatedDriver, environ: dict[str, str]) -> float:
+    """Return the resident memory [MB] of an agent that sends, after some ticks."""
+    with HttpReceiver() as receiver, new_agent(driver, environ) as agent:
+        agent.start(*options(receiver), interval="1s")
+        time.sleep(WARM_SECONDS)
+        resident = rss_mb(pid_of(agent))
+        agent.stop()
+        return resident
 
 
 def real_agents(seconds: float) -> None:

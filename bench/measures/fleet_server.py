@@ -29,7 +29,17 @@ _WATCHER = """
     <grants><query>GRANT SELECT ON *.*</query></grants>
 </watcher></users></clickhouse>
 """
-TABLES = ("card_ticks", "process_ticks", "card_info", "card_seen", "agents", "hour_marks", "host_hours")
+TABLES = (
+    "card_ticks",
+    "process_ticks",
+    "allocation_ticks",
+    "allocation_source_ticks",
+    "card_info",
+    "card_seen",
+    "agents",
+    "hour_marks",
+    "host_hours",
+)
 
 
 class FleetServer(ClickHouseServer):

@@ -25,6 +25,8 @@ from gua.agent.notify import Notifier
 from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.status import Board, SpoolFigures
+from gua.allocation.sources import Sources
+from gua.app.allocations import AllocationSettings, open_allocations
 from gua.app.owners import owners_of
 from gua.core.tick import Origin, Source
 from gua.identity.process import ProcessIdentity
@@ -75,7 +77,14 @@ class Told(AgentEvents):
 class OnFoot:
     """An agent's loop that waits by moving the clock; with an endpoint each tick is delivered before the next."""
 
-    def __init__(self, held: ExitStack, clock_file: Path, interval_ms: int, endpoint: str | None) -> None:
+    def __init__(
+        self,
+        held: ExitStack,
+        clock_file: Path,
+        interval_ms: int,
+        endpoint: str | None,
+        allocations: Path | None = None,
+    ) -> None:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="gua-bench-")))
         self.clock, self.driver = FileClock(clock_file), MeteredDriver()
         destination = "otlp" if endpoint else "store"
@@ -84,7 +93,8 @@ class OnFoot:
         cards = NvmlReader(self.clock, self.driver)
         held.callback(cards.close)
         self._sender = None if endpoint is None else _sender(folder / "spool.db", endpoint, self.told)
-        self._loop = self._made(cards, spool, interval_ms)
+        sources = AllocationSettings(sources=() if allocations is None else ("files",), folder=allocations)
+        self._loop = self._made(cards, spool, interval_ms, open_allocations(sources))
         self._left = 0
 
     def run(self, ticks: int) -> None:
@@ -109,7 +119,7 @@ class OnFoot:
             self._sender.start()
         self._loop.first()
 
-    def _made(self, cards: NvmlReader, spool: Spool, interval_ms: int) -> Loop:
+    def _made(self, cards: NvmlReader, spool: Spool, interval_ms: int, allocations: Sources | None) -> Loop:
         def health() -> QueueHealth:
             now = spool.stats()
             return QueueHealth(spool_ticks=now.ticks, spool_bytes=now.bytes, dropped_ticks=now.dropped)
@@ -128,6 +138,7 @@ class OnFoot:
                 clock=self.clock,
                 origin=Origin(host="bench", source=Source.AGENT, interval_ms=interval_ms),
                 initial_pid_namespace=True,
+                allocations=allocations,
             ),
             cards=cards,
             outbox=Outbox(spool),
@@ -167,9 +178,10 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=100)
     parser.add_argument("--interval-ms", type=int, default=30_000)
     parser.add_argument("--endpoint")
+    parser.add_argument("--allocations", type=Path, help="a folder with files of allocations; without it nobody looks")
     options = parser.parse_args()
     with ExitStack() as held:
-        agent = OnFoot(held, options.clock, options.interval_ms, options.endpoint)
+        agent = OnFoot(held, options.clock, options.interval_ms, options.endpoint, options.allocations)
         agent.driver.metering = False
         agent.start()
         agent.run(WARM_UP)

@@ -132,6 +132,13 @@ EXPORT int nvmlDeviceGetPciInfo_v3(Handle *device, PciInfo *info)
     return leave(SUCCESS);
 }
 
+EXPORT int nvmlDeviceGetMinorNumber(Handle *device, unsigned *minor)
+{
+    ENTER(about_handle(device));
+    *minor = subject.card->minor;
+    return leave(SUCCESS);
+}
+
 EXPORT int nvmlDeviceGetAddressingMode(Handle *device, unsigned *mode)
 {
     ENTER(about_handle(device));
@@ -329,13 +336,6 @@ EXPORT int nvmlDeviceGetSerial(Handle *device, char *serial, unsigned length)
     ENTER(about_handle(device));
     snprintf(own, sizeof own, "16540230%05d", (int)(subject.card - subject.world->cards));
     return leave(text(serial, length, own));
-}
-
-EXPORT int nvmlDeviceGetMinorNumber(Handle *device, unsigned *minor)
-{
-    ENTER(about_handle(device));
-    *minor = (unsigned)(subject.card - subject.world->cards);
-    return leave(SUCCESS);
 }
 
 EXPORT int nvmlDeviceGetArchitecture(Handle *device, unsigned *architecture)

@@ -210,6 +210,7 @@ static void begin_card(Parser *p)
     card->slices = 7;
     card->architecture = 9;
     card->memory_load.kind = LOAD_CONSTANT;
+    card->minor = (unsigned)world->card_count;
     p->card = card;
     world->card_count++;
 }
@@ -256,6 +257,7 @@ static void begin_process(Parser *p)
 
 static void card_name(Parser *p) { copy(p, p->card->name, sizeof p->card->name, p->rest); }
 static void card_pci(Parser *p) { copy(p, p->card->pci, sizeof p->card->pci, p->rest); }
+static void card_minor(Parser *p) { p->card->minor = (unsigned)whole(p, 1); }
 static void card_load(Parser *p) { load(p, &p->card->load); }
 static void card_memory_load(Parser *p) { load(p, &p->card->memory_load); }
 static void card_temperature(Parser *p) { p->card->temperature = number(p, 1); }
@@ -389,6 +391,7 @@ static const struct {
     {"process", NULL, begin_process, begin_process, begin_process},
     {"name", NULL, card_name, instance_name, NULL},
     {"pci", NULL, card_pci, NULL, NULL},
+    {"minor", NULL, card_minor, NULL, NULL},
     {"memory", NULL, card_memory, instance_memory, process_memory},
     {"power", NULL, card_power, NULL, NULL},
     {"temperature", NULL, card_temperature, NULL, NULL},

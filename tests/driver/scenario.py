@@ -224,6 +224,7 @@ class Card:
     uuid: str
     name: str = "NVIDIA H100 80GB HBM3"
     pci: str | None = None
+    minor: int | None = None
     memory_total: int | None = 80 * GIB
     memory_reserved: int = 0
     memory_base: int = 0
@@ -252,6 +253,8 @@ class Card:
         yield f"name {self.name}"
         if self.pci is not None:
             yield f"pci {self.pci}"
+        if self.minor is not None:
+            yield f"minor {self.minor}"
         if self.memory_total is None:
             yield "memory not_supported"
         else:

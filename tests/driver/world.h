@@ -56,7 +56,7 @@ typedef struct {
     double energy_mj;
     int64_t energy_at_us;
     Load load, memory_load;
-    unsigned encoder, decoder, addressing, architecture, slices, padding;
+    unsigned encoder, decoder, addressing, architecture, slices, padding, minor;
     int64_t sample_period_us;
     int ring, gpm;
     MigMode mig;

@@ -19,16 +19,30 @@ IDLE: Final = "idle"
 Key = tuple[str, str]
 _CARD_TICKS: Final = """
 SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms, gpu_time_ms, state, reason, largest_utilization,
-    energy_mj, power_mw FROM gua.card_states ORDER BY host, gpu, ts
+    energy_mj, power_mw, ticks.mig AS mig, ticks.allocation AS allocation, ticks.nobodys_ms AS nobodys_ms
+FROM gua.card_states
+LEFT JOIN
+    (SELECT host, gpu, ts, mig, allocation, unallocated_gpu_time_ms AS nobodys_ms FROM gua.card_ticks FINAL) AS ticks
+    USING (host, gpu, ts)
+ORDER BY host, gpu, ts
 """
 _PROCESS_TICKS: Final = """
 SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, pid, toUnixTimestamp64Milli(created) AS created_ms, owner,
     program, gpu_time_ms, memory_bytes, container_id, pod_uid, slurm_job_id, systemd_unit, state
 FROM gua.process_states WHERE gpu_time_ms IS NOT NULL ORDER BY host, gpu, pid, created, ts
 """
+_ALLOCATION_TICKS: Final = """
+SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, source, allocation_id, duration_ms, gpu_time_ms, relation, owner,
+    toUnixTimestamp64Milli(since) AS since_ms
+FROM gua.allocation_ticks FINAL ORDER BY host, gpu, ts, source, allocation_id
+"""
+_SOURCE_TICKS: Final = """
+SELECT host, source, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms, status, reason
+FROM gua.allocation_source_ticks FINAL ORDER BY host, source, ts
+"""
 _CARDS: Final = """
 SELECT host, gpu, gpu_index, model, mig, source, interval_ms, toUnixTimestamp64Milli(first_seen) AS first_ms,
-    toUnixTimestamp64Milli(last_seen) AS last_ms FROM gua.cards
+    toUnixTimestamp64Milli(last_seen) AS last_ms, share FROM gua.cards
 """
 
 
@@ -52,6 +66,77 @@ class Seen:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeenPart:
+    """What an allocation has of a card's tick, or (``source`` empty) what nobody was promised, or nobody knows."""
+
+    card: Seen
+    source: str
+    allocation_id: str
+    owner: str | None
+    use: str
+    is_shared: bool
+    gpu_ms: float
+    since_ms: int
+    until_ms: int
+
+    @property
+    def ms(self) -> int:
+        return self.until_ms - self.since_ms
+
+
+def use_of(state: str, relation: str | None) -> str:
+    """Return what became of a part, as the table in docs/rules.md has it; of nobody's ``relation`` is ``None``."""
+    if state == UNKNOWN:
+        return "unknown"
+    if relation is None:
+        return "free" if state == TRULY_IDLE else "unallocated-use"
+    nobody = "empty" if state == TRULY_IDLE else "unknown"
+    there = "used" if state == ACTIVE else "held"
+    return {"owner": there, "both": there, "others": "used-by-others", "co-owners": "empty", "nobody": nobody}.get(
+        relation, "unknown"
+    )
+
+
+def parts_of(card: Seen, allocations: Sequence[dict[str, Any]]) -> Iterator[SeenPart]:
+    """Yield the parts of a card's tick as far as it lies in the window; none where nobody looked."""
+    if card.row["allocation"] is None:
+        return
+    start_ms, share = card.ts_ms - card.span_ms, card.ms / card.span_ms
+    left = card.row["gpu_time_ms"]
+    for row in allocations:
+        covered = min(row["duration_ms"], card.span_ms)
+        from_ms = max(min(row["since_ms"] or 0, card.ts_ms - covered), start_ms)
+        ms = min(row["gpu_time_ms"], left)
+        left -= ms
+        inside = max(from_ms, card.since_ms)
+        yield SeenPart(
+            card=card,
+            source=row["source"],
+            allocation_id=row["allocation_id"],
+            owner=row["owner"],
+            use=use_of(card.state, row["relation"]),
+            is_shared=row["relation"] == "both",
+            gpu_ms=ms * share,
+            since_ms=inside,
+            until_ms=max(min(from_ms + covered, card.until_ms), inside),
+        )
+    nobodys = min(card.row["nobodys_ms"] or 0, left)
+    for use, ms in ((use_of(card.state, None), nobodys), ("unknown", left - nobodys)):
+        if ms > 0:
+            yield SeenPart(
+                card=card,
+                source="",
+                allocation_id="",
+                owner=None,
+                use=use,
+                is_shared=False,
+                gpu_ms=ms * share,
+                since_ms=card.since_ms,
+                until_ms=card.until_ms,
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Episode:
     """Idle ticks in a row, and when the process was active next."""
 
@@ -62,24 +147,23 @@ class Episode:
     def ms(self) -> int:
         return sum(one.ms for one in self.ticks)
 
-    def held_ms(self, after_ms: int = 0) -> float:
-        """Return the GPU time on idle-held cards after so much idle time."""
-        total, past = 0.0, 0
+    def held(self, after_ms: int = 0) -> Iterator[Seen]:
+        """Yield the ticks on idle-held cards, with the part of their GPU time that lies after so much idle time."""
+        past = 0
         for one in self.ticks:
             rest = min(max(past + one.ms - after_ms, 0), one.ms)
             past += one.ms
             if one.card_state == IDLE_HELD:
-                total += one.gpu_ms * rest / one.ms
-        return total
+                yield replace(one, gpu_ms=one.gpu_ms * rest / one.ms)
 
-    def uneven_ms(self, after_ms: int) -> float:
-        """Return how far GPU time on idle-held cards may be from evenly spread in the hour in which that is reached."""
-        if self.ms <= after_ms:
-            return 0
+    def held_ms(self, after_ms: int = 0) -> float:
+        """Return the GPU time on idle-held cards after so much idle time."""
+        return sum(one.gpu_ms for one in self.held(after_ms))
+
+    def rounded_ms(self, after_ms: int) -> int:
+        """Return how far GPU time may be from evenly spread in the hour in which that is reached: 1 ms a tick."""
         hour = (self.reaches(after_ms) - 1) // HOUR_MS
-        held = [one for one in self.ticks if one.card_state == IDLE_HELD and (one.ts_ms - 1) // HOUR_MS == hour]
-        mean = sum(one.gpu_ms for one in held) / max(sum(one.ms for one in held), 1)
-        return sum(abs(one.gpu_ms - mean * one.ms) for one in held)
+        return sum((one.ts_ms - 1) // HOUR_MS == hour for one in self.ticks)
 
     def reaches(self, limit_ms: int) -> int:
         """Return the moment at which the idle time is ``limit_ms`` long."""
@@ -100,6 +184,8 @@ class Counted:
     cards: dict[Key, dict[str, Any]] = field(default_factory=dict)
     ticks: dict[Key, list[Seen]] = field(default_factory=dict)
     processes: dict[tuple[str, str, int, int], list[Seen]] = field(default_factory=dict)
+    parts: dict[Key, list[SeenPart]] = field(default_factory=dict)
+    sources: list[dict[str, Any]] = field(default_factory=list)
 
     def held_by_state(self) -> dict[str, float]:
         """Return the GPU time of each state."""
@@ -117,6 +203,10 @@ class Recorded:
         self._cards = [dict(row) for row in store.select(_CARDS, {})]
         self._card_ticks = [dict(row) for row in store.select(_CARD_TICKS, {})]
         self._process_ticks = [dict(row) for row in store.select(_PROCESS_TICKS, {})]
+        self._source_ticks = [dict(row) for row in store.select(_SOURCE_TICKS, {})]
+        self._allocations: dict[tuple[str, str, int], list[dict[str, Any]]] = defaultdict(list)
+        for row in store.select(_ALLOCATION_TICKS, {}):
+            self._allocations[row["host"], row["gpu"], row["ts_ms"]].append(dict(row))
 
     def window(self, since_ms: int, until_ms: int, hosts: Sequence[str] = ()) -> Counted:
         """Return what lies in a window; what of a tick lies outside is cut off."""
@@ -141,6 +231,7 @@ class Recorded:
             )
             of_tick[*key, row["ts_ms"]] = seen
             found.ticks.setdefault(key, []).append(seen)
+            found.parts.setdefault(key, []).extend(parts_of(seen, self._allocations[*key, row["ts_ms"]]))
         for row in self._process_ticks:
             card = of_tick.get((row["host"], row["gpu"], row["ts_ms"]))
             if card is not None:
@@ -156,6 +247,10 @@ class Recorded:
                         row=row,
                     )
                 )
+        for row in self._source_ticks:
+            inside = max(row["ts_ms"] - row["duration_ms"], since_ms), min(row["ts_ms"], until_ms)
+            if inside[0] < inside[1] and (not hosts or row["host"] in hosts):
+                found.sources.append({**row, "until_ms": inside[1], "ms": inside[1] - inside[0]})
         return found
 
 
@@ -252,10 +347,10 @@ def shares(counted: Counted, name: Callable[[Seen], object]) -> dict[object, Sha
 
 
 def expected_time(counted: Counted, hosts: Iterable[str]) -> dict[Key, tuple[int, int]]:
-    """Return from when to when the whole cards of these hosts are expected."""
+    """Return from when to when the GPUs of these hosts are expected."""
     found = {}
     for key, card in counted.cards.items():
-        if card["host"] in hosts and card["mig"] in {None, "none"}:
+        if card["host"] in hosts and card["mig"] != "instance":
             since_ms = max(card["first_ms"], counted.since_ms)
             until_ms = counted.until_ms if card["source"] == "agent" else min(card["last_ms"], counted.until_ms)
             if since_ms < until_ms:
@@ -263,69 +358,117 @@ def expected_time(counted: Counted, hosts: Iterable[str]) -> dict[Key, tuple[int
     return found
 
 
-def contention(counted: Counted, hosts: Sequence[str]) -> dict[str, float]:
-    """Return for how long of the time in which cards are expected some is free, all that are not are held, …."""
+def contention(
+    counted: Counted, hosts: Sequence[str], wasted: list[tuple[Key, Seen]] | None = None
+) -> dict[str, float]:
+    """Return for how long of the time in which cards are expected some is free, all that are not are held, ….
+
+    What of a tick was idle-held in contended time is appended to ``wasted``.
+    """
     expected = expected_time(counted, hosts)
     moments = {moment for both in expected.values() for moment in both}
     begin: dict[int, list[tuple[Key, Seen]]] = defaultdict(list)
+    newest = {key: counted.ticks[key][0] for key in expected if key in counted.ticks}
     for key in expected:
-        for one in closed(counted.ticks.get(key, [])):
+        for one in counted.ticks.get(key, []):
             begin[one.since_ms].append((key, one))
             moments |= {one.since_ms, one.until_ms}
-    sums = dict.fromkeys(("free", "contended", "busy", "unknown", "contended_gpu"), 0.0)
-    newest: dict[Key, Seen] = {}
+        for part in counted.parts.get(key, []):
+            moments |= {part.since_ms, part.until_ms}
+    sums = dict.fromkeys(("free", "contended", "busy", "unknown", "contended_gpu", "contended_promised_gpu"), 0.0)
     for at_ms, next_ms in pairwise(sorted(moments)):
         newest |= dict(begin[at_ms])
-        here = [newest.get(key) for key, (since_ms, until_ms) in expected.items() if since_ms <= at_ms < until_ms]
-        now = [one if one is not None and one.until_ms > at_ms else None for one in here]
-        if here:
-            name = found_by(now)
+        here = [key for key, (since_ms, until_ms) in expected.items() if since_ms <= at_ms < until_ms]
+        whole = [newest.get(key) for key in here if mode(counted.cards[key], newest.get(key)) != "parent"]
+        now = [one if one is not None and one.since_ms <= at_ms < one.until_ms else None for one in whole]
+        if now:
+            promises = [promise_at(counted, one, at_ms) for one in now]
+            name = found_by(now, promises)
             sums[name] += next_ms - at_ms
             if name == "contended":
                 held = [one for one in now if one is not None and one.state == IDLE_HELD]
-                sums["contended_gpu"] += (next_ms - at_ms) * sum(one.gpu_ms / one.ms for one in held)
+                parts = [replace(one, gpu_ms=(next_ms - at_ms) * one.gpu_ms / one.ms) for one in held]
+                sums["contended_gpu"] += sum(one.gpu_ms for one in parts)
+                sums["contended_promised_gpu"] += sum(
+                    (next_ms - at_ms) * one.gpu_ms / one.ms
+                    for one, promise in zip(now, promises, strict=True)
+                    if one is not None and one.state == TRULY_IDLE and promise == "promised"
+                )
+                if wasted is not None:
+                    wasted += [((one.row["host"], one.row["gpu"]), one) for one in parts]
     return sums
 
 
-def found_by(cards: Sequence[Seen | None]) -> str:
+def mode(card: dict[str, Any], newest: Seen | None) -> object:
+    """Return what a GPU was: as the newest tick until then has it, before there is any as the first."""
+    return card["mig"] if newest is None else newest.row["mig"]
+
+
+def promise_at(counted: Counted, card: Seen | None, at_ms: int) -> str | None:
+    """Return whether a card is ``promised`` at a moment, nobody's (``None``), or ``unknown``."""
+    if card is None or card.row["allocation"] is None:
+        return None
+    every = counted.parts[card.row["host"], card.row["gpu"]]
+    parts = [part for part in every if part.card is card and part.since_ms <= at_ms < part.until_ms]
+    if any(part.source for part in parts):
+        return "promised"
+    return "unknown" if any(part.use == "unknown" for part in parts) else None
+
+
+def found_by(cards: Sequence[Seen | None], promises: Sequence[str | None]) -> str:
     """Return what somebody in want of a card finds, ``None`` being one of which there is no tick."""
-    states = {UNKNOWN if one is None else one.state for one in cards}
+    states = {
+        UNKNOWN if one is None else f"{promise} {one.state}" if promise and one.state == TRULY_IDLE else one.state
+        for one, promise in zip(cards, promises, strict=True)
+    }
     if TRULY_IDLE in states:
         return "free"
-    if UNKNOWN in states:
+    if states & {UNKNOWN, f"unknown {TRULY_IDLE}"}:
         return "unknown"
-    return "contended" if IDLE_HELD in states else "busy"
+    return "contended" if states & {IDLE_HELD, f"promised {TRULY_IDLE}"} else "busy"
 
 
-def closed(ticks: Sequence[Seen]) -> Iterator[Seen]:
-    """Yield ticks that last until the next one if that is no more than a tick away, in the same state and UTC hour."""
-    for one, after in pairwise([*ticks, None]):
-        if one is None:
+def rounded_ms(ticks: Sequence[Seen]) -> int:
+    """Return how long the holes between ticks are that come from rounding: up to a second, and to half a tick."""
+    holes = [(after.since_ms - before.until_ms, max(before.ms, after.ms) // 2) for before, after in pairwise(ticks)]
+    return sum(hole_ms for hole_ms, half_ms in holes if hole_ms <= min(half_ms, 1_000))
+
+
+def coverage(counted: Counted) -> dict[Key, tuple[float, float, int]]:
+    """Return the expected and observed GPU time of each card, and its gaps: a hole has the larger share beside it."""
+    found = {}
+    for key, card in counted.cards.items():
+        since_ms = max(card["first_ms"], counted.since_ms)
+        goes_on = card["source"] == "agent" and card["mig"] != "instance"
+        until_ms = counted.until_ms if goes_on else min(card["last_ms"], counted.until_ms)
+        ticks = counted.ticks.get(key, [])
+        if since_ms >= until_ms:
             continue
-        is_same = after is not None and (one.state, (one.ts_ms - 1) // HOUR_MS) == (
-            after.state,
-            (after.ts_ms - 1) // HOUR_MS,
-        )
-        if after is not None and is_same and 0 < after.since_ms - one.until_ms <= max(one.ms, after.ms):
-            yield replace(one, until_ms=after.since_ms)
-        else:
-            yield one
-
-
-def closed_ms(ticks: Sequence[Seen]) -> int:
-    """Return how long the holes between ticks are no longer than a tick: if nothing changed they are closed."""
-    return sum(
-        after.since_ms - before.until_ms
-        for before, after in pairwise(ticks)
-        if after.since_ms - before.until_ms <= max(before.span_ms, after.span_ms)
-    )
+        if not ticks:
+            found[key] = (until_ms - since_ms) * card["share"], 0.0, int(until_ms - since_ms > 2 * card["interval_ms"])
+            continue
+        shares = [one.row["gpu_time_ms"] / one.span_ms for one in ticks]
+        holes = [
+            (ticks[0].since_ms - since_ms, shares[0]),
+            *(
+                (after.since_ms - before.until_ms, max(share, next_share))
+                for (before, after), (share, next_share) in zip(pairwise(ticks), pairwise(shares), strict=True)
+            ),
+            (until_ms - ticks[-1].until_ms, shares[-1]),
+        ]
+        observed = sum(one.gpu_ms for one in ticks)
+        # The tick after the last one may still be on its way.
+        lasting = [hole for hole, _ in holes[:-1]] + [holes[-1][0] - card["interval_ms"]]
+        gaps = sum(hole > card["interval_ms"] for hole in lasting)
+        found[key] = observed + sum(hole * share for hole, share in holes), observed, gaps
+    return found
 
 
 def energy(counted: Counted, key: Key) -> dict[str, list[float]]:
     """Return for each state of a card: measured J and ms, estimated J and ms, unknown ms."""
     found = {state: [0.0] * 5 for state in STATES}
     for one in counted.ticks.get(key, []):
-        sums = found[UNKNOWN if counted.cards[key]["mig"] == "parent" else one.state]
+        sums = found[UNKNOWN if one.row["mig"] == "parent" else one.state]
         if one.row["energy_mj"] is not None:
             sums[0] += one.row["energy_mj"] / 1000 * one.ms / one.span_ms
             sums[1] += one.ms
@@ -362,3 +505,92 @@ def cells(counted: Counted, key: Key, cell_ms: int) -> list[list[float]]:
             inside = min(one.until_ms, start_ms + cell_ms) - max(one.since_ms, start_ms)
             found[number][STATES.index(one.state)] += inside
     return found
+
+
+Price = tuple[str, int, str, float]
+"""A model, from when on (Unix ms, a whole hour), the currency, and what an hour of a GPU costs."""
+
+
+@dataclass(kw_only=True)
+class Spent:
+    """What the GPU time of one state cost by currency, and how much of it had no price."""
+
+    amounts: dict[str, float] = field(default_factory=dict)
+    unpriced_ms: float = 0.0
+
+    def add(self, gpu_ms: float, price: Price | None) -> None:
+        if price is None:
+            self.unpriced_ms += gpu_ms
+        else:
+            self.amounts[price[2]] = self.amounts.get(price[2], 0.0) + gpu_ms / HOUR_MS * price[3]
+
+
+def price_of(prices: Sequence[Price], model: str | None, one: Seen) -> Price | None:
+    """Return the price of a model that counts in the hour in which what is seen of a tick ends."""
+    hour_ms = (one.until_ms - 1) // HOUR_MS * HOUR_MS
+    valid = [price for price in prices if price[0] == model and price[1] <= hour_ms]
+    return max(valid, key=lambda price: price[1], default=None)
+
+
+def spent(counted: Counted, prices: Sequence[Price], ticks: Iterable[tuple[Key, Seen]]) -> dict[str, Spent]:
+    """Return what ticks of cards, or of processes on them, cost by the state of the card."""
+    found = {state: Spent() for state in STATES}
+    for key, one in ticks:
+        found[one.card_state].add(one.gpu_ms, price_of(prices, counted.cards[key]["model"], one))
+    return found
+
+
+def uses(parts: Iterable[SeenPart]) -> dict[str, float]:
+    """Return GPU time by use."""
+    sums: dict[str, float] = defaultdict(float)
+    for one in parts:
+        sums[one.use] += one.gpu_ms
+    return dict(sums)
+
+
+def every_part(counted: Counted) -> list[tuple[Key, SeenPart]]:
+    """Return every part of every tick with its card."""
+    return [(key, part) for key, parts in counted.parts.items() for part in parts]
+
+
+def spent_by_use(counted: Counted, prices: Sequence[Price], parts: Iterable[tuple[Key, SeenPart]]) -> dict[str, Spent]:
+    """Return what parts of ticks cost by use."""
+    found: dict[str, Spent] = defaultdict(Spent)
+    for key, part in parts:
+        found[part.use].add(part.gpu_ms, price_of(prices, counted.cards[key]["model"], part.card))
+    return found
+
+
+def parts_in_a_row(parts: Sequence[SeenPart]) -> Iterator[list[SeenPart]]:
+    """Yield the ticks of one allocation on one card of one known use in a row; what is unknown ends none."""
+    row: list[SeenPart] = []
+    for before, one in pairwise([None, *parts]):
+        if one is None:
+            continue
+        far = before is not None and one.since_ms - before.until_ms > 2 * max(before.ms, one.ms)
+        if row and (far or one.use not in {row[-1].use, "unknown"}):
+            yield row
+            row = []
+        if one.use != "unknown":
+            row.append(one)
+    if row:
+        yield row
+
+
+def by_allocation(counted: Counted) -> dict[tuple[str, str, str, str], list[SeenPart]]:
+    """Return the ticks of each allocation on each card."""
+    found: dict[tuple[str, str, str, str], list[SeenPart]] = defaultdict(list)
+    for key, part in every_part(counted):
+        if part.source:
+            found[*key, part.source, part.allocation_id].append(part)
+    return found
+
+
+def after(row: Sequence[SeenPart], limit_ms: int) -> float:
+    """Return the GPU time of a row of ticks that lies after the first ``limit_ms`` of it."""
+    past, gpu_ms = 0, 0.0
+    for one in row:
+        rest = min(max(past + one.ms - limit_ms, 0), one.ms)
+        past += one.ms
+        gpu_ms += one.gpu_ms * rest / one.ms if one.ms else 0
+    return gpu_ms

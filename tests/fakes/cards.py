@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gua.core.tick import (
     AgentReading,
+    AllocationReading,
+    AllocationSourceReading,
+    AllocationStatus,
     CardReading,
     ErrorCount,
     Origin,
     ProcessList,
     ProcessReading,
+    Relation,
     Source,
     Tick,
 )
@@ -43,9 +48,44 @@ def card(uuid: str = "GPU-1", *, busy: float | None = 0.0, held: int = 0, **valu
     return CardReading(uuid=uuid, utilization=busy, **given)
 
 
-def tick(ts_ms: int, *cards: CardReading, agent: AgentReading | None = None) -> Tick:
-    origin = Origin(host="gpu-1", source=Source.AGENT, interval_ms=INTERVAL_MS)
-    return Tick(ts_ms=ts_ms, origin=origin, cards=cards, agent=agent)
+def allocation(identity: str = "77", relation: Relation = Relation.OWNER, **values: object) -> AllocationReading:
+    """Return an allocation by Slurm that covers all of a tick, of ana's job that began at the start."""
+    given: dict[str, Any] = {
+        "source": "slurm",
+        "duration_ms": INTERVAL_MS,
+        "gpu_time_ms": INTERVAL_MS,
+        "since_ms": START_MS,
+        "owner": "ana",
+        "uid": 1000,
+        "job_name": "train",
+        **values,
+    }
+    return AllocationReading(id=identity, relation=relation, **given)
+
+
+def promised(*allocations: AllocationReading) -> dict[str, object]:
+    """Return the values of a card that has these allocations for whole ticks, or of one that nobody has."""
+    return {
+        "allocation": AllocationStatus.ALLOCATED if allocations else AllocationStatus.UNALLOCATED,
+        "allocations": allocations,
+        "unallocated_gpu_time_ms": 0 if allocations else INTERVAL_MS,
+    }
+
+
+def tick(
+    ts_ms: int, *cards: CardReading, agent: AgentReading | None = None, sources: Mapping[str, str | None] | None = None
+) -> Tick:
+    """Return a tick of these cards; ``sources`` of allocations are looked at, and why each could not be read."""
+    return Tick(
+        ts_ms=ts_ms,
+        origin=Origin(host="gpu-1", source=Source.AGENT, interval_ms=INTERVAL_MS),
+        cards=cards,
+        agent=agent,
+        allocation_sources=tuple(
+            AllocationSourceReading(source=name, duration_ms=INTERVAL_MS, reason=reason)
+            for name, reason in (sources or {}).items()
+        ),
+    )
 
 
 def full_tick(ts_ms: int = START_MS) -> Tick:
@@ -62,6 +102,9 @@ def full_tick(ts_ms: int = START_MS) -> Tick:
         energy_total_mj=1_234_567,
         energy_mj=9_001,
         failed=False,
+        allocation=AllocationStatus.ALLOCATED,
+        allocations=(allocation(duration_ms=20_000, gpu_time_ms=20_000, kind="job", since_ms=ts_ms - 20_000),),
+        unallocated_gpu_time_ms=10_000,
         processes=(
             process(
                 11,
@@ -84,4 +127,4 @@ def full_tick(ts_ms: int = START_MS) -> Tick:
         dropped_ticks=0,
         errors=(ErrorCount(call="a", code="b", count=3),),
     )
-    return tick(ts_ms, full, agent=agent)
+    return tick(ts_ms, full, agent=agent, sources={"slurm": None})

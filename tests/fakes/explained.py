@@ -8,7 +8,7 @@ from typing import Any
 
 from fakes.store import whole
 from gua.core.rules import Rules, classify, counted
-from gua.report.explain.rows import EXPLAIN_TICKS, TickRow
+from gua.report.explain.rows import EXPLAIN_ALLOCATIONS, EXPLAIN_TICKS, TickRow
 from gua.report.explain.values import facts_of
 
 GIB = 2**30
@@ -100,6 +100,23 @@ def process(second: int, pid: int, **values: object) -> dict[str, Any]:
     }
 
 
+def part(second: int, source: str = "slurm", **values: object) -> dict[str, Any]:
+    """Return a row of ``explain_allocations``: job 1234 of alice by default, of nobody where ``source`` is empty."""
+    of_job = {"allocation_id": "1234", "owner": "alice", "uid": 1001, "kind": "job", "job_name": "train"}
+    return {
+        **dict.fromkeys(EXPLAIN_ALLOCATIONS.columns),
+        "ts_ms": NOON_MS + second * 1000,
+        "source": source,
+        **(of_job if source else {"allocation_id": ""}),
+        "since_ms": NOON_MS - 3_600_000 if source else None,
+        "relation": "owner" if source else None,
+        "use": "held" if source else "unallocated-use",
+        "duration_ms": 30_000,
+        "gpu_time_ms": 30_000,
+        **values,
+    }
+
+
 class ExplainedStore:
     """Cards, ticks and processes of one host; ``asked`` keeps the questions."""
 
@@ -111,10 +128,13 @@ class ExplainedStore:
         *,
         source: str = "agent",
         changed: Mapping[str, float] | None = None,
+        parts: Iterable[Mapping[str, Any]] = (),
     ) -> None:
-        self.cards = list(cards)
+        self.cards = [dict(card) for card in cards]
         self.ticks = list(ticks)
         self.processes = list(processes)
+        self.parts = list(parts)
+        self.hosts: tuple[str, ...] = (HOST,)
         self.source = source
         self.changed = dict(changed or {})
         self.asked: list[tuple[str, Mapping[str, object]]] = []
@@ -127,8 +147,9 @@ class ExplainedStore:
         self.asked.append((view, parameters))
         if view == "extent":
             newest = max((row["last_ms"] for row in self.cards), default=0)
-            known = {"host": HOST, "source": self.source, "cards": len(self.cards), "interval_ms": 30_000}
-            return [{**known, "first_ms": NOON_MS - 3_600_000, "last_ms": newest}] if self.cards else []
+            known = {"source": self.source, "cards": len(self.cards), "interval_ms": 30_000}
+            span = {"first_ms": NOON_MS - 3_600_000, "last_ms": newest}
+            return [{"host": host, **known, **span} for host in self.hosts] if self.cards else []
         if view == "explain_cards":
             return self.cards
         if view == "rules":
@@ -137,7 +158,8 @@ class ExplainedStore:
                 {"key": key, "value": self.changed.get(key, value), "is_default": key not in self.changed}
                 for key, value in shipped.items()
             ]
-        rows = self.processes if view == "explain_processes" else self.ticks
+        of_view = {"explain_processes": self.processes, "explain_allocations": self.parts}
+        rows = of_view.get(view, self.ticks)
         found = [row for row in rows if parameters["since_ms"] < row["ts_ms"] <= parameters["until_ms"]]
         if view == "explain_moments":
             most = parameters["limit"]

@@ -215,6 +215,9 @@ class Host:
             dropped_ticks=stats.dropped + self.outbox.dropped,
             waiting=stats.waiting,
             oldest_ms=stats.oldest_ms,
+            delivered=stats.delivered,
+            delivered_ms=stats.delivered_ms,
+            refused=stats.refused,
         )
 
     def __enter__(self) -> Self:

@@ -69,6 +69,7 @@ class Card:
     power_mw: int = 71_800
     celsius: int = 34
     energy_mj: int = 1_000_000
+    minor: int | None = None
     mig: bool = False
     instances: list[Card | None] = field(default_factory=list)
     slices: int = 7
@@ -166,6 +167,11 @@ class FakeDriver:
     def nvmlDeviceGetPciInfo(self, handle: object, /) -> SimpleNamespace:
         self._card("nvmlDeviceGetPciInfo", handle)
         return SimpleNamespace(busId="00000000:3B:00.0")
+
+    def nvmlDeviceGetMinorNumber(self, handle: object, /) -> int:
+        card = self._card("nvmlDeviceGetMinorNumber", handle)
+        assert isinstance(handle, Handle)
+        return handle.index if card.minor is None else card.minor
 
     def nvmlDeviceGetAddressingMode(self, device: object, /) -> int:
         self._card("nvmlDeviceGetAddressingMode", device)

@@ -8,6 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from gua.core.allocation import Use
+from gua.core.tick import AllocationStatus
+from gua.report.costs import Cost, Costs, added_by_state
 from gua.report.model import (
     Card,
     Claim,
@@ -18,24 +21,37 @@ from gua.report.model import (
     Headline,
     Overlap,
     Report,
+    ReportedSource,
     Setting,
     Silent,
     Skew,
     UnknownReason,
     Window,
 )
+from gua.report.prices import CostsRow, Prices, PriceSpan
 from gua.report.section_list import section_names
+from gua.report.sections.allocation.model import Allocated, PromisedHours
+from gua.report.sections.allocation.query import worst_first
 from gua.report.sections.calendar.model import CalendarDay, DayHour, Days, Previous, TimeOfDay, Week, WeekHour
 from gua.report.sections.contention.model import Contention, Contentions
 from gua.report.sections.energy.model import CardEnergy, Energy, StateEnergy
 from gua.report.sections.groups.model import Group, Grouping, Groupings
 from gua.report.sections.headline.model import IdleSplit
-from gua.report.sections.money.model import Cost, Money, Price
-from gua.report.sections.now.model import SILENT, FreeCard, Holder, Now
-from gua.report.sections.streaks.model import LONGER_THAN_MS, WHAT_IF_LIMITS_MS, StreakClass, Streaks, WhatIf
+from gua.report.sections.money.model import Money
+from gua.report.sections.money.query import money
+from gua.report.sections.now.model import SILENT, CardNow, FreeCard, Holder, Now, OtherHolder, PromisedCard
+from gua.report.sections.streaks.model import (
+    LONGER_THAN_MS,
+    WHAT_IF_LIMITS_MS,
+    StreakClass,
+    Streaks,
+    WhatIf,
+    WhatIfEmpty,
+)
 from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
 from gua.report.sections.usage.model import BY_OWNER, BY_POD, BY_PROGRAM, OwnerUsage, Usage, UsageBy, UsageRow
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States, StateTime
+from gua.report.uses import PROMISED, USES, added_uses, total
 
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
@@ -141,11 +157,15 @@ _LIVES: Final[tuple[tuple[LivedCard, Life], ...]] = (
 )
 
 
-def week_report() -> Report:
-    """Return a week of five cards on two hosts with every section filled in: its hours add up in every section."""
+def week_report(*, looked_at: bool = True) -> Report:
+    """Return a week of five cards on two hosts with every section filled in: its hours add up in every section.
+
+    ``looked_at`` is whether sources tell to whom its cards are promised.
+    """
     moments = local_hours(SINCE_MS, UNTIL_MS)
     cards = [replace(card, hours=[life(at) for at in moments]) for card, life in _LIVES]
-    return _report(cards, moments, Window(since_ms=SINCE_MS, until_ms=UNTIL_MS, timezone=ZONE))
+    report = _report(cards, moments, Window(since_ms=SINCE_MS, until_ms=UNTIL_MS, timezone=ZONE))
+    return with_allocation(report) if looked_at else report
 
 
 def fleet_report(hosts: int = 8, cards_a_host: int = 8, days: int = 30, cell_minutes: int = 60) -> Report:
@@ -191,7 +211,7 @@ def bare_report(report: Report, *sections: str) -> Report:
     """Return a report of these sections alone, everything that belongs to others ``None`` or empty."""
     return replace(
         report,
-        sections=frozenset(sections),
+        sections=sections,
         models={kind: model for kind, model in report.models.items() if kind in {Usage, TimeOfDay}},
         overlaps=(),
         filters=(),
@@ -209,6 +229,146 @@ def having(report: Report, *models: object) -> Report:
 def lacking(report: Report, *kinds: type) -> Report:
     """Return a report without the models of these classes."""
     return replace(report, models={kind: model for kind, model in report.models.items() if kind not in kinds})
+
+
+def with_allocation(report: Report) -> Report:
+    """Return a report of whose cards sources tell to whom they are promised, with everything that is easily got wrong.
+
+    A fifth of its observed time is of before anybody looked. One of the names is as long as names may be.
+    """
+    observed_ms = sum(time.gpu_ms for time in report.headline.states.values())
+    slurm, pods = (
+        (
+            _allocated("slurm", "alice", observed_ms, (0.16, 0.05, 0, 0.02, 0), shared=0.01),
+            _allocated("slurm", "bob", observed_ms, (0.02, 0.01, 0.01, 0.09, 0)),
+            _allocated("slurm", LONG[:128], observed_ms, (0, 0, 0, 0.004, 0.001)),
+            _allocated("slurm", None, observed_ms, (0.01, 0, 0, 0, 0)),
+        ),
+        (
+            _allocated("kubernetes", SCRIPT, observed_ms, (0.03, 0, 0.02, 0.01, 0)),
+            _allocated("kubernetes", ESCAPES, observed_ms, (0, 0, 0, 0.03, 0)),
+            _allocated("kubernetes", MARKDOWN, observed_ms, (0.001, 0, 0, 0, 0)),
+        ),
+    )
+    of_slurm, of_pods = _together("slurm", slurm), _together("kubernetes", pods)
+    nobodys = {Use.UNALLOCATED_USE: 0.12 * observed_ms, Use.FREE: 0.18 * observed_ms, Use.UNKNOWN: 0.035 * observed_ms}
+    uses = added_uses([of_slurm.uses, of_pods.uses, nobodys])
+    sources = (
+        ReportedSource(
+            host=report.hosts[0],
+            source="slurm",
+            ok=False,
+            reason="squeue gave no answer within 3 s",
+            failed_ms=3 * HOUR_MS + 40 * MINUTE_MS,
+            ok_ms=130 * HOUR_MS,
+            last_ms=report.window.until_ms - 12_000,
+        ),
+        ReportedSource(
+            host=report.hosts[-1],
+            source="kubernetes",
+            ok=True,
+            reason=SCRIPT,
+            failed_ms=30_000,
+            ok_ms=134 * HOUR_MS,
+            last_ms=report.window.until_ms - 12_000,
+        ),
+    )
+    looked_at_ms = total(uses)
+    whole = PromisedHours(
+        looked_at_gpu_ms=looked_at_ms,
+        not_looked_at_gpu_ms=observed_ms - looked_at_ms,
+        uses=uses,
+        costs=None if report.headline.costs is None else {use: _cost(uses[use]) for use in USES},
+        owners=worst_first((*slurm, *pods), Prices()),
+        promised=worst_first((of_slurm, of_pods), Prices()),
+        sources=sources,
+    )
+    made = having(
+        report,
+        whole,
+        _promised(report, report[Now]),
+        replace(report[Streaks], what_if_empty=_empty_limits(uses[Use.EMPTY])),
+        Contentions(replace(one, contended_promised_gpu_ms=one.contended_gpu_ms / 8) for one in report[Contentions]),
+    )
+    return replace(made, allocation_sources=sources)
+
+
+def _empty_limits(empty_ms: float) -> tuple[WhatIfEmpty, ...]:
+    return tuple(
+        WhatIfEmpty(
+            limit_ms=limit_ms,
+            gpu_ms=empty_ms / (place + 1),
+            cost=_cost(empty_ms / (place + 1)),
+            reclaims=40 // (place + 1),
+            allocations=30 // (place + 1),
+            false_alarms=4 // (place + 1),
+        )
+        for place, limit_ms in enumerate(WHAT_IF_LIMITS_MS)
+    )
+
+
+def _allocated(source: str, owner: str | None, whole_ms: float, parts: Sequence[float], shared: float = 0) -> Allocated:
+    uses = {use: whole_ms * part for use, part in zip(PROMISED, parts, strict=True)}
+    return Allocated(
+        source=source,
+        owner=owner,
+        allocated_gpu_ms=total(uses),
+        shared_gpu_ms=whole_ms * shared,
+        uses=uses,
+        costs={use: _cost(uses.get(use, 0)) for use in USES},
+    )
+
+
+def _together(source: str, every: Sequence[Allocated]) -> Allocated:
+    uses = added_uses(one.uses for one in every)
+    return Allocated(
+        source=source,
+        owner=None,
+        allocated_gpu_ms=total(uses),
+        shared_gpu_ms=sum(one.shared_gpu_ms for one in every),
+        uses=uses,
+        costs={use: _cost(uses[use]) for use in USES},
+    )
+
+
+def _promised(report: Report, now: Now) -> Now:
+    cards = report.cards
+
+    def promised(place: int, owner: str | None, use: Use, hours: float, **values: str) -> PromisedCard:
+        card = cards[place % len(cards)]
+        until_ms = report.window.until_ms
+        return PromisedCard(
+            host=card.host,
+            gpu=card.gpu,
+            index=card.index,
+            card_name=card.name,
+            card_state=TRULY_IDLE if use in {Use.EMPTY, Use.UNKNOWN} else IDLE_HELD,
+            as_of_ms=until_ms - 12_000,
+            source=values.get("source", "slurm"),
+            allocation_id=values.get("id", str(48_213 + place)),
+            owner=owner,
+            allocation_kind="job",
+            job_name=values.get("job"),
+            promised_since_ms=until_ms - int(hours * HOUR_MS) - 20 * MINUTE_MS,
+            promised_until_ms=until_ms + 9 * HOUR_MS if place else None,
+            use=use,
+            use_since_ms=until_ms - int(hours * HOUR_MS),
+            in_use_ms=int(hours * HOUR_MS),
+            is_lower_bound=place == 2,
+        )
+
+    return replace(
+        now,
+        free=tuple(replace(one, allocation=AllocationStatus.UNALLOCATED) for one in now.free[:1]),
+        maybe_promised=tuple(replace(one, allocation=AllocationStatus.UNKNOWN) for one in now.free[1:]),
+        allocations=(
+            promised(1, "alice", Use.HELD, 2.5),
+            promised(2, "bob", Use.EMPTY, 30.2, job=FORMULA),
+            promised(3, ESCAPES, Use.EMPTY, 1.4, source="kubernetes", id=SCRIPT, job=RIGHT_TO_LEFT),
+            promised(3, LONG[:128], Use.EMPTY, 0.3, id=LONG[:128], job=MARKDOWN),
+            promised(0, None, Use.UNKNOWN, 0.1),
+        ),
+    )
 
 
 def empty_report() -> Report:
@@ -233,6 +393,7 @@ def empty_report() -> Report:
 def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Window) -> Report:
     sums = _sums(cards, moments)
     totals = states_of(split for _, split in sums)
+    costs = added_by_state(_card(card).costs for card in cards)
     observed = sum(time.gpu_ms for time in totals.values())
     expected = float(len(cards) * len(moments) * HOUR_MS)
     hosts = tuple(sorted({card.host for card in cards}))
@@ -240,7 +401,7 @@ def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Win
     models = (
         _idle_split(totals),
         _now(cards, window),
-        Usage(owners=_identities(totals, window), usage_by=_parties(totals, window)),
+        Usage(owners=_identities(totals, window, costs), usage_by=_parties(totals, window, costs)),
         Groupings(
             (
                 _rollup("host", model_cards, lambda card: card.host),
@@ -250,7 +411,7 @@ def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Win
         ),
         _streaks(totals),
         Contentions(_contention(hosts, len(cards), len(moments))),
-        _money(totals),
+        _money(cards, model_cards),
         _energy(cards),
         TimeOfDay(
             DayHour(hour=hour, states=_of_hours(sums, lambda at, hour=hour: at.hour == hour)) for hour in range(24)
@@ -324,7 +485,7 @@ def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Win
                 card_ticks=int((totals[UNKNOWN].card_ticks or 0) * 0.2),
             ),
         ),
-        headline=_headline(totals, len(cards)),
+        headline=replace(_headline(totals, len(cards)), costs=costs),
         cards=model_cards,
         overlaps=(Overlap(host=hosts[-1], observed_ms=9 * HOUR_MS, elapsed_ms=8 * HOUR_MS),),
         filters=(Filter(key="team", values=("vision", SCRIPT)),),
@@ -339,7 +500,7 @@ def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Win
                 ),
             ),
         ),
-        sections=frozenset(section_names()),
+        sections=section_names(),
         models={type(model): model for model in models},
     )
 
@@ -395,7 +556,38 @@ def _card(card: LivedCard) -> Card:
         unobserved_gpu_ms=expected - observed,
         gaps=int(observed < expected),
         states=states,
+        costs=PRICES.costs({state: time.gpu_ms * 1000 for state, time in states.items()}, _priced(card)),
     )
+
+
+PRICES: Final = Prices(
+    (
+        PriceSpan("H100", "EUR", 2.85, SINCE_MS - 100 * 24 * HOUR_MS, None, f"the lab's contract {SCRIPT}"),
+        PriceSpan("L4", "USD", 0.8, SINCE_MS + 40 * HOUR_MS, None, None),
+    )
+)
+
+
+def _priced(card: LivedCard) -> dict[tuple[int, str], int]:
+    """Return a card's GPU time [us] by price and state: its hours from the first one of the price on."""
+    found = {}
+    for number, price in enumerate(PRICES.rows, 1):
+        begins = max(0, (price.valid_from_ms - SINCE_MS) // HOUR_MS)
+        if price.model == card.model:
+            priced = states_of(card.hours[begins:])
+            found |= {(number, state): round(priced[state].gpu_ms * 1000) for state in STATES}
+    return found
+
+
+def _part(costs: Costs | None, part: float) -> Costs | None:
+    """Return what a part of the time of cards cost; nobody has a part of a truly-idle one."""
+    return costs and {
+        state: Cost(
+            amounts={currency: value * part * (state != TRULY_IDLE) for currency, value in cost.amounts.items()},
+            unpriced_gpu_ms=cost.unpriced_gpu_ms * part * (state != TRULY_IDLE),
+        )
+        for state, cost in costs.items()
+    }
 
 
 def _rollup(by: str, cards: Sequence[Card], key: Callable[[Card], str | None]) -> Grouping:
@@ -406,6 +598,7 @@ def _rollup(by: str, cards: Sequence[Card], key: Callable[[Card], str | None]) -
             Group(
                 name=name,
                 hosts=len({card.host for card in members}),
+                gpus=len(members),
                 cards=len(members),
                 expected_gpu_ms=sum(card.expected_gpu_ms for card in members),
                 observed_gpu_ms=sum(card.observed_gpu_ms for card in members),
@@ -418,6 +611,7 @@ def _rollup(by: str, cards: Sequence[Card], key: Callable[[Card], str | None]) -
                     )
                     for state in STATES
                 },
+                costs=added_by_state(card.costs for card in members),
             )
         )
     return Grouping(by=by, groups=tuple(groups))
@@ -440,7 +634,7 @@ _PEOPLE: Final[tuple[tuple[str | None, str | None], ...]] = (
 _PARTS: Final = (0.24, 0.2, 0.16, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.005, 0.005)
 
 
-def _identities(totals: States, window: Window) -> tuple[OwnerUsage, ...]:
+def _identities(totals: States, window: Window, costs: Costs | None) -> tuple[OwnerUsage, ...]:
     held = {state: totals[state].gpu_ms for state in (ACTIVE, IDLE_HELD, UNKNOWN)}
     rows = [
         OwnerUsage(
@@ -450,6 +644,7 @@ def _identities(totals: States, window: Window) -> tuple[OwnerUsage, ...]:
             gpu_ms=sum(held.values()) * part,
             process_ms=sum(held.values()) * part * 1.5,
             states={state: StateTime(gpu_ms=held.get(state, 0) * part) for state in STATES},
+            costs=_part(costs, part),
             longest_idle_ms=int((30 - place) * HOUR_MS * part),
             sessions=place + 1,
             first_ms=window.since_ms + place * HOUR_MS,
@@ -466,6 +661,7 @@ def _identities(totals: States, window: Window) -> tuple[OwnerUsage, ...]:
             gpu_ms=sum(held.values()) * rest,
             process_ms=0,
             states={state: StateTime(gpu_ms=held.get(state, 0) * rest) for state in STATES},
+            costs=_part(costs, rest),
             longest_idle_ms=0,
             sessions=0,
         )
@@ -473,7 +669,7 @@ def _identities(totals: States, window: Window) -> tuple[OwnerUsage, ...]:
     return tuple(rows)
 
 
-def _parties(totals: States, window: Window) -> tuple[UsageBy, ...]:
+def _parties(totals: States, window: Window, costs: Costs | None) -> tuple[UsageBy, ...]:
     held = {state: totals[state].gpu_ms for state in (ACTIVE, IDLE_HELD, UNKNOWN)}
     total = sum(held.values())
 
@@ -484,6 +680,7 @@ def _parties(totals: States, window: Window) -> tuple[UsageBy, ...]:
             name=name,
             gpu_ms=total * part,
             states={state: StateTime(gpu_ms=held.get(state, 0) * part) for state in STATES},
+            costs=_part(costs, part),
             share=part if total else None,
             process_ms=total * part * 1.5 if listed else 0,
             longest_idle_ms=(30 - place) * HOUR_MS if listed else 0,
@@ -536,6 +733,7 @@ def _now(cards: Sequence[LivedCard], window: Window) -> Now:
             is_alone=place != 1,
             active_24h_ms=None if place == 4 else int(place * 20 * MINUTE_MS),
             wasted_gpu_ms=idle_hours * HOUR_MS * 1.2,
+            wasted_cost=None if place == 4 else Cost(amounts={"EUR": idle_hours * 1.2 * 2.85}, unpriced_gpu_ms=0),
             wasted_byte_ms=None if gib is None else idle_hours * HOUR_MS * gib * GIB,
             container_id="0d6f8b6a2c11" * 5 if place == 0 else None,
             pod_uid="3f2a9c1e-77aa-4a8e-9a53-0d6f8b6a2c11" if place == 0 else None,
@@ -578,8 +776,43 @@ def _now(cards: Sequence[LivedCard], window: Window) -> Now:
                 free_ratio_at_this_hour=None,
             ),
         ),
-        cards={ACTIVE: 1, IDLE_HELD: 2, TRULY_IDLE: 2, UNKNOWN: 0, SILENT: 1},
+        others=(
+            OtherHolder(
+                host=cards[0].host,
+                gpu=cards[0].gpu,
+                index=cards[0].index,
+                card_name=cards[0].name,
+                card_state=ACTIVE,
+                as_of_ms=window.until_ms - 12_000,
+                owner="dave",
+                program=MARKDOWN,
+                pid=4100,
+                memory_bytes=12 * GIB,
+                since_ms=window.until_ms - 7 * HOUR_MS,
+            ),
+        ),
+        by_card=tuple(_card_now(place, card, window) for place, card in enumerate(cards)),
+        cards={ACTIVE: 1, IDLE_HELD: 2, TRULY_IDLE: 1, UNKNOWN: 0, SILENT: 1},
     )
+
+
+def _card_now(place: int, card: LivedCard, window: Window) -> CardNow:
+    state = (ACTIVE, IDLE_HELD, IDLE_HELD, SILENT, TRULY_IDLE)[place % 5]
+    since_ms = window.until_ms - (place + 1) * HOUR_MS if state in {IDLE_HELD, TRULY_IDLE} else None
+    return CardNow(
+        host=card.host,
+        gpu=card.gpu,
+        index=card.index,
+        state=state,
+        since_ms=since_ms,
+        in_state_ms=None if since_ms is None else window.until_ms - since_ms,
+        is_lower_bound=place == 2,
+    )
+
+
+def _cost(gpu_ms: float) -> Cost:
+    """Return what the same half of all idle-held time cost wherever it stands."""
+    return Cost(amounts={"EUR": gpu_ms / HOUR_MS / 2 * 2.85}, unpriced_gpu_ms=gpu_ms / 2)
 
 
 def _streaks(totals: States) -> Streaks:
@@ -595,6 +828,7 @@ def _streaks(totals: States) -> Streaks:
                 holders=holders,
                 idle_ms=int(held * part * 1.1),
                 idle_held_gpu_ms=held * part,
+                cost=_cost(held * part),
             )
             for limit, part, (streaks, holders) in zip(LONGER_THAN_MS, parts, counts, strict=True)
         ),
@@ -602,6 +836,7 @@ def _streaks(totals: States) -> Streaks:
             WhatIf(
                 limit_ms=limit,
                 gpu_ms=held * part,
+                cost=_cost(held * part),
                 reclaims=400 // (place + 1) ** 2,
                 holders=11 - place,
                 false_alarms=max(0, 60 // (place + 1) ** 2 - 1),
@@ -623,6 +858,7 @@ def _contention(hosts: Sequence[str], cards: int, hours: int) -> tuple[Contentio
             busy_ms=busy,
             unknown_ms=unknown,
             contended_gpu_ms=contended * 1.7,
+            cost=_cost(contended * 1.7),
         )
 
     each = max(1, cards // len(hosts))
@@ -635,34 +871,16 @@ def _contention(hosts: Sequence[str], cards: int, hours: int) -> tuple[Contentio
     )
 
 
-def _money(totals: States) -> Money:
-    def cost(model: str | None, currency: str | None, per_hour: float, part: float, unpriced: float = 0) -> Cost:
-        spent = {state: totals[state].gpu_ms * part for state in STATES}
-        return Cost(
-            model=model,
-            currency=currency,
-            gpu_ms={state: gpu_ms * (1 - unpriced) for state, gpu_ms in spent.items()},
-            cost={state: gpu_ms * (1 - unpriced) / HOUR_MS * per_hour for state, gpu_ms in spent.items()},
-            unpriced_gpu_ms={state: gpu_ms * unpriced for state, gpu_ms in spent.items()},
-        )
-
-    return Money(
-        costs=(
-            cost("H100", "EUR", 2.85, 0.6),
-            cost("L4", "USD", 0.8, 0.3, unpriced=0.25),
-            cost(SCRIPT, None, 0.0, 0.1, unpriced=1),
-        ),
-        prices=(
-            Price(
-                model="H100",
-                currency="EUR",
-                per_gpu_hour=2.85,
-                valid_from_ms=SINCE_MS - 100 * 24 * HOUR_MS,
-                source=f"the lab's contract {SCRIPT}",
-            ),
-            Price(model="L4", currency="USD", per_gpu_hour=0.8, valid_from_ms=SINCE_MS + 40 * HOUR_MS, source=None),
-        ),
-    )
+def _money(lived: Sequence[LivedCard], cards: Sequence[Card]) -> Money:
+    rows = []
+    for card in lived:
+        priced = _priced(card)
+        rest = {state: round(time.gpu_ms * 1000) for state, time in states_of(card.hours).items()}
+        for number in dict.fromkeys(number for number, _ in priced):
+            rows.append(CostsRow(card.host, card.gpu, number, *(priced[number, state] for state in STATES)))
+            rest = {state: us - priced[number, state] for state, us in rest.items()}
+        rows.append(CostsRow(card.host, card.gpu, 0, *(rest[state] for state in STATES)))
+    return money(rows, cards, PRICES)
 
 
 def _energy(cards: Sequence[LivedCard]) -> Energy:

@@ -20,8 +20,11 @@ from gua.core.tick import (
 )
 
 INTERVAL_MS: Final = 30_000
+MODE_MS: Final = 80 * 60_000
 _MIB: Final = 2**20
 _GIB: Final = 2**30
+_INSTANCE: Final = 3
+_SLICES: Final = 7
 _FREE: Final = 4  # the card that is seldom held
 _NAMES: Final = ("ana", "bo", "chen", None)
 _PROGRAMS: Final = ("python", "ray::IDLE", "serve", None)
@@ -36,9 +39,9 @@ class _Life:
 
 
 def restless(host: str, *, seed: int, ticks: int, end_ms: int) -> Iterator[Tick]:
-    """Yield ``ticks`` ticks, the last at ``end_ms``, of two whole cards and a partitioned one with an instance.
+    """Yield ``ticks`` ticks, the last at ``end_ms``, of two whole cards and one that is partitioned by turns.
 
-    A host with an odd seed has one more, which is mostly free.
+    While it is, it has an instance. A host with an odd seed has one card more, which is mostly free.
 
     Ticks come late, cover less than the time since the last one, and stay away for one interval up to ten. Processes
     come, go, are missing for a tick, are on two cards, idle, are unknown, and call themselves by what they do; their
@@ -55,20 +58,23 @@ def restless(host: str, *, seed: int, ticks: int, end_ms: int) -> Iterator[Tick]
     before_ms = moments[0] - 11_111
     for ts_ms in moments:
         passed = ts_ms - before_ms
-        duration_ms = passed if passed <= 2 * INTERVAL_MS and rng.random() < 0.98 else min(INTERVAL_MS - 9, passed)
+        duration_ms = passed if passed <= 2 * INTERVAL_MS and rng.random() < 0.9 else min(INTERVAL_MS - 9, passed)
         before_ms = ts_ms
         for card in cards:
             card.live(ts_ms)
         if rng.random() < 0.05 and cards[0].lives:
             cards[1].share(cards[0].lives[0])
-        yield Tick(ts_ms=ts_ms, origin=origin, cards=tuple(card.read(duration_ms) for card in cards))
+        # Slices that no instance has, of 7; now and then two more are somebody's.
+        left = (4 - 2 * (ts_ms * 4 // MODE_MS % 2)) if (ts_ms // MODE_MS + seed) % 2 == 0 else _SLICES
+        here = [card for card in cards if left < _SLICES or card.number != _INSTANCE]
+        yield Tick(ts_ms=ts_ms, origin=origin, cards=tuple(card.read(duration_ms, left) for card in here))
 
 
 class _Card:
     def __init__(self, rng: Random, host: str, number: int) -> None:
         self._rng = rng
         self._host = host
-        self._number = number
+        self.number = number
         self._trouble: str | None = None
         self.lives: list[_Life] = []
 
@@ -87,7 +93,7 @@ class _Card:
             for one in self.lives
             if rng.random() >= 0.012
         ]
-        if rng.random() < (0.03 if self.lives else 0.08) / (10 if self._number == _FREE else 1):
+        if rng.random() < (0.03 if self.lives else 0.08) / (10 if self.number == _FREE else 1):
             self.lives.append(self._new(ts_ms))
         if rng.random() < 0.04:
             self.lives = [
@@ -116,8 +122,8 @@ class _Card:
             habit=rng.choice(("busy", "idle", "still")),
         )
 
-    def read(self, duration_ms: int) -> CardReading:
-        """Return the card as its agent reads it."""
+    def read(self, duration_ms: int, left: int) -> CardReading:
+        """Return the card as its agent reads it, on a host whose GPU that can be partitioned has ``left`` slices."""
         rng = self._rng
         processes = []
         for one in self.lives:
@@ -136,18 +142,18 @@ class _Card:
             processes.append(replace(one.reading, comm=comm, utilization=use, memory_bytes=memory))
         uses = [one.utilization for one in processes if one.utilization is not None]
         held = sum(one.memory_bytes or 0 for one in processes)
-        mig = (Mig.NONE, Mig.NONE, Mig.PARENT, Mig.INSTANCE, Mig.NONE)[self._number]
-        share = (7, 7, 4, 3, 7)[self._number]
+        mig = (Mig.NONE, Mig.NONE, Mig.PARENT if left < _SLICES else Mig.NONE, Mig.INSTANCE, Mig.NONE)[self.number]
+        share = {Mig.PARENT: left, Mig.INSTANCE: 3, Mig.NONE: _SLICES}[mig]
         known = self._trouble != "list"
         return attribute(
             CardReading(
-                uuid=f"GPU-{self._host}-{self._number}",
+                uuid=f"GPU-{self._host}-{self.number}",
                 duration_ms=duration_ms,
-                gpu_time_ms=duration_ms * share // 7,
+                gpu_time_ms=duration_ms * share // _SLICES,
                 process_list=ProcessList.KNOWN if known else ProcessList.FAILED,
-                index=self._number,
-                name=f"Card {self._number}",
-                model="Fast" if self._number % 2 else "Slow",
+                index=self.number,
+                name=f"Card {self.number}",
+                model="Fast" if self.number % 2 else "Slow",
                 mig=mig,
                 parent=f"GPU-{self._host}-2" if mig is Mig.INSTANCE else None,
                 utilization=None if self._trouble == "utilization" else max(uses, default=0.0),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from gua.report.top.model import Snapshot, TopCard, TopHolder
+from gua.report.top.model import Snapshot, TopAllocation, TopCard, TopHolder
 
 NOW_MS = 1_774_440_000_000
 GIB = 2**30
@@ -35,6 +36,25 @@ def card(index: int | None = 0, **values: Any) -> TopCard:  # noqa: ANN401 - wha
         **values,
     }
     return TopCard(**{"last_state": known["state"], **known})
+
+
+def promised(*allocations: TopAllocation) -> dict[str, Any]:
+    """Return the values of a card that has these allocations, or that is promised to nobody."""
+    return {"allocation": "allocated" if allocations else "unallocated", "allocations": allocations}
+
+
+def allocation(identity: str = "77", **values: Any) -> TopAllocation:  # noqa: ANN401 - whatever an allocation has
+    """Return ana's job, which nobody has come for in an hour."""
+    known: dict[str, Any] = {
+        "source": "slurm",
+        "owner": "ana",
+        "job_name": "train",
+        "use": "empty",
+        "use_ms": HOUR_MS,
+        "at_least": False,
+        **values,
+    }
+    return TopAllocation(id=identity, **known)
 
 
 def holder(pid: int = 4242, **values: Any) -> TopHolder:  # noqa: ANN401 - whatever a holder has
@@ -121,6 +141,22 @@ def lab() -> Snapshot:
         ),
         conditions=("the spool was damaged and is kept as /var/lib/gua/spool.db.corrupt",),
     )
+
+
+def promised_lab() -> Snapshot:
+    """Return the host with cards that are promised, to one, to several and to nobody, and one of which nobody knows."""
+    values = (
+        promised(allocation(use="held", use_ms=3 * HOUR_MS, owner="alice")),
+        promised(),
+        promised(allocation(at_least=True), allocation("78", owner="bob", use="used-by-others")),
+        {"allocation": "unknown"},
+        promised(allocation()),
+        promised(),
+        promised(allocation("lab/train-0", source="kubernetes", owner="lab/train-0", use="unknown", use_ms=None)),
+    )
+    told = lab()
+    cards = (replace(one, **each) for one, each in zip(told.cards, values, strict=True))
+    return replace(told, cards=tuple(cards))
 
 
 def fleet(hosts: int = 40, cards: int = 8) -> Snapshot:

@@ -11,7 +11,17 @@ import pytest
 from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
 from servers.gua import Gua
-from servers.tools import MissingToolError, checkers, clickhouse_library, collector_binary, helm, kustomize
+from servers.tools import (
+    MissingToolError,
+    checkers,
+    clickhouse_library,
+    collector_binary,
+    helm,
+    jdbc_driver,
+    kustomize,
+    notebook,
+    pod_resources_server,
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,6 +47,18 @@ def _kubernetes_tools() -> None:
 def _helm() -> None:
     """Make what puts the chart together."""
     _make(helm)
+
+
+@pytest.fixture(scope="session")
+def _pod_resources() -> None:
+    """Make what tells of pods' devices as a kubelet does."""
+    _make(pod_resources_server)
+
+
+@pytest.fixture(scope="session")
+def _bi_tools() -> None:
+    """Fetch the JDBC driver, and make the environment that notebooks and Superset have."""
+    _make(jdbc_driver, notebook)
 
 
 @pytest.fixture
@@ -68,12 +90,12 @@ def recordings() -> list[Path]:
     return found
 
 
-def _make(*tools: Callable[[], Path]) -> None:
+def _make(*tools: Callable[[], object]) -> None:
     try:
         for make in tools:
             make()
     except MissingToolError as missing:
-        reason = f"left out: the pipeline tests make their tools with Go and npm, and {missing}"
+        reason = f"left out: the pipeline tests make their tools with Go, npm, Java and Maven, and {missing}"
         if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)

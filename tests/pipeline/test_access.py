@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import http.client
 import re
+import select
 import urllib.error
+import urllib.parse
 import urllib.request
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 
 import pytest
 
 from gua.store.grants import owner_grants, reader_grants, writer_grants
 from servers.clickhouse import PASSWORDS, ClickHouseServer
 from servers.gua import Gua
+from servers.process import poll
 from servers.tools import ROOT
 
 DEMO = ("demo", "--seed", "7", "--ticks", "30", "--gpus", "2")
@@ -25,7 +31,7 @@ STRICT = """
     <table_engines_require_grant>true</table_engines_require_grant>
 </access_control_improvements>
 """
-ACCESS_DENIED, READ_ONLY, OUT_OF_BOUNDS = 497, 164, 452
+ACCESS_DENIED, READ_ONLY, OUT_OF_BOUNDS, NO_SUCH_FILE, TOO_MANY_QUERIES = 497, 164, 452, 107, 202
 DEPLOYED = ROOT / "deploy" / "clickhouse"
 
 
@@ -49,15 +55,22 @@ def served(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     server.kill()
 
 
-def refused(server: ClickHouseServer, user: str, sql: str) -> int:
-    """Return ClickHouse's number of the error with which the statement is refused."""
+def answered(server: ClickHouseServer, user: str, sql: str, **settings: str) -> str:
+    """Return what the server answers with these settings in the address, ``session_id`` among them."""
     request = urllib.request.Request(
-        f"http://127.0.0.1:{server.http_port}/",
+        f"http://127.0.0.1:{server.http_port}/?{urllib.parse.urlencode(settings)}",
         data=sql.encode(),
         headers={"X-ClickHouse-User": user, "X-ClickHouse-Key": PASSWORDS[user]},
     )
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - of this machine
+        return str(answer.read().decode()).removesuffix("\n")
+
+
+def refused(server: ClickHouseServer, user: str, sql: str, **settings: str) -> int:
+    """Return ClickHouse's number of the error with which the statement is refused, in one line."""
     with pytest.raises(urllib.error.HTTPError) as error:
-        urllib.request.urlopen(request, timeout=60).close()  # noqa: S310 - of this machine
+        answered(server, user, sql, **settings)
+    assert len(error.value.read().decode().splitlines()) == 1
     return int(error.value.headers["X-ClickHouse-Exception-Code"])
 
 
@@ -66,6 +79,15 @@ FOREIGN = [
     "SELECT * FROM file('/etc/passwd', 'LineAsString')",
     "SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')",
     "SELECT * FROM remote('127.0.0.1', 'system', 'one')",
+    "SELECT * FROM s3('http://127.0.0.1:1/bucket/key', 'TSV', 'a UInt8')",
+    "SELECT * FROM mysql('127.0.0.1:1', 'a', 'b', 'c', 'd')",
+    "SELECT * FROM postgresql('127.0.0.1:1', 'a', 'b', 'c', 'd')",
+    "SELECT * FROM jdbc('a', 'b')",
+    "SELECT * FROM icebergLocal('/etc')",
+    "SELECT * FROM system.server_settings",
+    "SELECT * FROM system.grants",
+    "SELECT * FROM system.settings_profiles",
+    "SHOW CREATE USER gua_owner",
     "SELECT * FROM system.users",
     "SELECT * FROM system.processes",
     "SELECT * FROM system.parts",
@@ -130,6 +152,7 @@ def test_the_collector_may_only_add_points(served: ClickHouseServer, sql: str) -
         "INSERT INTO gua.otel_metrics_gauge (Value) VALUES (1)",
         "CREATE TABLE gua.other (a UInt8) ENGINE = MergeTree ORDER BY a",
         "CREATE TEMPORARY TABLE other (a UInt8)",
+        "SELECT * FROM executable('a', 'TSV', 'a UInt8')",
         "CREATE VIEW gua.other AS SELECT 1",
         "ALTER TABLE gua.card_ticks DELETE WHERE 1",
         "ALTER TABLE gua.card_ticks MODIFY TTL toDate(ts) + INTERVAL 1 DAY",
@@ -148,10 +171,115 @@ def test_a_reader_may_only_read_and_only_within_limits(served: ClickHouseServer,
     assert refused(served, "gua_reader", sql) in {ACCESS_DENIED, READ_ONLY, OUT_OF_BOUNDS}
 
 
-def test_a_reader_reads_every_view_and_may_shorten_its_time(gua: Gua, served: ClickHouseServer) -> None:
+def held(profile: str) -> dict[str, dict[str, str]]:
+    """Return the constraints of a deployed profile: by setting its bounds, or ``readonly``."""
+    constraints = ET.parse(DEPLOYED / "users.xml").find(f"profiles/{profile}/constraints")  # noqa: S314 - ours
+    assert constraints is not None
+    return {setting.tag: {bound.tag: bound.text or "" for bound in setting} for setting in constraints}
+
+
+def lifted(profile: str) -> Iterator[tuple[str, str]]:
+    """Yield each held setting with values that a user would want: none at all, and more."""
+    own = ET.parse(DEPLOYED / "users.xml").find(f"profiles/{profile}")  # noqa: S314 - ours
+    assert own is not None
+    for name, bounds in held(profile).items():
+        if "readonly" in bounds:
+            # Any other value than the one in force will do.
+            yield name, {"workload": "other", "log_queries": "0", "use_concurrency_control": "0"}.get(name, "7")
+            continue
+        assert {"max"} <= set(bounds) <= {"min", "max"}, name
+        yield name, str(int(bounds["max"]) + 1)
+        # The server takes no threads as as many as it has cores.
+        if bounds.get("min", "0") != "0" and name != "max_threads":
+            yield name, "0"
+
+
+LIFTED = [(f"gua_{user}", *each) for user in ("reader", "writer") for each in lifted(f"gua_{user}")]
+
+
+@pytest.mark.parametrize(("user", "setting", "value"), LIFTED)
+def test_no_limit_can_be_lifted_in_a_statement_an_address_or_a_session(
+    served: ClickHouseServer, user: str, setting: str, value: str
+) -> None:
+    assert refused(served, user, f"SELECT 1 SETTINGS {setting} = '{value}'") == OUT_OF_BOUNDS
+    assert refused(served, user, "SELECT 1", **{setting: value}) == OUT_OF_BOUNDS
+    session = {"session_id": f"{user} {setting} {value}"}
+    assert refused(served, user, f"SET {setting} = '{value}'", **session) == OUT_OF_BOUNDS
+    assert refused(served, user, f"SET profile = 'default', {setting} = '{value}'", **session) == OUT_OF_BOUNDS
+    answered(served, user, "SET profile = 'default'", **session)
+    assert refused(served, user, f"SET {setting} = '{value}'", **session) == OUT_OF_BOUNDS
+
+
+def test_a_reader_may_not_take_the_writer_s_limits(served: ClickHouseServer) -> None:
+    for how in ({"profile": "gua_writer"}, {"session_id": "writer"}):
+        sql = "SELECT 1" if "profile" in how else "SET profile = 'gua_writer'"
+        assert refused(served, "gua_reader", sql, **how) == OUT_OF_BOUNDS
+    assert refused(served, "gua_reader", "SET readonly = 1") == READ_ONLY
+
+
+@pytest.mark.parametrize(
+    ("setting", "sql"),
+    [
+        ("max_memory_usage", "SELECT groupArray(repeat('a', 1000)) FROM numbers(10000000) FORMAT Null"),
+        ("max_rows_to_read", "SELECT count() FROM numbers(5000000001)"),
+        ("max_result_rows", "SELECT * FROM numbers(10000001) FORMAT Null"),
+        (
+            "max_execution_time",
+            "SELECT sleepEachRow(0.5) FROM numbers(600) SETTINGS max_execution_time = 1, max_block_size = 1",
+        ),
+    ],
+)
+def test_a_reader_s_query_ends_at_its_limits(served: ClickHouseServer, setting: str, sql: str) -> None:
+    codes = {"max_memory_usage": 241, "max_rows_to_read": 158, "max_result_rows": 396, "max_execution_time": 159}
+    assert refused(served, "gua_reader", sql, wait_end_of_query="1") == codes[setting]
+
+
+def test_a_reader_has_a_hundred_queries_at_once_and_no_more(served: ClickHouseServer) -> None:
+    # Whose client goes away is ended.
+    question = urllib.parse.urlencode(
+        {
+            "query": "SELECT sleepEachRow(1) FROM numbers(50) SETTINGS max_block_size = 1",
+            "cancel_http_readonly_queries_on_client_close": "1",
+        }
+    )
+    secret = {"X-ClickHouse-User": "gua_reader", "X-ClickHouse-Key": PASSWORDS["gua_reader"]}
+    with ExitStack() as open_ones:
+        asked: list[http.client.HTTPConnection] = []
+        for _ in range(101):
+            asked.append(
+                open_ones.enter_context(closing(http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=60)))
+            )
+            asked[-1].request("GET", f"/?{question}", headers=secret)
+        answering, _, _ = select.select([each.sock for each in asked], [], [], 30)
+        (refusal,) = (each.getresponse() for each in asked if each.sock in answering)
+        assert int(refusal.headers["X-ClickHouse-Exception-Code"]) == TOO_MANY_QUERIES
+        assert len(refusal.read().decode().splitlines()) == 1
+        assert served.query("SELECT 1", user="gua_owner") == "1"
+    poll(lambda: asks(served), "the reader to be answered again")
+
+
+def asks(server: ClickHouseServer) -> bool:
+    """Return whether the reader is answered."""
+    try:
+        return answered(server, "gua_reader", "SELECT 1") == "1"
+    except urllib.error.HTTPError:
+        return False
+
+
+def test_a_reader_reads_every_view_and_may_set_what_is_not_held(gua: Gua, served: ClickHouseServer) -> None:
     assert gua.report(served.dsn("gua_reader"))["headline"]["card_ticks"] > 0
-    assert served.query("SELECT 1 SETTINGS max_execution_time = 5", user="gua_reader") == "1"
+    assert served.query("SELECT 1 SETTINGS max_execution_time = 5, async_insert = 1", user="gua_reader") == "1"
+    assert served.query("SELECT 1 SETTINGS max_threads = 2, max_memory_usage = 1000000", user="gua_reader") == "1"
     assert "as it should be" in gua.must("schema", "check", "--store", served.dsn("gua_reader"))
+
+
+@pytest.mark.parametrize("user", ["gua_owner", "gua_writer", "gua_reader"])
+def test_the_function_file_finds_nothing(served: ClickHouseServer, user: str) -> None:
+    # Where the server's version asks for no right (docs/access.md) there is nothing to be read.
+    for name in ("a", "data.csv", "user_files/a"):
+        assert refused(served, user, f"SELECT file('{name}')") in {ACCESS_DENIED, NO_SUCH_FILE}
+    compose = (ROOT / "docker-compose.yml").read_text("utf-8")
+    assert "user_files" not in compose + (DEPLOYED / "users.xml").read_text("utf-8")
 
 
 def test_who_may_read_one_view_needs_nothing_below_it(served: ClickHouseServer) -> None:
@@ -159,7 +287,7 @@ def test_who_may_read_one_view_needs_nothing_below_it(served: ClickHouseServer) 
     assert int(served.query("SELECT count() FROM gua.card_hours", user="site")) > 0
     for below in ("card_ticks", "cards", "rules"):
         assert refused(served, "site", f"SELECT * FROM gua.{below}") == ACCESS_DENIED
-    assert refused(served, "site", "SELECT count() FROM gua.card_states SETTINGS max_rows_to_read = 0") == READ_ONLY
+    assert refused(served, "site", "SELECT count() FROM gua.card_states SETTINGS max_rows_to_read = 0") == OUT_OF_BOUNDS
 
 
 @pytest.mark.parametrize(
@@ -216,27 +344,38 @@ def test_the_sql_for_users_is_understood_by_the_engine(served: ClickHouseServer)
     text = (DEPLOYED / "roles.sql").read_text("utf-8")
     code = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
     statements = [part.strip().removesuffix(";") for part in code.split(";\n") if part.strip()]
-    assert len(statements) == 4 + len(owner_grants() + writer_grants() + reader_grants())
+    assert len(statements) == 7 + len(owner_grants() + writer_grants() + reader_grants())
     for statement in statements:
         quoted = statement.replace("\\", "\\\\").replace("'", "\\'")
         assert served.query(f"SELECT formatQuery('{quoted}')", user="gua_reader")
 
 
-def test_a_reader_has_the_same_limits_in_both() -> None:
-    xml = (DEPLOYED / "users.xml").read_text("utf-8")
-    sql = (DEPLOYED / "roles.sql").read_text("utf-8")
-    profile = xml.partition("<gua_reader>")[2].partition("<constraints>")[0]
-    limits = dict(re.findall(r"<(\w+)>(\w+)</", profile))
-    assert set(limits) == {
-        "readonly",
-        "max_memory_usage",
-        "max_execution_time",
-        "max_rows_to_read",
-        "max_result_rows",
-        "session_timezone",
-        "query_plan_merge_expressions",
-        "compile_expressions",
-        "compile_aggregate_expressions",
+@pytest.mark.parametrize("name", ["gua_reader", "gua_writer"])
+def test_limits_are_the_same_in_both(name: str) -> None:
+    profile = ET.parse(DEPLOYED / "users.xml").find(f"profiles/{name}")  # noqa: S314 - ours
+    assert profile is not None
+    values = {each.tag: each.text or "" for each in profile if each.tag != "constraints"}
+    bounds = {
+        setting: " CONST"
+        if "readonly" in each
+        else "".join(f" {bound.upper()} {each[bound]}" for bound in ("min", "max") if bound in each)
+        for setting, each in held(name).items()
     }
-    for name, value in limits.items():
-        assert re.search(rf"\b{name} = '?{value}\b", sql), name
+    sql = (DEPLOYED / "roles.sql").read_text("utf-8")
+    (made,) = re.findall(
+        rf"^CREATE SETTINGS PROFILE OR REPLACE {name} SETTINGS\n(.*?);$", sql, re.MULTILINE | re.DOTALL
+    )
+    limits = [f"{setting} = {each if each.isdecimal() else repr(each)}" for setting, each in values.items()]
+    expected = {limit + bounds.pop(limit.partition(" = ")[0], "") for limit in limits}
+    expected |= {setting + bound for setting, bound in bounds.items()}
+    assert set(made.strip().replace("\n    ", "").split(",")) == expected
+
+
+def test_the_users_limits_hold_memory_time_rows_threads_and_concurrency() -> None:
+    limits = {"memory_usage", "memory_usage_for_user", "execution_time", "rows_to_read", "threads"}
+    for name in ("gua_reader", "gua_writer"):
+        assert {f"max_{limit}" for limit in (*limits, "concurrent_queries_for_user")} <= held(name).keys()
+    users = ET.parse(DEPLOYED / "users.xml")  # noqa: S314 - ours
+    assert users.findtext("profiles/gua_reader/readonly") == "2"
+    for name in ("gua_reader", "gua_writer"):
+        assert users.findtext(f"users/{name}/profile") == name

@@ -36,7 +36,7 @@ def trial(_built: None, tmp_path: Path) -> Iterator[Trial]:
 
 
 def report(trial: Trial) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(trial.once("report", "report", "--json"))
+    found: dict[str, Any] = json.loads(trial.once("report", "--json"))
     return found
 
 
@@ -118,6 +118,9 @@ def test_it_comes_up_as_compose_starts_it_and_one_command_shows_a_report(trial: 
     text = trial.once("report")
     assert "simulated-host" in text
     assert "idle-held" in text
+    # As it is typed: docker compose run --rm report --since 1d --section cards
+    assert "simulated-host" in trial.once("report", "--since", "1d", "--section", "cards")
+    assert "refusing data" not in trial.log("collector")
     assert_every_tick_arrives_once(trial)
     assert {card["host"] for card in report(trial)["cards"]} == {"simulated-host"}
 

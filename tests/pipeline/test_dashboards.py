@@ -16,12 +16,16 @@ import pytest
 from gua.core.ports import SpooledTick
 from gua.core.tick import (
     AgentReading,
+    AllocationReading,
+    AllocationSourceReading,
+    AllocationStatus,
     CardReading,
     ErrorCount,
     Mig,
     Origin,
     ProcessList,
     ProcessReading,
+    Relation,
     Source,
     Tick,
 )
@@ -49,6 +53,20 @@ STATES = ("active", "idle-held", "truly-idle", "unknown")
 def escaped(name: str) -> str:
     """Return a name as the variables' own queries give it: its backslashes doubled."""
     return name.replace("\\", "\\\\")
+
+
+def promised(relation: Relation) -> dict[str, Any]:
+    """Return the values of a card that a job has for a whole tick."""
+    job = AllocationReading(
+        source="slurm",
+        id="77",
+        relation=relation,
+        duration_ms=MINUTE_MS,
+        gpu_time_ms=MINUTE_MS,
+        since_ms=0,
+        owner=OWNER,
+    )
+    return {"allocation": AllocationStatus.ALLOCATED, "allocations": (job,), "unallocated_gpu_time_ms": 0}
 
 
 def host_of_now(now_ms: int) -> Iterator[Tick]:
@@ -89,6 +107,7 @@ def host_of_now(now_ms: int) -> Iterator[Tick]:
                     utilization=0.9,
                     memory_used_bytes=8 * 2**30,
                     processes=(ProcessReading(pid=1, utilization=0.9, **holder),),
+                    **promised(Relation.OWNER),
                     **common,
                 ),
                 CardReading(
@@ -99,7 +118,18 @@ def host_of_now(now_ms: int) -> Iterator[Tick]:
                     processes=(ProcessReading(pid=2, utilization=0.0, **holder),),
                     **common,
                 ),
-                CardReading(uuid="GPU-free", index=2, utilization=0.0, memory_used_bytes=0, **common),
+                CardReading(
+                    uuid="GPU-free",
+                    index=2,
+                    utilization=0.0,
+                    memory_used_bytes=0,
+                    **promised(Relation.NOBODY),
+                    **common,
+                ),
+            ),
+            allocation_sources=(
+                AllocationSourceReading(source="slurm", duration_ms=MINUTE_MS),
+                AllocationSourceReading(source="files", duration_ms=MINUTE_MS, reason="torn.json: no JSON, or torn"),
             ),
             agent=AgentReading(
                 started_ms=now_ms - 90_000_000,
@@ -260,6 +290,21 @@ def test_the_page_of_what_is_held_idle_now_shows_card_holder_and_since_when(
     assert int(card["held idle for"]) == int(process["idle for"]) == MINUTES * MINUTE_MS
     (counts,) = reader.rows(now.expand(panel("idle-held-now: Cards held and idle")))
     assert [int(counts[name]) for name in ("idle-held", "unknown", "unobserved", "all cards")] == [1, 0, 0, 3]
+
+
+def test_promised_hours_stand_by_what_became_of_them_and_sources_with_why_they_fail(
+    seeded: tuple[ClickHouseServer, Gua, Seen],
+) -> None:
+    server, _, now = seeded
+    reader = Reader(server)
+    (host,) = reader.rows(now.expand(panel("overview: Promised GPU-hours by host")))
+    assert host["host"] == HOST
+    assert host["used"] == host["empty"] == host["promised"] / 2 > 0
+    assert (host["held"], host["used by others"], host["in use, not promised"], host["free"]) == (0, 0, 0, 0)
+    failed, ok = reader.rows(now.expand(panel("pipeline-health: Sources of allocations")))
+    assert (ok["source"], ok["now"], ok["hours failed"], ok["newest reason"]) == ("slurm", "ok", 0, None)
+    assert (failed["source"], failed["now"], failed["hours ok"]) == ("files", "failed", 0)
+    assert failed["newest reason"] == "torn.json: no JSON, or torn"
 
 
 def test_rules_see_what_they_warn_of(seeded: tuple[ClickHouseServer, Gua, Seen]) -> None:

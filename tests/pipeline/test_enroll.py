@@ -152,7 +152,7 @@ def test_a_host_enrolls_over_tls_and_its_agent_delivers(
     endpoint = secure.endpoint if protocol == "http/protobuf" else secure.grpc_endpoint
     said = enroll(agent, endpoint, secure, token_file(TOKEN))
     assert "accepted: 1 tick of " in said
-    assert "3 cards" in said
+    assert "3 GPUs" in said
     secure.process.wait_until_delivered()
     assert card_ticks(clickhouse) == 3
 

@@ -31,6 +31,7 @@ SWITCHES: Mapping[str, Mapping[str, Any]] = {
     "host-network": {"hostNetwork": True},
     "owner-names": {"ownerNames": True},
     "pod-names": {"podNames": True},
+    "pod-resources": {"podResources": True},
     "pod-monitor": {"podMonitor": True},
     "service-monitor": {"serviceMonitor": True},
     "prometheus-rules": {"prometheusRules": True},
@@ -104,7 +105,7 @@ def test_state_in_the_pod_is_the_overlay_without_its_component(
 
 @pytest.mark.parametrize("monitor", ["pod-monitor", "service-monitor"])
 def test_switches_go_together_as_components_do(monitor: str, tmp_path: Path) -> None:
-    together = ("otlp", "host-network", "owner-names", "pod-names", monitor, "prometheus-rules")
+    together = ("otlp", "host-network", "owner-names", "pod-names", "pod-resources", monitor, "prometheus-rules")
     values = {**OWN_IMAGE, **{key: value for name in together for key, value in SWITCHES[name].items()}}
     assert by_name(rendered(values)) == by_name(kubernetes.with_components(tmp_path, *together))
     names = [each["name"] for each in pod(rendered(values))["containers"][0]["env"]]

@@ -33,6 +33,13 @@ FILLS = """
 [...new Set([...document.querySelectorAll("rect, path")].map(one => getComputedStyle(one).fill))]
   .filter(fill => fill.startsWith("url")).map(fill => document.querySelector(fill.match(/#[\\w-]+/)[0])?.tagName)
 """
+# The first column of what was wasted, of each table that has one: how far to the right it reaches.
+WASTED = """
+["now", "groups", "cards", "usage"].map(section => [section, Math.max(
+  ...[...document.querySelectorAll(`#${section} table`)]
+  .map(table => [...table.querySelectorAll("th")].find(head => /idle-held|GPU-hours wasted/.test(head.textContent)))
+  .filter(Boolean).map(head => head.getBoundingClientRect().right))])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +88,13 @@ def test_the_page_asks_for_nothing_and_fits(
     chromium: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
     assert_whole(chromium, pages[name], width, scheme)
+
+
+def test_a_telephone_shows_what_was_wasted_without_scrolling(chromium: Browser, pages: dict[str, Path]) -> None:
+    chromium.look_as(400)
+    chromium.open(pages["week"])
+    reached = chromium.value(WASTED)
+    assert [section for section, right in reached if not 0 < right <= 400] == [], reached
 
 
 def test_the_page_is_as_light_or_dark_as_one_has_it_and_prints_light(chromium: Browser, pages: dict[str, Path]) -> None:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from fakes.otlp import GrpcReceiver, HttpReceiver
+from fakes.spooled import spooled
+from gua.state.compression import decompress
 from servers.older import VERSION, CannotInstallError, install
 from servers.tools import ROOT, TOOLS
 
@@ -55,8 +58,31 @@ def test_uv_installs_both_commands_from_the_checkout(uv: str, tmp_path: Path) ->
 
 def test_the_distribution_runs_by_its_own_name_without_being_installed(uv: str, wheel: Path, tmp_path: Path) -> None:
     out = run(tmp_path, uv, "tool", "run", "--from", f"{wheel}[local]", "gua-otel", "demo", "--ticks", "20")
-    assert "1. Where the GPU-hours went" in out
+    assert "Whom to ask" in out
     assert not (tmp_path / ".gua").exists()
+
+
+@pytest.mark.parametrize("resolution", ["lowest-direct", "highest"])
+@pytest.mark.parametrize(("protocol", "receiver"), [("http/protobuf", HttpReceiver), ("grpc", GrpcReceiver)])
+def test_ticks_are_delivered_with_the_oldest_and_the_newest_packages(
+    uv: str, wheel: Path, tmp_path: Path, resolution: str, protocol: str, receiver: type[HttpReceiver | GrpcReceiver]
+) -> None:
+    """It shares an environment with other instrumented software, so it takes what versions that has."""
+    run(tmp_path, uv, "venv", "--quiet", "env")
+    run(tmp_path, uv, "pip", "install", "--quiet", "--python", "env", "--resolution", resolution, str(wheel))
+    tick = spooled(1)
+    with receiver() as received:
+        deliver = (
+            "from gua.core.ports import SpooledTick; from gua.otlp.decode import decode\n"
+            "from gua.otlp.send import open_endpoint; from gua.state.compression import decompress\n"
+            f"tick = SpooledTick(id=1, ts_ms=1, raw_length={tick.raw_length}, blob={tick.blob!r})\n"
+            f"endpoint = open_endpoint({received.url!r}, environ={{'OTEL_EXPORTER_OTLP_PROTOCOL': {protocol!r}}})\n"
+            "assert endpoint.land([tick]) == []\n"
+            "print(decode(decompress(tick.blob)).origin.host)\n"
+        )
+        assert run(tmp_path, str(tmp_path / "env" / "bin" / "python"), "-c", deliver).strip()
+        (request,) = received.requests
+    assert request.body == decompress(tick.blob)
 
 
 def test_it_works_beside_gpu_usage_audit(uv: str, wheel: Path, tmp_path: Path) -> None:

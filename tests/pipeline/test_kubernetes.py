@@ -12,6 +12,7 @@ import yaml
 
 from fakes.kubelet import pod as told_pod
 from fakes.kubelet import pod_list
+from gua.allocation.pod_resources import SOCKET
 from gua.cli.main import main
 from gua.identity.kubelet import parse_kubelet
 from servers import kubernetes, promtool
@@ -47,6 +48,8 @@ def test_the_schemas_would_find_a_fault() -> None:
     [
         ("otlp", "pod-monitor", "host-network", "prometheus-rules"),
         ("otlp", "service-monitor", "owner-names", "pod-names"),
+        ("pod-names", "pod-resources"),
+        ("pod-resources", "owner-names", "pod-names"),
     ],
 )
 def test_components_go_together(components: tuple[str, ...], tmp_path: Path) -> None:
@@ -66,7 +69,8 @@ def test_every_component_is_in_an_overlay_or_tried_with_one() -> None:
         for file in FOLDER.glob("overlays/*/kustomization.yaml")
         for component in yaml.safe_load(file.read_text()).get("components", ())
     }
-    tried = {"otlp", "pod-monitor", "service-monitor", "host-network", "owner-names", "pod-names", "prometheus-rules"}
+    tried = {"otlp", "pod-monitor", "service-monitor", "host-network", "prometheus-rules"}
+    tried |= {"owner-names", "pod-names", "pod-resources"}
     assert set(COMPONENTS) == used | tried
 
 
@@ -207,8 +211,11 @@ def test_monitors_find_the_agents_port(tmp_path: Path) -> None:
         assert {"pod", "namespace", "container"} <= set(dropped["regex"].split("|"))
 
 
-def test_an_agent_that_is_root_has_state_of_its_own_in_the_folder_that_it_is_given(tmp_path: Path) -> None:
-    made = kubernetes.with_components(tmp_path, "owner-names")
+@pytest.mark.parametrize("component", ["owner-names", "pod-resources"])
+def test_an_agent_that_is_root_has_state_of_its_own_in_the_folder_that_it_is_given(
+    component: str, tmp_path: Path
+) -> None:
+    made = kubernetes.with_components(tmp_path, component)
     (usual,) = kubernetes.agents(built("overlays/nvidia-runtime"))
     (agent,) = kubernetes.agents(made)
     assert agent["securityContext"]["runAsUser"] == 0
@@ -238,6 +245,24 @@ def test_only_names_of_pods_need_a_token_and_it_reads_lists_of_pods_alone(tmp_pa
     for node in ("10.0.0.7", "fd00::7"):
         assert parse_kubelet(url.replace("$(NODE_IP)", node)).host == node
     assert {"ports": [{"port": 10250}]} in kubernetes.only(made, "NetworkPolicy")["spec"]["egress"]
+
+
+# The sidecar's agent looks at its own pod's cards.
+@pytest.mark.parametrize("overlay", sorted({*SETS} - {"gateway", "overlays/sidecar"}))
+def test_what_pods_were_promised_takes_a_folder_to_read_and_no_right(overlay: str, tmp_path: Path) -> None:
+    usual, made = built(overlay), kubernetes.with_components(tmp_path, "pod-resources", base=overlay)
+    kinds = [sorted(each["kind"] for each in manifests) for manifests in (usual, made)]
+    assert kinds[0] == kinds[1], "no role, no binding"
+    (before,), (pod,) = (kubernetes.pods(manifests) for manifests in (usual, made))
+    assert pod["automountServiceAccountToken"] is False
+    (agent,) = kubernetes.agents(made)
+    (mount,) = [each for each in agent["volumeMounts"] if each["name"] == "pod-resources"]
+    (volume,) = [each for each in pod["volumes"] if each["name"] == "pod-resources"]
+    assert mount == {"name": "pod-resources", "mountPath": str(SOCKET.parent), "readOnly": True}
+    assert volume == {"name": "pod-resources", "hostPath": {"path": str(SOCKET.parent), "type": "Directory"}}
+    was, said = (each["containers"][0]["securityContext"] for each in (before, pod))
+    assert said == {**was, "runAsNonRoot": False, "runAsUser": 0, "runAsGroup": 0}, "root, and nothing else"
+    assert kubernetes.environment(agent)["GUA_ALLOCATION"] == "kubernetes"
 
 
 def test_the_lists_of_pods_that_names_are_tested_with_have_no_fault() -> None:

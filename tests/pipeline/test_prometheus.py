@@ -130,8 +130,15 @@ def test_names_labels_and_values_are_those_that_a_collector_serves_of_the_same_t
     # There each series carries the resource, here target_info does; here each carries who holds the card.
     resource = {"host_name", "service_name", "service_version", "service_instance_id", "gua_source", "job", "instance"}
     scope = {"gua_sample_interval", "otel_scope_name", "otel_scope_version", "otel_scope_schema_url"}
-    holder = {"container_id", "k8s_pod_uid", "slurm_job_id"}
-    own = {"gua_gpu_state", "gua_gpu_unknown", "gua_process_state"}
+    holder = {"container_id", "k8s_pod_uid", "slurm_job_id", "gua_allocation_owner", "slurm_job_name"}
+    own = {
+        "gua_gpu_state",
+        "gua_gpu_unknown",
+        "gua_process_state",
+        "gua_gpu_allocation_use",
+        "gua_allocation_source_ok",
+    }
+    own |= {"gua_gpu_use_time_seconds_total", "gua_gpu_allocation_empty_duration_seconds"}
     left_out = frozenset(resource | scope | holder)
     expected = series(theirs, left_out)
     assert len(expected) > 30

@@ -20,5 +20,5 @@ def test_a_fleet_in_which_everything_fails_loses_no_tick_and_counts_none_twice(
             print(f"\nsoak: {line}", end="", flush=True)  # noqa: T201 - the figures of docs/reliability.md
 
     seed = int(os.environ.get("SOAK_SEED") or time.time())
-    minutes = float(os.environ.get("SOAK_MINUTES") or 3)
+    minutes = float(os.environ.get("SOAK_MINUTES") or 2)
     soak(tmp_path / "fleet", minutes=minutes, hosts=20, seed=seed, say=say)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
+import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +18,12 @@ from servers.collector import Collector
 from servers.gua import Gua, differences
 from servers.released import FOLDER, released
 
-DEMO = ("demo", "--seed", "7", "--days", "1", "--gpus", "4")
+DEMO = ("demo", "--seed", "7", "--days", "1", "--gpus", "4", "--interval", "5m")
+LONGER = ("demo", "--seed", "7", "--days", "1", "--gpus", "4")
 OTHER = ("demo", "--seed", "8", "--ticks", "60", "--gpus", "2")
 VERSIONS = sorted(int(folder.name) for folder in FOLDER.iterdir())
+# What the way between does not change is held for the longest and the shortest.
+ENDS = pytest.mark.parametrize("old", [VERSIONS[0], VERSIONS[-1]], indirect=True)
 TICKS = "SELECT count(), sum(duration_ms), sum(gpu_time_ms) FROM gua.card_ticks FINAL"
 
 
@@ -35,10 +42,32 @@ def land(gua: Gua, collector: Collector, *demo: str) -> None:
     collector.wait_until_delivered()
 
 
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
+    """Return what tells the report of an embedded store, into which an older gua landed one demo and this one others."""
+
+    @cache
+    def reported(older: tuple[str, ...], *newer: tuple[str, ...]) -> dict[str, Any]:
+        folder = tmp_path_factory.mktemp("embedded")
+        gua, store = Gua(folder / "home"), f"chdb://{folder / 'store'}"
+        Gua.older(folder / "older").must(*older, "--store", store)
+        for demo in newer:
+            gua.must(*demo, "--store", store)
+        return gua.report(store)
+
+    return reported
+
+
 def test_what_was_recorded_before_counts_after_it_as_before(
-    gua: Gua, clickhouse: ClickHouseServer, collector: Collector, tmp_path: Path, old: int
+    gua: Gua,
+    clickhouse: ClickHouseServer,
+    collector: Collector,
+    tmp_path: Path,
+    old: int,
+    embedded: Callable[..., dict[str, Any]],
 ) -> None:
-    land(Gua.older(tmp_path / "older"), collector, *DEMO)
+    older = Gua.older(tmp_path / "older")
+    land(older, collector, *DEMO)
     before = clickhouse.query(TICKS)
     ticks = int(before.split()[0])
     assert ticks > 0
@@ -47,34 +76,36 @@ def test_what_was_recorded_before_counts_after_it_as_before(
 
     assert said.startswith(f"schema version {SCHEMA_VERSION} (was {old}): ")
     assert clickhouse.query(TICKS) == before
-    gua.must(*DEMO, "--store", f"chdb://{tmp_path / 'embedded'}")
-    expected = gua.report(f"chdb://{tmp_path / 'embedded'}")
+    expected = embedded(DEMO)
     assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), expected)]
     gua.must("schema", "check", "--store", clickhouse.dsn())
     # Ticks of before are known to the new tables too, and again land once.
-    land(gua, collector, *DEMO)
+    land(older, collector, *DEMO)
     assert clickhouse.query(TICKS) == before
     assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), expected)]
 
 
+@ENDS
 @pytest.mark.usefixtures("old")
 def test_what_lands_meanwhile_and_after_it_counts_once(
-    gua: Gua, clickhouse: ClickHouseServer, collector: Collector, tmp_path: Path
+    gua: Gua,
+    clickhouse: ClickHouseServer,
+    collector: Collector,
+    tmp_path: Path,
+    embedded: Callable[..., dict[str, Any]],
 ) -> None:
     sender = Gua.older(tmp_path / "sender")
-    sending = threading.Thread(target=land, args=(sender, collector, *DEMO))
+    sending = threading.Thread(target=land, args=(sender, collector, *LONGER))
     sending.start()
     for _ in range(3):
         gua.must("schema", "apply", "--store", clickhouse.dsn())
     sending.join()
     land(gua, collector, *OTHER)
 
-    embedded = f"chdb://{tmp_path / 'embedded'}"
-    gua.must(*DEMO, "--store", embedded)
-    gua.must(*OTHER, "--store", embedded)
-    assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), gua.report(embedded))]
+    assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), embedded(LONGER, OTHER))]
 
 
+@ENDS
 @pytest.mark.usefixtures("old")
 def test_an_insert_that_began_before_it_and_ends_after_it_is_in_the_hours(
     gua: Gua, clickhouse: ClickHouseServer
@@ -91,6 +122,35 @@ def test_an_insert_that_began_before_it_and_ends_after_it_is_in_the_hours(
     assert clickhouse.query("SELECT host, hour, marks FROM gua.hour_marks") == "slow\t2026-03-01 12:00:00\t1"
 
 
+def test_a_server_that_was_upgraded_counts_what_was_promised(gua: Gua, clickhouse: ClickHouseServer) -> None:
+    for _, sql in released(VERSIONS[-1], "server"):
+        clickhouse.query(sql)
+    clickhouse.query(f"INSERT INTO gua.schema_versions (version, digest) VALUES ({VERSIONS[-1]}, 'released')")
+    before, after = (f"toDateTime64('2026-03-01 {hour}:30:00', 3, 'UTC')" for hour in (11, 12))
+    free = "30000, 30000, 0, 0, 0, 'known'"
+    columns = (
+        "(host, gpu, ts, duration_ms, gpu_time_ms, utilization, memory_used_bytes, memory_reserved_bytes, process_list"
+    )
+    clickhouse.query(f"INSERT INTO gua.card_ticks {columns}) SELECT 'h', 'g', {before}, {free}")
+    gua.must("schema", "apply", "--store", clickhouse.dsn())
+    clickhouse.query(f"INSERT INTO gua.card_ticks {columns}, allocation) SELECT 'h', 'g', {after}, {free}, 'allocated'")
+    clickhouse.query(
+        "INSERT INTO gua.allocation_ticks (host, gpu, ts, source, allocation_id, duration_ms, gpu_time_ms, relation) "
+        f"SELECT 'h', 'g', {after}, 'slurm', '7', 30000, 30000, 'nobody'"
+    )
+    # An hour is counted when what arrived for it can be seen for certain.
+    time.sleep(10)
+    for command in ("REFRESH", "WAIT"):
+        clickhouse.query(f"SYSTEM {command} VIEW gua.count_hours")
+    # Of before nobody looked: that hour has no use, and holds as it was counted.
+    assert clickhouse.query("SELECT toHour(hour), use, gpu_time_ms FROM gua.allocation_hours") == "12\tempty\t30000"
+    assert (
+        clickhouse.query("SELECT toHour(hour), use_runs.use FROM gua.host_hours FINAL ORDER BY hour")
+        == "11\t[]\n12\t[4]"
+    )
+
+
+@ENDS
 @pytest.mark.usefixtures("old")
 def test_one_that_was_cut_off_is_completed_by_the_next(
     gua: Gua, clickhouse: ClickHouseServer, collector: Collector, tmp_path: Path

@@ -25,6 +25,7 @@ from gua.core.ports import SpooledTick
 from gua.core.tick import Tick
 from gua.otlp.decode import decode
 from gua.otlp.send import open_endpoint
+from gua.report.window import ReportRequest
 from gua.spool.queue import Spool
 from gua.state.compression import compress
 from gua.store.database import open_store
@@ -298,7 +299,7 @@ def report_of(folder: Path, batch: Sequence[SpooledTick], *, now_ms: int) -> str
     out = io.StringIO()
     with open_store(f"chdb://{folder}") as store:
         assert store.land(batch) == []
-        render_report(store, since="2h", now_ms=now_ms, width=100, out=out)
+        render_report(store, ReportRequest(since="2h", now_ms=now_ms), width=100, out=out)
     return out.getvalue()
 
 

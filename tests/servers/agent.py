@@ -52,6 +52,7 @@ class Agent:
             "HOME": str(self.folder),
             "GUA_HOME": str(self.home),
             "GUA_HOST_LOCK": self.lock,
+            "GUA_RUN_DIR": str(self.folder / "run"),
             "NO_COLOR": "1",
             **self.environ,
         }

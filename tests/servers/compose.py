@@ -172,12 +172,15 @@ class Trial:
         entrypoint = said.get("entrypoint")
         command = list(arguments or said.get("command") or ())
         self._mount(service)
-        if entrypoint:
-            words = [*entrypoint, *command]
-        elif said.get("build"):
+        if said.get("build"):
             assert image == "gua"
             assert 'ENTRYPOINT ["gua"]' in DOCKERFILE.read_text().splitlines()
-            words = [str(COMMAND), *command]
+            # An entrypoint of the service takes the place of the image's, and of its arguments.
+            program, *before = entrypoint or ["gua"]
+            assert program == "gua"
+            words = [str(COMMAND), *before, *command]
+        elif entrypoint:
+            words = [*entrypoint, *command]
         elif image == "otel/opentelemetry-collector-contrib":
             words = [str(collector_binary()), *command]
         elif image == "clickhouse/clickhouse-server":

@@ -43,7 +43,7 @@ Manifest = Mapping[str, Any]
 @cache
 def built(folder: Path) -> tuple[Manifest, ...]:
     """Return the resources of a folder; fails with kustomize's message where it would refuse it."""
-    done = subprocess.run([str(kustomize()), "build", str(folder)], capture_output=True, text=True, check=False)
+    done = subprocess.run([*kustomize(), str(folder)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "deprecated" not in done.stderr, done.stderr
     return tuple(yaml.safe_load_all(done.stdout))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import socket
@@ -15,18 +16,23 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+# Of all numbers each process of a test run has its own, so that none takes the port of a server that is just down.
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+_given: set[int] = set()
+
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of 127.0.0.1 that nobody listens on.
+    """Return ports of 127.0.0.1 that nobody listens on, and that no test of this run has had.
 
     They are not of those that outgoing connections take by themselves: one of these could have a server's port while
     the server is down, even connect to itself there.
     """
     below = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
-    numbers = random.SystemRandom().sample(range(10_000, max(below, 11_000)), 1_000)
+    numbers = set(range(10_000 + _WORKER, max(below, 11_000), _WORKERS)) - _given
     sockets: list[socket.socket] = []
     try:
-        for number in numbers:
+        for number in random.SystemRandom().sample(sorted(numbers), len(numbers)):
             if len(sockets) == count:
                 break
             each = socket.socket()
@@ -36,7 +42,9 @@ def free_ports(count: int) -> list[int]:
                 each.close()
             else:
                 sockets.append(each)
-        return [int(each.getsockname()[1]) for each in sockets]
+        ports = [int(each.getsockname()[1]) for each in sockets]
+        _given.update(ports)
+        return ports
     finally:
         for each in sockets:
             each.close()

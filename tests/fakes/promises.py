@@ -1,0 +1,81 @@
+"""Promises of a host's cards in which everything happens that is hard to add up, the same for the same seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Final
+
+from gua.core.allocation import Allocation, AllocationLook, Promises, SourceHealth
+from gua.core.tick import AllocationSourceReading, Tick
+
+SOURCES: Final = ("slurm", "kubernetes", "gua")
+_OWNERS: Final = ("ana", "bo", "chen", "zoe", None)
+
+
+@dataclass
+class _Scheduler:
+    """What the sources say: jobs come and go in the middle of ticks, on one card or two; now and then one fails."""
+
+    rng: Random
+    jobs: list[Allocation] = field(default_factory=list)
+    made: int = 0
+    failed: dict[str, str | None] = field(default_factory=lambda: dict.fromkeys(SOURCES))
+
+    def look(self, since_ms: int, now_ms: int, cards: list[str]) -> AllocationLook:
+        """Return every allocation that covers any time since the last look, and which sources failed."""
+        rng = self.rng
+        self.jobs = [job for job in self.jobs if job.until_ms is None or job.until_ms > since_ms]
+        for place, job in enumerate(self.jobs):
+            if job.until_ms is None and rng.random() < 0.04:
+                self.jobs[place] = replace(job, until_ms=rng.choice((now_ms, rng.randint(since_ms + 1, now_ms))))
+        if rng.random() < 0.12:
+            self.jobs.append(self._job(since_ms, now_ms, cards))
+        for source in SOURCES:
+            if rng.random() < 0.03:
+                self.failed[source] = rng.choice((None, None, "no answer within 3 s"))
+        told = tuple(job for job in self.jobs if self.failed[job.source] is None)
+        return AllocationLook(
+            allocations=told,
+            sources=tuple(SourceHealth(source=source, reason=self.failed[source]) for source in SOURCES),
+        )
+
+    def _job(self, since_ms: int, now_ms: int, cards: list[str]) -> Allocation:
+        rng = self.rng
+        self.made += 1
+        source = rng.choice(SOURCES)
+        return Allocation(
+            source=source,
+            id=str(self.made),
+            cards=frozenset(rng.sample(cards, rng.choice((1, 1, 2)))),
+            since_ms=rng.choice((since_ms, rng.randint(since_ms, now_ms - 1), since_ms - 3_600_000)),
+            owner=rng.choice(_OWNERS),
+            kind="job",
+            job_name=rng.choice(("train", None)),
+            slurm_job_id=str(rng.randint(1, 3)) if source == "slurm" else None,
+            pod_uid=f"pod-{rng.randint(1, 2)}" if source == "kubernetes" else None,
+        )
+
+
+def promised(ticks: Iterable[Tick], *, seed: int, unlooked: int = 0) -> Iterator[Tick]:
+    """Yield the ticks with their cards' allocations, as an agent makes them; without them the first ``unlooked``."""
+    scheduler = _Scheduler(Random(f"promises {seed}"))  # noqa: S311 - a simulation, no secret
+    promises = Promises()
+    before_ms: int | None = None
+    for number, tick in enumerate(ticks):
+        if number < unlooked:
+            yield tick
+            continue
+        since_ms = max(before_ms or 0, tick.ts_ms - max(card.duration_ms for card in tick.cards))
+        look = scheduler.look(since_ms, tick.ts_ms, [card.uuid for card in tick.cards])
+        before_ms = tick.ts_ms
+        longest_ms = max(card.duration_ms for card in tick.cards)
+        yield replace(
+            tick,
+            cards=tuple(promises.promise(card, look, ts_ms=tick.ts_ms) for card in tick.cards),
+            allocation_sources=tuple(
+                AllocationSourceReading(source=one.source, duration_ms=longest_ms, reason=one.reason)
+                for one in look.sources
+            ),
+        )
