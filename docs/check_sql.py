@@ -26,7 +26,7 @@ _LIST: Final = re.compile(r" *(?:SELECT(?: DISTINCT)?|GROUP BY|ORDER BY) (?P<ent
 _TOKEN: Final = re.compile(r"'(?:[^'\\]|''|\\.)*'|`[^`]*`|\w+|[^\s\w]")
 _TEXT_OF_COMMENT: Final = re.compile(r"\bCOMMENT '(?:[^'\\]|''|\\.)*'")
 _ELEMENT: Final = "tupleElement("
-_ELEMENT_NAME: Final = re.compile(r"(?P<of>.*), '(?P<name>\w+)'", re.DOTALL)
+_ELEMENT_NAME: Final = re.compile(r"(?P<of>.*), (?:'(?P<name>\w+)'|(?P<place>\d+))", re.DOTALL)
 
 
 def main() -> int:
@@ -115,7 +115,7 @@ def _plain(token: str) -> list[str]:
 
 
 def _with_dots(code: str) -> str:
-    """Return ``tupleElement(each, 'name')`` as ``each.name``."""
+    """Return ``tupleElement(each, 'name')`` as ``each.name``, one by place as ``each.1``."""
     while (start := code.find(_ELEMENT)) >= 0:
         inside = start + len(_ELEMENT)
         depth, end = 1, inside
@@ -125,7 +125,7 @@ def _with_dots(code: str) -> str:
         element = _ELEMENT_NAME.fullmatch(code[inside : end - 1])
         if element is None:
             return code
-        code = f"{code[:start]}({element['of']}).{element['name']}{code[end:]}"
+        code = f"{code[:start]}({element['of']}).{element['name'] or element['place']}{code[end:]}"
     return code
 
 

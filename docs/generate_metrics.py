@@ -9,12 +9,38 @@ import argparse
 import sys
 from pathlib import Path
 
-from gua.core.metrics import CARD_ATTRIBUTES, CATALOGUE, PROCESS_ATTRIBUTES, SCOPE, Metric, Subject
+from gua.core.metrics import (
+    ALLOCATION_ATTRIBUTES,
+    CARD_ATTRIBUTES,
+    CATALOGUE,
+    PROCESS_ATTRIBUTES,
+    SCOPE,
+    SOURCE_ATTRIBUTES,
+    Metric,
+    Subject,
+)
 
 PAGE = Path(__file__).parent / "metrics.md"
-TABLES = {Subject.CARD: "gua.card_ticks", Subject.PROCESS: "gua.process_ticks"}
-BASE = {Subject.CARD: CARD_ATTRIBUTES, Subject.PROCESS: PROCESS_ATTRIBUTES, Subject.AGENT: ()}
-HEADINGS = {Subject.CARD: "Cards", Subject.PROCESS: "Processes on cards", Subject.AGENT: "The agent"}
+TABLES = {
+    Subject.CARD: "gua.card_ticks",
+    Subject.PROCESS: "gua.process_ticks",
+    Subject.ALLOCATION: "gua.allocation_ticks",
+    Subject.SOURCE: "gua.allocation_source_ticks",
+}
+BASE = {
+    Subject.CARD: CARD_ATTRIBUTES,
+    Subject.PROCESS: PROCESS_ATTRIBUTES,
+    Subject.ALLOCATION: ALLOCATION_ATTRIBUTES,
+    Subject.SOURCE: SOURCE_ATTRIBUTES,
+    Subject.AGENT: (),
+}
+HEADINGS = {
+    Subject.CARD: "Cards",
+    Subject.PROCESS: "Processes on cards",
+    Subject.ALLOCATION: "Allocations of cards",
+    Subject.SOURCE: "Sources of allocations",
+    Subject.AGENT: "The agent",
+}
 INTRODUCTION = f"""<!-- Written by docs/generate_metrics.py from src/gua/core/metrics.py: edit that. -->
 
 # Metrics

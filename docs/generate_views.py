@@ -25,8 +25,11 @@ VIEWS: Final = {
     "cards": "last_seen",
     "card_hours": "hour",
     "owner_hours": "hour",
+    "owner_costs": "hour",
+    "allocation_hours": "hour",
     "card_states": "ts",
     "process_states": "ts",
+    "allocation_states": "ts",
     "idle_streaks": "end",
     "agent_ticks": "ts",
     "rules": None,
@@ -51,17 +54,10 @@ unknown value is NULL, never 0.
 
 Let it read as `gua_reader` (deploy/clickhouse), who may read and nothing else, and show it database `gua` only:
 `gua_report` is for `gua report`, and its views take parameters, which tools that list tables do not expect. Times are
-UTC. With TLS the port is 8443 (Superset: and `?secure=true`).
+UTC.
 
-| tool | driver | address |
-|---|---|---|
-| Superset | `pip install clickhouse-connect` | `clickhousedb://gua_reader:PASSWORD@HOST:8123/gua` |
-| Metabase | ClickHouse | host, port 8123, user `gua_reader`, database `gua`; do not scan all databases |
-| Tableau | ClickHouse connector (JDBC) | host, port 8123, user `gua_reader`, database `gua` |
-| Grafana | `grafana-clickhouse-datasource` | [provisioning, dashboards and alert rules](../deploy/grafana/README.md) |
-
-The tests read every view as `gua_reader`, and hold the columns that a tool is told of to those that it gets; the tools
-themselves are not tried.
+[Recipes](bi.md) for DBeaver, Metabase, Superset, Power BI, Excel, Jupyter and Grafana have the address and charts for
+each. The tests run them, and read every view as `gua_reader` through the JDBC driver and SQLAlchemy.
 
 - Filter on the time column named with each view, as it is: a function around it makes the server read every day.
 - GPU-hours are `sum(gpu_time_ms) / 3600000`; over days read `card_hours` and `owner_hours`, not the ticks.
