@@ -44,7 +44,7 @@ def land(gua: Gua, collector: Collector, *demo: str) -> None:
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
-    """Return what tells the report of an embedded store, into which an older gua landed one demo and this one others."""
+    """Return what tells the report of an embedded store: one demo landed by an older gua, others by this one."""
 
     @cache
     def reported(older: tuple[str, ...], *newer: tuple[str, ...]) -> dict[str, Any]:
