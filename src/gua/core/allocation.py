@@ -45,7 +45,7 @@ class Allocation:
 
     ``cards`` are UUIDs; one of a partitioned GPU stands for its instances, too. A process belongs to it by
     ``slurm_job_id`` or by pod (``pod_uid``, else namespace and name) where both sides tell one, else by ``uid``,
-    else by ``owner``. Times are Unix ms.
+    else by ``owner``; to that of a container (``container_id``) by that alone. Times are Unix ms.
     """
 
     source: str
@@ -61,6 +61,7 @@ class Allocation:
     pod_uid: str | None = None
     pod_name: str | None = None
     pod_namespace: str | None = None
+    container_id: str | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -156,16 +157,19 @@ def belongs(process: ProcessReading, allocation: Allocation) -> bool | None:
     return _belongs(_whose(process), allocation)
 
 
-_Whose = tuple[str | None, int | None, str | None, str | None, str | None, str | None]
+_Whose = tuple[str | None, int | None, str | None, str | None, str | None, str | None, str | None]
 _whose: Final = cast(
     "Callable[[ProcessReading], _Whose]",
-    attrgetter("slurm_job_id", "uid", "owner", "pod_uid", "pod_name", "pod_namespace"),
+    attrgetter("slurm_job_id", "uid", "owner", "pod_uid", "pod_name", "pod_namespace", "container_id"),
 )
 """Return what is known of whom a process belongs to."""
 
 
 def _belongs(whose: _Whose, allocation: Allocation) -> bool | None:
-    job, uid, owner, pod_uid, pod_name, namespace = whose
+    job, uid, owner, pod_uid, pod_name, namespace, container = whose
+    if allocation.container_id is not None:
+        # Root of a container is another one than the host's, and what could not be read may be in it.
+        return container == allocation.container_id if uid is not None else None
     if allocation.pod_name is not None or allocation.pod_uid is not None:
         return _is_of_pod(pod_uid, pod_name, namespace, allocation, is_read=uid is not None)
     if allocation.slurm_job_id is not None and job is not None:
