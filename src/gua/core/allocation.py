@@ -70,15 +70,29 @@ class Allocation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class QueueWaits:
+    """Who waited for cards since the look before: ``waiting`` requests now, ``wait_ms`` of all of them together.
+
+    ``waited_ms``: how long at least one waited.
+    """
+
+    waiting: int
+    wait_ms: int
+    waited_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SourceHealth:
     """A source after a look at it. ``reason`` is why it could not be read, in a few plain words; ``None`` if it could.
 
-    ``unknown_cards`` are UUIDs of cards about which a source that could be read cannot tell.
+    ``unknown_cards`` are UUIDs of cards about which a source that could be read cannot tell. ``waits`` is ``None`` of a
+    source that does not tell who waits.
     """
 
     source: str
     reason: str | None = None
     unknown_cards: frozenset[str] = frozenset()
+    waits: QueueWaits | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
