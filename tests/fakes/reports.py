@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -51,7 +52,7 @@ from gua.report.sections.streaks.model import (
 from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
 from gua.report.sections.usage.model import BY_OWNER, BY_POD, BY_PROGRAM, OwnerUsage, Usage, UsageBy, UsageRow
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States, StateTime
-from gua.report.uses import PROMISED, USES, added_uses, total
+from gua.report.uses import PROMISED, USES, Uses, total
 
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
@@ -252,7 +253,7 @@ def with_allocation(report: Report) -> Report:
     )
     of_slurm, of_pods = _together("slurm", slurm), _together("kubernetes", pods)
     nobodys = {Use.UNALLOCATED_USE: 0.12 * observed_ms, Use.FREE: 0.18 * observed_ms, Use.UNKNOWN: 0.035 * observed_ms}
-    uses = added_uses([of_slurm.uses, of_pods.uses, nobodys])
+    uses = _added([of_slurm.uses, of_pods.uses, nobodys])
     sources = (
         ReportedSource(
             host=report.hosts[0],
@@ -319,8 +320,15 @@ def _allocated(source: str, owner: str | None, whole_ms: float, parts: Sequence[
     )
 
 
+def _added(every: Iterable[Uses]) -> Uses:
+    sums: Counter[Use] = Counter()
+    for uses in every:
+        sums.update(uses)
+    return {use: sums[use] for use in USES}
+
+
 def _together(source: str, every: Sequence[Allocated]) -> Allocated:
-    uses = added_uses(one.uses for one in every)
+    uses = _added(one.uses for one in every)
     return Allocated(
         source=source,
         owner=None,

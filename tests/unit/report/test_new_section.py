@@ -60,8 +60,9 @@ FOLDER = {
 
         from __future__ import annotations
 
+        from gua.report.kit.fields import cells, columns
         from gua.report.kit.tables import TableColumn, Table
-        from gua.report.section import Section, csv_of
+        from gua.report.section import Csv, Section
 
         from .model import HostNoise, Noise
 
@@ -84,7 +85,7 @@ FOLDER = {
             model=Noise,
             collect=_collect,
             text=_text,
-            csv=csv_of(HostNoise, lambda noise: noise),
+            csv=Csv(columns(HostNoise), lambda noise, report: map(cells, noise)),
         )
         ''',
 }
