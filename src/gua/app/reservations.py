@@ -327,11 +327,13 @@ class WithReservations:
             if each.until_ms is None or each.until_ms > now_ms
             for card in each.cards
         }
+        waits = self._desk.take_waits()
         if not self._desk.was_used:
             return look
         reserved = tuple(_allocation(each) for each in self._desk.since(since_ms))
         return AllocationLook(
-            allocations=(*look.allocations, *reserved), sources=(*look.sources, SourceHealth(source=SOURCE))
+            allocations=(*look.allocations, *reserved),
+            sources=(*look.sources, SourceHealth(source=SOURCE, waits=waits)),
         )
 
     def promised(self) -> dict[str, str]:
@@ -371,7 +373,7 @@ def _allocation(reservation: Reservation) -> Allocation:
         id=reservation.id,
         cards=frozenset(reservation.cards),
         since_ms=reservation.since_ms,
-        until_ms=reservation.ended_ms,
+        until_ms=reservation.until_ms if reservation.ended_ms is None else reservation.ended_ms,
         owner=reservation.owner,
         uid=reservation.uid,
         kind=reservation.kind.value,

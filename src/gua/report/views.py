@@ -29,6 +29,7 @@ from gua.report.sections.streaks.query import EMPTY_LIMITS, STREAKS
 from gua.report.sections.timeline.query import PRESENCES, TIMELINE
 from gua.report.sections.usage.by_parts import OWNERS
 from gua.report.sections.usage.query import USAGE_VIEW
+from gua.report.waits import RESERVATIONS, WAITS
 
 _VIEWS: Final[tuple[View[Any], ...]] = (
     EXTENT,
@@ -47,6 +48,8 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     STREAKS,
     EMPTY_LIMITS,
     CONTENTION,
+    WAITS,
+    RESERVATIONS,
     TIMELINE,
     PRESENCES,
     PRICES,

@@ -14,11 +14,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from gua.core.allocation import QueueWaits
 from gua.core.errors import GuaError, UnavailableError
 from gua.reservations import lifeline
 from gua.reservations.idleness import IdleStreak
 from gua.reservations.ledger import Ledger, TakenError
 from gua.reservations.model import Candidate, CardRequest, Ending, Kind, Refused, Reservation, Taken, Wish, choose
+from gua.reservations.waits import WaitMeter
 
 PLACE_SECONDS: Final = 60.0
 """How long a place in the queue outlasts the agent that kept it."""
@@ -120,6 +122,7 @@ class Desk:
         self._idle: Mapping[str, IdleStreak] = {}
         self._forgiven: dict[str, int] = {}
         self._queue: list[CardRequest] = []
+        self._waits = WaitMeter(lambda: round(boot_seconds() * 1000))
         self._absent: dict[str, float] = {}
         self._closing = False
         self._was_used = False
@@ -148,6 +151,7 @@ class Desk:
         self._ended_from_ms = self._wall_ms()
         self._was_used = bool(self._last_ends or self._held)
         self._find_the_queue()
+        self._waits.note(len(self._queue))
         self._selector.register(self._woken, selectors.EVENT_READ, None)
         self._thread.start()
 
@@ -232,6 +236,11 @@ class Desk:
         with self._changed:
             return list(self._queue)
 
+    def take_waits(self) -> QueueWaits:
+        """Return who waits, and how long requests waited since this was asked last."""
+        with self._changed:
+            return self._waits.take()
+
     def enter(self, request: CardRequest) -> bool:
         """Take a place at the end of the queue, or the one that was kept; return whether it was kept.
 
@@ -248,6 +257,7 @@ class Desk:
                 msg = "that place in the queue is taken"
                 raise UnavailableError(msg)
             self._queue.append(replace(request, asked_ms=self._wall_ms()))
+            self._waits.note(len(self._queue))
             return False
 
     def keep_place(self, request: CardRequest) -> None:
@@ -263,6 +273,7 @@ class Desk:
             if self._closing:
                 return
             self._queue = [waiting for waiting in self._queue if waiting.place != place]
+            self._waits.note(len(self._queue))
             with contextlib.suppress(GuaError):
                 self._ledger.dequeue(place)
             self._changed.notify_all()
@@ -391,6 +402,7 @@ class Desk:
                 raise UnavailableError(msg) from None
             raise
         self._queue = [waiting for waiting in self._queue if waiting.place != request.place]
+        self._waits.note(len(self._queue))
         with contextlib.suppress(GuaError):
             self._ledger.dequeue(request.place)
         self._hold(reservation).race_at = time.monotonic() + _RACE_SECONDS
