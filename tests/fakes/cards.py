@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from gua.core.tick import (
@@ -130,4 +131,6 @@ def full_tick(ts_ms: int = START_MS) -> Tick:
         dropped_ticks=0,
         errors=(ErrorCount(call="a", code="b", count=3),),
     )
-    return tick(ts_ms, full, agent=agent, sources={"slurm": None})
+    made = tick(ts_ms, full, agent=agent, sources={"slurm": None})
+    queued = [replace(one, waiting=2, wait_ms=45_000, waited_ms=30_000) for one in made.allocation_sources]
+    return replace(made, allocation_sources=tuple(queued))

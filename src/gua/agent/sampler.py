@@ -130,10 +130,7 @@ class Sampler:
                 cards=cards,
                 agent=self._agent(self._clock.monotonic_ms() - before_ms, lateness_ms, health),
                 errors=tuple[ReadError, ...](errors),
-                allocation_sources=tuple(
-                    AllocationSourceReading(source=source.source, duration_ms=covered.duration_ms, reason=source.reason)
-                    for source in look.sources
-                ),
+                allocation_sources=tuple(_source(source, covered.duration_ms) for source in look.sources),
             ),
             mark=now,
             outcome=covered.outcome,
@@ -253,3 +250,15 @@ def _key(raw: RawCard, tick: CardTick) -> CardKey:
     reading = raw.reading
     pods = frozenset([process.pod_uid for process in tick.processes if process.pod_uid is not None])
     return CardKey(reading.uuid, reading.index, raw.minor, reading.pci, reading.parent, raw.gpu_instance_id, pods)
+
+
+def _source(source: SourceHealth, duration_ms: int) -> AllocationSourceReading:
+    waits = source.waits
+    return AllocationSourceReading(
+        source=source.source,
+        duration_ms=duration_ms,
+        reason=source.reason,
+        waiting=None if waits is None else waits.waiting,
+        wait_ms=None if waits is None else waits.wait_ms,
+        waited_ms=None if waits is None else min(waits.waited_ms, duration_ms),
+    )

@@ -185,6 +185,9 @@ def _source(row: AllocationSourceRow) -> AllocationSourceReading:
         source=row.source,
         duration_ms=row.duration_ms or 0,
         reason=None if row.status == "ok" else row.reason or "",
+        waiting=row.waiting,
+        wait_ms=row.wait_ms,
+        waited_ms=row.waited_ms,
     )
 
 

@@ -89,6 +89,12 @@ ALLOCATION_FIELDS: Final = (
     _field("gpu_time_ms", metrics.ALLOCATION_TIME, PointForm.MILLI),
 )
 
+SOURCE_FIELDS: Final = (
+    _field("waiting", metrics.QUEUE_WAITING, PointForm.INTEGER),
+    _field("wait_ms", metrics.QUEUE_WAIT_TIME, PointForm.MILLI),
+    _field("waited_ms", metrics.QUEUE_TIME, PointForm.MILLI),
+)
+
 AGENT_FIELDS: Final = (
     _field("tick_duration_seconds", metrics.AGENT_TICK_DURATION, PointForm.DOUBLE),
     _field("tick_lateness_seconds", metrics.AGENT_TICK_LATENESS, PointForm.DOUBLE),

@@ -124,11 +124,18 @@ class AllocationReading:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AllocationSourceReading:
-    """Whether a source of allocations could be read in the tick; ``reason`` is why not, ``None`` where it could."""
+    """Whether a source of allocations could be read in the tick; ``reason`` is why not, ``None`` where it could.
+
+    Of a source that tells who waits for cards: ``waiting`` requests at the tick's end, ``wait_ms`` what all of them
+    waited in the tick together, ``waited_ms`` how long anybody did, at most ``duration_ms``. ``None`` is unknown.
+    """
 
     source: str
     duration_ms: int
     reason: str | None = None
+    waiting: int | None = None
+    wait_ms: int | None = None
+    waited_ms: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

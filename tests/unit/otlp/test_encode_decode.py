@@ -152,7 +152,15 @@ allocations = st.builds(
     pod_name=texts,
     pod_namespace=texts,
 )
-sources = st.builds(AllocationSourceReading, source=known_texts, duration_ms=st.integers(0, 600_000), reason=texts)
+sources = st.builds(
+    AllocationSourceReading,
+    source=known_texts,
+    duration_ms=st.integers(0, 600_000),
+    reason=texts,
+    waiting=st.none() | st.integers(0, 10_000),
+    wait_ms=st.none() | st.integers(0, 10**10),
+    waited_ms=st.none() | st.integers(0, 600_000),
+)
 spans = st.integers(1, 600_000).flatmap(lambda span: st.tuples(st.just(span), st.integers(0, span)))
 cards = st.builds(
     lambda span, **rest: CardReading(duration_ms=span[0], gpu_time_ms=span[1], **rest),

@@ -435,6 +435,40 @@ def check_contention(one: Contention, expected: dict[str, float], rounded_ms: in
     assert one.contended_promised_gpu_ms == pytest.approx(expected["contended_promised_gpu"], abs=near)
 
 
+def test_who_waited_and_what_became_of_cards_meanwhile(both: Both) -> None:
+    hosts = sorted({key[0] for key in both.counted.ticks})
+    told = 0
+    for one in both.report[Contentions]:
+        expected = means.waits(both.counted, hosts if one.host is None else [one.host])
+        found = (
+            one.most_waiting,
+            one.wait_ms,
+            one.waited_ms,
+            one.waited_empty_gpu_ms,
+            one.waited_held_gpu_ms,
+            one.waited_others_gpu_ms,
+            one.waited_free_gpu_ms,
+        )
+        if expected is None:
+            assert found == (None,) * 7
+            continue
+        told += 1
+        assert found == pytest.approx(tuple(expected.values()), abs=1)
+        assert one.wait_ms
+    assert told > 1 or both.asked.hosts == ("lab-1", "lab-2")
+
+
+def test_who_reserved_how_often(both: Both) -> None:
+    expected = means.reservations(both.counted)
+    found = {}
+    for one in both.report[PromisedHours].owners:
+        if one.source == "gua":
+            found |= {(one.owner, "run"): one.runs, (one.owner, "manual"): one.manuals}
+        else:
+            assert (one.runs, one.manuals) == (None, None)
+    assert {of: count for of, count in found.items() if count} == expected
+
+
 def test_coverage(both: Both) -> None:
     expected = means.coverage(both.counted)
     assert {(card.host, card.gpu) for card in both.report.cards} == set(expected)

@@ -44,8 +44,8 @@ def usefulness(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
         return
     yield (
         "A card is active where the mean of a tick is. Idle of that: seconds whose samples lie below "
-        f"{ACTIVE_FROM * 100:.4g} %, the agents' threshold. What no sample tells of is not known. kWh: by power samples, "
-        "of as many idle hours."
+        f"{ACTIVE_FROM * 100:.4g} %, the agents' threshold. What no sample tells of is not known. kWh: by power "
+        "samples, of as many idle hours."
     )
     yield Table(
         columns=_STATES,
