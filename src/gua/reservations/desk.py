@@ -150,9 +150,8 @@ class Desk:
         self._last_ends = self._ledger.last_ends()
         self._ended_from_ms = self._wall_ms()
         self._was_used = bool(self._last_ends or self._held)
-        self._queue = self._ledger.queue()
+        self._find_the_queue()
         self._waits.note(len(self._queue))
-        self._absent = {request.place: time.monotonic() + PLACE_SECONDS for request in self._queue}
         self._selector.register(self._woken, selectors.EVENT_READ, None)
         self._thread.start()
 
@@ -250,6 +249,7 @@ class Desk:
         with self._changed:
             for position, waiting in enumerate(self._queue):
                 if waiting.place == request.place and waiting.uid == request.uid and request.place in self._absent:
+                    self._ledger.come_back(request.place)
                     del self._absent[request.place]
                     self._queue[position] = replace(waiting, pid=request.pid, start_ticks=request.start_ticks)
                     return True
@@ -441,6 +441,20 @@ class Desk:
         self._held[reservation.id] = held
         self._was_used = True
         return held
+
+    def _find_the_queue(self) -> None:
+        """Take in the places that were kept, but of those who have ended meanwhile: nobody comes back to these."""
+        for request in self._ledger.queue():
+            if request.pid is None or self._start_ticks(request.pid) == request.start_ticks:
+                self._queue.append(request)
+            else:
+                self._ledger.dequeue(request.place)
+        boot_ms = round(self._boot_seconds() * 1000)
+        # From the first agent on that they did not come back to, however often it is started anew.
+        self._absent = {
+            place: time.monotonic() + PLACE_SECONDS - (boot_ms - left_ms) / 1000
+            for place, left_ms in self._ledger.left(boot_ms).items()
+        }
 
     def _find_by_their_locks(self) -> None:
         """Take in the commands that live and are not in the truth: it was damaged, or somebody removed it."""

@@ -50,7 +50,8 @@ CREATE UNIQUE INDEX one_at_a_time ON cards (card) WHERE ended_ms IS NULL;
 CREATE TABLE waiting (
     place TEXT PRIMARY KEY,
     number INTEGER NOT NULL,
-    request TEXT NOT NULL
+    request TEXT NOT NULL,
+    left_boot_ms INTEGER
 ) STRICT;
 """
 _COLUMNS: Final = (
@@ -181,7 +182,7 @@ class Ledger:
         """Put a request at the end of the queue."""
         with self._change() as connection:
             connection.execute(
-                "INSERT INTO waiting SELECT ?, 1 + ifnull(max(number), 0), ? FROM waiting",
+                "INSERT INTO waiting SELECT ?, 1 + ifnull(max(number), 0), ?, NULL FROM waiting",
                 (request.place, _dumped(request)),
             )
 
@@ -189,6 +190,21 @@ class Ledger:
         """Take a request out of the queue."""
         with self._change() as connection:
             connection.execute("DELETE FROM waiting WHERE place = ?", (place,))
+
+    def left(self, now_boot_ms: int) -> dict[str, int]:
+        """Return since when nobody has come back to each place, on the boot clock; for those not known yet: now."""
+        with self._change() as connection:
+            # What is ahead of the clock is of another boot.
+            connection.execute(
+                "UPDATE waiting SET left_boot_ms = ? WHERE left_boot_ms IS NULL OR left_boot_ms > ?",
+                (now_boot_ms, now_boot_ms),
+            )
+        return {str(place): int(left) for place, left in self._all("SELECT place, left_boot_ms FROM waiting")}
+
+    def come_back(self, place: str) -> None:
+        """Take note that somebody came back to a place."""
+        with self._change() as connection:
+            connection.execute("UPDATE waiting SET left_boot_ms = NULL WHERE place = ?", (place,))
 
     def queue(self) -> list[CardRequest]:
         """Return the requests that wait, in their order."""
@@ -318,6 +334,8 @@ def _dumped(request: CardRequest) -> str:
             "for_ms": request.for_ms,
             "note": request.note,
             "container": request.container,
+            "pid": request.pid,
+            "start_ticks": request.start_ticks,
         }
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -128,6 +129,44 @@ def test_the_next_agent_finds_what_was_reserved(tmp_path: Path) -> None:
     process.wait()
     until(lambda: len(second.reservations()) == 1)
     second.close()
+
+
+def test_the_place_of_who_has_ended_is_gone_with_the_next_agent(tmp_path: Path) -> None:
+    first = opened(tmp_path / "reservations")
+    got(first, asked(4))
+    waits = subprocess.Popen(["sleep", "60"])
+    head, second = asked(4, pid=waits.pid), asked(4, pid=os.getpid())
+    for request in (head, second):
+        first.enter(request)
+        first.keep_place(request)
+    first.close()
+    waits.kill()
+    waits.wait()
+    again = opened(tmp_path / "reservations")
+    assert [request.place for request in again.queue()] == [second.place]
+    again.close()
+
+
+def test_a_place_is_kept_for_a_minute_however_often_the_agent_is_started_anew(tmp_path: Path) -> None:
+    boot = 1_000.0
+    clock = {"boot_seconds": lambda: boot}
+    first = opened(tmp_path / "reservations", **clock)
+    got(first, asked(4))
+    stays, stopped = asked(1, pid=os.getpid()), asked(1, pid=os.getpid())
+    for request in (stopped, stays):
+        first.enter(request)
+        first.keep_place(request)
+    first.close()
+    for _ in range(4):
+        again = opened(tmp_path / "reservations", **clock)
+        assert again.enter(stays)
+        assert [request.place for request in again.queue()] == [stopped.place, stays.place]
+        boot += 14.9  # it is killed before the minute of its own is over
+        again.close()
+    boot += 1
+    again = opened(tmp_path / "reservations", **clock)
+    until(lambda: [request.place for request in again.queue()] == [stays.place])
+    again.close()
 
 
 def test_a_damaged_truth_is_set_aside_and_those_that_live_go_on(tmp_path: Path) -> None:
