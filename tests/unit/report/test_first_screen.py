@@ -277,6 +277,10 @@ def test_a_host_in_its_first_minutes_says_since_when_it_records(week: Report) ->
     assert "Nobody knows" in flat(
         replace(begun, coverage=replace(begun.coverage, expected_gpu_ms=10 * HOUR_MS), extents=week.extents)
     )
+    ended = replace(week.coverage, effective_since_ms=since - 24 * HOUR_MS, effective_until_ms=since - 23 * HOUR_MS)
+    imported = flat(replace(week, coverage=ended, asked_ms=UNTIL_MS + 24 * HOUR_MS))
+    assert "GPU usage of 1 hour, recorded since 2026-03-28 22:52 to 2026-03-28 23:52 Europe/Berlin" in imported
+    assert "gua explain gpu-1 1 2026-03-28T22:52:00Z" in imported
     old = replace(made, asked_ms=UNTIL_MS + 24 * HOUR_MS)
     assert "recorded since 2026-03-29 23:52 to 2026-03-30 00:00 Europe/Berlin" in flat(old)
 
