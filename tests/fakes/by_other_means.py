@@ -19,10 +19,16 @@ IDLE: Final = "idle"
 Key = tuple[str, str]
 _CARD_TICKS: Final = """
 SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms, gpu_time_ms, state, reason, largest_utilization,
-    energy_mj, power_mw, ticks.mig AS mig, ticks.allocation AS allocation, ticks.nobodys_ms AS nobodys_ms
+    energy_mj, power_mw, ticks.mig AS mig, ticks.allocation AS allocation, ticks.nobodys_ms AS nobodys_ms,
+    ticks.sampled AS sampled, ticks.idle AS idle, ticks.powered AS powered, ticks.idle_joules AS idle_joules
 FROM gua.card_states
 LEFT JOIN
-    (SELECT host, gpu, ts, mig, allocation, unallocated_gpu_time_ms AS nobodys_ms FROM gua.card_ticks FINAL) AS ticks
+    (
+        SELECT host, gpu, ts, mig, allocation, unallocated_gpu_time_ms AS nobodys_ms,
+            utilization_coverage_ms AS sampled, idle_time_ms AS idle, idle_energy_coverage_ms AS powered,
+            idle_energy_mj / 1000 AS idle_joules
+        FROM gua.card_ticks FINAL
+    ) AS ticks
     USING (host, gpu, ts)
 ORDER BY host, gpu, ts
 """
@@ -507,6 +513,26 @@ def energy(counted: Counted, key: Key) -> dict[str, list[float]]:
             sums[3] += one.ms
         else:
             sums[4] += one.ms
+    return found
+
+
+def idle_time(counted: Counted, key: Key) -> dict[str, list[float]]:
+    """Return for active and idle-held: GPU ms, those that samples tell of, idle ones, those with power, their J."""
+    found = {state: [0.0] * 5 for state in (ACTIVE, IDLE_HELD)}
+    for one in counted.ticks.get(key, []):
+        if one.state not in found:
+            continue
+        sums = found[one.state]
+        sums[0] += one.gpu_ms
+        if one.row["idle"] is None or not one.row["sampled"]:
+            continue
+        sampled = min(one.row["sampled"], one.span_ms)
+        idle = min(one.row["idle"], sampled)
+        powered = min(one.row["powered"] or 0, idle)
+        for place, part in enumerate((sampled, idle, powered), start=1):
+            sums[place] += one.gpu_ms * part / one.span_ms
+        if powered:
+            sums[4] += one.row["idle_joules"] * one.ms / one.span_ms
     return found
 
 

@@ -140,6 +140,26 @@ UTILIZATION_COVERAGE: Final = _card_gauge(
     description="Seconds of the tick that utilization samples cover; 0 means that the mean is one instant value.",
     columns=(StoredColumn(name="utilization_coverage_ms", scale=1000, type="UInt32"),),
 )
+IDLE_TIME: Final = _card_delta(
+    name="gua.gpu.idle.time",
+    unit="s",
+    description="Seconds of the tick whose utilization samples lie below the agent's threshold of active (10 %), of "
+    "those that samples cover (gua.gpu.utilization.coverage); absent where samples tell nothing of seconds, or a video "
+    "engine was busy.",
+    columns=(StoredColumn(name="idle_time_ms", scale=1000, type="UInt32"),),
+)
+IDLE_ENERGY: Final = _card_delta(
+    name="gua.gpu.idle.energy",
+    unit="J",
+    description="Energy of the seconds in gua.gpu.idle.time that power samples cover (gua.gpu.idle.energy.coverage).",
+    columns=(StoredColumn(name="idle_energy_mj", scale=1000, type="UInt64"),),
+)
+IDLE_ENERGY_COVERAGE: Final = _card_gauge(
+    name="gua.gpu.idle.energy.coverage",
+    unit="s",
+    description="Seconds in gua.gpu.idle.time that power samples cover; absent where they tell nothing.",
+    columns=(StoredColumn(name="idle_energy_coverage_ms", scale=1000, type="UInt32"),),
+)
 MEMORY_USAGE: Final = _card_amount(
     name="hw.gpu.memory.usage",
     unit="By",

@@ -149,6 +149,8 @@ class CardReading:
     ``memory_used_bytes`` leaves the driver's reserve out where ``memory_reserved_bytes`` is known,
     and contains it where that is ``None``. ``energy_total_mj`` counts since driver load,
     ``energy_mj`` is what this span used, both in millijoules.
+    ``idle_time_ms`` is how much of what samples cover lay below ``active_utilization``; ``idle_energy_mj`` the energy
+    of ``idle_energy_coverage_ms`` of it, as far as power samples tell.
     ``allocation`` is ``None`` where no source of allocations is looked at. ``unallocated_gpu_time_ms`` is the GPU time
     of the tick that nobody was promised; what it and the allocations leave over is not known.
     """
@@ -171,6 +173,9 @@ class CardReading:
     utilization_decoder: float | None = None
     utilization_max: float | None = None
     utilization_coverage_ms: int | None = None
+    idle_time_ms: int | None = None
+    idle_energy_mj: int | None = None
+    idle_energy_coverage_ms: int | None = None
     memory_used_bytes: int | None = None
     memory_limit_bytes: int | None = None
     memory_reserved_bytes: int | None = None
