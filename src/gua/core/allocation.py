@@ -45,7 +45,7 @@ class Allocation:
 
     ``cards`` are UUIDs; one of a partitioned GPU stands for its instances, too. A process belongs to it by
     ``slurm_job_id`` or by pod (``pod_uid``, else namespace and name) where both sides tell one, else by ``uid``,
-    else by ``owner``. Times are Unix ms.
+    else by ``owner``; to that of a container (``container_id``) by that alone. Times are Unix ms.
     """
 
     source: str
@@ -61,6 +61,7 @@ class Allocation:
     pod_uid: str | None = None
     pod_name: str | None = None
     pod_namespace: str | None = None
+    container_id: str | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -69,15 +70,29 @@ class Allocation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class QueueWaits:
+    """Who waited for cards since the look before: ``waiting`` requests now, ``wait_ms`` of all of them together.
+
+    ``waited_ms``: how long at least one waited.
+    """
+
+    waiting: int
+    wait_ms: int
+    waited_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SourceHealth:
     """A source after a look at it. ``reason`` is why it could not be read, in a few plain words; ``None`` if it could.
 
-    ``unknown_cards`` are UUIDs of cards about which a source that could be read cannot tell.
+    ``unknown_cards`` are UUIDs of cards about which a source that could be read cannot tell. ``waits`` is ``None`` of a
+    source that does not tell who waits.
     """
 
     source: str
     reason: str | None = None
     unknown_cards: frozenset[str] = frozenset()
+    waits: QueueWaits | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,16 +171,19 @@ def belongs(process: ProcessReading, allocation: Allocation) -> bool | None:
     return _belongs(_whose(process), allocation)
 
 
-_Whose = tuple[str | None, int | None, str | None, str | None, str | None, str | None]
+_Whose = tuple[str | None, int | None, str | None, str | None, str | None, str | None, str | None]
 _whose: Final = cast(
     "Callable[[ProcessReading], _Whose]",
-    attrgetter("slurm_job_id", "uid", "owner", "pod_uid", "pod_name", "pod_namespace"),
+    attrgetter("slurm_job_id", "uid", "owner", "pod_uid", "pod_name", "pod_namespace", "container_id"),
 )
 """Return what is known of whom a process belongs to."""
 
 
 def _belongs(whose: _Whose, allocation: Allocation) -> bool | None:
-    job, uid, owner, pod_uid, pod_name, namespace = whose
+    job, uid, owner, pod_uid, pod_name, namespace, container = whose
+    if allocation.container_id is not None:
+        # Root of a container is another one than the host's, and what could not be read may be in it.
+        return container == allocation.container_id if uid is not None else None
     if allocation.pod_name is not None or allocation.pod_uid is not None:
         return _is_of_pod(pod_uid, pod_name, namespace, allocation, is_read=uid is not None)
     if allocation.slurm_job_id is not None and job is not None:
