@@ -22,7 +22,7 @@ def test_a_reserved_day_arrives_to_the_millisecond(
         send(collector.endpoint, encode(tick))
     collector.wait_until_delivered()
 
-    window = ("--since", "2026-03-25T00:00Z", "--until", "2026-03-26T00:00Z")
+    window = ("--since", "2026-03-25T00:00Z", "--until", "2026-03-26T00:00Z", "--section", "all")
     report = gua.report(clickhouse.dsn("gua_reader"), *window)
 
     every, owners = day.summed()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gua.core.parameters import BOUNDS
@@ -11,7 +11,8 @@ from gua.core.view import Count, View
 from gua.report.allocation_sources import SourceRow
 from gua.report.questions import Answer, ask_if
 
-SOURCE: Final = "gua"
+COUNTED: Final = frozenset(("gua", "canhazgpu"))
+"""Sources whose allocations are reservations of people, by kind."""
 
 
 class WaitsRow(NamedTuple):
@@ -33,6 +34,7 @@ class WaitsRow(NamedTuple):
 class ReservationsRow(NamedTuple):
     """How many reservations of one kind an owner had that were there at a tick of the window."""
 
+    source: str
     owner: str | None
     kind: str
     reservations: Count
@@ -45,16 +47,16 @@ _Sources = Callable[[], Sequence[SourceRow]]
 
 def ask_waits(reader: ViewReader, read: Mapping[str, object], sources: _Sources) -> Answer[WaitsRow]:
     """Ask who waited for cards, where any of the ``sources`` is gua's own."""
-    return ask_if(reader, _ours(sources), WAITS, _bounds(read))
+    return ask_if(reader, _any_of(sources, {"gua"}), WAITS, _bounds(read))
 
 
 def ask_reservations(reader: ViewReader, read: Mapping[str, object], sources: _Sources) -> Answer[ReservationsRow]:
     """Ask who reserved cards how often, where any of the ``sources`` is gua's own."""
-    return ask_if(reader, _ours(sources), RESERVATIONS, _bounds(read))
+    return ask_if(reader, _any_of(sources, COUNTED), RESERVATIONS, _bounds(read))
 
 
-def _ours(sources: _Sources) -> Callable[[], bool]:
-    return lambda: any(row.source == SOURCE for row in sources())
+def _any_of(sources: _Sources, wanted: Collection[str]) -> Callable[[], bool]:
+    return lambda: any(row.source in wanted for row in sources())
 
 
 def _bounds(read: Mapping[str, object]) -> dict[str, object]:

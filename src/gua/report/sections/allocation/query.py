@@ -14,7 +14,7 @@ from gua.report.promises import PromiseRow
 from gua.report.sections.allocation.model import Allocated, PromisedHours
 from gua.report.states import observed_ms
 from gua.report.uses import USES, CostsByUse, Uses, total
-from gua.report.waits import SOURCE, ReservationsRow
+from gua.report.waits import COUNTED, ReservationsRow
 
 _NOBODYS: Final = ""
 _NOISE_MS: Final = 1  # what sums of ticks that are cut at the window's edges may differ by
@@ -28,7 +28,7 @@ def allocation(
     reservations: Sequence[ReservationsRow] = (),
 ) -> PromisedHours:
     """Return the uses of all time, of each owner and of each source."""
-    counts = Counter({(row.owner, row.kind): row.reservations for row in reservations})
+    counts = Counter({(row.source, row.owner, row.kind): row.reservations for row in reservations})
     whole = _Sums()
     owners: dict[tuple[str, str | None], _Sums] = {}
     promised: dict[str, _Sums] = {}
@@ -97,10 +97,10 @@ class _Sums:
         return sum(us for (of, _), us in self.us.items() if of == use)
 
 
-def _counted(one: Allocated, counts: Counter[tuple[str | None, str]]) -> Allocated:
-    if one.source != SOURCE:
+def _counted(one: Allocated, counts: Counter[tuple[str, str | None, str]]) -> Allocated:
+    if one.source not in COUNTED:
         return one
-    return replace(one, runs=counts[one.owner, "run"], manuals=counts[one.owner, "manual"])
+    return replace(one, runs=counts[one.source, one.owner, "run"], manuals=counts[one.source, one.owner, "manual"])
 
 
 def _allocated(source: str, owner: str | None, sums: _Sums, prices: Prices) -> Allocated:
