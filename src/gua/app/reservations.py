@@ -102,6 +102,10 @@ class Reservations:
         wait_ms = _amount(asked, "wait_ms", most=LONGEST_MS)
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
         accepts = asked.get("accept_unknown") is True
+        again = self._desk.granted_before(request)
+        if again is not None:
+            self._hand_over(connection, again, lines)
+            return
         kept = self._desk.enter(request)
         granted: Granted | None = None
         try:
@@ -158,9 +162,16 @@ class Reservations:
                 if said is None or said.get("got") is not True:
                     self._desk.cancel(granted)
                     return
+                self._desk.handed_over(granted)
                 send_line(connection, {"kept": True}, seconds=_SEND_SECONDS)
+            else:
+                self._desk.handed_over(granted)
         except (OSError, LineError):
             self._desk.cancel(granted)
+        except UnavailableError:  # a full disk: of cards by hand nothing was promised yet
+            if not descriptors:
+                self._desk.cancel(granted)
+                raise
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)

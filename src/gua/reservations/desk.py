@@ -67,7 +67,8 @@ class _Held:
 
     ``leader`` is a pidfd while the leader lives, ``due`` on the boot clock, ``last_there`` on the monotonic clock, as
     is ``look_again``: when to ask the driver next whether processes without the lock are on its cards; and
-    ``race_at``: when to look whether somebody took a card in the same moment. ``raced`` is who did.
+    ``claim_until``: how long to wait for who asked and may not have it; ``race_at``: when to look whether somebody
+    took a card in the same moment. ``raced`` is who did.
     """
 
     reservation: Reservation
@@ -77,6 +78,7 @@ class _Held:
     last_there: float = 0.0
     look_again: float = 0.0
     is_used: bool = True
+    claim_until: float | None = None
     race_at: float | None = None
     raced: str | None = None
 
@@ -146,7 +148,9 @@ class Desk:
         self._find_by_their_locks()
         self._ledger.forget_before(self._wall_ms() - _KEPT_MS)
         for reservation in self._ledger.open_ones():
-            self._hold(reservation)
+            held = self._hold(reservation)
+            if not reservation.handed_over:
+                held.claim_until = time.monotonic() + PLACE_SECONDS
         self._last_ends = self._ledger.last_ends()
         self._ended_from_ms = self._wall_ms()
         self._was_used = bool(self._last_ends or self._held)
@@ -321,6 +325,38 @@ class Desk:
         """Take back a grant that could not be handed over."""
         self._end(granted.reservation.id, Ending.CANCELLED)
 
+    def handed_over(self, granted: Granted) -> None:
+        """Take note that who asked has the grant."""
+        with self._changed:
+            held = self._held.get(granted.reservation.id)
+            if held is not None:
+                self._ledger.handed_over(granted.reservation.id)
+                held.reservation = replace(held.reservation, handed_over=True)
+                held.claim_until = None
+
+    def granted_before(self, request: CardRequest) -> Granted | None:
+        """Return the grant for a request that comes back, ``None`` if it had none.
+
+        An agent may have been killed after it wrote a grant down and before it told who waits for it.
+        """
+        with self._changed:
+            held = next((held for held in self._held.values() if _is_for(held.reservation, request)), None)
+            if held is None or (held.path is not None and lifeline.is_held(held.path)):
+                return None
+            try:
+                descriptor = None if held.path is None else lifeline.make_again(held.path)
+            except OSError as error:
+                msg = f"cannot hand a reservation over ({error.strerror}): try again"
+                raise UnavailableError(msg) from None
+            reservation = held.reservation
+        with contextlib.suppress(UnavailableError):
+            index = {card.uuid: card.index for card in self._probe()}
+            indices = tuple(index.get(card, -1) for card in reservation.cards)
+            return Granted(reservation=reservation, lifeline=descriptor, indices=indices)
+        if descriptor is not None:
+            os.close(descriptor)
+        return None
+
     def end(self, identifiers: Sequence[str], *, by: str | None) -> list[Reservation]:
         """End reservations by their ids, and return those that were there."""
         return [ended for each in identifiers if (ended := self._end(each, Ending.RELEASED, by=by)) is not None]
@@ -387,6 +423,7 @@ class Desk:
             parents=tuple(sorted({parent for card in cards if (parent := known[card].parent) is not None})),
             until_boot_ms=(None if request.for_ms is None else round(self._boot_seconds() * 1000) + request.for_ms),
             boot_id=self._boot_id,
+            place=request.place,
         )
         descriptor = None
         if request.kind is Kind.RUN:
@@ -600,6 +637,12 @@ class Desk:
 
     def _over(self, held: _Held, now: float, boot_now: float) -> Ending | None:
         """Return why a reservation is over, ``None`` if it is not."""
+        if held.claim_until is not None:
+            # Granted by an agent that was killed, and nobody knows whether who asked was told.
+            if held.path is not None and lifeline.is_held(held.path):
+                held.claim_until = None
+            elif held.claim_until <= now or not self._is_there(held.reservation):
+                return Ending.CANCELLED
         if held.due is not None and held.due <= boot_now and held.path is None:
             return Ending.EXPIRED
         if held.path is None:
@@ -610,6 +653,16 @@ class Desk:
             return Ending.COMMAND
         # A terminal multiplexer or an ssh-agent that was started inside has the lock and no use for a card.
         return Ending.ORPHANED if now - held.last_there > ORPHAN_SECONDS else None
+
+    def _is_there(self, reservation: Reservation) -> bool:
+        return reservation.pid is None or self._start_ticks(reservation.pid) == reservation.start_ticks
+
+
+def _is_for(reservation: Reservation, request: CardRequest) -> bool:
+    """Return whether a reservation was granted for this request, which was not told of it."""
+    asked = (request.place, request.uid, request.container, request.pid, request.start_ticks)
+    granted = (reservation.place, reservation.uid, reservation.container, reservation.pid, reservation.start_ticks)
+    return asked == granted
 
 
 def request_of(  # noqa: PLR0913 - by keyword only, what a request is made of

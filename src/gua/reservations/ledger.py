@@ -35,7 +35,9 @@ CREATE TABLE reservations (
     container TEXT,
     parents TEXT NOT NULL DEFAULT '[]',
     until_boot_ms INTEGER,
-    boot_id TEXT
+    boot_id TEXT,
+    place TEXT,
+    handed_over INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE TABLE cards (
     reservation TEXT NOT NULL REFERENCES reservations (id) ON DELETE CASCADE,
@@ -56,7 +58,7 @@ CREATE TABLE waiting (
 """
 _COLUMNS: Final = (
     "id, uid, owner, kind, asked_ms, since_ms, until_ms, note, pid, start_ticks, ended_ms, ending, ended_by,"
-    " container, parents, until_boot_ms, boot_id"
+    " container, parents, until_boot_ms, boot_id, place, handed_over"
 )
 
 
@@ -95,7 +97,7 @@ class Ledger:
         with self._change() as connection:
             connection.execute(
                 f"INSERT INTO reservations ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL,"  # noqa: S608
-                " ?, ?, ?, ?)",
+                " ?, ?, ?, ?, ?, ?)",
                 (
                     reservation.id,
                     reservation.uid,
@@ -111,6 +113,8 @@ class Ledger:
                     json.dumps(reservation.parents),
                     reservation.until_boot_ms,
                     reservation.boot_id,
+                    reservation.place,
+                    reservation.handed_over,
                 ),
             )
             try:
@@ -135,6 +139,11 @@ class Ledger:
                     " WHERE reservation = ?",
                     (identifier,),
                 )
+
+    def handed_over(self, identifier: str) -> None:
+        """Take note that who asked for a reservation has it."""
+        with self._change() as connection:
+            connection.execute("UPDATE reservations SET handed_over = 1 WHERE id = ?", (identifier,))
 
     def set_until(
         self, identifier: str, until_ms: int | None, *, until_boot_ms: int | None, boot_id: str | None
@@ -298,7 +307,7 @@ def _cannot(path: Path, error: sqlite3.Error) -> str:
 
 def _reservation(row: Any, cards: Iterable[str]) -> Reservation:  # noqa: ANN401 - a row of sqlite3
     identifier, uid, owner, kind, asked, since, until, note, pid, start, ended, ending, by, *more = row
-    container, parents, until_boot, boot_id = more
+    container, parents, until_boot, boot_id, place, handed_over = more
     return Reservation(
         id=identifier,
         uid=uid,
@@ -318,6 +327,8 @@ def _reservation(row: Any, cards: Iterable[str]) -> Reservation:  # noqa: ANN401
         parents=tuple(json.loads(parents)),
         until_boot_ms=until_boot,
         boot_id=boot_id,
+        place=place,
+        handed_over=bool(handed_over),
     )
 
 

@@ -82,6 +82,7 @@ class Reservation:
     From ``asked_ms`` to ``since_ms`` it waited. ``until_ms`` is when its time is over, ``None`` for a command without a
     time limit; ``until_boot_ms`` is the same on the boot clock, which nobody can set, of the boot ``boot_id``. ``pid``
     and ``start_ticks`` name the leader of its command. ``parents`` are the GPUs that its instances were parts of.
+    ``place`` is the place in the queue that it was granted for, ``handed_over`` whether who asked is known to have it.
     """
 
     id: str
@@ -102,6 +103,8 @@ class Reservation:
     parents: tuple[str, ...] = ()
     until_boot_ms: int | None = None
     boot_id: str | None = None
+    place: str | None = None
+    handed_over: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

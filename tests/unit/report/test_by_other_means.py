@@ -509,17 +509,17 @@ def test_idle_time(both: Both) -> None:
     expected = {key: means.idle_time(both.counted, key) for key in both.counted.ticks}
     assert set(cards) == {key for key, states in expected.items() if any(sums[0] for sums in states.values())}
     for key, card in cards.items():
-        check_idle_time(card.active, expected[key][ACTIVE])
-        check_idle_time(card.idle_held, expected[key][IDLE_HELD])
+        check_idle_time(card.states[ACTIVE], expected[key][ACTIVE])
+        check_idle_time(card.states[IDLE_HELD], expected[key][IDLE_HELD])
     of_state = {
         state: [sum(each) for each in zip(*(one[state] for one in expected.values()), strict=True)]
         for state in (ACTIVE, IDLE_HELD)
     }
-    check_idle_time(found.active, of_state[ACTIVE])
-    check_idle_time(found.idle_held, of_state[IDLE_HELD])
+    check_idle_time(found.states[ACTIVE], of_state[ACTIVE])
+    check_idle_time(found.states[IDLE_HELD], of_state[IDLE_HELD])
     check_idle_time(found.loaded, [sum(each) for each in zip(*of_state.values(), strict=True)])
-    assert found.active.gpu_ms == us(both.report.headline.states[ACTIVE].gpu_ms)
-    assert found.idle_held.gpu_ms == us(both.report.headline.states[IDLE_HELD].gpu_ms)
+    for state, part in found.states.items():
+        assert part.gpu_ms == us(both.report.headline.states[state].gpu_ms)
 
 
 def check_idle_time(one: IdleTime, sums: list[float]) -> None:

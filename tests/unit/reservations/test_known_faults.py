@@ -23,7 +23,8 @@ from gua.reservations.model import Candidate, Ending, Kind, Reservation
 
 
 def test_cards_that_expire_while_somebody_waits_are_given_once_and_whole(tmp_path: Path) -> None:
-    desk = opened(tmp_path / "reservations")
+    boot = 1_000.0
+    desk = opened(tmp_path / "reservations", boot_seconds=lambda: boot)
     got(desk, asked(3, for_ms=300))
     head, next_one = asked(2, uid=1001), asked(3, uid=1002)
     for request in (head, next_one):
@@ -31,6 +32,7 @@ def test_cards_that_expire_while_somebody_waits_are_given_once_and_whole(tmp_pat
         assert isinstance(desk.attempt(request.place), Waiting)
     # The one free card is nobody's until all can be given: the truth has the three of the first and no other.
     assert [len(each.cards) for each in desk.reservations()] == [3]
+    boot += 1
     until(lambda: not desk.reservations())
     first, second = desk.attempt(head.place), desk.attempt(next_one.place)
     assert isinstance(first, Granted)

@@ -130,10 +130,11 @@ def test_a_reservation_that_was_given_back_is_not_found_again(tmp_path: Path) ->
     folder = tmp_path / "reservations"
     desk = opened(folder)
     process, granted = run(desk, "exec sleep 60")
-    kept = (folder / "locks" / granted.reservation.id).read_bytes()
+    lock = folder / "locks" / granted.reservation.id
+    (tmp_path / "kept").hardlink_to(lock)
     desk.end([granted.reservation.id], by="user1000")
     desk.close()
-    (folder / "locks" / granted.reservation.id).write_bytes(kept)
+    lock.hardlink_to(tmp_path / "kept")
     desk = opened(folder)
     assert desk.reservations() == []
     ended(process)

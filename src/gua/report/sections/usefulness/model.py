@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gua.report.kit.fields import Hours, Number, Ratio
@@ -27,21 +28,19 @@ class IdleTime:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardIdleTime:
-    """A card's time by state: ``active`` and ``idle_held``."""
+    """A card's time in the states active and idle-held."""
 
     host: str
     gpu: str
     index: int | None
     model: str | None
-    active: IdleTime
-    idle_held: IdleTime
+    states: Mapping[str, IdleTime]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usefulness:
     """All cards, and each; ``loaded`` is both states together, in which a program may be loaded."""
 
-    active: IdleTime
-    idle_held: IdleTime
+    states: Mapping[str, IdleTime]
     loaded: IdleTime
     cards: tuple[CardIdleTime, ...]

@@ -45,8 +45,7 @@ def usefulness_of(rows: Iterable[IdleTimeRow]) -> Usefulness:
     """Return the rows of ``gua_report.idle_time`` as cards, in the order of their indexes, and all of them together."""
     found = sorted(rows, key=lambda row: (row.host, row.gpu_index is None, row.gpu_index or 0, row.gpu))
     return Usefulness(
-        active=_added(found, ACTIVE),
-        idle_held=_added(found, IDLE_HELD),
+        states=_by_state(found),
         loaded=_added(found, ACTIVE, IDLE_HELD),
         cards=tuple(
             _card(list(of_card)) for _, of_card in groupby(found, key=lambda row: (row.host, row.gpu_index, row.gpu))
@@ -60,9 +59,12 @@ def _card(rows: list[IdleTimeRow]) -> CardIdleTime:
         gpu=rows[0].gpu,
         index=rows[0].gpu_index,
         model=rows[0].model,
-        active=_added(rows, ACTIVE),
-        idle_held=_added(rows, IDLE_HELD),
+        states=_by_state(rows),
     )
+
+
+def _by_state(rows: list[IdleTimeRow]) -> dict[str, IdleTime]:
+    return {state: _added(rows, state) for state in (ACTIVE, IDLE_HELD)}
 
 
 def _added(rows: Iterable[IdleTimeRow], *states: str) -> IdleTime:

@@ -11,12 +11,11 @@ from gua.report.section import Csv, Section
 from gua.report.sections.usefulness import text
 from gua.report.sections.usefulness.model import CardIdleTime, IdleTime, Usefulness
 from gua.report.sections.usefulness.query import usefulness
-from gua.report.states import ACTIVE, IDLE_HELD
 
 
 def _rows(found: Usefulness, _report: Report) -> Iterator[Cells]:
     for card in found.cards:
-        for state, part in ((ACTIVE, card.active), (IDLE_HELD, card.idle_held)):
+        for state, part in card.states.items():
             yield {**cells(card), "state": state, **cells(part)}
 
 

@@ -13,7 +13,7 @@ from gua.report.kit.words import NAME_WIDTH, card_name, index
 from gua.report.model import Report
 from gua.report.sections.energy.text import JOULES_PER_KWH
 from gua.report.sections.usefulness.model import CardIdleTime, IdleTime, Usefulness
-from gua.report.states import ACTIVE, IDLE_HELD
+from gua.report.states import ACTIVE
 
 MOST_CARDS: Final = 24
 _STATES: Final = (
@@ -50,8 +50,7 @@ def usefulness(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
     yield Table(
         columns=_STATES,
         rows=[
-            [ACTIVE, *_state(found.active, hours)],
-            [IDLE_HELD, *_state(found.idle_held, hours)],
+            *([state, *_state(part, hours)] for state, part in found.states.items()),
             ["both", *_state(found.loaded, hours)],
         ],
     )
@@ -59,7 +58,7 @@ def usefulness(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
         f"While a program may have been loaded, {percent(found.loaded.idle_share)} % of the time was idle "
         "(execution-idle, arXiv 2604.04745)."
     )
-    shown = sorted((card for card in found.cards if card.active.gpu_ms), key=_most_idle)
+    shown = sorted((card for card in found.cards if card.states[ACTIVE].gpu_ms), key=_most_idle)
     if not shown:
         return
     yield Heading("Active hours by card, the most idle first")
@@ -78,7 +77,7 @@ def usefulness(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
 
 
 def _most_idle(card: CardIdleTime) -> float:
-    return -card.active.idle_gpu_ms
+    return -card.states[ACTIVE].idle_gpu_ms
 
 
 def _state(part: IdleTime, hours: HourFormat) -> list[str]:
@@ -100,4 +99,8 @@ def _told(part: IdleTime, hours: HourFormat) -> list[str]:
 
 
 def _card(card: CardIdleTime, style: Style, hours: HourFormat) -> list[str]:
-    return [index(card.index, card.gpu, style), card_name(card.model, card.gpu, style), *_told(card.active, hours)]
+    return [
+        index(card.index, card.gpu, style),
+        card_name(card.model, card.gpu, style),
+        *_told(card.states[ACTIVE], hours),
+    ]
