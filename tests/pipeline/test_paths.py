@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import shutil
 import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -18,6 +20,7 @@ from servers.clickhouse import ClickHouseServer
 from servers.collector import CONFIG, Collector
 from servers.gua import Gua, differences
 from servers.process import free_ports, poll
+from servers.prometheus import Prometheus
 from servers.site import CONFIG as PLAIN
 from servers.site import GRANTS, settle
 from servers.site import SETTINGS as SITE
@@ -264,12 +267,12 @@ class TestPrometheus:
                 running.callback(collector.kill)
                 for body in ticks:
                     send(collector.endpoint, body)
-                return Page(scraped(port), collector)
+                return Page(scraped(port), collector, f"127.0.0.1:{port}")
 
             yield shown
 
     def test_counters_hold_the_sum_of_all_ticks_and_gauges_the_newest(
-        self, gua: Gua, embedded: str, page: Callable[..., Page]
+        self, gua: Gua, embedded: str, page: Callable[..., Page], tmp_path: Path
     ) -> None:
         gua.must(*DEMO, "--store", embedded)
         ticks = [tick for request in requests_of(gua, *DEMO) for tick in by_tick(request)]
@@ -294,6 +297,21 @@ class TestPrometheus:
         assert {labels["host_name"] for labels, _ in found.series("gua_gpu_info_ratio")} == {"demo-host"}
         owners = {labels["process_owner"] for labels, _ in found.series("gua_process_gpu_time_seconds_total")}
         assert owners == {each["owner"] for each in expected["owners"] if each["kind"] == "listed"} - {None}
+        self._is_in_prometheus(found, tmp_path, hours)
+
+    def _is_in_prometheus(self, page: Page, folder: Path, hours: dict[str, float]) -> None:
+        """Have a real one scrape the page; it gives the same sums for the question of the page on Prometheus."""
+        if shutil.which("prometheus") is None and not (os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI")):
+            return
+        prometheus = Prometheus(folder / "server", page.target)
+        prometheus.run()
+        try:
+            asked = "sum by (host_name, hw_id) (gua_gpu_time_seconds_total) / 3600"
+            found = poll(lambda: prometheus.query(asked), "Prometheus to scrape")
+        finally:
+            prometheus.kill()
+        in_hours = {dict(labels)["hw_id"]: value for labels, value in found.items()}
+        assert in_hours == pytest.approx(hours)
 
     def test_a_tick_that_is_sent_again_is_counted_once(self, gua: Gua, page: Callable[..., Page]) -> None:
         ticks = [tick for request in requests_of(gua, *DEMO) for tick in by_tick(request)]
@@ -312,8 +330,9 @@ class TestPrometheus:
 class Page:
     """The series that Prometheus would scrape."""
 
-    def __init__(self, text: str, collector: Collector) -> None:
+    def __init__(self, text: str, collector: Collector, target: str) -> None:
         self.collector = collector
+        self.target = target
         self._text = text
 
     def names(self) -> list[str]:

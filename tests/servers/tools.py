@@ -49,12 +49,12 @@ class MissingToolError(Exception):
 def collector_binary() -> Path:
     """Return the Collector that the project's manifest describes; compiles it if the manifest changed (2 minutes)."""
     manifest = MANIFEST.read_bytes()
-    return _made_once(TOOLS / "otelcol" / hashlib.sha256(manifest).hexdigest()[:16], "gua-otelcol", _build_collector)
+    return made_once(TOOLS / "otelcol" / hashlib.sha256(manifest).hexdigest()[:16], "gua-otelcol", _build_collector)
 
 
 def clickhouse_library() -> Path:
     """Return libchdb.so, which holds a whole ClickHouse server; fetches it once (570 MB unpacked)."""
-    return _made_once(TOOLS / "libchdb" / CLICKHOUSE_VERSION, "libchdb.so", _fetch_library)
+    return made_once(TOOLS / "libchdb" / CLICKHOUSE_VERSION, "libchdb.so", _fetch_library)
 
 
 def compose_checker() -> Path:
@@ -71,7 +71,7 @@ def built(sources: Path, program: str, package: str = ".") -> Path:
     """Return the program that Go makes of a package of the module in the folder; made anew if that changes."""
     content = b"".join((sources / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
     folder = TOOLS / sources.name / hashlib.sha256(content).hexdigest()[:16]
-    return _made_once(folder, program, lambda scratch: _build(scratch, sources, program, package))
+    return made_once(folder, program, lambda scratch: _build(scratch, sources, program, package))
 
 
 def kustomize() -> tuple[str, ...]:
@@ -91,26 +91,26 @@ def helm() -> Path:
 def checkers() -> Path:
     """Return the Python of an environment with Kubernetes' schemas and a linter for Dockerfiles; made once (164 MB)."""
     home = TOOLS / "checkers" / hashlib.sha256(" ".join(CHECKERS).encode()).hexdigest()[:16]
-    return _made_once(home, "python", lambda scratch: _install(scratch, home, CHECKERS)).readlink()
+    return made_once(home, "python", lambda scratch: _install(scratch, home, CHECKERS)).readlink()
 
 
 def oldest_engine() -> Path:
     """Return the Python of an environment that holds chdb of the oldest ClickHouse that is supported; made once."""
     home = TOOLS / "chdb" / OLDEST_ENGINE
     # Python finds its packages by the path that it is started as.
-    return _made_once(home, "python", lambda scratch: _install(scratch, home, [f"chdb=={OLDEST_ENGINE}"])).readlink()
+    return made_once(home, "python", lambda scratch: _install(scratch, home, [f"chdb=={OLDEST_ENGINE}"])).readlink()
 
 
 def notebook() -> Path:
     """Return the Python of an environment with ClickHouse's SQLAlchemy dialect and polars; made once (370 MB)."""
     home = TOOLS / "notebook" / hashlib.sha256(" ".join(NOTEBOOK).encode()).hexdigest()[:16]
-    return _made_once(home, "python", lambda scratch: _install(scratch, home, NOTEBOOK)).readlink()
+    return made_once(home, "python", lambda scratch: _install(scratch, home, NOTEBOOK)).readlink()
 
 
 def jdbc_driver() -> Path:
     """Return the folder of the JDBC driver and what it needs; fetched once with Maven (12 MB), which Java must run."""
     folder = TOOLS / "jdbc" / hashlib.sha256(" ".join(JDBC).encode()).hexdigest()[:16]
-    return _made_once(folder, "lib", _fetch_jdbc_driver)
+    return made_once(folder, "lib", _fetch_jdbc_driver)
 
 
 def java() -> str:
@@ -119,7 +119,7 @@ def java() -> str:
     return _program("java")
 
 
-def _made_once(folder: Path, name: str, make: Callable[[Path], Path]) -> Path:
+def made_once(folder: Path, name: str, make: Callable[[Path], Path]) -> Path:
     """Return ``folder/name``, made by ``make(scratch)`` if absent: whole or not there, also when two runs meet."""
     made = folder / name
     if made.exists():
@@ -153,7 +153,7 @@ def _build(scratch: Path, sources: Path, program: str, package: str) -> Path:
 
 def _installed(program: str, package: str, version: str) -> Path:
     """Return the program that ``go install`` makes of this version of a package."""
-    return _made_once(
+    return made_once(
         TOOLS / program / version, program, lambda scratch: _install_package(scratch, program, f"{package}@{version}")
     )
 
@@ -196,7 +196,7 @@ def _fetch_library(scratch: Path) -> Path:
 
 def _kubernetes_programs() -> Path:
     """Return the folder of the programs that run and check what is made for Kubernetes; fetched once (120 MB)."""
-    return _made_once(TOOLS / "kubernetes" / KUBERNETES_VERSION, "programs", _fetch_kubernetes_programs)
+    return made_once(TOOLS / "kubernetes" / KUBERNETES_VERSION, "programs", _fetch_kubernetes_programs)
 
 
 def _fetch_kubernetes_programs(scratch: Path) -> Path:

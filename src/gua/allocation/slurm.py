@@ -222,12 +222,12 @@ class SlurmReader:
         self, answer: PollAnswer | None, allocations: Sequence[Allocation], table: CardTable, node: str | None
     ) -> frozenset[str]:
         """Return the cards that Slurm says are in use, of which nobody tells whose job it is."""
-        if answer is None or not answer.unexplained:
+        if answer is None or not (answer.unexplained or answer.unplaced):
             return frozenset()
         names = [CardName("gres", place) for place in sorted(answer.unexplained)]
         uuids, missing = self._conf.order(node).find(table, names)
         told = frozenset(uuid for each in allocations if each.until_ms is None for uuid in each.cards)
-        return (table.uuids if missing is not None else uuids) - told
+        return (table.uuids if missing is not None or answer.unplaced else uuids) - told
 
 
 def _add_jobs(told: dict[str, FileAllocation], files: Iterable[FileAllocation]) -> None:
