@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.store.grants import owner_grants, reader_grants, writer_grants
+from gua.store.grants import bi_grants, owner_grants, reader_grants, writer_grants
 from servers.clickhouse import PASSWORDS, ClickHouseServer
 from servers.gua import Gua
 from servers.process import poll
@@ -348,6 +348,21 @@ def test_grants_that_are_printed_are_those_that_are_deployed(gua: Gua) -> None:
         assert all(f"{line};\n" in printed for line in lines)
         assert sorted(granted(xml, user)) == sorted(grants(cluster=True))
         assert all(f"{line};\n" in on_cluster for line in grants(cluster=True))
+
+
+def test_the_user_of_bi_tools_has_what_is_public_in_both_forms(gua: Gua, served: ClickHouseServer) -> None:
+    xml = (DEPLOYED / "users-bi.xml").read_text("utf-8")
+    sql = (DEPLOYED / "roles-bi.sql").read_text("utf-8")
+    assert granted(xml, "gua_bi") == re.findall(r"^(GRANT .*);$", sql, re.MULTILINE) == bi_grants()
+    printed = gua.must("schema", "grants", "--store", "clickhouse://owner@db.example:8123")
+    assert all(f"{line};\n" in printed for line in bi_grants())
+    assert ET.fromstring(xml).findtext("users/gua_bi/profile") == "gua_reader"  # noqa: S314 - ours
+    assert "ALTER USER gua_bi SETTINGS PROFILE 'gua_reader';" in sql
+    shown = served.query("SELECT DISTINCT database FROM system.tables WHERE database LIKE 'gua%'", user="gua_bi")
+    assert shown == "gua_public"
+    for hidden in ("gua.cards", "gua.card_ticks", "gua.otel_metrics_gauge", "gua_report.described_cards"):
+        assert refused(served, "gua_bi", f"SELECT * FROM {hidden}") == ACCESS_DENIED
+    assert int(served.query("SELECT count() FROM gua_public.card_hours", user="gua_bi")) > 0
 
 
 def granted(xml: str, user: str) -> list[str]:

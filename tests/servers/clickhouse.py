@@ -16,7 +16,13 @@ from servers.tools import ROOT, clickhouse_library
 
 HERE = Path(__file__).resolve().parent
 # Passwords that a careless config reader would take for a number, or for syntax.
-PASSWORDS = {"gua_owner": "owner'\"$1", "gua_writer": "00042", "gua_reader": "reader", "site": "of another's"}
+PASSWORDS = {
+    "gua_owner": "owner'\"$1",
+    "gua_writer": "00042",
+    "gua_reader": "reader",
+    "gua_bi": "00x7",
+    "site": "of another's",
+}
 
 
 class ClickHouseServer:
@@ -30,6 +36,7 @@ class ClickHouseServer:
         shutil.copy(HERE / "users.xml", users)
         (folder / "users.d").mkdir(exist_ok=True)
         shutil.copy(ROOT / "deploy" / "clickhouse" / "users.xml", folder / "users.d" / "gua.xml")
+        shutil.copy(ROOT / "deploy" / "clickhouse" / "users-bi.xml", folder / "users.d" / "gua-bi.xml")
         self.folder = folder
         self.configure()
         config = folder / "config.xml"

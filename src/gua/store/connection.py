@@ -54,6 +54,11 @@ class QueryError(UnavailableError):
         return self.code in _UNKNOWN_OBJECT
 
     @property
+    def no_right(self) -> bool:
+        """Whether the user may not do this."""
+        return self.code in _NO_RIGHT
+
+    @property
     def about_data(self) -> bool:
         """Whether the fault may lie in the rows: neither the right, the schema nor the connection was it."""
         return self.code not in {0, *_UNKNOWN_OBJECT, *_REFUSED, *_NO_RIGHT}
