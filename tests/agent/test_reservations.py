@@ -255,7 +255,7 @@ def test_called_as_canhazgpu_it_speaks_its_language(
     assert canhazgpu("status --summary").stdout.startswith("Available GPUs: 1 out of 4\n")
     refused = canhazgpu("run --gpus 3 --nonblock -- true")
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
-    assert refused.stderr.startswith("Error: no cards now: 2 more GPUs needed: ")
+    assert refused.stderr.startswith("Error: Not enough GPUs available. Requested: 3, Available: 1 ")
     assert canhazgpu("run --gpus 1 true").stderr == (
         "Error: put -- before the command: canhazgpu run --gpus 1 -- true\n"
     )
