@@ -311,3 +311,23 @@ def test_what_is_reserved_is_an_allocation_of_the_audit(host: Agent) -> None:
         assert [card.unallocated_gpu_time_ms for card in free] == [card.gpu_time_ms for card in free]
     assert (set(manual), set(run)) == ({1}, {2})
     assert 0 < manual[1] <= ended - began
+
+
+def test_where_a_scheduler_gives_cards_out_one_line_refuses(
+    simulated_driver: SimulatedDriver, agent: Agent, tmp_path: Path
+) -> None:
+    simulated_driver.write(Scenario(FREE))
+    folder = tmp_path / "allocations"
+    folder.mkdir()
+    agent.start("--allocation", "slurm", "--allocation-folder", str(folder))
+    try:
+        for asked in (("run", "--", "true"), ("reserve",)):
+            refused = agent.run(*asked)
+            assert (refused.returncode, refused.stdout) == (75, "")
+            assert refused.stderr == (
+                "gua: slurm gives out the cards of this host: ask it for cards; --beside-scheduler reserves beside it\n"
+            )
+        assert reserved(agent) == []
+        assert agent.run("run", "--beside-scheduler", "--", "true").returncode == 0
+    finally:
+        agent.stop()
