@@ -10,6 +10,7 @@ BENCH_AGENT ?= --ticks 600 --cpu-ticks 60 --seconds 5 --times 3 --backlog 480
 BENCH_EXPORTER ?= --seconds 5 --scrapes 200
 BENCH_FLEET ?= --cards 16 --days 2 --sizes 8x30 --storage-days 1 --times 3 --no-older
 BENCH_IMPORT ?= --days 3
+BENCH_RESERVATIONS ?= --times 200
 BENCH_REPORT ?= --days 7 --times 3 --no-older
 
 PACKAGE ?=
@@ -62,6 +63,7 @@ bench: setup
 	$(BIN)/python bench/bench_html.py
 	$(BIN)/python bench/bench_exporter.py $(BENCH_EXPORTER)
 	$(BIN)/python bench/bench_import.py $(BENCH_IMPORT)
+	$(BIN)/python bench/bench_reservations.py $(BENCH_RESERVATIONS)
 	$(BIN)/python bench/bench_store.py --days $(BENCH_DAYS)
 	$(BIN)/python bench/bench_fleet.py $(BENCH_FLEET)
 	$(BIN)/python bench/bench_report.py $(BENCH_REPORT)

@@ -67,7 +67,14 @@ CREATE TABLE IF NOT EXISTS gua.card_ticks${LOCAL} $ON_CLUSTER
     allocation SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))
         COMMENT 'Whether anybody was promised the card: allocated, unallocated, unknown; NULL if not looked at' CODEC(ZSTD(1)),
     unallocated_gpu_time_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
-        COMMENT 'GPU time of the tick that nobody was promised; NULL if not looked at or not known [ms]' CODEC(ZSTD(1))
+        COMMENT 'GPU time of the tick that nobody was promised; NULL if not looked at or not known [ms]' CODEC(ZSTD(1)),
+    idle_time_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
+        COMMENT 'Time of the tick whose samples lie below the threshold of active, of what samples cover; NULL if unknown [ms]'
+        CODEC(ZSTD(1)),
+    idle_energy_mj SimpleAggregateFunction(anyLast, Nullable(UInt64))
+        COMMENT 'Energy of idle_energy_coverage_ms of that time; NULL if power samples tell nothing [mJ]' CODEC(ZSTD(1)),
+    idle_energy_coverage_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
+        COMMENT 'How much of idle_time_ms power samples cover; NULL if they tell nothing [ms]' CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toDate(ts)

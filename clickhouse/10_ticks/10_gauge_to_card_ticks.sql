@@ -40,7 +40,8 @@ SELECT
             NULL
         ), NULL) AS memory_shared,
     if(MetricName = 'gua.gpu.info', nullIf(Attributes['gua.gpu.mig'], ''), NULL) AS mig,
-    if(MetricName = 'gua.gpu.info', nullIf(Attributes['gua.gpu.allocation'], ''), NULL) AS allocation
+    if(MetricName = 'gua.gpu.info', nullIf(Attributes['gua.gpu.allocation'], ''), NULL) AS allocation,
+    if(MetricName = 'gua.gpu.idle.energy.coverage', accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS idle_energy_coverage_ms
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName IN (
         'hw.gpu.utilization',
@@ -51,7 +52,8 @@ WHERE MetricName IN (
         'gua.gpu.process.utilization.max',
         'hw.power',
         'hw.temperature',
-        'gua.gpu.info'
+        'gua.gpu.info',
+        'gua.gpu.idle.energy.coverage'
     )
     AND ${CARD_POINT}
 COMMENT 'Gauge points into card_ticks'

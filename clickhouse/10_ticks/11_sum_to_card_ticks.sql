@@ -31,7 +31,11 @@ SELECT
     if(MetricName = 'gua.gpu.sample.duration',
         accurateCastOrNull(round(toFloat64OrNull(ResourceAttributes['gua.sample.interval']) * 1000), 'UInt32'), NULL) AS interval_ms,
     if(MetricName = 'gua.gpu.unallocated.time' AND AggregationTemporality = 1,
-        accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS unallocated_gpu_time_ms
+        accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS unallocated_gpu_time_ms,
+    if(MetricName = 'gua.gpu.idle.time' AND AggregationTemporality = 1,
+        accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS idle_time_ms,
+    if(MetricName = 'gua.gpu.idle.energy' AND AggregationTemporality = 1,
+        accurateCastOrNull(round(Value * 1000), 'UInt64'), NULL) AS idle_energy_mj
 FROM gua.otel_metrics_sum${LOCAL}
 WHERE MetricName IN (
         'gua.gpu.sample.duration',
@@ -43,7 +47,9 @@ WHERE MetricName IN (
         'hw.energy',
         'gua.gpu.energy',
         'hw.status',
-        'gua.gpu.unallocated.time'
+        'gua.gpu.unallocated.time',
+        'gua.gpu.idle.time',
+        'gua.gpu.idle.energy'
     )
     AND ${CARD_POINT}
 COMMENT 'Sum points into card_ticks'

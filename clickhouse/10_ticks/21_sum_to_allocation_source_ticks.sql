@@ -8,9 +8,13 @@ SELECT
     if(MetricName = 'gua.allocation.source.duration' AND AggregationTemporality = 1,
         accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS duration_ms,
     nullIf(Attributes['gua.allocation.source.status'], '') AS status,
-    nullIf(Attributes['gua.allocation.source.reason'], '') AS reason
+    nullIf(Attributes['gua.allocation.source.reason'], '') AS reason,
+    if(MetricName = 'gua.queue.wait.time' AND AggregationTemporality = 1,
+        accurateCastOrNull(round(Value * 1000), 'UInt64'), NULL) AS wait_ms,
+    if(MetricName = 'gua.queue.time' AND AggregationTemporality = 1,
+        accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS waited_ms
 FROM gua.otel_metrics_sum${LOCAL}
-WHERE MetricName IN ('gua.allocation.source.duration')
+WHERE MetricName IN ('gua.allocation.source.duration', 'gua.queue.wait.time', 'gua.queue.time')
     AND ${OUR_SCOPE}
     AND ResourceAttributes['host.name'] != ''
     AND Attributes['gua.allocation.source'] != ''

@@ -21,7 +21,11 @@ CREATE OR REPLACE VIEW gua.card_states${LOCAL} $ON_CLUSTER
     power_mw Nullable(UInt32) COMMENT 'Power drawn when the card was read [mW]',
     is_partitioned Bool COMMENT 'Whether it was a partitioned GPU (MIG), and stands for the slices that no instance has',
     allocation LowCardinality(Nullable(String)) COMMENT 'allocated, unallocated or unknown; NULL if allocation was not looked at',
-    unallocated_gpu_time_ms Nullable(UInt32) COMMENT 'GPU time that nobody was promised; NULL if not looked at or not known [ms]'
+    unallocated_gpu_time_ms Nullable(UInt32) COMMENT 'GPU time that nobody was promised; NULL if not looked at or not known [ms]',
+    sampled_ms UInt32 COMMENT 'How much of the tick samples tell busy from idle seconds of; 0 if nothing [ms]',
+    idle_time_ms Nullable(UInt32) COMMENT 'How much of sampled_ms lay below the threshold of active; NULL if that is not told [ms]',
+    idle_powered_ms UInt32 COMMENT 'How much of idle_time_ms power samples cover; 0 if nothing [ms]',
+    idle_energy_mj Nullable(UInt64) COMMENT 'Energy of idle_powered_ms; NULL if power samples tell nothing [mJ]'
 )
 $DEFINER
 AS
@@ -53,7 +57,11 @@ SELECT
     power_mw,
     is_partitioned,
     allocation,
-    unallocated_gpu_time_ms
+    unallocated_gpu_time_ms,
+    sampled_ms,
+    if(idle_time IS NULL OR sampled_ms = 0, NULL, least(idle_time, sampled_ms)) AS idle_time_ms,
+    least(ifNull(idle_powered, 0), ifNull(idle_time_ms, 0)) AS idle_powered_ms,
+    if(idle_powered_ms = 0, NULL, idle_energy) AS idle_energy_mj
 FROM
 (
     SELECT
@@ -154,6 +162,10 @@ FROM
                     ifNull(mig = 'parent', false) AS is_partitioned,
                     allocation,
                     unallocated_gpu_time_ms,
+                    if(ticks.idle_time_ms IS NULL, 0, least(ifNull(ticks.utilization_coverage_ms, 0), duration_ms)) AS sampled_ms,
+                    ticks.idle_time_ms AS idle_time,
+                    ticks.idle_energy_coverage_ms AS idle_powered,
+                    ticks.idle_energy_mj AS idle_energy,
                     greatest(
                         toUInt64(in_force.held_memory_bytes),
                         intDiv(ifNull(memory_limit_bytes, 0) * toUInt64(round(in_force.held_memory_ratio * 10000)), 10000)

@@ -122,6 +122,15 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
         last_failed_ms Int64,
         reason LowCardinality(Nullable(String))
     ) COMMENT 'Sources of allocations: time in which they could be read or not; newest tick; newest that failed (0: none), and why'
+        CODEC(ZSTD(1)),
+    idle_times Nested (
+        gpu LowCardinality(String),
+        state UInt8,
+        sampled_us UInt64,
+        idle_us UInt64,
+        powered_us UInt64,
+        energy_mj UInt64
+    ) COMMENT 'Of each card, active or idle-held: GPU time that samples tell of, idle of that, of that what power samples cover, its energy'
         CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)

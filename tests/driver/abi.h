@@ -47,6 +47,7 @@ typedef struct {
     unsigned gpu, memory;
 } Utilization;
 
+#define SAMPLES_POWER 0u
 #define SAMPLES_GPU 1u
 #define SAMPLES_MEMORY 2u
 #define VALUE_UNSIGNED_INT 1u

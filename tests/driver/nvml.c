@@ -196,6 +196,14 @@ static unsigned sample_percent(const Card *card, unsigned kind, int64_t number)
     return (unsigned)(mean + 0.5);
 }
 
+/* Return the draw over one ring sample, as the card's utilization in it makes it. */
+static double sample_watts(const Card *card, int64_t number)
+{
+    unsigned percent = sample_percent(card, SAMPLES_GPU, number);
+
+    return card->idle_watts + (card->full_watts - card->idle_watts) * percent / 100;
+}
+
 EXPORT int nvmlDeviceGetUtilizationRates(Handle *device, Utilization *rates)
 {
     int64_t newest;
@@ -234,7 +242,7 @@ EXPORT int nvmlDeviceGetSamples(Handle *device, unsigned kind, uint64_t last_see
 
     ENTER(about_handle(device));
     card = subject.card;
-    if (!whole(&subject) || (kind != SAMPLES_GPU && kind != SAMPLES_MEMORY))
+    if (!whole(&subject) || (kind != SAMPLES_GPU && kind != SAMPLES_MEMORY && kind != SAMPLES_POWER))
         return leave(NOT_SUPPORTED);
     *value_type = VALUE_UNSIGNED_INT;
     if (samples == NULL) {
@@ -253,17 +261,15 @@ EXPORT int nvmlDeviceGetSamples(Handle *device, unsigned kind, uint64_t last_see
     for (unsigned i = 0; i < *count; i++) {
         samples[i].time_us = (uint64_t)((first + i) * card->sample_period_us);
         samples[i].value.u64 = 0;
-        samples[i].value.u = sample_percent(card, kind, first + i);
+        samples[i].value.u = kind == SAMPLES_POWER ? (unsigned)(sample_watts(card, first + i) * 1000 + 0.5)
+                                                   : sample_percent(card, kind, first + i);
     }
     return leave(SUCCESS);
 }
 
 static double watts_of(const Subject *subject)
 {
-    const Card *card = subject->card;
-    unsigned percent = sample_percent(card, SAMPLES_GPU, subject->now_us / card->sample_period_us);
-
-    return card->idle_watts + (card->full_watts - card->idle_watts) * percent / 100;
+    return sample_watts(subject->card, subject->now_us / subject->card->sample_period_us);
 }
 
 EXPORT int nvmlDeviceGetPowerUsage(Handle *device, unsigned *milliwatts)

@@ -19,10 +19,16 @@ IDLE: Final = "idle"
 Key = tuple[str, str]
 _CARD_TICKS: Final = """
 SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms, gpu_time_ms, state, reason, largest_utilization,
-    energy_mj, power_mw, ticks.mig AS mig, ticks.allocation AS allocation, ticks.nobodys_ms AS nobodys_ms
+    energy_mj, power_mw, ticks.mig AS mig, ticks.allocation AS allocation, ticks.nobodys_ms AS nobodys_ms,
+    ticks.sampled AS sampled, ticks.idle AS idle, ticks.powered AS powered, ticks.idle_joules AS idle_joules
 FROM gua.card_states
 LEFT JOIN
-    (SELECT host, gpu, ts, mig, allocation, unallocated_gpu_time_ms AS nobodys_ms FROM gua.card_ticks FINAL) AS ticks
+    (
+        SELECT host, gpu, ts, mig, allocation, unallocated_gpu_time_ms AS nobodys_ms,
+            utilization_coverage_ms AS sampled, idle_time_ms AS idle, idle_energy_coverage_ms AS powered,
+            idle_energy_mj / 1000 AS idle_joules
+        FROM gua.card_ticks FINAL
+    ) AS ticks
     USING (host, gpu, ts)
 ORDER BY host, gpu, ts
 """
@@ -33,11 +39,11 @@ FROM gua.process_states WHERE gpu_time_ms IS NOT NULL ORDER BY host, gpu, pid, c
 """
 _ALLOCATION_TICKS: Final = """
 SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, source, allocation_id, duration_ms, gpu_time_ms, relation, owner,
-    toUnixTimestamp64Milli(since) AS since_ms
+    kind, toUnixTimestamp64Milli(since) AS since_ms
 FROM gua.allocation_ticks FINAL ORDER BY host, gpu, ts, source, allocation_id
 """
 _SOURCE_TICKS: Final = """
-SELECT host, source, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms, status, reason
+SELECT host, source, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms, status, reason, waiting, wait_ms, waited_ms
 FROM gua.allocation_source_ticks FINAL ORDER BY host, source, ts
 """
 _CARDS: Final = """
@@ -78,6 +84,7 @@ class SeenPart:
     gpu_ms: float
     since_ms: int
     until_ms: int
+    kind: str | None = None
 
     @property
     def ms(self) -> int:
@@ -119,6 +126,7 @@ def parts_of(card: Seen, allocations: Sequence[dict[str, Any]]) -> Iterator[Seen
             gpu_ms=ms * share,
             since_ms=inside,
             until_ms=max(min(from_ms + covered, card.until_ms), inside),
+            kind=row["kind"],
         )
     nobodys = min(card.row["nobodys_ms"] or 0, left)
     for use, ms in ((use_of(card.state, None), nobodys), ("unknown", left - nobodys)):
@@ -284,6 +292,34 @@ def episodes(ticks: Sequence[Seen]) -> list[Episode]:
         )
         for row in streaks(ticks, IDLE, {ACTIVE})
     ]
+
+
+def waits(counted: Counted, hosts: Sequence[str]) -> dict[str, float] | None:
+    """Return who waited for cards and what became of cards meanwhile, ``None`` where no tick tells."""
+    told = {(row["host"], row["ts_ms"]): row for row in counted.sources if row["wait_ms"] is not None}
+    told = {key: row for key, row in told.items() if key[0] in hosts}
+    if not told:
+        return None
+    sums = dict.fromkeys(("wait", "waited", "empty", "held", "used-by-others", "free"), 0.0)
+    for row in told.values():
+        sums["wait"] += row["wait_ms"] * row["ms"] / row["duration_ms"]
+        sums["waited"] += row["waited_ms"] * row["ms"] / row["duration_ms"]
+    for key, parts in counted.parts.items():
+        for part in parts:
+            row = told.get((key[0], part.card.ts_ms))
+            if row is not None and part.use in sums:
+                sums[part.use] += part.gpu_ms * row["waited_ms"] / row["duration_ms"]
+    return {"most": max(row["waiting"] for row in told.values()), **sums}
+
+
+def reservations(counted: Counted) -> dict[tuple[str | None, str | None], int]:
+    """Return how many reservations each owner had by kind at ticks that end within the window."""
+    found = defaultdict(set)
+    for key, parts in counted.parts.items():
+        for part in parts:
+            if part.source == "gua" and part.card.ts_ms <= counted.until_ms:
+                found[part.owner, part.kind].add((key[0], part.allocation_id))
+    return {of: len(ids) for of, ids in found.items()}
 
 
 def idle_split(counted: Counted, long_ms: int) -> dict[str, float]:
@@ -477,6 +513,26 @@ def energy(counted: Counted, key: Key) -> dict[str, list[float]]:
             sums[3] += one.ms
         else:
             sums[4] += one.ms
+    return found
+
+
+def idle_time(counted: Counted, key: Key) -> dict[str, list[float]]:
+    """Return for active and idle-held: GPU ms, those that samples tell of, idle ones, those with power, their J."""
+    found = {state: [0.0] * 5 for state in (ACTIVE, IDLE_HELD)}
+    for one in counted.ticks.get(key, []):
+        if one.state not in found:
+            continue
+        sums = found[one.state]
+        sums[0] += one.gpu_ms
+        if one.row["idle"] is None or not one.row["sampled"]:
+            continue
+        sampled = min(one.row["sampled"], one.span_ms)
+        idle = min(one.row["idle"], sampled)
+        powered = min(one.row["powered"] or 0, idle)
+        for place, part in enumerate((sampled, idle, powered), start=1):
+            sums[place] += one.gpu_ms * part / one.span_ms
+        if powered:
+            sums[4] += one.row["idle_joules"] * one.ms / one.span_ms
     return found
 
 

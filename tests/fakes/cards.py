@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from gua.core.tick import (
@@ -97,6 +98,9 @@ def full_tick(ts_ms: int = START_MS) -> Tick:
         utilization_decoder=0.5,
         utilization_max=0.75,
         utilization_coverage_ms=29_500,
+        idle_time_ms=12_000,
+        idle_energy_mj=1_080_000,
+        idle_energy_coverage_ms=9_000,
         power_watts=300.5,
         temperature_celsius=41.0,
         energy_total_mj=1_234_567,
@@ -127,4 +131,6 @@ def full_tick(ts_ms: int = START_MS) -> Tick:
         dropped_ticks=0,
         errors=(ErrorCount(call="a", code="b", count=3),),
     )
-    return tick(ts_ms, full, agent=agent, sources={"slurm": None})
+    made = tick(ts_ms, full, agent=agent, sources={"slurm": None})
+    queued = [replace(one, waiting=2, wait_ms=45_000, waited_ms=30_000) for one in made.allocation_sources]
+    return replace(made, allocation_sources=tuple(queued))

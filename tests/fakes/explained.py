@@ -51,6 +51,7 @@ def tick(second: int, **values: object) -> dict[str, Any]:
         "interval_ms": 30_000,
         "utilization": 320,
         "utilization_coverage_ms": 29_000,
+        "idle_time_ms": 28_000,
         "memory_used_bytes": 8 * GIB + GIB // 2,
         "memory_limit_bytes": 80 * GIB,
         "memory_reserved_bytes": GIB // 2,

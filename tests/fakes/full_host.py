@@ -90,6 +90,8 @@ class _LoadedCard:
         utilization = round(rng.random(), 4)
         energy_mj = round(rng.uniform(100, 650) * self._interval_ms)
         self._energy_mj += energy_mj
+        # What samples tell of idle seconds jitters with their period.
+        idle_ms = round((self._interval_ms - 200) * (1 - utilization / 1.2) / 167) * 167
         levels = zip(self._roster, rng.randbytes(self._processes), strict=True)
         return CardReading(
             uuid=self._slot.uuid,
@@ -109,6 +111,9 @@ class _LoadedCard:
             utilization_decoder=0.0,
             utilization_max=min(1.0, round(1.2 * utilization, 2)),
             utilization_coverage_ms=self._interval_ms - 200,
+            idle_time_ms=idle_ms,
+            idle_energy_mj=idle_ms * 120,
+            idle_energy_coverage_ms=idle_ms,
             memory_used_bytes=62 * GIB,
             memory_limit_bytes=MEMORY_BYTES,
             memory_reserved_bytes=RESERVED_BYTES,

@@ -66,6 +66,8 @@ class Card:
     mps: list[Process] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
     ring: list[tuple[int, int]] = field(default_factory=list)
+    power_ring: list[tuple[int, int]] = field(default_factory=list)
+    power_type: int = 1
     power_mw: int = 71_800
     celsius: int = 34
     energy_mj: int = 1_000_000
@@ -194,6 +196,8 @@ class FakeDriver:
         return [self._card("nvmlDeviceGetDecoderUtilization", handle).decoder, 167_000]
 
     def nvmlDeviceGetSamples(self, device: object, kind: int, since_us: int, /) -> tuple[int, list[c_nvmlSample_t]]:
+        if kind == 0:
+            return self._power(device, since_us)
         assert kind == 1
         card = self._card("nvmlDeviceGetSamples", device)
         self.asked.append(("nvmlDeviceGetSamples", since_us))
@@ -205,6 +209,18 @@ class FakeDriver:
         if not ring:
             raise FakeNvmlError(NOT_FOUND)
         return 1, ring
+
+    def _power(self, device: object, since_us: int) -> tuple[int, list[c_nvmlSample_t]]:
+        card = self._card("power samples", device)
+        self.asked.append(("power samples", since_us))
+        ring = [
+            c_nvmlSample_t(time_us, c_nvmlValue_t(uiVal=milliwatts))
+            for time_us, milliwatts in card.power_ring[-RING:]
+            if time_us > since_us
+        ]
+        if not ring:
+            raise FakeNvmlError(NOT_FOUND)
+        return card.power_type, ring
 
     def nvmlDeviceGetPowerUsage(self, handle: object, /) -> int:
         return self._card("nvmlDeviceGetPowerUsage", handle).power_mw

@@ -51,7 +51,7 @@ class _Scheduler:
             cards=frozenset(rng.sample(cards, rng.choice((1, 1, 2)))),
             since_ms=rng.choice((since_ms, rng.randint(since_ms, now_ms - 1), since_ms - 3_600_000)),
             owner=rng.choice(_OWNERS),
-            kind="job",
+            kind=("run", "manual")[self.made % 2] if source == "gua" else "job",
             job_name=rng.choice(("train", None)),
             slurm_job_id=str(rng.randint(1, 3)) if source == "slurm" else None,
             pod_uid=f"pod-{rng.randint(1, 2)}" if source == "kubernetes" else None,
@@ -63,6 +63,7 @@ def promised(ticks: Iterable[Tick], *, seed: int, unlooked: int = 0) -> Iterator
     scheduler = _Scheduler(Random(f"promises {seed}"))  # noqa: S311 - a simulation, no secret
     promises = Promises()
     before_ms: int | None = None
+    waits = Random(f"waits {seed}")  # noqa: S311 - as above
     for number, tick in enumerate(ticks):
         if number < unlooked:
             yield tick
@@ -75,7 +76,20 @@ def promised(ticks: Iterable[Tick], *, seed: int, unlooked: int = 0) -> Iterator
             tick,
             cards=tuple(promises.promise(card, look, ts_ms=tick.ts_ms) for card in tick.cards),
             allocation_sources=tuple(
-                AllocationSourceReading(source=one.source, duration_ms=longest_ms, reason=one.reason)
+                AllocationSourceReading(
+                    source=one.source,
+                    duration_ms=longest_ms,
+                    reason=one.reason,
+                    **(_waits(waits, longest_ms) if one.source == "gua" and one.reason is None else {}),
+                )
                 for one in look.sources
             ),
         )
+
+
+def _waits(rng: Random, tick_ms: int) -> dict[str, int]:
+    """Return who waits in a tick: mostly nobody, else some for the whole tick or a part of it."""
+    if rng.random() < 0.6:
+        return {"waiting": 0, "wait_ms": 0, "waited_ms": 0}
+    waiting, waited_ms = rng.randint(0, 3), rng.choice((tick_ms, rng.randint(1, tick_ms)))
+    return {"waiting": waiting, "wait_ms": waited_ms * max(waiting, 1), "waited_ms": waited_ms}

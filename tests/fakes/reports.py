@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -50,8 +51,9 @@ from gua.report.sections.streaks.model import (
 )
 from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
 from gua.report.sections.usage.model import BY_OWNER, BY_POD, BY_PROGRAM, OwnerUsage, Usage, UsageBy, UsageRow
+from gua.report.sections.usefulness.model import CardIdleTime, IdleTime, Usefulness
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States, StateTime
-from gua.report.uses import PROMISED, USES, added_uses, total
+from gua.report.uses import PROMISED, USES, Uses, total
 
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
@@ -252,7 +254,7 @@ def with_allocation(report: Report) -> Report:
     )
     of_slurm, of_pods = _together("slurm", slurm), _together("kubernetes", pods)
     nobodys = {Use.UNALLOCATED_USE: 0.12 * observed_ms, Use.FREE: 0.18 * observed_ms, Use.UNKNOWN: 0.035 * observed_ms}
-    uses = added_uses([of_slurm.uses, of_pods.uses, nobodys])
+    uses = _added([of_slurm.uses, of_pods.uses, nobodys])
     sources = (
         ReportedSource(
             host=report.hosts[0],
@@ -319,8 +321,15 @@ def _allocated(source: str, owner: str | None, whole_ms: float, parts: Sequence[
     )
 
 
+def _added(every: Iterable[Uses]) -> Uses:
+    sums: Counter[Use] = Counter()
+    for uses in every:
+        sums.update(uses)
+    return {use: sums[use] for use in USES}
+
+
 def _together(source: str, every: Sequence[Allocated]) -> Allocated:
-    uses = added_uses(one.uses for one in every)
+    uses = _added(one.uses for one in every)
     return Allocated(
         source=source,
         owner=None,
@@ -413,6 +422,7 @@ def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Win
         Contentions(_contention(hosts, len(cards), len(moments))),
         _money(cards, model_cards),
         _energy(cards),
+        _usefulness(cards),
         TimeOfDay(
             DayHour(hour=hour, states=_of_hours(sums, lambda at, hour=hour: at.hour == hour)) for hour in range(24)
         ),
@@ -911,6 +921,53 @@ def _energy(cards: Sequence[LivedCard]) -> Energy:
         )
 
     return Energy(cards=tuple(one(place, card) for place, card in enumerate(cards)))
+
+
+def _usefulness(cards: Sequence[LivedCard]) -> Usefulness:
+    """Return idle seconds: of the first card nobody tells, the second has no power samples."""
+
+    def part(gpu_ms: float, share: float, place: int) -> IdleTime:
+        told_ms = 0.0 if place == 0 else gpu_ms * 0.98
+        idle_ms, has_power = told_ms * share, bool(told_ms) and place != 1
+        return IdleTime(
+            gpu_ms=gpu_ms,
+            sampled_gpu_ms=told_ms,
+            idle_gpu_ms=idle_ms,
+            idle_share=share if told_ms else None,
+            measured_gpu_ms=idle_ms / 2 if has_power else 0.0,
+            idle_joules=idle_ms / 2000 * 120 if has_power else None,
+        )
+
+    def added(parts: Sequence[IdleTime]) -> IdleTime:
+        told_ms, idle_ms = sum(one.sampled_gpu_ms for one in parts), sum(one.idle_gpu_ms for one in parts)
+        return IdleTime(
+            gpu_ms=sum(one.gpu_ms for one in parts),
+            sampled_gpu_ms=told_ms,
+            idle_gpu_ms=idle_ms,
+            idle_share=idle_ms / told_ms if told_ms else None,
+            measured_gpu_ms=sum(one.measured_gpu_ms for one in parts),
+            idle_joules=sum(one.idle_joules or 0 for one in parts),
+        )
+
+    found = [
+        CardIdleTime(
+            host=card.host,
+            gpu=card.gpu,
+            index=card.index,
+            model=card.model,
+            states={
+                ACTIVE: part(states_of(card.hours)[ACTIVE].gpu_ms, 0.07 * place, place),
+                IDLE_HELD: part(states_of(card.hours)[IDLE_HELD].gpu_ms, 0.9, place),
+            },
+        )
+        for place, card in enumerate(cards)
+    ]
+    by_state = {state: [card.states[state] for card in found] for state in (ACTIVE, IDLE_HELD)}
+    return Usefulness(
+        states={state: added(parts) for state, parts in by_state.items()},
+        loaded=added([part for parts in by_state.values() for part in parts]),
+        cards=tuple(found),
+    )
 
 
 def _days(sums: Sums) -> tuple[CalendarDay, ...]:

@@ -73,6 +73,7 @@ def restless(host: str, *, seed: int, ticks: int, end_ms: int) -> Iterator[Tick]
 class _Card:
     def __init__(self, rng: Random, host: str, number: int) -> None:
         self._rng = rng
+        self._idle_rng = Random(f"{host}:{number}:idle")  # noqa: S311 - a simulation, no secret
         self._host = host
         self.number = number
         self._trouble: str | None = None
@@ -165,5 +166,19 @@ class _Card:
                 energy_mj=None if rng.random() < 0.05 else round(duration_ms * (70 + 300 * max(uses, default=0.0))),
                 failed=self._trouble == "lost",
                 processes=tuple(processes) if known else (),
+                **self._idle_time(duration_ms),
             )
         )
+
+    def _idle_time(self, duration_ms: int) -> dict[str, int]:
+        """Return what samples tell of idle seconds: all, a part, nothing, or more than there can be."""
+        rng = self._idle_rng
+        sampled_ms = rng.choice((duration_ms, duration_ms - 200, duration_ms // 2, duration_ms + 500, 0))
+        idle_ms = rng.choice((0, sampled_ms, rng.randint(0, sampled_ms), sampled_ms + 7))
+        powered_ms = rng.choice((0, idle_ms, rng.randint(0, idle_ms), idle_ms + 9))
+        told = {"utilization_coverage_ms": sampled_ms}
+        if rng.random() < 0.8:
+            told["idle_time_ms"] = idle_ms
+        if rng.random() < 0.8:
+            told |= {"idle_energy_coverage_ms": powered_ms, "idle_energy_mj": rng.randint(0, 200) * powered_ms}
+        return told

@@ -22,6 +22,7 @@ class SlurmJob:
     uid: int = 1000
     name: str = "train"
     node: str = "node7"
+    part: str = ""  # as 1_0, a task of an array, or 3+1, a part of a heterogeneous job
 
 
 @dataclass
@@ -39,7 +40,7 @@ class FakeSlurm:
         if self.failure is not None:
             raise CommandError(self.failure)
         match command:
-            case ["squeue", "-h", "-t", "all", "-w", self.node, "-o", "%A|%U|%T|%S|%e|%u"]:
+            case ["squeue", "-h", "-t", "all", "-w", self.node, "-o", "%A|%i|%U|%T|%S|%e|%u"]:
                 return "".join(map(_line, self.jobs))
             case ["squeue", *_]:
                 msg = f"squeue: Invalid node name {command[5]}"
@@ -49,7 +50,7 @@ class FakeSlurm:
             case ["scontrol", "show", "slurmd"]:
                 return f"Active Steps             = NONE\nHostname                 = {self.node}\nSlurmd PID = 1\n"
             case ["scontrol", "show", "job", "-d", "-o", number]:
-                return "".join(map(_detail, [job for job in self.jobs if str(job.id) == number]))
+                return "\n".join(map(_detail, [job for job in self.jobs if _is_shown(job, number)]))
         raise AssertionError(command)
 
     def _node(self, node: str) -> str:
@@ -62,8 +63,14 @@ class FakeSlurm:
         )
 
 
+def _is_shown(job: SlurmJob, number: str) -> bool:
+    """Return whether scontrol shows a job by that: by the id of an array, which one of its tasks has, all of them."""
+    return number in {str(job.id), job.part} or job.part.replace("+", "_").partition("_")[0] == number
+
+
 def _line(job: SlurmJob) -> str:
-    return f"{job.id}|{job.uid}|{job.state}|{_time(job.since_ms)}|{_time(job.until_ms)}|{job.user}\n"
+    told = [job.id, job.part or job.id, job.uid, job.state, _time(job.since_ms), _time(job.until_ms), job.user]
+    return "|".join(map(str, told)) + "\n"
 
 
 def _detail(job: SlurmJob) -> str:

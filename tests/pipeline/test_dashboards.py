@@ -312,6 +312,15 @@ def test_rules_see_what_they_warn_of(seeded: tuple[ClickHouseServer, Gua, Seen])
     reader = Reader(server)
     (held,) = reader.rows(now.expand(panel("alert: GPU held and idle for more than 4 hours")))
     assert held == {"host": HOST, "index": "1", "owners": OWNER, "hours": 3}
+    (empty,) = reader.rows(now.expand(panel("alert: GPU allocated and empty for more than 1 hour")))
+    assert empty == {
+        "host": HOST,
+        "index": "2",
+        "source": "slurm",
+        "allocation": "77",
+        "owner": OWNER,
+        "hours": MINUTES / 60,
+    }
     (silent,) = reader.rows(now.expand(panel("alert: Agent silent")))
     assert silent == {"host": HOST, "seconds": 0}
     (lag,) = reader.rows(now.expand(panel("alert: Delivery lags by more than 15 minutes")))
@@ -325,6 +334,10 @@ def test_a_simulated_and_ended_history_raises_nothing_and_is_not_called_idle(
     server, _, _ = seeded
     rows = Reader(server).rows("SELECT DISTINCT state FROM gua.current_cards WHERE source = 'simulator'")
     assert rows == [{"state": "unobserved"}]
+    empty = Reader(server).rows("SELECT host FROM gua_report.current_allocations(hosts = []) WHERE use = 'empty'")
+    assert {row["host"] for row in empty} > {HOST}, (
+        "the rule for empty cards leaves the others out, it does not lack them"
+    )
 
 
 def test_the_reader_may_read_every_plain_view(seeded: tuple[ClickHouseServer, Gua, Seen]) -> None:

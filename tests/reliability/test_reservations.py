@@ -29,5 +29,5 @@ def test_no_card_is_given_twice_and_none_is_lost_whoever_is_killed(
     account = Chaos(agent, seed=1).run(seconds, kills)
     agent.stop()
     show(account.text())
-    assert account.faults == []
+    assert account.told == []
     assert min(account.kills.values()) >= kills

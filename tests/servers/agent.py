@@ -18,6 +18,7 @@ from typing import Any
 
 from driver.fixture import SimulatedDriver
 from gua.core.tick import Tick
+from gua.local_socket.client import Conversation
 from gua.otlp.decode import decode
 from gua.spool.queue import Spool
 from gua.state.compression import decompress
@@ -68,9 +69,9 @@ class Agent:
             check=False,
         )
 
-    def must(self, *arguments: str | Path) -> str:
+    def must(self, *arguments: str | Path, seconds: float = 60) -> str:
         """Run it, insist on success and return its standard output."""
-        done = self.run(*arguments)
+        done = self.run(*arguments, seconds=seconds)
         assert done.returncode == 0, f"gua {' '.join(map(str, arguments))}: {done.returncode}\n{done.stderr}"
         return done.stdout
 
@@ -116,6 +117,18 @@ class Agent:
         """Return what ``gua status --json`` prints, whatever its exit code."""
         found: dict[str, Any] = json.loads(self.run("status", "--json").stdout)
         return found
+
+    def reservations(self) -> list[Any]:
+        """Return what is reserved, as the agent tells it."""
+        return self._asked("reservations")
+
+    def queue(self) -> list[Any]:
+        """Return who waits, as the agent tells it."""
+        return self._asked("queue")
+
+    def _asked(self, what: str) -> list[Any]:
+        with Conversation(self.home / "agent.sock", {"ask": what}) as conversation:
+            return list(conversation.next(seconds=20)[what])
 
     def tail(self) -> str:
         return self.log.read_text(errors="replace")[-4000:] if self.log.exists() else ""

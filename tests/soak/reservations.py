@@ -6,11 +6,14 @@ given twice shows however the agent sees it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
 import sqlite3
 import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -25,8 +28,12 @@ from servers.agent import GUA, Agent
 from servers.process import poll
 
 CARDS: Final = 4
+KINDS: Final = ("double grants", "cards leaked", "reservations lost", "served out of order", "waits broken off")
 LEAK_SECONDS: Final = 5.0
-VICTIMS: Final = ("client before the grant", "around the grant", "leader", "child", "agent")
+VICTIMS: Final = ("client before the grant", "client between grant and exec", "leader", "child", "agent")
+# The machine that this runs on may be busy with other things: a look that came late counts as one of this length.
+_LOOK_SECONDS: Final = 0.25
+_SLACK_MS: Final = 20  # files tell times by the kernel's tick
 # Descriptors 4 to 7 are the locks of the cards 0 to 3; the child has them as well as its parent.
 _JOB: Final = """
 for card in $(echo "$CUDA_VISIBLE_DEVICES" | tr , ' '); do
@@ -34,7 +41,20 @@ for card in $(echo "$CUDA_VISIBLE_DEVICES" | tr , ' '); do
   flock -n $((card + 4)) || echo "$card" >> "$PLACE/given-twice"
 done
 echo $$ > "$PLACE/job-$$"
-sleep "$1" & wait
+(sleep "$1"; : > "$PLACE/done-$GUA_RESERVATION") & wait
+"""
+# A client that takes its time between grant and exec.
+_SLOW_CLIENT: Final = """
+import os, sys, time
+from gua.app import running
+become = running.become
+def late(*arguments, **options):
+    open(os.path.join(os.environ["PLACE"], f"granted-{os.getpid()}"), "w").close()
+    time.sleep(2)
+    become(*arguments, **options)
+running.become = late
+from gua.cli.main import run
+run()
 """
 
 
@@ -45,12 +65,26 @@ class Account:
     kills: Counter[str] = field(default_factory=Counter)
     runs: int = 0
     reservations: int = 0
-    faults: list[str] = field(default_factory=list)
+    faults: Counter[str] = field(default_factory=Counter)
+    told: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    longest_left: float = 0.0
+    finished: int = 0
+
+    def fault(self, kind: str, words: str) -> None:
+        """Count a fault of a kind, and keep what happened."""
+        self.faults[kind] += 1
+        self.told.append(words)
 
     def text(self) -> str:
-        """Return the counts in one line."""
+        """Return the counts, each on a line."""
         killed = ", ".join(f"{self.kills[victim]} {victim}" for victim in VICTIMS)
-        return f"{self.runs} runs, {self.reservations} reservations; killed: {killed}; faults: {len(self.faults)}"
+        found = ", ".join(f"{self.faults[kind]} {kind}" for kind in KINDS)
+        return (
+            f"{self.seconds:.0f} s, {self.runs} runs, {self.reservations} reservations, {self.finished} jobs that ended"
+            f" by themselves\nkilled: {killed}\nfaults: {found}\n"
+            f"the longest that a card outlived its command while the agent ran: {self.longest_left:.2f} s"
+        )
 
 
 class Chaos:
@@ -66,20 +100,30 @@ class Chaos:
         self._agent_lock = threading.Lock()
         self._environ = {**agent.environment(), "PLACE": str(self.place)}
         self._lock = threading.Lock()
+        self._starts_seconds = 0.0
 
     def run(self, seconds: float, kills: int, *, clients: int = 8) -> Account:
         """Go on for so long and until every victim was killed so often; return the account once all is over."""
-        self._until = time.monotonic() + seconds
+        began = time.monotonic()
+        self._until = began + seconds
         self._wanted = kills
+        self._starts_seconds = 1.5 * self._time_of_a_start()
         threads = [threading.Thread(target=self._client, args=(number,)) for number in range(clients)]
         threads += [threading.Thread(target=each) for each in (self._kill_agent, self._watch)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        poll(lambda: not self._open(), "all cards to be free", seconds=LEAK_SECONDS + 5)
+        self.account.seconds = time.monotonic() - began
+        poll(lambda: not self._open(), "all cards to be free", seconds=60)
         self._judge()
         return self.account
+
+    def _time_of_a_start(self) -> float:
+        """Return how long a client takes until it has its cards, as busy as this machine is."""
+        began = time.monotonic()
+        subprocess.run([*GUA, "run", "--", "true"], env=self._environ, check=True, stderr=subprocess.DEVNULL)
+        return time.monotonic() - began
 
     def _goes_on(self, victim: str) -> bool:
         return time.monotonic() < self._until or self.account.kills[victim] < self._wanted
@@ -97,52 +141,59 @@ class Chaos:
             victim = VICTIMS[int(self._draw(0, 5))] if self._draw(0, 1) < 0.8 else None
             count = 1 + int(self._draw(0, 3))
             lasts = self._draw(0.05, 0.6)
-            command = [*GUA, "run", "-g", str(count), "--wait", "2m", "--", "sh", "-c", _JOB, "job", f"{lasts:.2f}"]
-            process = subprocess.Popen(
-                command,
-                env=self._environ,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            with self._lock:
-                self.account.runs += 1
-            self._strike(process, victim)
-            code = process.wait(timeout=180)
-            if victim is None and code not in {0, 69, 75}:
-                self.account.faults.append(f"client {number}: exit code {code}")
+            client = [sys.executable, "-c", _SLOW_CLIENT] if victim == VICTIMS[1] else GUA
+            command = [*client, "run", "-g", str(count), "--wait", "5m", "--", "sh", "-c", _JOB, "job", f"{lasts:.2f}"]
+            with tempfile.TemporaryFile() as said:
+                process = subprocess.Popen(
+                    command,
+                    env=self._environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=said,
+                    start_new_session=True,
+                )
+                with self._lock:
+                    self.account.runs += 1
+                struck = self._strike(process, victim)
+                code = process.wait(timeout=600)
+                said.seek(0)
+                words = said.read().decode()
+            # Who asks while no agent runs is told so; who has a place waits for the next agent.
+            if not struck and code != 0 and not (code == 69 and "waiting:" not in words):
+                self.account.fault("waits broken off", f"client {number}: exit code {code}: {words}")
 
-    def _strike(self, process: subprocess.Popen[bytes], victim: str | None) -> None:
-        if victim == "client before the grant":
-            time.sleep(self._draw(0, 0.25))
-            process.kill()
-        elif victim == "around the grant":
-            deadline = time.monotonic() + 30
-            while process.poll() is None and time.monotonic() < deadline and not self._is_granted(process.pid):
+    def _strike(self, process: subprocess.Popen[bytes], victim: str | None) -> bool:
+        """Kill the victim, and return whether there was one: a client may have ended before."""
+        marker = self.place / f"{'granted' if victim == VICTIMS[1] else 'job'}-{process.pid}"
+        if victim is None:
+            return False
+        if victim == VICTIMS[0]:
+            time.sleep(self._draw(0, self._starts_seconds))
+        else:
+            while process.poll() is None and not marker.exists():
                 time.sleep(0.002)
-            process.kill()
-        elif victim in {"leader", "child"}:
-            marker = self.place / f"job-{process.pid}"
-            deadline = time.monotonic() + 30
-            while process.poll() is None and time.monotonic() < deadline and not marker.exists():
-                time.sleep(0.005)
-            if not marker.exists():
-                return
-            if victim == "leader":
-                process.kill()
-            else:
-                for child in _children(process.pid):
+            if process.poll() is not None:
+                return False
+        if victim == "child":
+            for child in _children(process.pid):
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
-        if victim is not None and victim != "agent":
-            self._count(victim)
+        else:
+            process.kill()
+        if victim == VICTIMS[0] and self._was_granted(process):
+            return True  # it came too late to be one of these
+        self._count(victim)
+        return True
 
-    def _is_granted(self, pid: int) -> bool:
-        return any(each["pid"] == pid for each in self._open())
+    def _was_granted(self, process: subprocess.Popen[bytes]) -> bool:
+        process.wait()
+        with closing(sqlite3.connect(self._truth, timeout=30)) as connection:
+            found = connection.execute("SELECT 1 FROM reservations WHERE pid = ?", (process.pid,)).fetchone()
+        return found is not None
 
     def _kill_agent(self) -> None:
         while self._goes_on("agent"):
-            time.sleep(self._draw(0.5, 2.0))
+            time.sleep(self._draw(0.2, 1.5))
             with self._agent_lock:
                 self.agent.kill()
                 time.sleep(self._draw(0, 0.5))
@@ -150,20 +201,21 @@ class Chaos:
             self._count("agent")
 
     def _watch(self) -> None:
-        """Look for cards that are reserved for nobody, and for commands that live without a reservation."""
-        free_since: dict[str, float] = {}
+        """Look for cards that are reserved for nobody, while the agent runs."""
+        left: dict[str, float] = {}
         while any(self._goes_on(victim) for victim in VICTIMS):
-            time.sleep(0.25)
+            time.sleep(_LOOK_SECONDS)
             with self._agent_lock:
-                seen = {each["id"]: each for each in self._open()}
-                now = time.monotonic()
-                for identifier in seen:
-                    if lifeline.is_held(self.agent.home / "reservations" / "locks" / identifier):
-                        free_since.pop(identifier, None)
-                    elif now - free_since.setdefault(identifier, now) > LEAK_SECONDS:
-                        self.account.faults.append(f"reservation {identifier} outlived its command by {LEAK_SECONDS} s")
-                        free_since[identifier] = now + 3600
-                free_since = {identifier: since for identifier, since in free_since.items() if identifier in seen}
+                free = [
+                    each["id"]
+                    for each in self._open()
+                    if not lifeline.is_held(self.agent.home / "reservations" / "locks" / each["id"])
+                ]
+                left = {identifier: left.get(identifier, -_LOOK_SECONDS) + _LOOK_SECONDS for identifier in free}
+                self.account.longest_left = max(self.account.longest_left, *left.values(), 0.0)
+                for identifier, seconds in left.items():
+                    if LEAK_SECONDS < seconds <= LEAK_SECONDS + _LOOK_SECONDS:
+                        self.account.fault("cards leaked", f"reservation {identifier} outlived its command")
 
     def _open(self) -> list[dict[str, Any]]:
         with closing(sqlite3.connect(self._truth, timeout=5)) as connection:
@@ -175,24 +227,35 @@ class Chaos:
         return self.agent.home / "reservations" / "reservations.db"
 
     def _judge(self) -> None:
-        """Hold the whole history to the model: no card twice at a time, and nobody before who came earlier."""
+        """Hold the whole history to the model.
+
+        No card twice at a time, by the truth and by the locks that the jobs themselves took; nobody before who came
+        earlier; and no reservation that ended, or was forgotten, before the last process of its job.
+        """
+        account = self.account
         twice = self.place / "given-twice"
-        if twice.exists():
-            self.account.faults += [f"card {card} was given twice" for card in twice.read_text().split()]
-        with closing(sqlite3.connect(self._truth, timeout=5)) as connection:
+        for card in twice.read_text().split() if twice.exists() else ():
+            account.fault("double grants", f"card {card} was given twice")
+        with closing(sqlite3.connect(self._truth, timeout=30)) as connection:
             every = connection.execute(
                 "SELECT card, since_ms, r.ended_ms, id FROM cards JOIN reservations AS r ON id = reservation"
                 " ORDER BY card, since_ms, r.ended_ms"
             ).fetchall()
             order = connection.execute("SELECT asked_ms, since_ms, id FROM reservations ORDER BY since_ms, asked_ms")
             grants = order.fetchall()
+            ends = dict(connection.execute("SELECT id, ended_ms FROM reservations").fetchall())
         for (card, _, ended, first), (next_card, since, _, second) in pairwise(every):
             if card == next_card and (ended is None or since < ended):
-                self.account.faults.append(f"card {card} was reserved by {first} and {second} at a time")
+                account.fault("double grants", f"card {card} was reserved by {first} and {second} at a time")
         for (asked, _, first), (next_asked, _, second) in pairwise(grants):
             if next_asked < asked:
-                self.account.faults.append(f"{second} asked before {first} and was served after it")
-        self.account.reservations = len(grants)
+                account.fault("served out of order", f"{second} asked before {first} and was served after it")
+        for done in self.place.glob("done-*"):
+            identifier, at_ms = done.name.removeprefix("done-"), done.stat().st_mtime_ns // 1_000_000
+            account.finished += 1
+            if ends.get(identifier) is None or ends[identifier] < at_ms - _SLACK_MS:
+                account.fault("reservations lost", f"{identifier} ended at {ends.get(identifier)}, its job at {at_ms}")
+        account.reservations = len(grants)
 
 
 def _children(pid: int) -> list[int]:

@@ -29,7 +29,9 @@ SELECT
     ${STATE_CODE} AS state_code,
     gpu_time_ms,
     allocation,
-    unallocated_gpu_time_ms
+    unallocated_gpu_time_ms,
+    ${IDLE_TIME},
+    if(inside_ms = duration_ms, ifNull(idle_energy_mj, 0), toUInt64(round(ifNull(idle_energy_mj, 0) * inside_part))) AS idle_mj
 FROM gua.card_states
 WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
     AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')

@@ -10,6 +10,7 @@ from typing import Final
 from gua.agent.coverage import Outcome, coverage
 from gua.agent.idle_counters import Idling
 from gua.agent.utilization import cover
+from gua.core import idle_time
 from gua.core.allocation import AllocationLook, CardKey, CardTick, Promise, Promises, SourceHealth
 from gua.core.attribution import split_gpu_time
 from gua.core.ports import AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, RawProcess
@@ -129,10 +130,7 @@ class Sampler:
                 cards=cards,
                 agent=self._agent(self._clock.monotonic_ms() - before_ms, lateness_ms, health),
                 errors=tuple[ReadError, ...](errors),
-                allocation_sources=tuple(
-                    AllocationSourceReading(source=source.source, duration_ms=covered.duration_ms, reason=source.reason)
-                    for source in look.sources
-                ),
+                allocation_sources=tuple(_source(source, covered.duration_ms) for source in look.sources),
             ),
             mark=now,
             outcome=covered.outcome,
@@ -183,6 +181,12 @@ class Sampler:
     def _card(self, raw: RawCard, tick: CardTick, promise: Promise, ts_ms: int, *, energy_known: bool) -> CardReading:
         reading = raw.reading
         used = cover(raw.samples, reading.utilization, start_ms=ts_ms - tick.duration_ms, end_ms=ts_ms)
+        tells_idle = used.idle_ms is not None and idle_time.is_told(
+            used.mean,
+            encoder=reading.utilization_encoder,
+            decoder=reading.utilization_decoder,
+            processes=tick.processes,
+        )
         return replace(
             reading,
             duration_ms=tick.duration_ms,
@@ -191,6 +195,9 @@ class Sampler:
             utilization=used.mean,
             utilization_max=used.largest,
             utilization_coverage_ms=used.coverage_ms,
+            idle_time_ms=used.idle_ms if tells_idle else None,
+            idle_energy_mj=used.idle_mj if tells_idle else None,
+            idle_energy_coverage_ms=used.powered_ms if tells_idle else None,
             energy_mj=self._energy_spent(reading) if energy_known else None,
             processes=tick.processes,
             allocation=promise.allocation,
@@ -243,3 +250,15 @@ def _key(raw: RawCard, tick: CardTick) -> CardKey:
     reading = raw.reading
     pods = frozenset([process.pod_uid for process in tick.processes if process.pod_uid is not None])
     return CardKey(reading.uuid, reading.index, raw.minor, reading.pci, reading.parent, raw.gpu_instance_id, pods)
+
+
+def _source(source: SourceHealth, duration_ms: int) -> AllocationSourceReading:
+    waits = source.waits
+    return AllocationSourceReading(
+        source=source.source,
+        duration_ms=duration_ms,
+        reason=source.reason,
+        waiting=None if waits is None else waits.waiting,
+        wait_ms=None if waits is None else waits.wait_ms,
+        waited_ms=None if waits is None else min(waits.waited_ms, duration_ms),
+    )

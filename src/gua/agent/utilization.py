@@ -1,20 +1,29 @@
-"""A card's utilization over a tick's whole span: samples where there are some, the instant value for the rest."""
+"""A card's utilization over a tick's whole span: samples where there are some, the instant value for the rest.
+
+And how much of it samples say was below active: the seconds that a mean of the tick hides.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gua.core.ports import UtilizationSample
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Covered:
-    """Ratios over a span, and how many of its milliseconds samples cover; ``None`` is unknown."""
+    """Ratios over a span, and how many of its milliseconds samples cover; ``None`` is unknown.
+
+    ``idle_ms`` is how much of what samples cover lay below active, ``idle_mj`` the energy of ``powered_ms`` of that.
+    """
 
     mean: float | None
     largest: float | None
     coverage_ms: int | None
+    idle_ms: int | None = None
+    idle_mj: int | None = None
+    powered_ms: int | None = None
 
 
 def cover(samples: Iterable[UtilizationSample], instant: float | None, *, start_ms: int, end_ms: int) -> Covered:
@@ -24,11 +33,15 @@ def cover(samples: Iterable[UtilizationSample], instant: float | None, *, start_
     instant value, or not at all where that is unknown. Samples come oldest first; where one begins before
     the one before it ends, the time counts for the earlier one, so that coverage is never more than the span.
     """
-    coverage_ms = 0
-    weighted = 0.0
+    coverage_ms = idle_ms = powered_ms = 0
+    weighted = idle_mj = 0.0
     largest = instant
     covered_until_ms = start_ms
-    for sample_start_ms, sample_end_ms, utilization, sample_largest in samples:
+    is_idle_told = True
+    for sample in samples:
+        sample_start_ms, sample_end_ms, utilization, sample_largest, sample_idle_ms, sample_powered_ms, sample_mj = (
+            sample
+        )
         until_ms = min(sample_end_ms, end_ms)
         length_ms = until_ms - max(sample_start_ms, covered_until_ms)
         if length_ms <= 0:
@@ -38,9 +51,29 @@ def cover(samples: Iterable[UtilizationSample], instant: float | None, *, start_
         covered_until_ms = until_ms
         if largest is None or sample_largest > largest:
             largest = sample_largest
+        if sample_idle_ms is None:
+            is_idle_told = False
+        elif sample_idle_ms:
+            whole_ms = sample_end_ms - sample_start_ms
+            idle_ms += _part(sample_idle_ms, length_ms, whole_ms)
+            if sample_powered_ms:
+                powered_ms += _part(sample_powered_ms, length_ms, whole_ms)
+                idle_mj += sample_mj * length_ms / whole_ms
+    covered = Covered(
+        mean=None,
+        largest=largest,
+        coverage_ms=coverage_ms,
+        idle_ms=idle_ms if coverage_ms and is_idle_told else None,
+        idle_mj=round(idle_mj) if powered_ms and is_idle_told else None,
+        powered_ms=powered_ms if powered_ms and is_idle_told else None,
+    )
     if instant is not None:
         weighted += (end_ms - start_ms - coverage_ms) * instant
-        return Covered(mean=weighted / (end_ms - start_ms), largest=largest, coverage_ms=coverage_ms)
+        return replace(covered, mean=weighted / (end_ms - start_ms))
     if not coverage_ms:
         return Covered(mean=None, largest=None, coverage_ms=None)
-    return Covered(mean=weighted / coverage_ms, largest=largest, coverage_ms=coverage_ms)
+    return replace(covered, mean=weighted / coverage_ms)
+
+
+def _part(amount_ms: int, length_ms: int, whole_ms: int) -> int:
+    return amount_ms if length_ms == whole_ms else round(amount_ms * length_ms / whole_ms)

@@ -1,10 +1,16 @@
-"""A folder of files, one allocation each, read again only where a file changed."""
+"""A folder of files, one allocation each, read again only where a file changed.
+
+A file that is written, renamed or removed changes its folder's time, so that while that stands there is nothing new but
+in files that somebody wrote in place, or whose mode or owner changed: some are looked at in each tick, in turn.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +23,11 @@ from gua.core.allocation import Allocation, CardKey
 DEFAULT_FOLDER: Final = Path("/run/gua-allocations")
 MOST_FILES: Final = 4096
 SLURM: Final = "slurm"
+# In how many looks each file is looked at once, and at how many at least in each.
+_TURNS: Final = 8
+_LEAST_FILES: Final = 8
+# Times of folders are those of the kernel's last timer tick: two changes within one look the same.
+_SETTLED_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +61,8 @@ class AllocationFolder:
         self._look = _NO_LOOK
         self._is_whole = False  # the last look was at a folder that could be read, and told of no file that is gone
         self._is_unchanged = False
+        self._settled: Stamp | None = None  # of the folder, once it had been as it is for so long when it was listed
+        self._turn = cycle(tuple[str, ...]())
 
     def look(self, since_ms: int, now_ms: int) -> FolderLook:
         """Return what the files tell, also of what has ended already: the same object while nothing changed.
@@ -67,22 +80,27 @@ class AllocationFolder:
         try:
             folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            self._seen = {}
+            self._seen, self._settled = {}, None
             return FolderLook(
                 reason=f"{self.path}: {error.strerror}", is_there=not isinstance(error, FileNotFoundError)
             )
         try:
+            listed_ns = time.time_ns()
             status = os.fstat(folder)
             reason = distrusted(status)
+            if reason is None and self._stands(folder, status):
+                return self._look
             listed = None if reason is not None else self._list(folder)
         except OSError as error:
             reason, listed = error.strerror, None
         finally:
             os.close(folder)
         if listed is None:
-            self._seen, self._is_whole = {}, False
+            self._seen, self._is_whole, self._settled = {}, False, None
             return FolderLook(reason=f"{self.path}: {reason or f'more than {MOST_FILES} files'}")
         before, self._seen = self._seen, listed
+        self._settled = stamp(status) if status.st_ctime_ns + _SETTLED_NS < listed_ns else None
+        self._turn = cycle(listed)
         if self._is_unchanged and len(before) == len(listed):
             return self._look
         told = {name: seen.told for name, seen in listed.items() if seen.told is not None}
@@ -92,6 +110,19 @@ class AllocationFolder:
         if gone:
             self._end(told, gone, status.st_mtime_ns // 1_000_000, now_ms)
         return FolderLook(told=told, bad=bad)
+
+    def _stands(self, folder: int, status: os.stat_result) -> bool:
+        """Return whether the folder is as it was listed, and so are those files of it whose turn it is."""
+        if not self._is_whole or self._settled is None or self._settled != stamp(status):
+            return False
+        count = min(len(self._seen), max(_LEAST_FILES, -(-len(self._seen) // _TURNS)))
+        try:
+            return all(
+                stamp(os.stat(name, dir_fd=folder, follow_symlinks=False)) == self._seen[name].stamp
+                for name in islice(self._turn, count)
+            )
+        except FileNotFoundError:
+            return False
 
     def _list(self, folder: int) -> dict[str, _Seen] | None:
         """Return each file as it is now, ``None`` if there are too many."""

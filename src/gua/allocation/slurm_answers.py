@@ -15,9 +15,13 @@ from typing import Final
 from gua.allocation.hostlist import matches
 from gua.core.plaintext import storable
 
-SQUEUE_FORMAT: Final = "%A|%U|%T|%S|%e|%u"
+SQUEUE_FORMAT: Final = "%A|%i|%U|%T|%S|%e|%u"
 _MOST_PLACES: Final = 1024
-_JOB: Final = re.compile(r"([0-9]{1,10})\|([0-9]{1,10})\|([A-Z_]{1,40})\|([^|\s]*)\|([^|\s]*)\|(.*)")
+_JOB: Final = re.compile(
+    r"([0-9]{1,10})\|([0-9]{1,10}(?:[_+][^|\s]*)?)\|([0-9]{1,10})\|([A-Z_]{1,40})\|([^|\s]*)\|([^|\s]*)\|(.*)"
+)
+# Of a running task of an array, and of a part of a heterogeneous job.
+_PART: Final = re.compile(r"[0-9]{1,10}[_+][0-9]{1,10}")
 # Everything else is taken as going on: a state that is not known must not free a card.
 _ENDED: Final = frozenset(
     [
@@ -41,7 +45,9 @@ _ENDED: Final = frozenset(
     ]
 )
 _DETAIL: Final = re.compile(r"\bNodes=(\S+) CPU_IDs=\S* Mem=\S*(?: GRES=(\S*))?")
-_GRES: Final = re.compile(r"(?:^|,)(gpu|shard|mps)(?::[^(,]*?)??(?::([0-9]{1,9}))?(?:\(([^)]*)\))?(?=,|$)")
+# The type is (null) of shards after the controller began anew.
+_GRES: Final = re.compile(r"(?:^|,)(gpu|shard|mps)(?::(?:\(null\)|[^(,]*?))??(?::([0-9]{1,9}))?(?:\(([^)]*)\))?(?=,|$)")
+_ANY_GRES: Final = re.compile(r"(?:^|,)(?:gpu|shard|mps)\b")
 _USED: Final = re.compile(r" GresUsed=(\S*)")
 _NODE: Final = re.compile(r"NodeName=(\S+) ")
 _HOSTNAME: Final = re.compile(r" NodeHostName=(\S+)")
@@ -52,9 +58,14 @@ _MOST_NAME: Final = 128
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListedJob:
-    """A job of the node as squeue tells it, in Unix ms. ``until_ms`` is ``None`` while it goes on."""
+    """A job of the node as squeue tells it, in Unix ms. ``until_ms`` is ``None`` while it goes on.
+
+    ``shown_by`` is what scontrol shows it by, alone: by the id of an array's last task, which is the array's own, and
+    by that of a heterogeneous job's first part it shows all of them.
+    """
 
     id: str
+    shown_by: str
     uid: int
     user: str | None
     since_ms: int | None
@@ -66,13 +77,15 @@ class ListedJob:
 class Gres:
     """GPUs by Slurm's numbers: ``places``, of which ``shared`` are given out in parts; ``kind`` is gpu, shard or mps.
 
-    ``is_clear`` is whether the places of all of them are told.
+    ``is_clear`` is whether the places of all of them are told; ``unplaced`` is how many GPUs are in use at least of
+    which they are not.
     """
 
     places: frozenset[int] = frozenset()
     shared: frozenset[int] = frozenset()
     kind: str | None = None
     is_clear: bool = True
+    unplaced: int = 0
 
 
 def parse_jobs(answer: str) -> list[ListedJob]:
@@ -83,11 +96,12 @@ def parse_jobs(answer: str) -> list[ListedJob]:
         if match is None:
             msg = "squeue answers in another form"
             raise ValueError(msg)
-        number, uid, state, start, end, user = match.groups()
+        number, part, uid, state, start, end, user = match.groups()
         is_live = state not in _ENDED
         jobs.append(
             ListedJob(
                 id=number,
+                shown_by=part if _PART.fullmatch(part) else number,
                 uid=int(uid),
                 user=storable(user) or None,
                 since_ms=_moment(start),
@@ -142,12 +156,17 @@ def _gres(text: str) -> Gres:
     places: set[int] = set()
     shared: set[int] = set()
     kinds: set[str] = set()
-    is_clear = True
-    for kind, count, inside in _GRES.findall(text):
+    read = _GRES.findall(text)
+    unplaced = max(0, len(_ANY_GRES.findall(text)) - len(read))  # in a form that nobody here knows
+    is_clear = unplaced == 0
+    for kind, count, inside in read:
         found = _places(inside)
         if found is None:
-            # gpu:2 and gpu(CNT:2): which ones is not told.
+            # gpu:2 and gpu(CNT:2): which ones is not told. Shards say nothing of how many GPUs they are on.
             is_clear = is_clear and count == "0"
+            number = count or inside.removeprefix("CNT:")
+            told = int(number) if number.isdecimal() else 1
+            unplaced += told if kind == "gpu" else min(told, 1)
             continue
         if found:
             kinds.add(kind)
@@ -155,7 +174,7 @@ def _gres(text: str) -> Gres:
         if kind != "gpu":
             shared |= found
     kind = "gpu" if "gpu" in kinds else min(kinds, default=None)
-    return Gres(places=frozenset(places), shared=frozenset(shared), kind=kind, is_clear=is_clear)
+    return Gres(places=frozenset(places), shared=frozenset(shared), kind=kind, is_clear=is_clear, unplaced=unplaced)
 
 
 def _places(inside: str) -> set[int] | None:

@@ -49,13 +49,15 @@ class PollAnswer:
     """What Slurm said at ``at_ms`` (Unix ms, when it was asked), or the ``reason`` why it did not.
 
     ``jobs`` are all jobs of the node, also those without a GPU and those that ended lately. ``unexplained`` are GPUs in
-    use of which no job was shown. ``unclear`` are jobs whose GPUs cannot be told.
+    use of which no job was shown; ``unplaced`` is how many more of them there are, nobody says which. ``unclear`` are
+    jobs whose GPUs cannot be told.
     """
 
     at_ms: int
     node: str | None = None
     jobs: dict[str, PolledJob] = field(default_factory=dict)
     unexplained: frozenset[int] = frozenset()
+    unplaced: int = 0
     unclear: tuple[str, ...] = ()
     reason: str | None = None
 
@@ -142,9 +144,12 @@ class SlurmPoll:
         live = [job for job in listed if job.is_live]
         unclear = self._ask_for_gpus(live, used, node)
         unexplained = self._unexplained(live, used)
-        if unexplained:
-            # A job may have ended between the two questions.
-            unexplained &= self._unexplained(live, self._used(node))
+        if unexplained or self._unplaced(live, used):
+            # A job may have ended between the two questions. Where the first answer had no places, the second counts.
+            was_placed = not self._unplaced(live, used)
+            used = self._used(node)
+            now = self._unexplained(live, used)
+            unexplained = unexplained & now if was_placed else now
         jobs = [self._with_gpus(job, at_ms) for job in listed]
         # A job that runs again stands beside its earlier run, under one id: what goes on counts.
         jobs.sort(key=lambda job: (job.until_ms is None, job.since_ms))
@@ -153,6 +158,7 @@ class SlurmPoll:
             node=node,
             jobs={job.id: job for job in jobs},
             unexplained=frozenset(unexplained),
+            unplaced=self._unplaced(live, used),
             unclear=unclear,
         )
 
@@ -189,7 +195,7 @@ class SlurmPoll:
                 continue
             asked += 1
             try:
-                answer = self._ask(["scontrol", "show", "job", "-d", "-o", job.id])
+                answer = self._ask(["scontrol", "show", "job", "-d", "-o", job.shown_by])
             except CommandError:
                 unclear.append(job.id)  # it may be gone already
                 continue
@@ -200,8 +206,16 @@ class SlurmPoll:
         return tuple(unclear)
 
     def _unexplained(self, live: Sequence[ListedJob], used: Gres) -> set[int]:
+        return set(used.places).difference(*(each.places for each in self._known_gres(live)))
+
+    def _unplaced(self, live: Sequence[ListedJob], used: Gres) -> int:
+        """Return how many GPUs are in use that no job shown has, of those of which the node says only how many."""
+        placed = frozenset[int]().union(*(each.places for each in self._known_gres(live)))
+        return max(0, used.unplaced - len(placed - used.places))
+
+    def _known_gres(self, live: Sequence[ListedJob]) -> list[Gres]:
         known = [self._known.get((job.id, job.since_ms)) for job in live]
-        return set(used.places).difference(*(each.gres.places for each in known if each is not None))
+        return [each.gres for each in known if each is not None]
 
     def _with_gpus(self, job: ListedJob, at_ms: int) -> PolledJob:
         known = self._known.get((job.id, job.since_ms), _Known(Gres(), None))

@@ -7,9 +7,10 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gua.agent import signals
 from gua.agent.background import Ready
@@ -25,16 +26,16 @@ from gua.agent.status import ALLOCATION_NOTES, Board, SpoolFigures
 from gua.agent.store_delivery import PeriodicLanding
 from gua.app import children
 from gua.app.agent_settings import Places
+from gua.app.asker import Askers
 from gua.app.destinations import Destination
 from gua.app.endpoints import open_agent_endpoint
 from gua.app.host import Host
-from gua.app.reservations import Reservations, WithReservations
+from gua.app.reservations import IdleNotes, Reservations, WithReservations, refused
 from gua.core.errors import UnavailableError
 from gua.core.idleness import IdleCounters
 from gua.core.ports import AllocationSources, Landing
 from gua.exporter.address import Serving
-from gua.local_socket.peer import Peer
-from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
+from gua.local_socket.server import PUBLIC_MODE, Converse, Listen, LocalServer
 from gua.otlp.encode import encode
 from gua.procfs.reader import ProcFs
 from gua.reservations.desk import Desk
@@ -58,6 +59,7 @@ def run(
     version: str,
     on_ready: Callable[[], None],
     serving: Serving | None = None,
+    idle_release_ms: int | None = None,
 ) -> None:
     """Be the agent until a signal asks to stop; then release the driver first of all.
 
@@ -102,11 +104,11 @@ def run(
             for sender in senders:
                 sender.wake()
 
-        told = _told(held, watcher, serving, host, outbox)
-        reservations, allocations = _reservations(held, places.home, host, log.warning)
-        loop = _loop(host, allocations, outbox, spool, watcher, told, before=before, on_tick=wake)
+        reserving = _reservations(held, places.home, host, log.warning, idle_release_ms)
+        told = Listeners([_told(held, watcher, serving, host, outbox), *reserving.idle])
+        loop = _loop(host, reserving.allocations, outbox, spool, watcher, told, before=before, on_tick=wake)
         loop.first()
-        held.enter_context(_answering(places, destinations, board, reservations))
+        held.enter_context(_answering(places, destinations, board, reserving))
         held.enter_context(_delivering([*senders, *landings]))
         ready.ready(f"gua agent started: pid {os.getpid()}, every {host.origin.interval_ms / 1000:g} s")
         notifier.ready(f"sampling every {host.origin.interval_ms / 1000:g} s")
@@ -266,39 +268,58 @@ def _landing(home: Home, destination: Destination, watcher: AgentEvents) -> Peri
     return PeriodicLanding(destination.name, land=partial(children.land, home, destination), watcher=watcher)
 
 
-def _reservations(
-    held: ExitStack, home: Home, host: Host, tell: Callable[[str], None]
-) -> tuple[Reservations | None, AllocationSources | None]:
-    """Return what answers those who reserve cards, and the sources of allocations with what is reserved.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Reserving:
+    """What answers those who reserve cards, the sources of allocations with what is reserved, and who takes ticks."""
 
-    Where the truth cannot be kept nobody can reserve, and why is logged.
-    """
+    allocations: AllocationSources | None
+    conversations: Mapping[str, Converse] = field(default_factory=dict)
+    status: Callable[[], Mapping[str, Any]] = dict
+    idle: tuple[Watcher, ...] = ()
+
+
+def _reservations(
+    held: ExitStack, home: Home, host: Host, tell: Callable[[str], None], idle_release_ms: int | None
+) -> _Reserving:
+    """Return what is needed to give cards out; where the truth cannot be kept, who asks is told, and the log."""
     candidates, owners, processes = host.candidates, host.owners, ProcFs()
     if candidates is None or owners is None:
-        return None, host.allocations
+        return _Reserving(allocations=host.allocations)
 
-    def start_ticks(pid: int) -> int | None:
-        process = processes.process(pid)
-        return None if process is None else process.start_ticks
-
-    def owner_of(peer: Peer) -> str:
-        return owners.name(peer.uid) or str(peer.uid)
+    def name(uid: int) -> str:
+        return owners.name(uid) or str(uid)
 
     def ruler() -> str | None:
         ruling = () if host.allocations is None else [name for name in host.allocations.names if name in _SCHEDULERS]
         return f"{' and '.join(ruling)} gives out the cards of this host" if ruling else None
 
-    desk = Desk(home.reservations, probe=candidates.read, start_ticks=start_ticks, tell=tell)
+    askers = Askers(processes, name)
+    desk = Desk(
+        home.reservations,
+        probe=candidates.read,
+        start_ticks=askers.start_ticks,
+        boot_id=processes.boot_id(),
+        idle_release_ms=idle_release_ms,
+        tell=tell,
+    )
     try:
         desk.start()
     except UnavailableError as error:
         tell(f"cards cannot be reserved: {error}")
-        return None, host.allocations
+        return _Reserving(
+            allocations=host.allocations, conversations=refused(f"cards cannot be reserved here: {error}")
+        )
     held.callback(desk.close)
     allocations = WithReservations(host.allocations, desk)
     candidates.promised = allocations.promised
-    answering = Reservations(desk, cards=candidates.read, owner_of=owner_of, start_ticks=start_ticks, beside=ruler)
-    return answering, allocations
+    idle = IdleNotes(desk)
+    answering = Reservations(desk, cards=candidates.read, askers=askers, beside=ruler, idle_cards=lambda: idle.cards)
+    return _Reserving(
+        allocations=allocations,
+        conversations=answering.conversations(),
+        status=answering.status,
+        idle=(idle,),
+    )
 
 
 @contextmanager
@@ -317,7 +338,7 @@ def _delivering(deliveries: Sequence[DeliveryThread]) -> Iterator[None]:
 
 @contextmanager
 def _answering(
-    places: Places, destinations: Sequence[Destination], board: Board, reservations: Reservations | None
+    places: Places, destinations: Sequence[Destination], board: Board, reserving: _Reserving
 ) -> Iterator[None]:
     listen = [Listen(path=places.home.socket)]
     if places.public_socket is not None:
@@ -326,9 +347,9 @@ def _answering(
     stores = [one.store for one in destinations if one.store and one.store.startswith("chdb:")]
     server = LocalServer(
         listen=listen,
-        status=board.status if reservations is None else lambda: {**board.status(), **reservations.status()},
+        status=lambda: {**board.status(), **reserving.status()},
         answer=children.answer_in_child(home=places.home.path, store=stores[0]) if stores else None,
-        conversations=None if reservations is None else reservations.conversations(),
+        conversations=reserving.conversations,
     )
     server.start()
     try:

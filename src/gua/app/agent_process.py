@@ -60,6 +60,7 @@ def main() -> int:
             places=settings.places,
             destinations=settings.destinations,
             serving=settings.serving,
+            idle_release_ms=settings.idle_release_ms,
             ready=Ready.handed_on(descriptor),
             version=version("gua-otel"),
             on_ready=give_back_memory,

@@ -30,7 +30,7 @@ class Places:
 class AgentSettings:
     """Everything that ``gua daemon`` hands on; ``ignored`` are process names besides the usual ones.
 
-    Without destinations ticks are only served.
+    Without destinations ticks are only served. Reservations that were not used for ``idle_release_ms`` end.
     """
 
     interval_ms: int
@@ -41,6 +41,7 @@ class AgentSettings:
     serving: Serving | None = None
     kubelet: Kubelet | None = None
     allocation: AllocationSettings = field(default_factory=AllocationSettings)
+    idle_release_ms: int | None = None
 
     def to_json(self) -> str:
         """Return the settings as text for :meth:`from_json`."""
@@ -68,6 +69,7 @@ class AgentSettings:
             ),
             kubelet=kubelet and Kubelet(**kubelet),
             allocation=AllocationSettings.from_json(found["allocation"]),
+            idle_release_ms=found["idle_release_ms"],
         )
 
 

@@ -91,6 +91,9 @@ class Candidates:
             refusal=refusal,
             may_be_accepted=may_be_accepted,
             uids=frozenset(process.uid for process in counted if process.uid is not None),
+            containers=frozenset(process.container_id for process in counted if process.container_id is not None),
+            parent=card.parent,
+            held_by=_named(counted) if counted else None,
         )
 
 

@@ -6,16 +6,18 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from gua.app.output import say
 from gua.core.errors import GuaError, UnavailableError
-from gua.core.ports import ViewReader
 from gua.local_socket.client import NobodyError, NotAllowedError, RemoteReader, ask_status
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
 from gua.state.host_lock import HostLock, user_name
 from gua.state.run_folder import prepare_run_folder
+
+if TYPE_CHECKING:
+    from gua.core.ports import ViewReader
 
 T = TypeVar("T")
 _NOWHERE: Final = Path("off")

@@ -111,6 +111,9 @@ class Rebuilt:
                 utilization_decoder=_ratio(row.utilization_decoder),
                 utilization_max=_ratio(row.utilization_max),
                 utilization_coverage_ms=row.utilization_coverage_ms,
+                idle_time_ms=row.idle_time_ms,
+                idle_energy_mj=row.idle_energy_mj,
+                idle_energy_coverage_ms=row.idle_energy_coverage_ms,
                 memory_used_bytes=row.memory_used_bytes,
                 memory_limit_bytes=row.memory_limit_bytes,
                 memory_reserved_bytes=row.memory_reserved_bytes,
@@ -182,6 +185,9 @@ def _source(row: AllocationSourceRow) -> AllocationSourceReading:
         source=row.source,
         duration_ms=row.duration_ms or 0,
         reason=None if row.status == "ok" else row.reason or "",
+        waiting=row.waiting,
+        wait_ms=row.wait_ms,
+        waited_ms=row.waited_ms,
     )
 
 

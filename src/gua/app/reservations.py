@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import grp
 import os
-import pwd
 import select
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from gua.app.asker import ADMIN_GROUP, Asker, Askers
 from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
 from gua.core.errors import NotNowError, NotYoursError, UnavailableError, UsageError
 from gua.core.plaintext import storable
 from gua.core.ports import AllocationSources
-from gua.local_socket.peer import Lines, Peer, encoded, send_line
+from gua.core.tick import Tick
+from gua.local_socket.peer import LineError, Lines, Peer, encoded, send_line
 from gua.local_socket.server import Converse
-from gua.reservations.desk import Desk, Granted, StartTicks, Waiting, request_of
+from gua.reservations.desk import Desk, Granted, Waiting, request_of
+from gua.reservations.idleness import IdleReservations
 from gua.reservations.model import (
     LONGEST_NOTE,
     MOST_CARDS,
@@ -31,7 +32,7 @@ from gua.reservations.model import (
 )
 
 SOURCE: Final = "gua"
-ADMIN_GROUP: Final = "gua-admin"
+ASKED: Final = ("reserve", "release", "extend", "reservations", "queue")
 LONGEST_MS: Final = 365 * 24 * 3600 * 1000
 _SEND_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 2.0
@@ -41,8 +42,8 @@ _SAY_AGAIN_SECONDS: Final = 30.0
 class Reservations:
     """Answers users of the local socket about reservations.
 
-    ``owner_of`` names a user; ``cards`` reads the cards as they are now; ``beside`` is why a scheduler rules here,
-    ``None`` where none does.
+    ``askers`` tells who asks; ``cards`` reads the cards as they are now; ``beside`` is why a scheduler rules here,
+    ``None`` where none does; ``idle_cards`` tells by UUID since when cards are held and idle (Unix ms).
     """
 
     def __init__(
@@ -50,15 +51,15 @@ class Reservations:
         desk: Desk,
         *,
         cards: Callable[[], Sequence[Candidate]],
-        owner_of: Callable[[Peer], str],
-        start_ticks: StartTicks,
+        askers: Askers,
         beside: Callable[[], str | None] = lambda: None,
+        idle_cards: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._desk = desk
         self._cards = cards
-        self._owner_of = owner_of
-        self._start_ticks = start_ticks
+        self._askers = askers
         self._beside = beside
+        self._idle_cards = idle_cards
         self._index: dict[str, int] = {}
         if desk.reservations() or desk.queue():
             with contextlib.suppress(UnavailableError):  # the indices follow with the first request
@@ -66,13 +67,8 @@ class Reservations:
 
     def conversations(self) -> Mapping[str, Converse]:
         """Return what each request is answered by."""
-        return {
-            "reserve": self._reserve,
-            "release": self._release,
-            "extend": self._extend,
-            "reservations": self._reservations,
-            "queue": self._queue,
-        }
+        answers = (self._reserve, self._release, self._extend, self._reservations, self._queue)
+        return dict(zip(ASKED, answers, strict=True))
 
     def told(self, reservation: Reservation) -> dict[str, Any]:
         """Return a reservation as it is sent."""
@@ -86,20 +82,30 @@ class Reservations:
             "since_ms": reservation.since_ms,
             "until_ms": reservation.until_ms,
             "note": reservation.note,
+            "idle_since_ms": self._idle_since(reservation),
+            "raced": self._desk.raced().get(reservation.id),
             "ended_ms": reservation.ended_ms,
             "ending": None if reservation.ending is None else reservation.ending.value,
             "ended_by": reservation.ended_by,
         }
 
-    def _reserve(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], _: Lines) -> None:
+    def _idle_since(self, reservation: Reservation) -> int | None:
+        streak = self._desk.idle().get(reservation.id)
+        return None if streak is None else streak.since_ms
+
+    def _reserve(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], lines: Lines) -> None:
         ruler = None if asked.get("beside_scheduler") is True else self._beside()
         if ruler is not None:
             msg = f"{ruler}: ask it for cards; --beside-scheduler reserves beside it"
             raise NotNowError(msg)
-        request = self._request(peer, asked)
+        request = self._request(self._askers.who(connection, peer), asked)
         wait_ms = _amount(asked, "wait_ms", most=LONGEST_MS)
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
         accepts = asked.get("accept_unknown") is True
+        again = self._desk.granted_before(request)
+        if again is not None:
+            self._hand_over(connection, again, lines)
+            return
         kept = self._desk.enter(request)
         granted: Granted | None = None
         try:
@@ -108,7 +114,7 @@ class Reservations:
             if granted is None:
                 self._desk.leave(request.place)
         if granted is not None:
-            self._hand_over(connection, granted)
+            self._hand_over(connection, granted, lines)
 
     def _granted(
         self, connection: socket.socket, request: CardRequest, deadline: float | None, *, accepts: bool, kept: bool
@@ -117,7 +123,12 @@ class Reservations:
         said: dict[str, Any] | None = None
         said_at = 0.0
         while True:
-            answer = self._desk.attempt(request.place, accept_unknown=accepts)
+            try:
+                answer = self._desk.attempt(request.place, accept_unknown=accepts)
+            except UnavailableError:
+                if self._desk.closing:  # the place is kept: they ask again, of the next agent
+                    return None
+                raise
             if isinstance(answer, Granted):
                 return answer
             if isinstance(answer, Refused):
@@ -135,7 +146,7 @@ class Reservations:
             if _went_away(connection) or self._desk.closing:
                 return None
 
-    def _hand_over(self, connection: socket.socket, granted: Granted) -> None:
+    def _hand_over(self, connection: socket.socket, granted: Granted, lines: Lines) -> None:
         for card, index in zip(granted.reservation.cards, granted.indices, strict=True):
             self._index[card] = index
         message = encoded({"granted": self.told(granted.reservation)})
@@ -145,27 +156,41 @@ class Reservations:
             sent = socket.send_fds(connection, [message], descriptors)
             if sent < len(message):
                 connection.sendall(message[sent:])
-        except OSError:
+            if not descriptors:
+                # A command's lock tells whether it came to be; of cards by hand only the one who asked can.
+                said = lines.object(deadline=time.monotonic() + _SEND_SECONDS)
+                if said is None or said.get("got") is not True:
+                    self._desk.cancel(granted)
+                    return
+                self._desk.handed_over(granted)
+                send_line(connection, {"kept": True}, seconds=_SEND_SECONDS)
+            else:
+                self._desk.handed_over(granted)
+        except (OSError, LineError):
             self._desk.cancel(granted)
+        except UnavailableError:  # a full disk: of cards by hand nothing was promised yet
+            if not descriptors:
+                self._desk.cancel(granted)
+                raise
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
 
-    def _request(self, peer: Peer, asked: Mapping[str, Any]) -> CardRequest:
+    def _request(self, asker: Asker, asked: Mapping[str, Any]) -> CardRequest:
         kind = Kind(asked["kind"]) if asked.get("kind") in {each.value for each in Kind} else Kind.MANUAL
-        begun = self._start_ticks(peer.pid)
         place = asked.get("place")
         note = asked.get("note")
         return request_of(
-            uid=peer.uid,
-            owner=self._owner_of(peer),
+            uid=asker.uid,
+            owner=asker.owner,
             kind=kind,
             wish=self._wish(asked),
             place=place if isinstance(place, str) and place.isalnum() and len(place) <= LONGEST_NOTE else None,
             for_ms=_amount(asked, "for_ms", most=LONGEST_MS, least=1),
             note=storable(note, LONGEST_NOTE) if isinstance(note, str) else None,
-            pid=peer.pid if begun is not None else None,
-            start_ticks=begun,
+            pid=asker.pid if asker.start_ticks is not None else None,
+            start_ticks=asker.start_ticks,
+            container=asker.container,
         )
 
     def _wish(self, asked: Mapping[str, Any]) -> Wish:
@@ -184,8 +209,9 @@ class Reservations:
         return Wish(count=count)
 
     def _release(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], _: Lines) -> None:
-        found = self._meant(peer, asked)
-        released = self._desk.end([each.id for each in found], by=self._owner_of(peer))
+        asker = self._askers.who(connection, peer)
+        found = self._meant(asker, asked)
+        released = self._desk.end([each.id for each in found], by=asker.owner)
         send_line(connection, {"released": [self.told(each) for each in released]}, seconds=_SEND_SECONDS)
 
     def _extend(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], _: Lines) -> None:
@@ -193,7 +219,8 @@ class Reservations:
         if for_ms is None:
             msg = "say for how long from now on, as in --for 2h"
             raise UsageError(msg)
-        found = [each for each in self._meant(peer, asked) if each.kind is Kind.MANUAL]
+        asker = self._askers.who(connection, peer)
+        found = [each for each in self._meant(asker, asked) if each.kind is Kind.MANUAL]
         until_ms = time.time_ns() // 1_000_000 + for_ms
         longer = [extended for each in found if (extended := self._desk.extend(each.id, until_ms)) is not None]
         send_line(connection, {"extended": [self.told(each) for each in longer]}, seconds=_SEND_SECONDS)
@@ -235,7 +262,7 @@ class Reservations:
             for position, request in enumerate(self._desk.queue(), 1)
         ]
 
-    def _meant(self, peer: Peer, asked: Mapping[str, Any]) -> list[Reservation]:
+    def _meant(self, asker: Asker, asked: Mapping[str, Any]) -> list[Reservation]:
         """Return the reservations that a request names by id or card, else the user's manual ones.
 
         Raises NotYoursError where one is another user's and this one is no administrator.
@@ -249,9 +276,9 @@ class Reservations:
         elif isinstance(ids, list) and ids:
             found = [each for each in all_of_them if each.id in ids]
         else:
-            found = [each for each in all_of_them if each.uid == peer.uid and each.kind is Kind.MANUAL]
-        others = [each for each in found if each.uid != peer.uid]
-        if others and not is_admin(peer):
+            found = [each for each in all_of_them if asker.has(each) and each.kind is Kind.MANUAL]
+        others = [each for each in found if not asker.has(each)]
+        if others and not asker.is_admin:
             gpus = ", ".join(str(self._index.get(card, card)) for card in others[0].cards)
             msg = (
                 f"GPU {gpus} is reserved by {others[0].owner}: only they, root and the group {ADMIN_GROUP} may do that"
@@ -268,11 +295,25 @@ class Reservations:
             "missing": answer.missing,
             "next_end_ms": min(ends, default=None),
             "reasons": {str(self._index.get(card, card)): reason for card, reason in answer.reasons.items()},
+            "idle_since_ms": self._idle_of(answer.reasons),
+            "trouble": answer.trouble,
         }
+
+    def _idle_of(self, cards: Iterable[str]) -> dict[str, int]:
+        """Return by index since when each of these cards is reserved or held by somebody who does not use it."""
+        idle, streaks = dict(self._idle_cards()), self._desk.idle()
+        for each in self._desk.reservations():
+            for card in each.cards:
+                idle.pop(card, None)
+                if each.id in streaks:
+                    idle[card] = streaks[each.id].since_ms
+        return {str(self._index.get(card, card)): idle[card] for card in cards if card in idle}
 
     def _over(self, answer: Waiting) -> str:
         if answer.ahead:
             return f"no cards now: {answer.ahead} wait{'s' if answer.ahead == 1 else ''} before you"
+        if answer.trouble is not None:
+            return f"no cards now: {answer.trouble}"
         each = "; ".join(f"GPU {self._index.get(card, card)} {why}" for card, why in sorted(answer.reasons.items()))
         return f"no cards now: {answer.missing} more GPU{'' if answer.missing == 1 else 's'} needed: {each}"
 
@@ -297,16 +338,44 @@ class WithReservations:
             if each.until_ms is None or each.until_ms > now_ms
             for card in each.cards
         }
+        waits = self._desk.take_waits()
         if not self._desk.was_used:
             return look
         reserved = tuple(_allocation(each) for each in self._desk.since(since_ms))
         return AllocationLook(
-            allocations=(*look.allocations, *reserved), sources=(*look.sources, SourceHealth(source=SOURCE))
+            allocations=(*look.allocations, *reserved),
+            sources=(*look.sources, SourceHealth(source=SOURCE, waits=waits)),
         )
 
     def promised(self) -> dict[str, str]:
         """Return by UUID to whom the other sources promised cards when they were last looked at."""
         return self._promised
+
+
+class IdleNotes:
+    """Tells the desk after each tick what is not used: a :class:`~gua.agent.loop.Watcher`."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._idle = IdleReservations(SOURCE)
+
+    @property
+    def cards(self) -> Mapping[str, int]:
+        """By UUID since when each card is held and idle; Unix ms."""
+        return self._idle.cards
+
+    def ticked(self, tick: Tick, *, lateness_ms: int) -> None:  # noqa: ARG002 - a tick that came late says the same
+        """Take note of a tick."""
+        self._desk.note_idle(self._idle.ticked(tick))
+
+    def skipped(self, reason: str, message: str, count: int = 1) -> None:
+        """Nothing: what no tick covers is not known to be idle."""
+
+    def condition(self, key: str, message: str | None) -> None:
+        """Nothing."""
+
+    def alive(self) -> None:
+        """Nothing."""
 
 
 def _allocation(reservation: Reservation) -> Allocation:
@@ -315,21 +384,21 @@ def _allocation(reservation: Reservation) -> Allocation:
         id=reservation.id,
         cards=frozenset(reservation.cards),
         since_ms=reservation.since_ms,
-        until_ms=reservation.ended_ms,
+        until_ms=reservation.until_ms if reservation.ended_ms is None else reservation.ended_ms,
         owner=reservation.owner,
         uid=reservation.uid,
         kind=reservation.kind.value,
+        container_id=reservation.container,
     )
 
 
-def is_admin(peer: Peer) -> bool:
-    """Return whether a user may end others' reservations: root, and who is in the group gua-admin."""
-    if peer.uid == 0:
-        return True
-    with contextlib.suppress(KeyError, OSError):
-        admin = grp.getgrnam(ADMIN_GROUP)
-        return peer.gid == admin.gr_gid or pwd.getpwuid(peer.uid).pw_name in admin.gr_mem
-    return False
+def refused(why: str) -> Mapping[str, Converse]:
+    """Return what each request is answered by where no cards can be reserved, and why not."""
+
+    def refuse(_: socket.socket, __: Peer, ___: Mapping[str, Any], ____: Lines) -> None:
+        raise UnavailableError(why)
+
+    return dict.fromkeys(ASKED, refuse)
 
 
 def _named(name: str, cards: Sequence[Candidate]) -> str:
@@ -353,14 +422,7 @@ def _amount(asked: Mapping[str, Any], name: str, *, most: int, least: int = 0) -
 
 
 def _went_away(connection: socket.socket) -> bool:
-    """Return whether the other end has closed; it sends nothing while it waits."""
+    """Return whether the other end has closed."""
     poll = select.poll()
-    poll.register(connection, select.POLLIN)
-    if not poll.poll(0):
-        return False
-    try:
-        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
+    poll.register(connection, select.POLLRDHUP)  # whatever they have sent and nobody read
+    return bool(poll.poll(0))

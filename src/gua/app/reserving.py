@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import random
 import resource
 import shutil
 import signal
@@ -12,23 +13,32 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 from gua.app.local_agent import first_answer
 from gua.core.durations import parse_duration_ms
-from gua.core.errors import GuaError, TransientError, UsageError
+from gua.core.errors import GuaError, TransientError, UnavailableError, UsageError
 from gua.core.plaintext import safe
-from gua.local_socket.client import Conversation, NoAnswerError, NobodyError, NotAllowedError
+from gua.local_socket.client import BusyError, Conversation, NoAnswerError, NobodyError, NotAllowedError
 
+T = TypeVar("T")
 LOST_SECONDS: Final = 60.0
 """How long an agent that restarts keeps a place in its queue."""
 GRACE: Final = "30s"
 """How long a command whose time is over has to end, until it is killed."""
 _PAUSE_SECONDS: Final = 0.5
+_BUSY_SECONDS: Final = 60.0
+_OLDER: Final = "the agent answers "
+"""How an agent begins that knows no such request."""
 _SHELL: Final = "/bin/sh"
 _NOT_FOUND: Final = 127
 _USUAL_DESCRIPTORS: Final = 1024
 _NOT_EXECUTABLE: Final = 126
+
+
+_AN_OLDER_ONE: Final = (
+    "the agent of this host is older than this gua and gives out no cards: who runs it types gua stop && gua daemon"
+)
 
 
 class NoAgentError(GuaError):
@@ -52,15 +62,30 @@ class Grant:
 
 def ask(tried: Sequence[Path], request: Mapping[str, object]) -> dict[str, Any]:
     """Return the agent's one line to a request. Raises NoAgentError, and the error that the agent tells."""
-    try:
-        return first_answer(tried, lambda path: _one_line(path, request))
-    except (NobodyError, NoAnswerError, NotAllowedError) as error:
-        raise NoAgentError(_no_agent(error)) from None
+    return _asked(tried, lambda path: _one_line(path, request))
 
 
 def _one_line(path: Path, request: Mapping[str, object]) -> dict[str, Any]:
     with Conversation(path, request) as conversation:
         return conversation.next(seconds=5)
+
+
+def _asked(tried: Sequence[Path], converse: Callable[[Path], T]) -> T:
+    """Return what the first agent says; asks again while it is busy with others."""
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            return first_answer(tried, converse)
+        except BusyError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - so that many who were refused at once do not return at once
+        except (NobodyError, NoAnswerError, NotAllowedError) as error:
+            raise NoAgentError(_no_agent(error)) from None
+        except UnavailableError as error:
+            if str(error).startswith(_OLDER):
+                raise NoAgentError(_AN_OLDER_ONE) from None
+            raise
 
 
 def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callable[[str], None]) -> Grant:
@@ -69,30 +94,41 @@ def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callab
     Where the agent restarts meanwhile, the place in its queue is kept for :data:`LOST_SECONDS`. Raises NoAgentError,
     and the error that the agent tells: NotNowError where the wait is over.
     """
-    asked = dict(request)
-    lost_since: float | None = None
+    waiting = _Waiting(dict(request))
     while True:
         try:
-            return first_answer(tried, lambda path: _conversation(path, asked, say))
-        except (NobodyError, NoAnswerError, NotAllowedError, TransientError) as error:
-            if "place" not in asked:
-                raise NoAgentError(_no_agent(error)) from None
-            lost_since = lost_since or time.monotonic()
-            if time.monotonic() - lost_since > LOST_SECONDS:
+            return _asked(tried, lambda path: _conversation(path, waiting, say))
+        except (NoAgentError, TransientError) as error:
+            if waiting.heard_at is None:
+                raise
+            if time.monotonic() - waiting.heard_at > LOST_SECONDS:
                 msg = f"the agent went away while you waited: {error}"
                 raise NoAgentError(msg) from None
             time.sleep(_PAUSE_SECONDS)
 
 
-def _conversation(path: Path, asked: dict[str, object], say: Callable[[str], None]) -> Grant:
-    with Conversation(path, {"ask": "reserve", **asked}) as conversation:
+@dataclass(slots=True)
+class _Waiting:
+    """A request, by now with its place in the queue, and when the agent was last heard of it (monotonic)."""
+
+    asked: dict[str, object]
+    heard_at: float | None = None
+
+
+def _conversation(path: Path, waiting: _Waiting, say: Callable[[str], None]) -> Grant:
+    with Conversation(path, {"ask": "reserve", **waiting.asked}) as conversation:
         while True:
             line = conversation.next()
             if isinstance(granted := line.get("granted"), dict):
-                return Grant(reservation=granted, lifeline=next(iter(conversation.descriptors), None))
-            if isinstance(waiting := line.get("waiting"), dict):
-                asked["place"] = waiting.get("place")
-                say(waiting_text(waiting))
+                grant = Grant(reservation=granted, lifeline=next(iter(conversation.descriptors), None))
+                if grant.lifeline is None:
+                    conversation.say({"got": True})
+                    conversation.next(seconds=5)  # kept: else it was taken back meanwhile
+                return grant
+            if isinstance(words := line.get("waiting"), dict):
+                waiting.asked["place"] = words.get("place")
+                waiting.heard_at = time.monotonic()
+                say(waiting_text(words))
 
 
 def waiting_text(waiting: Mapping[str, Any]) -> str:
@@ -100,12 +136,20 @@ def waiting_text(waiting: Mapping[str, Any]) -> str:
     ahead = waiting.get("ahead") or 0
     if ahead:
         return f"waiting: {ahead} {'request is' if ahead == 1 else 'requests are'} before yours"
+    trouble = waiting.get("trouble")
+    if isinstance(trouble, str):
+        return safe(f"waiting: you are first; {trouble}", 400)
     missing = waiting.get("missing")
-    reasons = waiting.get("reasons")
-    who = "; ".join(f"GPU {gpu} {why}" for gpu, why in reasons.items()) if isinstance(reasons, dict) else ""
+    told = (waiting.get(name) for name in ("reasons", "idle_since_ms"))
+    reasons, idle = (each if isinstance(each, dict) else {} for each in told)
+    who = "; ".join(f"GPU {gpu} {why}{_idle_text(idle.get(gpu))}" for gpu, why in reasons.items())
     end = waiting.get("next_end_ms")
     at = f"; the next reservation ends at {clock(end)}" if isinstance(end, int) else ""
     return safe(f"waiting: you are first, {missing} more needed: {who}{at}", 400)
+
+
+def _idle_text(since_ms: object) -> str:
+    return f", not used since {clock(since_ms)}" if isinstance(since_ms, int) else ""
 
 
 def clock(unix_ms: int) -> str:

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -31,7 +32,7 @@ from gua.app.reserving import (
 from gua.canhazgpu import status as of_status
 from gua.canhazgpu import usage as of_usage
 from gua.core.durations import parse_duration_ms, to_rfc3339
-from gua.core.errors import GuaError, UsageError
+from gua.core.errors import GuaError, NotNowError, UsageError
 from gua.core.plaintext import safe
 from gua.local_socket.client import ask_status
 from gua.state.directory import asking_home
@@ -65,8 +66,13 @@ def status(
     summary: Annotated[bool, typer.Option("-s", "--summary", help="Counts alone.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="There is no colour.")] = False,  # noqa: ARG001 - theirs
     memory_threshold: ThresholdOption = of_status.HELD_MB,
+    every_host: Annotated[bool, typer.Option("--all", help="Not here: gua status --all asks the store.")] = False,
+    remote: Annotated[str | None, typer.Option("-r", "--remote", help="Not here.")] = None,
 ) -> None:
     """Show each GPU, who has it and who uses it."""
+    if every_host or remote is not None:
+        msg = "other hosts are not asked: run it there, or see all of a store with gua status --all --store ADDRESS"
+        raise UsageError(msg)
     found = _rows(memory_threshold)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
@@ -116,6 +122,7 @@ def reserve_by_hand(
         bool, typer.Option("-f", "--force", help="Also cards of which it is unknown who uses them.")
     ] = False,
     short: Annotated[bool, typer.Option("-s", "--short", help="The indices alone.")] = False,
+    memory_threshold: ThresholdOption = of_status.HELD_MB,  # noqa: ARG001 - as of run
 ) -> None:
     """Reserve GPUs for a time."""
     more = {"note": _label(note, user), "for_ms": parse_duration_ms(duration or "8h"), "accept_unknown": force}
@@ -226,7 +233,22 @@ def _reserved(  # noqa: PLR0917 - what a request is made of
     more: Mapping[str, object],
 ) -> Grant:
     request = {"kind": kind, **wanted(gpus, gpu_ids), "wait_ms": patience(wait, nonblock=nonblock), **more}
-    return reserve(_tried(), request, say=print_error)
+    try:
+        return reserve(_tried(), request, say=print_error)
+    except NotNowError as error:
+        if gpu_ids is not None:
+            raise
+        raise NotNowError(_not_enough(1 if gpus is None else gpus) or str(error)) from None
+
+
+def _not_enough(requested: int) -> str | None:
+    """Return that there are not enough GPUs, in its words; ``None`` if there are by now."""
+    count = Counter(str(row["status"]) for row in _rows(of_status.HELD_MB))
+    if count["AVAILABLE"] >= requested:
+        return None
+    unreserved = count["UNRESERVED"]
+    who = f" ({unreserved} GPUs in use without reservation - run '{NAME} status' for details)" if unreserved else ""
+    return f"Not enough GPUs available. Requested: {requested}, Available: {count['AVAILABLE']}{who}"
 
 
 def _rows(threshold_mb: int) -> list[of_status.Row]:

@@ -76,6 +76,14 @@ def command(
     slurm_poll: SlurmPollOption = None,
     slurm_job_mapping: SlurmJobMappingOption = None,
     pod_resources: PodResourcesOption = None,
+    idle_release: Annotated[
+        str | None,
+        value(
+            "DURATION",
+            "GUA_IDLE_RELEASE",
+            "End a reservation whose owner has not used its cards for so long, as in 30m; never if not given.",
+        ),
+    ] = None,
     procfs: ProcfsOption = Path("/proc"),
     ignore_process: IgnoreProcessOption = None,
     state_dir: StateDirOption = None,
@@ -111,6 +119,7 @@ def command(
         slurm_job_mapping=slurm_job_mapping and slurm_job_mapping.absolute(),
         pod_resources=pod_resources and pod_resources.absolute(),
     )
+    idle_release_ms = None if idle_release is None else parse_duration_ms(idle_release)
     home = home_path(state_dir, os.environ)
     destinations = agent_destinations(store, endpoint, home)
     require_procfs(procfs)
@@ -141,6 +150,7 @@ def command(
         serving=served,
         kubelet=asked,
         allocation=promises,
+        idle_release_ms=idle_release_ms,
     )
     os.environ.update(absolute_files(os.environ))  # in the background the agent is in another directory
     launched = Ready() if foreground or log is None else detach(log)

@@ -14,7 +14,7 @@ from gua.app import delivery
 from gua.app.imported import check_host, row_interval_ms, warn_of_cards_twice, with_stdin
 from gua.app.local_zone import asked_zone
 from gua.app.origins import origin_elsewhere
-from gua.cli import import_gua_sqlite, import_otlp_json
+from gua.cli import import_canhazgpu, import_gua_sqlite, import_otlp_json
 from gua.cli.options import EndpointOption, StoreOption, value
 from gua.core.durations import format_duration, to_rfc3339
 from gua.core.tick import Source
@@ -27,6 +27,7 @@ from gua.imports.values import parse_size
 from gua.report.kit.figures import plural
 
 app = typer.Typer(no_args_is_help=True)
+app.command("canhazgpu")(import_canhazgpu.command)
 app.command("gua-sqlite")(import_gua_sqlite.command)
 app.command("otlp-json")(import_otlp_json.command)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import importlib
 import inspect
@@ -126,11 +125,15 @@ def dispatch(arguments: Sequence[str]) -> int:
         return install(rest)
     if name in {"--version", "-V"}:
         name = "version"
+    if name == "run":
+        _run_plainly(rest)
     if name == "canhazgpu":
         from gua.cli.canhazgpu import main as as_canhazgpu  # noqa: PLC0415 - only for those who come from it
 
         return as_canhazgpu(rest)
     if name not in COMMANDS:
+        import difflib  # noqa: PLC0415 - only for who mistyped
+
         shown = [command for command, entry in COMMANDS.items() if entry.summary]
         near = difflib.get_close_matches(name, shown, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(shown)}"
@@ -187,6 +190,17 @@ def load(name: str) -> typer.Typer:
         info.help = _help(info.callback)
     root.add_typer(group, name=name)
     return root
+
+
+def _run_plainly(rest: Sequence[str]) -> None:
+    """Become the command of ``gua run`` if its options are in their usual form; else return."""
+    from gua.cli.plain_run import plain_options  # noqa: PLC0415 - for this command alone
+
+    options = plain_options(rest, os.environ)
+    if options is not None:
+        from gua.app.running import run_with_cards  # noqa: PLC0415 - as above
+
+        run_with_cards(options)
 
 
 def _invoke(name: str, rest: Sequence[str]) -> int:

@@ -9,6 +9,7 @@ from typing import Final
 import typer
 
 from gua.report.forms.first_screen.more import Steps
+from gua.store.dsn import without_password
 
 _FORM: Final = frozenset(
     {"section", "full", "brief", "basis", "what_if", "limits", "as_json", "csv", "markdown", "html", "sql", "fail_on"}
@@ -28,7 +29,7 @@ def steps_of_demo(context: typer.Context, store: str | None) -> Steps:
     """Return those that go on from ``gua demo``, whose ticks are gone unless they are kept in a store."""
     if store is None:
         return Steps(report=_again(context), explain=None, store=None, then="gua doctor")
-    kept = f"--store {shlex.quote(store)}"
+    kept = f"--store {shlex.quote(without_password(store))}"
     return Steps(report=f"gua report {kept}", explain=f"gua explain {kept}", store=kept)
 
 
@@ -50,4 +51,5 @@ def _typed(context: typer.Context, names: Container[str]) -> Iterator[str]:
             continue
         value = context.params[name]
         for one in value if isinstance(value, (list, tuple)) else [value]:
-            yield parameter.opts[0] if isinstance(one, bool) else f"{parameter.opts[0]} {shlex.quote(str(one))}"
+            shown = without_password(one) if name == "store" else str(one)
+            yield parameter.opts[0] if isinstance(one, bool) else f"{parameter.opts[0]} {shlex.quote(shown)}"

@@ -178,7 +178,7 @@ def _named(model: str) -> str:
 
 
 def _refuse(text: str) -> None:
-    msg = f"{text}; give --force if that is meant"
+    msg = f"{text}; --force takes the name for cards to come"
     raise UsageError(msg)
 
 

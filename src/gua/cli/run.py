@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
-from gua.app.local_agent import places
-from gua.app.output import say
-from gua.app.reserving import become, described, environment, patience, reserve, wanted
+from gua.app.running import RunOptions, run_with_cards
 from gua.cli.options import (
     AcceptUnknownOption,
     AgentStateOption,
@@ -24,12 +21,8 @@ from gua.cli.options import (
     WaitOption,
     value,
 )
-from gua.core.durations import parse_duration_ms
+from gua.cli.plain_run import VALUED
 from gua.core.errors import UsageError
-from gua.state.directory import asking_home
-
-_VALUED: Final = frozenset(("-g", "--gpus", "-G", "--gpu-ids", "-n", "--note", "--timeout", "--wait", "--visible"))
-_VALUED_TOO: Final = frozenset(("--socket", "--state-dir"))
 
 
 def command(
@@ -59,22 +52,22 @@ def command(
         gua run -g 2 -- python train.py
         gua run --wait 1h --timeout 8h -- ./job.sh
     """
-    if visible not in {"index", "uuid"}:
-        msg = f"--visible is {visible!r}: give index or uuid"
-        raise UsageError(msg)
-    timeout_ms = None if timeout is None else parse_duration_ms(timeout)
-    request = {
-        "kind": "run",
-        **wanted(gpus, gpu_ids),
-        "note": note,
-        "wait_ms": patience(wait, nonblock=nonblock),
-        "accept_unknown": accept_unknown,
-        "beside_scheduler": beside_scheduler,
-    }
-    tried = places(socket, asking_home(state_dir, os.environ))
-    grant = reserve(tried, request, say=lambda line: say(f"gua: {line}", to_stderr=True))
-    say(f"gua: reserved {described(grant.reservation)}", to_stderr=True)
-    become(program, grant, environment(grant, os.environ, by_uuid=visible == "uuid"), timeout_ms=timeout_ms)
+    run_with_cards(
+        RunOptions(
+            program=tuple(program),
+            gpus=gpus,
+            gpu_ids=gpu_ids,
+            timeout=timeout,
+            note=note,
+            wait=wait,
+            nonblock=nonblock,
+            visible=visible,
+            accept_unknown=accept_unknown,
+            beside_scheduler=beside_scheduler,
+            socket=socket,
+            state_dir=state_dir,
+        )
+    )
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
@@ -83,7 +76,7 @@ def check_arguments(arguments: Sequence[str]) -> None:
         return
     at = 0
     while at < len(arguments) and arguments[at].startswith("-"):
-        at += 2 if arguments[at] in _VALUED | _VALUED_TOO else 1
+        at += 2 if arguments[at] in VALUED else 1
     line = shlex.join(["gua", "run", *arguments[:at]])
     rest = shlex.join(arguments[at:]) or "COMMAND"
     msg = f"put -- before the command: {line} -- {rest}"

@@ -8,7 +8,7 @@ The agent applies :func:`promise` once, when it makes a tick. The uses are decid
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
@@ -45,7 +45,7 @@ class Allocation:
 
     ``cards`` are UUIDs; one of a partitioned GPU stands for its instances, too. A process belongs to it by
     ``slurm_job_id`` or by pod (``pod_uid``, else namespace and name) where both sides tell one, else by ``uid``,
-    else by ``owner``. Times are Unix ms.
+    else by ``owner``; to that of a container (``container_id``) by that alone. Times are Unix ms.
     """
 
     source: str
@@ -61,6 +61,7 @@ class Allocation:
     pod_uid: str | None = None
     pod_name: str | None = None
     pod_namespace: str | None = None
+    container_id: str | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -69,15 +70,29 @@ class Allocation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class QueueWaits:
+    """Who waited for cards since the look before: ``waiting`` requests now, ``wait_ms`` of all of them together.
+
+    ``waited_ms``: how long at least one waited.
+    """
+
+    waiting: int
+    wait_ms: int
+    waited_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SourceHealth:
     """A source after a look at it. ``reason`` is why it could not be read, in a few plain words; ``None`` if it could.
 
-    ``unknown_cards`` are UUIDs of cards about which a source that could be read cannot tell.
+    ``unknown_cards`` are UUIDs of cards about which a source that could be read cannot tell. ``waits`` is ``None`` of a
+    source that does not tell who waits.
     """
 
     source: str
     reason: str | None = None
     unknown_cards: frozenset[str] = frozenset()
+    waits: QueueWaits | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,16 +171,19 @@ def belongs(process: ProcessReading, allocation: Allocation) -> bool | None:
     return _belongs(_whose(process), allocation)
 
 
-_Whose = tuple[str | None, int | None, str | None, str | None, str | None, str | None]
+_Whose = tuple[str | None, int | None, str | None, str | None, str | None, str | None, str | None]
 _whose: Final = cast(
     "Callable[[ProcessReading], _Whose]",
-    attrgetter("slurm_job_id", "uid", "owner", "pod_uid", "pod_name", "pod_namespace"),
+    attrgetter("slurm_job_id", "uid", "owner", "pod_uid", "pod_name", "pod_namespace", "container_id"),
 )
 """Return what is known of whom a process belongs to."""
 
 
 def _belongs(whose: _Whose, allocation: Allocation) -> bool | None:
-    job, uid, owner, pod_uid, pod_name, namespace = whose
+    job, uid, owner, pod_uid, pod_name, namespace, container = whose
+    if allocation.container_id is not None:
+        # Root of a container is another one than the host's, and what could not be read may be in it.
+        return container == allocation.container_id if uid is not None else None
     if allocation.pod_name is not None or allocation.pod_uid is not None:
         return _is_of_pod(pod_uid, pod_name, namespace, allocation, is_read=uid is not None)
     if allocation.slurm_job_id is not None and job is not None:
@@ -237,6 +255,7 @@ _Key = tuple[str, str]
 _Cover = tuple[_Key, "Allocation", int, int]
 """An allocation within a tick, from when to when (Unix ms)."""
 _MOST_CARDS: Final = 4096
+_MOST_READINGS: Final = 8  # ticks are a millisecond longer or shorter
 
 
 class CardTick(NamedTuple):
@@ -264,13 +283,32 @@ class Promise(NamedTuple):
 _NOT_LOOKED_AT: Final = Promise()
 
 
+class _Having(NamedTuple):
+    """A card's allocations by source and id. ``open_since_ms``: since when all go on, ``None`` if one has an end."""
+
+    items: list[tuple[_Key, Allocation]]
+    open_since_ms: int | None
+
+    @classmethod
+    def of(cls, items: list[tuple[_Key, Allocation]]) -> _Having:
+        ends = any(each.until_ms is not None for _, each in items)
+        return cls(items, None if ends or not items else max(each.since_ms for _, each in items))
+
+
+_NOTHING: Final = _Having([], None)
+
+
 @dataclass(slots=True)
 class _Known:
-    """What is remembered of a card: the relation of each of its allocations, and of what it was concluded."""
+    """What is remembered of a card: the relation of each of its allocations, and of what it was concluded.
+
+    ``readings`` are those of ticks that all of them cover, by duration and GPU time: most ticks are like one before.
+    """
 
     relations: dict[_Key, Relation] = field(default_factory=dict)
     on_card: frozenset[_Whose] | None = None
     at_end: list[tuple[_Key, Allocation]] = field(default_factory=list)
+    readings: dict[tuple[int, int], tuple[AllocationReading, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -278,7 +316,7 @@ class Promises:
     """Finds the allocations of cards; remembers from tick to tick the relation at the last look at each card."""
 
     _allocations: tuple[Allocation, ...] = ()
-    _by_card: dict[str, dict[_Key, Allocation]] = field(default_factory=dict)
+    _by_card: dict[str, _Having] = field(default_factory=dict)
     _cards: dict[str, _Known] = field(default_factory=dict)
 
     @property
@@ -299,12 +337,16 @@ class Promises:
         if not look.sources:
             return _NOT_LOOKED_AT
         start_ms = ts_ms - card.duration_ms
+        having = self._of_card(card, look)
+        is_known = look.is_known(card.uuid) and (card.parent is None or look.is_known(card.parent))
+        if having.open_since_ms is not None and having.open_since_ms <= start_ms < ts_ms:
+            readings = self._whole_readings(card, having.items)
+            return Promise(AllocationStatus.ALLOCATED, 0 if is_known else None, readings)
         covers: list[_Cover] = []
-        for key, allocation in self._of_card(card, look):
+        for key, allocation in having.items:
             since_ms, until_ms = _cover(allocation, start_ms, ts_ms)
             if since_ms < until_ms:
                 covers.append((key, allocation, since_ms, until_ms))
-        is_known = look.is_known(card.uuid) and (card.parent is None or look.is_known(card.parent))
         if not covers:
             self._cards.pop(card.uuid, None)
             if is_known:
@@ -323,17 +365,36 @@ class Promises:
             ),
         )
 
-    def _of_card(self, card: CardTick, look: AllocationLook) -> Iterable[tuple[_Key, Allocation]]:
+    def _whole_readings(self, card: CardTick, having: list[tuple[_Key, Allocation]]) -> tuple[AllocationReading, ...]:
+        """Return the readings of a tick that all of these cover."""
+        relations = self._relations(card, having)
+        known, lasting = self._cards[card.uuid], (card.duration_ms, card.gpu_time_ms)
+        readings = known.readings.get(lasting)
+        if readings is None:
+            if len(known.readings) >= _MOST_READINGS:
+                known.readings.clear()
+            readings = known.readings[lasting] = tuple(
+                [
+                    _reading(each, relations.get(key, Relation.UNKNOWN), card.duration_ms, gpu_time_ms)
+                    for (key, each), gpu_time_ms in zip(having, _shares(card.gpu_time_ms, len(having)), strict=True)
+                ]
+            )
+        return readings
+
+    def _of_card(self, card: CardTick, look: AllocationLook) -> _Having:
         """Return the allocations of a card or of the GPU that it is a part of, by source and id, each once."""
         if look.allocations != self._allocations:
             by_card: defaultdict[str, dict[_Key, Allocation]] = defaultdict(dict)
             for key, allocation in sorted([(each.key, each) for each in look.allocations], key=itemgetter(0)):
                 for uuid in allocation.cards:
                     by_card[uuid][key] = allocation
-            self._by_card, self._allocations = by_card, look.allocations
-        own = self._by_card.get(card.uuid, {})
-        whole = {} if card.parent is None else self._by_card.get(card.parent, {})
-        return sorted((whole | own).items(), key=itemgetter(0)) if own and whole else (own or whole).items()
+            self._by_card = {uuid: _Having.of(list(of_card.items())) for uuid, of_card in by_card.items()}
+            self._allocations = look.allocations
+        own = self._by_card.get(card.uuid, _NOTHING)
+        whole = _NOTHING if card.parent is None else self._by_card.get(card.parent, _NOTHING)
+        if own.items and whole.items:
+            return _Having.of(sorted(dict([*whole.items, *own.items]).items(), key=itemgetter(0)))
+        return own if own.items else whole
 
     def _relations(self, card: CardTick, at_end: list[tuple[_Key, Allocation]]) -> Mapping[_Key, Relation]:
         """Return the relation of every allocation that the card has or had since the tick before."""
@@ -350,6 +411,7 @@ class Promises:
             before = {key: of for key, of in known.relations.items() if key in ended}
             known.relations = before | {key: of for (key, _), of in zip(at_end, newest, strict=True)}
             known.on_card, known.at_end = on_card, at_end
+            known.readings.clear()
         return known.relations
 
 
@@ -375,10 +437,15 @@ def _gpu_times(card: CardTick, start_ms: int, covers: Sequence[tuple[int, int]])
         if not inside:
             continue
         whole = _until(card, until - start_ms) - _until(card, since - start_ms)
-        share, left = divmod(whole, len(inside))
-        for order, place in enumerate(inside):
-            times[place] += share + (order < left)
+        for place, share in zip(inside, _shares(whole, len(inside)), strict=True):
+            times[place] += share
     return times
+
+
+def _shares(whole_ms: int, count: int) -> list[int]:
+    """Return equal parts to the millisecond, the first ones the longer."""
+    share, left = divmod(whole_ms, count)
+    return [share + (order < left) for order in range(count)]
 
 
 def _until(card: CardTick, elapsed_ms: int) -> int:

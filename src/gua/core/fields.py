@@ -62,6 +62,9 @@ CARD_FIELDS: Final = (
     _field("utilization_decoder", metrics.UTILIZATION, PointForm.DOUBLE, ("hw.gpu.task", "decoder")),
     _field("utilization_max", metrics.UTILIZATION_MAX, PointForm.DOUBLE),
     _field("utilization_coverage_ms", metrics.UTILIZATION_COVERAGE, PointForm.MILLI),
+    _field("idle_time_ms", metrics.IDLE_TIME, PointForm.MILLI),
+    _field("idle_energy_mj", metrics.IDLE_ENERGY, PointForm.MILLI),
+    _field("idle_energy_coverage_ms", metrics.IDLE_ENERGY_COVERAGE, PointForm.MILLI),
     _field("memory_used_bytes", metrics.MEMORY_USAGE, PointForm.INTEGER),
     _field("memory_limit_bytes", metrics.MEMORY_LIMIT, PointForm.INTEGER),
     _field("memory_reserved_bytes", metrics.MEMORY_RESERVED, PointForm.INTEGER),
@@ -84,6 +87,12 @@ PROCESS_FIELDS: Final = (
 ALLOCATION_FIELDS: Final = (
     _field("duration_ms", metrics.ALLOCATION_DURATION, PointForm.MILLI),
     _field("gpu_time_ms", metrics.ALLOCATION_TIME, PointForm.MILLI),
+)
+
+SOURCE_FIELDS: Final = (
+    _field("waiting", metrics.QUEUE_WAITING, PointForm.INTEGER),
+    _field("wait_ms", metrics.QUEUE_WAIT_TIME, PointForm.MILLI),
+    _field("waited_ms", metrics.QUEUE_TIME, PointForm.MILLI),
 )
 
 AGENT_FIELDS: Final = (

@@ -100,6 +100,7 @@ _process_gauge = partial(Metric, subject=Subject.PROCESS, kind=MetricKind.GAUGE)
 _allocation_delta = partial(Metric, subject=Subject.ALLOCATION, kind=MetricKind.DELTA)
 _allocation_gauge = partial(Metric, subject=Subject.ALLOCATION, kind=MetricKind.GAUGE)
 _source_delta = partial(Metric, subject=Subject.SOURCE, kind=MetricKind.DELTA)
+_source_gauge = partial(Metric, subject=Subject.SOURCE, kind=MetricKind.GAUGE)
 _agent_gauge = partial(Metric, subject=Subject.AGENT, kind=MetricKind.GAUGE)
 _agent_counter = partial(Metric, subject=Subject.AGENT, kind=MetricKind.COUNTER)
 
@@ -138,6 +139,26 @@ UTILIZATION_COVERAGE: Final = _card_gauge(
     unit="s",
     description="Seconds of the tick that utilization samples cover; 0 means that the mean is one instant value.",
     columns=(StoredColumn(name="utilization_coverage_ms", scale=1000, type="UInt32"),),
+)
+IDLE_TIME: Final = _card_delta(
+    name="gua.gpu.idle.time",
+    unit="s",
+    description="Seconds of the tick whose utilization samples lie below the agent's threshold of active (10 %), of "
+    "those that samples cover (gua.gpu.utilization.coverage); absent where samples tell nothing of seconds, or a video "
+    "engine was busy.",
+    columns=(StoredColumn(name="idle_time_ms", scale=1000, type="UInt32"),),
+)
+IDLE_ENERGY: Final = _card_delta(
+    name="gua.gpu.idle.energy",
+    unit="J",
+    description="Energy of the seconds in gua.gpu.idle.time that power samples cover (gua.gpu.idle.energy.coverage).",
+    columns=(StoredColumn(name="idle_energy_mj", scale=1000, type="UInt64"),),
+)
+IDLE_ENERGY_COVERAGE: Final = _card_gauge(
+    name="gua.gpu.idle.energy.coverage",
+    unit="s",
+    description="Seconds in gua.gpu.idle.time that power samples cover; absent where they tell nothing.",
+    columns=(StoredColumn(name="idle_energy_coverage_ms", scale=1000, type="UInt32"),),
 )
 MEMORY_USAGE: Final = _card_amount(
     name="hw.gpu.memory.usage",
@@ -327,6 +348,24 @@ ALLOCATION_SOURCE_DURATION: Final = _source_delta(
     "and why not.",
     attributes=("gua.allocation.source.status", "gua.allocation.source.reason"),
     columns=(StoredColumn(name="duration_ms", scale=1000, type="UInt32"),),
+)
+QUEUE_WAITING: Final = _source_gauge(
+    name="gua.queue.waiting",
+    unit="{request}",
+    description="Requests that wait for cards at the tick's end; absent of a source that does not tell.",
+    columns=(StoredColumn(name="waiting", scale=1, type="UInt32"),),
+)
+QUEUE_WAIT_TIME: Final = _source_delta(
+    name="gua.queue.wait.time",
+    unit="s",
+    description="How long requests for cards waited in the tick, all of them together.",
+    columns=(StoredColumn(name="wait_ms", scale=1000, type="UInt64"),),
+)
+QUEUE_TIME: Final = _source_delta(
+    name="gua.queue.time",
+    unit="s",
+    description="Seconds of the tick in which at least one request waited for cards.",
+    columns=(StoredColumn(name="waited_ms", scale=1000, type="UInt32"),),
 )
 AGENT_TICK_DURATION: Final = _agent_gauge(
     name="gua.agent.tick.duration", unit="s", description="Time it took to read the tick."

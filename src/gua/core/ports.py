@@ -48,12 +48,20 @@ class RawProcess:
 
 
 class UtilizationSample(NamedTuple):
-    """A card's utilization over (start_ms, end_ms] in Unix time: its mean and its largest value, ratios."""
+    """A card's utilization over (start_ms, end_ms] in Unix time: its mean and its largest value, ratios.
+
+    It may stand for several of the driver's samples. ``idle_ms`` is the time of those below ``active_utilization``,
+    ``None`` where they are too long to tell of seconds. ``idle_mj`` is the energy of ``powered_ms`` of that time, the
+    part of it that the driver's power samples cover.
+    """
 
     start_ms: int
     end_ms: int
     utilization: float
     largest: float
+    idle_ms: int | None = None
+    powered_ms: int = 0
+    idle_mj: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

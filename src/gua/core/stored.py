@@ -19,6 +19,9 @@ class CardValues:
     utilization_decoder: Count | None
     utilization_max: Count | None
     utilization_coverage_ms: Count | None
+    idle_time_ms: Count | None
+    idle_energy_mj: Count | None
+    idle_energy_coverage_ms: Count | None
     memory_used_bytes: Count | None
     memory_limit_bytes: Count | None
     memory_reserved_bytes: Count | None

@@ -124,11 +124,18 @@ class AllocationReading:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AllocationSourceReading:
-    """Whether a source of allocations could be read in the tick; ``reason`` is why not, ``None`` where it could."""
+    """Whether a source of allocations could be read in the tick; ``reason`` is why not, ``None`` where it could.
+
+    Of a source that tells who waits for cards: ``waiting`` requests at the tick's end, ``wait_ms`` what all of them
+    waited in the tick together, ``waited_ms`` how long anybody did, at most ``duration_ms``. ``None`` is unknown.
+    """
 
     source: str
     duration_ms: int
     reason: str | None = None
+    waiting: int | None = None
+    wait_ms: int | None = None
+    waited_ms: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,6 +149,8 @@ class CardReading:
     ``memory_used_bytes`` leaves the driver's reserve out where ``memory_reserved_bytes`` is known,
     and contains it where that is ``None``. ``energy_total_mj`` counts since driver load,
     ``energy_mj`` is what this span used, both in millijoules.
+    ``idle_time_ms`` is how much of what samples cover lay below ``active_utilization``; ``idle_energy_mj`` the energy
+    of ``idle_energy_coverage_ms`` of it, as far as power samples tell.
     ``allocation`` is ``None`` where no source of allocations is looked at. ``unallocated_gpu_time_ms`` is the GPU time
     of the tick that nobody was promised; what it and the allocations leave over is not known.
     """
@@ -164,6 +173,9 @@ class CardReading:
     utilization_decoder: float | None = None
     utilization_max: float | None = None
     utilization_coverage_ms: int | None = None
+    idle_time_ms: int | None = None
+    idle_energy_mj: int | None = None
+    idle_energy_coverage_ms: int | None = None
     memory_used_bytes: int | None = None
     memory_limit_bytes: int | None = None
     memory_reserved_bytes: int | None = None

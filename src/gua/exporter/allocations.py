@@ -138,6 +138,13 @@ def add_source(made: Mapping[str, Family], source: AllocationSourceReading, coun
         labels = inside([*name, ("gua_allocation_source_status", each)])
         if each == status or (duration, labels) in counters.before:
             made[duration].add(f"{{{labels}}}", counters.added(duration, labels, amount))
+    labels = inside(name)
+    for each_field in fields.SOURCE_FIELDS:
+        value = each_field.form.to_wire(getattr(source, each_field.name))
+        if value is not None:
+            family = each_field.metric.name
+            is_gauge = each_field.metric.kind is metrics.MetricKind.GAUGE
+            made[family].add(f"{{{labels}}}", value if is_gauge else counters.added(family, labels, value))
 
 
 def _identity(uuid: str, allocation: AllocationReading) -> str:

@@ -32,14 +32,6 @@ class Pod:
     containers: Mapping[str, str] = field(default_factory=dict)
 
 
-def parse_pods(body: bytes) -> dict[str, Pod]:
-    """Return the pods of a list by uid; those without a uid or a proper name are left out.
-
-    Raises ValueError for anything but a PodList.
-    """
-    return pods_of(items_of(body))
-
-
 def items_of(body: bytes) -> list[dict[str, Any]]:
     """Return the pods of a list as they stand there. Raises ValueError for anything but a PodList."""
     try:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from gua.core.errors import (
     DataError,
@@ -23,7 +23,9 @@ from gua.core.errors import (
 )
 from gua.core.plaintext import safe
 from gua.local_socket.peer import LineError, Lines, Peer, address_of, peer_of, send_line
-from gua.local_socket.views import Views, checked_row
+
+if TYPE_CHECKING:
+    from gua.local_socket.views import Views
 
 ASK_SECONDS: Final = 2.0
 OPEN_SECONDS: Final = 90.0
@@ -101,12 +103,22 @@ class Conversation:
         with _translated(self.path):
             return _told(self.path, self._lines.object(deadline=time.monotonic() + seconds))
 
+    def say(self, message: Mapping[str, object]) -> None:
+        """Send one more line. Raises as :meth:`next`."""
+        if self._connection is not None:
+            with _translated(self.path):
+                send_line(self._connection, message, seconds=ASK_SECONDS)
+
     def _receive(self, size: int) -> bytes:
         if self._connection is None:
             return b""
         received, descriptors, _, _ = socket.recv_fds(self._connection, size, 1)
         self.descriptors += descriptors
         return received
+
+
+class BusyError(TransientError):
+    """The agent answers others now: the same request may do better in a moment."""
 
 
 class RemoteReader:
@@ -148,6 +160,8 @@ class RemoteReader:
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         """Return the rows of ``gua_report.<view>``, each of its known columns of the right kind."""
+        from gua.local_socket.views import checked_row  # noqa: PLC0415 - who asks for cards alone needs no views
+
         found: list[dict[str, Any]] = []
         try:
             for rows in self._answers(view, parameters):
@@ -261,6 +275,8 @@ def _told(path: Path, answer: dict[str, Any] | None) -> dict[str, Any]:
     if "error" not in answer:
         return answer
     words = safe(str(answer["error"]), _LONGEST_ERROR)
+    if answer.get("busy") is True:
+        raise BusyError(words)
     told = (UsageError, DataError, NotNowError, NotYoursError)
     kinds: dict[object, type[GuaError]] = {kind.exit_code: kind for kind in told}
     code = answer.get("exit_code")

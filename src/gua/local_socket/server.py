@@ -158,7 +158,7 @@ class LocalServer:
             peer = peer_of(connection)
             refusal = self._admit(connection, peer, where)
             if refusal is not None:
-                _tell(connection, refusal, busy=where.public)
+                _tell(connection, refusal, busy=where.public or self._is_owner(peer))
                 connection.close()
                 return
             threading.Thread(target=self._converse, args=(connection, peer), name="gua-answer", daemon=True).start()

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, Protocol, cast
 
+TOTAL_POWER_SAMPLES: Final = 0
 GPU_UTILIZATION_SAMPLES: Final = 1
 TEMPERATURE_GPU: Final = 0
 ADDRESSING_MODE_ATS: Final = 2

@@ -6,33 +6,33 @@ The ring may hold only 100 samples, 17 s of them, so it is emptied every few sec
 
 from __future__ import annotations
 
-import struct
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import mul, sub
 from typing import Final
 
+from gua.core.idle_time import ACTIVE_FROM
 from gua.core.ports import UtilizationSample
 from gua.nvml.calls import Calls
-from gua.nvml.driver import GPU_UTILIZATION_SAMPLES, Code, Driver, Handle, Row
+from gua.nvml.driver import GPU_UTILIZATION_SAMPLES, Driver, Handle
 from gua.nvml.driver_clock import DriverClock
+from gua.nvml.power_samples import PowerSamples
 from gua.nvml.quirks import ratio
+from gua.nvml.ring import read_ring
 
 # The driver's sampling period is 1/6 to 1 s by product (nvmlDeviceGetUtilizationRates in NVIDIA's reference):
 # a sample says nothing of what lies further back.
 _LONGEST_PERIOD_US: Final = 1_000_000
 # Samples this much further apart than usual still follow each other; beyond that some are missing in between.
 _JITTER: Final = 1.5
-# nvidia-ml-py hands out ctypes structures that look up each field in Python code, 5,000 look-ups in half a minute with
-# eight cards: they are read as the C structs that they are. By nvmlValueType_t: time stamp, then a union of 8 bytes.
-# https://docs.nvidia.com/deploy/nvml-api/structnvmlSample__t.html
-_LAYOUTS: Final = {
-    kind: struct.Struct(layout) for kind, layout in enumerate(("@Qd", "@QI4x", "@QL", "@QQ", "@Qq", "@Qi4x", "@QH6x"))
-}
-_NO_SAMPLES: Final[dict[int, tuple[int, Sequence[Row]]]] = {Code.NOT_FOUND: (1, ()), Code.NOT_SUPPORTED: (1, ())}
 # 10 minutes, the longest interval, if each of 6 samples a second stands alone. If nobody reads, the oldest are
 # forgotten.
 MOST_SAMPLES: Final = 3600
+# What a sample has to reach to be active.
+_ACTIVE_PERCENT: Final = ACTIVE_FROM * 100
+
+_Spans = list[tuple[int, int]]
+"""Stretches of time without overlap, oldest first: start and end in microseconds of the driver's clock."""
 
 
 class SampleBuffer:
@@ -44,33 +44,30 @@ class SampleBuffer:
         self._period_us = _LONGEST_PERIOD_US
         self._kept: deque[UtilizationSample] = deque(maxlen=MOST_SAMPLES)
         self._begun = False
+        self._power = PowerSamples(clock)
+        self._idle: _Spans = []
+        self._fresh = 0
+        self._is_used = self._was_used = False
 
     def drain(self, driver: Driver, calls: Calls, handle: Handle) -> None:
         """Take what the ring gained. An idle card may answer NOT_FOUND for minutes: no samples, no error."""
         if self._since_us > self._clock.now_us():
             self._start_over()
-        answer = calls.ask_with(
-            _NO_SAMPLES,
-            driver.nvmlDeviceGetSamples,
-            handle,
-            GPU_UTILIZATION_SAMPLES,
-            self._since_us,
-        )
-        if answer is None:
-            return
-        kind, taken = answer
-        rows = _samples(kind, taken)
-        if rows is None:
-            calls.note("nvmlDeviceGetSamples", f"value type {kind}")
-        elif rows:
+        rows = read_ring(driver, calls, handle, GPU_UTILIZATION_SAMPLES, self._since_us)
+        if rows:
             self._clock.learn(rows[-1][0])
+            self._idle, self._fresh = [], 0
             self._keep(calls, rows)
+            # Of a card that nobody uses its counter tells what idle seconds cost; this is of those between others.
+            if self._idle and (self._is_used or self._was_used):
+                self._add_power(driver, calls, handle)
 
     def take(self) -> tuple[UtilizationSample, ...]:
         """Return what was kept, oldest first and without overlap, and keep it no longer."""
         kept = tuple(self._kept)
         self._kept.clear()
         self._begun = False
+        self._was_used, self._is_used = self._is_used, False
         return kept
 
     def clear(self) -> None:
@@ -111,11 +108,20 @@ class SampleBuffer:
             return
         percents = [percent for _, percent in fresh]
         until_us, largest = fresh[-1][0], max(percents)
-        mean = sum(map(mul, percents, apart)) / (until_us - self._since_us)
-        if not (min(percents) >= 0 and largest <= 100 and mean >= 0):  # nor a NaN
+        least, span_us = min(percents), until_us - self._since_us
+        mean = sum(map(mul, percents, apart)) / span_us
+        if not (least >= 0 and largest <= 100 and mean >= 0):  # nor a NaN
             self._one_by_one(calls, fresh)
             return
-        self._add(self._since_us, until_us, mean / 100, largest / 100)
+        if largest < _ACTIVE_PERCENT:
+            idle = [(self._since_us, until_us)]
+        elif least >= _ACTIVE_PERCENT:
+            idle = []
+        else:
+            idle = _joined(
+                [(at - told, at) for (at, percent), told in zip(fresh, apart, strict=True) if percent < _ACTIVE_PERCENT]
+            )
+        self._add(self._since_us, until_us, mean / 100, largest / 100, idle)
         self._since_us = until_us
 
     def _one_by_one(self, calls: Calls, fresh: Sequence[tuple[int, float]]) -> None:
@@ -128,17 +134,46 @@ class SampleBuffer:
             if utilization is None:
                 calls.note("nvmlDeviceGetSamples", "not a percentage")
             elif self._since_us:
-                self._add(stamp_us - told_us, stamp_us, utilization, utilization)
+                idle = [] if percent >= _ACTIVE_PERCENT else [(stamp_us - told_us, stamp_us)]
+                self._add(stamp_us - told_us, stamp_us, utilization, utilization, idle)
             # Else it is the ring's very first sample, which has none before it and only starts the next.
             self._since_us = stamp_us
 
-    def _add(self, start_us: int, end_us: int, mean: float, largest: float) -> None:
+    def _add(self, start_us: int, end_us: int, mean: float, largest: float, idle: _Spans) -> None:
+        """Keep the mean and the largest value of a stretch of time, of which ``idle`` was below active."""
         offset_us = self._clock.unix_offset_us()
         start_ms, end_ms = (start_us + offset_us) // 1000, (end_us + offset_us) // 1000
         if self._kept:
             start_ms = max(start_ms, self._kept[-1].end_ms)
+        if largest * 100 >= _ACTIVE_PERCENT:
+            self._is_used = True
         if end_ms > start_ms:
-            self._kept.append(UtilizationSample(start_ms, end_ms, mean, largest))
+            idle_us = sum([until_us - since_us for since_us, until_us in idle])
+            # Of the whole milliseconds that are kept, so that idle time is never longer than its sample.
+            idle_ms = round((end_ms - start_ms) * idle_us / (end_us - start_us))
+            self._kept.append(UtilizationSample(start_ms, end_ms, mean, largest, idle_ms))
+            self._idle += idle
+            self._fresh += 1
+
+    def _add_power(self, driver: Driver, calls: Calls, handle: Handle) -> None:
+        """Add to the samples that this drain kept what their idle time drew, as far as power samples tell."""
+        draw = self._power.read(driver, calls, handle, self._idle[0][0])
+        if draw is None:
+            return
+        offset_us = self._clock.unix_offset_us()
+        first = max(0, len(self._kept) - self._fresh)
+        at = 0
+        for place in range(first, len(self._kept)):
+            sample = self._kept[place]
+            until_us = sample.end_ms * 1000 + 1000 - offset_us
+            spans = []
+            while at < len(self._idle) and self._idle[at][1] < until_us:
+                spans.append(self._idle[at])
+                at += 1
+            if sample.idle_ms:
+                powered_ms, idle_mj = draw.over(spans)
+                if powered_ms:
+                    self._kept[place] = sample._replace(powered_ms=min(sample.idle_ms, powered_ms), idle_mj=idle_mj)
 
     def _learn_period(self, spacings: Sequence[int]) -> None:
         if len(spacings) > 1 or (len(spacings) == 1 and self._period_us == _LONGEST_PERIOD_US):
@@ -146,7 +181,12 @@ class SampleBuffer:
             self._period_us = min(_LONGEST_PERIOD_US, max(1, median))
 
 
-def _samples(kind: int, rows: Iterable[Row]) -> list[tuple[int, float]] | None:
-    """Return (time stamp, value) of each ``nvmlSample_t``, oldest first; ``None`` for an unknown type of value."""
-    layout = _LAYOUTS.get(kind)
-    return None if layout is None else sorted(layout.iter_unpack(b"".join(rows)))
+def _joined(spans: _Spans) -> _Spans:
+    """Return the same stretches, those that follow each other as one."""
+    joined = [spans[0]]
+    for since_us, until_us in spans[1:]:
+        if since_us == joined[-1][1]:
+            joined[-1] = joined[-1][0], until_us
+        else:
+            joined.append((since_us, until_us))
+    return joined

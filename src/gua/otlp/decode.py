@@ -230,6 +230,7 @@ def _allocations(points: list[_Point]) -> Iterator[tuple[str, AllocationReading]
 
 
 def _sources(points: list[_Point]) -> Iterator[AllocationSourceReading]:
+    known = _field_values(points, fields.SOURCE_FIELDS, metrics.SOURCE_ATTRIBUTES)
     for name, attributes, point in points:
         if name == metrics.ALLOCATION_SOURCE_DURATION.name:
             yield _typed(
@@ -237,6 +238,7 @@ def _sources(points: list[_Point]) -> Iterator[AllocationSourceReading]:
                 source=attributes["gua.allocation.source"],
                 duration_ms=round(_number(point) * 1000),
                 reason=attributes.get("gua.allocation.source.reason"),
+                **known.get((attributes["gua.allocation.source"],), {}),
             )
 
 

@@ -58,6 +58,11 @@ class _Points:
                 ("gua.allocation.source.reason", source.reason),
             ),
         )
+        name = wire.attributes(("gua.allocation.source", source.source))
+        for field in fields.SOURCE_FIELDS:
+            gauge = field.metric.kind is MetricKind.GAUGE
+            span = self._from(None if gauge else self._start_ns(source.duration_ms))
+            self._add(field.metric, field.form.to_wire(getattr(source, field.name)), span, name)
 
     def to_metrics(self) -> bytes:
         """Return ``ScopeMetrics.metrics`` in the order of the catalogue."""

@@ -52,7 +52,7 @@ def put(
     for name in dict.fromkeys(price.model for price in new):
         if name not in known:
             seen = f"it has seen {some(found)}" if found else "it has seen none at all yet"
-            unseen(f"the store has never seen a card of the model {name!r}: {seen}")
+            unseen(f"the store has never seen a card of the model {name!r}; {seen}")
     write(store, new, removed=False)
     return new, there
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from gua.report.asking import Collect
-from gua.report.kit.fields import Cells, Json, cells, columns, to_json
+from gua.report.kit.fields import Cells, Json, to_json
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.tables import Body
 from gua.report.model import Report
@@ -93,11 +93,6 @@ class Section(Generic[M]):
 
 
 AnySection = Section[Any]
-
-
-def csv_of(kind: type, rows: Callable[[M], Iterable[object]]) -> Csv[M]:
-    """Return the CSV of rows of one class."""
-    return Csv(columns(kind), lambda model, _report: map(cells, rows(model)))
 
 
 def zoned(title: str) -> Callable[[Report], str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Final
 
@@ -22,14 +21,6 @@ UseName = Annotated[str, ValueKind(is_word_of(*Use))]
 Uses = Mapping[Use, float]
 """GPU time [ms] by use; what is missing is none."""
 CostsByUse = Mapping[Use, Cost]
-
-
-def added_uses(every: Iterable[Uses]) -> Uses:
-    """Return the GPU time of several together."""
-    sums: Counter[Use] = Counter()
-    for uses in every:
-        sums.update(uses)
-    return {use: sums[use] for use in USES}
 
 
 def total(uses: Uses, of: Iterable[Use] = USES) -> float:

@@ -29,6 +29,8 @@ from gua.report.sections.streaks.query import EMPTY_LIMITS, STREAKS
 from gua.report.sections.timeline.query import PRESENCES, TIMELINE
 from gua.report.sections.usage.by_parts import OWNERS
 from gua.report.sections.usage.query import USAGE_VIEW
+from gua.report.sections.usefulness.query import IDLE_TIME
+from gua.report.waits import RESERVATIONS, WAITS
 
 _VIEWS: Final[tuple[View[Any], ...]] = (
     EXTENT,
@@ -47,11 +49,14 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     STREAKS,
     EMPTY_LIMITS,
     CONTENTION,
+    WAITS,
+    RESERVATIONS,
     TIMELINE,
     PRESENCES,
     PRICES,
     COSTS,
     ENERGY,
+    IDLE_TIME,
     CALENDAR,
     EXPLAIN_CARDS,
     EXPLAIN_MOMENTS,

@@ -14,17 +14,24 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from gua.core.allocation import QueueWaits
 from gua.core.errors import GuaError, UnavailableError
 from gua.reservations import lifeline
+from gua.reservations.idleness import IdleStreak
 from gua.reservations.ledger import Ledger, TakenError
-from gua.reservations.model import Candidate, CardRequest, Ending, Kind, Refused, Reservation, Wish, choose
+from gua.reservations.model import Candidate, CardRequest, Ending, Kind, Refused, Reservation, Taken, Wish, choose
+from gua.reservations.waits import WaitMeter
 
 PLACE_SECONDS: Final = 60.0
 """How long a place in the queue outlasts the agent that kept it."""
+_WORTH_TELLING: Final = frozenset({Ending.IDLE, Ending.ORPHANED})
 ORPHAN_SECONDS: Final = 300.0
 """How long cards stay reserved once the leader has ended and no process of its user is on them."""
 _LOOK_SECONDS: Final = 0.1
 _TRY_SECONDS: Final = 2.0
+_RACE_SECONDS: Final = 1.0
+_STEP_MS: Final = 2_000
+_MOST_ENDED: Final = 1024
 _KEPT_MS: Final = 90 * 24 * 3600 * 1000
 
 Probe = Callable[[], Sequence[Candidate]]
@@ -42,12 +49,16 @@ class Granted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Waiting:
-    """A request that waits: its position from 1, how many stand before it, and what is missing if it is the first."""
+    """A request that waits: its position from 1, how many stand before it, and what is missing if it is the first.
+
+    ``trouble`` is why the cards cannot be read now, which may pass.
+    """
 
     position: int
     ahead: int
     missing: int | None = None
     reasons: Mapping[str, str] = field(default_factory=dict)
+    trouble: str | None = None
 
 
 @dataclass(slots=True)
@@ -55,7 +66,9 @@ class _Held:
     """A reservation that has not ended, and what is known of its command.
 
     ``leader`` is a pidfd while the leader lives, ``due`` on the boot clock, ``last_there`` on the monotonic clock, as
-    is ``look_again``: when to ask the driver next whether processes without the lock are on its cards.
+    is ``look_again``: when to ask the driver next whether processes without the lock are on its cards; and
+    ``claim_until``: how long to wait for who asked and may not have it; ``race_at``: when to look whether somebody
+    took a card in the same moment. ``raced`` is who did.
     """
 
     reservation: Reservation
@@ -65,14 +78,18 @@ class _Held:
     last_there: float = 0.0
     look_again: float = 0.0
     is_used: bool = True
+    claim_until: float | None = None
+    race_at: float | None = None
+    raced: str | None = None
 
 
 class Desk:
     """The reservations of this host.
 
-    ``probe`` reads the cards from the driver as they are now; ``boot_seconds`` is a clock that runs on in suspend. The
-    truth is in ``folder``. :meth:`start` finds what was reserved before; :meth:`close` leaves everything as it is, for
-    the next agent.
+    ``probe`` reads the cards from the driver as they are now; ``boot_seconds`` is a clock that runs on in suspend, of
+    the boot ``boot_id``. Reservations whose cards were not used for ``idle_release_ms`` end; ``None`` for never.
+    ``tell`` takes what goes into the log. The truth is in ``folder``. :meth:`start` finds what was reserved before;
+    :meth:`close` leaves everything as it is, for the next agent.
     """
 
     def __init__(  # noqa: PLR0913 - by keyword only, one for each thing that it touches
@@ -83,6 +100,8 @@ class Desk:
         start_ticks: StartTicks,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         boot_seconds: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+        boot_id: str | None = None,
+        idle_release_ms: int | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._folder = folder
@@ -90,13 +109,22 @@ class Desk:
         self._start_ticks = start_ticks
         self._wall_ms = wall_ms
         self._boot_seconds = boot_seconds
+        self._boot_id = boot_id
+        self._idle_release_ms = idle_release_ms
         self._tell = tell
         # The state below is changed under _changed's lock alone; _granting lets one request at a time see the cards.
         self._changed = threading.Condition(threading.RLock())
         self._granting = threading.Lock()
         self._ledger: Ledger
         self._held: dict[str, _Held] = {}
+        self._last_ends: dict[str, int] = {}
+        # What ended since, so that no tick has to ask the disk.
+        self._ended: list[Reservation] = []
+        self._ended_from_ms = 0
+        self._idle: Mapping[str, IdleStreak] = {}
+        self._forgiven: dict[str, int] = {}
         self._queue: list[CardRequest] = []
+        self._waits = WaitMeter(lambda: round(boot_seconds() * 1000))
         self._absent: dict[str, float] = {}
         self._closing = False
         self._was_used = False
@@ -117,13 +145,17 @@ class Desk:
         self._ledger = Ledger(self._folder / "reservations.db")
         if self._ledger.set_aside is not None:
             self._tell(f"the reservations were damaged and lie at {self._ledger.set_aside}; those that live go on")
-            self._found_by_their_locks()
+        self._find_by_their_locks()
         self._ledger.forget_before(self._wall_ms() - _KEPT_MS)
         for reservation in self._ledger.open_ones():
-            self._hold(reservation)
-        self._was_used = bool(self._ledger.last_ends() or self._held)
-        self._queue = self._ledger.queue()
-        self._absent = {request.place: time.monotonic() + PLACE_SECONDS for request in self._queue}
+            held = self._hold(reservation)
+            if not reservation.handed_over:
+                held.claim_until = time.monotonic() + PLACE_SECONDS
+        self._last_ends = self._ledger.last_ends()
+        self._ended_from_ms = self._wall_ms()
+        self._was_used = bool(self._last_ends or self._held)
+        self._find_the_queue()
+        self._waits.note(len(self._queue))
         self._selector.register(self._woken, selectors.EVENT_READ, None)
         self._thread.start()
 
@@ -156,24 +188,62 @@ class Desk:
         return self._was_used
 
     def reservations(self) -> list[Reservation]:
-        """Return what is reserved now, the oldest first."""
+        """Return what is reserved now, the oldest first, each until when it lasts by the clock as it is now."""
         with self._changed:
-            return [held.reservation for held in self._held.values()]
+            return [self._by_the_clock(held) for held in self._held.values()]
+
+    def raced(self) -> dict[str, str]:
+        """Return by reservation who had a card of it a second after the grant, besides its owner."""
+        with self._changed:
+            return {identifier: held.raced for identifier, held in self._held.items() if held.raced is not None}
+
+    def idle(self) -> Mapping[str, IdleStreak]:
+        """Return by reservation since when its cards are not used, of those that are not."""
+        with self._changed:
+            return {identifier: streak for identifier, streak in self._idle.items() if identifier in self._held}
+
+    def note_idle(self, streaks: Mapping[str, IdleStreak]) -> None:
+        """Take note of the reservations that are not used, and end those that were not for too long."""
+        with self._changed:
+            self._idle = streaks
+            # Who extends a reservation needs it still: what it idled before that is forgiven, while that streak lasts.
+            self._forgiven = {
+                identifier: forgiven
+                for identifier, forgiven in self._forgiven.items()
+                if identifier in streaks and streaks[identifier].idle_ms >= forgiven
+            }
+            if self._idle_release_ms is None:
+                return
+            for identifier, streak in streaks.items():
+                if streak.idle_ms - self._forgiven.get(identifier, 0) < self._idle_release_ms:
+                    continue
+                try:
+                    self._end(identifier, Ending.IDLE)
+                except GuaError as error:
+                    self._tell(f"a reservation that is not used could not be ended: {error}")
 
     def since(self, since_ms: int) -> list[Reservation]:
-        """Return what was reserved at any time since, the oldest first."""
+        """Return what was reserved at any time since."""
         with self._changed:
-            return self._ledger.since(since_ms)
+            if since_ms < self._ended_from_ms:
+                return self._ledger.since(since_ms)
+            ended = [each for each in self._ended if each.ended_ms is not None and each.ended_ms > since_ms]
+            return [*ended, *(held.reservation for held in self._held.values())]
 
     def last_ends(self) -> dict[str, int]:
         """Return by UUID when the last reservation of each card ended; Unix ms."""
         with self._changed:
-            return self._ledger.last_ends()
+            return dict(self._last_ends)
 
     def queue(self) -> list[CardRequest]:
         """Return the requests that wait, in their order."""
         with self._changed:
             return list(self._queue)
+
+    def take_waits(self) -> QueueWaits:
+        """Return who waits, and how long requests waited since this was asked last."""
+        with self._changed:
+            return self._waits.take()
 
     def enter(self, request: CardRequest) -> bool:
         """Take a place at the end of the queue, or the one that was kept; return whether it was kept.
@@ -183,6 +253,7 @@ class Desk:
         with self._changed:
             for position, waiting in enumerate(self._queue):
                 if waiting.place == request.place and waiting.uid == request.uid and request.place in self._absent:
+                    self._ledger.come_back(request.place)
                     del self._absent[request.place]
                     self._queue[position] = replace(waiting, pid=request.pid, start_ticks=request.start_ticks)
                     return True
@@ -190,6 +261,7 @@ class Desk:
                 msg = "that place in the queue is taken"
                 raise UnavailableError(msg)
             self._queue.append(replace(request, asked_ms=self._wall_ms()))
+            self._waits.note(len(self._queue))
             return False
 
     def keep_place(self, request: CardRequest) -> None:
@@ -205,6 +277,7 @@ class Desk:
             if self._closing:
                 return
             self._queue = [waiting for waiting in self._queue if waiting.place != place]
+            self._waits.note(len(self._queue))
             with contextlib.suppress(GuaError):
                 self._ledger.dequeue(place)
             self._changed.notify_all()
@@ -222,17 +295,20 @@ class Desk:
                     return Waiting(position=position + 1, ahead=position)
                 request = self._queue[0]
                 last_cards = self._ledger.last_cards(request.uid)
-                ends = self._ledger.last_ends()
+                ends = dict(self._last_ends)
             # Not under the lock: the driver may take its time, and who only asks for the status waits for nobody.
-            candidates = [replace(each, free_since_ms=ends.get(each.uuid)) for each in self._probe()]
+            try:
+                cards = self._probe()
+            except UnavailableError as error:
+                return Waiting(position=1, ahead=0, missing=request.wish.size, trouble=str(error))
+            candidates = [replace(each, free_since_ms=ends.get(each.uuid)) for each in cards]
             with self._changed:
                 if self._closing or self._position(place) != 0:
                     msg = "the agent is stopping"
                     raise UnavailableError(msg)
-                taken = {
-                    card: _whose(held.reservation) for held in self._held.values() for card in held.reservation.cards
-                }
-                chosen = choose(request.wish, candidates, taken, last_cards=last_cards, accept_unknown=accept_unknown)
+                chosen = choose(
+                    request.wish, candidates, self._taken(), last_cards=last_cards, accept_unknown=accept_unknown
+                )
                 if isinstance(chosen, Refused):
                     if chosen.never is not None:
                         return chosen
@@ -249,6 +325,38 @@ class Desk:
         """Take back a grant that could not be handed over."""
         self._end(granted.reservation.id, Ending.CANCELLED)
 
+    def handed_over(self, granted: Granted) -> None:
+        """Take note that who asked has the grant."""
+        with self._changed:
+            held = self._held.get(granted.reservation.id)
+            if held is not None:
+                self._ledger.handed_over(granted.reservation.id)
+                held.reservation = replace(held.reservation, handed_over=True)
+                held.claim_until = None
+
+    def granted_before(self, request: CardRequest) -> Granted | None:
+        """Return the grant for a request that comes back, ``None`` if it had none.
+
+        An agent may have been killed after it wrote a grant down and before it told who waits for it.
+        """
+        with self._changed:
+            held = next((held for held in self._held.values() if _is_for(held.reservation, request)), None)
+            if held is None or (held.path is not None and lifeline.is_held(held.path)):
+                return None
+            try:
+                descriptor = None if held.path is None else lifeline.make_again(held.path)
+            except OSError as error:
+                msg = f"cannot hand a reservation over ({error.strerror}): try again"
+                raise UnavailableError(msg) from None
+            reservation = held.reservation
+        with contextlib.suppress(UnavailableError):
+            index = {card.uuid: card.index for card in self._probe()}
+            indices = tuple(index.get(card, -1) for card in reservation.cards)
+            return Granted(reservation=reservation, lifeline=descriptor, indices=indices)
+        if descriptor is not None:
+            os.close(descriptor)
+        return None
+
     def end(self, identifiers: Sequence[str], *, by: str | None) -> list[Reservation]:
         """End reservations by their ids, and return those that were there."""
         return [ended for each in identifiers if (ended := self._end(each, Ending.RELEASED, by=by)) is not None]
@@ -259,11 +367,35 @@ class Desk:
             held = self._held.get(identifier)
             if held is None:
                 return None
-            self._ledger.set_until(identifier, until_ms)
-            held.reservation = replace(held.reservation, until_ms=until_ms)
-            held.due = self._boot_seconds() + (until_ms - self._wall_ms()) / 1000
+            due = self._boot_seconds() + (until_ms - self._wall_ms()) / 1000
+            until_boot_ms = round(due * 1000)
+            self._ledger.set_until(identifier, until_ms, until_boot_ms=until_boot_ms, boot_id=self._boot_id)
+            held.reservation = replace(
+                held.reservation, until_ms=until_ms, until_boot_ms=until_boot_ms, boot_id=self._boot_id
+            )
+            held.due = due
+            streak = self._idle.get(identifier)
+            if streak is not None:
+                self._forgiven[identifier] = streak.idle_ms
         self._stir()
         return held.reservation
+
+    def _taken(self) -> Taken:
+        taken: dict[str, str] = {}
+        owners: dict[str, set[str]] = {}
+        for held in self._held.values():
+            taken |= dict.fromkeys(held.reservation.cards, f"reserved by {held.reservation.owner}")
+            for parent in held.reservation.parents:
+                owners.setdefault(parent, set()).add(held.reservation.owner)
+        return Taken(taken, {gpu: f"in part reserved by {', '.join(sorted(names))}" for gpu, names in owners.items()})
+
+    def _by_the_clock(self, held: _Held) -> Reservation:
+        """Return the reservation with its end as the wall clock will show it: somebody may have set that meanwhile."""
+        if held.due is None or held.reservation.until_ms is None:
+            return held.reservation
+        until_ms = self._wall_ms() + round((held.due - self._boot_seconds()) * 1000)
+        is_set = abs(until_ms - held.reservation.until_ms) > _STEP_MS
+        return replace(held.reservation, until_ms=until_ms) if is_set else held.reservation
 
     def _position(self, place: str) -> int:
         for position, waiting in enumerate(self._queue):
@@ -274,6 +406,7 @@ class Desk:
 
     def _grant(self, request: CardRequest, cards: tuple[str, ...], candidates: Sequence[Candidate]) -> Granted:
         now_ms = self._wall_ms()
+        known = {each.uuid: each for each in candidates}
         reservation = Reservation(
             id=secrets.token_hex(6),
             uid=request.uid,
@@ -286,6 +419,11 @@ class Desk:
             note=request.note,
             pid=request.pid,
             start_ticks=request.start_ticks,
+            container=request.container,
+            parents=tuple(sorted({parent for card in cards if (parent := known[card].parent) is not None})),
+            until_boot_ms=(None if request.for_ms is None else round(self._boot_seconds() * 1000) + request.for_ms),
+            boot_id=self._boot_id,
+            place=request.place,
         )
         descriptor = None
         if request.kind is Kind.RUN:
@@ -301,15 +439,13 @@ class Desk:
                 raise UnavailableError(msg) from None
             raise
         self._queue = [waiting for waiting in self._queue if waiting.place != request.place]
+        self._waits.note(len(self._queue))
         with contextlib.suppress(GuaError):
             self._ledger.dequeue(request.place)
-        self._hold(reservation)
+        self._hold(reservation).race_at = time.monotonic() + _RACE_SECONDS
         self._changed.notify_all()
         self._stir()
-        index = {each.uuid: each.index for each in candidates}
-        return Granted(
-            reservation=reservation, lifeline=descriptor, indices=tuple(index.get(card, -1) for card in cards)
-        )
+        return Granted(reservation=reservation, lifeline=descriptor, indices=tuple(known[card].index for card in cards))
 
     def _lifeline(self, reservation: Reservation) -> int:
         path = self._lock_path(reservation.id)
@@ -328,9 +464,11 @@ class Desk:
     def _lock_path(self, identifier: str) -> Path:
         return self._folder / "locks" / identifier
 
-    def _hold(self, reservation: Reservation) -> None:
+    def _hold(self, reservation: Reservation) -> _Held:
         held = _Held(reservation, last_there=time.monotonic())
-        if reservation.until_ms is not None:
+        if reservation.until_boot_ms is not None and reservation.boot_id == self._boot_id is not None:
+            held.due = reservation.until_boot_ms / 1000
+        elif reservation.until_ms is not None:
             held.due = self._boot_seconds() + (reservation.until_ms - self._wall_ms()) / 1000
         if reservation.kind is Kind.RUN:
             held.path = self._lock_path(reservation.id)
@@ -339,16 +477,35 @@ class Desk:
                     held.leader = lifeline.pidfd_of(reservation.pid, reservation.start_ticks, self._start_ticks)
         self._held[reservation.id] = held
         self._was_used = True
+        return held
 
-    def _found_by_their_locks(self) -> None:
+    def _find_the_queue(self) -> None:
+        """Take in the places that were kept, but of those who have ended meanwhile: nobody comes back to these."""
+        for request in self._ledger.queue():
+            if request.pid is None or self._start_ticks(request.pid) == request.start_ticks:
+                self._queue.append(request)
+            else:
+                self._ledger.dequeue(request.place)
+        boot_ms = round(self._boot_seconds() * 1000)
+        # From the first agent on that they did not come back to, however often it is started anew.
+        self._absent = {
+            place: time.monotonic() + PLACE_SECONDS - (boot_ms - left_ms) / 1000
+            for place, left_ms in self._ledger.left(boot_ms).items()
+        }
+
+    def _find_by_their_locks(self) -> None:
+        """Take in the commands that live and are not in the truth: it was damaged, or somebody removed it."""
         for path in sorted((self._folder / "locks").iterdir()):
+            if self._ledger.knows(path.name):
+                continue
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError, TakenError):
                 if not lifeline.is_held(path):
                     path.unlink()
                     continue
                 said = json.loads(path.read_text(encoding="ascii"))
-                said |= {"kind": Kind(said["kind"]), "cards": tuple(said["cards"])}
-                self._ledger.grant(Reservation(**said))
+                said |= {name: tuple(said[name]) for name in ("cards", "parents")}
+                self._ledger.grant(Reservation(**{**said, "kind": Kind(said["kind"])}))
+                self._tell(f"the reservation {path.name} of {said['owner']} was found again by its command's lock")
 
     def _end(self, identifier: str, ending: Ending, *, by: str | None = None) -> Reservation | None:
         with self._changed:
@@ -358,11 +515,26 @@ class Desk:
             now_ms = self._wall_ms()
             self._ledger.end(identifier, ended_ms=now_ms, ending=ending, by=by)
             del self._held[identifier]
+            self._forgiven.pop(identifier, None)
+            reservation = held.reservation
+            if ending in _WORTH_TELLING or by not in {None, reservation.owner}:
+                why = f"{ending.value} by {by}" if by is not None else ending.value
+                self._tell(
+                    f"reservation {identifier} of {reservation.owner} ({', '.join(reservation.cards)}) ended: {why}"
+                )
             if held.path is not None:
                 lifeline.remove(held.path)
             self._changed.notify_all()
             self._stir()
-            return replace(held.reservation, ended_ms=now_ms, ending=ending, ended_by=by)
+            ended_ms = max(now_ms, reservation.since_ms)
+            ended = replace(reservation, ended_ms=ended_ms, ending=ending, ended_by=by)
+            self._last_ends |= dict.fromkeys(reservation.cards, ended_ms)
+            self._ended.append(ended)
+            if len(self._ended) > _MOST_ENDED:
+                dropped = self._ended[: _MOST_ENDED // 2]
+                self._ended = self._ended[_MOST_ENDED // 2 :]
+                self._ended_from_ms = max(self._ended_from_ms, *(each.ended_ms or 0 for each in dropped))
+            return ended
 
     def _stir(self) -> None:
         with contextlib.suppress(OSError):  # full: it wakes anyhow
@@ -398,7 +570,7 @@ class Desk:
 
     def _look(self) -> float:
         """End what is over, and return after how many seconds to look again."""
-        self._look_for_the_left()
+        self._look_at_cards()
         now, boot_now = time.monotonic(), self._boot_seconds()
         with self._changed:
             for place in [place for place, until in self._absent.items() if until <= now]:
@@ -415,12 +587,17 @@ class Desk:
                     continue
                 if ending is None and held.due is not None:
                     waits.append(held.due - boot_now)
+                if held.race_at is not None:
+                    waits.append(held.race_at - now)
             self._watch_leaders()
             left_alone = any(held.path is not None and held.leader is None for held in self._held.values())
         return max(0.0, min([*waits, _LOOK_SECONDS if left_alone else _TRY_SECONDS]))
 
-    def _look_for_the_left(self) -> None:
-        """Take note of processes that a leader left on its cards: those that closed every descriptor have no lock."""
+    def _look_at_cards(self) -> None:
+        """Take note of who is on cards: processes that a leader left, and who took a card at the moment of its grant.
+
+        Those that closed every descriptor have no lock, and only the driver knows of them.
+        """
         now = time.monotonic()
         with self._changed:
             left = [
@@ -428,25 +605,44 @@ class Desk:
                 for held in self._held.values()
                 if held.path is not None and held.leader is None and held.look_again <= now
             ]
-        if not left:
+            fresh = [held for held in self._held.values() if held.race_at is not None and held.race_at <= now]
+        if not left and not fresh:
             return
         try:
-            uids = {candidate.uuid: candidate.uids for candidate in self._probe()}
+            cards = {candidate.uuid: candidate for candidate in self._probe()}
         except GuaError as error:
-            self._tell(f"the cards could not be looked at for a command that ended: {error}")
-            uids = None
+            self._tell(f"the cards could not be looked at for a command that ended or began: {error}")
+            cards = None
         with self._changed:
             for held in left:
                 held.look_again = now + _TRY_SECONDS
                 # Where it cannot be told, they are taken to be there: a card is better kept than given twice.
-                held.is_used = uids is None or any(
-                    held.reservation.uid in uids.get(card, ()) for card in held.reservation.cards
+                held.is_used = cards is None or any(
+                    card in cards and _is_on(held.reservation, cards[card]) for card in held.reservation.cards
                 )
                 if held.is_used:
                     held.last_there = now
+            for held in fresh:
+                held.race_at = None
+                if cards is not None:
+                    self._tell_race(held, [cards[card] for card in held.reservation.cards if card in cards])
+
+    def _tell_race(self, held: _Held, cards: Sequence[Candidate]) -> None:
+        """Say who else was on a card a second after it was given. It stays given: they may go, and nobody is killed."""
+        mine = held.reservation
+        others = [each for each in cards if each.held_by and not (_is_on(mine, each) and len(each.uids) == 1)]
+        if others and self._held.get(mine.id) is held:
+            held.raced = "; ".join(f"GPU {each.index}: {each.held_by}" for each in others)
+            self._tell(f"a second after {mine.owner} was given cards, others were on them, too: {held.raced}")
 
     def _over(self, held: _Held, now: float, boot_now: float) -> Ending | None:
         """Return why a reservation is over, ``None`` if it is not."""
+        if held.claim_until is not None:
+            # Granted by an agent that was killed, and nobody knows whether who asked was told.
+            if held.path is not None and lifeline.is_held(held.path):
+                held.claim_until = None
+            elif held.claim_until <= now or not self._is_there(held.reservation):
+                return Ending.CANCELLED
         if held.due is not None and held.due <= boot_now and held.path is None:
             return Ending.EXPIRED
         if held.path is None:
@@ -457,6 +653,16 @@ class Desk:
             return Ending.COMMAND
         # A terminal multiplexer or an ssh-agent that was started inside has the lock and no use for a card.
         return Ending.ORPHANED if now - held.last_there > ORPHAN_SECONDS else None
+
+    def _is_there(self, reservation: Reservation) -> bool:
+        return reservation.pid is None or self._start_ticks(reservation.pid) == reservation.start_ticks
+
+
+def _is_for(reservation: Reservation, request: CardRequest) -> bool:
+    """Return whether a reservation was granted for this request, which was not told of it."""
+    asked = (request.place, request.uid, request.container, request.pid, request.start_ticks)
+    granted = (reservation.place, reservation.uid, reservation.container, reservation.pid, reservation.start_ticks)
+    return asked == granted
 
 
 def request_of(  # noqa: PLR0913 - by keyword only, what a request is made of
@@ -470,6 +676,7 @@ def request_of(  # noqa: PLR0913 - by keyword only, what a request is made of
     note: str | None = None,
     pid: int | None = None,
     start_ticks: int | None = None,
+    container: str | None = None,
 ) -> CardRequest:
     """Return a request with a place of its own, unless it comes back to one."""
     return CardRequest(
@@ -483,8 +690,10 @@ def request_of(  # noqa: PLR0913 - by keyword only, what a request is made of
         note=note,
         pid=pid,
         start_ticks=start_ticks,
+        container=container,
     )
 
 
-def _whose(reservation: Reservation) -> str:
-    return f"reserved by {reservation.owner}"
+def _is_on(reservation: Reservation, card: Candidate) -> bool:
+    """Return whether a process of who has the reservation is on a card."""
+    return reservation.uid in card.uids if reservation.container is None else reservation.container in card.containers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,13 @@ CREATE TABLE reservations (
     start_ticks INTEGER,
     ended_ms INTEGER,
     ending TEXT,
-    ended_by TEXT
+    ended_by TEXT,
+    container TEXT,
+    parents TEXT NOT NULL DEFAULT '[]',
+    until_boot_ms INTEGER,
+    boot_id TEXT,
+    place TEXT,
+    handed_over INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE TABLE cards (
     reservation TEXT NOT NULL REFERENCES reservations (id) ON DELETE CASCADE,
@@ -40,15 +46,19 @@ CREATE TABLE cards (
     ended_ms INTEGER,
     PRIMARY KEY (reservation, place)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX by_end ON reservations (ended_ms);
+CREATE INDEX by_user ON reservations (uid, since_ms);
 CREATE UNIQUE INDEX one_at_a_time ON cards (card) WHERE ended_ms IS NULL;
 CREATE TABLE waiting (
     place TEXT PRIMARY KEY,
     number INTEGER NOT NULL,
-    request TEXT NOT NULL
+    request TEXT NOT NULL,
+    left_boot_ms INTEGER
 ) STRICT;
 """
 _COLUMNS: Final = (
-    "id, uid, owner, kind, asked_ms, since_ms, until_ms, note, pid, start_ticks, ended_ms, ending, ended_by"
+    "id, uid, owner, kind, asked_ms, since_ms, until_ms, note, pid, start_ticks, ended_ms, ending, ended_by,"
+    " container, parents, until_boot_ms, boot_id, place, handed_over"
 )
 
 
@@ -86,7 +96,8 @@ class Ledger:
         """Write a new reservation. Raises TakenError if somebody has one of its cards."""
         with self._change() as connection:
             connection.execute(
-                f"INSERT INTO reservations ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",  # noqa: S608
+                f"INSERT INTO reservations ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL,"  # noqa: S608
+                " ?, ?, ?, ?, ?, ?)",
                 (
                     reservation.id,
                     reservation.uid,
@@ -98,6 +109,12 @@ class Ledger:
                     reservation.note,
                     reservation.pid,
                     reservation.start_ticks,
+                    reservation.container,
+                    json.dumps(reservation.parents),
+                    reservation.until_boot_ms,
+                    reservation.boot_id,
+                    reservation.place,
+                    reservation.handed_over,
                 ),
             )
             try:
@@ -117,20 +134,30 @@ class Ledger:
                 (ended_ms, ending.value, by, identifier),
             )
             if ended.rowcount:
-                connection.execute("UPDATE cards SET ended_ms = ? WHERE reservation = ?", (ended_ms, identifier))
+                connection.execute(
+                    "UPDATE cards SET ended_ms = (SELECT ended_ms FROM reservations WHERE id = reservation)"
+                    " WHERE reservation = ?",
+                    (identifier,),
+                )
 
-    def give_back(self, identifier: str, cards: Sequence[str], *, ended_ms: int) -> None:
-        """End a reservation for some of its cards only."""
+    def handed_over(self, identifier: str) -> None:
+        """Take note that who asked for a reservation has it."""
         with self._change() as connection:
-            connection.executemany(
-                "UPDATE cards SET ended_ms = ? WHERE reservation = ? AND card = ? AND ended_ms IS NULL",
-                [(ended_ms, identifier, card) for card in cards],
-            )
+            connection.execute("UPDATE reservations SET handed_over = 1 WHERE id = ?", (identifier,))
 
-    def set_until(self, identifier: str, until_ms: int | None) -> None:
+    def set_until(
+        self, identifier: str, until_ms: int | None, *, until_boot_ms: int | None, boot_id: str | None
+    ) -> None:
         """Change when a reservation's time is over."""
         with self._change() as connection:
-            connection.execute("UPDATE reservations SET until_ms = ? WHERE id = ?", (until_ms, identifier))
+            connection.execute(
+                "UPDATE reservations SET until_ms = ?, until_boot_ms = ?, boot_id = ? WHERE id = ?",
+                (until_ms, until_boot_ms, boot_id, identifier),
+            )
+
+    def knows(self, identifier: str) -> bool:
+        """Return whether there is or was a reservation of this id."""
+        return bool(self._all("SELECT 1 FROM reservations WHERE id = ?", identifier))
 
     def open_ones(self) -> list[Reservation]:
         """Return the reservations that have not ended, the oldest first."""
@@ -141,10 +168,11 @@ class Ledger:
         return self._read("WHERE ended_ms IS NULL OR ended_ms > ? ORDER BY since_ms, id", since_ms)
 
     def last_cards(self, uid: int, most: int = 64) -> list[str]:
-        """Return the cards that a user had, the newest first, each once."""
+        """Return the cards of a user's last reservations, so many of these, the newest first, each card once."""
         rows = self._all(
-            "SELECT card, max(since_ms) AS newest FROM cards JOIN reservations ON id = reservation WHERE uid = ?"
-            " GROUP BY card ORDER BY newest DESC, card LIMIT ?",
+            "SELECT card, max(since_ms) AS newest FROM cards"
+            " JOIN (SELECT id, since_ms FROM reservations WHERE uid = ? ORDER BY since_ms DESC LIMIT ?)"
+            " ON id = reservation GROUP BY card ORDER BY newest DESC, card",
             uid,
             most,
         )
@@ -163,7 +191,7 @@ class Ledger:
         """Put a request at the end of the queue."""
         with self._change() as connection:
             connection.execute(
-                "INSERT INTO waiting SELECT ?, 1 + ifnull(max(number), 0), ? FROM waiting",
+                "INSERT INTO waiting SELECT ?, 1 + ifnull(max(number), 0), ?, NULL FROM waiting",
                 (request.place, _dumped(request)),
             )
 
@@ -171,6 +199,21 @@ class Ledger:
         """Take a request out of the queue."""
         with self._change() as connection:
             connection.execute("DELETE FROM waiting WHERE place = ?", (place,))
+
+    def left(self, now_boot_ms: int) -> dict[str, int]:
+        """Return since when nobody has come back to each place, on the boot clock; for those not known yet: now."""
+        with self._change() as connection:
+            # What is ahead of the clock is of another boot.
+            connection.execute(
+                "UPDATE waiting SET left_boot_ms = ? WHERE left_boot_ms IS NULL OR left_boot_ms > ?",
+                (now_boot_ms, now_boot_ms),
+            )
+        return {str(place): int(left) for place, left in self._all("SELECT place, left_boot_ms FROM waiting")}
+
+    def come_back(self, place: str) -> None:
+        """Take note that somebody came back to a place."""
+        with self._change() as connection:
+            connection.execute("UPDATE waiting SET left_boot_ms = NULL WHERE place = ?", (place,))
 
     def queue(self) -> list[CardRequest]:
         """Return the requests that wait, in their order."""
@@ -263,7 +306,8 @@ def _cannot(path: Path, error: sqlite3.Error) -> str:
 
 
 def _reservation(row: Any, cards: Iterable[str]) -> Reservation:  # noqa: ANN401 - a row of sqlite3
-    identifier, uid, owner, kind, asked, since, until, note, pid, start, ended, ending, by = row
+    identifier, uid, owner, kind, asked, since, until, note, pid, start, ended, ending, by, *more = row
+    container, parents, until_boot, boot_id, place, handed_over = more
     return Reservation(
         id=identifier,
         uid=uid,
@@ -279,6 +323,12 @@ def _reservation(row: Any, cards: Iterable[str]) -> Reservation:  # noqa: ANN401
         ended_ms=ended,
         ending=None if ending is None else Ending(ending),
         ended_by=by,
+        container=container,
+        parents=tuple(json.loads(parents)),
+        until_boot_ms=until_boot,
+        boot_id=boot_id,
+        place=place,
+        handed_over=bool(handed_over),
     )
 
 
@@ -294,6 +344,9 @@ def _dumped(request: CardRequest) -> str:
             "asked_ms": request.asked_ms,
             "for_ms": request.for_ms,
             "note": request.note,
+            "container": request.container,
+            "pid": request.pid,
+            "start_ticks": request.start_ticks,
         }
     )
 

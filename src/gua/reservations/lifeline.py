@@ -26,6 +26,11 @@ _SO_PEERPIDFD: Final = 77  # since Linux 6.5
 def make(path: Path) -> int:
     """Make the file and return a descriptor to hand over, which holds the lock. Raises OSError."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    return make_again(path)
+
+
+def make_again(path: Path) -> int:
+    """Return a descriptor to hand over of a lock that nobody has. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))

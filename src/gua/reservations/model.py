@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 MOST_CARDS: Final = 1024
 LONGEST_NOTE: Final = 200
@@ -25,7 +26,7 @@ class Ending(StrEnum):
     COMMAND = "its command ended"
     EXPIRED = "its time was over"
     ORPHANED = "its command ended and left nothing on the cards"
-    NEVER_STARTED = "its command was never started"
+    IDLE = "its cards were not used for too long"
     CANCELLED = "it was taken back before anybody had it"
 
 
@@ -58,7 +59,7 @@ class CardRequest:
     """Somebody's request for cards. ``place`` names it in the queue. Times are Unix ms, ``for_ms`` a length in ms.
 
     ``asked_ms`` is when it took its place. ``pid`` and ``start_ticks`` are the process that asks, and later the leader
-    of the reservation's command.
+    of the reservation's command. ``container`` is where it runs if that container, and no user of the host, asks.
     """
 
     place: str
@@ -71,6 +72,7 @@ class CardRequest:
     note: str | None = None
     pid: int | None = None
     start_ticks: int | None = None
+    container: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +80,9 @@ class Reservation:
     """Cards that somebody has. ``cards`` are UUIDs in the order of the cards' indices. Times are Unix ms.
 
     From ``asked_ms`` to ``since_ms`` it waited. ``until_ms`` is when its time is over, ``None`` for a command without a
-    time limit. ``pid`` and ``start_ticks`` name the leader of its command.
+    time limit; ``until_boot_ms`` is the same on the boot clock, which nobody can set, of the boot ``boot_id``. ``pid``
+    and ``start_ticks`` name the leader of its command. ``parents`` are the GPUs that its instances were parts of.
+    ``place`` is the place in the queue that it was granted for, ``handed_over`` whether who asked is known to have it.
     """
 
     id: str
@@ -95,6 +99,12 @@ class Reservation:
     ended_ms: int | None = None
     ending: Ending | None = None
     ended_by: str | None = None
+    container: str | None = None
+    parents: tuple[str, ...] = ()
+    until_boot_ms: int | None = None
+    boot_id: str | None = None
+    place: str | None = None
+    handed_over: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,7 +113,8 @@ class Candidate:
 
     ``may_be_accepted`` is whether the refusal is only that its state is not known, which a request can accept.
     ``free_since_ms`` is when its last reservation ended, ``None`` if it never had one; ``whole`` is whether it is a
-    whole GPU: what a count is given. ``uids`` are the users whose processes are on it.
+    whole GPU: what a count is given; ``parent`` is the GPU that an instance is a part of. ``uids`` are the users whose
+    processes are on it, ``containers`` where these run, and ``held_by`` names them.
     """
 
     uuid: str
@@ -114,6 +125,16 @@ class Candidate:
     may_be_accepted: bool = False
     uids: frozenset[int] = frozenset()
     free_since_ms: int | None = None
+    parent: str | None = None
+    containers: frozenset[str] = frozenset()
+    held_by: str | None = None
+
+
+class Taken(NamedTuple):
+    """Who has which card by UUID, in words; and who has an instance of which GPU."""
+
+    cards: Mapping[str, str]
+    in_part: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,14 +152,15 @@ class Refused:
 def choose(
     wish: Wish,
     candidates: Sequence[Candidate],
-    taken: Mapping[str, str],
+    taken: Taken,
     *,
     last_cards: Sequence[str] = (),
     accept_unknown: bool = False,
 ) -> tuple[str, ...] | Refused:
     """Return the cards that a request gets, in the order of their indices, or why it gets none.
 
-    ``taken`` says by UUID who has a card. Named cards are given as named. Of a number, all are of one model: first of
+    Who has a GPU has its instances, and who has an instance has a part of the GPU, however it was partitioned since.
+    Named cards are given as named. Of a number, all are of one model: first of
     cards that the user had last (``last_cards``, newest first), then of those that are free the longest, then by index.
     """
     known = {candidate.uuid: candidate for candidate in candidates}
@@ -173,9 +195,12 @@ def choose(
     return Refused(missing=wish.size - most, reasons=reasons)
 
 
-def _reason(card: Candidate, taken: Mapping[str, str], *, accept_unknown: bool) -> str | None:
-    if card.uuid in taken:
-        return taken[card.uuid]
+def _reason(card: Candidate, taken: Taken, *, accept_unknown: bool) -> str | None:
+    for uuid in (card.uuid, card.parent):
+        if uuid is not None and uuid in taken.cards:
+            return taken.cards[uuid]
+    if card.uuid in taken.in_part and card.whole:
+        return taken.in_part[card.uuid]
     if card.refusal is not None and not (accept_unknown and card.may_be_accepted):
         return card.refusal
     return None

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from gua.core.allocation import CardTick, Promise
 from gua.core.attribution import split_gpu_time
+from gua.core.idle_time import ACTIVE_FROM, is_told
 from gua.core.tick import CardReading, Mig, ProcessList, ReadError
 from gua.sim.clock import TickSpan
 from gua.sim.habit import MIB, CardUsage, Habit
@@ -140,6 +141,7 @@ class WholeCard:
             utilization_decoder=round(use.decoder, 4),
             utilization_max=max(use.largest, round(use.utilization, 4)),
             utilization_coverage_ms=max(0, span.duration_ms - BLIND_MS),
+            **_idle_time(use, max(0, span.duration_ms - BLIND_MS)),
             memory_used_bytes=BARE_BYTES + use.held_bytes,
             memory_limit_bytes=MEMORY_BYTES,
             memory_reserved_bytes=RESERVED_BYTES,
@@ -244,6 +246,27 @@ def _reading(slot: CardSlot, span: TickSpan, promised: Promised, **values: Any) 
         unallocated_gpu_time_ms=promise.unallocated_gpu_time_ms,
         allocations=promise.allocations,
     )
+
+
+def _idle_time(use: CardUsage, sampled_ms: int) -> dict[str, int]:
+    """Return how much of what samples cover was idle: as of a program that runs in bursts, at its largest sample.
+
+    Power samples tell of all of it, on a card that was used at all.
+    """
+    mean, largest = round(use.utilization, 4), max(use.largest, round(use.utilization, 4))
+    if not sampled_ms or not is_told(mean, encoder=0.0, decoder=use.decoder, processes=use.processes):
+        return {}
+    if largest < ACTIVE_FROM:
+        return {"idle_time_ms": sampled_ms}
+    idle_ms = round(sampled_ms * (1 - mean / largest))
+    if not idle_ms:
+        return {"idle_time_ms": 0}
+    watts = CONTEXT_WATTS if use.context else BARE_WATTS
+    return {
+        "idle_time_ms": idle_ms,
+        "idle_energy_mj": round(watts * idle_ms),
+        "idle_energy_coverage_ms": idle_ms,
+    }
 
 
 def _together(uses: Sequence[CardUsage]) -> CardUsage:

@@ -76,6 +76,17 @@ def parse_dsn(text: str, *, password: str | None = None) -> EmbeddedDsn | Server
     )
 
 
+def without_password(text: str) -> str:
+    """Return an address as it may be shown, without a password, which GUA_STORE_PASSWORD gives instead.
+
+    Raises UsageError where the address cannot be read.
+    """
+    if "://" not in text:
+        return text
+    parsed = parse_dsn(text)
+    return str(parsed) if isinstance(parsed, ServerDsn) and parsed.password else text
+
+
 def _embedded(parts: SplitResult) -> EmbeddedDsn:
     path = unquote(parts.path)
     if parts.netloc or not path.startswith("/") or path == "/" or parts.query or parts.fragment or {*path} & {*"\0?"}:

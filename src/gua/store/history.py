@@ -75,6 +75,9 @@ class AllocationSourceRow:
     duration_ms: Count | None
     status: str | None
     reason: str | None
+    waiting: Count | None
+    wait_ms: Count | None
+    waited_ms: Count | None
 
 
 class CardInfo(NamedTuple):

@@ -10,6 +10,7 @@ from gua.agent.card_status import card_status, follow
 from gua.agent.coverage import Outcome
 from gua.agent.sampler import Sampler
 from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
+from gua.core.idle_time import is_told
 from gua.core.ports import AllocationSources, Mark, RawCard, RawProcess, UtilizationSample
 from gua.core.rules import Rules
 from gua.core.tick import (
@@ -181,6 +182,40 @@ def test_utilization_is_the_spans_and_not_the_moments() -> None:
         1.0,
         150,
     )
+
+
+@pytest.mark.parametrize(
+    ("reading", "told"),
+    [
+        ({"utilization": 0.5}, (12_000, 1_080_000, 9_000)),
+        ({"utilization": 0.0}, (12_000, 1_080_000, 9_000)),
+        # While a video engine is busy, seconds without a kernel are not idle ones.
+        ({"utilization": 0.5, "utilization_encoder": 0.1}, (None, None, None)),
+        ({"utilization": 0.5, "utilization_decoder": 0.8}, (None, None, None)),
+        ({"utilization": 0.5, "utilization_decoder": 0.09}, (12_000, 1_080_000, 9_000)),
+    ],
+)
+def test_idle_seconds_are_told_unless_a_video_engine_was_busy(
+    reading: dict[str, float], told: tuple[int | None, ...]
+) -> None:
+    clock = FakeClock()
+    now_ms = clock.wall_ms()
+    mean = reading["utilization"]
+    sample = UtilizationSample(now_ms - 20_000, now_ms, mean, 1.0, 12_000, 9_000, 1_080_000.0)
+    cards = Cards(clock, replace(WHOLE, reading=replace(WHOLE.reading, **reading), samples=(sample,)))
+    mark = Mark(ts_ms=now_ms - 30_000, monotonic_ms=clock.monotonic_ms() - 30_000, boot_id=clock.boot_id())
+    tick = sampler(cards).sample(mark).tick
+    assert tick is not None
+    (card,) = tick.cards
+    assert card.utilization_coverage_ms == 20_000
+    assert (card.idle_time_ms, card.idle_energy_mj, card.idle_energy_coverage_ms) == told
+
+
+def test_a_process_that_is_active_on_a_card_whose_mean_is_not_leaves_idle_seconds_unknown() -> None:
+    busy = (ProcessReading(pid=1, utilization=0.4),)
+    assert not is_told(0.02, encoder=0.0, decoder=None, processes=busy)
+    assert is_told(0.3, encoder=0.0, decoder=None, processes=busy)
+    assert is_told(0.02, encoder=None, decoder=None, processes=(ProcessReading(pid=1, utilization=0.05),))
 
 
 def test_energy_is_what_the_counter_gained_since_the_tick_before() -> None:

@@ -91,7 +91,7 @@ def test_a_poll_by_real_children_reads_a_scripted_slurm(tmp_path: Path, monkeypa
 *) echo "scontrol: error: $*" >&2; exit 1 ;;
 esac""",
     )
-    script(tmp_path, 'echo "12|7|RUNNING|2026-11-22T15:13:58|N/A|al"', "squeue")
+    script(tmp_path, 'echo "12|12|7|RUNNING|2026-11-22T15:13:58|N/A|al"', "squeue")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     answer = SlurmPoll().poll()
     assert (answer.reason, answer.node, answer.unexplained) == (None, "node7", frozenset())

@@ -212,6 +212,14 @@ def test_cards_in_use_of_which_no_job_is_shown_are_unknown(node: Node) -> None:
     assert (look.reason, look.unknown_cards) == (None, {"GPU-3"})
 
 
+def test_where_slurm_says_only_how_many_are_in_use_no_card_is_free(node: Node) -> None:
+    node.runs(SlurmJob(12, "gpu:1(IDX:0)", NOW - 5_000), used="")
+    node.slurm.used = "gpu:h100:2"
+    node.poll.ask_at(NOW)
+    look = node.look()
+    assert (look.reason, look.unknown_cards) == (None, {"GPU-1", "GPU-2", "GPU-3"})
+
+
 def test_a_torn_file_of_the_hooks_fails_slurm_and_a_foreign_one_does_not(node: Node) -> None:
     node.poll.ask_at(NOW)
     (node.folder / "other.json").write_text("{")

@@ -41,11 +41,15 @@ def places(*numbers: int, kind: str | None = "gpu", shared: bool = False) -> Gre
         ("shard:1(IDX:2)", places(2, kind="shard", shared=True)),
         ("mps:h100:50(0/100,50/100)", places(1, kind="mps", shared=True)),
         ("gpu:h100:1(IDX:0),shard:h100:2(0/4,2/4)", Gres(places=frozenset({0, 1}), shared=frozenset({1}), kind="gpu")),
-        ("gpu:h100:2(CNT:2)", Gres(is_clear=False)),
-        ("gpu:h100(CNT:2)", Gres(is_clear=False)),
-        ("gpu:2", Gres(is_clear=False)),
-        ("gpu:2(IDX:0-99999999)", Gres(is_clear=False)),
-        ("gpu:2(IDX:a-b)", Gres(is_clear=False)),
+        ("gpu:h100:2(CNT:2)", Gres(is_clear=False, unplaced=2)),
+        ("gpu:h100(CNT:2)", Gres(is_clear=False, unplaced=2)),
+        ("gpu:2", Gres(is_clear=False, unplaced=2)),
+        ("gpu:h100:1,shard:h100:3", Gres(is_clear=False, unplaced=2)),
+        ("gpu:h100:0,shard:h100:0", Gres(kind=None)),
+        ("gpu:2(IDX:0-99999999)", Gres(is_clear=False, unplaced=2)),
+        ("gpu:2(IDX:a-b)", Gres(is_clear=False, unplaced=2)),
+        ("gpu:h100:0,shard:(null):1(IDX:0)", places(0, kind="shard", shared=True)),
+        ("gpu:h100:1(IDX:0),gpu:{new}=1", Gres(places=frozenset({0}), kind="gpu", is_clear=False, unplaced=1)),
     ],
 )
 def test_the_gpus_of_a_job_are_read(gres: str, expected: Gres) -> None:
@@ -81,11 +85,11 @@ def test_a_jobs_name_is_cut_and_may_hold_anything() -> None:
 
 def test_jobs_are_read_with_their_times() -> None:
     answer = (
-        "12|1000|RUNNING|2026-11-22T15:13:58|N/A|alice\n"
-        "13|1001|COMPLETED|2026-11-22T15:13:58|2026-11-22T15:14:19|DOM\\bob|x\n"
-        "14|1001|COMPLETING|2026-11-22T15:13:58|2027-11-22T15:14:19|bob\n"
-        "15|1001|PENDING|N/A|N/A|bob\n"
-        "16|1001|SOMETHING_NEW|1795360438|N/A|bob\n"
+        "12|12|1000|RUNNING|2026-11-22T15:13:58|N/A|alice\n"
+        "13|13|1001|COMPLETED|2026-11-22T15:13:58|2026-11-22T15:14:19|DOM\\bob|x\n"
+        "14|14|1001|COMPLETING|2026-11-22T15:13:58|2027-11-22T15:14:19|bob\n"
+        "15|15|1001|PENDING|N/A|N/A|bob\n"
+        "16|16|1001|SOMETHING_NEW|1795360438|N/A|bob\n"
     )
     jobs = parse_jobs(answer)
     assert [(job.id, job.since_ms, job.until_ms, job.is_live) for job in jobs] == [
@@ -102,9 +106,9 @@ def test_jobs_are_read_with_their_times() -> None:
     "answer",
     [
         "JOBID PARTITION NAME\n",
-        "12|alice|RUNNING|2026-11-22T15:13:58|N/A|alice\n",
-        "12|1000|RUNNING|15:13|N/A|alice\n",
-        "12|1000|RUNNING|2026-99-22T15:13:58|N/A|alice\n",
+        "12|12|alice|RUNNING|2026-11-22T15:13:58|N/A|alice\n",
+        "12|12|1000|RUNNING|15:13|N/A|alice\n",
+        "12|12|1000|RUNNING|2026-99-22T15:13:58|N/A|alice\n",
         '{"jobs": []}',
         "\x00\n",
     ],

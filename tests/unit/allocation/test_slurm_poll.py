@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from gua.allocation.commands import CommandError
 from gua.allocation.slurm_poll import SlurmPoll
 
 NOW = 1_800_000_000_000
+RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05.8"
 
 
 def poll_of(slurm: FakeSlurm, **more: object) -> SlurmPoll:
@@ -101,6 +104,69 @@ def test_a_job_that_hides_its_gpus_behind_its_name_is_named_and_they_are_not_exp
     slurm = FakeSlurm([SlurmJob(12, "gpu:h100:1(IDX:0)", NOW, name=name)], used="gpu:h100:1(IDX:0)")
     answer = poll_of(slurm).poll()
     assert (answer.unclear, answer.unexplained) == (("12",), {0})
+
+
+def test_each_task_of_an_array_and_each_part_of_a_job_is_asked_for_alone() -> None:
+    jobs = [
+        SlurmJob(1, "gpu:h100:1(IDX:1)", NOW, part="1_1"),  # the last task has the array's own id
+        SlurmJob(2, "gpu:h100:1(IDX:0)", NOW, part="1_0"),
+        SlurmJob(3, "gpu:h100:1(IDX:2)", NOW, part="3+0"),
+        SlurmJob(4, "gpu:h100:1(IDX:3)", NOW, part="3+1"),
+    ]
+    answer = poll_of(FakeSlurm(jobs, used="gpu:h100:4(IDX:0-3)")).poll()
+    assert (answer.unclear, answer.unexplained) == ((), frozenset())
+    assert {job.id: set(job.gres.places) for job in answer.jobs.values()} == {"1": {1}, "2": {0}, "3": {2}, "4": {3}}
+
+
+@pytest.mark.parametrize(
+    ("case", "jobs"),
+    [
+        ("array", {"1": ("gpu", {1}), "2": ("gpu", {0})}),
+        ("heterogeneous", {"1": ("gpu", {0})}),
+        ("shard", {"3": ("shard", {0}), "4": ("shard", {0}), "5": ("gpu", {1})}),
+        ("mps", {"1": ("mps", {0}), "2": ("mps", {0}), "3": ("gpu", {1})}),
+        # Of a node that has not registered since the controller began, only how many are in use is told.
+        ("restarted", {"3": ("shard", {0}), "4": ("shard", {0}), "5": ("gpu", {1})}),
+    ],
+)
+def test_what_a_real_slurm_answered_is_read(case: str, jobs: dict[str, tuple[str, set[int]]]) -> None:
+    recorded = json.loads((RECORDED / f"{case}.json").read_text())
+
+    def ask(command: Sequence[str]) -> str:
+        match command:
+            case ["squeue", *_]:
+                return str(recorded["squeue"])
+            case ["scontrol", "show", "node", *_]:
+                return str(recorded["node"])
+        return str(recorded["jobs"][command[-1]])
+
+    answer = SlurmPoll(ask=ask, node="gpunode7").poll()
+    assert (answer.reason, answer.unclear, answer.unexplained, answer.unplaced) == (None, (), frozenset(), 0)
+    live = [job for job in answer.jobs.values() if job.until_ms is None]
+    assert {job.id: (job.gres.kind, set(job.gres.places)) for job in live} == jobs
+    assert {job.user for job in live} == {"daemon"}
+
+
+def test_where_a_node_says_only_how_many_gpus_are_in_use_jobs_tell_which() -> None:
+    jobs = [SlurmJob(12, "gpu:h100:1(IDX:0)", NOW)]
+    assert poll_of(FakeSlurm(jobs, used="gpu:h100:1,shard:0")).poll().unplaced == 0
+    assert poll_of(FakeSlurm(jobs, used="gpu:h100:3,shard:0")).poll().unplaced == 2
+    assert poll_of(FakeSlurm(used="gpu:h100:1")).poll().unplaced == 1
+    shards = [SlurmJob(13, "shard:2(IDX:0)", NOW)]
+    assert poll_of(FakeSlurm(shards, used="gpu:h100:0,shard:2")).poll().unplaced == 0
+
+
+def test_gpus_that_are_placed_only_in_the_second_answer_are_not_explained() -> None:
+    slurm = FakeSlurm(used="gpu:h100:1")
+
+    def ask(command: Sequence[str]) -> str:
+        answer = slurm.ask(command)
+        if command[0] == "squeue":
+            slurm.used = "gpu:h100:1(IDX:2)"
+        return answer
+
+    answer = SlurmPoll(ask=ask).poll()
+    assert (answer.unexplained, answer.unplaced) == ({2}, 0)
 
 
 def test_shards_are_asked_for_where_any_are_in_use() -> None:

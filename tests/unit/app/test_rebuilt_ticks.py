@@ -53,6 +53,9 @@ def card_row(**values: object) -> dict[str, Any]:
             "utilization_decoder",
             "utilization_max",
             "utilization_coverage_ms",
+            "idle_time_ms",
+            "idle_energy_mj",
+            "idle_energy_coverage_ms",
             "memory_used_bytes",
             "memory_limit_bytes",
             "memory_reserved_bytes",
@@ -137,6 +140,7 @@ def test_what_is_unknown_stays_unknown_and_zero_stays_zero() -> None:
 
 def test_what_was_promised_comes_back() -> None:
     told = {"ts_ms": 1_774_413_000_000, "duration_ms": 30_000}
+    told |= {"waiting": None, "wait_ms": None, "waited_ms": None}
     failed = {**told, "source": "kubernetes", "status": "failed", "reason": "no socket"}
     (tick,), rebuilt = rebuild(
         [card_row(allocation="allocated", unallocated_gpu_time_ms=0)],
@@ -223,7 +227,12 @@ def promised(tick: Tick) -> Tick:
     """Return the tick with its cards promised to somebody, or with a source that failed."""
     is_known = tick.ts_ms // INTERVAL_MS % 3 > 0
     reading = AllocationSourceReading(
-        source="slurm", duration_ms=INTERVAL_MS, reason=None if is_known else "squeue takes too long"
+        source="slurm",
+        duration_ms=INTERVAL_MS,
+        reason=None if is_known else "squeue takes too long",
+        waiting=3 if is_known else None,
+        wait_ms=2 * INTERVAL_MS if is_known else None,
+        waited_ms=INTERVAL_MS if is_known else None,
     )
     cards = tuple(allocated(card) if is_known else replace(card, allocation=UNKNOWN) for card in tick.cards)
     return replace(tick, cards=cards, allocation_sources=(reading,))

@@ -87,9 +87,9 @@ def test_a_price_is_set_listed_replaced_and_taken_back(gua: Run) -> None:
 
 
 def test_a_model_of_which_no_card_was_ever_seen_is_refused_unless_that_is_meant(gua: Run) -> None:
-    told = f"the store has never seen a card of the model 'B200\\x1b[31m': it has seen {H100}, NVIDIA L4"
+    told = f"the store has never seen a card of the model 'B200\\x1b[31m'; it has seen {H100}, NVIDIA L4"
     given = ("set", "B200\x1b[31m", "9", "--currency", "USD")
-    assert gua(*given) == (2, "", f"gua: {told}; give --force if that is meant\n")
+    assert gua(*given) == (2, "", f"gua: {told}; --force takes the name for cards to come\n")
     assert gua("list")[1].startswith("there are no prices yet")
     said = "B200[31m: 9 USD per GPU-hour from the beginning\n"
     assert gua(*given, "--force") == (0, said, f"note: {told}\n")
@@ -102,7 +102,7 @@ def test_an_empty_store_says_that_it_has_seen_no_card(
     monkeypatch.setenv("GUA_HOME", str(tmp_path))
     given = ["prices", "set", "L4", "1", "--currency", "EUR", "--store", f"chdb://{tmp_path / 'store'}"]
     assert main(given) == 2
-    assert "'L4': it has seen none at all yet; give --force" in capsys.readouterr().err
+    assert "'L4'; it has seen none at all yet; --force" in capsys.readouterr().err
     assert main([*given, "--force"]) == 0
 
 

@@ -94,6 +94,13 @@ def test_what_was_typed_is_in_the_commands_that_go_on(
     assert "--timezone Asia/Tokyo gpu-1 1 2026-03-26T15:00:00Z" in explain
 
 
+def test_a_password_that_was_typed_is_in_no_command_that_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([*WINDOW, "--store", "clickhouse://gua_reader:pa55@db"]) == 0
+    shown = capsys.readouterr().out
+    assert "--store clickhouse://gua_reader@db:8123" in shown
+    assert "pa55" not in shown
+
+
 def test_no_more_is_asked_of_the_store_than_the_answers_say(store: FakeStore) -> None:
     store.views["hours"] = [{"hour": SINCE_MS // HOUR_MS, "is_counted": True, "card_ticks": 12}]
     always = {"extent", "hours", "fleet", "host_name_conflicts", "rules", "prices", "overview", "card_streaks", "usage"}

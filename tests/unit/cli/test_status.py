@@ -528,3 +528,31 @@ def test_whole_cards_of_which_all_is_the_same_share_a_line(status: dict[str, Any
     text = render_status({**status, "cards": [free, *more, other, *slices]}, Style(width=100))
     shown = [line.split()[0] for line in text.splitlines() if "truly-idle" in line]
     assert shown == ["2,5-6,9", "7", "8", "8"]
+
+
+def test_a_card_shows_who_reserved_it_by_which_command_and_until_when(status: dict[str, Any]) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    free = next(one for one in status["cards"] if not one["allocations"])
+    gpu = free["uuid"]
+    reserved = {"id": "c0ffee", "owner": "bo", "uid": 7, "cards": [gpu], "since_ms": now_ms - 90_000}
+    until_ms = now_ms + 3_600_000
+    for kind, until, words in (
+        ("run", None, "promised to bo (gua run) 1m 30s ago, newer than the last tick"),
+        ("manual", until_ms, "promised to bo (gua reserve, until "),
+    ):
+        told = {**status, "reservations": [{**reserved, "kind": kind, "until_ms": until}]}
+        assert words in render_status(told, Style(width=160))
+    ours = {"source": "gua", "id": "c0ffee", "owner": "bo", "kind": "run", "use": "empty", "use_seconds": 60}
+    card_ = {**free, "allocation": "allocated", "allocations": [ours], "allocations_total": 1}
+    known = {**status, "cards": [card_], "reservations": [{**reserved, "kind": "run", "until_ms": None}]}
+    assert "promised to bo (gua run) - ago, empty for 1m" in render_status(known, Style(width=160))
+    assert "promised to bo" not in render_status({**known, "reservations": []}, Style(width=160))
+
+
+@pytest.mark.parametrize("value", [None, 7, "x", [None], [{"cards": 7}], [{"cards": [None], "since_ms": "x"}]])
+def test_strange_reservations_are_shown_as_unknown(status: dict[str, Any], value: object) -> None:
+    assert "The agent of" in render_status({**status, "reservations": value}, Style(width=80))
+    gpu = status["cards"][0]["uuid"]
+    strange = [{"cards": [gpu], "owner": HOSTILE, "since_ms": value, "until_ms": 10**30, "kind": value, "id": value}]
+    text = render_status({**status, "reservations": strange}, Style(width=80))
+    assert not set(text) & {"\x1b", "\u202e", "\x07"}

@@ -459,6 +459,26 @@ def test_the_parts_of_a_card_tick_sum_to_its_gpu_time(
         assert (after.unallocated_gpu_time_ms is None) is (reason is not None)
 
 
+_PEOPLE = st.lists(st.sampled_from([ADA, BOB, XORG, NOTHING_KNOWN]), max_size=3, unique=True)
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), _PEOPLE, st.sampled_from([0, 1, 2]), st.booleans()), max_size=12))
+@settings(max_examples=100, deadline=None)
+def test_ticks_that_are_remembered_are_those_that_are_worked_out(
+    ticks: list[tuple[int, list[ProcessReading], int, bool]],
+) -> None:
+    promises = Promises()
+    for duration_ms, processes, jobs, is_listed in ticks:
+        listed = ProcessList.KNOWN if is_listed else ProcessList.FAILED
+        card = replace(CARD, duration_ms=duration_ms, gpu_time_ms=duration_ms, processes=tuple(processes))
+        card = replace(card, process_list=listed)
+        going_on = [replace(JOB, id=str(number), slurm_job_id=str(7 + number)) for number in range(jobs)]
+        # Each anew and by the long way, as none of these ends within the tick: nothing of before counts.
+        ending = [replace(each, until_ms=TS_MS + 1) for each in going_on]
+        expected = [replace(each, until_ms=None) for each in promised(*ending, card=card).allocations]
+        assert list(promised(*going_on, card=card, promises=promises).allocations) == expected
+
+
 def test_instances_that_came_and_went_are_forgotten() -> None:
     promises = Promises()
     for number in range(5_000):

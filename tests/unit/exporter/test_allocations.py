@@ -174,6 +174,20 @@ def test_a_source_tells_whether_it_can_be_read_and_for_how_long_it_could() -> No
     assert not [has for name, has in found if name == seconds and "gua_allocation_source_reason" in dict(has)]
 
 
+def test_who_waits_for_cards_is_told_now_and_added_up() -> None:
+    catalogue = Catalogue()
+    for waiting, wait_ms, waited_ms in ((0, 0, 0), (2, 45_000, 30_000), (1, 1500, 1500)):
+        made = tick(START_MS + wait_ms, card(), sources={"gua": None})
+        (source,) = made.allocation_sources
+        source = replace(source, waiting=waiting, wait_ms=wait_ms, waited_ms=waited_ms)
+        found = read_families(catalogue.families(replace(made, allocation_sources=(source,))))
+    assert values(found, "gua_queue_waiting", gua_allocation_source="gua") == [1]
+    assert values(found, "gua_queue_wait_time_seconds_total", gua_allocation_source="gua") == [46.5]
+    assert values(found, "gua_queue_time_seconds_total", gua_allocation_source="gua") == [31.5]
+    silent = read_families(Catalogue().families(tick(START_MS, card(), sources={"slurm": None})))
+    assert not [name for name, _ in silent if name.startswith("gua_queue")]
+
+
 @pytest.mark.parametrize("text", ['"} 1\nfake{a="', "\udcff", "\x00", "x" * 1000])
 def test_a_hostile_name_is_one_label_and_nothing_else(text: str) -> None:
     hostile = replace(JOB, source=text, id=text, owner=text, job_name=text)

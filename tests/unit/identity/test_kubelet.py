@@ -18,7 +18,7 @@ from gua.core.tick import ProcessReading, ReadError
 from gua.exporter.catalogue import Catalogue
 from gua.identity.kubelet import Kubelet, parse_kubelet
 from gua.identity.owner import Owners
-from gua.identity.pod_list import Pod, parse_pods
+from gua.identity.pod_list import Pod, items_of, pods_of
 from gua.identity.pod_names import CALL, MOST_PODS, PodNames
 from gua.identity.pod_request import MOST_BYTES, KubeletError, ask
 from gua.identity.process import Names, ProcessIdentity
@@ -143,7 +143,7 @@ def test_a_look_never_waits_for_the_answer() -> None:
 
 
 def test_names_are_those_of_the_documented_list() -> None:
-    found = parse_pods((FIXTURES / "kubelet" / "pods.json").read_bytes())
+    found = pods_of(items_of((FIXTURES / "kubelet" / "pods.json").read_bytes()))
     trainer = Pod(
         name="trainer-7d4b9c5f6-x2x8p",
         namespace="lab",
@@ -163,17 +163,17 @@ def test_names_are_those_of_the_documented_list() -> None:
 def test_what_cannot_be_a_name_is_none(name: object) -> None:
     told = pod()
     told["metadata"]["name"] = name
-    assert parse_pods(pod_list(told)) == {}
+    assert pods_of(items_of(pod_list(told))) == {}
 
 
 def test_the_fake_answers_in_the_shape_of_the_documented_list() -> None:
-    assert parse_pods(pod_list(pod())) == {
+    assert pods_of(items_of(pod_list(pod()))) == {
         POD_UID: Pod(name="train-0", namespace="lab", containers={CONTAINER_ID: "main"})
     }
 
 
 def test_the_kubelet_is_asked_with_the_token_as_it_is_now(fake: FakeKubelet) -> None:
-    assert parse_pods(ask(fake.kubelet, fake.account))[POD_UID].name == "train-0"
+    assert pods_of(items_of(ask(fake.kubelet, fake.account)))[POD_UID].name == "train-0"
     fake.rotate("the-second")
     assert ask(fake.kubelet, fake.account) == fake.body
     assert fake.asked == ["/pods", "/pods"]

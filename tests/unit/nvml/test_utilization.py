@@ -12,8 +12,8 @@ SECOND_US = 1_000_000
 T = 1_700_000_000 * SECOND_US
 
 
-def sample(start_ms: int, end_ms: int, utilization: float) -> UtilizationSample:
-    return UtilizationSample(start_ms=start_ms, end_ms=end_ms, utilization=utilization, largest=utilization)
+def sample(start_ms: int, end_ms: int, utilization: float, idle_ms: int | None = 0) -> UtilizationSample:
+    return UtilizationSample(start_ms, end_ms, utilization, utilization, idle_ms)
 
 
 def test_a_sample_covers_the_time_since_the_one_before_and_a_second_at_most() -> None:

@@ -74,6 +74,9 @@ HELD = CardReading(
     utilization_encoder=0.0,
     utilization_max=0.04,
     utilization_coverage_ms=29_500,
+    idle_time_ms=12_000,
+    idle_energy_mj=1_080_000,
+    idle_energy_coverage_ms=9_000,
     memory_used_bytes=8 * 2**30,
     memory_limit_bytes=80 * 2**30,
     memory_reserved_bytes=600 * 2**20,
@@ -149,7 +152,15 @@ allocations = st.builds(
     pod_name=texts,
     pod_namespace=texts,
 )
-sources = st.builds(AllocationSourceReading, source=known_texts, duration_ms=st.integers(0, 600_000), reason=texts)
+sources = st.builds(
+    AllocationSourceReading,
+    source=known_texts,
+    duration_ms=st.integers(0, 600_000),
+    reason=texts,
+    waiting=st.none() | st.integers(0, 10_000),
+    wait_ms=st.none() | st.integers(0, 10**10),
+    waited_ms=st.none() | st.integers(0, 600_000),
+)
 spans = st.integers(1, 600_000).flatmap(lambda span: st.tuples(st.just(span), st.integers(0, span)))
 cards = st.builds(
     lambda span, **rest: CardReading(duration_ms=span[0], gpu_time_ms=span[1], **rest),
@@ -170,6 +181,9 @@ cards = st.builds(
     utilization_decoder=ratios,
     utilization_max=ratios,
     utilization_coverage_ms=millis,
+    idle_time_ms=millis,
+    idle_energy_mj=millis,
+    idle_energy_coverage_ms=millis,
     memory_used_bytes=amounts,
     memory_limit_bytes=amounts,
     memory_reserved_bytes=amounts,

@@ -18,6 +18,7 @@ from fakes.promises import promised
 from fakes.restless import restless
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Source, Tick
+from gua.core.workloads import workload_kind
 from gua.otlp.encode import encode
 from gua.report.collect import collect
 from gua.report.costs import Cost, Costs, added, wasted
@@ -37,6 +38,7 @@ from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
 from gua.report.sections.timeline.model import Timeline
 from gua.report.sections.usage.by_parts import ask_by_parts, owners_of_parts
 from gua.report.sections.usage.model import USAGE_BY, OwnerUsage, Usage, UsageRow
+from gua.report.sections.usefulness.model import IdleTime, Usefulness
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
@@ -227,6 +229,8 @@ def test_usage_by(both: Both, by: str) -> None:
     def name(one: Seen) -> object:
         if by == "host":
             return one.row["host"]
+        if by == "kind":
+            return workload_kind(one.row["program"])
         return both.counted.cards[one.row["host"], one.row["gpu"]]["model"] if by == "model" else one.row[PARTY[by]]
 
     (found,) = [parties for parties in both.report[Usage].usage_by if parties.by == by]
@@ -434,6 +438,40 @@ def check_contention(one: Contention, expected: dict[str, float], rounded_ms: in
     assert one.contended_promised_gpu_ms == pytest.approx(expected["contended_promised_gpu"], abs=near)
 
 
+def test_who_waited_and_what_became_of_cards_meanwhile(both: Both) -> None:
+    hosts = sorted({key[0] for key in both.counted.ticks})
+    told = 0
+    for one in both.report[Contentions]:
+        expected = means.waits(both.counted, hosts if one.host is None else [one.host])
+        found = (
+            one.most_waiting,
+            one.wait_ms,
+            one.waited_ms,
+            one.waited_empty_gpu_ms,
+            one.waited_held_gpu_ms,
+            one.waited_others_gpu_ms,
+            one.waited_free_gpu_ms,
+        )
+        if expected is None:
+            assert found == (None,) * 7
+            continue
+        told += 1
+        assert found == pytest.approx(tuple(expected.values()), abs=1)
+        assert one.wait_ms
+    assert told > 1 or both.asked.hosts == ("lab-1", "lab-2")
+
+
+def test_who_reserved_how_often(both: Both) -> None:
+    expected = means.reservations(both.counted)
+    found = {}
+    for one in both.report[PromisedHours].owners:
+        if one.source == "gua":
+            found |= {(one.owner, "run"): one.runs, (one.owner, "manual"): one.manuals}
+        else:
+            assert (one.runs, one.manuals) == (None, None)
+    assert {of: count for of, count in found.items() if count} == expected
+
+
 def test_coverage(both: Both) -> None:
     expected = means.coverage(both.counted)
     assert {(card.host, card.gpu) for card in both.report.cards} == set(expected)
@@ -466,6 +504,37 @@ def test_energy(both: Both) -> None:
         assert card.held_watts == (None if held is None else pytest.approx(held))
         added = None if bare is None or held is None else (held - bare) * expected[IDLE_HELD][1] / 1000
         assert card.added_joules == (None if added is None else pytest.approx(added, abs=0.1))
+
+
+def test_idle_time(both: Both) -> None:
+    found = both.report[Usefulness]
+    cards = {(one.host, one.gpu): one for one in found.cards}
+    expected = {key: means.idle_time(both.counted, key) for key in both.counted.ticks}
+    assert set(cards) == {key for key, states in expected.items() if any(sums[0] for sums in states.values())}
+    for key, card in cards.items():
+        check_idle_time(card.states[ACTIVE], expected[key][ACTIVE])
+        check_idle_time(card.states[IDLE_HELD], expected[key][IDLE_HELD])
+    of_state = {
+        state: [sum(each) for each in zip(*(one[state] for one in expected.values()), strict=True)]
+        for state in (ACTIVE, IDLE_HELD)
+    }
+    check_idle_time(found.states[ACTIVE], of_state[ACTIVE])
+    check_idle_time(found.states[IDLE_HELD], of_state[IDLE_HELD])
+    check_idle_time(found.loaded, [sum(each) for each in zip(*of_state.values(), strict=True)])
+    for state, part in found.states.items():
+        assert part.gpu_ms == us(both.report.headline.states[state].gpu_ms)
+
+
+def check_idle_time(one: IdleTime, sums: list[float]) -> None:
+    """Compare; of each tick what is told is rounded to whole microseconds, and energy to whole mJ."""
+    gpu_ms, sampled_ms, idle_ms, powered_ms, joules = sums
+    assert one.gpu_ms == us(gpu_ms)
+    near = 0.001 * 2000
+    assert one.sampled_gpu_ms == pytest.approx(sampled_ms, abs=near)
+    assert one.idle_gpu_ms == pytest.approx(idle_ms, abs=near)
+    assert one.measured_gpu_ms == pytest.approx(powered_ms, abs=near)
+    assert one.idle_share == (pytest.approx(idle_ms / sampled_ms, abs=1e-6) if sampled_ms else None)
+    assert one.idle_joules == (pytest.approx(joules, abs=0.01) if powered_ms else None)
 
 
 def test_week_and_days(both: Both) -> None:
@@ -550,6 +619,8 @@ def test_costs_of_owners(both: Both, by: str) -> None:
             return one.row["owner"], one.row["program"]
         if by == "host":
             return one.row["host"]
+        if by == "kind":
+            return workload_kind(one.row["program"])
         return counted.cards[one.row["host"], one.row["gpu"]]["model"] if by == "model" else one.row[PARTY[by]]
 
     ticks: dict[object, list[tuple[Key, Seen]]] = {}

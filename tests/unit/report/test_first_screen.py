@@ -78,10 +78,19 @@ def test_it_is_one_screen_however_many_cards_there_are(hosts: int) -> None:
     assert len(drawn(report, brief=True).splitlines()) <= 24
 
 
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_it_is_one_screen_however_much_there_is_to_say(*, looked_at: bool) -> None:
+    report = _screen(week_report(looked_at=looked_at))
+    for width in (80, 100):
+        assert len(drawn(report, width).splitlines()) <= 50
+        assert len(drawn(report, width, brief=True).splitlines()) <= 24
+
+
 @pytest.mark.parametrize("unicode", [True, False])
-@pytest.mark.parametrize("width", [*range(20, 60, 5), *range(60, 141, 9)])
+@pytest.mark.parametrize("width", [*range(20, 60, 5), *range(60, 141, 9), 80])
 def test_no_line_is_wider_than_asked_for(week: Report, fleet: Report, width: int, *, unicode: bool) -> None:
-    for report in (week, fleet, empty_report()):
+    far = replace(week, window=replace(week.window, timezone="America/Argentina/ComodRivadavia"))
+    for report in (week, fleet, empty_report(), far):
         lines = drawn(report, width, unicode=unicode).splitlines()
         assert [line for line in lines if cells(line) > width] == []
 
@@ -205,7 +214,7 @@ def test_the_strip_says_in_which_hour_a_state_is_most(week: Report) -> None:
     made = json.loads(render_json(week))
     for state in STATES:
         shares = [hour["states"][state]["share"] or 0 for hour in made["time_of_day"]]
-        (said,) = re.findall(rf"^  {state} .* most (\d\d)-\d\d: ([\d.]+) %$", drawn(week), re.MULTILINE)
+        (said,) = re.findall(rf"^  {state} .* most (\d\d): ([\d.]+) %$", drawn(week), re.MULTILINE)
         assert float(said[1]) == near(100 * max(shares))
         assert round(100 * shares[int(said[0])], 1) == float(said[1])
 
@@ -262,6 +271,16 @@ def test_a_host_in_its_first_minutes_says_since_when_it_records(week: Report) ->
     since = UNTIL_MS - 8 * MINUTE_MS
     made = replace(week, coverage=replace(week.coverage, effective_since_ms=since), asked_ms=UNTIL_MS)
     assert "GPU usage of 8 minutes, recorded since 2026-03-29 23:52 Europe/Berlin" in flat(made)
+    agents = tuple(replace(extent, source="agent", first_ms=since) for extent in week.extents)
+    begun = replace(made, extents=agents, coverage=replace(made.coverage, ratio=0.1, unobserved_gpu_ms=9 * HOUR_MS))
+    assert "Nobody knows" not in flat(begun)
+    assert "Nobody knows" in flat(
+        replace(begun, coverage=replace(begun.coverage, expected_gpu_ms=10 * HOUR_MS), extents=week.extents)
+    )
+    ended = replace(week.coverage, effective_since_ms=since - 24 * HOUR_MS, effective_until_ms=since - 23 * HOUR_MS)
+    imported = flat(replace(week, coverage=ended, asked_ms=UNTIL_MS + 24 * HOUR_MS))
+    assert "GPU usage of 1 hour, recorded since 2026-03-28 22:52 to 2026-03-28 23:52 Europe/Berlin" in imported
+    assert "gua explain gpu-1 1 2026-03-28T22:52:00Z" in imported
     old = replace(made, asked_ms=UNTIL_MS + 24 * HOUR_MS)
     assert "recorded since 2026-03-29 23:52 to 2026-03-30 00:00 Europe/Berlin" in flat(old)
 

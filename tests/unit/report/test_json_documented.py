@@ -18,7 +18,7 @@ COSTS = ("cost", "wasted_cost")
 BY_STATE = ("states", "costs")
 BY_USE = "uses"
 # Of these the states have keys of their own; all others have those of `states.<state>`.
-OWN_STATES = ("money.costs[]", "energy.cards[]")
+OWN_STATES = ("money.costs[]", "energy.cards[]", "usefulness", "usefulness.cards[]")
 LIKE_NEVER_USED = re.compile(r"^headline\.idle_held\.(low|unknown)\b")
 
 

@@ -60,8 +60,9 @@ FOLDER = {
 
         from __future__ import annotations
 
+        from gua.report.kit.fields import cells, columns
         from gua.report.kit.tables import TableColumn, Table
-        from gua.report.section import Section, csv_of
+        from gua.report.section import Csv, Section
 
         from .model import HostNoise, Noise
 
@@ -84,7 +85,7 @@ FOLDER = {
             model=Noise,
             collect=_collect,
             text=_text,
-            csv=csv_of(HostNoise, lambda noise: noise),
+            csv=Csv(columns(HostNoise), lambda noise, report: map(cells, noise)),
         )
         ''',
 }
@@ -117,13 +118,13 @@ def test_it_is_named_with_the_others_and_shown_where_it_is_chosen() -> None:
     assert "fan-noise" in section_list.choose_sections(["all"])
     assert "fan-noise" not in section_list.default_sections()
     option = importlib.reload(output_options).SectionOption.__metadata__[0]  # type: ignore[attr-defined] # Annotated
-    assert "timeline, fan-noise, or all" in option.help
+    assert "usefulness, fan-noise, or all" in option.help
 
 
 def test_text_and_markdown_have_it(report: Report) -> None:
-    assert "17. How loud it was\n  host" in render_text(report, Style(width=80))
+    assert "18. How loud it was\n  host" in render_text(report, Style(width=80))
     assert "gpu-1" in render_text(report, Style(width=20)).partition("How loud it was")[2]
-    assert "## 17. How loud it was\n\n| host | loud hours |" in render_markdown(report)
+    assert "## 18. How loud it was\n\n| host | loud hours |" in render_markdown(report)
 
 
 def test_the_page_has_it(report: Report) -> None:

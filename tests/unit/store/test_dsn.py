@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gua.core.errors import UsageError
-from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
+from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn, without_password
 
 SECRET = "s3cr3t"  # noqa: S105 - what must not show
 
@@ -105,3 +105,17 @@ def test_a_password_is_in_no_text_form() -> None:
     for text in (str(dsn), repr(dsn), f"{dsn}", f"{dsn!r}"):
         assert SECRET not in text
         assert "u" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"clickhouse://u:{SECRET}@db", "clickhouse://u@db:8123"),
+        (f"clickhouses://u:{SECRET}@[::1]:9", "clickhouses://u@[::1]:9"),
+        ("clickhouse://u@db", "clickhouse://u@db"),
+        ("chdb:///a b", "chdb:///a b"),
+        ("./store", "./store"),
+    ],
+)
+def test_an_address_is_shown_as_it_was_written_but_for_its_password(text: str, shown: str) -> None:
+    assert without_password(text) == shown

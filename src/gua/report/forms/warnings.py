@@ -25,7 +25,7 @@ def warnings(report: Report, style: Style, hours: HourFormat, *, says_since: boo
     coverage = report.coverage
     if any(extent.source == "simulator" for extent in report.extents):
         yield "Simulated: no real machine was measured."
-    began_ms = _began_ms(report)
+    began_ms = just_begun_ms(report)
     if began_ms is not None and not says_since:
         yield f"Recording since {at(began_ms, report.window)}, for {span(report.window.until_ms - began_ms)} so far."
     if began_ms is None and coverage.ratio is not None and coverage.ratio < _LOW_COVERAGE:
@@ -43,7 +43,7 @@ def warnings(report: Report, style: Style, hours: HourFormat, *, says_since: boo
     yield from troubles(report, style)
 
 
-def _began_ms(report: Report) -> int | None:
+def just_begun_ms(report: Report) -> int | None:
     """Return when the agents began to record, if that is so short ago that ticks which are still to come weigh much."""
     agents = [extent.first_ms for extent in report.extents if extent.source == "agent"]
     first_ms = min(agents, default=0)

@@ -22,5 +22,6 @@ LISTED: Final[tuple[str, ...]] = (
     "calendar.DAYS",
     "calendar.PREVIOUS",
     "timeline.TIMELINE",
+    "usefulness.USEFULNESS",
 )
 """``folder.NAME``: the declaration ``NAME`` in the folder's ``section.py``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from gua.core.allocation import Use
@@ -12,9 +13,11 @@ from gua.core.tick import AllocationStatus
 from gua.core.untrusted import number_in, objects_in, text_in
 from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
+from gua.report.status.reservations import NEW
 from gua.report.status.span import span
 
 WORST_FIRST: Final = (Use.EMPTY, Use.USED_BY_OTHERS, Use.UNKNOWN, Use.HELD, Use.USED)
+_COMMANDS: Final = {"run": "gua run", "manual": "gua reserve"}
 _LONGEST: Final = 40
 _LONGEST_REASON: Final = 160
 _MOST_SOURCES: Final = 8
@@ -76,12 +79,24 @@ def _promise(allocation: Mapping[str, Any], style: Style, *, words: int) -> str:
     """Return an allocation with its source and job, with its source, or with neither."""
     source, identity, job = (text_in(allocation.get(name)) for name in ("source", "id", "job_name"))
     owner = owner_of(allocation)
-    named = style.name(source or NONE, _LONGEST)
-    named += f" {style.name(identity, _LONGEST)}" if identity and identity != owner else ""
+    command = _COMMANDS.get(str(allocation.get("kind"))) if source == "gua" else None
+    named = command or style.name(source or NONE, _LONGEST)
+    named += f" {style.name(identity, _LONGEST)}" if identity and identity != owner and not command else ""
     named += f", {style.name(job, _LONGEST)}" if job and words == 3 else ""
+    named += _until(allocation.get("until")) if words > 1 else ""
     ago = span(number_in(allocation.get("allocated_seconds")))
     by = f" ({named})" if words > 1 else ""
     return f"{style.name(owner or '?', _LONGEST)}{by} {ago} ago, {use_in_words(allocation, style)}"
+
+
+def _until(moment: object) -> str:
+    """Return when a promise ends by this host's clock, with the day where it is not today."""
+    try:
+        until = datetime.fromisoformat(str(moment)).astimezone()
+        today = datetime.now(UTC).astimezone().date()
+    except (ValueError, OverflowError):
+        return ""
+    return f", until {until:{'%H:%M' if until.date() == today else '%Y-%m-%d %H:%M'}}"
 
 
 def owner_of(allocation: Mapping[str, Any]) -> str | None:
@@ -96,6 +111,8 @@ def owner_of(allocation: Mapping[str, Any]) -> str | None:
 def use_in_words(allocation: Mapping[str, Any], style: Style) -> str:
     """Return the use of an allocation and for how long: ``empty for 1h 5m``."""
     used = allocation.get("use")
+    if used == NEW:
+        return "newer than the last tick"
     if used not in WORST_FIRST or used == Use.UNKNOWN:
         return "use unknown"
     seconds = number_in(allocation.get("use_seconds"))

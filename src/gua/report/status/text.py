@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -16,6 +17,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.words import LEFT_OVER
 from gua.report.status.allocation import lines_below, promise_in_words, sources_in_words
 from gua.report.status.queue import queue_in_words
+from gua.report.status.reservations import cards_now
 from gua.report.status.span import span
 
 _GIB: Final = 2**30
@@ -41,7 +43,7 @@ _REASONS: Final[Mapping[str, str]] = {
 
 def render_status(status: Mapping[str, Any], style: Style) -> str:
     """Return the status for a terminal, no line wider than the style's width."""
-    lines = [*_agent(status, style), "", *_cards(objects_in(status.get("cards")), style)]
+    lines = [*_agent(status, style), "", *_cards(cards_now(status, time.time_ns() // 1_000_000), style)]
     return "\n".join(lines) + "\n"
 
 

@@ -35,9 +35,8 @@ _HOLDS: Final = (
 )
 
 
-def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, *, brief: bool) -> Iterator[str]:
-    """Yield a line an owner, then what no listed process owns; nothing where nothing was held idle."""
-    most = MOST_BRIEFLY if brief else MOST_ASKED
+def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, *, most: int) -> Iterator[str]:
+    """Yield a line an owner, ``most`` of them, and what no listed process owns; nothing where nothing was held idle."""
     shown = told.ask if len(told.ask) <= most + 1 else told.ask[:most]
     rest = told.ask[len(shown) :]
     hours_of, of_rest, of_unowned = amounts(shown, rest, told.unowned, hours)
@@ -151,7 +150,8 @@ def unowned(report: Report, found: Unowned, wasted: str, where: Places, style: S
     worst = found.holds[0]
     others = f" and {plural(len(found.holds) - 1, 'other')}" if len(found.holds) > 1 else ""
     since = at_least(worst.idle_ms or 0, is_lower_bound=worst.is_lower_bound)
+    # Where there are several hosts, the place of the card says which one is meant.
     return (
-        f"{told}, {when(report)} on {where(worst.host, worst.gpu)}{others} for {since}. Next, on "
-        f"{style.name(worst.host, 32)}: sudo fuser -v /dev/nvidia*"
+        f"{told}, {when(report)} on {where(worst.host, worst.gpu)}{others} for {since}. Next, there: sudo fuser -v "
+        "/dev/nvidia*"
     )

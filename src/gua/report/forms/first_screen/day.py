@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from gua.core.plaintext import cells
 from gua.report.kit.figures import percent
 from gua.report.kit.style import Style
 from gua.report.model import Report
@@ -14,36 +15,48 @@ from gua.report.states import STATES, share
 _HOURS: Final = 24
 _LABEL: Final = max(map(len, STATES))
 _EVERY: Final = 6
-_BESIDE_FROM: Final = 60
-_WIDE_FROM: Final = 80
 _STRIP_FROM: Final = _HOURS + 4
+_Row = tuple[str, Sequence[float], str]
 
 
 def day(report: Report, style: Style) -> Iterator[str]:
-    """Yield the hours, then each state that occurred with the hour in which it is most."""
+    """Yield the hours, then each state that occurred with the hour in which it is most.
+
+    Its name and that hour stand beside the strip where they fit, and above it where they do not.
+    """
     hours = report.get(TimeOfDay)
-    if hours is None or not any(share(hour.states, state) for hour in hours for state in STATES):
+    if hours is None:
         return
-    beside = style.width >= _BESIDE_FROM
-    columns = 2 if style.width >= _WIDE_FROM else 1
-    marks = "".join(f"{hour:<{_EVERY * columns}}" for hour in range(0, _HOURS, _EVERY))
+    rows = [_row(state, [share(hour.states, state) or 0 for hour in hours]) for state in STATES]
+    rows = [row for row in rows if any(row[1])]
+    if not rows:
+        return
     zone = report.window.timezone
-    if beside:
-        yield f"  {'By hour':{_LABEL}}  {marks}  {zone}"
-    else:
-        yield from style.wrap(f"By hour, {zone}:", indent=0)
-        if style.width >= _STRIP_FROM:
-            yield f"    {marks}".rstrip()
-    for state in STATES:
-        parts = [share(hour.states, state) or 0 for hour in hours]
-        if not any(parts):
-            continue
-        most = max(range(_HOURS), key=parts.__getitem__)
-        told = f"most {most:02d}-{(most + 1) % _HOURS:02d}: {percent(parts[most])} %"
-        strip = "".join(style.height(part) * columns for part in parts)
-        if beside:
-            yield f"  {style.paint(state, f'{state:<{_LABEL}}')}  {style.paint(state, strip)}  {told}"
-            continue
+    for columns in (2, 1):
+        before = 2 + _LABEL + 2 + columns * _HOURS + 2
+        if before + max(cells(text) for text in (zone, *(told for _, _, told in rows))) <= style.width:
+            yield f"  {'By hour':{_LABEL}}  {_marks(columns)}  {zone}"
+            for state, parts, told in rows:
+                strip = _strip(parts, style, columns)
+                yield f"  {style.paint(state, f'{state:<{_LABEL}}')}  {style.paint(state, strip)}  {told}"
+            return
+    yield from style.wrap(f"By hour, {zone}:", indent=0)
+    if style.width >= _STRIP_FROM:
+        yield f"    {_marks(1)}".rstrip()
+    for state, parts, told in rows:
         yield from (style.state(line, state) for line in style.wrap(f"{state}, {told}"))
         if style.width >= _STRIP_FROM:
-            yield f"    {style.paint(state, strip.rstrip())}"
+            yield f"    {style.paint(state, _strip(parts, style, 1).rstrip())}"
+
+
+def _row(state: str, parts: Sequence[float]) -> _Row:
+    most = max(range(_HOURS), key=parts.__getitem__)
+    return state, parts, f"most {most:02d}: {percent(parts[most])} %"
+
+
+def _marks(columns: int) -> str:
+    return "".join(f"{hour:<{_EVERY * columns}}" for hour in range(0, _HOURS, _EVERY))
+
+
+def _strip(parts: Sequence[float], style: Style, columns: int) -> str:
+    return "".join(style.height(part) * columns for part in parts)

@@ -40,10 +40,24 @@ def _warnings(report: Report, style: Style, hours: HourFormat, most: int) -> Ite
 
 
 def window(report: Report) -> str:
-    """Return which time the report is about, or since when it is recorded where that is much later."""
-    chosen_ms, until_ms, zone = report.window.since_ms, report.window.until_ms, report.window.timezone
-    since_ms, until = report.coverage.effective_since_ms, at(until_ms, report.window)
-    if since_ms is None or since_ms - chosen_ms < _MUCH * (until_ms - chosen_ms):
-        return f"GPU usage of {length(until_ms - chosen_ms)}: {at(chosen_ms, report.window)} to {until} {zone}"
-    end = "" if report.ends_now else f" to {until}"
-    return f"GPU usage of {length(until_ms - since_ms)}, recorded since {at(since_ms, report.window)}{end} {zone}"
+    """Return which time the report is about, or what of it is recorded where that is much less."""
+    chosen, zone = report.window, report.window.timezone
+    since_ms, until_ms = report.coverage.effective_since_ms, recorded_until_ms(report)
+    if since_ms is None or since_ms - chosen.since_ms < _much_ms(report):
+        since_ms = chosen.since_ms
+    whole = f"GPU usage of {length(until_ms - since_ms)}"
+    if (since_ms, until_ms) == (chosen.since_ms, chosen.until_ms):
+        return f"{whole}: {at(since_ms, chosen)} to {at(until_ms, chosen)} {zone}"
+    end = "" if report.ends_now else f" to {at(until_ms, chosen)}"
+    return f"{whole}, recorded since {at(since_ms, chosen)}{end} {zone}"
+
+
+def recorded_until_ms(report: Report) -> int:
+    """Return when the window ends (Unix ms), or its recording, where that ended much earlier."""
+    until_ms, recorded_ms = report.window.until_ms, report.coverage.effective_until_ms
+    is_over = recorded_ms is not None and not report.ends_now and until_ms - recorded_ms >= _much_ms(report)
+    return recorded_ms if is_over and recorded_ms is not None else until_ms
+
+
+def _much_ms(report: Report) -> float:
+    return _MUCH * (report.window.until_ms - report.window.since_ms)

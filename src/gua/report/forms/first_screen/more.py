@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gua.core.durations import to_rfc3339
+from gua.report.forms.first_screen.heading import recorded_until_ms
 from gua.report.forms.first_screen.lines import flow, uncut
 from gua.report.kit.draw import shown_width
 from gua.report.kit.style import Style
@@ -34,7 +35,7 @@ def more(report: Report, style: Style, steps: Steps) -> Iterator[str]:
     if steps.explain is not None and (card := worst(report)):
         words = [steps.explain, *map(shlex.quote, (card.host, card.gpu if card.index is None else str(card.index)))]
         if not report.ends_now:
-            words.append(to_rfc3339(report.window.until_ms // 1000 * 1000))
+            words.append(to_rfc3339(recorded_until_ms(report) // 1000 * 1000))
         told.insert(1, " ".join(words))
     safe = [command for command in told if style.name(command) == command]
     if steps.then:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
+from typing import Final
 
 from gua.report.answers import answers
-from gua.report.forms.first_screen.ask import whom_to_ask
+from gua.report.forms.first_screen.ask import MOST_ASKED, MOST_BRIEFLY, whom_to_ask
 from gua.report.forms.first_screen.basis import basis
 from gua.report.forms.first_screen.cards import cards
 from gua.report.forms.first_screen.day import day
@@ -27,33 +28,41 @@ from gua.report.sections.groups.model import Groupings
 from gua.report.sections.usage.model import Usage
 from gua.report.sections.usage.text import usage_by
 
+LINES: Final = 50
+LINES_BRIEFLY: Final = 24
+_SCREEN_WIDTH: Final = 80
+
 
 def render_first_screen(
     report: Report, style: Style, steps: Steps, *, brief: bool = False, with_basis: bool = False
 ) -> str:
-    """Return the answers of a report, within the style's width, and below them what else was asked for."""
+    """Return the answers of a report, within the style's width, and below them what else was asked for.
+
+    Where that would be more than a screen fewer owners are named; less than 80 columns take as many lines as they need.
+    """
     hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
-    blocks = [*_answers(report, style, hours, steps, brief=brief), *_asked(report, style, hours)]
-    last = whole_basis(report, style, hours) if with_basis else () if brief else basis(report, style)
-    blocks.append(chain(last, more(report, style, steps)))
-    return "\n\n".join(filter(None, ("\n".join(block).strip("\n") for block in blocks))) + "\n"
-
-
-def _answers(report: Report, style: Style, hours: HourFormat, steps: Steps, *, brief: bool) -> Iterator[Iterable[str]]:
     told = answers(report)
-    head = heading(report, style, hours, brief=brief)
-    said = chain(verdict(report, told, style, hours), price_step(report, style, steps))
-    asked = whom_to_ask(report, told, style, hours, brief=brief)
-    if brief:
-        yield chain(head, said)
-        yield chain(asked, free(report, told, style, brief=True))
-        return
-    yield head
-    yield said
-    yield asked
-    yield free(report, told, style)
-    yield cards(report, style, hours)
-    yield day(report, style)
+    head = _block(heading(report, style, hours, brief=brief))
+    said = _block(chain(verdict(report, told, style, hours), price_step(report, style, steps)))
+    free_now = _block(free(report, told, style, brief=brief))
+    below = [] if brief else [_block(cards(report, style, hours)), _block(day(report, style))]
+    last = whole_basis(report, style, hours) if with_basis else () if brief else basis(report, style)
+    end = _block(chain(last, more(report, style, steps)))
+    shown: list[str] = []
+    for most in range(MOST_BRIEFLY if brief else MOST_ASKED, 0, -1):
+        asked = _block(whom_to_ask(report, told, style, hours, most=most))
+        shown = [_block([head, said]), _block([asked, free_now])] if brief else [head, said, asked, free_now, *below]
+        if style.width < _SCREEN_WIDTH or _joined([*shown, end]).count("\n") <= (LINES_BRIEFLY if brief else LINES):
+            break
+    return _joined([*shown, *map(_block, _asked(report, style, hours)), end])
+
+
+def _block(lines: Iterable[str]) -> str:
+    return "\n".join(lines).strip("\n")
+
+
+def _joined(blocks: Iterable[str]) -> str:
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def _asked(report: Report, style: Style, hours: HourFormat) -> Iterator[Iterable[str]]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from gua.report.answers import Answers, EmptyPromise, Wasted
 from gua.report.forms.first_screen.lines import flow
+from gua.report.forms.warnings import just_begun_ms
 from gua.report.kit.amounts import sentence, written
 from gua.report.kit.basis import REASONS
 from gua.report.kit.figures import NONE, HourFormat, percent, percents
@@ -62,7 +63,9 @@ def sentences(report: Report, told: Answers, style: Style, hours: HourFormat) ->
             f"No GPU was held without being used: of {hours.of(observed)} GPU-hours observed, "
             f"{written[ACTIVE]} were active and {written[TRULY_IDLE]} truly-idle."
         )
-    dark_ms = report.coverage.unobserved_gpu_ms + states[UNKNOWN].gpu_ms
+    # In the first hour the ticks that are still to come weigh much.
+    unobserved_ms = 0 if just_begun_ms(report) is not None else report.coverage.unobserved_gpu_ms
+    dark_ms = unobserved_ms + states[UNKNOWN].gpu_ms
     expected_ms = report.coverage.expected_gpu_ms
     if expected_ms and dark_ms >= _MUCH * expected_ms and states[UNKNOWN].gpu_ms < observed:
         yield (

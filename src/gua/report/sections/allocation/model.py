@@ -15,7 +15,8 @@ class Allocated:
     """GPU time promised by a source, in ms: all of it, or (``owner``) what one owner was promised.
 
     ``shared_gpu_ms``: the part of ``used`` and ``held`` in which processes of others were on the cards, too.
-    ``costs`` is ``None`` without prices.
+    ``costs`` is ``None`` without prices. Of the source gua, ``runs`` and ``manuals`` count an owner's reservations that
+    were there at a tick of the window: of commands, and by hand.
     """
 
     source: str
@@ -24,6 +25,8 @@ class Allocated:
     shared_gpu_ms: Hours[float]
     uses: ByPromisedUse
     costs: CostByUse = None
+    runs: int | None = None
+    manuals: int | None = None
 
     @property
     def unused_gpu_ms(self) -> float:

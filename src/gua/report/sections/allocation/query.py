@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gua.core.allocation import Use
@@ -14,15 +14,21 @@ from gua.report.promises import PromiseRow
 from gua.report.sections.allocation.model import Allocated, PromisedHours
 from gua.report.states import observed_ms
 from gua.report.uses import USES, CostsByUse, Uses, total
+from gua.report.waits import COUNTED, ReservationsRow
 
 _NOBODYS: Final = ""
 _NOISE_MS: Final = 1  # what sums of ticks that are cut at the window's edges may differ by
 
 
 def allocation(
-    rows: Iterable[PromiseRow], sources: Sequence[ReportedSource], headline: Headline, prices: Prices
+    rows: Iterable[PromiseRow],
+    sources: Sequence[ReportedSource],
+    headline: Headline,
+    prices: Prices,
+    reservations: Sequence[ReservationsRow] = (),
 ) -> PromisedHours:
     """Return the uses of all time, of each owner and of each source."""
+    counts = Counter({(row.source, row.owner, row.kind): row.reservations for row in reservations})
     whole = _Sums()
     owners: dict[tuple[str, str | None], _Sums] = {}
     promised: dict[str, _Sums] = {}
@@ -41,7 +47,8 @@ def allocation(
         uses=uses,
         costs=whole.costs(prices),
         owners=worst_first(
-            (_allocated(source, owner, sums, prices) for (source, owner), sums in owners.items()), prices
+            (_counted(_allocated(source, owner, sums, prices), counts) for (source, owner), sums in owners.items()),
+            prices,
         ),
         promised=worst_first((_allocated(source, None, sums, prices) for source, sums in promised.items()), prices),
         sources=tuple(sources),
@@ -88,6 +95,12 @@ class _Sums:
 
     def _of(self, use: Use) -> int:
         return sum(us for (of, _), us in self.us.items() if of == use)
+
+
+def _counted(one: Allocated, counts: Counter[tuple[str, str | None, str]]) -> Allocated:
+    if one.source not in COUNTED:
+        return one
+    return replace(one, runs=counts[one.source, one.owner, "run"], manuals=counts[one.source, one.owner, "manual"])
 
 
 def _allocated(source: str, owner: str | None, sums: _Sums, prices: Prices) -> Allocated:

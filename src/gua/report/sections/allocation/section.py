@@ -15,11 +15,13 @@ from gua.report.sections.allocation.model import Allocated, PromisedHours
 from gua.report.sections.allocation.query import allocation
 from gua.report.states import MS_PER_HOUR
 from gua.report.uses import USES, share
+from gua.report.waits import ask_reservations
 
 
 def _collect(asking: Asking) -> Finish:
     rows, sources = asking.promises(), asking.once(ask_sources)
-    return lambda headline, _cards: allocation(rows(), sources_of(sources()), headline, asking.prices)
+    counts = asking.once(ask_reservations, sources)
+    return lambda headline, _cards: allocation(rows(), sources_of(sources()), headline, asking.prices, counts())
 
 
 def _json(found: PromisedHours) -> Json:

@@ -46,6 +46,7 @@ _HOURS: Final = (
     TableColumn(title="allocated"),
     *(TableColumn(title=_SHORT[use], leaves=2 if use is Use.UNKNOWN else 0) for use in PROMISED),
 )
+_COUNTS: Final = (TableColumn(title="runs", leaves=3), TableColumn(title="by hand", leaves=4))
 _NOW: Final = (
     TableColumn(title="gpu"),
     TableColumn(title="owner", left=True, shortest=8),
@@ -106,12 +107,14 @@ def _uses(found: PromisedHours, report: Report, style: Style, hours: HourFormat)
 def _allocated(rows: Sequence[Allocated], report: Report, style: Style, hours: HourFormat, *, by_source: bool) -> Table:
     money = Amounts.of_report(report)
     several = len({one.source for one in rows}) > 1
+    is_counted = any(one.runs is not None for one in rows)
     source = [TableColumn(title="source", left=True, shortest=6)]
     owner = [TableColumn(title="owner", left=True, shortest=10), *(source if several else [])]
     return Table(
         columns=[
             *(source if by_source else owner),
             *_HOURS,
+            *(_COUNTS if is_counted else []),
             *(TableColumn(title=title, leaves=1) for title in money.titles("", style.name)),
         ],
         rows=[
@@ -119,6 +122,7 @@ def _allocated(rows: Sequence[Allocated], report: Report, style: Style, hours: H
                 *([] if by_source else [known(one.owner, style)]),
                 *([style.name(one.source, NAME_WIDTH)] if by_source or several else []),
                 *_hours(one, hours),
+                *(_counts(one) if is_counted else []),
                 *money.cells(one.unused_cost),
             ]
             for one in rows
@@ -130,6 +134,10 @@ def _allocated(rows: Sequence[Allocated], report: Report, style: Style, hours: H
 def _hours(one: Allocated, hours: HourFormat) -> list[str]:
     values = [one.uses.get(use, 0) for use in PROMISED]
     return [hours.of(sum(values)), *hours.parts(values)]
+
+
+def _counts(one: Allocated) -> list[str]:
+    return [NONE if count is None else f"{count:,}" for count in (one.runs, one.manuals)]
 
 
 def _empty_now(report: Report, style: Style) -> Iterator[Part]:

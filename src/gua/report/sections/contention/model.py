@@ -19,6 +19,10 @@ class Contention:
     known (unknown or unobserved, or whether they were promised). ``contended_gpu_ms``: idle-held GPU time in
     ``contended_ms``, ``cost`` what that cost; ``contended_promised_gpu_ms``: GPU time in it of cards that were
     truly-idle and promised. ``share``: the contended part of all this time, 0 to 1. A GPU counts while it is whole.
+
+    Where a source tells who waits for cards: the ``most_waiting`` requests at once, ``wait_ms`` of all of them
+    together, ``waited_ms`` in which any waited; of that time the GPU time that was promised and ``empty``, ``held`` or
+    used by ``others`` alone, and of cards that were ``free``. ``None`` where none tells.
     """
 
     host: str | None
@@ -31,6 +35,13 @@ class Contention:
     contended_gpu_ms: Hours[float]
     contended_promised_gpu_ms: Hours[float] = 0
     cost: OneCost = None
+    most_waiting: int | None = None
+    wait_ms: Hours[int | None] = None
+    waited_ms: Hours[int | None] = None
+    waited_empty_gpu_ms: Hours[float | None] = None
+    waited_held_gpu_ms: Hours[float | None] = None
+    waited_others_gpu_ms: Hours[float | None] = None
+    waited_free_gpu_ms: Hours[float | None] = None
 
     def __post_init__(self) -> None:
         total = self.free_ms + self.contended_ms + self.busy_ms + self.unknown_ms

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 from gua.core.parameters import PRICED, READ
 from gua.core.view import Count, View
 from gua.report.prices import PricedTime, Prices
 from gua.report.sections.contention.model import Contention
+from gua.report.waits import WaitsRow
 
 
 class ContentionRow(NamedTuple):
@@ -29,7 +30,7 @@ class ContentionRow(NamedTuple):
 CONTENTION: Final = View("contention", ContentionRow, (*READ, *PRICED))
 
 
-def contention(rows: Iterable[ContentionRow], prices: Prices) -> tuple[Contention, ...]:
+def contention(rows: Iterable[ContentionRow], prices: Prices, waits: Sequence[WaitsRow] = ()) -> tuple[Contention, ...]:
     """Return all cards together first, then each host where there are several."""
     found = [
         Contention(
@@ -42,8 +43,24 @@ def contention(rows: Iterable[ContentionRow], prices: Prices) -> tuple[Contentio
             contended_gpu_ms=row.contended_us / 1000,
             contended_promised_gpu_ms=row.contended_promised_us / 1000,
             cost=prices.cost(row.contended_us, row.contended_priced),
+            **_waited([each for each in waits if row.is_total or each.host == row.host]),
         )
         for row in rows
     ]
     hosts = sorted((one for one in found if one.host is not None), key=lambda one: one.host or "")
     return tuple(hosts) if len(hosts) == 1 else (*(one for one in found if one.host is None), *hosts)
+
+
+def _waited(of: Sequence[WaitsRow]) -> dict[str, Any]:
+    """Return the waits of some hosts as fields; at the same time there may have waited fewer than the sum."""
+    if not of:
+        return {}
+    return {
+        "most_waiting": max(row.waiting for row in of),
+        "wait_ms": sum(row.wait_ms for row in of),
+        "waited_ms": sum(row.waited_ms for row in of),
+        "waited_empty_gpu_ms": sum(row.empty_us for row in of) / 1000,
+        "waited_held_gpu_ms": sum(row.held_us for row in of) / 1000,
+        "waited_others_gpu_ms": sum(row.used_by_others_us for row in of) / 1000,
+        "waited_free_gpu_ms": sum(row.free_us for row in of) / 1000,
+    }

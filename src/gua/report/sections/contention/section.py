@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gua.report.allocation_sources import ask_sources
 from gua.report.asking import Asking, Finish
 from gua.report.costs import with_currencies
 from gua.report.kit.fields import Cells, cells, columns
@@ -14,11 +15,13 @@ from gua.report.sections.contention import text
 from gua.report.sections.contention.model import Contention, Contentions
 from gua.report.sections.contention.query import CONTENTION as ROWS
 from gua.report.sections.contention.query import contention
+from gua.report.waits import ask_waits
 
 
 def _collect(asking: Asking) -> Finish:
     answer = ask(asking.reader, ROWS, {**asking.read, **asking.prices.parameters})
-    return lambda _headline, _cards: Contentions(contention(answer(), asking.prices))
+    waits = asking.once(ask_waits, asking.once(ask_sources))
+    return lambda _headline, _cards: Contentions(contention(answer(), asking.prices, waits()))
 
 
 def _rows(found: Contentions, _report: Report) -> Iterator[Cells]:

@@ -39,6 +39,7 @@ def contention(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
             f"No card was free while {held} existed for {percent(one.share)} % of the time "
             f"({hours.of(one.contended_ms)} hours): waiting that could have been avoided."
         )
+        yield from _waits(one, hours)
     most = MOST_HOSTS * style.times
     shown = hosts[:most] if len(hosts) > 1 or not every else []
     yield Table(
@@ -81,3 +82,20 @@ def _row(one: Contention, style: Style, hours: HourFormat) -> list[str]:
         unknown,
         hours.of(one.contended_gpu_ms),
     ]
+
+
+def _waits(one: Contention, hours: HourFormat) -> Iterator[str]:
+    """Yield how long people really waited, and for what."""
+    if one.wait_ms is None or one.waited_ms is None:
+        return
+    if not one.wait_ms:
+        yield "Nobody waited in the queue of gua run and gua reserve."
+        return
+    most = one.most_waiting or 1
+    yield (
+        f"In the queue of gua run and gua reserve requests waited {hours.of(one.wait_ms)} hours together, up to {most} "
+        f"at a tick. In the {hours.of(one.waited_ms)} hours in which anybody waited, "
+        f"{hours.of(one.waited_empty_gpu_ms or 0)} GPU-hours were reserved and empty, "
+        f"{hours.of(one.waited_held_gpu_ms or 0)} held, {hours.of(one.waited_others_gpu_ms or 0)} used by others, and "
+        f"{hours.of(one.waited_free_gpu_ms or 0)} free: kept for a request that needed more."
+    )

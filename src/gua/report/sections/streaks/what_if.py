@@ -10,29 +10,12 @@ from gua.report.kit.figures import NONE, HourFormat, percent, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.model import Report
-from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
+from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks, WhatIf, WhatIfEmpty
 from gua.report.sections.streaks.text import unknown
 from gua.report.states import IDLE_HELD
 
-_LIMIT: Final = (
-    TableColumn(title="idle for more than", left=True),
-    TableColumn(title="GPU-hours back"),
-)
-_EMPTY_LIMIT: Final = (
-    TableColumn(title="empty for more than", left=True),
-    TableColumn(title="GPU-hours back"),
-)
-_EMPTY: Final = (
-    TableColumn(title="reclaims"),
-    TableColumn(title="allocations"),
-    TableColumn(title="false alarms"),
-)
-_COLUMNS: Final = (
-    TableColumn(title="% of idle-held", leaves=1),
-    TableColumn(title="reclaims"),
-    TableColumn(title="holders"),
-    TableColumn(title="false alarms"),
-)
+_REST: Final = (TableColumn(title="reclaims"), TableColumn(title="holders"), TableColumn(title="false alarms"))
+_EMPTY_REST: Final = (_REST[0], TableColumn(title="allocations"), _REST[2])
 
 
 def what_if(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -45,12 +28,10 @@ def what_if(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         f"False alarm: active again within {span(FALSE_ALARM_MS)} after the limit."
     )
     yield Table(
-        columns=[*_LIMIT, *(TableColumn(title=title) for title in amounts.titles("", style.name)), *_COLUMNS],
+        columns=[*_limit("idle", amounts, style), TableColumn(title="% of idle-held", leaves=1), *_REST],
         rows=[
             [
-                span(one.limit_ms),
-                hours.of(one.gpu_ms),
-                *amounts.cells(one.cost),
+                *_given_back(one, amounts, hours),
                 percent(one.gpu_ms / held_ms) if held_ms else NONE,
                 f"{one.reclaims:,}",
                 f"{one.holders:,}",
@@ -60,23 +41,18 @@ def what_if(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         ],
     )
     yield from unknown(report, hours)
-    if found.what_if_empty:
-        yield from _empty(found, amounts, style, hours)
-
-
-def _empty(found: Streaks, amounts: Amounts, style: Style, hours: HourFormat) -> Iterator[Part]:
+    if not found.what_if_empty:
+        return
     yield Heading("What if empty allocations were taken back")
     yield (
         "A rule that takes a card from an allocation as soon as nobody has been there for more than a limit, played "
         f"over this window. False alarm: its owner came within {span(FALSE_ALARM_MS)} after the limit."
     )
     yield Table(
-        columns=[*_EMPTY_LIMIT, *(TableColumn(title=title) for title in amounts.titles("", style.name)), *_EMPTY],
+        columns=[*_limit("empty", amounts, style), *_EMPTY_REST],
         rows=[
             [
-                span(one.limit_ms),
-                hours.of(one.gpu_ms),
-                *amounts.cells(one.cost),
+                *_given_back(one, amounts, hours),
                 f"{one.reclaims:,}",
                 f"{one.allocations:,}",
                 f"{one.false_alarms:,}",
@@ -84,3 +60,12 @@ def _empty(found: Streaks, amounts: Amounts, style: Style, hours: HourFormat) ->
             for one in found.what_if_empty
         ],
     )
+
+
+def _limit(what: str, amounts: Amounts, style: Style) -> list[TableColumn]:
+    of = (f"{what} for more than", "GPU-hours back", *amounts.titles("", style.name))
+    return [TableColumn(title=title, left=not place) for place, title in enumerate(of)]
+
+
+def _given_back(one: WhatIf | WhatIfEmpty, amounts: Amounts, hours: HourFormat) -> list[str]:
+    return [span(one.limit_ms), hours.of(one.gpu_ms), *amounts.cells(one.cost)]

@@ -1,0 +1,220 @@
+"""The history of canhazgpu to ticks: who reserved which card, from when to when, and nothing of what happened on it.
+
+Its history is one JSON object a line, as ``redis-cli --raw ZRANGE canhazgpu:usage_history_sorted 0 -1`` prints it. A
+tick is made of each card for as long as it was reserved, cut where a reservation begins or ends and at each full hour.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from gua.core.allocation import Allocation, AllocationLook, CardTick, Promises, SourceHealth
+from gua.core.durations import to_ms
+from gua.core.errors import DataError, UnavailableError, UsageError
+from gua.core.plaintext import storable
+from gua.core.tick import AllocationSourceReading, CardReading, Origin, ProcessList, Tick
+
+SOURCE: Final = "canhazgpu"
+HOUR_MS: Final = 3_600_000
+_KINDS: Final = ("run", "manual")
+_MOST_BYTES: Final = 256 * 2**20
+_MOST_CARDS: Final = 1024
+_LONGEST_MS: Final = 366 * 24 * HOUR_MS
+_EARLIEST_MS: Final = to_ms(datetime(2000, 1, 1, tzinfo=UTC))
+_LATEST_MS: Final = to_ms(datetime(2200, 1, 1, tzinfo=UTC))
+_LONGEST_NAME: Final = 256
+_HOW: Final = "give what redis-cli --raw ZRANGE canhazgpu:usage_history_sorted 0 -1 prints"
+_DASH: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedCard:
+    """One record: a card that somebody had, by its index, from when to when (Unix ms)."""
+
+    user: str
+    gpu: int
+    since_ms: int
+    until_ms: int
+    kind: str
+
+    @property
+    def id(self) -> str:
+        """Return what records of one reservation have in common: they are alike but for the card."""
+        return hashlib.sha256(f"{self.user}\0{self.since_ms}\0{self.kind}".encode()).hexdigest()[:12]
+
+
+@dataclass(slots=True)
+class ReservedHistory:
+    """All records of some files, each once. ``repeated`` counts those that stood there before, ``cut`` last lines."""
+
+    records: list[ReservedCard] = field(default_factory=list)
+    repeated: int = 0
+    cut: int = 0
+
+    @property
+    def cards(self) -> list[int]:
+        """Return the cards that were reserved at any time, by index."""
+        return sorted({record.gpu for record in self.records})
+
+    def ticks(self, origin: Origin, uuids: Sequence[str]) -> Iterator[Tick]:
+        """Yield the ticks of the reserved time, oldest first; ``uuids`` are the cards by index.
+
+        Who was on a card, and what it did, is unknown.
+        """
+        cards: defaultdict[int, list[CardReading]] = defaultdict(list)
+        for gpu in self.cards:
+            for ts_ms, card in _card_ticks(uuids[gpu], gpu, [one for one in self.records if one.gpu == gpu]):
+                cards[ts_ms].append(card)
+        for ts_ms in sorted(cards):
+            longest_ms = max(card.duration_ms for card in cards[ts_ms])
+            source = AllocationSourceReading(source=SOURCE, duration_ms=longest_ms)
+            yield Tick(ts_ms=ts_ms, origin=origin, cards=tuple(cards[ts_ms]), allocation_sources=(source,))
+
+
+def read(paths: Sequence[Path]) -> ReservedHistory:
+    """Return the records of all files; ``-`` is standard input.
+
+    Raises UsageError, UnavailableError or DataError, with file and line, for one that is no such history.
+    """
+    history = ReservedHistory()
+    known: set[ReservedCard] = set()
+    for path in paths:
+        before = len(known) + history.repeated
+        for record in _records(path, history):
+            history.repeated += record in known
+            known.add(record)
+        if len(known) + history.repeated == before:
+            msg = f"{path} has no record: {_HOW}"
+            raise DataError(msg)
+    history.records = sorted(known, key=lambda one: (one.since_ms, one.gpu, one.user))
+    return history
+
+
+def _card_ticks(uuid: str, index: int, records: Sequence[ReservedCard]) -> Iterator[tuple[int, CardReading]]:
+    """Yield the ticks of a card; where several had it at once, each has an equal part."""
+    promises = Promises()
+    bounds = {bound for record in records for bound in (record.since_ms, record.until_ms)}
+    for record in records:
+        bounds |= set(range(record.since_ms // HOUR_MS * HOUR_MS + HOUR_MS, record.until_ms, HOUR_MS))
+    waiting = sorted(records, key=lambda record: record.since_ms, reverse=True)
+    there: list[ReservedCard] = []
+    for start_ms, end_ms in pairwise(sorted(bounds)):
+        there = [record for record in there if record.until_ms > start_ms]
+        while waiting and waiting[-1].since_ms <= start_ms:
+            there.append(waiting.pop())
+        if there:
+            look = AllocationLook(
+                allocations=tuple(_allocation(one, uuid) for one in there), sources=(SourceHealth(source=SOURCE),)
+            )
+            length_ms = end_ms - start_ms
+            tick = CardTick(uuid, None, length_ms, length_ms, ProcessList.ABSENT, ())
+            promise = promises.of(tick, look, ts_ms=end_ms)
+            reading = CardReading(uuid=uuid, duration_ms=length_ms, gpu_time_ms=length_ms, index=index)
+            yield end_ms, replace(reading, **promise._asdict())
+
+
+def _allocation(record: ReservedCard, uuid: str) -> Allocation:
+    return Allocation(
+        source=SOURCE,
+        id=record.id,
+        cards=frozenset((uuid,)),
+        since_ms=record.since_ms,
+        until_ms=record.until_ms,
+        owner=record.user,
+        kind=record.kind,
+    )
+
+
+def _records(path: Path, history: ReservedHistory) -> Iterator[ReservedCard]:
+    text = _text(path)
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            yield _record(line)
+        except ValueError as error:
+            if number == len(lines):  # without its end it was cut off
+                history.cut += 1
+                continue
+            msg = f"{path}:{number}: {error}: {_HOW}"
+            raise DataError(msg) from None
+
+
+def _text(path: Path) -> str:
+    try:
+        if str(path) == _DASH:
+            raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with path.open("rb") as file:
+                raw = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        msg = f"{path} does not exist: {_HOW}"
+        raise UsageError(msg) from None
+    except (OSError, ValueError) as error:
+        msg = f"{path} cannot be read ({getattr(error, 'strerror', None) or error}): see the path and its permissions"
+        raise UnavailableError(msg) from None
+    if len(raw) > _MOST_BYTES:
+        msg = f"{path} is larger than {_MOST_BYTES // 2**20} MiB: {_HOW}"
+        raise DataError(msg)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        msg = f"{path} is not UTF-8 text: {_HOW}"
+        raise DataError(msg) from None
+
+
+def _record(line: str) -> ReservedCard:
+    """Return the record of a line. Raises ValueError, with why it is none."""
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        msg = "the line is not a JSON object"
+        raise ValueError(msg)  # noqa: TRY004 - as everything that a line can be
+    user, gpu, kind = said.get("user"), said.get("gpu_id"), said.get("reservation_type")
+    if not isinstance(user, str) or not user.strip():
+        msg = "user is not a name"
+        raise ValueError(msg)
+    if type(gpu) is not int or not 0 <= gpu < _MOST_CARDS:
+        msg = "gpu_id is not the index of a GPU"
+        raise ValueError(msg)
+    if kind not in _KINDS:
+        msg = "reservation_type is neither run nor manual"
+        raise ValueError(msg)
+    since_ms, until_ms = _moment(said, "start_time"), _moment(said, "end_time")
+    if not since_ms < until_ms:
+        msg = "end_time is not after start_time"
+        raise ValueError(msg)
+    if until_ms - since_ms > _LONGEST_MS:
+        msg = "it is longer than a year"
+        raise ValueError(msg)
+    return ReservedCard(storable(user, _LONGEST_NAME), gpu, since_ms, until_ms, str(kind))
+
+
+def _moment(said: dict[str, Any], name: str) -> int:
+    value = said.get(name)
+    moment_ms: int | None = None
+    if isinstance(value, str):
+        try:
+            read_as = datetime.fromisoformat(value)
+            moment_ms = to_ms(read_as.astimezone(UTC)) if read_as.tzinfo is not None else None
+        except (ValueError, OverflowError):
+            moment_ms = None
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        moment_ms = int(value * 1000)
+    if moment_ms is None or not _EARLIEST_MS <= moment_ms <= _LATEST_MS:
+        msg = f"{name} is no time: RFC 3339 with an offset, or Unix seconds"
+        raise ValueError(msg)
+    return moment_ms

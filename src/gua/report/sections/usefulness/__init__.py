@@ -1,0 +1,1 @@
+"""What the active hours were worth: how much of them was idle seconds."""

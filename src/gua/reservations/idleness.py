@@ -1,0 +1,81 @@
+"""For how long the cards of a reservation have not been used by who has them, as the ticks tell it.
+
+Only ticks that say so count. A tick in which a card is used ends the streak, and so does one that does not tell, and
+time that no tick covers: what is not known is not called idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gua.core.allocation import Use, use
+from gua.core.facts import card_facts
+from gua.core.idleness import GAP_MS
+from gua.core.rules import Rules, State, classify
+from gua.core.tick import AllocationReading, Tick
+from gua.reservations.model import Kind
+
+_IDLE: Final = frozenset({Use.HELD, Use.EMPTY})
+_RULES: Final = Rules()
+
+
+@dataclass(frozen=True, slots=True)
+class IdleStreak:
+    """Ticks in a row in which none of a reservation's cards was used; Unix ms, and how much of it ticks cover [ms]."""
+
+    since_ms: int
+    seen_ms: int
+    idle_ms: int
+
+
+class IdleReservations:
+    """Follows the reservations of one source from tick to tick, and cards that somebody holds. For one thread.
+
+    ``cards`` are, by UUID, since when each card was idle-held in all ticks (Unix ms); it is replaced, never changed.
+    """
+
+    def __init__(self, source: str, rules: Rules = _RULES) -> None:
+        self._source = source
+        self._rules = rules
+        self._streaks: dict[str, IdleStreak] = {}
+        self._held: dict[str, IdleStreak] = {}
+        self.cards: Mapping[str, int] = {}
+
+    def ticked(self, tick: Tick) -> dict[str, IdleStreak]:
+        """Return the streaks of the reservations that are not used at the end of this tick, by their ids."""
+        idle: dict[str, bool] = {}
+        covered: dict[str, int] = {}
+        held: dict[str, IdleStreak] = {}
+        for card in tick.cards:
+            state = classify(card_facts(card), self._rules).state
+            if state is State.IDLE_HELD:
+                held[card.uuid] = _longer(self._held.get(card.uuid), tick.ts_ms, card.duration_ms)
+            for each in card.allocations:
+                if each.source != self._source:
+                    continue
+                idle[each.id] = idle.get(each.id, True) and _is_idle(each, state)
+                covered[each.id] = min(covered.get(each.id, each.duration_ms), each.duration_ms)
+        self._held, self.cards = held, {uuid: streak.since_ms for uuid, streak in held.items()}
+        self._streaks = {
+            identifier: _longer(self._streaks.get(identifier), tick.ts_ms, covered[identifier])
+            for identifier, is_idle in idle.items()
+            if is_idle
+        }
+        return dict(self._streaks)
+
+
+def _is_idle(allocation: AllocationReading, state: State) -> bool:
+    now = use(state, allocation.relation)
+    if now is not Use.USED_BY_OTHERS:
+        return now in _IDLE
+    # A command may run as somebody else (sudo): what is active on its card may be its own.
+    return allocation.kind != Kind.RUN.value or state is not State.ACTIVE
+
+
+def _longer(before: IdleStreak | None, ts_ms: int, covered_ms: int) -> IdleStreak:
+    began_ms = ts_ms - covered_ms
+    if before is None or not before.seen_ms <= began_ms + GAP_MS <= before.seen_ms + 2 * GAP_MS:
+        return IdleStreak(since_ms=began_ms, seen_ms=ts_ms, idle_ms=covered_ms)
+    return IdleStreak(since_ms=before.since_ms, seen_ms=ts_ms, idle_ms=before.idle_ms + covered_ms)
