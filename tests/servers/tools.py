@@ -67,11 +67,14 @@ def pod_resources_server() -> Path:
     return built(POD_RESOURCES, "pod-resources")
 
 
-def built(sources: Path, program: str, package: str = ".") -> Path:
-    """Return the program that Go makes of a package of the module in the folder; made anew if that changes."""
+def built(sources: Path, program: str, package: str = ".", *, linked: Sequence[str] = ()) -> Path:
+    """Return the program that Go makes of a package of the module in the folder; made anew if that changes.
+
+    ``linked`` are variables that the linker sets, as package.name=value.
+    """
     content = b"".join((sources / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
     folder = TOOLS / sources.name / hashlib.sha256(content).hexdigest()[:16]
-    return made_once(folder, program, lambda scratch: _build(scratch, sources, program, package))
+    return made_once(folder, program, lambda scratch: _build(scratch, sources, program, package, linked))
 
 
 def kustomize() -> tuple[str, ...]:
@@ -145,9 +148,10 @@ def _build_collector(scratch: Path) -> Path:
     return scratch / "otelcol" / "gua-otelcol"
 
 
-def _build(scratch: Path, sources: Path, program: str, package: str) -> Path:
+def _build(scratch: Path, sources: Path, program: str, package: str, linked: Sequence[str]) -> Path:
     made = scratch / program
-    _run([_program("go"), "build", "-o", str(made), package], sources, _go_environment(scratch))
+    flags = ["-ldflags", " ".join(f"-X {each}" for each in linked)] if linked else []
+    _run([_program("go"), "build", *flags, "-o", str(made), package], sources, _go_environment(scratch))
     return made
 
 
