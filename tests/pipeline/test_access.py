@@ -11,6 +11,7 @@ import urllib.request
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from gua.store.grants import bi_grants, owner_grants, reader_grants, writer_gran
 from servers.clickhouse import PASSWORDS, ClickHouseServer
 from servers.gua import Gua
 from servers.process import poll
+from servers.tls import TlsFront
 from servers.tools import ROOT
 
 DEMO = ("demo", "--seed", "7", "--ticks", "30", "--gpus", "2")
@@ -53,6 +55,21 @@ def served(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     gua.must(*DEMO, "--store", server.dsn("gua_owner"))
     yield server
     server.kill()
+
+
+def test_over_tls_without_any_right_of_system_as_in_a_cloud(served: ClickHouseServer, tmp_path: Path) -> None:
+    """The server of the tests has no TLS itself, so it is taken in front of it."""
+    assert "SYSTEM" not in " ".join(owner_grants(cluster=True))
+    with TlsFront(tmp_path, served.http_port) as front:
+        address = f"@localhost:{front.port}"
+        owner = served.dsn("gua_owner").replace("clickhouse:", "clickhouses:").partition("@")[0] + address
+        strange = Gua(tmp_path / "strange").run("schema", "check", "--store", owner)
+        assert strange.returncode == 3
+        assert "set SSL_CERT_FILE to the authority's" in strange.stderr
+        assert len(strange.stderr.splitlines()) == 1
+        gua = Gua(tmp_path, SSL_CERT_FILE=str(front.authority))
+        assert "as it should be" in gua.must("schema", "check", "--store", owner)
+        assert "2 GPUs" in gua.must("report", "--store", f"clickhouses://gua_reader:reader{address}")
 
 
 def answered(server: ClickHouseServer, user: str, sql: str, **settings: str) -> str:

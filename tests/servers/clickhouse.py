@@ -31,6 +31,7 @@ class ClickHouseServer:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.http_port, self.tcp_port = free_ports(2)
+        self.patience_seconds = 60.0
         users = folder / "users.xml"
         shutil.copy(HERE / "users.xml", users)
         (folder / "users.d").mkdir(exist_ok=True)
@@ -99,7 +100,7 @@ class ClickHouseServer:
             headers={"X-ClickHouse-User": user, "X-ClickHouse-Key": PASSWORDS.get(user, "")},
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - see above
+            with urllib.request.urlopen(request, timeout=self.patience_seconds) as answer:  # noqa: S310 - see above
                 return str(answer.read().decode()).removesuffix("\n")
         except urllib.error.HTTPError as error:
             raise AssertionError(error.read().decode()) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import importlib
 import inspect
@@ -133,6 +132,8 @@ def dispatch(arguments: Sequence[str]) -> int:
 
         return as_canhazgpu(rest)
     if name not in COMMANDS:
+        import difflib  # noqa: PLC0415 - only for who mistyped
+
         shown = [command for command, entry in COMMANDS.items() if entry.summary]
         near = difflib.get_close_matches(name, shown, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(shown)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from importlib import metadata, util
+from importlib import util
 from typing import Final
 
 _MODULE: Final = "chdb"
@@ -18,6 +18,8 @@ def is_installed() -> bool:
 
 def install_command() -> str:
     """Return what adds the engine to this very environment, whatever made that: pip, or uv where it has no pip."""
+    from importlib import metadata  # noqa: PLC0415 - reads mail headers, and is asked only where the engine is not there
+
     told = metadata.requires("gua-otel") or []
     engine = next((one.partition(";")[0].strip() for one in told if _EXTRA in one.replace("'", '"')), "chdb-core")
     if util.find_spec("pip") is not None:

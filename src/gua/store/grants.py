@@ -14,7 +14,7 @@ LANDING: Final = ("gua.otel_metrics_gauge", "gua.otel_metrics_sum")
 _DATABASES: Final = ("gua", "gua_report", "gua_public")
 _OWNER_RIGHTS: Final = (
     "SELECT, INSERT, ALTER TABLE, ALTER VIEW, CREATE DATABASE, CREATE TABLE, CREATE VIEW, "
-    "DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE, SYSTEM VIEWS"
+    "DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE"
 )
 _ENGINES: Final = ("MergeTree", "AggregatingMergeTree", "ReplacingMergeTree", "Null")
 

@@ -22,6 +22,9 @@ SCHEMA_VERSION: Final = 6
 _ONLY_ON_A_CLUSTER: Final = "_distributed.sql"
 # Of this one what a server does by itself, time and again.
 _ONLY_ON_A_SERVER: Final = "_on_server.sql"
+# What a view has in its place: the columns of a table beside it, told by its file.
+_COLUMNS_OF: Final = re.compile(r"^\$COLUMNS_OF (?P<file>\w+)$", re.MULTILINE)
+_CODEC: Final = re.compile(r"\s+CODEC\([^()]*(?:\([^()]*\)[^()]*)*\)")
 _PACKAGED = Path(__file__).resolve().parent.parent / "clickhouse"
 _CHECKOUT = Path(__file__).resolve().parents[3] / "clickhouse"
 _ENGINE: Final = re.compile(r"(\$\{REPLICATED\}\w*MergeTree)(?:\(([^)]*)\))?")
@@ -68,6 +71,10 @@ def _rendered(file: Path, tokens: Mapping[str, str]) -> str:
     if file.name.endswith(_ONLY_ON_A_CLUSTER):
         local = file.with_name(file.name.removesuffix(_ONLY_ON_A_CLUSTER) + ".sql").read_text("utf-8")
         text = text.replace("$COLUMNS", _columns(local))
+    if of_table := _COLUMNS_OF.search(text):
+        table = file.with_name(f"{of_table['file']}.sql").read_text("utf-8")
+        # How a column is kept is the table's own.
+        text = text.replace(of_table[0], _CODEC.sub("", _columns(table)))
     return Template(text).substitute(tokens).strip()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from gua.core.errors import UnavailableError
 from gua.store import statements, tokens
+from gua.store.definition import Definition
 from gua.store.statements import schema_directory
 
 CHECKOUT = Path(__file__).resolve().parents[3] / "clickhouse"
@@ -94,3 +95,18 @@ def test_the_digest_tells_renderings_and_changes_apart() -> None:
     assert statements.digest(embedded) == statements.digest(statements.load(tokens.EMBEDDED_TOKENS))
     assert statements.digest(embedded) != statements.digest(statements.load(tokens.server_tokens()))
     assert statements.digest(embedded) != statements.digest(embedded[:-1])
+
+
+@RENDERINGS
+def test_a_view_of_a_tables_rows_is_told_its_columns(tokens: dict[str, str]) -> None:
+    table, view = (
+        Definition(statement)
+        for name in ("host_hours", "counted_hours")
+        for statement in statements.load(tokens)
+        if statement.name.endswith(f"_{name}.sql")
+    )
+    assert len(view.columns) > 20
+    assert [(column.name, column.type) for column in view.columns] == [
+        (column.name, column.type) for column in table.columns
+    ]
+    assert "CODEC" not in view.statement.sql
