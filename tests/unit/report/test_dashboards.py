@@ -109,7 +109,12 @@ def test_rules_ask_the_provisioned_data_source_and_have_a_threshold() -> None:
     assert source["jsonData"]["username"] == "gua_reader"
     assert re.fullmatch(r"\$\{\w+\}", source["secureJsonData"]["password"])
     rules = [*grafana.rules()]
-    assert {rule["uid"] for rule in rules} == {"gua-held-and-idle", "gua-agent-silent", "gua-delivery-lag"}
+    assert {rule["uid"] for rule in rules} == {
+        "gua-held-and-idle",
+        "gua-allocated-and-empty",
+        "gua-agent-silent",
+        "gua-delivery-lag",
+    }
     for rule in rules:
         by_id = {data["refId"]: data for data in rule["data"]}
         assert by_id["A"]["datasourceUid"] == source["uid"]
