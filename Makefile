@@ -52,6 +52,7 @@ check: setup
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python docs/generate_metrics.py --check
 	$(BIN)/python docs/generate_views.py --check
+	$(BIN)/python docs/generate_superset.py --check
 	$(BIN)/python docs/check_sql.py
 	$(BIN)/python docs/check.py
 

@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--hosts", type=int, default=8, help="agents, a tick every 2 s each")
     parser.add_argument("--gpus", type=int, default=16, help="cards of the simulated host")
-    parser.add_argument("--history", default="12h", help="what the simulated host sends first, 10 s a tick")
+    parser.add_argument("--history", default="3h", help="what the simulated host sends first, 10 s a tick")
     parser.add_argument("--readers", type=int, default=3, help="who ask charts")
     parser.add_argument("--heavy", type=int, default=2, help="who ask for whole views")
     options = parser.parse_args()

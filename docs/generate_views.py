@@ -17,22 +17,19 @@ from gua.store.statements import Statement, load
 from gua.store.tokens import server_tokens
 
 PAGE = Path(__file__).parent / "views.md"
+VIEW_KIND: Final = "CREATE OR REPLACE VIEW"
 # In the order in which a newcomer needs them; the column by which a tool filters on time, where there is one.
 VIEWS: Final = {
-    "current_cards": "ts",
-    "current_holders": "ts",
+    "current_cards": "tick_time",
+    "current_holders": "tick_time",
     "hosts": "last_seen",
     "cards": "last_seen",
     "card_hours": "hour",
-    "owner_hours": "hour",
-    "owner_costs": "hour",
+    "usage_hours": "hour",
+    "costs": "hour",
     "allocation_hours": "hour",
-    "card_states": "ts",
-    "process_states": "ts",
-    "allocation_states": "ts",
-    "idle_streaks": "end",
-    "agent_ticks": "ts",
-    "rules": None,
+    "card_ticks": "tick_time",
+    "idle_streaks": "idle_until",
 }
 _HIDDEN: Final = {"otlp_requests"}
 """Where bytes only pass through, and what has the fields of another standard."""
@@ -45,39 +42,55 @@ INTRODUCTION: Final = """<!-- Written by docs/generate_views.py from the COMMENT
 
 # Views and tables
 
-What database `gua` holds for people and BI tools. The names, columns and units of the views are an interface: they
-grow, and do not change. The tables below them are how it is stored; prefer the views. States are written `active`,
-`idle-held`, `truly-idle` and `unknown`, and `unobserved` for time or cards without ticks ([rules](rules.md)). An
-unknown value is NULL, never 0.
+What database `gua_public` holds for people and BI tools. Names, columns and units of its views are an interface: they
+grow, and do not change. Each row says all of itself: host, index, device name, model and labels of its card. States are
+written `active`, `idle-held`, `truly-idle` and `unknown`, and `unobserved` for time or cards without ticks
+([rules](rules.md)). An unknown value is NULL, never 0.
 
 ## Connect a BI tool
 
-Let it read as `gua_reader` (deploy/clickhouse), who may read and nothing else, and show it database `gua` only:
-`gua_report` is for `gua report`, and its views take parameters, which tools that list tables do not expect. Times are
-UTC.
+Let it read as `gua_bi` ([access](access.md)), who sees database `gua_public` and nothing else. Times are UTC, time is
+in hours, shares and utilization are ratios from 0 to 1, memory is in bytes.
 
 [Recipes](bi.md) for DBeaver, Metabase, Superset, Power BI, Excel, Jupyter and Grafana have the address and charts for
-each. The tests run them, and read every view as `gua_reader` through the JDBC driver and SQLAlchemy.
+each. The tests run them, and read every view through the JDBC driver and SQLAlchemy.
 
-- Filter on the time column named with each view, as it is: a function around it makes the server read every day.
-- GPU-hours are `sum(gpu_time_ms) / 3600000`; over days read `card_hours` and `owner_hours`, not the ticks.
+- Filter on the time column named with each view: `hour >= …`, `hour BETWEEN … AND …` and `toStartOfMonth(hour) = …`
+  make the server read those months or days and no others.
+- GPU-hours are `sum(gpu_hours)`; over days read `card_hours` and `usage_hours`, not the ticks.
 - A share of time is of *observed* time. Time without ticks has no row: look at `cards.first_seen` before you say that
   nothing happened.
-- Utilization is stored in 1/10,000: divide by 10,000.
+- `team` is the label `team` of a host, where it has one (`OTEL_RESOURCE_ATTRIBUTES=team=vision`). Of the others ask
+  `labels['rack']`.
 """
 _OLD_NAME: Final = "Old name of "
 OLD_NAMES: Final = """
 ## Old names
 
-Views that were renamed go on under their old names for one version. The tables behind them keep their names, also those
-of columns like `host_hours.identities`: rows stay where they are, on replicas and shards too. Views of `gua_report` are
-dropped under old names when a store is upgraded.
+Before there was `gua_public`, people read the views of database `gua`. They go on with their columns and units for one
+version, and [below](#how-it-is-stored) says what they hold; after it they may change without notice. Where to look now:
+
+| in `gua` | in `gua_public` | differs in |
+|---|---|---|
+| `cards`, `hosts` | `cards`, `hosts` | `share` is `gpu_fraction`, milliseconds are seconds |
+| `card_hours` | `card_hours` | `gpu_time_ms` is `gpu_hours`, `duration_ms` is `observed_hours` |
+| `owner_hours` | `usage_hours` | `gpu_time_ms` is `gpu_hours`, `duration_ms` is `process_hours` |
+| `owner_costs` | `costs` | `per_gpu_hour` is `price_per_gpu_hour` |
+| `allocation_hours` | `allocation_hours` | `source` is `allocation_source` |
+| `card_states` | `card_ticks` | `ts` is `tick_time`, `busiest_utilization` is `utilization` from 0 to 1 |
+| `idle_streaks` | `idle_streaks` | `start`, `end` are `idle_from`, `idle_until` |
+| `current_cards`, `current_holders` | the same | `ts` is `tick_time`, `name` is `card`, `stale` is `is_stale` |
+
+Views of `gua` that were renamed before go on under their old names for one version. The tables behind them keep their
+names, also those of columns like `host_hours.identities`: rows stay where they are, on replicas and shards too. Views
+of `gua_report` are dropped under old names when a store is upgraded.
 
 """
 TABLES: Final = """
 # How it is stored
 
-Tables, and the views by which hours are counted. Read the tables that merge with `FINAL`, or see rows in parts.
+Tables and views of database `gua`. Read the tables that merge with `FINAL`, or see rows in parts. Utilization is in
+1/10,000, times of ticks are in milliseconds.
 """
 
 
@@ -103,10 +116,11 @@ def main() -> None:
 def render() -> str:
     """Return the whole page."""
     statements = load(server_tokens())
-    views = {each.name: each for each in _described(statements, "CREATE OR REPLACE VIEW")}
-    tables = [each for each in _described(statements, "CREATE TABLE") if each.name not in _HIDDEN]
-    old = [view for view in views.values() if view.comment.startswith(_OLD_NAME)]
-    inner = [view for name, view in views.items() if name not in VIEWS and view not in old]
+    views = {each.name: each for each in _described(statements, "gua_public", "CREATE OR REPLACE VIEW")}
+    every = [*_described(statements, "gua", "CREATE OR REPLACE VIEW")]
+    tables = [each for each in _described(statements, "gua", "CREATE TABLE") if each.name not in _HIDDEN]
+    old = [view for view in every if view.comment.startswith(_OLD_NAME)]
+    inner = [view for view in every if view not in old]
     return (
         INTRODUCTION
         + "\n# Views\n"
@@ -114,15 +128,15 @@ def render() -> str:
         + OLD_NAMES
         + "".join(f"- `{view.name}`: {view.comment[0].lower()}{view.comment[1:]}.\n" for view in old)
         + TABLES
-        + "".join(_section(table, None) for table in (*tables, *inner))
+        + "".join(_section(each, None, prefix="gua.") for each in (*tables, *inner))
     )
 
 
-def _described(statements: list[Statement], kind: str) -> Iterator[Described]:
+def _described(statements: list[Statement], database: str, kind: str) -> Iterator[Described]:
     for statement in statements:
         if (
             statement.creates
-            and statement.creates[0] == "gua"
+            and statement.creates[0] == database
             and re.search(rf"^{kind}\b", statement.sql, re.MULTILINE)
         ):
             yield Described(
@@ -148,9 +162,9 @@ def _plain(literal: str) -> str:
     return literal.replace("''", "'").replace("|", "\\|")
 
 
-def _section(described: Described, time: str | None) -> str:
+def _section(described: Described, time: str | None, *, prefix: str = "") -> str:
     lines = [
-        f"\n## {described.name}\n",
+        f"\n## {prefix}{described.name}\n",
         f"{described.comment}.{f' Time column: `{time}`.' if time else ''}\n",
         "| column | type | unit | meaning |",
         "|---|---|---|---|",

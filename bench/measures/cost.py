@@ -23,6 +23,7 @@ CPU_LIMIT_MS, WIRE_LIMIT_KB = 5.0, 8.0
 WAYS = ("store", "HTTP", "gRPC")
 JOBS, TURNS, WARM_SECONDS = 50, 5, 10
 ALLOCATION_LIMIT_MS, ALLOCATION_LIMIT_MB = 0.3, 3.0
+ALLOCATION_LIMIT_RATIO = 0.1  # the same on a machine on which a tick takes 3 ms, and on one that others use, too
 LOOKS = ("off", "files")
 RSS_LIMIT_MB = {"store": None, "HTTP": 45.0, "gRPC": 65.0}
 
@@ -90,6 +91,7 @@ def allocation_cost(ticks: int, *, jobs: int = JOBS) -> None:
         show("a tick without", without, "ms", note=spread(found[False]))
         show("a tick with them", with_, "ms", note=spread(found[True]))
         show("more a tick", with_ - without, "ms", ALLOCATION_LIMIT_MS)
+        show("of a tick without", (with_ - without) / without, "", ALLOCATION_LIMIT_RATIO)
         sizes = [_resident(driver, {"GUA_ALLOCATION": name, "GUA_ALLOCATION_FOLDER": str(folder)}) for name in LOOKS]
         show("an agent's resident memory, without and with", f"{sizes[0]:.1f}, {sizes[1]:.1f}", "MB")
         show("more memory", sizes[1] - sizes[0], "MB", ALLOCATION_LIMIT_MB)

@@ -3,7 +3,8 @@
 --
 --   clickhouse-client --multiquery --param_owner_password=… --param_writer_password=… --param_reader_password=… < roles.sql
 --
--- Run it again after an upgrade: the two profiles are made anew, users and rights stay.
+-- Run it again after an upgrade: the two profiles are made anew, users and rights stay, and new rights are added.
+-- A user for BI tools is in roles-bi.sql.
 -- On a cluster add ON CLUSTER, and what `gua schema grants --cluster NAME` prints besides.
 
 CREATE SETTINGS PROFILE OR REPLACE gua_reader SETTINGS
@@ -63,9 +64,11 @@ ALTER USER gua_writer SETTINGS PROFILE 'gua_writer';
 
 ALTER USER gua_reader SETTINGS PROFILE 'gua_reader';
 
-GRANT SELECT, INSERT, ALTER TABLE, ALTER VIEW, CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE, SYSTEM VIEWS ON gua.* TO gua_owner;
+GRANT SELECT, INSERT, ALTER TABLE, ALTER VIEW, CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE ON gua.* TO gua_owner;
 
-GRANT SELECT, INSERT, ALTER TABLE, ALTER VIEW, CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE, SYSTEM VIEWS ON gua_report.* TO gua_owner;
+GRANT SELECT, INSERT, ALTER TABLE, ALTER VIEW, CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE ON gua_report.* TO gua_owner;
+
+GRANT SELECT, INSERT, ALTER TABLE, ALTER VIEW, CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE ON gua_public.* TO gua_owner;
 
 GRANT TABLE ENGINE ON MergeTree TO gua_owner;
 
@@ -82,6 +85,8 @@ GRANT INSERT ON gua.otel_metrics_sum TO gua_writer;
 GRANT SELECT, SHOW TABLES, SHOW COLUMNS ON gua.* TO gua_reader;
 
 GRANT SELECT ON gua_report.* TO gua_reader;
+
+GRANT SELECT ON gua_public.* TO gua_reader;
 
 REVOKE SELECT ON gua.otel_metrics_gauge FROM gua_reader;
 

@@ -12,9 +12,11 @@ import pytest
 
 from driver.fixture import SimulatedDriver
 from driver.scenario import Scenario
+from gua.otlp.decode import decode
 from gua.store.engine import install_command
 from servers.agent import GUA, Agent, assert_spans_never_overlap, observed_ms, wall_ms
 from servers.process import poll
+from servers.tap import tapped
 
 
 def test_the_agent_samples_from_its_start_to_its_stop_without_a_hole(agent: Agent) -> None:
@@ -86,6 +88,23 @@ def test_a_single_tick_beside_the_agent_is_refused_as_it_would_count_time_twice(
     agent.stop()
     assert agent.run("daemon", "--once").returncode == 0
     assert_spans_never_overlap(agent.ticks())
+
+
+def test_a_single_tick_tells_to_whom_cards_are_promised(agent: Agent) -> None:
+    folder = agent.folder / "allocations"
+    folder.mkdir(mode=0o755)
+    (folder / "one.json").write_text('{"source": "lab", "id": "42", "owner": "ada", "cards": [2], "since": 1700000000}')
+    (folder / "one.json").chmod(0o644)
+    with tapped() as (endpoint, requests):
+        where = ("--endpoint", endpoint, "--allocation", "files", "--allocation-folder", str(folder))
+        agent.must("sync-once", *where)
+        agent.must("daemon", "--once", *where)
+    first, second = map(decode, requests)
+    for tick in (first, second):
+        assert [card.allocation for card in tick.cards] == ["unallocated", "unallocated", "allocated"]
+        [promise] = tick.cards[2].allocations
+        assert (promise.id, promise.owner, promise.relation) == ("42", "ada", "nobody")
+        assert [(each.source, each.reason) for each in tick.allocation_sources] == [("files", None)]
 
 
 def test_without_a_driver_nothing_starts_and_nothing_is_left(agent: Agent) -> None:

@@ -11,13 +11,15 @@ import urllib.request
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 
-from gua.store.grants import owner_grants, reader_grants, writer_grants
+from gua.store.grants import bi_grants, owner_grants, reader_grants, writer_grants
 from servers.clickhouse import PASSWORDS, ClickHouseServer
 from servers.gua import Gua
 from servers.process import poll
+from servers.tls import TlsFront
 from servers.tools import ROOT
 
 DEMO = ("demo", "--seed", "7", "--ticks", "30", "--gpus", "2")
@@ -53,6 +55,21 @@ def served(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     gua.must(*DEMO, "--store", server.dsn("gua_owner"))
     yield server
     server.kill()
+
+
+def test_over_tls_without_any_right_of_system_as_in_a_cloud(served: ClickHouseServer, tmp_path: Path) -> None:
+    """The server of the tests has no TLS itself, so it is taken in front of it."""
+    assert "SYSTEM" not in " ".join(owner_grants(cluster=True))
+    with TlsFront(tmp_path, served.http_port) as front:
+        address = f"@localhost:{front.port}"
+        owner = served.dsn("gua_owner").replace("clickhouse:", "clickhouses:").partition("@")[0] + address
+        strange = Gua(tmp_path / "strange").run("schema", "check", "--store", owner)
+        assert strange.returncode == 3
+        assert "set SSL_CERT_FILE to the authority's" in strange.stderr
+        assert len(strange.stderr.splitlines()) == 1
+        gua = Gua(tmp_path, SSL_CERT_FILE=str(front.authority))
+        assert "as it should be" in gua.must("schema", "check", "--store", owner)
+        assert "2 GPUs" in gua.must("report", "--store", f"clickhouses://gua_reader:reader{address}")
 
 
 def answered(server: ClickHouseServer, user: str, sql: str, **settings: str) -> str:
@@ -331,6 +348,21 @@ def test_grants_that_are_printed_are_those_that_are_deployed(gua: Gua) -> None:
         assert all(f"{line};\n" in printed for line in lines)
         assert sorted(granted(xml, user)) == sorted(grants(cluster=True))
         assert all(f"{line};\n" in on_cluster for line in grants(cluster=True))
+
+
+def test_the_user_of_bi_tools_has_what_is_public_in_both_forms(gua: Gua, served: ClickHouseServer) -> None:
+    xml = (DEPLOYED / "users-bi.xml").read_text("utf-8")
+    sql = (DEPLOYED / "roles-bi.sql").read_text("utf-8")
+    assert granted(xml, "gua_bi") == re.findall(r"^(GRANT .*);$", sql, re.MULTILINE) == bi_grants()
+    printed = gua.must("schema", "grants", "--store", "clickhouse://owner@db.example:8123")
+    assert all(f"{line};\n" in printed for line in bi_grants())
+    assert ET.fromstring(xml).findtext("users/gua_bi/profile") == "gua_reader"  # noqa: S314 - ours
+    assert "ALTER USER gua_bi SETTINGS PROFILE 'gua_reader';" in sql
+    shown = served.query("SELECT DISTINCT database FROM system.tables WHERE database LIKE 'gua%'", user="gua_bi")
+    assert shown == "gua_public"
+    for hidden in ("gua.cards", "gua.card_ticks", "gua.otel_metrics_gauge", "gua_report.described_cards"):
+        assert refused(served, "gua_bi", f"SELECT * FROM {hidden}") == ACCESS_DENIED
+    assert int(served.query("SELECT count() FROM gua_public.card_hours", user="gua_bi")) > 0
 
 
 def granted(xml: str, user: str) -> list[str]:

@@ -14,6 +14,7 @@ from decimal import Decimal, InvalidOperation
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -153,47 +154,48 @@ def test_a_user_who_may_change_no_setting_cannot_use_the_jdbc_driver(server: Cli
 
 
 def test_jdbc_knows_every_public_view_with_types_and_remarks(jdbc: Jdbc) -> None:
-    tables = jdbc.tables("gua")
+    tables = jdbc.tables("gua_public")
     views = public_views()
-    assert len(views) == len(set(views)) > 10
+    assert set(tables) == set(views)
+    assert len(views) == len(set(views)) == 10
     for view in views:
         kind, remark = tables[view]
         assert kind == "VIEW"
         assert remark
-        columns = jdbc.columns("gua", view)
+        columns = jdbc.columns("gua_public", view)
         assert [(name, kind) for name, kind, _ in columns] == described(view)
         assert all(remark for _, _, remark in columns), view
 
 
 def test_sqlalchemy_knows_every_public_view_with_types_and_comments(alchemy: Alchemy) -> None:
-    found = alchemy.ask(views="gua")
+    found = alchemy.ask(views="gua_public")
     views = public_views()
-    old = set(re.findall(r"^- `(\w+)`: old name", VIEWS.read_text("utf-8"), re.MULTILINE))
-    assert set(found) == {*views, *old}
+    assert set(found) == set(views)
     for view in views:
-        columns = alchemy.ask(columns=view, of="gua")
+        columns = alchemy.ask(columns=view, of="gua_public")
         assert [name for name, _, _ in columns] == [name for name, _ in described(view)]
         assert all(kind and comment for _, kind, comment in columns)
 
 
 @pytest.mark.parametrize("view", public_views())
 def test_each_public_view_is_read_whole(jdbc: Jdbc, alchemy: Alchemy, view: str) -> None:
-    rows, characters = jdbc.streamed(f"SELECT * FROM gua.{view}")
-    assert alchemy.ask(whole=view, of="gua") == rows
-    # Agents' own points are not landed here: there is no Collector.
-    assert (rows > 0) == (characters > 0) == (view != "agent_ticks") or view == "agent_ticks"
+    rows, characters = jdbc.streamed(f"SELECT * FROM gua_public.{view}")
+    assert alchemy.ask(whole=view, of="gua_public") == rows > 0
+    assert characters > 0
 
 
 def test_prepared_statements_bind_what_they_are_given(jdbc: Jdbc, alchemy: Alchemy) -> None:
-    sql = "SELECT host, count() FROM gua.card_hours WHERE host = {} AND hour >= {} AND card_ticks < {} GROUP BY host"
+    sql = "SELECT host, count() FROM gua_public.card_hours WHERE host = {} AND hour >= {} AND ticks < {} GROUP BY host"
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() - 3 * 86_400))
     for host in ("lab", HOST):
         [(found, count)] = jdbc.query(sql.format("?", "?", "?"), host, since, 1_000)
         assert found == host
         values = {"host": host, "since": since, "most": 1_000}
         assert alchemy.ask(sql=sql.format(":host", ":since", ":most"), values=values) == [[host, int(count or 0)]]
-    [(newest,)] = jdbc.query("SELECT max(hour) FROM gua.card_hours")
-    assert jdbc.query_since("SELECT count() > 0 FROM gua.card_hours WHERE hour < ?", "2020-01-01T00:00:00") == [("0",)]
+    [(newest,)] = jdbc.query("SELECT max(hour) FROM gua_public.card_hours")
+    assert jdbc.query_since("SELECT count() > 0 FROM gua_public.card_hours WHERE hour < ?", "2020-01-01T00:00:00") == [
+        ("0",)
+    ]
     assert newest is not None
     assert newest.startswith(time.strftime("%Y-", time.gmtime(time.time() - 3_600)))
 
@@ -237,8 +239,8 @@ def comparable(value: object) -> object:
 @pytest.mark.usefixtures("_bi_tools")
 def test_the_cells_of_a_notebook_run(server: ClickHouseServer, tmp_path: Path) -> None:
     cells = "\n".join(blocks("python"))
-    url = f"http://127.0.0.1:{server.http_port}/gua"
-    said = run_cells(cells, tmp_path, GUA_CLICKHOUSE_URL=url, GUA_READER_PASSWORD=PASSWORDS["gua_reader"])
+    url = f"http://127.0.0.1:{server.http_port}/gua_public"
+    said = run_cells(cells, tmp_path, GUA_CLICKHOUSE_URL=url, GUA_BI_PASSWORD=PASSWORDS["gua_bi"])
     assert "shape: (8, " in said or "shape: (7, " in said or "shape: (9, " in said
 
 
@@ -248,7 +250,7 @@ def test_a_table_for_excel_comes_as_csv(server: ClickHouseServer) -> None:
         ["sh", "-c", command.replace("curl ", "curl --silent --show-error --fail-with-body ", 1)],
         env={
             "PATH": "/usr/bin:/bin",
-            "GUA_READER_PASSWORD": PASSWORDS["gua_reader"],
+            "GUA_BI_PASSWORD": PASSWORDS["gua_bi"],
             "GUA_CLICKHOUSE_URL": f"http://127.0.0.1:{server.http_port}/",
         },
         capture_output=True,
@@ -261,12 +263,12 @@ def test_a_table_for_excel_comes_as_csv(server: ClickHouseServer) -> None:
     assert len(lines) > 10
 
 
-def test_a_shell_asks_as_the_reader(server: ClickHouseServer, gua: Gua) -> None:
+def test_a_shell_asks_as_the_user_of_bi_tools(server: ClickHouseServer, gua: Gua) -> None:
     (command,) = (block for block in blocks("sh") if block.startswith("gua sql"))
     _, _, sql = shlex.split(command)
-    assert "idle-held" in gua.must("sql", sql, "--store", server.dsn("gua_reader"))
-    for act in ("SELECT * FROM system.users", "SELECT * FROM gua.otel_metrics_gauge"):
-        done = gua.run("sql", act, "--store", server.dsn("gua_reader"))
+    assert "idle-held" in gua.must("sql", sql, "--store", server.dsn("gua_bi"))
+    for act in ("SELECT * FROM system.users", "SELECT * FROM gua.cards"):
+        done = gua.run("sql", act, "--store", server.dsn("gua_bi"))
         assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
     # The owner may change all that is there, but not so.
     assert "0\n1 row" in gua.must("sql", "SELECT getSetting('readonly') = 0 AS a", "--store", server.dsn())
@@ -304,6 +306,18 @@ OF_READER = [
     "SET max_concurrent_queries_for_user = 0",
     "SET profile = 'gua_writer'",
 ]
+OF_BI = [
+    "SELECT * FROM gua.cards",
+    "SELECT * FROM gua.card_hours",
+    "SELECT * FROM gua.host_hours",
+    "SELECT * FROM gua_report.described_cards",
+    "SELECT * FROM gua_report.changed_hours",
+    "INSERT INTO gua_public.cards (host) VALUES ('a')",
+    "CREATE VIEW gua_public.other AS SELECT 1",
+    "DROP VIEW gua_public.cards",
+    "DROP DATABASE gua_public",
+    "SHOW CREATE TABLE gua.card_ticks",
+]
 ACTS = {
     "gua_owner": FORBIDDEN,
     "gua_writer": [
@@ -312,6 +326,7 @@ ACTS = {
         "SELECT * FROM gua.cards",
     ],
     "gua_reader": [*FORBIDDEN, *OF_READER],
+    "gua_bi": [*FORBIDDEN, *OF_READER, *OF_BI],
 }
 REFUSAL = re.compile(r"Code: (497|164|452|60)\b")
 
@@ -319,7 +334,10 @@ REFUSAL = re.compile(r"Code: (497|164|452|60)\b")
 @pytest.mark.usefixtures("_bi_tools")
 @pytest.mark.parametrize("user", list(ACTS))
 def test_forbidden_acts_are_refused_in_a_line_through_both(server: ClickHouseServer, tmp_path: Path, user: str) -> None:
-    with Jdbc(server, tmp_path, user) as connection, Alchemy(server, user) as engine:
+    with (
+        Jdbc(server, tmp_path, user, database="gua") as connection,
+        Alchemy(server, user, database="gua") as engine,
+    ):
         for act in ACTS[user]:
             with pytest.raises(JdbcError, match=REFUSAL) as by_driver:
                 connection.query(act)
@@ -329,12 +347,45 @@ def test_forbidden_acts_are_refused_in_a_line_through_both(server: ClickHouseSer
     assert int(server.query("SELECT count() FROM gua.cards")) > 0
 
 
+def test_the_numbers_are_those_of_a_report(server: ClickHouseServer, gua: Gua, alchemy: Alchemy) -> None:
+    # All of it: a report cuts the ticks at its edges, hours have them whole.
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 9 * 86_400))
+    report = gua.report(server.dsn("gua_reader"), "--since", since)
+
+    def asked_of(sql: str) -> dict[Any, list[float]]:
+        return {tuple(row[:2]): row[2:] for row in alchemy.ask(sql=sql)}
+
+    states = asked_of("SELECT state, '', sum(gpu_hours) FROM gua_public.card_hours GROUP BY state")
+    told = report["headline"]["states"]
+    assert {state: hours for (state, _), (hours,) in states.items()} == pytest.approx(
+        {state: told[state]["gpu_hours"] for state, _ in states}, rel=1e-6
+    )
+    assert len(states) >= 3
+    # A host of another name has more owners than a report lists.
+    mine = [each for each in report["owners"] if each["kind"] == "listed"]
+    sums: dict[tuple[str, str], list[float]] = {}
+    for each in mine:
+        for state, amount in each["states"].items():
+            if amount["gpu_hours"]:
+                key = (each["owner"] or "", state)
+                sums.setdefault(key, [0.0])[0] += amount["gpu_hours"]
+    costs = asked_of("SELECT ifNull(owner, ''), state, sum(gpu_hours), sum(cost) FROM gua_public.costs GROUP BY 1, 2")
+    usage = asked_of("SELECT ifNull(owner, ''), state, sum(gpu_hours) FROM gua_public.usage_hours GROUP BY 1, 2")
+    assert len(sums) > 4
+    for key, (hours,) in sums.items():
+        assert usage[key][0] == pytest.approx(hours, abs=1e-5), key
+        assert costs[key][0] == pytest.approx(hours, abs=1e-5), key
+        # All cards of the lab are of one model, with one price from the beginning; that of the other host has none.
+        cost = None if key[0] in map(storable, OWNERS) else pytest.approx(2.5 * hours, abs=1e-4)
+        assert costs[key][1] == cost, key
+
+
 def test_hostile_names_come_through_whole(server: ClickHouseServer, jdbc: Jdbc, alchemy: Alchemy) -> None:
     # Agents cut and clean names; other producers need not.
     longer = "concat(owner, char(0), repeat('o', 65536)) AS owner, pid + 9 AS pid"
     theirs = "SELECT * FROM gua.process_ticks FINAL WHERE host LIKE 'o%' AND pid = 1"
     server.query(f"INSERT INTO gua.process_ticks SELECT * REPLACE({longer}) FROM ({theirs})")
-    sql = "SELECT DISTINCT owner FROM gua.process_states WHERE host LIKE 'o%' ORDER BY owner"
+    sql = "SELECT DISTINCT owner FROM gua_public.idle_streaks WHERE host LIKE 'o%' ORDER BY owner"
     found = [str(owner) for (owner,) in jdbc.query(sql)]
     assert found == [owner for (owner,) in alchemy.ask(sql=sql)]
     assert set(found) == {*map(storable, OWNERS), f"{OWNERS[0]}\0{'o' * 65_536}"}
@@ -348,14 +399,14 @@ SELECT 'other', 'a', now64(9) FROM numbers(1000)
 
 def test_twenty_dashboards_at_once_leave_the_server_and_its_writer_alone(server: ClickHouseServer) -> None:
     charts = [recipe.sql for recipe in RECIPES]
-    whole = [f"SELECT * FROM gua.{view}" for view in public_views()]
+    whole = [f"SELECT * FROM gua_public.{view}" for view in public_views()]
     codes: list[int] = []
     written: list[float] = []
     ended = threading.Event()
 
     def look(number: int) -> None:
         shown = [charts[(3 * number + chart) % len(charts)] for chart in range(3)]
-        codes.extend(asked(server, "gua_reader", sql) for sql in [*shown, whole[number % len(whole)]])
+        codes.extend(asked(server, "gua_bi", sql) for sql in [*shown, whole[number % len(whole)]])
 
     def write() -> None:
         while not ended.is_set():

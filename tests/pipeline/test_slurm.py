@@ -1,21 +1,24 @@
 """A day of jobs on a real Slurm, compressed to a minute: what the hooks tell, what polling tells, and the truth.
 
-The cards are a driver's that the test scripts; on them are the real processes of real jobs. Two agents' samplers read
-them side by side each second, one by the files of the shipped hooks, one by asking Slurm twice a second.
+The cards are a driver's that the test scripts; on them are the real processes of real jobs. Two agents read them side
+by side each second, one by the files of the shipped hooks, one by asking Slurm twice a second. What they tell goes
+through a Collector into a ClickHouse server, and into an embedded store each.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,12 +28,14 @@ from driver.scenario import Constant, Scenario
 from driver.scenario import Process as DriverProcess
 from fakes.nvml import GIB, Card, FakeDriver, Process
 from gua.agent.sampler import Sampler
+from gua.allocation.commands import SECONDS
 from gua.allocation.files import FilesReader
 from gua.allocation.folder import AllocationFolder
 from gua.allocation.gres_conf import GresConf
 from gua.allocation.slurm import SlurmReader
-from gua.allocation.slurm_poll import SlurmPoll
+from gua.allocation.slurm_poll import PollAnswer, SlurmPoll
 from gua.allocation.sources import Sources
+from gua.app.destinations import ENDPOINT
 from gua.app.owners import owners_of
 from gua.core.allocation import Use, parts
 from gua.core.facts import card_facts
@@ -42,19 +47,40 @@ from gua.nvml.reader import NvmlReader
 from gua.procfs.boot import stored_boot_time_ms
 from gua.procfs.clock import SystemClock
 from gua.procfs.reader import ProcFs
+from gua.spool.queue import Spool
+from gua.state.compression import decompress
 from servers.agent import Agent as RealAgent
+from servers.clickhouse import ClickHouseServer
+from servers.collector import Collector
+from servers.gua import Gua
 from servers.process import poll
 from servers.slurm import Slurm
+from servers.tap import send
 from servers.tools import ROOT, MissingToolError
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.xdist_group("slurm")]
 
 TICK_SECONDS = 1.0
+POLL_SECONDS = TICK_SECONDS / 2
 CARDS = 4
 MINORS = (2, 3, 0, 1)  # by the driver's order: neither is Slurm's
 ALICE, BOB = "daemon", "bin"
 ORIGIN = Origin(host="gpunode7", source=Source.AGENT, interval_ms=1000)
-HOOK = "#!/bin/sh\nexport GUA_ALLOCATION_FOLDER={folder}\nexec {hook}\n"
+# Notes the moment by itself, too.
+HOOK = """\
+#!/bin/sh
+date +%s.%N >{stamps}/$SLURM_JOB_ID.{name}
+export GUA_ALLOCATION_FOLDER={folder}
+exec {hook}
+"""
+# An agent's least is 30 s, which is a whole day here.
+OFTEN = f"""\
+from gua.allocation import slurm, slurm_poll
+class Often(slurm_poll.SlurmPoll):
+    def __init__(self, **settings):
+        super().__init__(**{{**settings, "period_seconds": {POLL_SECONDS}}})
+slurm.SlurmPoll = Often
+"""
 
 
 @dataclass
@@ -92,12 +118,11 @@ class Cluster:
         self.folder = folder
         self.files = folder / "allocations"
         self.stamps = folder / "stamps"
-        self.stamps.mkdir()
-        self.stamps.chmod(0o1777)
         hooks = {}
         for name in ("Prolog", "Epilog"):
             hooks[name] = folder / name.lower()
-            hooks[name].write_text(HOOK.format(folder=self.files, hook=ROOT / "deploy" / "slurm" / name.lower()))
+            hook = ROOT / "deploy" / "slurm" / name.lower()
+            hooks[name].write_text(HOOK.format(folder=self.files, stamps=self.stamps, name=name, hook=hook))
             hooks[name].chmod(0o755)
         self.slurm = Slurm(folder, cards=CARDS, hooks=hooks)
         self.driver = FakeDriver(*(Card(f"GPU-{minor}", minor=minor, used=0, reserved=0) for minor in MINORS))
@@ -105,7 +130,21 @@ class Cluster:
         self.clock = SystemClock(self.host)
         self.reader = NvmlReader(self.clock, self.driver)
         self.agents: list[Agent] = []
+        self.simulated: SimulatedDriver | None = None  # another driver of the same cards, for agents of their own
         self.next_at = 0.0
+
+    def reset(self) -> None:
+        """Be a node on which no job ran yet, with nobody on its cards."""
+        for agent in self.agents:
+            agent.sources.close()
+        self.agents.clear()
+        self.simulated = None
+        for minor in MINORS:
+            self.put(minor, None)
+        for folder in (self.files, self.stamps):
+            shutil.rmtree(folder, ignore_errors=True)
+        self.stamps.mkdir()
+        self.stamps.chmod(0o1777)
 
     def agent(self, sources: Sources) -> Agent:
         boot_ms = stored_boot_time_ms(self.host, self.folder / "boot")
@@ -132,10 +171,15 @@ class Cluster:
     def by_polling(self, folder: Path | None = None) -> Sources:
         reader = SlurmReader(
             AllocationFolder(self.folder / "none" if folder is None else folder),
-            poll=SlurmPoll(period_seconds=TICK_SECONDS / 2),
+            poll=SlurmPoll(period_seconds=POLL_SECONDS),
             conf=self.conf(),
         )
         return Sources([reader])
+
+    def simulate(self, driver: SimulatedDriver) -> None:
+        """Put the same on this driver's cards, for agents of their own."""
+        self.simulated = driver
+        self.put(MINORS[0], None)
 
     def run(self, ticks: int = 1) -> None:
         """Let all agents tick on their second, so often."""
@@ -156,12 +200,10 @@ class Cluster:
     def begin(self, user: str, cards: int, name: str) -> Job:
         """Submit a job that waits to be ended, and tick until it runs."""
         script = (
-            f"trap 'date +%s.%N >{self.stamps}/{name}.end; exit 0' TERM\n"
-            f"date +%s.%N >{self.stamps}/{name}.begin; echo $$ $SLURM_JOB_GPUS >{self.stamps}/{name}.pid\n"
+            f"echo $$ $SLURM_JOB_GPUS >{self.stamps}/{name}.pid\n"
             f"while [ -d {self.stamps} ] && [ ! -e {self.stamps}/{name}.stop ]; do sleep 0.1; done\n"
-            f"date +%s.%N >{self.stamps}/{name}.end"
         )
-        job = Job(self, name, self.slurm.submit(user, cards, script, name))
+        job = Job(self, name, self.slurm.submit(user, f"gpu:{cards}", script, "-J", name))
         file = self.stamps / f"{name}.pid"
         self.run_until(lambda: file.exists() and file.read_text(), f"{name} to run")
         pid, gpus = file.read_text().split()
@@ -174,11 +216,18 @@ class Cluster:
         card.compute = [] if pid is None else [Process(pid, 2 * GIB)]
         card.used = 2 * GIB if pid is not None else 0
         card.gpu = load
+        if self.simulated is not None:
+            self.simulated.write(Scenario([self._simulated(minor) for minor in MINORS]))
+
+    def _simulated(self, minor: int) -> DriverCard:
+        card = next(card for card in self.driver.cards if card.minor == minor)
+        processes = [DriverProcess(process.pid, 2 * GIB, Constant(card.gpu)) for process in card.compute]
+        return DriverCard(f"GPU-{minor}", minor=minor, processes=processes)
 
 
 @dataclass
 class Job:
-    """A job of the script; its times are what it wrote itself."""
+    """A job of the script; its times are what its hooks wrote before they did anything else."""
 
     cluster: Cluster
     name: str
@@ -198,16 +247,23 @@ class Job:
     def _gone(self) -> None:
         self.cluster.run_until(lambda: self.cluster.slurm.state(self.id) in {"COMPLETED", "CANCELLED"}, self.name)
 
-    def ms(self, moment: str) -> int:
-        return round(float((self.cluster.stamps / f"{self.name}.{moment}").read_text()) * 1000)
+    @property
+    def since_ms(self) -> int:
+        """When its cards became its own."""
+        return self._ms("Prolog")
 
     @property
-    def lasted_ms(self) -> int:
-        return self.ms("end") - self.ms("begin")
+    def until_ms(self) -> int:
+        """When they were free again."""
+        return self._ms("Epilog")
+
+    def _ms(self, hook: str) -> int:
+        return round(float((self.cluster.stamps / f"{self.id}.{hook}").read_text()) * 1000)
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+@pytest.fixture(scope="module")
+def site() -> Iterator[Cluster]:
+    """Return one Slurm for all tests here."""
     folder = Path(tempfile.mkdtemp(prefix="gua-slurm-"))
     folder.chmod(0o755)
     umask = os.umask(0o022)
@@ -218,17 +274,27 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
             if os.environ.get("GUA_REQUIRE_ALL") or os.environ.get("CI"):
                 pytest.fail(str(missing))
             pytest.skip(str(missing))
-        monkeypatch.setenv("SLURM_CONF", made.slurm.environment["SLURM_CONF"])
         try:
             made.slurm.start()
             yield made
         finally:
-            for agent in made.agents:
-                agent.sources.close()
             made.slurm.stop()
     finally:
         os.umask(umask)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def cluster(site: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setenv("SLURM_CONF", site.slurm.environment["SLURM_CONF"])
+    umask = os.umask(0o022)
+    try:
+        site.reset()
+        yield site
+        site.reset()
+    finally:
+        site.slurm.end_jobs()
+        os.umask(umask)
 
 
 @contextlib.contextmanager
@@ -241,17 +307,36 @@ def stranger(user: str) -> Iterator[int]:
             process.kill()
 
 
-def day(cluster: Cluster) -> dict[Use, tuple[int, int]]:
-    """Run the script; return the GPU time of each use in ms as the script knows it, and how many edges it has."""
-    truth: Counter[Use] = Counter()
-    edges: Counter[Use] = Counter()
+@dataclass
+class Truth:
+    """GPU time of each use in ms as the script knows it, its edges, and when Slurm's controller was away."""
 
-    def add(use: Use, ms: float, cards: int = 1) -> None:
-        truth[use] += round(ms) * cards
-        edges[use] += 2 * cards
+    ms: Counter[Use] = field(default_factory=Counter)
+    edges: Counter[Use] = field(default_factory=Counter)
+    away_ms: tuple[int, int] = (0, 0)
+    noticed_ms: int = 0
+    late_ms: Counter[Use] = field(default_factory=Counter)
 
-    begun_ms = time.time() * 1000
-    cluster.run(2)
+    def add(self, use: Use, ms: float, cards: int = 1) -> None:
+        self.ms[use] += round(ms) * cards
+        self.edges[use] += 2 * cards
+
+    def by_polling(self) -> Truth:
+        """Return it for who asks the controller: while that was away nothing is known, nor that a card is empty."""
+        since_ms, until_ms = self.away_ms
+        told = Truth(Counter(self.ms), Counter(self.edges))
+        told.add(Use.UNKNOWN, until_ms - since_ms, CARDS)
+        told.add(Use.EMPTY, 0)
+        told.ms[Use.EMPTY] -= until_ms - since_ms
+        # A question that gets no answer is given up after so long.
+        told.late_ms = Counter({Use.UNKNOWN: round(SECONDS * 1000) * CARDS, Use.EMPTY: round(SECONDS * 1000)})
+        return told
+
+
+def day(cluster: Cluster, is_away: Callable[[], bool]) -> Truth:
+    """Run the script; ``is_away`` tells whether somebody noticed that the controller is."""
+    truth = Truth()
+    cluster.run(1)
     # Two cards, both used, until it ends by itself.
     used = cluster.begin(ALICE, 2, "used")
     since = time.time() * 1000
@@ -262,22 +347,24 @@ def day(cluster: Cluster) -> dict[Use, tuple[int, int]]:
     cluster.put(halves.minors[0], halves.pid, 60)
     cluster.put(halves.minors[1], halves.pid, 0)
     held_since = time.time() * 1000
-    cluster.run(6)
+    cluster.run(5)
     for minor in used.minors:
         cluster.put(minor, None)
-    add(Use.USED, time.time() * 1000 - since, 2)
-    add(Use.EMPTY, since - used.ms("begin"), 2)
+    gone = time.time() * 1000
     used.end()
-    cluster.run(5)
+    truth.add(Use.USED, gone - since, 2)
+    truth.add(Use.EMPTY, used.until_ms - used.since_ms - (gone - since), 2)
+    cluster.run(4)
     for minor in halves.minors:
         cluster.put(minor, None)
-    add(Use.USED, time.time() * 1000 - held_since)
-    add(Use.HELD, time.time() * 1000 - held_since)
-    add(Use.EMPTY, held_since - halves.ms("begin"), 2)
+    gone = time.time() * 1000
     halves.cancel()
+    truth.add(Use.USED, gone - held_since)
+    truth.add(Use.HELD, gone - held_since)
+    truth.add(Use.EMPTY, halves.until_ms - halves.since_ms - (gone - held_since), 2)
     # One that never starts anything; a stranger comes to its card, and to a free one.
     never = cluster.begin(ALICE, 1, "never")
-    cluster.run(5)
+    cluster.run(4)
     with stranger(BOB) as pid:
         since = time.time() * 1000
         taken = [never.minors[0], (never.minors[0] + 1) % CARDS]
@@ -287,57 +374,117 @@ def day(cluster: Cluster) -> dict[Use, tuple[int, int]]:
         for minor in taken:
             cluster.put(minor, None)
         ms = time.time() * 1000 - since
-    add(Use.USED_BY_OTHERS, ms)
-    add(Use.UNALLOCATED_USE, ms)
-    cluster.run(3)
-    never.end()
-    add(Use.EMPTY, never.lasted_ms - ms)
-    cluster.run(3)
-    whole_ms = (time.time() * 1000 - begun_ms) * CARDS
-    truth[Use.FREE] = round(whole_ms - sum(truth.values()))
-    edges[Use.FREE] = sum(edges.values())
-    return {use: (truth[use], edges[use]) for use in truth}
-
-
-def test_a_day_of_jobs_is_told_alike_by_hooks_by_polling_and_by_the_script(cluster: Cluster) -> None:
-    hooks, polling = cluster.agent(cluster.by_hooks()), cluster.agent(cluster.by_polling())
-    cluster.files.mkdir(mode=0o755)  # a node on which no job ran yet has no folder
-    poll(lambda: polling.sources.look(0, 1, ()).sources[0].reason is None, "Slurm's first answer")
-    truth = day(cluster)
-    for agent in (hooks, polling):
-        uses = agent.uses()
-        assert sum(uses.values()) == agent.observed_ms()
-        for use, (ms, edges) in truth.items():
-            # At each edge a tick is one or the other.
-            assert abs(uses.get(use, 0) - ms) <= edges * TICK_SECONDS * 1000, (use, uses, truth)
-        assert uses.keys() <= truth.keys(), uses
-        assert not [each for tick in agent.ticks for each in tick.allocation_sources if each.reason is not None]
-    print({str(use): (ms, hooks.uses().get(use), polling.uses().get(use)) for use, (ms, _) in truth.items()})  # noqa: T201
-
-
-def test_while_the_controller_is_away_cards_are_unknown_by_polling_and_right_again_after(cluster: Cluster) -> None:
-    hooks, polling = cluster.agent(cluster.by_hooks()), cluster.agent(cluster.by_polling())
-    cluster.files.mkdir(mode=0o755)
-    poll(lambda: polling.sources.look(0, 1, ()).sources[0].reason is None, "Slurm's first answer")
-    job = cluster.begin(ALICE, 1, "job")
-    cluster.run(2)
-    cluster.slurm.controller.stop()  # not a crash: it would forget that the job began, and start it again
-    cluster.run_until(lambda: polling.ticks[-1].allocation_sources[0].reason is not None, "a failed poll")
+    truth.add(Use.USED_BY_OTHERS, ms)
+    truth.add(Use.UNALLOCATED_USE, ms)
+    # The controller is killed while that job goes on, and comes back.
+    cluster.slurm.crash()
+    away_ms = time.time_ns() // 1_000_000
+    cluster.run_until(is_away, "a failed poll")
+    truth.noticed_ms = time.time_ns() // 1_000_000
     cluster.run(4)
-    away = polling.ticks[-4:]
-    assert {card.allocation for tick in away for card in tick.cards} == {"unknown"}
-    assert polling.uses(away).keys() == {Use.UNKNOWN}
-    assert hooks.uses(hooks.ticks[-4:]).keys() == {Use.EMPTY, Use.FREE}
-    reason = away[-1].allocation_sources[0].reason
-    assert reason is not None
-    assert "slurm" in reason or "answer" in reason, reason
     cluster.slurm.start_controller()
-    cluster.run_until(lambda: polling.ticks[-1].allocation_sources[0].reason is None, "a good poll")
+    truth.away_ms = away_ms, time.time_ns() // 1_000_000
+    cluster.run(4)
+    never.end()
+    truth.add(Use.EMPTY, never.until_ms - never.since_ms - ms)
     cluster.run(2)
-    for agent in (hooks, polling):
-        card = next(card for card in agent.ticks[-1].cards if card.uuid == f"GPU-{job.minors[0]}")
-        assert [each.id for each in card.allocations] == [job.id]
-        assert agent.uses(agent.ticks[-1:]).keys() == {Use.EMPTY, Use.FREE}
+    return truth
+
+
+HOURS = "toString((gpu, hour, use, source, owner, is_shared, gpu_time_ms)) AS told FROM gua.allocation_hours"
+
+
+@dataclass
+class Served:
+    """What one agent told, by the server."""
+
+    server: ClickHouseServer
+    host: str
+
+    def ask(self, select: str, more: str = "") -> list[list[str]]:
+        answer = self.server.query(f"SELECT {select} WHERE host = '{self.host}' {more}", user="gua_reader")
+        return [line.split("\t") for line in answer.splitlines()]
+
+    def uses(self) -> Counter[Use]:
+        found = self.ask("use, sum(gpu_time_ms) FROM gua.allocation_hours", "GROUP BY use")
+        return Counter({Use(use): int(ms) for use, ms in found})
+
+    def longest_ms(self) -> int:
+        return int(self.ask("max(duration_ms) FROM gua.card_ticks")[0][0])
+
+    def allocations_between(self, since_ms: int, until_ms: int) -> set[str]:
+        """Return what cards were in the ticks that lie in between."""
+        ticks = f"toUnixTimestamp64Milli(ts) - duration_ms > {since_ms} AND toUnixTimestamp64Milli(ts) < {until_ms}"
+        return {row[0] for row in self.ask("DISTINCT allocation FROM gua.card_ticks", f"AND {ticks}")}
+
+
+def waiting(agent: RealAgent) -> list[bytes]:
+    """Return the requests that wait for the Collector."""
+    with Spool(agent.home / "spool.db", destinations=None) as spool:
+        return [decompress(tick.blob) for tick in spool.peek(ENDPOINT, 1000)]
+
+
+def assert_told(served: Served, reported: Mapping[str, Any], truth: Truth, slack_ms: int) -> None:
+    """Hold hours by use to the script's: at each edge a tick, and what may come late, is one or the other."""
+    uses = served.uses()
+    print(served.host, {str(use): (truth.ms[use], uses[use]) for use in Use})  # noqa: T201
+    assert {use: round(each["gpu_hours"] * 3_600_000) for use, each in reported["uses"].items()} == {
+        str(use): pytest.approx(uses[use], abs=2) for use in Use
+    }
+    edge_ms = served.longest_ms() + slack_ms
+    for use in set(Use) - {Use.FREE}:
+        slack = truth.edges[use] * edge_ms + truth.late_ms[use]
+        assert abs(uses[use] - truth.ms[use]) <= slack, (served.host, use, uses, truth)
+    assert uses[Use.FREE] > 0
+
+
+def test_a_day_of_jobs_is_told_alike_by_hooks_by_polling_and_by_the_script_at_the_end_of_every_way(
+    cluster: Cluster,
+    simulated_driver: SimulatedDriver,
+    clickhouse: ClickHouseServer,
+    collector: Collector,
+    gua: Gua,
+    tmp_path: Path,
+) -> None:
+    gua.must("schema", "apply", "--store", clickhouse.dsn())
+    cluster.simulate(simulated_driver)
+    cluster.files.mkdir(mode=0o755)  # a node on which no job ran yet has no folder
+    (tmp_path / "often").mkdir()
+    (tmp_path / "often" / "sitecustomize.py").write_text(OFTEN)
+    agents: dict[str, RealAgent] = {}
+    for name, source, folder in (("hooks", "files", cluster.files), ("polling", "slurm", cluster.folder / "none")):
+        environ = {"SLURM_CONF": os.environ["SLURM_CONF"], "PYTHONPATH": str(tmp_path / "often"), "GUA_HOST_NAME": name}
+        (tmp_path / name).mkdir()
+        agents[name] = RealAgent(simulated_driver, tmp_path / name, environ=environ)
+        agents[name].start(
+            *("--allocation", source, "--allocation-folder", str(folder)),
+            *("--endpoint", collector.endpoint, "--store", f"chdb://{agents[name].home / 'store'}"),
+        )
+    try:
+        for agent in agents.values():
+            poll(lambda agent=agent: agent.status()["allocation_sources"][0]["ok"], "the first answer")
+        truth = day(cluster, lambda: agents["polling"].ticks()[-1].allocation_sources[0].reason is not None)
+    finally:
+        for agent in agents.values():
+            agent.stop()
+    for agent in agents.values():
+        for body in waiting(agent):  # an agent's last tick may stay behind when it ends
+            send(collector.endpoint, body)
+    collector.wait_until_delivered()
+    for name, agent in agents.items():
+        store = f"chdb://{agent.home / 'store'}"
+        agent.must("land", "--spool", agent.home / "spool.db", "--destination", "store", "--store", store, seconds=300)
+        served = Served(clickhouse, name)
+        told = json.loads(gua.must("sql", "--json", "--store", store, f"SELECT {HOURS} ORDER BY told"))["rows"]
+        assert [row["told"] for row in told] == [row[0] for row in served.ask(HOURS, "ORDER BY told FORMAT TSVRaw")]
+        reported = gua.report(clickhouse.dsn("gua_reader"), "--host", name)["allocation"]
+        assert reported == gua.report(store)["allocation"]
+        truth_of = truth if name == "hooks" else truth.by_polling()
+        assert_told(served, reported, truth_of, slack_ms=round(POLL_SECONDS * 1000))
+        during = served.allocations_between(truth.noticed_ms, truth.away_ms[1])
+        assert during == ({"allocated", "unallocated"} if name == "hooks" else {"unknown"})
+        [source] = reported["sources"]
+        assert (source["failed_seconds"] > 0) == (name == "polling"), source
 
 
 def test_a_file_left_behind_by_a_crash_is_found_by_the_poll(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,6 +509,34 @@ def test_a_file_left_behind_by_a_crash_is_found_by_the_poll(cluster: Cluster, mo
     (cluster.files / f"slurm-{other.id}.json").unlink()
     cluster.run_until(lambda: any("silent" in note for note in both.sources.notes), "the silent hooks to be named")
     assert both.uses(both.ticks[-1:]).keys() == {Use.EMPTY, Use.FREE}
+
+
+def test_an_array_shards_and_a_whole_card_are_told_alike_by_slurm_and_by_the_hooks(cluster: Cluster) -> None:
+    wait = "sleep 600"
+    cluster.slurm.submit(ALICE, "gpu:1", wait, "--array=0-1")
+    shards = cluster.slurm.submit(BOB, "shard:2", wait), cluster.slurm.submit(ALICE, "shard:1", wait)
+    asked = SlurmPoll()
+
+    def answer() -> PollAnswer | None:
+        found = asked.poll()
+        with_gpus = [job for job in found.jobs.values() if job.until_ms is None and job.gres.places]
+        return found if len(with_gpus) == 4 else None
+
+    found = poll(answer, "four jobs", seconds=20)
+    assert found is not None
+    assert (found.reason, found.unclear, found.unexplained, found.unplaced) == (None, (), frozenset(), 0)
+    live = {job.id: job for job in found.jobs.values() if job.until_ms is None}
+    assert {job.id: job.gres.kind for job in live.values() if job.id in shards} == dict.fromkeys(shards, "shard")
+    assert {job.gres.kind for job in live.values() if job.id not in shards} == {"gpu"}
+    of_array = [job.gres.places for job in live.values() if job.id not in shards]
+    assert len(frozenset().union(*of_array)) == 2, "a card for each task"
+
+    def by_hooks() -> dict[str, set[int]]:
+        files = [json.loads(file.read_bytes()) for file in cluster.files.glob("slurm-*.json")]
+        return {file["id"]: {card["gres"] for card in file["cards"]} for file in files if "until" not in file}
+
+    poll(lambda: by_hooks().keys() == live.keys(), "the hooks of all of them", seconds=20)
+    assert by_hooks() == {job.id: set(job.gres.places) for job in live.values()}
 
 
 def test_an_agent_tells_jobs_by_hooks_and_by_asking(
@@ -390,4 +565,4 @@ def test_an_agent_tells_jobs_by_hooks_and_by_asking(
     assert (f"GPU-{before.minors[0]}", before.id, ALICE, "owner") in whose
     assert {(f"GPU-{minor}", job.id, BOB, "nobody") for minor in job.minors} <= whose
     [end_ms] = {each.until_ms for _, each in told if each.id == job.id and each.until_ms is not None}
-    assert abs(end_ms - job.ms("end")) < 1000
+    assert abs(end_ms - job.until_ms) < 1000

@@ -69,9 +69,9 @@ class Agent:
             check=False,
         )
 
-    def must(self, *arguments: str | Path) -> str:
+    def must(self, *arguments: str | Path, seconds: float = 60) -> str:
         """Run it, insist on success and return its standard output."""
-        done = self.run(*arguments)
+        done = self.run(*arguments, seconds=seconds)
         assert done.returncode == 0, f"gua {' '.join(map(str, arguments))}: {done.returncode}\n{done.stderr}"
         return done.stdout
 

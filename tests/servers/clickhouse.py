@@ -16,7 +16,13 @@ from servers.tools import ROOT, clickhouse_library
 
 HERE = Path(__file__).resolve().parent
 # Passwords that a careless config reader would take for a number, or for syntax.
-PASSWORDS = {"gua_owner": "owner'\"$1", "gua_writer": "00042", "gua_reader": "reader", "site": "of another's"}
+PASSWORDS = {
+    "gua_owner": "owner'\"$1",
+    "gua_writer": "00042",
+    "gua_reader": "reader",
+    "gua_bi": "00x7",
+    "site": "of another's",
+}
 
 
 class ClickHouseServer:
@@ -25,10 +31,12 @@ class ClickHouseServer:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.http_port, self.tcp_port = free_ports(2)
+        self.patience_seconds = 60.0
         users = folder / "users.xml"
         shutil.copy(HERE / "users.xml", users)
         (folder / "users.d").mkdir(exist_ok=True)
         shutil.copy(ROOT / "deploy" / "clickhouse" / "users.xml", folder / "users.d" / "gua.xml")
+        shutil.copy(ROOT / "deploy" / "clickhouse" / "users-bi.xml", folder / "users.d" / "gua-bi.xml")
         self.folder = folder
         self.configure()
         config = folder / "config.xml"
@@ -92,7 +100,7 @@ class ClickHouseServer:
             headers={"X-ClickHouse-User": user, "X-ClickHouse-Key": PASSWORDS.get(user, "")},
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - see above
+            with urllib.request.urlopen(request, timeout=self.patience_seconds) as answer:  # noqa: S310 - see above
                 return str(answer.read().decode()).removesuffix("\n")
         except urllib.error.HTTPError as error:
             raise AssertionError(error.read().decode()) from None

@@ -23,7 +23,9 @@ class JdbcError(Exception):
 class Jdbc:
     """A connection of a user; values come as the driver writes them. Java has little memory: no answer fits whole."""
 
-    def __init__(self, server: ClickHouseServer, folder: Path, user: str = "gua_reader") -> None:
+    def __init__(
+        self, server: ClickHouseServer, folder: Path, user: str = "gua_bi", *, database: str = "gua_public"
+    ) -> None:
         self._errors = (folder / f"jdbc-{user}.log").open("wb")
         self._process = subprocess.Popen(
             [
@@ -32,7 +34,7 @@ class Jdbc:
                 "-cp",
                 f"{jdbc_driver()}/*",
                 str(SOURCE),
-                f"jdbc:clickhouse://127.0.0.1:{server.http_port}/gua",
+                f"jdbc:clickhouse://127.0.0.1:{server.http_port}/{database}",
             ],
             env={"PATH": os.environ["PATH"], "JDBC_USER": user, "JDBC_PASSWORD": PASSWORDS[user]},
             stdin=subprocess.PIPE,

@@ -23,10 +23,10 @@ class AlchemyError(Exception):
 class Alchemy:
     """An engine of SQLAlchemy for a user."""
 
-    def __init__(self, server: ClickHouseServer, user: str = "gua_reader") -> None:
+    def __init__(self, server: ClickHouseServer, user: str = "gua_bi", *, database: str = "gua_public") -> None:
         password = urllib.parse.quote(PASSWORDS[user], safe="")
         self._process = subprocess.Popen(
-            [str(notebook()), str(ASK), f"clickhousedb://{user}:{password}@127.0.0.1:{server.http_port}/gua"],
+            [str(notebook()), str(ASK), f"clickhousedb://{user}:{password}@127.0.0.1:{server.http_port}/{database}"],
             env={"PATH": os.environ["PATH"]},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

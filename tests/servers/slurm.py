@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from servers.tools import MissingToolError
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "scancel", "squeue", "scontrol", "sinfo")
 NODE = "gpunode7"  # not the host's own name
+SHARDS = 4  # of each card
 CONF = """\
 ClusterName=test{port}
 SlurmctldHost={host}(127.0.0.1)
@@ -43,10 +45,10 @@ SchedulerParameters=sched_interval=1,bf_interval=1
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 KillWait=2
-GresTypes=gpu
+GresTypes=gpu,shard
 PrologFlags=Alloc
 {hooks}
-NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 CPUs=16 Gres=gpu:h100:{cards} State=UNKNOWN
+NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 CPUs=16 Gres=gpu:h100:{cards},shard:{shards} State=UNKNOWN
 PartitionName=all Nodes={node} Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -81,10 +83,12 @@ class Slurm:
                 folder=folder,
                 hooks=written,
                 cards=cards,
+                shards=cards * SHARDS,
             )
         )
         (folder / "etc" / "gres.conf").write_text(
             f"AutoDetect=off\nNodeName={NODE} Name=gpu Type=h100 File={folder}/dev/nvidia[0-{cards - 1}]\n"
+            f"NodeName={NODE} Name=shard Count={cards * SHARDS}\n"
         )
         (folder / "etc" / "cgroup.conf").touch()
         self.environment = {"PATH": os.environ["PATH"], "SLURM_CONF": str(folder / "etc" / "slurm.conf")}
@@ -104,16 +108,29 @@ class Slurm:
     def stop(self) -> None:
         """End all jobs, wait for them, and end both servers."""
         with contextlib.suppress(AssertionError):  # a controller that is away cannot end them
-            for job in self._run("squeue", "-h", "-o", "%A").split():
-                self.cancel(job)
-            poll(lambda: not self._run("squeue", "-h"), "all jobs to end", seconds=15)
+            self.end_jobs()
         self.node.stop()
         self.controller.stop()
 
-    def submit(self, user: str, cards: int, script: str, name: str = "job") -> str:
+    def crash(self) -> None:
+        """Kill the controller, once all that it knows now is on its disk: what is not yet it would forget."""
+        begun = time.time()
+        saved = self.folder / "state" / "job_state"
+        for job in self._run("squeue", "-h", "-o", "%A").split():
+            self._run("scontrol", "update", f"JobId={job}", "Comment=saved")  # a change is saved within 5 s
+        poll(lambda: saved.exists() and saved.stat().st_mtime > begun, f"the state to be saved:\n{self._logs()}")
+        self.controller.kill()
+
+    def end_jobs(self) -> None:
+        """End all jobs, and wait for them."""
+        for job in self._run("squeue", "-h", "-o", "%A").split():
+            self.cancel(job)
+        poll(lambda: not self._run("squeue", "-h"), "all jobs to end", seconds=15)
+
+    def submit(self, user: str, gres: str, script: str, *more: str) -> str:
         """Submit a job of this user, and return its id."""
         done = subprocess.run(
-            ["sbatch", "--parsable", f"--gres=gpu:{cards}", "-n1", "-J", name, "-o", "/dev/null", "-D", "/"],
+            ["sbatch", "--parsable", f"--gres={gres}", "-n1", "-o", "/dev/null", "-D", "/", *more],
             input=f"#!/bin/sh\n{script}\n",
             env=self.environment,
             cwd="/",

@@ -46,15 +46,15 @@ echo $$ > "$PLACE/job-$$"
 # A client that takes its time between grant and exec.
 _SLOW_CLIENT: Final = """
 import os, sys, time
-from gua.cli import run
-become = run.become
+from gua.app import running
+become = running.become
 def late(*arguments, **options):
     open(os.path.join(os.environ["PLACE"], f"granted-{os.getpid()}"), "w").close()
     time.sleep(2)
     become(*arguments, **options)
-run.become = late
-from gua.cli.main import run as main
-main()
+running.become = late
+from gua.cli.main import run
+run()
 """
 
 
@@ -193,7 +193,7 @@ class Chaos:
 
     def _kill_agent(self) -> None:
         while self._goes_on("agent"):
-            time.sleep(self._draw(0.5, 2.0))
+            time.sleep(self._draw(0.2, 1.5))
             with self._agent_lock:
                 self.agent.kill()
                 time.sleep(self._draw(0, 0.5))

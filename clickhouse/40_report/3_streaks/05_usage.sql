@@ -1,5 +1,5 @@
--- One row is one owner (program, container, pod, job, host, model; identity: owner and program) of processes on cards. Times are by the
--- state of the card; a truly-idle one is held by nobody. A session is one process. longest_idle_ms is a streak of a process
+-- One row is one owner (program, container, pod, job, kind, host, model; identity: owner and program) of processes on cards. Times are
+-- by the state of the card; a truly-idle one is held by nobody. A session is one process. longest_idle_ms is a streak of a process
 -- that had that name at its last run; NULL where no runs were kept, or nothing is known of what they did. holders are its processes
 -- that the newest tick with processes of their card lists: (host, gpu, pid, created, identity, tick, whether idle, memory, idle
 -- since, idle time, span of the first tick of that, until when it was known before what it did or 0, when it was first listed, active
@@ -17,6 +17,7 @@ SELECT
         {by:String} = 'container', owner.names.container_id,
         {by:String} = 'pod', owner.names.pod_uid,
         {by:String} = 'job', owner.names.slurm_job_id,
+        {by:String} = 'kind', ${WORKLOAD_KIND},
         {by:String} = 'host', toNullable(toString(host)),
         model
     ) AS name,

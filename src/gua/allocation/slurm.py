@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,11 +15,11 @@ from gua.allocation.folder import SLURM, AllocationFolder, FolderLook, Tables, a
 from gua.allocation.gres_conf import GresConf
 from gua.allocation.reader import Opener, ReaderLook
 from gua.allocation.slurm_files import GPUSTAT, CardFiles, gpustat, job_mapping
+from gua.allocation.slurm_node import found_node
 from gua.allocation.slurm_poll import LEAST_SECONDS, PERIOD_SECONDS, PollAnswer, PolledJob, SlurmPoll
 from gua.core.allocation import Allocation, CardKey
 
 PREFIX: Final = "slurm-"
-CONF_FILES: Final = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf")
 # How much longer than its file a job may be unknown to Slurm, or known without a file: hooks take their time.
 _SLACK_MS: Final = 10_000
 _MOST_ENDS: Final = 4096
@@ -36,6 +35,7 @@ class SlurmSettings:
     gpustat: Path = GPUSTAT
     job_mapping: Path | None = None
     conf_folder: Path | None = None
+    procfs: Path = Path("/proc")
 
 
 @dataclass(slots=True)
@@ -313,16 +313,11 @@ def openers(folder: AllocationFolder | None = None, settings: SlurmSettings | No
 
 
 def found_slurm(settings: SlurmSettings) -> str | None:
-    """Return what of Slurm this host has as one of its nodes: slurmd with the commands, or files of jobs."""
-    is_node = all(map(shutil.which, ("slurmd", "scontrol", "squeue"))) and _has_conf()
+    """Return what of Slurm this host has as one of its nodes, or files of jobs."""
+    node = found_node(settings.node, procfs=settings.procfs)
     found = [
-        *(["slurmd, scontrol and squeue"] if is_node else []),
+        *([] if node is None else [node]),
         *([str(settings.gpustat)] if settings.gpustat.is_dir() else []),
         *([str(settings.job_mapping)] if settings.job_mapping is not None and settings.job_mapping.is_dir() else []),
     ]
     return ", ".join(found) or None
-
-
-def _has_conf() -> bool:
-    named = os.environ.get("SLURM_CONF")
-    return any(Path(path).is_file() for path in ([named] if named else CONF_FILES))

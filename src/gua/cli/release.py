@@ -33,6 +33,6 @@ def command(
     answer = ask(places(socket, asking_home(state_dir, os.environ)), {"ask": "release", **named})
     released = answer.get("released") or ()
     for reservation in released:
-        typer.echo(f"released {described(reservation)}")
+        typer.echo(f"released {described({**reservation, 'until_ms': None})}")
     if not released:
         typer.echo("nothing was reserved")

@@ -101,7 +101,7 @@ def command(
             "KEY",
             "GUA_BY",
             "Add cards up by host, cluster, model or a resource attribute (by host where there are several), or "
-            "processes by owner (or user), program, container, pod, job, host or model; repeatable.",
+            "processes by owner (or user), program, container, pod, job, kind, host or model; repeatable.",
         ),
     ] = None,
     width: WidthOption = None,

@@ -15,7 +15,7 @@ from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import safe
 from gua.store.database import Store, open_store
 from gua.store.dsn import EmbeddedDsn, parse_dsn
-from gua.store.grants import owner_grants, reader_grants, writer_grants
+from gua.store.grants import bi_grants, owner_grants, reader_grants, writer_grants
 from gua.store.retention import Retention, parse_days
 from gua.store.statements import SCHEMA_VERSION
 from gua.store.tokens import Replication
@@ -102,7 +102,7 @@ def show(*, store: StoreOption = None, cluster: ClusterOption = None, replicatio
 
 @app.command()
 def grants(*, store: StoreOption = None, cluster: ClusterOption = None, replication: ReplicationOption = None) -> None:
-    """Print what an administrator runs so that gua_owner can apply, gua_writer add points and gua_reader read.
+    """Print what an administrator runs so that gua_owner can apply, gua_writer add points, gua_reader and gua_bi read.
 
     Example:
         gua schema grants --store clickhouse://owner@db.example:8123
@@ -115,7 +115,8 @@ def grants(*, store: StoreOption = None, cluster: ClusterOption = None, replicat
     for title, lines in (
         ("the schema's owner: gua schema apply, gua rollup", owner_grants(cluster=on_cluster)),
         ("the Collector: adds points, reads nothing", writer_grants(cluster=on_cluster)),
-        ("gua report, BI and dashboards", reader_grants(cluster=on_cluster)),
+        ("gua report and dashboards", reader_grants(cluster=on_cluster)),
+        ("BI tools and notebooks: what is public, and no more", bi_grants()),
     ):
         typer.echo(f"-- {title}")
         for line in lines:

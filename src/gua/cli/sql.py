@@ -22,12 +22,13 @@ def command(
 ) -> None:
     """Ask a store with SQL. It reads and changes nothing; an answer has 100,000 rows at most.
 
-    The views are in database gua: card_hours, owner_hours, current_cards and others. Times are in UTC. On an
-    embedded store a statement may use 300 MB and 60 seconds, on a server what the user's profile lets it.
+    The views are in database gua_public: card_hours, usage_hours, costs, current_cards and others. Times are in UTC.
+    On an embedded store a statement may use 300 MB and 60 seconds, on a server what the user's profile lets it.
 
     Example:
-        gua sql "SELECT state, count() FROM gua.card_hours GROUP BY state"
-        gua sql "DESCRIBE gua.owner_hours"
+        gua sql "SELECT state, sum(gpu_hours) FROM gua_public.card_hours GROUP BY state"
+        gua sql "SHOW TABLES FROM gua_public"
+        gua sql "DESCRIBE gua_public.usage_hours"
     """
     if as_csv and as_json:
         msg = "--csv and --json are two forms: choose one"

@@ -7,15 +7,22 @@ from pathlib import Path
 from typing import Annotated
 
 from gua.app.agent_settings import require_procfs
+from gua.app.allocations import AllocationSettings, chosen_sources, poll_seconds
 from gua.app.destinations import agent_destinations
 from gua.app.host import open_host
 from gua.app.sync import sync_alone, sync_beside
 from gua.cli.daemon import parse_interval_ms
 from gua.cli.options import (
+    AllocationFolderOption,
+    AllocationOption,
     EndpointOption,
     HistoryOption,
     IgnoreProcessOption,
+    PodResourcesOption,
     ProcfsOption,
+    SlurmJobMappingOption,
+    SlurmNodeOption,
+    SlurmPollOption,
     StateDirOption,
     StoreOption,
     value,
@@ -33,6 +40,12 @@ def command(
     store: StoreOption = None,
     endpoint: EndpointOption = None,
     with_history: HistoryOption = False,
+    allocation: AllocationOption = None,
+    allocation_folder: AllocationFolderOption = None,
+    slurm_node: SlurmNodeOption = None,
+    slurm_poll: SlurmPollOption = None,
+    slurm_job_mapping: SlurmJobMappingOption = None,
+    pod_resources: PodResourcesOption = None,
     procfs: ProcfsOption = Path("/proc"),
     ignore_process: IgnoreProcessOption = None,
     state_dir: StateDirOption = None,
@@ -47,6 +60,14 @@ def command(
         gua sync-once --with-history
     """
     interval_ms = parse_interval_ms(interval)
+    promises = AllocationSettings(
+        sources=chosen_sources(allocation),
+        folder=allocation_folder and allocation_folder.absolute(),
+        slurm_node=slurm_node or None,
+        slurm_poll_seconds=poll_seconds(slurm_poll),
+        slurm_job_mapping=slurm_job_mapping and slurm_job_mapping.absolute(),
+        pod_resources=pod_resources and pod_resources.absolute(),
+    )
     home = home_path(state_dir, os.environ)
     destinations = agent_destinations(store, endpoint, home)
     fleet = next((destination for destination in destinations if destination.endpoint), None)
@@ -62,7 +83,9 @@ def command(
         sync_beside(holder, fleet, prepared)
     else:
         with lock.held():
-            host = open_host(procfs, interval_ms=interval_ms, home=prepared, ignored=ignore_process or [])
+            host = open_host(
+                procfs, interval_ms=interval_ms, home=prepared, ignored=ignore_process or [], allocation=promises
+            )
             sync_alone(host, destinations, prepared)
     if with_history:
         from gua.app.backfill import send_history  # noqa: PLC0415 - only for this

@@ -23,6 +23,7 @@ _MOST_HOURS: Final = 100_000
 _MOST_TICKS: Final = 10_000
 _MOST_LIMITS: Final = 100
 _MOST_PRICES: Final = 10_000
+_BY: Final = ("identity", "owner", "program", "container", "pod", "job", "kind", "host", "model")
 
 
 class Parameter(NamedTuple):
@@ -44,7 +45,7 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
     "gpu": Parameter("String", is_host),
     "at_ms": Parameter("Int64", is_moment),
     "limit": Parameter("UInt32", is_within(1, _MOST_TICKS)),
-    "by": Parameter("String", is_word_of("identity", "owner", "program", "container", "pod", "job", "host", "model")),
+    "by": Parameter("String", is_word_of(*_BY)),
     "long_streak_ms": Parameter("Int64", is_moment),
     "false_alarm_ms": Parameter("Int64", is_moment),
     "cell_ms": Parameter("Int64", is_within(1, LAST_MS)),

@@ -382,12 +382,12 @@ class Desk:
 
     def _taken(self) -> Taken:
         taken: dict[str, str] = {}
-        in_part: dict[str, str] = {}
+        owners: dict[str, set[str]] = {}
         for held in self._held.values():
-            whose = f"reserved by {held.reservation.owner}"
-            taken |= dict.fromkeys(held.reservation.cards, whose)
-            in_part |= dict.fromkeys(held.reservation.parents, f"in part {whose}")
-        return Taken(taken, in_part)
+            taken |= dict.fromkeys(held.reservation.cards, f"reserved by {held.reservation.owner}")
+            for parent in held.reservation.parents:
+                owners.setdefault(parent, set()).add(held.reservation.owner)
+        return Taken(taken, {gpu: f"in part reserved by {', '.join(sorted(names))}" for gpu, names in owners.items()})
 
     def _by_the_clock(self, held: _Held) -> Reservation:
         """Return the reservation with its end as the wall clock will show it: somebody may have set that meanwhile."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-DATABASES: Final = ("gua", "gua_report")
+DATABASES: Final = ("gua", "gua_report", "gua_public")
 Select = Callable[[str, Mapping[str, object] | None], list[Mapping[str, Any]]]
 _TABLES: Final = """
 SELECT

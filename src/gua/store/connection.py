@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
     from clickhouse_connect.driver.query import QueryResult
 
+_NOT_BELIEVED = "CERTIFICATE_VERIFY_FAILED"
 _CODE = re.compile(r"Code: (\d+)|error code (\d+)", re.IGNORECASE)
 _OBJECT = re.compile(r"(?:identifier|[Tt]able(?: function)?) [`'\"]?(gua(?:_report)?\.\w+)")
 _LEAST_VERSION = (25, 8)
@@ -51,6 +52,11 @@ class QueryError(UnavailableError):
     def unknown_object(self) -> bool:
         """Whether a table or database is not there."""
         return self.code in _UNKNOWN_OBJECT
+
+    @property
+    def no_right(self) -> bool:
+        """Whether the user may not do this."""
+        return self.code in _NO_RIGHT
 
     @property
     def about_data(self) -> bool:
@@ -220,6 +226,9 @@ def _told(dsn: EmbeddedDsn | ServerDsn, error: Exception) -> UnavailableError:
         return TransientError(_busy(dsn, code, text))
     if code:
         return QueryError(_about(dsn, code, text), code)
+    if isinstance(dsn, ServerDsn) and _NOT_BELIEVED in text:
+        why = "its certificate is of an authority that is not known here, or of another host"
+        return TransientError(f"cannot believe {dsn}, {why}: set SSL_CERT_FILE to the authority's, or correct --store")
     if isinstance(dsn, ServerDsn):
         return TransientError(f"cannot reach {dsn} ({_reason(text)}): start the server or correct --store")
     return UnavailableError(f"{dsn} cannot be used ({_short(text)})")

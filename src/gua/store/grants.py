@@ -1,6 +1,7 @@
-"""Who may do what on a server: the rights of the schema's owner, of the Collector's user and of readers.
+"""Who may do what on a server: the rights of the schema's owner, of the Collector's user, of readers and of BI tools.
 
-``deploy/clickhouse/users.xml`` and ``roles.sql`` say the same; a test compares them.
+``deploy/clickhouse`` says the same in ``users.xml`` and ``roles.sql``, and of BI tools in ``users-bi.xml`` and
+``roles-bi.sql``; a test compares them.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-OWNER, WRITER, READER = "gua_owner", "gua_writer", "gua_reader"
+OWNER, WRITER, READER, BI = "gua_owner", "gua_writer", "gua_reader", "gua_bi"
 LANDING: Final = ("gua.otel_metrics_gauge", "gua.otel_metrics_sum")
-_DATABASES: Final = ("gua", "gua_report")
+_DATABASES: Final = ("gua", "gua_report", "gua_public")
 _OWNER_RIGHTS: Final = (
     "SELECT, INSERT, ALTER TABLE, ALTER VIEW, CREATE DATABASE, CREATE TABLE, CREATE VIEW, "
-    "DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE, SYSTEM VIEWS"
+    "DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE"
 )
 _ENGINES: Final = ("MergeTree", "AggregatingMergeTree", "ReplacingMergeTree", "Null")
 
@@ -43,8 +44,14 @@ def reader_grants(user: str = READER, *, cluster: bool = False) -> list[str]:
     return [
         f"GRANT SELECT, SHOW TABLES, SHOW COLUMNS ON gua.* TO {user}",
         f"GRANT SELECT ON gua_report.* TO {user}",
+        f"GRANT SELECT ON gua_public.* TO {user}",
         *(f"REVOKE SELECT ON {table} FROM {user}" for table in _landing(cluster=cluster)),  # noqa: S608 - names of ours
     ]
+
+
+def bi_grants(user: str = BI) -> list[str]:
+    """Return the statement that lets ``user`` read what is public, and see nothing else: also on a cluster."""
+    return [f"GRANT SELECT, SHOW TABLES, SHOW COLUMNS ON gua_public.* TO {user}"]
 
 
 def _landing(*, cluster: bool) -> list[str]:

@@ -120,6 +120,6 @@ def _created(sql: str) -> tuple[str, str] | None:
     code = [line for line in sql.splitlines() if not line.startswith("--")]
     for word in code[0].split():
         database, dot, name = word.partition(".")
-        if dot and database in {"gua", "gua_report"}:
+        if dot and database in {"gua", "gua_report", "gua_public"}:
             return database, name
     return None

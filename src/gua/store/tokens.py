@@ -26,6 +26,7 @@ _ONE_NODE: Final = {
     "ON_CLUSTER_DATABASE": "",
     "DATABASE_ENGINE": "",
     "REPORT_DATABASE_ENGINE": "",
+    "PUBLIC_DATABASE_ENGINE": "",
     "REPLICATED": "",
     "REPLICA": "",
     "LOCAL": "",
@@ -95,6 +96,7 @@ def cluster_tokens(
         return tokens | {
             "DATABASE_ENGINE": _database_engine("gua"),
             "REPORT_DATABASE_ENGINE": _database_engine("gua_report"),
+            "PUBLIC_DATABASE_ENGINE": _database_engine("gua_public"),
             "LANDING_ENGINE": _landing("ReplicatedMergeTree", raw_days, _NO_DEDUPLICATION),
         }
     return tokens | {

@@ -17,6 +17,9 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    monkeypatch.setattr("platform.node", lambda: "node7.cluster.example")
+    (tmp_path / "proc" / "17").mkdir(parents=True)
+    (tmp_path / "proc" / "17" / "comm").write_text("slurmctld\n")
     return folder
 
 
@@ -27,7 +30,7 @@ def install(folder: Path, *names: str) -> None:
 
 
 def found(tmp_path: Path) -> list[tuple[str, str]]:
-    settings = SlurmSettings(gpustat=tmp_path / "gpustat", job_mapping=tmp_path / "mapping")
+    settings = SlurmSettings(gpustat=tmp_path / "gpustat", job_mapping=tmp_path / "mapping", procfs=tmp_path / "proc")
     return look_around(openers(AllocationFolder(tmp_path / "allocations"), settings))
 
 
@@ -42,6 +45,32 @@ def test_a_node_is_a_host_with_slurmd_the_commands_and_a_configuration(programs:
     assert found(tmp_path) == []
     install(programs, "slurmd")
     assert found(tmp_path) == [("slurm", "slurmd, scontrol and squeue")]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "is_found"),
+    [
+        ("NodeName=node[1-8] CPUs=64 Gres=gpu:4", True),
+        ("NodeName=gpu7 NodeHostName=node7 # named otherwise", True),
+        ("NodeName=node[1-6],node8 CPUs=64", False),
+        ("NodeName=DEFAULT CPUs=64\nNodeName=gpu[1-8] \\\n NodeHostName=host[1-8]", False),
+        ("Include nodes.conf", True),
+    ],
+)
+def test_a_host_that_the_configuration_does_not_list_is_no_node(
+    programs: Path, tmp_path: Path, nodes: str, *, is_found: bool
+) -> None:
+    install(programs, "scontrol", "squeue", "slurmd")
+    (tmp_path / "slurm.conf").write_text(f"ClusterName=lab\n#NodeName=node7\n{nodes}\n")
+    assert bool(found(tmp_path)) is is_found
+
+
+def test_a_host_on_which_slurmd_runs_is_a_node_wherever_slurmd_lies(programs: Path, tmp_path: Path) -> None:
+    install(programs, "scontrol", "squeue")
+    (tmp_path / "slurm.conf").write_text("NodeName=other\n")
+    assert found(tmp_path) == []
+    (tmp_path / "proc" / "17" / "comm").write_text("slurmd\n")
+    assert found(tmp_path) == [("slurm", "slurmd runs, scontrol and squeue")]
 
 
 def test_folders_are_found(programs: Path, tmp_path: Path) -> None:

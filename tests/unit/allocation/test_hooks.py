@@ -56,6 +56,16 @@ class Hooks:
         return look.allocations
 
 
+def test_jobs_that_begin_at_the_same_moment_all_have_their_file(tmp_path: Path) -> None:
+    for turn in range(5):
+        folder = tmp_path / str(turn) / "allocations"
+        folder.parent.mkdir()
+        environ = {**JOB, "GUA_ALLOCATION_FOLDER": str(folder)}
+        started = [subprocess.Popen([HOOKS / "prolog"], env={**environ, "SLURM_JOB_ID": str(job)}) for job in range(8)]
+        assert {one.wait(timeout=20) for one in started} == {0}
+        assert {file.name for file in folder.iterdir()} == {f"slurm-{job}.json" for job in range(8)}
+
+
 @pytest.fixture
 def hooks(tmp_path: Path) -> Hooks:
     return Hooks(tmp_path)

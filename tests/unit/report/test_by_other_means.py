@@ -18,6 +18,7 @@ from fakes.promises import promised
 from fakes.restless import restless
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Source, Tick
+from gua.core.workloads import workload_kind
 from gua.otlp.encode import encode
 from gua.report.collect import collect
 from gua.report.costs import Cost, Costs, added, wasted
@@ -228,6 +229,8 @@ def test_usage_by(both: Both, by: str) -> None:
     def name(one: Seen) -> object:
         if by == "host":
             return one.row["host"]
+        if by == "kind":
+            return workload_kind(one.row["program"])
         return both.counted.cards[one.row["host"], one.row["gpu"]]["model"] if by == "model" else one.row[PARTY[by]]
 
     (found,) = [parties for parties in both.report[Usage].usage_by if parties.by == by]
@@ -616,6 +619,8 @@ def test_costs_of_owners(both: Both, by: str) -> None:
             return one.row["owner"], one.row["program"]
         if by == "host":
             return one.row["host"]
+        if by == "kind":
+            return workload_kind(one.row["program"])
         return counted.cards[one.row["host"], one.row["gpu"]]["model"] if by == "model" else one.row[PARTY[by]]
 
     ticks: dict[object, list[tuple[Key, Seen]]] = {}

@@ -88,7 +88,7 @@ def test_links_lead_to_dashboards_that_are_there_and_variables_that_they_have(fi
 @pytest.mark.parametrize("query", grafana.queries(), ids=lambda query: query.name)
 def test_a_query_names_its_database_and_binds_names_as_sql_strings(query: grafana.Query) -> None:
     for table in re.findall(r"\b(?:FROM|(?<!ARRAY )JOIN)\s+([a-z_.]+)", query.text):
-        assert table.startswith(("gua.", "gua_report.")) or table in {"observed", "expected"}, table
+        assert table.startswith(("gua.", "gua_report.", "gua_public.")) or table in {"observed", "expected"}, table
     for variable in re.findall(r"\$\{(?!__)([^}]*)\}", query.text):
         assert variable.endswith(":sqlstring"), variable
 

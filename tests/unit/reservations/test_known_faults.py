@@ -163,7 +163,7 @@ def test_who_has_a_gpu_has_its_instances_however_it_was_partitioned_since(tmp_pa
     again.enter(four)
     answer = again.attempt(four.place)
     assert isinstance(answer, Waiting)
-    assert answer.reasons == {"GPU-0": "in part reserved by user1002"}
+    assert answer.reasons == {"GPU-0": "in part reserved by user1001, user1002"}
     again.close()
 
 

@@ -13,9 +13,10 @@ BY_PROGRAM: Final = "program"
 BY_CONTAINER: Final = "container"
 BY_POD: Final = "pod"
 BY_JOB: Final = "job"
+BY_KIND: Final = "kind"
 BY_HOST: Final = "host"
 BY_MODEL: Final = "model"
-USAGE_BY: Final = (BY_OWNER, BY_PROGRAM, BY_CONTAINER, BY_POD, BY_JOB, BY_HOST, BY_MODEL)
+USAGE_BY: Final = (BY_OWNER, BY_PROGRAM, BY_CONTAINER, BY_POD, BY_JOB, BY_KIND, BY_HOST, BY_MODEL)
 
 
 LongestIdle = Annotated[int | None, replace(SECONDS, column="longest_idle_hours", cell=HOURS.cell)]

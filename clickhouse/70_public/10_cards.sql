@@ -1,0 +1,30 @@
+-- One row is one card: what it is, and when it was first and last seen.
+CREATE OR REPLACE VIEW gua_public.cards $ON_CLUSTER
+(
+${CARD_COLUMNS},
+    gpu_fraction Float64 COMMENT 'Part of a whole GPU that the card is: 1, or slices / all slices [0 to 1]',
+    mig Nullable(String) COMMENT 'none, parent (partitioned) or instance',
+    parent Nullable(String) COMMENT 'UUID of the GPU that a MIG instance is part of',
+    pci Nullable(String) COMMENT 'PCI bus id',
+    driver_version Nullable(String) COMMENT 'Version of the driver',
+    source Nullable(String) COMMENT 'Who made its ticks: agent, import, simulator',
+    interval_seconds Nullable(Float64) COMMENT 'Nominal time from one tick to the next [s]',
+    first_seen DateTime64(3, 'UTC') COMMENT 'Start of its first tick [UTC]',
+    last_seen DateTime64(3, 'UTC') COMMENT 'Its newest tick [UTC]'
+)
+$DEFINER
+AS
+SELECT
+${CARD_VALUES},
+    told.share AS gpu_fraction,
+    told.mig AS mig,
+    told.parent AS parent,
+    told.pci AS pci,
+    told.driver_version AS driver_version,
+    told.source AS source,
+    told.interval_ms / 1000 AS interval_seconds,
+    told.first_seen AS first_seen,
+    told.last_seen AS last_seen
+FROM gua.cards AS told
+${DESCRIBED}
+COMMENT 'Every card ever seen'

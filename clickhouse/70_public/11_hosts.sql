@@ -1,0 +1,40 @@
+-- One row is one host: what observes it, and when it was last heard.
+CREATE OR REPLACE VIEW gua_public.hosts $ON_CLUSTER
+(
+    host String COMMENT 'Name of the host',
+    team Nullable(String) COMMENT 'Label team of the host; NULL if it has none',
+    labels Map(String, String) COMMENT 'All labels of the host, as OTEL_RESOURCE_ATTRIBUTES names them',
+    cards UInt64 COMMENT 'Cards in its newest ticks: GPUs that are not partitioned, and MIG instances [cards]',
+    source String COMMENT 'Who makes its ticks: agent, import, simulator',
+    version String COMMENT 'Version of gua that made the newest; empty if not told',
+    agents UInt64 COMMENT 'Agents that ever gave ticks this host''s name; 0 without agents'' own points [agents]',
+    interval_seconds Float64 COMMENT 'Nominal time from one tick to the next; 0 if not told [s]',
+    first_seen DateTime64(3, 'UTC') COMMENT 'Oldest tick [UTC]',
+    last_seen DateTime64(3, 'UTC') COMMENT 'Newest tick [UTC]',
+    last_received Nullable(DateTime64(3, 'UTC'))
+        COMMENT 'When a tick last reached the server, by the server''s clock; NULL in an embedded store [UTC]',
+    delay_seconds Nullable(Float64)
+        COMMENT 'From its newest tick to its reception; below 0 its clock is ahead; NULL in an embedded store [s]',
+    silent_after_seconds Float64 COMMENT 'How long it may say nothing before it counts as silent: 3 intervals, at least 5 minutes [s]',
+    is_silent Bool
+        COMMENT 'Whether an agent''s host has said nothing for longer than that, by the server''s clock; false for imports and simulations'
+)
+$DEFINER
+AS
+SELECT
+    told.host AS host,
+    nullIf(told.labels['team'], '') AS team,
+    told.labels AS labels,
+    told.cards AS cards,
+    told.source AS source,
+    told.version AS version,
+    told.agents AS agents,
+    told.interval_ms / 1000 AS interval_seconds,
+    told.first_seen AS first_seen,
+    told.last_seen AS last_seen,
+    told.last_received AS last_received,
+    told.newest_delay_ms / 1000 AS delay_seconds,
+    told.silent_after_ms / 1000 AS silent_after_seconds,
+    told.is_silent AS is_silent
+FROM gua.hosts AS told
+COMMENT 'Every host ever heard, and whether it still is'

@@ -1,0 +1,26 @@
+-- One row is one use of one card in one UTC hour, by the owner and source of the allocation. The rows of a card and hour sum to its
+-- GPU time in which allocation was looked at.
+CREATE OR REPLACE VIEW gua_public.allocation_hours $ON_CLUSTER
+(
+${CARD_COLUMNS},
+    hour DateTime('UTC') COMMENT 'Start of the hour [UTC]',
+    use String COMMENT 'used, held, used-by-others, empty, unallocated-use, free or unknown',
+    allocation_source LowCardinality(String)
+        COMMENT 'Who promised it: slurm, kubernetes, gua, or what a file says; empty if nobody, or if that is not known',
+    owner LowCardinality(Nullable(String)) COMMENT 'User that the allocation belongs to; NULL if unknown, or if there is none',
+    is_shared Bool COMMENT 'Whether others were there besides the owner',
+    gpu_hours Float64 COMMENT 'GPU time of the use [h]'
+)
+$DEFINER
+AS
+SELECT
+${CARD_VALUES},
+    told.hour AS hour,
+    told.use AS use,
+    told.source AS allocation_source,
+    told.owner AS owner,
+    told.is_shared AS is_shared,
+    told.gpu_time_ms / 3600000 AS gpu_hours
+FROM gua.allocation_hours AS told
+${DESCRIBED}
+COMMENT 'Hours of each card by what became of what was promised'

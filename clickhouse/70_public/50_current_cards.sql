@@ -1,0 +1,44 @@
+-- One row is one card as its newest tick found it.
+CREATE OR REPLACE VIEW gua_public.current_cards $ON_CLUSTER
+(
+${CARD_COLUMNS},
+    mig Nullable(String) COMMENT 'none, parent (partitioned) or instance',
+    source Nullable(String) COMMENT 'Who made its ticks: agent, import, simulator',
+    tick_time DateTime64(3, 'UTC') COMMENT 'Newest tick [UTC]',
+    age_seconds Float64 COMMENT 'Time since the newest tick; negative if the host''s clock is ahead of the server''s [s]',
+    is_stale Bool COMMENT 'Whether the newest tick is older than three intervals: nobody knows what the card does now',
+    state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick; unobserved if that is stale',
+    reason Nullable(String) COMMENT 'Why unknown: lost, utilization, pid_namespace, processes, memory; why unobserved: silent',
+    last_state String COMMENT 'active, idle-held, truly-idle or unknown at the newest tick, however old that is',
+    since DateTime64(3, 'UTC')
+        COMMENT 'Since when it was in last_state without a gap of two ticks, at least: ticks from the UTC day before on are read [UTC]',
+    in_state_hours Float64 COMMENT 'From since to the newest tick [h]',
+    utilization Nullable(Float64) COMMENT 'Largest known utilization of any engine or process at the newest tick [0 to 1]',
+    held_lower_bytes UInt64 COMMENT 'Memory held at the newest tick, at least [By]',
+    held_upper_bytes Nullable(UInt64) COMMENT 'Memory held at the newest tick, at most; NULL if unknown [By]',
+    unattributed_lower_bytes UInt64 COMMENT 'Memory held that no listed process owns, at least [By]',
+    allocation LowCardinality(Nullable(String))
+        COMMENT 'Whether anybody was promised the card at the newest tick: allocated, unallocated, unknown; NULL if not looked at'
+)
+$DEFINER
+AS
+SELECT
+${CARD_VALUES},
+    told.mig AS mig,
+    told.source AS source,
+    told.ts AS tick_time,
+    told.age_ms / 1000 AS age_seconds,
+    told.stale AS is_stale,
+    told.state AS state,
+    told.reason AS reason,
+    told.last_state AS last_state,
+    told.since AS since,
+    told.in_state_ms / 3600000 AS in_state_hours,
+    told.busiest_utilization / 10000 AS utilization,
+    told.held_lower_bytes AS held_lower_bytes,
+    told.held_upper_bytes AS held_upper_bytes,
+    told.unattributed_lower_bytes AS unattributed_lower_bytes,
+    told.allocation AS allocation
+FROM gua.current_cards AS told
+${DESCRIBED}
+COMMENT 'Every card as of its newest tick'

@@ -1,0 +1,71 @@
+"""A real Superset imports deploy/superset and asks a real server what its charts ask, as ``gua_bi``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.clickhouse import PASSWORDS, ClickHouseServer
+from servers.gua import Gua
+from servers.tools import ROOT
+
+pytestmark = pytest.mark.wide
+
+ASK = ROOT / "tests" / "tools" / "superset" / "ask.py"
+BUNDLE = ROOT / "deploy" / "superset"
+
+
+@pytest.mark.usefixtures("_built")
+def test_superset_imports_the_bundle_and_each_chart_is_answered(tmp_path: Path) -> None:
+    folder = os.environ.get("GUA_SUPERSET")
+    if folder is None:
+        pytest.skip("left out: GUA_SUPERSET names the bin folder of an environment with apache-superset")
+    server = ClickHouseServer(tmp_path / "clickhouse")
+    server.start()
+    gua = Gua(tmp_path / "home")
+    try:
+        gua.must("schema", "apply", "--store", server.dsn())
+        gua.must("demo", "--seed", "7", "--days", "2", "--gpus", "4", "--store", server.dsn())
+        address = f"clickhousedb://gua_bi:{PASSWORDS['gua_bi']}@127.0.0.1:{server.http_port}/gua_public"
+        bundle = tmp_path / "gua.zip"
+        subprocess.run([sys.executable, str(BUNDLE / "bundle.py"), address, str(bundle)], check=True)
+        said = asked_of_superset(Path(folder), tmp_path, bundle)
+    finally:
+        server.kill()
+    assert said["datasets"] == 10
+    assert said["dashboards"] == ["Where GPU-hours go"]
+    charts = said["charts"]
+    assert len(charts) == len([*(BUNDLE / "gua" / "charts").glob("*.yaml")])
+    for title, chart in charts.items():
+        assert chart["status"] == 200, (title, chart)
+        assert "gua_public." in chart["sql"].replace("`", ""), title
+        assert chart["error"] is None, title
+
+
+def asked_of_superset(binaries: Path, folder: Path, bundle: Path) -> dict[str, Any]:
+    """Return what ``ask.py`` printed last, in Superset's own Python."""
+    config = folder / "superset_config.py"
+    config.write_text(
+        f'SQLALCHEMY_DATABASE_URI = "sqlite:///{folder}/superset.db"\n'
+        'SECRET_KEY = "of a test"\nWTF_CSRF_ENABLED = False\nTALISMAN_ENABLED = False\n'
+    )
+    done = subprocess.run(
+        [str(binaries / "python"), str(ASK), str(bundle)],
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "SUPERSET_CONFIG_PATH": str(config),
+            "FLASK_APP": "superset.app:create_app()",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return dict(json.loads(done.stdout.splitlines()[-1]))
