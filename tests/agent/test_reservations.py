@@ -199,6 +199,31 @@ def test_without_an_agent_nothing_is_reserved(agent: Agent) -> None:
     assert "gua daemon" in done.stderr
 
 
+def test_who_asks_an_agent_that_ends_before_it_answers_asks_the_next_one_for_the_same(tmp_path: Path) -> None:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "agent.sock"))
+    listener.listen()
+    places: list[str] = []
+
+    def answer() -> None:
+        for said in (b"", json.dumps({"granted": {"id": "a", "cards": ["GPU-0"], "gpus": [0]}}).encode() + b"\n"):
+            connection, _ = listener.accept()
+            with connection:
+                places.append(json.loads(connection.recv(4096))["place"])
+                if said:
+                    connection.sendall(said)
+                    assert json.loads(connection.recv(4096)) == {"got": True}
+                    connection.sendall(b'{"kept":true}\n')
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    assert reserve([tmp_path / "agent.sock"], {"kind": "manual", "count": 1}, say=print).gpus == "0"
+    thread.join(10)
+    listener.close()
+    assert len(places) == 2
+    assert len(set(places)) == 1
+
+
 def test_an_agent_of_an_older_version_is_told_to_be_started_anew(tmp_path: Path) -> None:
     """It answers as version 0.1.0 did, which knew no reservations."""
     listener = socket.socket(socket.AF_UNIX)

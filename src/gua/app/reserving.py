@@ -7,6 +7,7 @@ import fcntl
 import os
 import random
 import resource
+import secrets
 import shutil
 import signal
 import time
@@ -47,6 +48,10 @@ class NoAgentError(GuaError):
     exit_code = 69
 
 
+class OlderAgentError(NoAgentError):
+    """The agent that answers knows nothing of reservations: to ask it again is of no use."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Grant:
     """What was granted: the reservation as the agent tells it, and the descriptor that keeps it."""
@@ -84,22 +89,22 @@ def _asked(tried: Sequence[Path], converse: Callable[[Path], T]) -> T:
             raise NoAgentError(_no_agent(error)) from None
         except UnavailableError as error:
             if str(error).startswith(_OLDER):
-                raise NoAgentError(_AN_OLDER_ONE) from None
+                raise OlderAgentError(_AN_OLDER_ONE) from None
             raise
 
 
 def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callable[[str], None]) -> Grant:
     """Return what the agent grants, once it does; ``say`` is told where the request stands while it waits.
 
-    Where the agent restarts meanwhile, the place in its queue is kept for :data:`LOST_SECONDS`. Raises NoAgentError,
-    and the error that the agent tells: NotNowError where the wait is over.
+    Where the agent ends or restarts meanwhile, the next one is asked for the same place, for :data:`LOST_SECONDS`.
+    Raises NoAgentError, and the error that the agent tells: NotNowError where the wait is over.
     """
-    waiting = _Waiting(dict(request))
+    waiting = _Waiting({**request, "place": secrets.token_hex(8)})
     while True:
         try:
             return _asked(tried, lambda path: _conversation(path, waiting, say))
         except (NoAgentError, TransientError) as error:
-            if waiting.heard_at is None:
+            if waiting.heard_at is None or isinstance(error, (BusyError, OlderAgentError)):
                 raise
             if time.monotonic() - waiting.heard_at > LOST_SECONDS:
                 msg = f"the agent went away while you waited: {error}"
@@ -109,7 +114,7 @@ def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callab
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request, by now with its place in the queue, and when the agent was last heard of it (monotonic)."""
+    """A request with its place in the queue, and when an agent last took it or told of it (monotonic)."""
 
     asked: dict[str, object]
     heard_at: float | None = None
@@ -117,6 +122,7 @@ class _Waiting:
 
 def _conversation(path: Path, waiting: _Waiting, say: Callable[[str], None]) -> Grant:
     with Conversation(path, {"ask": "reserve", **waiting.asked}) as conversation:
+        waiting.heard_at = time.monotonic() if waiting.heard_at is None else waiting.heard_at
         while True:
             line = conversation.next()
             if isinstance(granted := line.get("granted"), dict):
@@ -126,7 +132,6 @@ def _conversation(path: Path, waiting: _Waiting, say: Callable[[str], None]) -> 
                     conversation.next(seconds=5)  # kept: else it was taken back meanwhile
                 return grant
             if isinstance(words := line.get("waiting"), dict):
-                waiting.asked["place"] = words.get("place")
                 waiting.heard_at = time.monotonic()
                 say(waiting_text(words))
 
