@@ -5,7 +5,7 @@ SELECT
     ResourceAttributes['host.name'] AS host,
     Attributes['gua.allocation.source'] AS source,
     toDateTime64(TimeUnix, 3, 'UTC') AS ts,
-    accurateCastOrNull(round(Value), 'UInt32') AS waiting
+    if(MetricName = 'gua.queue.waiting', accurateCastOrNull(round(Value), 'UInt32'), NULL) AS waiting
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName IN ('gua.queue.waiting')
     AND ${OUR_SCOPE}

@@ -15,6 +15,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from gua.core.errors import UnavailableError
 from gua.core.ports import SpooledTick
 from gua.core.tick import (
+    AllocationReading,
+    AllocationSourceReading,
     AllocationStatus,
     CardReading,
     Mig,
@@ -22,6 +24,7 @@ from gua.core.tick import (
     ProcessList,
     ProcessReading,
     ProcessType,
+    Relation,
     Source,
     Tick,
 )
@@ -328,13 +331,38 @@ def land_in_batches(engine: Engine, requests: Sequence[bytes], sizes: random.Ran
 
 @pytest.fixture
 def requests() -> list[bytes]:
-    """Return the requests of 8 ticks of two cards, over midnight, people on them, and of a card that is lost."""
+    """Return the requests of 8 ticks of two cards, over midnight, people on them, and of a card that is lost.
+
+    One card is reserved meanwhile, and somebody waits.
+    """
     ticks = simulate(
         Scenario(seed=3, gpus=2, ticks=8, interval_ms=600_000),
         end_ms=MIDNIGHT_MS + 2_400_000,
         origin=replace(ORIGIN, interval_ms=600_000),
     )
-    return [*(encode(tick) for tick in ticks), one_card(MIDNIGHT_MS - 1_000, failed=True)]
+    return [*(encode(queued(tick)) for tick in ticks), one_card(MIDNIGHT_MS - 1_000, failed=True)]
+
+
+def queued(tick: Tick) -> Tick:
+    """Return the tick with a reservation of its first card, and with a request that waits."""
+    card, *others = tick.cards
+    reserved = AllocationReading(
+        source="gua",
+        id="r1",
+        relation=Relation.NOBODY,
+        duration_ms=card.duration_ms,
+        gpu_time_ms=card.gpu_time_ms,
+        owner="ana",
+        kind="run",
+    )
+    waits = AllocationSourceReading(
+        source="gua", duration_ms=card.duration_ms, waiting=1, wait_ms=card.duration_ms, waited_ms=card.duration_ms
+    )
+    return replace(
+        tick,
+        cards=(replace(card, allocations=(*card.allocations, reserved)), *others),
+        allocation_sources=(*tick.allocation_sources, waits),
+    )
 
 
 def test_ticks_land_alike_however_often_and_in_whatever_order_and_pieces(engine: Engine, requests: list[bytes]) -> None:

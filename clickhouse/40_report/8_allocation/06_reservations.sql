@@ -5,12 +5,12 @@ $DEFINER
 AS
 SELECT
     toString(ticks.source) AS source,
-    toNullable(toString(owner)) AS owner,
-    toString(assumeNotNull(kind)) AS kind,
+    toNullable(toString(ticks.owner)) AS owner,
+    toString(assumeNotNull(ticks.kind)) AS kind,
     uniqExact(host, allocation_id) AS reservations
 FROM gua.allocation_ticks AS ticks
 WHERE ticks.source IN ('gua', 'canhazgpu')
-    AND kind IS NOT NULL
+    AND ticks.kind IS NOT NULL
     AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
     AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
     AND ${OF_HOSTS}
