@@ -125,12 +125,10 @@ WAYS: Mapping[str, Mapping[str, Way]] = {
         "gua daemon --endpoint https://otel.example:4318": Runs("gua agent started"),
         f"gua schema apply {OWNER} --landing-database otel": Runs("views read otel.otel_metrics_gauge"),
         f"gua report {READER}": Runs("idle-held", soon=True),
-        "SELECT host, gpu_index, owner, program, memory_bytes / 1e9 AS gb, idle_ms / 3600000 AS idle_hours": Runs(
+        "SELECT host, gpu_index, card, owner, program, memory_bytes / 1e9 AS gb, idle_hours": Runs(
             "node-1\t1\t", soon=True
         ),
-        "SELECT toDate(hour) AS day, host, state, sum(gpu_time_ms) / 3600000 AS gpu_hours": Runs(
-            "node-1\tidle-held\t", soon=True
-        ),
+        "SELECT toDate(hour) AS day, host, state, sum(gpu_hours) AS gpu_hours": Runs("node-1\tidle-held\t", soon=True),
     },
 }
 
