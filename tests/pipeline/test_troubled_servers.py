@@ -142,7 +142,7 @@ def test_a_user_who_lacks_a_right_is_told_which_before_anything_is_changed(
     clickhouse.stop()
     clickhouse.start()
     line = refusal(gua, "schema", "apply", "--store", clickhouse.dsn())
-    assert "it lacks ALTER TABLE ON gua.* and 1 more" in line
+    assert "it lacks ALTER TABLE ON gua.* and 2 more" in line
     assert "gua schema grants" in line
     assert clickhouse.query("SELECT count() FROM system.databases WHERE name LIKE 'gua%'") == "0"
 
