@@ -36,11 +36,11 @@ def command(
 ) -> None:
     """Import the history of canhazgpu: who reserved which card from when to when, as run or by hand.
 
-    What happened on the cards it does not say: their state and use are unknown. All files are checked before anything
-    is delivered. Importing it again changes nothing.
+    The history is what redis-cli --raw ZRANGE canhazgpu:usage_history_sorted 0 -1 prints. What happened on the cards it
+    does not say: their state and use are unknown. All files are checked before anything is delivered. Importing it
+    again changes nothing.
 
     Example:
-        redis-cli --raw ZRANGE canhazgpu:usage_history_sorted 0 -1 > history.jsonl
         gua import canhazgpu history.jsonl --host node-1
     """
     check_host(host)

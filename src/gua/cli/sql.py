@@ -26,7 +26,7 @@ def command(
     On an embedded store a statement may use 300 MB and 60 seconds, on a server what the user's profile lets it.
 
     Example:
-        gua sql "SELECT state, sum(gpu_hours) FROM gua_public.card_hours GROUP BY state"
+        gua sql "SELECT host, card, gpu_hours FROM gua_public.card_hours"
         gua sql "SHOW TABLES FROM gua_public"
         gua sql "DESCRIBE gua_public.usage_hours"
     """

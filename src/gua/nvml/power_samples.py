@@ -28,7 +28,7 @@ _US_IN_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class PowerDraw:
     """Power over time: each of ``stamps_us`` ends a stretch of ``told_us`` at ``milliwatts``; sums go up to each."""
 
     stamps_us: Sequence[int]
@@ -63,7 +63,7 @@ class PowerSamples:
     def __init__(self, clock: DriverClock) -> None:
         self._clock = clock
 
-    def read(self, driver: Driver, calls: Calls, handle: Handle, since_us: int) -> Draw | None:
+    def read(self, driver: Driver, calls: Calls, handle: Handle, since_us: int) -> PowerDraw | None:
         """Return what the card drew since a moment of the driver's clock; ``None`` where the driver does not tell."""
         rows = read_ring(driver, calls, handle, TOTAL_POWER_SAMPLES, since_us)
         if not rows:
@@ -85,7 +85,7 @@ class PowerSamples:
             believed = [0 <= value <= MOST_MILLIWATTS for value in milliwatts]
             told_us = [told if good else 0 for told, good in zip(told_us, believed, strict=True)]
             milliwatts = [value if good else 0.0 for value, good in zip(milliwatts, believed, strict=True)]
-        return Draw(
+        return PowerDraw(
             stamps_us,
             told_us,
             milliwatts,

@@ -63,7 +63,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
         ("report --section = ti", ["time-of-day", "timeline"]),  # as bash takes it apart
         ("report --section usage,ti", ["usage,time-of-day", "usage,timeline"]),
         ("demo --section al", ["all", "allocation"]),
-        ("report --csv us", ["usage"]),
+        ("report --csv us", ["usage", "usefulness"]),
         ("report --by o", ["owner"]),
         ("report --timezone Europe/Berl", ["Europe/Berlin"]),
         ("report --since y", ["yesterday"]),
