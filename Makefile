@@ -60,7 +60,7 @@ bench: setup
 	$(BIN)/python bench/bench_tick.py
 	$(BIN)/python bench/bench_agent.py $(BENCH_AGENT)
 	$(BIN)/python bench/bench_allocation.py
-	$(BIN)/python bench/bench_demo.py
+	$(BIN)/python bench/bench_demo.py $(BENCH_DEMO)
 	$(BIN)/python bench/bench_html.py
 	$(BIN)/python bench/bench_exporter.py $(BENCH_EXPORTER)
 	$(BIN)/python bench/bench_import.py $(BENCH_IMPORT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -12,7 +13,9 @@ GUA = Path(sys.executable).with_name("gua")
 
 
 def main() -> None:
-    for _ in range(3):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=3, help="how often it is run")
+    for _ in range(parser.parse_args().times):
         begun = time.perf_counter()
         process = subprocess.Popen([GUA, "demo", "--json"], stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)

@@ -83,7 +83,7 @@ def assert_every_tick_arrives_once(trial: Trial) -> None:
     poll(lambda: waiting_ticks(trial) == 0, "the simulated host to send what waits")
     trial.stop("simulated-host")
     expected = recorded_ticks(trial)
-    poll(lambda: stored_moments(trial) >= expected, f"{expected} ticks in ClickHouse", seconds=90)
+    poll(lambda: stored_moments(trial) >= expected, f"{expected} ticks in ClickHouse", seconds=240)
 
     assert stored_moments(trial) == expected
     assert int(query(trial, "SELECT count() FROM gua.card_ticks FINAL")) == 3 * expected

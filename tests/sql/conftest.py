@@ -35,10 +35,10 @@ OF_THE_OLDEST = {"test_views.py", "test_rule_cases.py", "test_allocation_cases.p
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave the oldest engine the cases alone, and give each engine all of its tests: it is started once.
 
-    What lands in the oldest comes from a Collector, into the landing tables. The newest and the oldest engine judge
-    every case. The server's is between them and asked by HTTP: it has a case of each view and set of tables.
+    What lands in the oldest comes from a Collector, into the landing tables. The newest engine judges every case. The
+    oldest, and the server's that is asked by HTTP, have a case of each view and set of tables.
     """
-    kept, on_others, on_server = [], {*on_shards()}, {*of_each_view()}
+    kept, on_others, on_each = [], {*on_shards()}, {*of_each_view()}
     for item in items:
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         engine = parameters.get("opened")
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # How hours are counted is the same SQL everywhere: elsewhere each view is read from them with a case or two.
         if engine != "embedded" and parameters.get("counted") and parameters["case"] not in on_others:
             continue
-        if engine == "served" and "case" in parameters and parameters["case"] not in on_server:
+        if engine != "embedded" and "case" in parameters and parameters["case"] not in on_each:
             continue
         if engine:
             item.add_marker(pytest.mark.xdist_group(f"sql-{engine}"))

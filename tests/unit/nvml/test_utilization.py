@@ -59,7 +59,7 @@ def test_without_samples_the_instant_value_stands_and_the_coverage_says_so() -> 
 
 def test_without_an_instant_value_only_what_samples_cover_counts() -> None:
     assert cover([sample(0, 400, 0.5)], None, start_ms=0, end_ms=1000) == Covered(
-        mean=0.5, largest=0.5, coverage_ms=400
+        mean=0.5, largest=0.5, coverage_ms=400, idle_ms=0
     )
 
 
@@ -71,7 +71,7 @@ def test_nothing_known_is_nothing_known() -> None:
 
 def test_samples_that_overlap_count_their_common_time_once() -> None:
     covered = cover([sample(0, 600, 1.0), sample(400, 1000, 0.0)], 0.5, start_ms=0, end_ms=1000)
-    assert covered == Covered(mean=0.6, largest=1.0, coverage_ms=1000)
+    assert covered == Covered(mean=0.6, largest=1.0, coverage_ms=1000, idle_ms=0)
 
 
 def test_a_span_full_of_samples_needs_no_instant_value() -> None:
