@@ -75,7 +75,9 @@ def loaded(phase: Phase, card: str, *, environment: Mapping[str, str] | None = N
     try:
         assert process.stdin is not None
         assert process.stdout is not None
-        assert select.select([process.stdout], [], [], 120)[0], "load.py is not ready after two minutes"
+        ready = select.poll()  # unlike select, of descriptors above 1023 too
+        ready.register(process.stdout, select.POLLIN)
+        assert ready.poll(120_000), "load.py is not ready after two minutes"
         line = process.stdout.readline()
         assert line, f"load.py could not load the card, it ended with {process.wait(30)}: see its standard error"
         pid = int(json.loads(line)["pid"])

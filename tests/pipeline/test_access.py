@@ -267,8 +267,11 @@ def test_a_reader_has_a_hundred_queries_at_once_and_no_more(served: ClickHouseSe
                 open_ones.enter_context(closing(http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=60)))
             )
             asked[-1].request("GET", f"/?{question}", headers=secret)
-        answering, _, _ = select.select([each.sock for each in asked], [], [], 30)
-        (refusal,) = (each.getresponse() for each in asked if each.sock in answering)
+        ready = select.poll()  # unlike select, of descriptors above 1023 too
+        for each in asked:
+            ready.register(each.sock, select.POLLIN)
+        answering = {descriptor for descriptor, _ in ready.poll(30_000)}
+        (refusal,) = (each.getresponse() for each in asked if each.sock.fileno() in answering)
         assert int(refusal.headers["X-ClickHouse-Exception-Code"]) == TOO_MANY_QUERIES
         assert len(refusal.read().decode().splitlines()) == 1
         assert served.query("SELECT 1", user="gua_owner") == "1"

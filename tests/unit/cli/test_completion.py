@@ -162,9 +162,11 @@ def typed(shell: str, environ: dict[str, str], keys: str, until: str) -> str:
     shown = ""
     try:
         deadline = time.monotonic() + 60
+        ready = select.poll()  # unlike select, of descriptors above 1023 too
+        ready.register(terminal, select.POLLIN)
         os.write(terminal, keys.encode())
         while until not in shown and time.monotonic() < deadline:
-            if select.select([terminal], [], [], 1)[0]:
+            if ready.poll(1000):
                 shown += _CONTROLS.sub("", os.read(terminal, 65536).decode(errors="replace"))
     except OSError as error:  # it ended
         shown += str(error)

@@ -82,7 +82,10 @@ class Screen:
 
     def keys(self, seconds: float) -> list[str] | None:
         """Wait so long at most, and return the keys that were pressed; ``None`` where the terminal is gone."""
-        ready, _, _ = select.select([self._in, self._woken], [], [], max(seconds, 0.0))
+        waiting = select.poll()  # unlike select, of descriptors above 1023 too
+        for descriptor in (self._in, self._woken):
+            waiting.register(descriptor, select.POLLIN)
+        ready = {descriptor for descriptor, _ in waiting.poll(max(seconds, 0.0) * 1000)}
         if self._woken in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._woken, 4096)
