@@ -118,7 +118,13 @@ SELECT
     source.`allocation_sources.failed_ms` AS `allocation_sources.failed_ms`,
     arrayMap(one -> one + later_ms, source.`allocation_sources.last_ms`) AS `allocation_sources.last_ms`,
     arrayMap(one -> one + later_ms, source.`allocation_sources.last_failed_ms`) AS `allocation_sources.last_failed_ms`,
-    source.`allocation_sources.reason` AS `allocation_sources.reason`
+    source.`allocation_sources.reason` AS `allocation_sources.reason`,
+    arrayMap(gpu -> gpus[indexOf(places, indexOf(source.`cards.gpu`, gpu))], source.`idle_times.gpu`) AS `idle_times.gpu`,
+    source.`idle_times.state` AS `idle_times.state`,
+    source.`idle_times.sampled_us` AS `idle_times.sampled_us`,
+    source.`idle_times.idle_us` AS `idle_times.idle_us`,
+    source.`idle_times.powered_us` AS `idle_times.powered_us`,
+    source.`idle_times.energy_mj` AS `idle_times.energy_mj`
 FROM
 (
     SELECT
