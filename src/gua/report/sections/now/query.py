@@ -240,7 +240,7 @@ def _present(row: CardStreaksRow, listed: Sequence[CardProcess]) -> list[CardPro
 
 
 def _landed_since_ms(row: CardStreaksRow) -> float:
-    """Return the time (Unix ms) since when something is of the newest tick, or of the one before, which landed whole."""
+    """Return since when (Unix ms) something is of the newest tick, or of the one before, which landed whole."""
     return row.as_of_ms - _LANDING_TICKS * row.newest_span_ms
 
 
