@@ -20,10 +20,7 @@ def cards_now(status: Mapping[str, Any], now_ms: int) -> list[Mapping[str, Any]]
     if not isinstance(status.get("reservations"), list):
         return list(cards)
     reservations = objects_in(status["reservations"])
-    return [
-        _now(card, [one for one in reservations if _has(one, card)], now_ms)
-        for card in cards
-    ]
+    return [_now(card, [one for one in reservations if _has(one, card)], now_ms) for card in cards]
 
 
 def _has(reservation: Mapping[str, Any], card: Mapping[str, Any]) -> bool:
