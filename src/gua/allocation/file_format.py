@@ -28,7 +28,8 @@ _TEXTS: Final = {"owner": 256, "kind": 32, "job_name": 128, "node": 256}
 class FileAllocation:
     """What one file tells; the cards still by the names that it has for them. Times are Unix ms.
 
-    ``node`` is the name of this host by which a scheduler numbers its cards.
+    ``node`` is the name of this host by which a scheduler numbers its cards. ``is_planned``: it was written down before
+    it began. Of any other one that is said to begin later than now, the clock was set back.
     """
 
     source: str
@@ -41,6 +42,11 @@ class FileAllocation:
     kind: str | None = None
     job_name: str | None = None
     node: str | None = None
+    is_planned: bool = False
+
+    def is_to_come(self, now_ms: int) -> bool:
+        """Return whether it has not begun yet, Unix ms."""
+        return self.is_planned and self.since_ms > now_ms
 
 
 def parse_file(content: bytes) -> FileAllocation:
@@ -75,6 +81,7 @@ def parse_file(content: bytes) -> FileAllocation:
         since_ms=since_ms,
         until_ms=None if found.get("until") is None else _moment(found["until"], "until"),
         uid=uid,
+        is_planned=False,
         **texts,
     )
 
