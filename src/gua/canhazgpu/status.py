@@ -55,7 +55,7 @@ def _row(
 ) -> Row:
     used_mb = None if card.get("memory_used_bytes") is None else card["memory_used_bytes"] // _MB
     holders = card.get("holders") or []
-    row: Row = {"gpu_id": card.get("index")}
+    row: Row = {"gpu_id": card.get("index"), **_model(reservation, holders)}
     if reservation is not None:
         return row | _reserved(card, reservation, used_mb, holders, now_ms)
     others = [each for each in card.get("allocations") or () if each.get("source") != "gua"]
@@ -94,6 +94,16 @@ def _promised(allocation: Mapping[str, Any], used_mb: int | None, holders: Seque
 
 def _validation(used_mb: int | None, holders: Sequence[Mapping[str, Any]]) -> str:
     return f"{used_mb}MB, {len(holders)} processes" if holders else "no usage detected"
+
+
+def _model(reservation: Mapping[str, Any] | None, holders: Sequence[Mapping[str, Any]]) -> Row:
+    """Return the model that is served there: declared of the reservation, else known of a process."""
+    told = (reservation or {}).get("workload_model"), *(holder.get("workload_model") for holder in holders)
+    model = next((each for each in told if each), None)
+    if model is None:
+        return {}
+    provider, slash, _ = model.partition("/")
+    return {"model": {"provider": provider if slash else "", "model": model}}
 
 
 def _reserved(
@@ -144,7 +154,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         user,
         row.get("duration", "-"),
         row.get("type", "-"),
-        "-",
+        row.get("model", {}).get("model", "-"),
         details,
         validation,
     )
