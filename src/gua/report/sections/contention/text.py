@@ -37,7 +37,7 @@ def contention(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
     for one in every or hosts[:1]:
         yield (
             f"No card was free while {held} existed for {percent(one.share)} % of the time "
-            f"({hours.of(one.contended_ms)} hours): waiting that could have been avoided."
+            f"({hours.of(one.contended_ms)} hours): whoever waited then need not have."
         )
         yield from _waits(one, hours)
     most = MOST_HOSTS * style.times
