@@ -131,7 +131,7 @@ def _holds(report: Report, one: ToAsk, where: Places, style: Style) -> list[str]
 
 def _promised(one: AskedOfEmpty, where: Places, style: Style) -> list[str]:
     if not one.holds:
-        return ["nothing", "", "", NOBODY, ""]
+        return ["none empty", "", "", NOBODY, ""]
     worst, others = one.holds[0], len(one.holds) - 1
     return [
         where(worst.host, worst.gpu) + (f", {others} more" if others else ""),
