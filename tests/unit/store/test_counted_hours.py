@@ -107,9 +107,9 @@ def test_the_same_report_with_and_without(store: Store) -> None:
         assert report(store, **window) == from_ticks[name], name
     # The counted rows did it: with nothing but them the middle of the window is still there.
     command(store, "TRUNCATE TABLE gua.process_ticks")
-    for name in WINDOWS:
-        assert listed_owners(store, from_ticks=True, **WINDOWS[name]) == [], name
-        assert listed_owners(store, **WINDOWS[name]) != [], name
+    for name, window in WINDOWS.items():
+        assert listed_owners(store, from_ticks=True, **window) == [], name
+        assert listed_owners(store, **window) != [], name
 
 
 def test_ticks_that_are_landed_again_change_nothing(store: Store, hosts: dict[str, list[SpooledTick]]) -> None:
