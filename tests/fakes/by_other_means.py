@@ -20,11 +20,13 @@ Key = tuple[str, str]
 _CARD_TICKS: Final = """
 SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms, gpu_time_ms, state, reason, largest_utilization,
     energy_mj, power_mw, ticks.mig AS mig, ticks.allocation AS allocation, ticks.nobodys_ms AS nobodys_ms,
+    ticks.size AS size, ticks.reserve AS reserve,
     ticks.sampled AS sampled, ticks.idle AS idle, ticks.powered AS powered, ticks.idle_joules AS idle_joules
 FROM gua.card_states
 LEFT JOIN
     (
         SELECT host, gpu, ts, mig, allocation, unallocated_gpu_time_ms AS nobodys_ms,
+            memory_limit_bytes AS size, memory_reserved_bytes AS reserve,
             utilization_coverage_ms AS sampled, idle_time_ms AS idle, idle_energy_coverage_ms AS powered,
             idle_energy_mj / 1000 AS idle_joules
         FROM gua.card_ticks FINAL
@@ -34,7 +36,7 @@ ORDER BY host, gpu, ts
 """
 _PROCESS_TICKS: Final = """
 SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, pid, toUnixTimestamp64Milli(created) AS created_ms, owner,
-    program, gpu_time_ms, memory_bytes, container_id, pod_uid, slurm_job_id, systemd_unit, state,
+    program, gpu_time_ms, memory_bytes, utilization, container_id, pod_uid, slurm_job_id, systemd_unit, state,
     workload_kind, workload_model
 FROM gua.process_states WHERE gpu_time_ms IS NOT NULL ORDER BY host, gpu, pid, created, ts
 """
@@ -563,6 +565,70 @@ def idle_time(counted: Counted, key: Key) -> dict[str, list[float]]:
         if powered:
             sums[4] += one.row["idle_joules"] * one.ms / one.span_ms
     return found
+
+
+def least_not_exceeded(values: Sequence[tuple[int, int]]) -> int | None:
+    """Return the smallest of (value, ms) that is not exceeded for 95 % of the time, ``None`` of none."""
+    past, most = 0, sum(ms for _, ms in values)
+    for value, ms in sorted(values):
+        past += ms
+        if past * 100 >= most * 95:
+            return value
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What a program, or a job of it, took of a card."""
+
+    gpu_ms: float
+    untold_ms: int
+    ms: int
+    memory: Sequence[tuple[int, int]]
+    """Bytes, and the ms of the tick, where all of its processes tell."""
+    busiest: Sequence[tuple[int, int]]
+    ticks: Sequence[Seen]
+
+
+def taken(counted: Counted) -> dict[tuple[object, ...], Taken]:
+    """Return what programs took of cards that were not truly-idle: host, gpu, owner, program and job."""
+    by_tick: dict[tuple[object, ...], dict[int, list[Seen]]] = defaultdict(lambda: defaultdict(list))
+    for process, ticks in counted.processes.items():
+        for one in ticks:
+            if one.card_state != TRULY_IDLE:
+                key = (*process[:2], one.row["owner"], one.row["program"], one.row["slurm_job_id"])
+                by_tick[key][one.ts_ms].append(one)
+    found = {}
+    for key, together in by_tick.items():
+        memory, busiest, untold_ms = [], [], 0
+        for here in together.values():
+            sizes, uses = ([one.row[column] for one in here] for column in ("memory_bytes", "utilization"))
+            if None in sizes:
+                untold_ms += here[0].ms
+            else:
+                memory.append((sum(sizes), here[0].ms))
+            told = [use for use in uses if use is not None]
+            if told:
+                busiest.append((max(told), here[0].ms))
+        every = [one for here in together.values() for one in here]
+        found[key] = Taken(
+            gpu_ms=sum(one.gpu_ms for one in every),
+            untold_ms=untold_ms,
+            ms=sum(here[0].ms for here in together.values()),
+            memory=memory,
+            busiest=busiest,
+            ticks=every,
+        )
+    return found
+
+
+def usable_bytes(counted: Counted, key: Key) -> int | None:
+    """Return what programs can have of a card that was whole in all of its ticks and told its memory."""
+    rows = [one.row for one in counted.ticks[key]]
+    sizes = [row["size"] for row in rows if row["size"]]
+    if not sizes or any(row["mig"] in {"parent", "instance"} for row in rows):
+        return None
+    return min(sizes) - max((row["reserve"] for row in rows if row["reserve"] is not None), default=2**30)
 
 
 def local(moment_ms: int, timezone: str) -> datetime:

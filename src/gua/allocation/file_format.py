@@ -30,7 +30,8 @@ _WORKLOAD: Final = {"workload_kind": "kind", "workload_model": "model"}
 class FileAllocation:
     """What one file tells; the cards still by the names that it has for them. Times are Unix ms.
 
-    ``node`` is the name of this host by which a scheduler numbers its cards.
+    ``node`` is the name of this host by which a scheduler numbers its cards. ``is_planned``: it was written down before
+    it began. Of any other one that is said to begin later than now, the clock was set back.
     """
 
     source: str
@@ -44,6 +45,11 @@ class FileAllocation:
     job_name: str | None = None
     node: str | None = None
     workload: Work = NO_WORK
+    is_planned: bool = False
+
+    def is_to_come(self, now_ms: int) -> bool:
+        """Return whether it has not begun yet, Unix ms."""
+        return self.is_planned and self.since_ms > now_ms
 
 
 def parse_file(content: bytes) -> FileAllocation:
@@ -78,6 +84,7 @@ def parse_file(content: bytes) -> FileAllocation:
         since_ms=since_ms,
         until_ms=None if found.get("until") is None else _moment(found["until"], "until"),
         uid=uid,
+        is_planned=False,
         workload=_workload(found),
         **texts,
     )

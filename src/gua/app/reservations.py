@@ -36,6 +36,7 @@ from gua.reservations.model import (
 SOURCE: Final = "gua"
 ASKED: Final = ("reserve", "release", "extend", "reservations", "queue")
 LONGEST_MS: Final = 365 * 24 * 3600 * 1000
+_LONGEST_LOOK_MS: Final = 60_000  # what ends while the cards are read, ends after the tick
 _SEND_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 2.0
 _SAY_AGAIN_SECONDS: Final = 30.0
@@ -346,7 +347,7 @@ class WithReservations:
         waits = self._desk.take_waits()
         if not self._desk.was_used:
             return look
-        reserved = tuple(_allocation(each) for each in self._desk.since(since_ms))
+        reserved = tuple(_allocation(each) for each in self._desk.since(since_ms) if not _ended_ahead(each, now_ms))
         return AllocationLook(
             allocations=(*look.allocations, *reserved),
             sources=(*look.sources, SourceHealth(source=SOURCE, waits=waits)),
@@ -381,6 +382,11 @@ class IdleNotes:
 
     def alive(self) -> None:
         """Nothing."""
+
+
+def _ended_ahead(reservation: Reservation, now_ms: int) -> bool:
+    """Return whether a reservation ended at a time that has not come: since then the clock was set back."""
+    return reservation.ended_ms is not None and reservation.ended_ms > now_ms + _LONGEST_LOOK_MS
 
 
 def _allocation(reservation: Reservation) -> Allocation:

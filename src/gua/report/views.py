@@ -25,6 +25,7 @@ from gua.report.sections.calendar.query import CALENDAR
 from gua.report.sections.contention.query import CONTENTION
 from gua.report.sections.energy.query import ENERGY
 from gua.report.sections.now.query import CARD_STREAKS
+from gua.report.sections.right_size.query import CARD_SIZES, RIGHT_SIZE_VIEW
 from gua.report.sections.streaks.query import EMPTY_LIMITS, STREAKS
 from gua.report.sections.timeline.query import PRESENCES, TIMELINE
 from gua.report.sections.usage.by_parts import OWNERS
@@ -58,6 +59,8 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     COSTS,
     ENERGY,
     IDLE_TIME,
+    RIGHT_SIZE_VIEW,
+    CARD_SIZES,
     CALENDAR,
     EXPLAIN_CARDS,
     EXPLAIN_MOMENTS,

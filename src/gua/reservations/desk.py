@@ -224,12 +224,13 @@ class Desk:
                     self._tell(f"a reservation that is not used could not be ended: {error}")
 
     def since(self, since_ms: int) -> list[Reservation]:
-        """Return what was reserved at any time since."""
+        """Return what was reserved at any time since; what has not ended until when it lasts by the clock as it is."""
         with self._changed:
             if since_ms < self._ended_from_ms:
-                return self._ledger.since(since_ms)
-            ended = [each for each in self._ended if each.ended_ms is not None and each.ended_ms > since_ms]
-            return [*ended, *(held.reservation for held in self._held.values())]
+                ended = [each for each in self._ledger.since(since_ms) if each.id not in self._held]
+            else:
+                ended = [each for each in self._ended if each.ended_ms is not None and each.ended_ms > since_ms]
+            return [*ended, *self.reservations()]
 
     def last_ends(self) -> dict[str, int]:
         """Return by UUID when the last reservation of each card ended; Unix ms."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,6 +35,7 @@ from gua.report.sections.energy.model import Energy
 from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
 from gua.report.sections.money.model import Money
 from gua.report.sections.now.model import SILENT, Holder, Now
+from gua.report.sections.right_size.model import RightSize
 from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
 from gua.report.sections.timeline.model import Timeline
 from gua.report.sections.usage.by_parts import ask_by_parts, owners_of_parts
@@ -529,6 +531,38 @@ def test_idle_time(both: Both) -> None:
     check_idle_time(found.loaded, [sum(each) for each in zip(*of_state.values(), strict=True)])
     for state, part in found.states.items():
         assert part.gpu_ms == us(both.report.headline.states[state].gpu_ms)
+
+
+def test_right_size(both: Both) -> None:
+    found = both.report[RightSize]
+    listed = {(one.host, one.gpu, one.owner, one.program, one.job): one for one in found.workloads}
+    expected = {key: one for key, one in means.taken(both.counted).items() if one.gpu_ms}
+    assert set(listed) == set(expected)
+    fitting_ms = 0.0
+    for key, one in listed.items():
+        taken = expected[key]
+        card = one.host, one.gpu
+        sizes = [size for size, _ in taken.memory]
+        assert one.gpu_ms == us(taken.gpu_ms)
+        assert (one.peak_bytes, one.p95_bytes) == (max(sizes, default=None), means.least_not_exceeded(taken.memory))
+        assert (one.peak_utilization, one.p95_utilization) == (
+            max((use / 10_000 for use, _ in taken.busiest), default=None),
+            None if not taken.busiest else (means.least_not_exceeded(taken.busiest) or 0) / 10_000,
+        )
+        assert one.untold_gpu_ms == pytest.approx(taken.gpu_ms * taken.untold_ms / taken.ms, abs=0.01)
+        usable = means.usable_bytes(both.counted, card)
+        assert one.usable_bytes == usable
+        too_large = usable is not None and any(size * 2 > usable for size in sizes)
+        fits_half = False if too_large else None if usable is None or taken.untold_ms or not sizes else True
+        assert one.fits_half is fits_half, key
+        fitting_ms += taken.gpu_ms if fits_half else 0
+        cost = means.spent(both.counted, PRICES, ((card, tick) for tick in taken.ticks))
+        assert one.cost is not None
+        assert one.cost.amounts == pytest.approx(
+            dict(sum((Counter(each.amounts) for each in cost.values()), Counter())), abs=1e-6
+        )
+    assert found.half.gpu_ms == pytest.approx(fitting_ms, abs=1)
+    assert found.every.gpu_ms == pytest.approx(sum(one.gpu_ms for one in expected.values()), abs=1)
 
 
 def check_idle_time(one: IdleTime, sums: list[float]) -> None:
