@@ -289,6 +289,12 @@ class TestTheFirstScreen:
             "To whom cards are promised cannot be read from slurm on gpu-1 (squeue gave no answer within 3 s): what no"
         )
         assert said in text
+        # One that was failing when its agent was told to leave it cannot be read by anybody now.
+        left = tuple(
+            one if one.ok else replace(one, last_ms=one.last_ms - 24 * HOUR_MS) for one in week.allocation_sources
+        )
+        told_of = " ".join(render_text(replace(week, allocation_sources=left), Style(width=120)).split())
+        assert "To whom cards are promised cannot be read" not in told_of
         well = tuple(replace(one, ok=True) for one in week.allocation_sources)
         assert said not in " ".join(render_text(replace(week, allocation_sources=well), Style(width=120)).split())
 

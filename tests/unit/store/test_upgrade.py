@@ -13,12 +13,11 @@ import pytest
 from gua.store import statements
 from gua.store.database import open_store
 from servers.gua import Gua, differences
-from servers.released import FOLDER
+from servers.released import VERSIONS
 
 pytestmark = pytest.mark.engine
 
 TESTS = Path(__file__).resolve().parents[2]
-VERSIONS = sorted(int(folder.name) for folder in FOLDER.iterdir())
 RECORDINGS = sorted((TESTS / "fixtures").rglob("*_dose_response.jsonl"))
 # A gua of that version: this one, with the scope and the statements of then.
 IMPORT_AS_VERSION = """
