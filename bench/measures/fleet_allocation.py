@@ -79,6 +79,6 @@ def _put(server: FleetServer, *, is_told: bool) -> None:
     replaced = ", ".join(f"arrayResize(`{name}`, 0) AS `{name}`" for name in emptied)
     server.query("TRUNCATE TABLE gua.host_hours")
     named = ", ".join(f"`{name}`" for name in columns)
-    told = f"SELECT * REPLACE ({replaced}) FROM gua.bench_told" if replaced else "SELECT * FROM gua.bench_told"
+    told = f"SELECT * REPLACE ({replaced}) FROM gua.bench_told" if replaced else "SELECT * FROM gua.bench_told"  # noqa: S608 - likewise
     server.query(f"INSERT INTO gua.host_hours ({named}) SELECT {named} FROM ({told})")  # noqa: S608 - names of columns
     server.merge("host_hours")
