@@ -466,9 +466,10 @@ def test_who_waited_and_what_became_of_cards_meanwhile(both: Both) -> None:
             one.waited_held_gpu_ms,
             one.waited_others_gpu_ms,
             one.waited_free_gpu_ms,
+            one.waits_unknown_ms,
         )
         if expected is None:
-            assert found == (None,) * 7
+            assert found == (None,) * 8
             continue
         told += 1
         assert found == pytest.approx(tuple(expected.values()), abs=1)
