@@ -156,6 +156,7 @@ class Desk:
         self._ended_from_ms = self._wall_ms()
         self._was_used = bool(self._last_ends or self._held)
         self._find_the_queue()
+        self._was_used |= bool(self._queue)
         self._waits.note(len(self._queue))
         self._selector.register(self._woken, selectors.EVENT_READ, None)
         self._thread.start()
@@ -185,7 +186,7 @@ class Desk:
 
     @property
     def was_used(self) -> bool:
-        """Whether anybody has ever reserved a card here, as far back as is known."""
+        """Whether anybody has ever reserved a card here, or waited for one, as far back as is known."""
         return self._was_used
 
     def reservations(self) -> list[Reservation]:
@@ -271,6 +272,7 @@ class Desk:
         with self._changed:
             for waiting in self._queue:
                 if waiting.place == request.place:
+                    self._was_used = True  # how long they wait counts, also where nobody has been given a card yet
                     self._ledger.enqueue(waiting)
 
     def leave(self, place: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from fakes.desks import CARDS, asked, ended, got, opened, run, until
 from gua.app.reservations import WithReservations
+from gua.core.allocation import QueueWaits
 from gua.core.errors import UnavailableError
 from gua.reservations.desk import Granted, Waiting
 from gua.reservations.model import Candidate, Ending, Kind
@@ -78,6 +79,22 @@ def test_what_has_ended_does_not_come_back_where_the_clock_is_set_back(tmp_path:
     desk.end([during], by=None)  # kept as one that ended when it began, which is to come
     clocks.pass_by(30)
     assert promised() == set()
+    desk.close()
+
+
+def test_who_waits_is_told_also_before_anybody_was_given_a_card(tmp_path: Path) -> None:
+    clocks = Clocks()
+    held = [replace(card, refusal="is held by ana") for card in CARDS]
+    desk = opened(tmp_path / "reservations", probe=lambda: held, **clocks.settings())
+    looks = WithReservations(None, desk)
+    assert looks.look(clocks.wall - 30_000, clocks.wall, ()).sources == ()  # nobody asks here
+    request = asked()
+    desk.enter(request)
+    assert isinstance(desk.attempt(request.place), Waiting)
+    desk.keep_place(request)
+    clocks.pass_by(30)
+    (source,) = looks.look(clocks.wall - 30_000, clocks.wall, ()).sources
+    assert source.waits == QueueWaits(waiting=1, wait_ms=30_000, waited_ms=30_000)
     desk.close()
 
 
