@@ -104,17 +104,19 @@ def process(second: int, pid: int, **values: object) -> dict[str, Any]:
 def part(second: int, source: str = "slurm", **values: object) -> dict[str, Any]:
     """Return a row of ``explain_allocations``: job 1234 of alice by default, of nobody where ``source`` is empty."""
     of_job = {"allocation_id": "1234", "owner": "alice", "uid": 1001, "kind": "job", "job_name": "train"}
+    told = {"use": "held" if source else "unallocated-use", **values}
+    # Of a part that is nobody's and of no known use nobody knows whose it is.
+    untold = "unknown" if told["use"] == "unknown" else None
     return {
         **dict.fromkeys(EXPLAIN_ALLOCATIONS.columns),
         "ts_ms": NOON_MS + second * 1000,
         "source": source,
         **(of_job if source else {"allocation_id": ""}),
         "since_ms": NOON_MS - 3_600_000 if source else None,
-        "relation": "owner" if source else None,
-        "use": "held" if source else "unallocated-use",
+        "relation": "owner" if source else untold,
         "duration_ms": 30_000,
         "gpu_time_ms": 30_000,
-        **values,
+        **told,
     }
 
 

@@ -1,5 +1,6 @@
 -- One row is one part of a tick of a card with a time in (since_ms, until_ms]: what one allocation has of it, by what became of it, or
--- what nobody was promised or nobody knows (empty source). Ticks in which allocation was not looked at have none.
+-- what nobody was promised (empty source), or (relation unknown, too) nobody knows. Ticks in which allocation was not looked at have
+-- none.
 CREATE OR REPLACE VIEW gua_report.explain_allocations $ON_CLUSTER
 $DEFINER
 AS
@@ -49,7 +50,7 @@ SELECT
     toNullable(toString(named.pod_namespace)) AS pod_namespace,
     toUnixTimestamp64Milli(named.since) AS since_ms,
     toUnixTimestamp64Milli(named.until) AS until_ms,
-    if(part.source = '', NULL, toString(part.relation)) AS relation,
+    if(part.source = '' AND part.relation = '', NULL, toString(part.relation)) AS relation,
     USE_NAMES[part.use_code] AS use,
     part.is_shared AS is_shared,
     toUInt64(part.part_until_ms - part.part_since_ms) AS duration_ms,

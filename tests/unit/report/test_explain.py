@@ -445,6 +445,14 @@ class TestWhatBecameOfAPromise:
         assert decided_use in by_line[row.lines[-1].line]
         assert [line.fits for line in row.lines] == [False] * (len(row.lines) - 1) + [True]
 
+    @pytest.mark.parametrize(("relation", "title"), [(None, "Promised to nobody"), ("unknown", "Not known whether")])
+    def test_of_an_unknown_card_nobody_is_said_to_have_it_only_where_that_is_known(
+        self, relation: str | None, title: str
+    ) -> None:
+        shown = text(self.of(part(30, "", use="unknown", relation=relation), state="unknown", reason="lost", failed=1))
+        assert title in shown
+        assert ("Promised to nobody" in shown) == (relation is None)
+
     def test_the_page_of_the_rules_names_the_same_lines(self) -> None:
         page = (Path(__file__).parents[3] / "docs" / "rules.md").read_text("utf-8")
         assert set(re.findall(r"^\| ([a-g]) \|", page, re.MULTILINE)) == set("abcdefg")

@@ -90,7 +90,7 @@ def _part(part: ExplainedPart) -> dict[str, Any]:
         "pod_namespace": row.pod_namespace,
         "since": None if row.since_ms is None else to_rfc3339(row.since_ms),
         "until": None if row.until_ms is None else to_rfc3339(row.until_ms),
-        "relation": row.relation,
+        "relation": row.relation if row.source else None,
         "use": row.use,
         "line": part.lines[-1].line,
         "rules_agree": part.agrees,

@@ -12,6 +12,7 @@ from gua.core.zones import zone
 from gua.report.explain.branches import NOT_KNOWN, ratio_text
 from gua.report.explain.explain import ExplainedPart, ExplainedTick, Explanation
 from gua.report.explain.rows import ExplainedPartRow, ExplainedProcessRow, TickRow
+from gua.report.explain.uses import is_promise_known
 from gua.report.explain.values import (
     CARD_VALUES,
     JUDGED_VALUES,
@@ -122,7 +123,7 @@ def _use(part: ExplainedPart, explanation: Explanation, style: Style) -> Iterato
     if row.source:
         title = f"Allocation {style.name(row.source, _NAME_WIDTH)} {style.name(row.allocation_id, _NAME_WIDTH)}"
     else:
-        title = NOT_PROMISED if part.lines[-1].line != "b" else "Not known whether promised"
+        title = NOT_PROMISED if is_promise_known(row) else "Not known whether promised"
     for line in style.wrap(f"{title}: {row.use}, by line {part.lines[-1].line} of the uses", indent=0):
         yield style.title(line)
     yield from style.wrap(", ".join(_promise(part, explanation, style)), indent=2)

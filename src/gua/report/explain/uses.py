@@ -32,9 +32,14 @@ class UseLine(NamedTuple):
     text: str
 
 
+def is_promise_known(row: ExplainedPartRow) -> bool:
+    """Return whether it is known to whom the part was promised, or that it was to nobody."""
+    return bool(row.source) or row.relation is None
+
+
 def use_lines(state: State, row: ExplainedPartRow) -> tuple[UseLine, ...]:
     """Return the lines in their order up to the first that fits, which decides: the last one always does."""
-    is_known = bool(row.source) or row.use != Use.UNKNOWN or state is State.UNKNOWN
+    is_known = is_promise_known(row)
     relation = Relation(row.relation) if row.source and row.relation in set(Relation) else None
     there = THERE[relation or Relation.UNKNOWN]
     every = (
@@ -57,5 +62,5 @@ def use_lines(state: State, row: ExplainedPartRow) -> tuple[UseLine, ...]:
 def decided(state: State, row: ExplainedPartRow) -> Use:
     """Return the use by the rule in Python."""
     if not row.source:
-        return Use.UNKNOWN if row.use == Use.UNKNOWN else use(state, None)
+        return use(state, None) if is_promise_known(row) else Use.UNKNOWN
     return use(state, Relation(row.relation) if row.relation in set(Relation) else Relation.UNKNOWN)
