@@ -96,6 +96,8 @@ def process(second: int, pid: int, **values: object) -> dict[str, Any]:
         "pod_uid": None,
         "slurm_job_id": None,
         "systemd_unit": None,
+        "workload_kind": None,
+        "workload_model": None,
         "state": "idle",
         **values,
     }

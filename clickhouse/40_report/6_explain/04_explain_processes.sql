@@ -19,6 +19,8 @@ SELECT
     states.pod_uid AS pod_uid,
     states.slurm_job_id AS slurm_job_id,
     states.systemd_unit AS systemd_unit,
+    toNullable(toString(ticks.workload_kind)) AS workload_kind,
+    toNullable(toString(ticks.workload_model)) AS workload_model,
     states.state AS state
 FROM
 (
@@ -34,7 +36,9 @@ INNER JOIN
         ts,
         pid,
         created,
-        uid
+        uid,
+        workload_kind,
+        workload_model
     FROM gua.process_ticks FINAL
     WHERE host = {host:String}
         AND gpu = {gpu:String}

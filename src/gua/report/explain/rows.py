@@ -45,6 +45,8 @@ class ExplainedProcessRow(ProcessValues):
     ts_ms: Moment
     created_ms: Moment | None
     uid: Count | None
+    workload_kind: str | None
+    workload_model: str | None
     duration_ms: Count
     gpu_time_ms: Count | None
     state: ProcessStateName

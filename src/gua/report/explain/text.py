@@ -35,6 +35,7 @@ _SIDE_BY_SIDE_FROM: Final = 48
 _NAME_WIDTH: Final = 60
 _LEAST_HOLE_MS: Final = 1000
 _SURROUNDINGS: Final = ("container_id", "pod_uid", "slurm_job_id", "systemd_unit")
+_WORK: Final = ("workload_kind", "workload_model")  # of most processes nobody tells it
 _RATIOS: Final = ("active_utilization", "held_memory_ratio")
 
 
@@ -207,7 +208,7 @@ def _facts(process: ExplainedProcessRow, style: Style) -> Iterator[str]:
     """Yield who a process is; where it runs only as far as that is known, since most run in no container."""
     for fact in PROCESS_FACTS:
         stored = fact.of(process)
-        if stored is not None or fact.column not in _SURROUNDINGS:
+        if stored is not None or fact.column not in {*_SURROUNDINGS, *_WORK}:
             yield f"{fact.label} {style.name(fact.text(stored), _NAME_WIDTH)}"
     if all(getattr(process, column) is None for column in _SURROUNDINGS):
         yield "no container, pod, job or unit known"

@@ -136,6 +136,8 @@ PROCESS_FACTS: Final = (
     Value(column="pod_uid", label="pod"),
     Value(column="slurm_job_id", label="Slurm job"),
     Value(column="systemd_unit", label="systemd unit"),
+    Value(column="workload_kind", label="kind of work"),
+    Value(column="workload_model", label="served model"),
 )
 """Who a process is."""
 
