@@ -50,7 +50,7 @@ SELECT
     toNullable(toString(named.pod_namespace)) AS pod_namespace,
     toUnixTimestamp64Milli(named.since) AS since_ms,
     toUnixTimestamp64Milli(named.until) AS until_ms,
-    if(part.source = '' AND part.relation = '', NULL, toString(part.relation)) AS relation,
+    nullIf(toString(part.relation), '') AS relation,
     USE_NAMES[part.use_code] AS use,
     part.is_shared AS is_shared,
     toUInt64(part.part_until_ms - part.part_since_ms) AS duration_ms,
