@@ -16,12 +16,11 @@ from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
 from servers.gua import Gua, differences
 from servers.process import poll
-from servers.released import FOLDER, released
+from servers.released import VERSIONS, released
 
 DEMO = ("demo", "--seed", "7", "--days", "1", "--gpus", "4", "--interval", "5m")
 LONGER = ("demo", "--seed", "7", "--days", "1", "--gpus", "4")
 OTHER = ("demo", "--seed", "8", "--ticks", "60", "--gpus", "2")
-VERSIONS = sorted(int(folder.name) for folder in FOLDER.iterdir())
 # What the way between does not change is held for the longest and the shortest.
 ENDS = pytest.mark.parametrize("old", [VERSIONS[0], VERSIONS[-1]], indirect=True)
 # The last that knew nothing of promises.

@@ -13,12 +13,11 @@ import pytest
 from gua.store import statements
 from gua.store.database import open_store
 from servers.gua import Gua, differences
-from servers.released import FOLDER
+from servers.released import VERSIONS
 
 pytestmark = pytest.mark.engine
 
 TESTS = Path(__file__).resolve().parents[2]
-VERSIONS = sorted(int(folder.name) for folder in FOLDER.iterdir())
 # What the way between does not change is held for the longest and the shortest.
 ENDS = pytest.mark.parametrize("imported", [VERSIONS[0], VERSIONS[-1]], indirect=True)
 RECORDINGS = sorted((TESTS / "fixtures").rglob("*_dose_response.jsonl"))
