@@ -182,7 +182,7 @@ class TestTablesThatTheExporterMade:
     ) -> None:
         make_older_tables(clickhouse)
         plain = start("plain", PLAIN, SITE)
-        days = ("demo", "--seed", "7", "--days", "3", "--gpus", "2", "--interval", "2m")
+        days = ("demo", "--seed", "7", "--days", "3", "--gpus", "2")
         deliver(plain, clickhouse, "otel", requests_of(gua, *days))
         attach = ("schema", "apply", "--store", clickhouse.dsn(), "--landing-database", "otel")
         gua.must(*attach)
