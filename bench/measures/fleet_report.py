@@ -29,19 +29,27 @@ MEMORY_LIMIT_MB = 120.0
 
 
 class TimedReader:
-    """A store that notes when each question was under way, the reading of its answer included."""
+    """A store that notes when each question was under way, the reading of its answer included.
 
-    def __init__(self, store: Store, *, is_concurrent: bool = True) -> None:
+    With the server's ``pid`` also what CPU each took, where they are asked one after the other.
+    """
+
+    def __init__(self, store: Store, *, is_concurrent: bool = True, pid: int | None = None) -> None:
         self._store = store
+        self._pid = pid
         self.is_concurrent = is_concurrent
+        self.cpu_ms: defaultdict[str, float] = defaultdict(float)
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._spans: list[tuple[float, float]] = []
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Sequence[Row]:
         begun = time.perf_counter()
+        begun_cpu_ms = None if self._pid is None else cpu_ms(self._pid)
         try:
             return self._store.rows(view, parameters)
         finally:
+            if self._pid is not None and begun_cpu_ms is not None:
+                self.cpu_ms[view] += cpu_ms(self._pid) - begun_cpu_ms
             ended = time.perf_counter()
             self.seconds[view] += ended - begun
             self._spans.append((begun, ended))
@@ -67,6 +75,7 @@ class Timed:
     one_by_one_s: float
     by_view: dict[str, float]
     server_cpu_s: float
+    cpu_ms_by_view: dict[str, float]
 
 
 def timed(server: FleetServer, request: ReportRequest, *, times: int) -> Timed:
@@ -80,13 +89,14 @@ def timed(server: FleetServer, request: ReportRequest, *, times: int) -> Timed:
             collect(together[-1], request)
         used_ms = cpu_ms(server.pid) - before_ms
         for _ in range(times):
-            alone.append(TimedReader(store, is_concurrent=False))
+            alone.append(TimedReader(store, is_concurrent=False, pid=server.pid))
             collect(alone[-1], request)
     return Timed(
         queries_s=[one.asking_s for one in together[1:]],
         one_by_one_s=middle([one.asking_s for one in alone]),
         by_view={view: middle([one.seconds[view] for one in alone]) for view in alone[0].seconds},
         server_cpu_s=used_ms / times / 1000,
+        cpu_ms_by_view={view: middle([one.cpu_ms[view] for one in alone]) for view in alone[0].seconds},
     )
 
 

@@ -26,6 +26,7 @@ from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.status import Board, SpoolFigures
 from gua.allocation.sources import Sources
+from gua.app.agent_process import give_back_memory
 from gua.app.allocations import AllocationSettings, open_allocations
 from gua.app.owners import owners_of
 from gua.core.tick import Origin, Source
@@ -118,6 +119,7 @@ class OnFoot:
         if self._sender is not None:
             self._sender.start()
         self._loop.first()
+        give_back_memory()  # as the agent's process does once it is ready
 
     def _made(self, cards: NvmlReader, spool: Spool, interval_ms: int, allocations: Sources | None) -> Loop:
         def health() -> QueueHealth:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 from gua.allocation.reader import Opener, ReaderLook, SourceReader
@@ -25,6 +27,8 @@ class Sources:
     def __init__(self, readers: Sequence[SourceReader]) -> None:
         self._readers = tuple(readers)
         self.notes: tuple[str, ...] = ()
+        self._told: Sequence[Sequence[Allocation] | None] = [None] * len(self._readers)
+        self._together: tuple[Allocation, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -34,13 +38,16 @@ class Sources:
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> AllocationLook:
         """Return all allocations that cover any time within (since_ms, now_ms], and the health of each reader."""
         looks = [(reader.name, _look(reader, since_ms, now_ms, cards)) for reader in self._readers]
-        allocations: dict[tuple[str, str], Allocation] = {}
-        for _, look in looks:
-            for allocation in look.allocations:
+        told = [look.allocations for _, look in looks]
+        # While nothing changes readers tell the same objects, look after look, and what they make together stays, too.
+        if not all(map(operator.is_, told, self._told)):
+            allocations: dict[tuple[str, str], Allocation] = {}
+            for allocation in chain.from_iterable(told):
                 allocations.setdefault(allocation.key, allocation)
+            self._told, self._together = told, tuple(allocations.values())
         self.notes = tuple(_plain(note) for _, look in looks for note in look.notes)[:_MOST_NOTES]
         return AllocationLook(
-            allocations=tuple(allocations.values()),
+            allocations=self._together,
             sources=tuple(
                 SourceHealth(
                     source=name,

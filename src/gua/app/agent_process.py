@@ -8,6 +8,7 @@ which only the same user can read, and is taken out of it at once.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 from functools import partial
@@ -21,6 +22,7 @@ from gua.core.errors import GuaError, UnavailableError
 
 _SETTINGS: Final = "GUA_AGENT_SETTINGS"
 _READY: Final = "GUA_AGENT_READY"
+_NEW_OBJECTS: Final = 5_000  # as many more than before let the collector look; they take less than 1 MB
 # Each thread of the C library's allocator keeps memory of its own; the agent's threads need little of it.
 _ENVIRONMENT: Final = {"MALLOC_ARENA_MAX": "1"}
 
@@ -76,7 +78,15 @@ def main() -> int:
 
 
 def give_back_memory() -> None:
-    """Let the C library return what starting took and running does not need; other libraries have no such call."""
+    """Return what starting took and running does not need, and keep the collector from what stays.
+
+    The C library is asked to return memory; other libraries have no such call.
+    """
+    # What is there once an agent is ready is there to stay. The collector would go through all of it again and again,
+    # and through each tick some times: its objects come and go by the thousand, and almost never in circles.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS)
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -57,14 +57,8 @@ def advance(
     """
     if before is None or _gap_ms(before, now) > max(gap_ms, 2 * max(now.covered_ms, before.covered_ms)):
         before = now
-    zero_polls, zero_ms = _zero(before, process, now.covered_ms)
-    return IdleCounter(
-        seen_ms=now.seen_ms,
-        covered_ms=now.covered_ms,
-        idle_ms=_idle_ms(before, process_state(ratio(process.utilization), rules), now.covered_ms),
-        zero_polls=zero_polls,
-        zero_ms=zero_ms,
-    )
+    idle_ms = _idle_ms(before, process_state(ratio(process.utilization), rules), now.covered_ms)
+    return IdleCounter(now.seen_ms, now.covered_ms, idle_ms, *_zero(before, process, now.covered_ms))
 
 
 def idle_ms(clock: IdleCounter, process: ProcessReading) -> int | None:

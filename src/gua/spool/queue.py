@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -55,6 +56,7 @@ class Spool:
             msg = "a spool needs a destination, or nothing would ever leave it"
             raise ValueError(msg)
         self._path = path
+        self._files = (path, path.with_name(path.name + "-wal"))
         self._destinations = destinations
         self._named = set(destinations or ())
         self._max_bytes = max_bytes
@@ -192,8 +194,7 @@ class Spool:
 
     def size_bytes(self) -> int:
         """Return the bytes that the spool takes on the disk, its write-ahead log included."""
-        files = (self._path, self._path.with_name(self._path.name + "-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
+        return sum(map(_size, self._files))
 
     def close(self) -> None:
         """Close the file."""
@@ -242,6 +243,13 @@ class Spool:
         holes_to = all_counters(database).get(HOLES_TO, 0)
         if any(second.id != first.id + 1 and second.id > holes_to + 1 for first, second in pairwise(ticks)):
             raise DamagedError
+
+
+def _size(file: Path) -> int:
+    try:
+        return os.stat(file).st_size  # noqa: PTH116 - in each tick, in half the time of Path.stat
+    except FileNotFoundError:
+        return 0
 
 
 def _insert(database: sqlite3.Connection, ticks: Sequence[Blob]) -> None:

@@ -166,6 +166,24 @@ def test_a_file_that_is_new_is_not_judged_by_a_poll_from_before(node: Node) -> N
     assert (brief(node.look()), node.look().notes) == ([("12", ["GPU-0"], NOW + 1_000, None)], ())
 
 
+@pytest.mark.parametrize("set_ms", [-3_600_000, 3_600_000])
+def test_a_clock_that_was_set_frees_no_card_of_a_job_that_goes_on(node: Node, *, set_ms: int) -> None:
+    node.prolog(12, [0], NOW - 60_000)
+    node.runs(SlurmJob(12, "gpu:1(IDX:0)", NOW - 60_000), used="0")
+    node.poll.ask_at(NOW)
+    node.look()
+    node.now_ms += set_ms
+    node.prolog(13, [1], node.now_ms + 5_000)  # by the clock as it goes now, which the poll is not of
+    for _ in range(2):
+        look = node.look()
+        ends = {each.id: each.until_ms for each in look.allocations}
+        assert ends.keys() == {"12", "13"}
+        assert all(until_ms is None or until_ms >= node.now_ms for until_ms in ends.values())
+    node.runs(*(SlurmJob(job, f"gpu:1(IDX:{job - 12})", NOW - 60_000) for job in (12, 13)), used="0,1")
+    node.poll.ask_at(node.now_ms)
+    assert {each.id: each.until_ms for each in node.look().allocations} == {"12": None, "13": None}
+
+
 def test_files_stay_while_slurm_cannot_be_asked(node: Node) -> None:
     node.prolog(12, [0], NOW - 60_000)
     node.slurm.failure = "squeue: gone"

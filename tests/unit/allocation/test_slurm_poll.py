@@ -222,6 +222,13 @@ def test_garbage_is_a_failure(answer: str) -> None:
     assert SlurmPoll(ask=lambda _: answer).poll().reason is not None
 
 
+@pytest.mark.parametrize("answer", ["garbage\n", "JOBID PARTITION NAME\n", '{"jobs": []}', "12|12|alice|RUNNING\n"])
+def test_garbage_of_squeue_alone_is_a_failure_with_its_reason(answer: str) -> None:
+    slurm = FakeSlurm()
+    poll = SlurmPoll(ask=lambda command: answer if command[0] == "squeue" else slurm.ask(command))
+    assert poll.poll().reason == "squeue answers in another form"
+
+
 def test_whatever_is_raised_is_a_failure() -> None:
     def ask(_: Sequence[str]) -> str:
         raise MemoryError
