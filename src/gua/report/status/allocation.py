@@ -83,6 +83,8 @@ def _promise(allocation: Mapping[str, Any], style: Style, *, words: int) -> str:
     named = command or style.name(source or NONE, _LONGEST)
     named += f" {style.name(identity, _LONGEST)}" if identity and identity != owner and not command else ""
     named += f", {style.name(job, _LONGEST)}" if job and words == 3 else ""
+    model = text_in(allocation.get("workload_model"))
+    named += f", for {style.name(model, _LONGEST)}" if model and words == 3 else ""
     named += _until(allocation.get("until")) if words > 1 else ""
     ago = span(number_in(allocation.get("allocated_seconds")))
     by = f" ({named})" if words > 1 else ""
