@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 from gua.app.local_agent import first_answer
+from gua.app.time_limit import KILL_AFTER_SECONDS, watch
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import GuaError, TransientError, UnavailableError, UsageError
 from gua.core.plaintext import safe
@@ -25,8 +26,6 @@ from gua.local_socket.client import BusyError, Conversation, NoAnswerError, Nobo
 T = TypeVar("T")
 LOST_SECONDS: Final = 60.0
 """How long an agent that restarts keeps a place in its queue."""
-GRACE: Final = "30s"
-"""How long a command whose time is over has to end, until it is killed."""
 _PAUSE_SECONDS: Final = 0.5
 _BUSY_SECONDS: Final = 60.0
 _OLDER: Final = "the agent answers "
@@ -205,8 +204,8 @@ def environment(grant: Grant, environ: Mapping[str, str], *, by_uuid: bool) -> d
 def become(command: Sequence[str], grant: Grant, environ: Mapping[str, str], *, timeout_ms: int | None) -> NoReturn:
     """Become the command: from here on its terminal, signals and exit code are its own.
 
-    With a timeout it runs under timeout(1), which ends its process group. Raises CannotStartError where it cannot be
-    started; the reservation ends with this process then.
+    With a timeout it runs under timeout(1), and its process group ends when that is over. Raises CannotStartError where
+    it cannot be started; the reservation ends with this process then.
     """
     program = shutil.which(command[0], path=environ.get("PATH"))
     if program is None:
@@ -217,10 +216,13 @@ def become(command: Sequence[str], grant: Grant, environ: Mapping[str, str], *, 
         if timer is None:
             msg = "--timeout needs the command timeout (coreutils) on PATH: install it, or leave --timeout out"
             raise GuaError(msg)
-        arguments = [timer, "--signal=INT", f"--kill-after={GRACE}", f"{timeout_ms / 1000}", *arguments]
+        grace = f"--kill-after={KILL_AFTER_SECONDS:g}s"
+        arguments = [timer, "--signal=INT", grace, f"{timeout_ms / 1000}", *arguments]
     if grant.lifeline is not None:
         # Scripts use small numbers as they like (exec 9>lock), and would close it unknowingly.
         os.set_inheritable(fcntl.fcntl(grant.lifeline, fcntl.F_DUPFD, _high_descriptor()), True)
+    if timeout_ms is not None:
+        watch(timeout_ms / 1000)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and what is ignored stays so
         signal.signal(number, signal.SIG_DFL)
     try:

@@ -31,7 +31,8 @@ def command(
     gpus: GpusOption = None,
     gpu_ids: GpuIdsOption = None,
     timeout: Annotated[
-        str | None, value("DURATION", "GUA_TIMEOUT", "End the command after so long: SIGINT, 30 s later SIGKILL.")
+        str | None,
+        value("DURATION", "GUA_TIMEOUT", "End the command after so long: SIGINT, 20 s later SIGTERM, 30 s SIGKILL."),
     ] = None,
     note: NoteOption = None,
     label: LabelOption = None,

@@ -146,7 +146,7 @@ class Taken(NamedTuple):
 class Refused:
     """No cards now. ``missing`` is how many more are needed; ``reasons`` say, by UUID, why candidates were left out.
 
-    ``never`` is why waiting does not help, ``None`` if it may.
+    Where cards were named, of those alone. ``never`` is why waiting does not help, ``None`` if it may.
     """
 
     missing: int
@@ -174,6 +174,7 @@ def choose(
     }
     if wish.cards:
         absent = [uuid for uuid in wish.cards if uuid not in known]
+        reasons = {uuid: reasons[uuid] for uuid in wish.cards if uuid in reasons}
         if absent:
             return Refused(missing=len(absent), reasons=reasons, never=f"there is no card {absent[0]} on this host")
         missing = [uuid for uuid in wish.cards if uuid in reasons]

@@ -174,3 +174,23 @@ def test_lengths_are_written_as_it_writes_them() -> None:
         "0h 15m 30s",
         "25h 1m 1s",
     ]
+
+
+def test_a_model_is_the_declared_one_else_that_of_a_process() -> None:
+    served = card(0, 4096, (7, "vllm", "alice", 1001))
+    served["holders"][0]["workload_model"] = "meta-llama/Llama-2-7b"
+    declared = {**reservation(1, "bob", 1002, "run", ago_s=60), "workload_model": "mine"}
+    found = rows(
+        {"cards": [served, card(1, 4), card(2, 4)], "reservations": [declared]}, now_ms=NOW_MS, last_ends_ms={}
+    )
+    assert [row.get("model") for row in found] == [
+        {"provider": "meta-llama", "model": "meta-llama/Llama-2-7b"},
+        {"provider": "", "model": "mine"},
+        None,
+    ]
+    lines = table(found).splitlines()[2:]
+    assert [("Llama-2-7b" in line, " mine " in line) for line in lines] == [
+        (True, False),
+        (False, True),
+        (False, False),
+    ]

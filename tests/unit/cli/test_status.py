@@ -183,6 +183,9 @@ def test_where_nobody_looks_a_status_says_so_and_an_older_agents_says_nothing(st
         ({"owner": None, "uid": None}, "promised to ? (slurm 4712, train)"),
         ({"owner": None, "uid": 0}, "promised to 0 (slurm 4712, train)"),
         ({"job_name": None}, "promised to ana (slurm 4712) 8h"),
+        ({"workload_model": "org/qwen"}, "promised to ana (slurm 4712, train, for org/qwen) 8h"),
+        ({"workload_model": "\x1b[2J"}, "promised to ana (slurm 4712, train, for [2J) 8h"),
+        ({"workload_model": 7}, "promised to ana (slurm 4712, train) 8h"),
         ({"owner": None, "pod_name": "a", "id": "a"}, "promised to a (slurm, train)"),
     ],
 )
@@ -190,6 +193,19 @@ def test_an_allocation_in_words(status: dict[str, Any], change: dict[str, object
     one = status["cards"][2]
     changed = {**one, "allocations": [{**one["allocations"][0], **change}]}
     assert text in render_status({**status, "cards": [changed]}, Style(width=100))
+
+
+def test_a_process_that_serves_a_model_says_which(status: dict[str, Any]) -> None:
+    one = status["cards"][0]
+    (holder, *_) = one["holders"]
+    for model, text in (("org/qwen", ", serves org/qwen"), ("\x1b[2J", ", serves [2J"), (7, "GiB"), (None, "GiB")):
+        changed = {**one, "holders": [{**holder, "workload_model": model}], "holders_total": 1}
+        shown = render_status({**status, "cards": [changed]}, Style(width=200))
+        assert text in shown
+        assert ("serves" in shown) is isinstance(model, str)
+    on = {**status, "agent": {**status["agent"], "detects_models": True}}
+    assert "(--detect-models)" in render_status(on, Style(width=200))
+    assert "(--detect-models)" not in render_status(status, Style(width=200))
 
 
 def test_cards_alike_stand_in_one_line_only_where_they_are_promised_alike(status: dict[str, Any]) -> None:

@@ -35,6 +35,7 @@ from gua.report.prices import Prices, PriceSpan
 from gua.report.promises import PROMISES, PromiseRow
 from gua.report.sections.allocation.model import PromisedHours
 from gua.report.sections.allocation.query import allocation
+from gua.report.sections.allocation.text import allocation_name
 from gua.report.sections.now.model import Now
 from gua.report.sections.usage.model import Usage
 from gua.report.states import observed_ms
@@ -79,6 +80,16 @@ def told(*rows: tuple[str, str | None, Use, float], **values: Any) -> Report:  #
         **values,
     )
     return collect(store, ReportRequest(now_ms=UNTIL_MS, since="2d"))
+
+
+def test_a_reservation_is_called_by_the_command_that_made_it(week: Report) -> None:
+    one = next(iter(week[Now].empty))
+    one = replace(one, allocation_id="4f0e9b2c11d0")
+    made_by = (("gua", "run"), ("gua", "manual"), ("gua", None), ("gua", "evil"), ("slurm", "run"))
+    names = {
+        allocation_name(replace(one, source=source, allocation_kind=kind), Style(width=80)) for source, kind in made_by
+    }
+    assert names == {"gua run, 4f0e9b2c11d0", "gua reserve, 4f0e9b2c11d0", "gua 4f0e9b2c11d0", "slurm 4f0e9b2c11d0"}
 
 
 class TestTheSection:

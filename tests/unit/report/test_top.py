@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -101,6 +102,20 @@ class TestDrawing:
         lines = drawn(snapshot((card(0, **values),)), TopView(panes="cards"), width=140).splitlines()
         (row,) = (line for line in lines if line.startswith("0 "))
         assert f" {text} H100" in re.sub(" +", " ", row)
+
+    def test_until_when_a_card_is_promised_stands_where_somebody_said_so(self) -> None:
+        year = time.localtime().tm_year
+        noon = int(time.mktime((year + 1, 3, 25, 12, 30, 0, 0, 0, -1))) * 1000
+        today = round(time.time() * 1000)
+        until = [promised(allocation(use="used", until_ms=each)) for each in (noon, today, 2**80, None)]
+        cards = [card(number, **each) for number, each in enumerate(until)]
+        shown = drawn(snapshot(cards), TopView(panes="cards"), width=90)
+        rows = [line for line in shown.splitlines() if re.match(r"\d idle", line)]
+        assert f"used 1h {year + 1}-03-25 H100" in rows[0]
+        assert re.search(r"used 1h +\d\d:\d\d +H100", rows[1])
+        assert re.search(r"used 1h {6,}H100", rows[2])
+        assert re.search(r"used 1h {6,}H100", rows[3])
+        assert "until" not in drawn(snapshot((card(0, **until[3]),)), TopView(panes="cards"), width=90)
 
     def test_a_filter_finds_whom_a_card_is_promised_to(self) -> None:
         for text in ("BOB", "78", "used-by", "kubernetes/"[:3]):

@@ -55,6 +55,17 @@ def test_the_truth_refuses_a_card_that_somebody_has(tmp_path: Path) -> None:
     ledger.close()
 
 
+def test_who_names_cards_is_told_of_these_alone(tmp_path: Path) -> None:
+    desk = opened(tmp_path / "reservations")
+    got(desk, asked(cards=("GPU-0", "GPU-1", "GPU-3")))
+    named = asked(cards=("GPU-1", "GPU-2"), uid=1001)
+    desk.enter(named)
+    assert desk.attempt(named.place) == Waiting(
+        position=1, ahead=0, missing=1, reasons={"GPU-1": "reserved by user1000"}
+    )
+    desk.close()
+
+
 def test_a_driver_that_takes_its_time_gives_no_card_twice(tmp_path: Path) -> None:
     def slow() -> Sequence[Candidate]:
         time.sleep(0.3)

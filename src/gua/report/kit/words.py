@@ -13,6 +13,10 @@ NAME_WIDTH: Final = 32
 NOT_KNOWN: Final = "(unknown)"
 NOT_LISTED: Final = "(no listed process)"
 LEFT_OVER: Final = "MIG slices left over"
+GUA: Final = "gua"
+"""The source of allocations that are reservations of gua's own."""
+COMMANDS: Final = {"run": "gua run", "manual": "gua reserve"}
+"""By which command a reservation was made, by its kind."""
 _CARD_WIDTH: Final = 30
 _ID_WIDTH: Final = 13
 

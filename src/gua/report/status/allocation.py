@@ -13,11 +13,11 @@ from gua.core.tick import AllocationStatus
 from gua.core.untrusted import number_in, objects_in, text_in
 from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
+from gua.report.kit.words import COMMANDS, GUA
 from gua.report.status.reservations import NEW
 from gua.report.status.span import span
 
 WORST_FIRST: Final = (Use.EMPTY, Use.USED_BY_OTHERS, Use.UNKNOWN, Use.HELD, Use.USED)
-_COMMANDS: Final = {"run": "gua run", "manual": "gua reserve"}
 _LONGEST: Final = 40
 _LONGEST_REASON: Final = 160
 _MOST_SOURCES: Final = 8
@@ -79,10 +79,12 @@ def _promise(allocation: Mapping[str, Any], style: Style, *, words: int) -> str:
     """Return an allocation with its source and job, with its source, or with neither."""
     source, identity, job = (text_in(allocation.get(name)) for name in ("source", "id", "job_name"))
     owner = owner_of(allocation)
-    command = _COMMANDS.get(str(allocation.get("kind"))) if source == "gua" else None
+    command = COMMANDS.get(str(allocation.get("kind"))) if source == GUA else None
     named = command or style.name(source or NONE, _LONGEST)
     named += f" {style.name(identity, _LONGEST)}" if identity and identity != owner and not command else ""
     named += f", {style.name(job, _LONGEST)}" if job and words == 3 else ""
+    model = text_in(allocation.get("workload_model"))
+    named += f", for {style.name(model, _LONGEST)}" if model and words == 3 else ""
     named += _until(allocation.get("until")) if words > 1 else ""
     ago = span(number_in(allocation.get("allocated_seconds")))
     by = f" ({named})" if words > 1 else ""

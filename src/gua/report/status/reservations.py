@@ -52,7 +52,7 @@ def _new(reservation: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
     since_ms, until_ms = reservation.get("since_ms"), reservation.get("until_ms")
     return {
         "source": SOURCE,
-        **{name: reservation.get(name) for name in ("id", "owner", "uid", "kind")},
+        **{name: reservation.get(name) for name in ("id", "owner", "uid", "kind", "workload_kind", "workload_model")},
         "until": to_rfc3339(until_ms) if isinstance(until_ms, int) and is_moment(until_ms) else None,
         "allocated_seconds": max(0, now_ms - since_ms) / 1000 if isinstance(since_ms, int) else None,
         "use": NEW,

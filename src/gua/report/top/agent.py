@@ -90,6 +90,7 @@ def _allocations(one: Mapping[str, Any]) -> Iterator[TopAllocation]:
             use=use if use in set(Use) else Use.UNKNOWN,
             use_ms=_milliseconds(each.get("use_seconds")),
             at_least=each.get("use_is_lower_bound") is True,
+            until_ms=_moment(each.get("until")),
         )
 
 

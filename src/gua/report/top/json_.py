@@ -58,6 +58,7 @@ def _card(card: TopCard) -> dict[str, Any]:
                 "use": each.use,
                 "use_seconds": _seconds(each.use_ms),
                 "use_is_lower_bound": each.at_least,
+                "until": None if each.until_ms is None else to_rfc3339(each.until_ms),
             }
             for each in card.allocations
         ],

@@ -21,7 +21,8 @@ STALE_INTERVALS: Final = 3  # as in gua.current_cards
 class TopAllocation:
     """Whom a card is promised to: ``owner`` is a user, a pod or a user id. ``use`` is one of the seven.
 
-    ``use_ms`` is for how long it has been so, ``None`` if nobody knows, with ``at_least`` maybe longer.
+    ``use_ms`` is for how long it has been so, ``None`` if nobody knows, with ``at_least`` maybe longer. ``until_ms`` is
+    when it ends (Unix ms), ``None`` if nobody said.
     """
 
     source: str
@@ -31,6 +32,7 @@ class TopAllocation:
     use: str
     use_ms: int | None
     at_least: bool
+    until_ms: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

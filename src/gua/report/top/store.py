@@ -70,6 +70,7 @@ class CurrentAllocationRow(NamedTuple):
     use: UseName
     use_since_ms: Moment
     use_since_is_lower_bound: bool
+    until_ms: Moment | None
 
 
 CURRENT_ALLOCATIONS: Final = View("current_allocations", CurrentAllocationRow, ("hosts",))
@@ -140,6 +141,7 @@ def _card(row: TopCardRow, promises: Sequence[CurrentAllocationRow]) -> TopCard:
                 use=one.use,
                 use_ms=one.last_ms - one.use_since_ms,
                 at_least=one.use_since_is_lower_bound,
+                until_ms=one.until_ms,
             )
             for one in sorted(promises, key=lambda one: WORST_FIRST.index(Use(one.use)))
         ),

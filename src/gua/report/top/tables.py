@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -63,15 +64,16 @@ def card_lines(cards: Sequence[TopCard], snapshot: Snapshot, style: Style) -> It
 def _card_table(cards: Sequence[TopCard], style: Style, *, several: bool) -> tuple[list[Row], dict[str, int]]:
     """Return the rows, the line of names first, and the width of each column that has room."""
     heat = "°C" if style.unicode else "C"
-    names = ("card", "state", "for", "promised to", "name", "util %", "busy", "memory", "W", heat, "note")
+    names = ("card", "state", "for", "promised to", "until", "name", "util %", "busy", "memory", "W", heat, "note")
     rows: list[Row] = [
         {**dict(zip(names, names, strict=True)), "busy": "", "card": "card" if several else "#"},
         *(_card(card, names, several=several, style=style) for card in cards),
     ]
     widths = {name: min(max(cells(row[name]) for row in rows), _MOST.get(name, style.width)) for name in names}
-    if not any(row["promised to"] for row in rows[1:]):
-        del widths["promised to"]
-    for name in ("note", heat, "W", "busy", "name", "promised to", "memory", "util %"):
+    for name in ("promised to", "until"):
+        if not any(row[name] for row in rows[1:]):
+            del widths[name]
+    for name in ("note", heat, "W", "busy", "until", "name", "promised to", "memory", "util %"):
         over = _needed(widths) - style.width
         if over > 0 and name in widths:
             widths[name] -= over
@@ -99,7 +101,7 @@ def _table(
         yield style.title(line.rstrip()) if one is None else line.rstrip()
 
 
-_LEFT: Final = {"card", "state", "does", "promised to", "name", "note", "owner/program", "in", "busy"}
+_LEFT: Final = {"card", "state", "does", "promised to", "until", "name", "note", "owner/program", "in", "busy"}
 
 
 def _card(card: TopCard, names: Sequence[str], *, several: bool, style: Style) -> Row:
@@ -110,6 +112,7 @@ def _card(card: TopCard, names: Sequence[str], *, several: bool, style: Style) -
         card.state,
         _length(card.state_ms, style, at_least=card.at_least),
         _promise(card, style),
+        _until(card),
         _name(card, style),
         percent(card.utilization if now else None),
         style.bar(min(card.utilization or 0.0, 1.0), _BAR) if known else "",
@@ -131,6 +134,19 @@ def _promise(card: TopCard, style: Style) -> str:
     use = "use unknown" if worst.use == Use.UNKNOWN else worst.use.replace("-", " ")
     length = "" if worst.use_ms is None else f" {_length(worst.use_ms, style, at_least=worst.at_least)}"
     return f"{style.name(worst.owner or '?', _LONGEST)}: {use}{length}" + (f" +{more}" if more else "")
+
+
+def _until(card: TopCard) -> str:
+    """Return when the promise that is shown ends, by this host's clock, with the day where it is not today."""
+    until_ms = card.allocations[0].until_ms if card.allocations and card.state != UNOBSERVED else None
+    if until_ms is None:
+        return ""
+    try:
+        until, today = time.localtime(until_ms / 1000), time.localtime()
+    except (OverflowError, OSError, ValueError):  # what an agent told may be no moment
+        return ""
+    form = "%H:%M" if until[:3] == today[:3] else "%m-%d %H:%M" if until[0] == today[0] else "%Y-%m-%d"
+    return time.strftime(form, until)
 
 
 def _why(card: TopCard) -> str:

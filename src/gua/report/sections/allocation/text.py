@@ -11,7 +11,7 @@ from gua.report.kit.basis import at
 from gua.report.kit.figures import NONE, HourFormat, at_least, percents, plural, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
-from gua.report.kit.words import NAME_WIDTH, index, known
+from gua.report.kit.words import COMMANDS, GUA, NAME_WIDTH, index, known
 from gua.report.model import Report, ReportedSource
 from gua.report.sections.allocation.model import Allocated, PromisedHours, PromisedWork
 from gua.report.sections.now.model import Now, PromisedCard
@@ -195,7 +195,10 @@ def _empty(one: PromisedCard, report: Report, style: Style) -> list[str]:
 
 
 def allocation_name(one: PromisedCard, style: Style, width: int = NAME_WIDTH) -> str:
-    """Return an allocation by its source and id: ``slurm 1234``."""
+    """Return an allocation by its source and id: ``slurm 1234``; a reservation by its command: ``gua run, 4f0e…``."""
+    command = COMMANDS.get(one.allocation_kind or "") if one.source == GUA else None
+    if command is not None:
+        return f"{command}, {style.name(one.allocation_id, width)}"
     return f"{style.name(one.source, width)} {style.name(one.allocation_id, width)}"
 
 
