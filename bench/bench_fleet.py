@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from measures import fleet_older  # noqa: E402 - found through the line above
 from measures.figures import machine, middle, show, title  # noqa: E402 - likewise
+from measures.fleet_allocation import show_allocation  # noqa: E402 - likewise
 from measures.fleet_charts import show_charts  # noqa: E402 - likewise
 from measures.fleet_report import (  # noqa: E402 - likewise
     asked,
@@ -31,6 +32,7 @@ from measures.fleet_report import (  # noqa: E402 - likewise
     timed,
 )
 from measures.fleet_seed import (  # noqa: E402 - likewise
+    CARDS_A_HOST,
     Fleet,
     count_hours,
     keep_hours,
@@ -91,6 +93,14 @@ def storage(server: FleetServer, options: argparse.Namespace) -> None:
     server.clear()
     fill_and_count(server, fleet, processes=10)
     show_storage(server, crowded=True)
+
+
+def allocation(server: FleetServer, options: argparse.Namespace) -> None:
+    """Bytes of allocation and of idle seconds, and the report with allocation beside the same without."""
+    fleet = Fleet(cards=options.cards, days=options.days)
+    source = Fleet(cards=min(options.cards, 2 * CARDS_A_HOST), days=min(options.days, 2))
+    title(f"{fleet} with a job on four of five cards and without, hours copied from those of {source}")
+    show_allocation(server, fleet, source, times=options.times)
 
 
 def growth(server: FleetServer, options: argparse.Namespace) -> None:
@@ -210,6 +220,7 @@ PARTS: dict[str, Callable[[FleetServer, argparse.Namespace], None]] = {
     "charts": charts,
     "growth": growth,
     "storage": storage,
+    "allocation": allocation,
 }
 
 if __name__ == "__main__":
