@@ -72,6 +72,14 @@ def test_over_tls_without_any_right_of_system_as_in_a_cloud(served: ClickHouseSe
         assert "2 GPUs" in gua.must("report", "--store", f"clickhouses://gua_reader:reader{address}")
 
 
+@pytest.mark.usefixtures("_built")
+@pytest.mark.parametrize("user", ["gua_owner", "gua_writer", "gua_reader", "gua_bi"])
+def test_a_server_that_lacks_a_password_does_not_start_and_names_the_user(tmp_path: Path, user: str) -> None:
+    server = ClickHouseServer(tmp_path / "clickhouse", without_password=user)
+    with pytest.raises(AssertionError, match=rf"must be specified for user {user} in path"):
+        server.start()
+
+
 def answered(server: ClickHouseServer, user: str, sql: str, **settings: str) -> str:
     """Return what the server answers with these settings in the address, ``session_id`` among them."""
     request = urllib.request.Request(
@@ -356,9 +364,13 @@ def test_grants_that_are_printed_are_those_that_are_deployed(gua: Gua) -> None:
 def test_the_user_of_bi_tools_has_what_is_public_in_both_forms(gua: Gua, served: ClickHouseServer) -> None:
     xml = (DEPLOYED / "users-bi.xml").read_text("utf-8")
     sql = (DEPLOYED / "roles-bi.sql").read_text("utf-8")
-    assert granted(xml, "gua_bi") == re.findall(r"^(GRANT .*);$", sql, re.MULTILINE) == bi_grants()
-    printed = gua.must("schema", "grants", "--store", "clickhouse://owner@db.example:8123")
-    assert all(f"{line};\n" in printed for line in bi_grants())
+    one_server = re.sub(r"<!--.*?-->", "", xml, flags=re.DOTALL)
+    assert granted(one_server, "gua_bi") == re.findall(r"^(GRANT .*);$", sql, re.MULTILINE) == bi_grants()
+    assert granted(xml, "gua_bi") == bi_grants(cluster=True)
+    grants = ("schema", "grants", "--store", "clickhouse://owner@db.example:8123")
+    printed, on_cluster = gua.must(*grants), gua.must(*grants, "--cluster", "lab")
+    assert [line for line in printed.splitlines() if "gua_bi" in line] == [f"{line};" for line in bi_grants()]
+    assert all(f"{line};\n" in on_cluster for line in bi_grants(cluster=True))
     assert ET.fromstring(xml).findtext("users/gua_bi/profile") == "gua_reader"  # noqa: S314 - ours
     assert "ALTER USER gua_bi SETTINGS PROFILE 'gua_reader';" in sql
     shown = served.query("SELECT DISTINCT database FROM system.tables WHERE database LIKE 'gua%'", user="gua_bi")

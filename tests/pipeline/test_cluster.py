@@ -108,6 +108,36 @@ def assert_same(gua: Gua, servers: Iterable[ClickHouseServer], expected: dict[st
         assert not [*differences(gua.report(server.dsn("gua_reader"), *options), expected)]
 
 
+# Of each public view, by host: rows, and what they add up to.
+PUBLIC = {
+    "cards": "gpu_fraction",
+    "hosts": "cards",
+    "card_hours": "gpu_hours",
+    "usage_hours": "process_hours",
+    "costs": "gpu_hours",
+    "allocation_hours": "gpu_hours",
+    "card_ticks": "observed_seconds",
+    "idle_streaks": "idle_hours",
+    "current_cards": "in_state_hours",
+    "current_holders": "idle_hours",
+}
+
+
+def assert_public_views_alike(server: ClickHouseServer, one_node: str) -> None:
+    """Insist that the user of BI tools reads on this server what the other store has, and of every host."""
+    sql = " UNION ALL ".join(
+        f"SELECT '{view}' AS view, host, count() AS rows, round(sum({column}), 6) AS total"
+        f" FROM gua_public.{view} GROUP BY host"
+        for view, column in PUBLIC.items()
+    )
+    with open_store(one_node) as store:
+        expected = sorted(tuple(row.values()) for row in store.select(sql))
+    for view in PUBLIC:
+        assert {host for name, host, _, _ in expected if name == view} == {*HOSTS}, view
+    with open_store(server.dsn("gua_bi")) as store:
+        assert sorted(tuple(row.values()) for row in store.select(sql)) == expected
+
+
 def test_hosts_are_spread_over_the_shards_and_the_report_is_that_of_one_node(
     gua: Gua,
     shards: Shards,
@@ -144,6 +174,7 @@ def test_hosts_are_spread_over_the_shards_and_the_report_is_that_of_one_node(
         gua.must("rollup", "--store", server.dsn())
         assert hosts_on(server, "host_hours") == hosts
     assert_same(gua, shards.servers[1:], expected)
+    assert_public_views_alike(shards.servers[0], one_node)
 
     # A setting that is changed on one server holds for the hosts of both.
     with open_store(one_node) as store:

@@ -28,7 +28,7 @@ PASSWORDS = {
 class ClickHouseServer:
     """One server with its data below ``folder``; it survives ``stop``/``kill`` and ``start``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, without_password: str = "") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.http_port, self.tcp_port = free_ports(2)
         self.patience_seconds = 60.0
@@ -43,7 +43,14 @@ class ClickHouseServer:
         self._process = ServerProcess(
             "clickhouse",
             [sys.executable, str(HERE / "serve_clickhouse.py"), str(clickhouse_library()), str(config)],
-            {**os.environ, **{f"{user.upper()}_PASSWORD": password for user, password in PASSWORDS.items()}},
+            {
+                **os.environ,
+                **{
+                    f"{user.upper()}_PASSWORD": password
+                    for user, password in PASSWORDS.items()
+                    if user != without_password
+                },
+            },
             folder,
         )
 

@@ -20,7 +20,9 @@ from servers.tools import MissingToolError
 class Prometheus(ServerProcess):
     """Scrapes ``target`` every second and evaluates the rules of these files as often. Raises MissingToolError."""
 
-    def __init__(self, folder: Path, target: str, rule_files: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, folder: Path, target: str, rule_files: Sequence[Path] = (), *, options: Sequence[str] = ()
+    ) -> None:
         program = shutil.which("prometheus")
         if program is None:
             msg = "prometheus is not on PATH (on Debian: apt-get install prometheus)"
@@ -41,6 +43,7 @@ class Prometheus(ServerProcess):
                 f"--config.file={folder / 'prometheus.yml'}",
                 f"--storage.tsdb.path={folder / 'data'}",
                 f"--web.listen-address=127.0.0.1:{port}",
+                *options,
             ],
             dict(os.environ),
             folder,

@@ -28,8 +28,8 @@ class Shards:
         self.servers = [ClickHouseServer(folder / f"shard-{number}") for number in (1, 2)]
         for number, server in enumerate(self.servers, start=1):
             server.configure(self._configuration(number))
-            users = server.folder / "users.d" / "gua.xml"
-            users.write_text(with_cluster_grants(users.read_text()))
+            for users in (server.folder / "users.d" / name for name in ("gua.xml", "gua-bi.xml")):
+                users.write_text(with_cluster_grants(users.read_text()))
             # As docs/cluster.md has it: an insert is answered once it is on its shard.
             (server.folder / "users.d" / "insert.xml").write_text(
                 "<clickhouse><profiles><default>"

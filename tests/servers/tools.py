@@ -54,7 +54,21 @@ class MissingToolError(Exception):
 def collector_binary() -> Path:
     """Return the Collector that the project's manifest describes; compiles it if the manifest changed (2 minutes)."""
     manifest = MANIFEST.read_bytes()
-    return made_once(TOOLS / "otelcol" / hashlib.sha256(manifest).hexdigest()[:16], "gua-otelcol", _build_collector)
+    return made_once(
+        TOOLS / "otelcol" / hashlib.sha256(manifest).hexdigest()[:16],
+        "gua-otelcol",
+        lambda scratch: _build_collector(scratch, manifest.decode()),
+    )
+
+
+def collector_with_remote_write() -> Path:
+    """Return such a Collector that also has contrib's exporter for Prometheus' remote write; compiled once."""
+    manifest = MANIFEST.read_text("utf-8")
+    found = re.search(r"(\n  - gomod: \S+/)prometheusexporter( v\S+)", manifest)
+    assert found is not None, f"{MANIFEST} names no prometheusexporter"
+    more = manifest.replace(found[0], f"{found[0]}{found[1]}prometheusremotewriteexporter{found[2]}")
+    folder = TOOLS / "otelcol" / hashlib.sha256(more.encode()).hexdigest()[:16]
+    return made_once(folder, "gua-otelcol", lambda scratch: _build_collector(scratch, more))
 
 
 def clickhouse_library() -> Path:
@@ -149,13 +163,15 @@ def made_once(folder: Path, name: str, make: Callable[[Path], Path]) -> Path:
     return made
 
 
-def _build_collector(scratch: Path) -> Path:
+def _build_collector(scratch: Path, text: str) -> Path:
     go = _program("go")
-    version = re.search(r"/otlpreceiver (v\S+)", MANIFEST.read_text())
+    version = re.search(r"/otlpreceiver (v\S+)", text)
     assert version is not None, f"{MANIFEST} names no otlpreceiver"
+    manifest = scratch / "builder.yaml"
+    manifest.write_text(text, encoding="utf-8")
     environment = _go_environment(scratch)
     _run([go, "install", f"go.opentelemetry.io/collector/cmd/builder@{version.group(1)}"], scratch, environment)
-    _run([str(scratch / "builder"), "--config", str(MANIFEST), "--gcflags", _GO_COMPILER], scratch, environment)
+    _run([str(scratch / "builder"), "--config", str(manifest), "--gcflags", _GO_COMPILER], scratch, environment)
     return scratch / "otelcol" / "gua-otelcol"
 
 

@@ -116,7 +116,7 @@ def grants(*, store: StoreOption = None, cluster: ClusterOption = None, replicat
         ("the schema's owner: gua schema apply, gua rollup", owner_grants(cluster=on_cluster)),
         ("the Collector: adds points, reads nothing", writer_grants(cluster=on_cluster)),
         ("gua report and dashboards", reader_grants(cluster=on_cluster)),
-        ("BI tools and notebooks: what is public, and no more", bi_grants()),
+        ("BI tools and notebooks: what is public, and no more", bi_grants(cluster=on_cluster)),
     ):
         typer.echo(f"-- {title}")
         for line in lines:

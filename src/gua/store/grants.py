@@ -16,6 +16,12 @@ _OWNER_RIGHTS: Final = (
     "SELECT, INSERT, ALTER TABLE, ALTER VIEW, CREATE DATABASE, CREATE TABLE, CREATE VIEW, "
     "DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE"
 )
+# What the views of gua_public ask of the other servers of a cluster: there who asked needs the right to it, as a view
+# runs with its owner's rights on the server that was asked alone.
+_ASKED_OF_SHARDS: Final = (
+    *("agents", "allocation_hours", "card_hours", "card_info", "card_seen", "card_states", "owner_hours"),
+    *("prices", "process_states", "settings"),
+)
 _ENGINES: Final = ("MergeTree", "AggregatingMergeTree", "ReplacingMergeTree", "Null")
 
 
@@ -49,9 +55,12 @@ def reader_grants(user: str = READER, *, cluster: bool = False) -> list[str]:
     ]
 
 
-def bi_grants(user: str = BI) -> list[str]:
-    """Return the statement that lets ``user`` read what is public, and see nothing else: also on a cluster."""
-    return [f"GRANT SELECT, SHOW TABLES, SHOW COLUMNS ON gua_public.* TO {user}"]
+def bi_grants(user: str = BI, *, cluster: bool = False) -> list[str]:
+    """Return the statements that let ``user`` read what is public: on one server without a right to what is below."""
+    return [
+        f"GRANT SELECT, SHOW TABLES, SHOW COLUMNS ON gua_public.* TO {user}",
+        *(f"GRANT SELECT ON gua.{relation}_local TO {user}" for relation in _ASKED_OF_SHARDS if cluster),
+    ]
 
 
 def _landing(*, cluster: bool) -> list[str]:

@@ -57,6 +57,11 @@ def test_a_statement_comes_from_standard_input(gua: Run, monkeypatch: pytest.Mon
     assert gua("-")[1] == "a\nsemicolon; in text\n1 row\n"
 
 
+def test_a_filter_is_taken_through_views_to_the_ticks_below_them(gua: Run) -> None:
+    # Off in the questions of a report, which shortens their plans; through gua_public every tick would be read then.
+    assert gua("SELECT toUInt8(getSetting('query_plan_merge_expressions')) AS merged")[1] == "merged\n     1\n1 row\n"
+
+
 VALUES = """SELECT nan AS n, toDateTime64('2026-01-02 03:04:05.678', 3, 'Asia/Tokyo') AS t, toDate('2026-01-02') AS d,
     [1, 2] AS l, map('a', NULL) AS m, '=1+1' AS f, char(7, 10, 97) AS c, 18446744073709551615 AS u, true AS b"""
 
