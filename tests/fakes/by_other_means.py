@@ -38,12 +38,13 @@ ORDER BY host, gpu, ts
 """
 _PROCESS_TICKS: Final = """
 SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, pid, toUnixTimestamp64Milli(created) AS created_ms, owner,
-    program, gpu_time_ms, memory_bytes, utilization, container_id, pod_uid, slurm_job_id, systemd_unit, state
+    program, gpu_time_ms, memory_bytes, utilization, container_id, pod_uid, slurm_job_id, systemd_unit, state,
+    workload_kind, workload_model
 FROM gua.process_states WHERE gpu_time_ms IS NOT NULL ORDER BY host, gpu, pid, created, ts
 """
 _ALLOCATION_TICKS: Final = """
 SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, source, allocation_id, duration_ms, gpu_time_ms, relation, owner,
-    kind, toUnixTimestamp64Milli(since) AS since_ms
+    kind, toUnixTimestamp64Milli(since) AS since_ms, workload_kind, workload_model
 FROM gua.allocation_ticks FINAL ORDER BY host, gpu, ts, source, allocation_id
 """
 _SOURCE_TICKS: Final = """
@@ -89,6 +90,7 @@ class SeenPart:
     since_ms: int
     until_ms: int
     kind: str | None = None
+    row: dict[str, Any] = field(default_factory=dict)
 
     @property
     def ms(self) -> int:
@@ -131,6 +133,7 @@ def parts_of(card: Seen, allocations: Sequence[dict[str, Any]]) -> Iterator[Seen
             since_ms=inside,
             until_ms=max(min(from_ms + covered, card.until_ms), inside),
             kind=row["kind"],
+            row=row,
         )
     nobodys = min(card.row["nobodys_ms"] or 0, left)
     for use, ms in ((use_of(card.state, None), nobodys), ("unknown", left - nobodys)):
@@ -198,6 +201,7 @@ class Counted:
     processes: dict[tuple[str, str, int, int], list[Seen]] = field(default_factory=dict)
     parts: dict[Key, list[SeenPart]] = field(default_factory=dict)
     sources: list[dict[str, Any]] = field(default_factory=list)
+    told: dict[str, dict[tuple[object, ...], str]] = field(default_factory=dict)
 
     def held_by_state(self) -> dict[str, float]:
         """Return the GPU time of each state."""
@@ -324,6 +328,31 @@ def reservations(counted: Counted) -> dict[tuple[str | None, str | None], int]:
             if part.source == "gua" and part.card.ts_ms <= counted.until_ms:
                 found[part.owner, part.kind].add((key[0], part.allocation_id))
     return {of: len(ids) for of, ids in found.items()}
+
+
+def told_of(counted: Counted, process: Seen, column: str) -> str | None:
+    """Return what was declared or detected of a process, the newest, on whichever card."""
+    row = process.row
+    who = (row["host"], row["pid"], row["created_ms"])
+    if column not in counted.told:
+        told: dict[tuple[object, ...], tuple[int, str]] = {}
+        for (host, _, pid, created_ms), ticks in counted.processes.items():
+            for one in ticks:
+                if one.row[column] is not None:
+                    of = (host, pid, created_ms)
+                    told[of] = max(told.get(of, (0, "")), (one.ts_ms, one.row[column]))
+        counted.told[column] = {of: name for of, (_, name) in told.items()}
+    return counted.told[column].get(who)
+
+
+def work_of_allocations(counted: Counted, column: str) -> dict[tuple[str, str, str], str]:
+    """Return by host, source and id the kind or model that each allocation had for the most GPU time of its ticks."""
+    told: dict[tuple[str, str, str], dict[str, int]] = {}
+    for key, part in every_part(counted):
+        if part.source and part.row[column] is not None:
+            of = told.setdefault((key[0], part.source, part.allocation_id), defaultdict(int))
+            of[part.row[column]] += part.row["gpu_time_ms"]
+    return {of: max(times, key=lambda name: (times[name], name)) for of, times in told.items()}
 
 
 def idle_split(counted: Counted, long_ms: int) -> dict[str, float]:

@@ -199,7 +199,7 @@ class Sampler:
             idle_energy_mj=used.idle_mj if tells_idle else None,
             idle_energy_coverage_ms=used.powered_ms if tells_idle else None,
             energy_mj=self._energy_spent(reading) if energy_known else None,
-            processes=tick.processes,
+            processes=tick.processes if promise.allocation is None else self._promises.labelled(tick),
             allocation=promise.allocation,
             unallocated_gpu_time_ms=promise.unallocated_gpu_time_ms,
             allocations=promise.allocations,

@@ -45,9 +45,7 @@ class FilesReader:
         basis = (look, table, self._conf.version)
         if self._memo is not None and self._memo.holds(basis, since_ms):
             return self._memo.look
-        begun = {
-            name: each for name, each in look.told.items() if not (self._without(name) or each.is_to_come(now_ms))
-        }
+        begun = {name: each for name, each in look.told.items() if not (self._without(name) or each.is_to_come(now_ms))}
         told, wrong = merged(begun, since_ms)
         troubles = [f"{name}: {why}" for name, why in sorted(look.bad.items()) if not self._without(name)]
         troubles += [] if wrong is None else [wrong]

@@ -220,6 +220,8 @@ def allocation_of(told: FileAllocation, cards: frozenset[str]) -> Allocation:
         kind=told.kind,
         job_name=told.job_name,
         slurm_job_id=told.id if told.source == SLURM else None,
+        workload_kind=told.workload.kind,
+        workload_model=told.workload.model,
     )
 
 

@@ -201,6 +201,8 @@ class SlurmReader:
                     owner=allocation.owner or job.user,
                     kind=allocation.kind or job.gres.kind,
                     job_name=allocation.job_name or job.name,
+                    workload_kind=allocation.workload_kind or job.workload.kind,
+                    workload_model=allocation.workload_model or job.workload.model,
                 )
             if uuids:
                 allocations.append(allocation)
@@ -276,6 +278,8 @@ def _allocation_of(job: PolledJob, uuids: frozenset[str]) -> Allocation:
         kind=job.gres.kind,
         job_name=job.name,
         slurm_job_id=job.id,
+        workload_kind=job.workload.kind,
+        workload_model=job.workload.model,
     )
 
 

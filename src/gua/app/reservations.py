@@ -16,6 +16,8 @@ from gua.core.errors import NotNowError, NotYoursError, UnavailableError, UsageE
 from gua.core.plaintext import storable
 from gua.core.ports import AllocationSources
 from gua.core.tick import Tick
+from gua.core.untrusted import object_in
+from gua.core.workloads import declared
 from gua.local_socket.peer import LineError, Lines, Peer, encoded, send_line
 from gua.local_socket.server import Converse
 from gua.reservations.desk import Desk, Granted, Waiting, request_of
@@ -83,6 +85,8 @@ class Reservations:
             "since_ms": reservation.since_ms,
             "until_ms": reservation.until_ms,
             "note": reservation.note,
+            "workload_kind": reservation.workload_kind,
+            "workload_model": reservation.workload_model,
             "idle_since_ms": self._idle_since(reservation),
             "raced": self._desk.raced().get(reservation.id),
             "ended_ms": reservation.ended_ms,
@@ -192,6 +196,7 @@ class Reservations:
             pid=asker.pid if asker.start_ticks is not None else None,
             start_ticks=asker.start_ticks,
             container=asker.container,
+            workload=declared(object_in(asked.get("labels"))),
         )
 
     def _wish(self, asked: Mapping[str, Any]) -> Wish:
@@ -395,6 +400,8 @@ def _allocation(reservation: Reservation) -> Allocation:
         uid=reservation.uid,
         kind=reservation.kind.value,
         container_id=reservation.container,
+        workload_kind=reservation.workload_kind,
+        workload_model=reservation.workload_model,
     )
 
 

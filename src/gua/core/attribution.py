@@ -80,6 +80,8 @@ def _with_part(process: ProcessReading, gpu_time_ms: int | None) -> ProcessReadi
         pod_name=process.pod_name,
         pod_namespace=process.pod_namespace,
         container_name=process.container_name,
+        workload_kind=process.workload_kind,
+        workload_model=process.workload_model,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from gua.core.ports import RawProcess
 from gua.core.tick import ProcessReading, ProcessType
+from gua.core.workloads import NO_WORK, Work
 from gua.identity.owner import Owners
 from gua.identity.process_cache import ProcessCache, ProcessTable
 
@@ -28,11 +29,12 @@ _COMM_BYTES: Final = 15
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Names:
-    """What a pod and a container of it are called; ``None`` is unknown."""
+    """What a pod and a container of it are called, and what the pod is declared to be for; ``None`` is unknown."""
 
     pod: str | None = None
     namespace: str | None = None
     container: str | None = None
+    workload: Work = NO_WORK
 
 
 NO_NAMES: Final = Names()
@@ -97,6 +99,8 @@ class ProcessIdentity:
             pod_name=names.pod,
             pod_namespace=names.namespace,
             container_name=names.container,
+            workload_kind=names.workload.kind,
+            workload_model=names.workload.model,
         )
 
     def __len__(self) -> int:

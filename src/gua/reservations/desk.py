@@ -16,6 +16,7 @@ from typing import Final
 
 from gua.core.allocation import QueueWaits
 from gua.core.errors import GuaError, UnavailableError
+from gua.core.workloads import NO_WORK, Work
 from gua.reservations import lifeline
 from gua.reservations.idleness import IdleStreak
 from gua.reservations.ledger import Ledger, TakenError
@@ -425,6 +426,8 @@ class Desk:
             until_boot_ms=(None if request.for_ms is None else round(self._boot_seconds() * 1000) + request.for_ms),
             boot_id=self._boot_id,
             place=request.place,
+            workload_kind=request.workload_kind,
+            workload_model=request.workload_model,
         )
         descriptor = None
         if request.kind is Kind.RUN:
@@ -678,6 +681,7 @@ def request_of(  # noqa: PLR0913 - by keyword only, what a request is made of
     pid: int | None = None,
     start_ticks: int | None = None,
     container: str | None = None,
+    workload: Work = NO_WORK,
 ) -> CardRequest:
     """Return a request with a place of its own, unless it comes back to one."""
     return CardRequest(
@@ -692,6 +696,8 @@ def request_of(  # noqa: PLR0913 - by keyword only, what a request is made of
         pid=pid,
         start_ticks=start_ticks,
         container=container,
+        workload_kind=workload.kind,
+        workload_model=workload.model,
     )
 
 

@@ -85,6 +85,15 @@ def test_a_file_tells_an_allocation_with_all_that_is_in_it(folder: Folder) -> No
     )
 
 
+def test_a_file_or_its_jobs_name_may_declare_what_it_is_for(folder: Folder) -> None:
+    folder.write(job_name="night gua.kind=training gua.model=llama", workload_model="qwen-32b")
+    found = only(folder.look())
+    assert (found.workload_kind, found.workload_model) == ("training", "qwen-32b")
+    folder.write(job_name="night", workload_kind=["no", "text"], workload_model="\x1b[2J")
+    found = only(folder.look())
+    assert (found.workload_kind, found.workload_model) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("card", "uuid"),
     [

@@ -227,13 +227,19 @@ def test_what_a_reclaim_would_give_back(both: Both) -> None:
         assert one.gpu_ms == pytest.approx(given_back, abs=rounded_ms + 0.01), one
 
 
+def work_of(counted: Counted, one: Seen, by: str) -> str | None:
+    """Return the kind of work or the served model of a process."""
+    told = means.told_of(counted, one, "workload_kind" if by == "kind" else "workload_model")
+    return told or (workload_kind(one.row["program"]) if by == "kind" else None)
+
+
 @pytest.mark.parametrize("by", USAGE_BY)
 def test_usage_by(both: Both, by: str) -> None:
     def name(one: Seen) -> object:
         if by == "host":
             return one.row["host"]
-        if by == "kind":
-            return workload_kind(one.row["program"])
+        if by in {"kind", "served-model"}:
+            return work_of(both.counted, one, by)
         return both.counted.cards[one.row["host"], one.row["gpu"]]["model"] if by == "model" else one.row[PARTY[by]]
 
     (found,) = [parties for parties in both.report[Usage].usage_by if parties.by == by]
@@ -664,8 +670,8 @@ def test_costs_of_owners(both: Both, by: str) -> None:
             return one.row["owner"], one.row["program"]
         if by == "host":
             return one.row["host"]
-        if by == "kind":
-            return workload_kind(one.row["program"])
+        if by in {"kind", "served-model"}:
+            return work_of(counted, one, by)
         return counted.cards[one.row["host"], one.row["gpu"]]["model"] if by == "model" else one.row[PARTY[by]]
 
     ticks: dict[object, list[tuple[Key, Seen]]] = {}
@@ -768,6 +774,25 @@ def test_uses_of_all_of_owners_and_of_sources(both: Both) -> None:
             costs = means.spent_by_use(counted, PRICES, parts)
             for use, cost in (one.costs or {}).items():
                 check_cost(cost, costs[use])
+
+
+def test_promised_time_by_kind_of_work_and_by_served_model(both: Both) -> None:
+    promised_parts = [(key, part) for key, part in means.every_part(both.counted) if part.source and part.gpu_ms > 0]
+    found = {work.by: work.rows for work in both.report[PromisedHours].work_by}
+    assert set(found) == {"kind", "served-model"}
+    for by, column in (("kind", "workload_kind"), ("served-model", "workload_model")):
+        names = means.work_of_allocations(both.counted, column)
+        expected: dict[str | None, list[SeenPart]] = {}
+        for key, part in promised_parts:
+            expected.setdefault(names.get((key[0], part.source, part.allocation_id)), []).append(part)
+        assert {row.name for row in found[by]} == set(expected)
+        if both.asked.hosts != ("lab-1", "lab-2"):
+            assert None in expected
+            assert len(expected) > 1
+        for row in found[by]:
+            uses = means.uses(expected[row.name])
+            assert {use: ms for use, ms in row.uses.items() if ms} == {use: us(ms) for use, ms in uses.items()}
+            assert row.allocated_gpu_ms == us(sum(uses.values()))
 
 
 def check_cost(found: Cost, expected: Spent) -> None:

@@ -23,6 +23,7 @@ from gua.report.status.span import span
 _GIB: Final = 2**30
 _NAME_WIDTH: Final = 24
 _SHORTEST_NAME: Final = 8
+_LONGEST_MODEL: Final = 40
 _WIDE_GAP_FROM: Final = 72
 _COLUMNS: Final = ("gpu", "name", "state", "for", "util %", "memory", "age")
 _LEAST_NEEDED: Final = ("age", "util %", "memory")
@@ -282,7 +283,9 @@ class _Holders:
         style, memory = self._style, number_in(one.get("memory_bytes"))
         names = (one.get(name) for name in ("owner", "comm"))
         who = "/".join("?" if name is None else _text(name, style, 16) for name in names)
-        return f"{who} {_text(one.get('pid'), style)} {'memory unknown' if memory is None else size(memory)}"
+        told = f"{who} {_text(one.get('pid'), style)} {'memory unknown' if memory is None else size(memory)}"
+        model = one.get("workload_model")
+        return f"{told}, serves {style.name(model, _LONGEST_MODEL)}" if isinstance(model, str) else told
 
 
 def _count(value: object) -> str:
