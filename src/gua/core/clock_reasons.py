@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+IDLENESS: Final = 0x01
 POWER_CAP: Final = 0x04
 HARDWARE: Final = 0x08 | 0x80
 """Hardware slowdown (heat, power brake, power spikes) and the external power brake."""
@@ -17,7 +18,7 @@ _WORDS: Final = (
     (HEAT, "heat"),
     (HARDWARE, "hardware"),
     (POWER_CAP, "power cap"),
-    (0x01, "idleness"),
+    (IDLENESS, "idleness"),
     (0x02, "settings"),
     (0x10, "sync boost"),
     (0x100, "display"),
