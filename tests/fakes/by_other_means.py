@@ -317,7 +317,9 @@ def waits(counted: Counted, hosts: Sequence[str]) -> dict[str, float] | None:
             row = told.get((key[0], part.card.ts_ms))
             if row is not None and part.use in sums:
                 sums[part.use] += part.gpu_ms * row["waited_ms"] / row["duration_ms"]
-    return {"most": max(row["waiting"] for row in told.values()), **sums}
+    silent = (row for row in counted.sources if row["source"] == "gua" and row["wait_ms"] is None)
+    untold_ms = sum(row["ms"] for row in silent if row["host"] in {host for host, _ in told})
+    return {"most": max(row["waiting"] for row in told.values()), **sums, "untold": untold_ms}
 
 
 def reservations(counted: Counted) -> dict[tuple[str | None, str | None], int]:

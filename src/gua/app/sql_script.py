@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gua.report.recording import Question
-from gua.store.database import READ_SETTINGS, call_of
+from gua.store.database import REPORT_SETTINGS, call_of
 
 _HEAD = """\
 -- What this report asks of its store, in this order. Save it as report.sql, then, on a server:
@@ -22,7 +22,7 @@ def script(questions: Sequence[Question], *, embedded: bool) -> str:
 
 def _lines(questions: Sequence[Question], *, embedded: bool) -> Iterator[str]:
     if embedded:
-        yield f"SET {', '.join(f'{name} = {quoted(str(value))}' for name, value in READ_SETTINGS.items())};\n"
+        yield f"SET {', '.join(f'{name} = {quoted(str(value))}' for name, value in REPORT_SETTINGS.items())};\n"
     known: dict[str, str] = {}
     for view, parameters in questions:
         sql, values = call_of(view, parameters)

@@ -66,7 +66,8 @@ class Relation(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+# Not frozen, though nothing changes one: a tick makes hundreds, and a frozen one takes three times as long to make.
+@dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class ProcessReading:
     """One process on one card in one tick. It covers the same span as its card.
 
@@ -100,7 +101,7 @@ class ProcessReading:
     workload_model: str | None = None
 
 
-# Not frozen, though nothing changes one: a tick may make dozens, and a frozen one takes three times as long to make.
+# Not frozen, as above.
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class AllocationReading:
     """One allocation of one card in one tick (:mod:`gua.core.allocation`).
@@ -145,7 +146,8 @@ class AllocationSourceReading:
     waited_ms: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+# Not frozen, as above: it has twice as many fields.
+@dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class CardReading:
     """One card (a whole GPU, a partitioned parent or a MIG instance) in one tick.
 

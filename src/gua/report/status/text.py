@@ -79,6 +79,8 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
         if isinstance(name, str):
             name = name.partition(" ")[0]  # what follows is the address, which is shown beside it
         yield from style.term(_text(name, style, 11), _delivery(destination, style))
+    if agent.get("detects_models") is True:
+        yield from style.term("models", "detected: arguments of processes on cards are read (--detect-models)")
     sources = sources_in_words(status, style)
     if sources is not None:
         yield from style.term("allocation", sources)

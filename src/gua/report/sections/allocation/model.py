@@ -16,7 +16,7 @@ class Allocated:
 
     ``shared_gpu_ms``: the part of ``used`` and ``held`` in which processes of others were on the cards, too.
     ``costs`` is ``None`` without prices. Of the source gua, ``runs`` and ``manuals`` count an owner's reservations that
-    were there at a tick of the window: of commands, and by hand.
+    were there at a tick of the window: of commands, and by hand; ``None`` where ticks that told that are gone.
     """
 
     source: str

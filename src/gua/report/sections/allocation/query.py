@@ -15,7 +15,7 @@ from gua.report.promises import PromisedWorkRow, PromiseRow
 from gua.report.sections.allocation.model import Allocated, PromisedHours, PromisedWork, PromisedWorkBy
 from gua.report.states import observed_ms
 from gua.report.uses import USES, CostsByUse, Uses, total
-from gua.report.waits import COUNTED, ReservationsRow
+from gua.report.waits import COUNTED, UNTOLD, ReservationsRow
 
 _NOBODYS: Final = ""
 _NOISE_MS: Final = 1  # what sums of ticks that are cut at the window's edges may differ by
@@ -110,7 +110,7 @@ class _Sums:
 
 
 def _counted(one: Allocated, counts: Counter[tuple[str, str | None, str]]) -> Allocated:
-    if one.source not in COUNTED:
+    if one.source not in COUNTED or counts[one.source, one.owner, UNTOLD]:
         return one
     return replace(one, runs=counts[one.source, one.owner, "run"], manuals=counts[one.source, one.owner, "manual"])
 

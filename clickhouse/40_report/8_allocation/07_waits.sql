@@ -1,6 +1,7 @@
 -- One row is one host on which a source told who waits for cards, in the window: the most requests that waited at once (waiting), how
 -- long all of them waited together (wait_ms) and at least one did (waited_ms), and what became of GPU time meanwhile, by use. Of a tick
--- in which requests waited for a part of it, that part of each use counts.
+-- in which requests waited for a part of it, that part of each use counts. untold_ms: time in which gua gave out cards, of which no tick
+-- tells who waited, as it is gone.
 CREATE OR REPLACE VIEW gua_report.waits $ON_CLUSTER
 $DEFINER
 AS
@@ -67,6 +68,7 @@ SELECT
     queue.waiting AS waiting,
     queue.wait_ms AS wait_ms,
     queue.waited_ms AS waited_ms,
+    toUInt64(greatest(toInt64(looked.looked_ms) - toInt64(queue.told_ms), 0)) AS untold_ms,
     ifNull(meanwhile.used_us, 0) AS used_us,
     ifNull(meanwhile.held_us, 0) AS held_us,
     ifNull(meanwhile.used_by_others_us, 0) AS used_by_others_us,
@@ -80,10 +82,20 @@ FROM
         host,
         toUInt32(ifNull(max(queued.waiting), 0)) AS waiting,
         toUInt64(round(sum(ifNull(queued.wait_ms, 0) * inside_ms / tick_ms))) AS wait_ms,
-        toUInt64(round(sum(ifNull(queued.waited_ms, 0) * inside_ms / tick_ms))) AS waited_ms
+        toUInt64(round(sum(ifNull(queued.waited_ms, 0) * inside_ms / tick_ms))) AS waited_ms,
+        sum(inside_ms) AS told_ms
     FROM queued
     GROUP BY host
 ) AS queue
+LEFT JOIN
+(
+    SELECT
+        host,
+        ok_ms + failed_ms AS looked_ms
+    FROM gua_report.allocation_sources(${WINDOW})
+    WHERE source = 'gua'
+) AS looked
+    ON looked.host = queue.host
 LEFT JOIN
 (
     SELECT

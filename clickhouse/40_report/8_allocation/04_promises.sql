@@ -1,7 +1,9 @@
--- One row is GPU time as gua_report.allocation has it (is_total), or a part of a card's newest tick in the window by its use: an
+-- One row is what became of GPU time in the window (is_total): of one owner by one source, or of nobody (empty source), by use, in the
+-- time of one of the prices given, by its number, or of none (0); or it is a part of a card's newest tick in the window by its use: an
 -- allocation's, or (empty source) what nobody was promised, or nobody knows. Both in one question, as making its plan takes longer than
--- answering it. use_since_ms: since when it is what it is; an unknown tick, or a gap of up to twice the longer of the two ticks beside it,
--- does not end a use. in_use_ms: how much of that was observed. An allocation that ended within the tick is none any more.
+-- answering it. Totals sum to the observed time in which allocation was looked at, to the microsecond. is_shared: others were there
+-- besides the owner. use_since_ms: since when it is what it is; an unknown tick, or a gap of up to twice the longer of the two ticks
+-- beside it, does not end a use. in_use_ms: how much of that was observed. An allocation that ended within the tick is none any more.
 CREATE OR REPLACE VIEW gua_report.promises $ON_CLUSTER
 $DEFINER
 AS
