@@ -74,7 +74,18 @@ CREATE TABLE IF NOT EXISTS gua.card_ticks${LOCAL} $ON_CLUSTER
     idle_energy_mj SimpleAggregateFunction(anyLast, Nullable(UInt64))
         COMMENT 'Energy of idle_energy_coverage_ms of that time; NULL if power samples tell nothing [mJ]' CODEC(ZSTD(1)),
     idle_energy_coverage_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
-        COMMENT 'How much of idle_time_ms power samples cover; NULL if they tell nothing [ms]' CODEC(ZSTD(1))
+        COMMENT 'How much of idle_time_ms power samples cover; NULL if they tell nothing [ms]' CODEC(ZSTD(1)),
+    clock_reasons SimpleAggregateFunction(anyLast, Nullable(UInt32))
+        COMMENT 'Why clocks were held down at ts, bits of NVML: 4 power cap, 32 + 64 heat, 8 + 128 hardware; NULL if unknown'
+        CODEC(ZSTD(1)),
+    xid_errors SimpleAggregateFunction(anyLast, Nullable(UInt32))
+        COMMENT 'XID events told since the tick before, at least; asked for once a minute; NULL if unknown [{error}]' CODEC(ZSTD(1)),
+    ecc_errors SimpleAggregateFunction(anyLast, Nullable(UInt32))
+        COMMENT 'Uncorrected ECC errors told since the tick before; asked for once a minute; NULL if unknown [{error}]' CODEC(ZSTD(1)),
+    xid SimpleAggregateFunction(anyLast, Nullable(UInt16))
+        COMMENT 'Number of the newest XID event told since the tick before; NULL if there was none' CODEC(ZSTD(1)),
+    row_remap SimpleAggregateFunction(anyLast, Nullable(UInt8))
+        COMMENT 'Remapping of memory rows: 0 nothing to do, 1 pending until a reset, 2 failed, 3 both; NULL if unknown' CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toDate(ts)

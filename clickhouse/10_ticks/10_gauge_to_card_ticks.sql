@@ -41,7 +41,10 @@ SELECT
         ), NULL) AS memory_shared,
     if(MetricName = 'gua.gpu.info', nullIf(Attributes['gua.gpu.mig'], ''), NULL) AS mig,
     if(MetricName = 'gua.gpu.info', nullIf(Attributes['gua.gpu.allocation'], ''), NULL) AS allocation,
-    if(MetricName = 'gua.gpu.idle.energy.coverage', accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS idle_energy_coverage_ms
+    if(MetricName = 'gua.gpu.idle.energy.coverage', accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS idle_energy_coverage_ms,
+    if(MetricName = 'gua.gpu.clock.reasons', accurateCastOrNull(round(Value), 'UInt32'), NULL) AS clock_reasons,
+    if(MetricName = 'gua.gpu.xid', accurateCastOrNull(round(Value), 'UInt16'), NULL) AS xid,
+    if(MetricName = 'gua.gpu.row.remap', accurateCastOrNull(round(Value), 'UInt8'), NULL) AS row_remap
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName IN (
         'hw.gpu.utilization',
@@ -53,7 +56,10 @@ WHERE MetricName IN (
         'hw.power',
         'hw.temperature',
         'gua.gpu.info',
-        'gua.gpu.idle.energy.coverage'
+        'gua.gpu.idle.energy.coverage',
+        'gua.gpu.clock.reasons',
+        'gua.gpu.xid',
+        'gua.gpu.row.remap'
     )
     AND ${CARD_POINT}
 COMMENT 'Gauge points into card_ticks'

@@ -35,7 +35,12 @@ SELECT
     if(MetricName = 'gua.gpu.idle.time' AND AggregationTemporality = 1,
         accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS idle_time_ms,
     if(MetricName = 'gua.gpu.idle.energy' AND AggregationTemporality = 1,
-        accurateCastOrNull(round(Value * 1000), 'UInt64'), NULL) AS idle_energy_mj
+        accurateCastOrNull(round(Value * 1000), 'UInt64'), NULL) AS idle_energy_mj,
+    if(MetricName = 'hw.errors' AND Attributes['error.type'] = 'xid' AND Attributes['hw.type'] = 'gpu' AND AggregationTemporality = 1,
+        accurateCastOrNull(round(Value), 'UInt32'), NULL) AS xid_errors,
+    if(MetricName = 'hw.errors' AND Attributes['error.type'] = 'ecc_uncorrected' AND Attributes['hw.type'] = 'gpu'
+            AND AggregationTemporality = 1,
+        accurateCastOrNull(round(Value), 'UInt32'), NULL) AS ecc_errors
 FROM gua.otel_metrics_sum${LOCAL}
 WHERE MetricName IN (
         'gua.gpu.sample.duration',
@@ -49,7 +54,8 @@ WHERE MetricName IN (
         'hw.status',
         'gua.gpu.unallocated.time',
         'gua.gpu.idle.time',
-        'gua.gpu.idle.energy'
+        'gua.gpu.idle.energy',
+        'hw.errors'
     )
     AND ${CARD_POINT}
 COMMENT 'Sum points into card_ticks'

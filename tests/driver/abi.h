@@ -12,6 +12,7 @@ enum {
     NOT_FOUND = 6,
     INSUFFICIENT_SIZE = 7,
     DRIVER_NOT_LOADED = 9,
+    TIMEOUT = 10,
     FUNCTION_NOT_FOUND = 13,
     GPU_IS_LOST = 15,
     NO_DATA = 21,
@@ -101,6 +102,14 @@ typedef struct {
     uint64_t memory_mb;
     char name[96];
 } ProfileInfoV2;
+
+#define XID_EVENTS 8u
+typedef struct EventSet EventSet;
+typedef struct {
+    Handle *device;
+    uint64_t type, data;
+    unsigned gpu_instance, compute_instance;
+} EventData;
 
 typedef struct GpmSample GpmSample;
 

@@ -301,6 +301,23 @@ static void card_ring(Parser *p)
         p->problem = "a ring holds 1 to 10000 samples";
 }
 
+static void card_clocks(Parser *p) { p->card->clock_reasons = whole(p, 1); }
+
+static void card_ecc(Parser *p)
+{
+    p->card->has_ecc = 1;
+    p->card->ecc_errors = whole(p, 1);
+    p->card->rows_pending = p->count > 2 ? (unsigned)whole(p, 2) : 0;
+    p->card->rows_failed = p->count > 3 ? (unsigned)whole(p, 3) : 0;
+}
+
+static void card_xid(Parser *p)
+{
+    p->card->xid = whole(p, 1);
+    p->card->xid_count = whole(p, 2);
+    p->card->xid_at_us = seconds(p, 3);
+}
+
 static void card_gpm(Parser *p)
 {
     p->card->gpm = is(p, 1, "on");
@@ -403,6 +420,9 @@ static const struct {
     {"sample_period_ms", NULL, card_sample_period, NULL, NULL},
     {"ring", NULL, card_ring, NULL, NULL},
     {"gpm", NULL, card_gpm, NULL, NULL},
+    {"clocks", NULL, card_clocks, NULL, NULL},
+    {"ecc", NULL, card_ecc, NULL, NULL},
+    {"xid", NULL, card_xid, NULL, NULL},
     {"mig", NULL, card_mig, NULL, NULL},
     {"slices", NULL, card_slices, instance_slices, NULL},
     {"addressing", NULL, card_addressing, NULL, NULL},

@@ -240,6 +240,9 @@ class Card:
     ring: int = 100
     padding: int = 0
     gpm: bool = False
+    clocks: int = 0
+    ecc: tuple[int, int, int] | None = None
+    xid: tuple[int, int, float] | None = None
     architecture: int = 9
     addressing: Literal["none", "hmm", "ats"] = "none"
     mig: Literal["unsupported", "off", "on"] = "unsupported"
@@ -272,6 +275,12 @@ class Card:
         yield f"ring {self.ring}"
         yield f"padding {self.padding}"
         yield f"gpm {'on' if self.gpm else 'off'}"
+        if self.clocks:
+            yield f"clocks {self.clocks}"
+        if self.ecc is not None:
+            yield f"ecc {self.ecc[0]} {self.ecc[1]} {self.ecc[2]}"
+        if self.xid is not None:
+            yield f"xid {self.xid[0]} {self.xid[1]} {self.xid[2]:.6f}"
         yield f"architecture {self.architecture}"
         yield f"addressing {self.addressing}"
         yield f"mig {self.mig}"

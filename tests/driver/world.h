@@ -59,6 +59,12 @@ typedef struct {
     unsigned encoder, decoder, addressing, architecture, slices, padding, minor;
     int64_t sample_period_us;
     int ring, gpm;
+    uint64_t clock_reasons;
+    int has_ecc; /* 0: the card tells neither errors nor rows */
+    uint64_t ecc_errors;
+    unsigned rows_pending, rows_failed;
+    uint64_t xid, xid_count;
+    int64_t xid_at_us;
     MigMode mig;
     Instance instances[MAX_INSTANCES];
     int instance_count;

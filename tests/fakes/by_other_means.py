@@ -20,13 +20,15 @@ Key = tuple[str, str]
 _CARD_TICKS: Final = """
 SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms, gpu_time_ms, state, reason, largest_utilization,
     energy_mj, power_mw, ticks.mig AS mig, ticks.allocation AS allocation, ticks.nobodys_ms AS nobodys_ms,
-    ticks.size AS size, ticks.reserve AS reserve,
+    ticks.size AS size, ticks.reserve AS reserve, ticks.reasons AS reasons, ticks.xids AS xids, ticks.last_xid AS xid,
+    ticks.eccs AS eccs, ticks.remap AS remap,
     ticks.sampled AS sampled, ticks.idle AS idle, ticks.powered AS powered, ticks.idle_joules AS idle_joules
 FROM gua.card_states
 LEFT JOIN
     (
         SELECT host, gpu, ts, mig, allocation, unallocated_gpu_time_ms AS nobodys_ms,
-            memory_limit_bytes AS size, memory_reserved_bytes AS reserve,
+            memory_limit_bytes AS size, memory_reserved_bytes AS reserve, clock_reasons AS reasons,
+            xid_errors AS xids, xid AS last_xid, ecc_errors AS eccs, row_remap AS remap,
             utilization_coverage_ms AS sampled, idle_time_ms AS idle, idle_energy_coverage_ms AS powered,
             idle_energy_mj / 1000 AS idle_joules
         FROM gua.card_ticks FINAL
@@ -631,6 +633,34 @@ def usable_bytes(counted: Counted, key: Key) -> int | None:
     if not sizes or any(row["mig"] in {"parent", "instance"} for row in rows):
         return None
     return min(sizes) - max((row["reserve"] for row in rows if row["reserve"] is not None), default=2**30)
+
+
+def slowed(counted: Counted, key: Key) -> dict[str, int | None]:
+    """Return what a card's ticks tell of why it was slow."""
+    ticks = counted.ticks[key]
+
+    def ms(bits: int) -> int:
+        return sum(
+            one.ms for one in ticks if any((one.row["reasons"] or 0) & 1 << bit for bit in range(8) if bits >> bit & 1)
+        )
+
+    inside = [one.row for one in ticks if one.ts_ms <= counted.until_ms]
+
+    def told(column: str) -> list[int]:
+        return [row[column] for row in inside if row[column] is not None]
+
+    return {
+        "observed_ms": sum(one.ms for one in ticks),
+        "told_ms": sum(one.ms for one in ticks if one.row["reasons"] is not None),
+        "heat_ms": ms(0x60),
+        "power_cap_ms": ms(0x04),
+        "hardware_ms": ms(0x88),
+        "slowed_ms": ms(0xE8),
+        "xid_errors": sum(told("xids")) if told("xids") else None,
+        "xid": told("xid")[-1] if told("xid") else None,
+        "ecc_errors": sum(told("eccs")) if told("eccs") else None,
+        "row_remap": told("remap")[-1] if told("remap") else None,
+    }
 
 
 def local(moment_ms: int, timezone: str) -> datetime:

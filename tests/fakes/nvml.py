@@ -20,6 +20,7 @@ NOT_SUPPORTED = 3
 NO_PERMISSION = 4
 NOT_FOUND = 6
 DRIVER_NOT_LOADED = 9
+TIMEOUT = 10
 FUNCTION_NOT_FOUND = 13
 GPU_IS_LOST = 15
 RESET_REQUIRED = 16
@@ -78,6 +79,10 @@ class Card:
     gpu_instance: int = 0
     gpm_supported: bool = False
     gpm_percent: float = 0.0
+    reasons: int = 0
+    ecc: int = 0
+    rows: Sequence[int] = (0, 0, 0, 0)
+    xids: list[int] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
     hangs: dict[str, threading.Event] = field(default_factory=dict)
 
@@ -111,6 +116,7 @@ class FakeDriver:
         self.opened = 0
         self.asked: list[tuple[str, int]] = []
         self.samples: list[SimpleNamespace] = []
+        self.event_sets = 0
 
     def _card(self, call: str, handle: object) -> Card:
         assert isinstance(handle, Handle)
@@ -286,6 +292,41 @@ class FakeDriver:
 
     def nvmlDeviceGetGpuInstanceId(self, device: object, /) -> int:
         return self._card("nvmlDeviceGetGpuInstanceId", device).gpu_instance
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: object, /) -> int:
+        return self._card("nvmlDeviceGetCurrentClocksEventReasons", handle).reasons
+
+    def nvmlDeviceGetTotalEccErrors(self, handle: object, kind: int, counter: int, /) -> int:
+        assert (kind, counter) == (1, 0)
+        return self._card("nvmlDeviceGetTotalEccErrors", handle).ecc
+
+    def nvmlDeviceGetRemappedRows(self, device: object, /) -> Sequence[int]:
+        return self._card("nvmlDeviceGetRemappedRows", device).rows
+
+    def nvmlEventSetCreate(self) -> SimpleNamespace:
+        self._host("nvmlEventSetCreate")
+        self.event_sets += 1
+        return SimpleNamespace(card=None, open=True)
+
+    def nvmlEventSetFree(self, events: SimpleNamespace, /) -> None:
+        assert events.open
+        events.open = False
+        self.event_sets -= 1
+        if events.card is not None:  # what waits in a set is gone with it
+            events.card.xids.clear()
+
+    def nvmlDeviceRegisterEvents(self, handle: object, kinds: int, events: SimpleNamespace, /) -> None:
+        assert kinds == 8
+        events.card = self._card("nvmlDeviceRegisterEvents", handle)
+
+    def nvmlEventSetWait_v2(self, events: SimpleNamespace, timeout_ms: int, /) -> SimpleNamespace:
+        assert events.open
+        assert timeout_ms == 0
+        card = self._faulty("nvmlEventSetWait_v2", events.card)
+        self.asked.append(("nvmlEventSetWait_v2", 0))
+        if not card.xids:
+            raise FakeNvmlError(TIMEOUT)
+        return SimpleNamespace(eventType=8, eventData=card.xids.pop(0))
 
     def nvmlGpmQueryDeviceSupport(self, device: object, /) -> SimpleNamespace:
         return SimpleNamespace(isSupportedDevice=int(self._card("nvmlGpmQueryDeviceSupport", device).gpm_supported))

@@ -43,6 +43,7 @@ from gua.report.sections.money.query import money
 from gua.report.sections.now.model import SILENT, CardNow, FreeCard, Holder, Now, OtherHolder, PromisedCard
 from gua.report.sections.right_size.fits import CardSize, Peak, fits_half, fits_slice
 from gua.report.sections.right_size.model import FitTime, RightSize, Workload
+from gua.report.sections.slow_cards.model import SlowCard, SlowCards
 from gua.report.sections.streaks.model import (
     LONGER_THAN_MS,
     WHAT_IF_LIMITS_MS,
@@ -426,6 +427,7 @@ def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Win
         _energy(cards),
         _usefulness(cards),
         _right_size(cards, totals),
+        _slow_cards(cards),
         TimeOfDay(
             DayHour(hour=hour, states=_of_hours(sums, lambda at, hour=hour: at.hour == hour)) for hour in range(24)
         ),
@@ -1023,6 +1025,32 @@ def _right_size(cards: Sequence[LivedCard], totals: States) -> RightSize:
         not_known=time(lambda one: one.fits is None),
         workloads=tuple(found),
     )
+
+
+def _slow_cards(cards: Sequence[LivedCard]) -> SlowCards:
+    """Return the first card without anything told, the second slowed for hours, the others by the power cap alone."""
+    found = []
+    for place, card in enumerate(cards):
+        observed_ms = round(sum(time.gpu_ms for time in states_of(card.hours).values()))
+        told_ms, heat_ms = (observed_ms if place else 0), (observed_ms // 10 if place == 1 else 0)
+        one = SlowCard(
+            host=card.host,
+            gpu=card.gpu,
+            index=card.index,
+            model=card.model,
+            observed_ms=observed_ms,
+            told_ms=told_ms,
+            heat_ms=heat_ms,
+            power_cap_ms=told_ms // 7,
+            hardware_ms=heat_ms // 2,
+            slowed_ms=heat_ms,
+            xid_errors=(None, 1_000_064, 0)[min(place, 2)],
+            xid=79 if place == 1 else None,
+            ecc_errors=(None, 3, 0)[min(place, 2)],
+            row_remap=(None, 1, 0)[min(place, 2)],
+        )
+        found.append(one)
+    return SlowCards(cards=tuple(sorted(found, key=lambda one: -one.slowed_ms)))
 
 
 def _days(sums: Sums) -> tuple[CalendarDay, ...]:

@@ -167,6 +167,7 @@ class _Card:
                 failed=self._trouble == "lost",
                 processes=tuple(processes) if known else (),
                 **self._idle_time(duration_ms),
+                **self._health(),
             )
         )
 
@@ -181,4 +182,18 @@ class _Card:
             told["idle_time_ms"] = idle_ms
         if rng.random() < 0.8:
             told |= {"idle_energy_coverage_ms": powered_ms, "idle_energy_mj": rng.randint(0, 200) * powered_ms}
+        return told
+
+    def _health(self) -> dict[str, int]:
+        """Return why it was slow, as far as that is told: now and then, and together."""
+        rng = self._idle_rng
+        told: dict[str, int] = {}
+        if rng.random() < 0.8:
+            told["clock_reasons"] = rng.choice((0, 0, 0x01, 0x04, 0x20, 0x44, 0x08, 0xA8))
+        if rng.random() < 0.7:
+            told |= {"xid_errors": rng.choice((0, 0, 0, 3)), "row_remap": rng.choice((0, 0, 1, 2))}
+            if told["xid_errors"]:
+                told["xid"] = rng.choice((13, 31, 79))
+        if rng.random() < 0.7:
+            told["ecc_errors"] = rng.choice((0, 0, 2))
         return told

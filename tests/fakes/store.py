@@ -46,7 +46,8 @@ class FakeStore:
             self._overview()
             if view == "overview"
             else self.views.get(view, [])
-            if view in {"prices", "promises", "allocation_sources", "idle_time", "right_size", "card_sizes"}
+            if view
+            in {"prices", "promises", "allocation_sources", "idle_time", "right_size", "card_sizes", "slow_cards"}
             else self.views[view]
         )
         if view == "owners":

@@ -109,12 +109,17 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str
     """Return what tells the report of an embedded store into which commands have put their ticks: made once for all."""
 
     @cache
-    def report(*commands: tuple[str | Path, ...]) -> dict[str, Any]:
+    def stored(*commands: tuple[str | Path, ...]) -> tuple[Gua, str]:
         folder = tmp_path_factory.mktemp("reported")
         gua, store = Gua(folder / "home"), f"chdb://{folder / 'store'}"
         for command in commands:
             gua.must(*command, "--store", store)
-        return gua.report(store)
+        return gua, store
+
+    @cache
+    def report(*commands: tuple[str | Path, ...], options: tuple[str, ...] = ()) -> dict[str, Any]:
+        gua, store = stored(*commands)
+        return gua.report(store, *options)
 
     return report
 

@@ -18,6 +18,8 @@ DEMO = ("demo", "--seed", "7", "--ticks", "60", "--gpus", "4")
 # Long enough for every state, holders that share a card, a restart and an hour without data.
 TWO_DAYS = ("demo", "--seed", "7", "--days", "2", "--gpus", "8")
 
+EVERY_SECTION = ("--section", "all")
+
 Reported = Callable[..., dict[str, Any]]
 
 
@@ -57,10 +59,14 @@ def test_a_simulated_host_gives_the_same_report(
     sender.must(*TWO_DAYS, "--endpoint", collector.grpc_endpoint if protocol == "grpc" else collector.endpoint)
     collector.wait_until_delivered()
 
-    report = gua.report(served)
+    report = gua.report(served, *EVERY_SECTION)
 
-    assert not [*differences(report, reported(TWO_DAYS))]
+    assert not [*differences(report, reported(TWO_DAYS, options=EVERY_SECTION))]
     assert all(state["card_ticks"] > 0 for state in report["headline"]["states"].values()), report["headline"]
+    # What the active hours were worth is in what was compared.
+    assert report["usefulness"]["loaded"]["idle_gpu_hours"] > 0
+    assert report["right_size"]["half"]["gpu_hours"] > 0
+    assert sum(card["told_hours"] for card in report["slow_cards"]["cards"]) > 0
 
 
 def test_ticks_sent_three_times_out_of_order_and_in_pieces_give_the_same_report(

@@ -40,6 +40,9 @@ TABLES = (
 LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]
 
+# Read from ticks, also where hours are counted.
+OF_ALL_HOURS = {"right_size", "card_sizes", "slow_cards"}
+
 
 class Engine:
     """One engine with the shipped schema; ``writer`` may do everything, ``reader`` is who reports read as."""
@@ -116,6 +119,9 @@ class Engine:
             read = {"price_models": [], "price_starts": [], **read}
         if view == "owners":
             read.setdefault("hours", read["tick_hours"])
+        if view in OF_ALL_HOURS and "hours" not in parameters:
+            bounds = {name: parameters[name] for name in ("since_ms", "until_ms", "hosts")}
+            read["hours"] = [hour.hour for hour in choose_hours(self.reader, bounds)] or [-1]
         if view == "spans":
             read.pop("use_hourly", None)
         return [{key: _json(value) for key, value in row.items()} for row in self.reader.rows(view, read)]

@@ -73,6 +73,11 @@ CARD_FIELDS: Final = (
     _field("energy_total_mj", metrics.ENERGY_TOTAL, PointForm.MILLI, _GPU),
     _field("energy_mj", metrics.ENERGY, PointForm.MILLI),
     _field("failed", metrics.STATUS, PointForm.INTEGER, ("hw.state", "failed"), _GPU),
+    _field("clock_reasons", metrics.CLOCK_REASONS, PointForm.INTEGER),
+    _field("xid_errors", metrics.ERRORS, PointForm.INTEGER, ("error.type", "xid"), _GPU),
+    _field("ecc_errors", metrics.ERRORS, PointForm.INTEGER, ("error.type", "ecc_uncorrected"), _GPU),
+    _field("xid", metrics.XID, PointForm.INTEGER),
+    _field("row_remap", metrics.ROW_REMAP, PointForm.INTEGER),
     _field("unallocated_gpu_time_ms", metrics.UNALLOCATED_TIME, PointForm.MILLI),
 )
 STATUS_OK: Final = (("hw.state", "ok"), _GPU)

@@ -160,6 +160,37 @@ IDLE_ENERGY_COVERAGE: Final = _card_gauge(
     description="Seconds in gua.gpu.idle.time that power samples cover; absent where they tell nothing.",
     columns=(StoredColumn(name="idle_energy_coverage_ms", scale=1000, type="UInt32"),),
 )
+CLOCK_REASONS: Final = _card_gauge(
+    name="gua.gpu.clock.reasons",
+    unit="{bits}",
+    description="Why the clocks were held down when the card was read, as the bits of NVML's clocks event reasons: 4 "
+    "power cap, 32 and 64 heat, 8 and 128 hardware slowdown; 0 for nothing. Absent where the driver does not tell.",
+    columns=(StoredColumn(name="clock_reasons", scale=1, type="UInt32"),),
+)
+ERRORS: Final = _card_delta(
+    name="hw.errors",
+    unit="{error}",
+    description="Errors of the card that were told since the tick before, asked for once a minute: XID events (at "
+    "least so many in a storm) and uncorrected ECC errors.",
+    attributes=("error.type", "hw.type"),
+    columns=(
+        StoredColumn(name="xid_errors", scale=1, type="UInt32", attributes=(("error.type", "xid"), *_GPU)),
+        StoredColumn(name="ecc_errors", scale=1, type="UInt32", attributes=(("error.type", "ecc_uncorrected"), *_GPU)),
+    ),
+)
+XID: Final = _card_gauge(
+    name="gua.gpu.xid",
+    unit="{xid}",
+    description="Number of the newest XID event that was told since the tick before; absent where there was none.",
+    columns=(StoredColumn(name="xid", scale=1, type="UInt16"),),
+)
+ROW_REMAP: Final = _card_gauge(
+    name="gua.gpu.row.remap",
+    unit="{state}",
+    description="State of the remapping of the memory's rows: 0 nothing to do, 1 pending until the card is reset, 2 it "
+    "failed, 3 both; asked for once a minute. Absent where the driver does not tell.",
+    columns=(StoredColumn(name="row_remap", scale=1, type="UInt8"),),
+)
 MEMORY_USAGE: Final = _card_amount(
     name="hw.gpu.memory.usage",
     unit="By",

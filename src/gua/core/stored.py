@@ -22,6 +22,11 @@ class CardValues:
     idle_time_ms: Count | None
     idle_energy_mj: Count | None
     idle_energy_coverage_ms: Count | None
+    clock_reasons: Count | None
+    xid_errors: Count | None
+    ecc_errors: Count | None
+    xid: Count | None
+    row_remap: Count | None
     memory_used_bytes: Count | None
     memory_limit_bytes: Count | None
     memory_reserved_bytes: Count | None

@@ -185,6 +185,11 @@ class CardReading:
     idle_time_ms: int | None = None
     idle_energy_mj: int | None = None
     idle_energy_coverage_ms: int | None = None
+    clock_reasons: int | None = None
+    xid_errors: int | None = None
+    ecc_errors: int | None = None
+    xid: int | None = None
+    row_remap: int | None = None
     memory_used_bytes: int | None = None
     memory_limit_bytes: int | None = None
     memory_reserved_bytes: int | None = None

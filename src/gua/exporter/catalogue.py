@@ -188,7 +188,8 @@ def _add_field(made: dict[str, Family], field: Field, value: float | None, ident
     number = field.form.to_wire(value)
     if number is not None and math.isfinite(number):
         if field.metric.kind is MetricKind.DELTA:
-            number = counters.added(field.metric.name, identity, number)
+            # By the field: a metric may have several that differ in attributes.
+            number = counters.added(f"{field.metric.name} {field.name}", identity, number)
         labels = _with(identity, field.attributes) if field.attributes else f"{{{identity}}}"
         made[field.metric.name].add(labels, number)
 

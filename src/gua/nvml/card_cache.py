@@ -10,6 +10,7 @@ from gua.core.ports import Clock, RawCard
 from gua.core.tick import CardReading, Mig, ProcessList, ReadError
 from gua.nvml.driver_clock import DriverClock
 from gua.nvml.gpm import Gpm
+from gua.nvml.health import Health
 from gua.nvml.process_utilization import ProcessUtilization
 from gua.nvml.sample_buffer import SampleBuffer
 
@@ -32,6 +33,7 @@ class CardCache:
         self.samples = SampleBuffer(driver_clock)
         self.process_utilization = ProcessUtilization(driver_clock)
         self.gpm = Gpm(clock)
+        self.health = Health(clock)
         self.drained: dict[ReadError, None] = {}
         self.lost = False
         self.minor: int | None = None
@@ -53,7 +55,10 @@ class CardCache:
         """Return the card, and its instances as they were last, with everything unknown; failed if it is lost."""
         failed = True if self.lost else None
         cards = self._last or ((self.identity, (1, 1)),)
-        return [self._unread(reading, gpu_fraction, failed=failed) for reading, gpu_fraction in cards]
+        unread = [self._unread(reading, gpu_fraction, failed=failed) for reading, gpu_fraction in cards]
+        if self.lost:
+            unread[0] = replace(unread[0], reading=replace(unread[0].reading, **self.health.lost()))
+        return unread
 
     def unread_at(self, indexes: Iterable[int]) -> dict[int, RawCard]:
         """Return the instances that were at these indexes at the last reading, with everything unknown."""

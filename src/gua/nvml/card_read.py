@@ -47,6 +47,8 @@ class CardRead:
                 self._read(driver, calls)
         except CardLostError:
             self.lost = True
+            if self.cache is not None and self.handle is not None:
+                self.cache.health.last_words(driver, calls, self.handle)
         except DriverGoneError:
             self.gone = True
 
@@ -59,6 +61,7 @@ class CardRead:
                 self.handle = None
                 return False
             self.cache = know(uuid)
+            self.cache.health.forget()
             calls.uuid = uuid
             return True
         before = len(calls.errors)
@@ -117,6 +120,7 @@ def _read_card(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -
         # It takes a reset of the card to change that; without it the instances would be gone.
         mode = Mig.PARENT
     shared = _read_memory_shared(driver, calls, handle, identity.name)
+    health = cache.health.read(driver, calls, handle)
     before = calls.answers
     memory = read_memory(driver, calls, handle)
     listing = list_processes(driver, calls, handle, limit_bytes=memory.limit, distrust=distrust)
@@ -128,6 +132,7 @@ def _read_card(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -
         "power_watts": None if power_mw is None else power_mw / 1000,
         "temperature_celsius": calls.ask(driver.nvmlDeviceGetTemperature, handle, TEMPERATURE_GPU),
         "energy_total_mj": calls.ask(driver.nvmlDeviceGetTotalEnergyConsumption, handle),
+        **health,
     }
     if mode is Mig.PARENT:
         card = replace(identity, **told, failed=failed_since(calls, before))

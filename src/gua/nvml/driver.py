@@ -18,6 +18,9 @@ GPU_UTILIZATION_SAMPLES: Final = 1
 TEMPERATURE_GPU: Final = 0
 ADDRESSING_MODE_ATS: Final = 2
 GPM_GRAPHICS_UTILIZATION: Final = 1
+UNCORRECTED_ECC: Final = 1
+ECC_SINCE_LOAD: Final = 0
+XID_EVENTS: Final = 8
 
 
 class Code(IntEnum):
@@ -55,6 +58,7 @@ class Code(IntEnum):
 
 Handle = object
 GpmSample = object
+EventSet = object
 Row = bytes
 """One C struct of a long answer; ctypes structures can be read as bytes, and so say no type checker."""
 
@@ -97,6 +101,13 @@ class ProfileInfo(Protocol):
     """``nvmlGpuInstanceProfileInfo_t``: the compute slices of an instance with this profile."""
 
     sliceCount: int
+
+
+class EventData(Protocol):
+    """``nvmlEventData_t``: of an XID event ``eventData`` is its number."""
+
+    eventType: int
+    eventData: int
 
 
 class GpmSupport(Protocol):
@@ -172,6 +183,13 @@ class Driver(Protocol):
     def nvmlDeviceGetAttributes_v2(self, device: Handle, /) -> Attributes: ...
     def nvmlDeviceGetGpuInstanceProfileInfo(self, device: Handle, profile: int, version: int, /) -> ProfileInfo: ...
     def nvmlDeviceGetGpuInstanceId(self, device: Handle, /) -> int: ...
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: Handle, /) -> int: ...
+    def nvmlDeviceGetTotalEccErrors(self, handle: Handle, kind: int, counter: int, /) -> int: ...
+    def nvmlDeviceGetRemappedRows(self, device: Handle, /) -> Sequence[int]: ...
+    def nvmlEventSetCreate(self) -> EventSet: ...
+    def nvmlEventSetFree(self, eventSet: EventSet, /) -> None: ...
+    def nvmlEventSetWait_v2(self, eventSet: EventSet, timeoutms: int, /) -> EventData: ...
+    def nvmlDeviceRegisterEvents(self, handle: Handle, eventTypes: int, eventSet: EventSet, /) -> None: ...
     def nvmlGpmQueryDeviceSupport(self, device: Handle, /) -> GpmSupport: ...
     def nvmlGpmSampleAlloc(self) -> GpmSample: ...
     def nvmlGpmSampleFree(self, gpmSample: GpmSample, /) -> None: ...

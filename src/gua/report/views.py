@@ -26,6 +26,7 @@ from gua.report.sections.contention.query import CONTENTION
 from gua.report.sections.energy.query import ENERGY
 from gua.report.sections.now.query import CARD_STREAKS
 from gua.report.sections.right_size.query import CARD_SIZES, RIGHT_SIZE_VIEW
+from gua.report.sections.slow_cards.query import SLOW_CARDS_VIEW
 from gua.report.sections.streaks.query import EMPTY_LIMITS, STREAKS
 from gua.report.sections.timeline.query import PRESENCES, TIMELINE
 from gua.report.sections.usage.by_parts import OWNERS
@@ -61,6 +62,7 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     IDLE_TIME,
     RIGHT_SIZE_VIEW,
     CARD_SIZES,
+    SLOW_CARDS_VIEW,
     CALENDAR,
     EXPLAIN_CARDS,
     EXPLAIN_MOMENTS,

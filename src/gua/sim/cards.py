@@ -11,6 +11,7 @@ from uuid import UUID
 
 from gua.core.allocation import CardTick, Promise
 from gua.core.attribution import split_gpu_time
+from gua.core.clock_reasons import HEAT, IDLENESS, POWER_CAP
 from gua.core.idle_time import ACTIVE_FROM, is_told
 from gua.core.tick import CardReading, Mig, ProcessList, ReadError
 from gua.sim.clock import TickSpan
@@ -34,6 +35,10 @@ BUSY_WATTS: Final = 640.0
 DRIVER: Final = "580.95.05"
 BLIND_MS: Final = 200
 FAILED_LIST_CHANCE: Final = 1 / 800
+# Invented: from where on clocks are held down; what a lost card said: that it fell off the bus.
+HOT_CELSIUS: Final = 81.0
+CAPPED_WATTS: Final = 600.0
+LOST_XID: Final = 79
 
 # NVIDIA MIG user guide, H100 80GB: 7 compute slices, the profile 3g.40gb has 3 of them. The exact memory is invented.
 SLICES: Final = 7
@@ -111,6 +116,7 @@ class WholeCard:
         self._habit = habit
         self._rng = rng
         self._heat = Heat(rng)
+        self._is_lost = False
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -123,7 +129,10 @@ class WholeCard:
         if use.lost:
             self._heat.lose()
             errors.append(ReadError(call="nvmlDeviceGetHandleByIndex", code="GPU_IS_LOST", uuid=self._slot.uuid))
-            return (_reading(self._slot, span, promised, process_list=ProcessList.FAILED, failed=True),)
+            told = {} if self._is_lost else {"xid_errors": 1, "xid": LOST_XID}
+            self._is_lost = True
+            return (_reading(self._slot, span, promised, process_list=ProcessList.FAILED, failed=True, **told),)
+        self._is_lost = False
         listed = self._rng.random() >= FAILED_LIST_CHANCE
         if not listed:
             call = "nvmlDeviceGetComputeRunningProcesses_v3"
@@ -150,6 +159,10 @@ class WholeCard:
             energy_total_mj=energy_total_mj,
             energy_mj=energy_mj,
             failed=False,
+            clock_reasons=_clock_reasons(use, watts, celsius),
+            xid_errors=0,
+            ecc_errors=0,
+            row_remap=0,
             processes=use.processes if listed else (),
         )
         return (card,)
@@ -246,6 +259,12 @@ def _reading(slot: CardSlot, span: TickSpan, promised: Promised, **values: Any) 
         unallocated_gpu_time_ms=promise.unallocated_gpu_time_ms,
         allocations=promise.allocations,
     )
+
+
+def _clock_reasons(use: CardUsage, watts: float, celsius: float) -> int:
+    """Return why clocks are held down: heat and power of a card that computes hard, idleness of one at rest."""
+    slowed = HEAT * (celsius >= HOT_CELSIUS) | POWER_CAP * (watts >= CAPPED_WATTS)
+    return slowed or IDLENESS * (use.utilization == 0)
 
 
 def _idle_time(use: CardUsage, sampled_ms: int) -> dict[str, int]:

@@ -456,6 +456,10 @@ ASKED = {
     "memory(0, nvmlMemory_v2)": "nvmlDeviceGetMemoryInfo_v2",
     "nvmlDeviceGetPciInfo(card(0))": "nvmlDeviceGetPciInfo_v3",
     "nvmlDeviceGetSamples(card(0), 1, 0)": "nvmlDeviceGetSamples",
+    "nvmlDeviceGetCurrentClocksEventReasons(card(0))": "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetTotalEccErrors(card(0), 1, 0)": "nvmlDeviceGetTotalEccErrors",
+    "nvmlDeviceGetRemappedRows(card(0))": "nvmlDeviceGetRemappedRows",
+    "nvmlDeviceRegisterEvents(card(0), 8, None)": "nvmlDeviceRegisterEvents",
     "nvmlDeviceGetTemperature(card(0), 0)": "nvmlDeviceGetTemperature",
     "nvmlDeviceGetTemperatureV(card(0), 0)": "nvmlDeviceGetTemperatureV",
     "nvmlDeviceGetProcessUtilization(card(0), 0)": "nvmlDeviceGetProcessUtilization",
@@ -501,9 +505,11 @@ ASKED = {
     )
 }
 # Reached only through the library itself, or with no answer that could fail.
-UNASKED = {"nvmlInit", "nvmlInit_v2", "nvmlErrorString", "nvmlGpmSampleFree"} | {
-    f"nvmlDeviceGet{kind}RunningProcesses" for kind in ("Compute", "Graphics", "MPSCompute")
-}
+UNASKED = (
+    {"nvmlInit", "nvmlInit_v2", "nvmlErrorString", "nvmlGpmSampleFree"}
+    | {"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait_v2"}
+    | {f"nvmlDeviceGet{kind}RunningProcesses" for kind in ("Compute", "Graphics", "MPSCompute")}
+)
 
 
 def test_every_call_can_fail(world: World, tmp_path: Path) -> None:
@@ -518,6 +524,20 @@ def test_every_call_can_fail(world: World, tmp_path: Path) -> None:
     calls = [line.split() for line in trace.read_text().splitlines()]
     assert [call for _, _, call, _, _ in calls] == list(ASKED.values())
     assert {(at, code) for at, _, _, _, code in calls} == {(str(NOW * 1_000_000), "13")}
+
+
+def test_a_card_tells_why_it_is_slow_and_its_events_once(world: World) -> None:
+    world.is_(Card(uuid(0), clocks=0x44, ecc=(7, 1, 0), xid=(79, 2, NOW + 1)), Card(uuid(1)))
+    assert world.ask("nvmlDeviceGetCurrentClocksEventReasons(card(0))") == 0x44
+    assert world.ask("nvmlDeviceGetTotalEccErrors(card(0), 1, 0)") == 7
+    assert world.ask("nvmlDeviceGetRemappedRows(card(0))") == [0, 0, 1, 0]
+    assert world.code("nvmlDeviceGetRemappedRows(card(1))") == 3
+    world.ask("globals().update(events=nvmlEventSetCreate()) or nvmlDeviceRegisterEvents(card(0), 8, events)")
+    wait = "nvmlEventSetWait_v2(events, 0).eventData"
+    assert world.code(wait) == 10
+    world.at(NOW + 1)
+    assert [world.ask(wait), world.ask(wait), world.code(wait)] == [79, 79, 10]
+    assert world.code("nvmlEventSetFree(events)") == 0
 
 
 def test_a_fault_hits_its_call_and_its_card_only_and_only_in_its_time(world: World) -> None:

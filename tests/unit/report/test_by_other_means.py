@@ -36,6 +36,7 @@ from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
 from gua.report.sections.money.model import Money
 from gua.report.sections.now.model import SILENT, Holder, Now
 from gua.report.sections.right_size.model import RightSize
+from gua.report.sections.slow_cards.model import SlowCards
 from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
 from gua.report.sections.timeline.model import Timeline
 from gua.report.sections.usage.by_parts import ask_by_parts, owners_of_parts
@@ -571,6 +572,16 @@ def test_right_size(both: Both) -> None:
         )
     assert found.half.gpu_ms == pytest.approx(fitting_ms, abs=1)
     assert found.every.gpu_ms == pytest.approx(sum(one.gpu_ms for one in expected.values()), abs=1)
+
+
+def test_slow_cards(both: Both) -> None:
+    found = {(one.host, one.gpu): one for one in both.report[SlowCards].cards}
+    assert set(found) == set(both.counted.ticks)
+    for key, card in found.items():
+        expected = means.slowed(both.counted, key)
+        assert {name: getattr(card, name) for name in expected} == expected, key
+    order = [one.slowed_ms for one in both.report[SlowCards].cards]
+    assert order == sorted(order, reverse=True)
 
 
 def check_idle_time(one: IdleTime, sums: list[float]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from gua.core.clock_reasons import HARDWARE, HEAT, POWER_CAP, ROW_REMAPS, held_down_by
 from gua.core.plaintext import cells, pad
 from gua.core.rules import State
 from gua.core.zones import zone
@@ -75,11 +76,26 @@ def _what(explanation: Explanation, style: Style) -> Iterator[str]:
         f"({length_seconds:.1f} s); {_coverage(tick)}; {SOURCES.get(source) or style.name(source)}."
     )
     yield from style.wrap(text, indent=2)
+    if troubles := list(_troubles(tick)):
+        yield from style.wrap(f"The driver tells: {'; '.join(troubles)}.", indent=2)
     if not tick.agrees:
         decided = tick.branches[-1].state
         text = f"! The rules of this gua come to {decided}: the store's are of another version, see gua schema check"
         for line in style.wrap(text, indent=0, hanging=2):
             yield style.paint("warning", line)
+
+
+def _troubles(tick: ExplainedTick) -> Iterator[str]:
+    """Yield what may have slowed the card down, or ended it: nothing of what is usual."""
+    row = tick.row
+    if slowed := held_down_by((row.clock_reasons or 0) & (HEAT | HARDWARE | POWER_CAP)):
+        yield f"clocks held down by {', '.join(slowed)}"
+    if row.xid_errors or row.xid is not None:
+        yield plural(row.xid_errors or 1, "XID event") + ("" if row.xid is None else f", the newest {row.xid}")
+    if row.ecc_errors:
+        yield plural(row.ecc_errors, "uncorrected ECC error")
+    if row.row_remap:
+        yield f"remapping of memory rows {ROW_REMAPS.get(row.row_remap, str(row.row_remap))}"
 
 
 def _coverage(tick: ExplainedTick) -> str:

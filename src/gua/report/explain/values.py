@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gua.core.clock_reasons import ROW_REMAPS, held_down_by
 from gua.core.facts import CardFacts, TypeTotals
 from gua.core.tick import ProcessList, ProcessType
 from gua.report.explain.branches import NOT_KNOWN, ratio_text
@@ -50,6 +51,8 @@ class Value:
 
 
 FLAG: Final = "flag"
+CLOCKS: Final = "clock reasons"
+REMAP: Final = "row remap"
 _MEGA: Final = 1_000_000
 
 
@@ -69,6 +72,8 @@ _TEXTS: Final[Mapping[str | None, Callable[[Any], str]]] = {
     "J": lambda value: f"{value:,.1f} J" if value < _MEGA / 10 else f"{value / _MEGA:,.3f} MJ",
     "Cel": lambda value: f"{value} °C",
     FLAG: lambda value: YES if value else NO,
+    CLOCKS: lambda value: ", ".join(held_down_by(value)) or "nothing",
+    REMAP: lambda value: ROW_REMAPS.get(value, str(value)),
 }
 
 CARD_VALUES: Final = (
@@ -103,6 +108,11 @@ CARD_VALUES: Final = (
     Value(column="temperature_celsius", label="temperature", unit="Cel"),
     Value(column="energy_mj", label="energy of the tick", unit="J", parts=1000),
     Value(column="energy_total_mj", label="energy in all", unit="J", parts=1000),
+    Value(column="clock_reasons", label="clocks held down by", unit=CLOCKS, is_optional=True),
+    Value(column="xid_errors", label="XID events", is_optional=True),
+    Value(column="xid", label="newest XID", is_optional=True),
+    Value(column="ecc_errors", label="uncorrected ECC errors", is_optional=True),
+    Value(column="row_remap", label="row remapping", unit=REMAP, is_optional=True),
     Value(column="mig", label="MIG"),
     Value(column="source", label="source"),
     Value(column="allocation", label="allocation", is_optional=True),

@@ -24,5 +24,6 @@ LISTED: Final[tuple[str, ...]] = (
     "timeline.TIMELINE",
     "usefulness.USEFULNESS",
     "right_size.RIGHT_SIZE",
+    "slow_cards.SLOW_CARDS",
 )
 """``folder.NAME``: the declaration ``NAME`` in the folder's ``section.py``."""

@@ -1,0 +1,159 @@
+"""Why a card may be slow: clocks that are held down at each reading, and once a minute its errors.
+
+Between two askings no error was told, so that each tick has the same values: what a card's points have in common is
+kept from tick to tick (:mod:`gua.otlp.card_points`).
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypedDict
+
+from gua.core.ports import Clock
+from gua.nvml.calls import Calls, CardLostError, DriverGoneError
+from gua.nvml.driver import ECC_SINCE_LOAD, UNCORRECTED_ECC, XID_EVENTS, Code, Driver, EventSet, Handle
+
+ASK_EVERY_MS: Final = 60_000
+MOST_EVENTS: Final = 64
+"""How many events are taken at a time: of a storm the rest goes with its set, and the count is a least one."""
+# NVML knows eleven reasons; what has other bits is no set of reasons.
+_MOST_REASONS: Final = 0xFFFF
+_MOST_XID: Final = 0xFFFF
+_MOST_ERRORS: Final = 0xFFFF_FFFF
+_NOT_TOLD: Final[dict[int, None]] = dict.fromkeys((Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND))
+_NO_EVENT: Final[dict[int, None]] = {Code.TIMEOUT: None}
+
+
+class HealthValues(TypedDict):
+    """Fields of a card's reading; ``None`` is unknown, of ``xid`` also that there was none."""
+
+    clock_reasons: int | None
+    xid_errors: int | None
+    xid: int | None
+    ecc_errors: int | None
+    row_remap: int | None
+
+
+class Health:
+    """What one whole card tells of it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ecc_total: int | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget what was told, and the event set: the driver was opened anew, or the card is lost."""
+        self._asked_ms: int | None = None
+        self._asks_reasons = True
+        self._events: EventSet | None = None
+        self._xid_errors: int | None = None
+        self._xid: int | None = None
+        self._ecc_errors: int | None = None
+        self._row_remap: int | None = None
+
+    def read(self, driver: Driver, calls: Calls, handle: Handle) -> HealthValues:
+        """Return what there is to tell since the last reading. Raises CardLostError and DriverGoneError."""
+        now_ms = self._clock.monotonic_ms()
+        is_due = self._asked_ms is None or now_ms - self._asked_ms >= ASK_EVERY_MS
+        if is_due:
+            self._asked_ms = now_ms
+            self._asks_reasons = True
+        reasons = self._read_reasons(driver, calls, handle) if self._asks_reasons else None
+        if is_due:
+            self._read_events(driver, calls, handle)
+            self._read_ecc(driver, calls, handle)
+            self._row_remap = _read_row_remap(driver, calls, handle)
+        return self._take(reasons)
+
+    def last_words(self, driver: Driver, calls: Calls, handle: Handle) -> None:
+        """Take the events of a card that was just lost, which may say why."""
+        if self._events is not None:
+            try:
+                self._read_events(driver, calls, handle)
+            except (CardLostError, DriverGoneError):
+                return
+
+    def lost(self) -> HealthValues:
+        """Return the last that a lost card told; nothing after that."""
+        told = self._take(None)
+        self.forget()
+        return told
+
+    def _take(self, reasons: int | None) -> HealthValues:
+        told = HealthValues(
+            clock_reasons=reasons,
+            xid_errors=self._xid_errors,
+            xid=self._xid,
+            ecc_errors=self._ecc_errors,
+            row_remap=self._row_remap,
+        )
+        self._xid = None
+        self._xid_errors = None if self._xid_errors is None else 0
+        self._ecc_errors = None if self._ecc_errors is None else 0
+        return told
+
+    def _read_reasons(self, driver: Driver, calls: Calls, handle: Handle) -> int | None:
+        reasons = calls.ask_with(_NOT_TOLD, driver.nvmlDeviceGetCurrentClocksEventReasons, handle)
+        if reasons is None:  # a driver that does not tell is asked as seldom as for the rest
+            self._asks_reasons = False
+        elif not 0 <= reasons <= _MOST_REASONS:
+            calls.note("nvmlDeviceGetCurrentClocksEventReasons", "not a set of reasons")
+            return None
+        return reasons
+
+    def _read_events(self, driver: Driver, calls: Calls, handle: Handle) -> None:
+        """Count the XID events that wait, of those after the first asking."""
+        self._xid_errors = None
+        if self._events is None and not self._register(driver, calls, handle):
+            return
+        count = 0
+        while count < MOST_EVENTS:
+            failed = len(calls.errors)
+            event = calls.ask_with(_NO_EVENT, driver.nvmlEventSetWait_v2, self._events, 0)
+            if event is None:
+                if len(calls.errors) > failed:  # the set is of no use any more
+                    self._drop(driver, calls)
+                    return
+                break
+            count += 1
+            self._xid = event.eventData if 0 < event.eventData <= _MOST_XID else self._xid
+        else:
+            self._drop(driver, calls)
+        self._xid_errors = count
+
+    def _register(self, driver: Driver, calls: Calls, handle: Handle) -> bool:
+        events = calls.ask_with(_NOT_TOLD, driver.nvmlEventSetCreate)
+        if events is None:
+            return False
+        self._events, answers = events, calls.answers
+        calls.ask_with(_NOT_TOLD, driver.nvmlDeviceRegisterEvents, handle, XID_EVENTS, events)
+        if calls.answers == answers:
+            self._drop(driver, calls)
+        return self._events is not None
+
+    def _drop(self, driver: Driver, calls: Calls) -> None:
+        events, self._events = self._events, None
+        if events is not None:
+            calls.ask(driver.nvmlEventSetFree, events)
+
+    def _read_ecc(self, driver: Driver, calls: Calls, handle: Handle) -> None:
+        """Set how many uncorrected errors came since the last asking; unknown at the first, and across a reset."""
+        before, self._ecc_errors = self._ecc_total, None
+        total = calls.ask_with(_NOT_TOLD, driver.nvmlDeviceGetTotalEccErrors, handle, UNCORRECTED_ECC, ECC_SINCE_LOAD)
+        if total is not None and not 0 <= total <= _MOST_ERRORS:
+            calls.note("nvmlDeviceGetTotalEccErrors", "not a count")
+            total = None
+        self._ecc_total = total
+        if total is not None and before is not None and total >= before:
+            self._ecc_errors = total - before
+
+
+def _read_row_remap(driver: Driver, calls: Calls, handle: Handle) -> int | None:
+    rows = calls.ask_with(_NOT_TOLD, driver.nvmlDeviceGetRemappedRows, handle)
+    if rows is None:
+        return None
+    pending, failed = rows[2], rows[3]
+    if {pending, failed} <= {0, 1}:
+        return pending + 2 * failed
+    calls.note("nvmlDeviceGetRemappedRows", "neither yes nor no")
+    return None

@@ -1,0 +1,1 @@
+"""Slow cards: clocks that were held down, and errors."""

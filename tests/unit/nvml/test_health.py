@@ -1,0 +1,142 @@
+"""Why a card is slow: what the driver tells of clocks, errors and rows; whatever it answers, the rest stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fakes.clock import FakeClock
+from fakes.nvml import NO_PERMISSION, NOT_SUPPORTED, Card, FakeDriver
+from gua.core.tick import CardReading
+from gua.nvml.health import ASK_EVERY_MS, MOST_EVENTS
+from gua.nvml.reader import NvmlReader
+
+CALLS = (
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetTotalEccErrors",
+    "nvmlDeviceGetRemappedRows",
+    "nvmlDeviceRegisterEvents",
+    "nvmlEventSetWait_v2",
+)
+UNKNOWN = {"clock_reasons": None, "xid_errors": None, "xid": None, "ecc_errors": None, "row_remap": None}
+NOTHING = {"clock_reasons": 0, "xid_errors": 0, "xid": None, "ecc_errors": None, "row_remap": 0}
+UNKNOWN_ERROR = 999
+
+
+class World:
+    """A card, its driver, and an agent's reader that asks it now and then."""
+
+    def __init__(self, **card: Any) -> None:  # noqa: ANN401 - any field of a card
+        self.clock = FakeClock()
+        self.card = Card("GPU-a", **card)
+        self.driver = FakeDriver(self.card)
+        self.reader = NvmlReader(self.clock, self.driver)
+        self.errors: list[str] = []
+
+    def read(self, after_ms: int = 0) -> CardReading:
+        self.clock.advance(after_ms)
+        (raw,), errors = self.reader.read()
+        self.errors = [f"{error.call} {error.code}" for error in errors]
+        return raw.reading
+
+    def tell(self, after_ms: int = 0) -> dict[str, int | None]:
+        reading = self.read(after_ms)
+        return {name: getattr(reading, name) for name in UNKNOWN}
+
+
+def test_clocks_are_asked_for_at_each_reading_and_errors_once_a_minute() -> None:
+    world = World()
+    assert world.tell() == NOTHING
+    world.card.reasons, world.card.ecc, world.card.rows = 0x44, 3, (1, 2, 1, 0)
+    world.card.xids += [31, 79]
+    assert world.tell(30_000) == {**NOTHING, "clock_reasons": 0x44}
+    first = {"clock_reasons": 0x44, "xid_errors": 2, "xid": 79, "ecc_errors": 3, "row_remap": 1}
+    assert world.tell(30_000) == first
+    assert world.tell(30_000) == {**first, "xid_errors": 0, "xid": None, "ecc_errors": 0}
+    world.card.rows = (1, 2, 1, 1)
+    assert world.tell(30_000)["row_remap"] == 3
+    assert world.errors == []
+
+
+@pytest.mark.parametrize("code", [NOT_SUPPORTED, 13, NO_PERMISSION, UNKNOWN_ERROR])
+def test_a_driver_that_refuses_all_of_it_is_read_as_before(code: int) -> None:
+    plain, world = World(), World(faults=dict.fromkeys(CALLS, code))
+    whole = plain.read()
+    reading = world.read()
+    assert {name: getattr(reading, name) for name in UNKNOWN} == UNKNOWN
+    others = set(CardReading.__dataclass_fields__) - set(UNKNOWN)
+    assert {name: getattr(reading, name) for name in others} == {name: getattr(whole, name) for name in others}
+    assert bool(world.errors) == (code in {NO_PERMISSION, UNKNOWN_ERROR})
+    assert world.driver.event_sets == 0
+    assert world.tell(30_000) == UNKNOWN
+    assert world.errors == []  # asked again after a minute only
+    world.card.faults.clear()
+    assert world.tell(30_000) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("card", "name"),
+    [
+        ({"reasons": 2**64 - 1}, "clock_reasons"),
+        ({"reasons": 0x10000}, "clock_reasons"),
+        ({"rows": (0, 0, 7, 0)}, "row_remap"),
+        ({"ecc": 2**64 - 1}, "ecc_errors"),
+    ],
+)
+def test_garbage_is_unknown_and_is_told_as_an_error(card: dict[str, Any], name: str) -> None:
+    world = World(**card)
+    assert world.tell()[name] is None
+    assert len(world.errors) == 1
+    assert world.tell(ASK_EVERY_MS)[name] is None
+
+
+def test_a_counter_that_goes_back_is_unknown_once() -> None:
+    world = World(ecc=9)
+    assert world.tell()["ecc_errors"] is None
+    world.card.ecc = 2
+    assert world.tell(ASK_EVERY_MS)["ecc_errors"] is None
+    world.card.ecc = 5
+    assert world.tell(ASK_EVERY_MS)["ecc_errors"] == 3
+
+
+def test_of_a_storm_of_a_million_events_a_bounded_number_is_taken_and_the_rest_is_gone() -> None:
+    world = World()
+    world.tell()
+    world.card.xids += [13] * 1_000_000
+    world.driver.asked.clear()
+    assert world.tell(ASK_EVERY_MS) == {**NOTHING, "xid_errors": MOST_EVENTS, "xid": 13, "ecc_errors": 0}
+    assert len(world.driver.asked) < MOST_EVENTS + 10
+    assert world.tell(ASK_EVERY_MS)["xid_errors"] == 0
+    assert world.driver.event_sets == 1
+
+
+def test_an_event_with_a_number_that_cannot_be_counts_without_one() -> None:
+    world = World()
+    world.tell()
+    world.card.xids += [2**40, 0]
+    told = world.tell(ASK_EVERY_MS)
+    assert (told["xid_errors"], told["xid"]) == (2, None)
+
+
+def test_a_lost_card_tells_the_event_that_came_before_once() -> None:
+    world = World()
+    world.tell()
+    world.card.xids.append(79)
+    world.card.faults |= dict.fromkeys(("nvmlDeviceGetUUID", "nvmlDeviceGetMemoryInfo_v2", CALLS[0]), 15)
+    reading = world.read(30_000)
+    assert (reading.failed, reading.xid_errors, reading.xid) == (True, 1, 79)
+    reading = world.read(30_000)
+    assert (reading.failed, reading.xid_errors, reading.xid) == (True, None, None)
+
+
+def test_an_event_set_that_fails_is_made_anew_a_minute_later() -> None:
+    world = World()
+    world.tell()
+    world.card.faults["nvmlEventSetWait_v2"] = UNKNOWN_ERROR
+    assert world.tell(ASK_EVERY_MS)["xid_errors"] is None
+    assert world.driver.event_sets == 0
+    del world.card.faults["nvmlEventSetWait_v2"]
+    assert world.tell(ASK_EVERY_MS)["xid_errors"] == 0
+    world.card.xids.append(43)
+    assert world.tell(ASK_EVERY_MS)["xid"] == 43
