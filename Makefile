@@ -15,7 +15,7 @@ BENCH_REPORT ?= --days 7 --times 3 --no-older
 
 PACKAGE ?=
 
-.PHONY: setup demo test quick tools check bench clean
+.PHONY: setup demo test quick tools check bench bench-agents bench-stores clean
 
 setup: .venv/.ready
 
@@ -56,15 +56,20 @@ check: setup
 	$(BIN)/python docs/check_sql.py
 	$(BIN)/python docs/check.py
 
-bench: setup
+# What agents take, and what stores do: one after the other, or side by side with -j2 where the figures do not matter.
+bench: bench-agents bench-stores
+
+bench-agents: setup
 	$(BIN)/python bench/bench_tick.py
 	$(BIN)/python bench/bench_agent.py $(BENCH_AGENT)
 	$(BIN)/python bench/bench_allocation.py
+	$(BIN)/python bench/bench_exporter.py $(BENCH_EXPORTER)
+	$(BIN)/python bench/bench_reservations.py $(BENCH_RESERVATIONS)
+
+bench-stores: setup
 	$(BIN)/python bench/bench_demo.py $(BENCH_DEMO)
 	$(BIN)/python bench/bench_html.py
-	$(BIN)/python bench/bench_exporter.py $(BENCH_EXPORTER)
 	$(BIN)/python bench/bench_import.py $(BENCH_IMPORT)
-	$(BIN)/python bench/bench_reservations.py $(BENCH_RESERVATIONS)
 	$(BIN)/python bench/bench_store.py --days $(BENCH_DAYS)
 	$(BIN)/python bench/bench_fleet.py $(BENCH_FLEET)
 	$(BIN)/python bench/bench_report.py $(BENCH_REPORT)

@@ -20,7 +20,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from measures import fleet_older  # noqa: E402 - found through the line above
 from measures.figures import machine, middle, show, title  # noqa: E402 - likewise
-from measures.fleet_recipes import show_recipes  # noqa: E402 - likewise
+from measures.fleet_allocation import show_allocation  # noqa: E402 - likewise
+from measures.fleet_charts import show_charts  # noqa: E402 - likewise
 from measures.fleet_report import (  # noqa: E402 - likewise
     asked,
     exponent,
@@ -31,6 +32,7 @@ from measures.fleet_report import (  # noqa: E402 - likewise
     timed,
 )
 from measures.fleet_seed import (  # noqa: E402 - likewise
+    CARDS_A_HOST,
     Fleet,
     count_hours,
     keep_hours,
@@ -38,7 +40,7 @@ from measures.fleet_seed import (  # noqa: E402 - likewise
     seed_newest_hour,
     seed_ticks,
 )
-from measures.fleet_server import FleetServer, fleet_server  # noqa: E402 - likewise
+from measures.fleet_server import TABLES, FleetServer, fleet_server  # noqa: E402 - likewise
 from measures.fleet_storage import show_storage  # noqa: E402 - likewise
 
 from servers.older import VERSION, CannotInstallError, install  # noqa: E402 - likewise
@@ -67,11 +69,21 @@ def ticks(server: FleetServer, options: argparse.Namespace) -> None:
     show_command(server, asked(fleet), times=options.times)
     if fleet.cards <= SOURCE_CARDS:
         show_equality(server, fleet)
-        show_recipes(server, times=options.times)
     if options.older:
         beside_older(server, fleet, days=options.older_days or fleet.days, ours=found.ticks + found.hours)
     if fleet.cards <= SOURCE_CARDS:
         keep_hours(server)
+
+
+def charts(server: FleetServer, options: argparse.Namespace) -> None:
+    """Every chart that is shipped, over ticks and their hours."""
+    fleet = Fleet(cards=min(options.cards, SOURCE_CARDS), days=min(options.days, SOURCE_DAYS))
+    title(f"Charts: {fleet}, 30 s, 1 to 4 processes on a card in use; time on the server")
+    if server.query("SELECT count() FROM gua.card_ticks") == "0":
+        fill_and_count(server, fleet)
+        for table in TABLES:
+            server.merge(table)
+    show_charts(server, times=options.times)
 
 
 def storage(server: FleetServer, options: argparse.Namespace) -> None:
@@ -81,6 +93,14 @@ def storage(server: FleetServer, options: argparse.Namespace) -> None:
     server.clear()
     fill_and_count(server, fleet, processes=10)
     show_storage(server, crowded=True)
+
+
+def allocation(server: FleetServer, options: argparse.Namespace) -> None:
+    """Bytes of allocation and of idle seconds, and the report with allocation beside the same without."""
+    fleet = Fleet(cards=options.cards, days=options.days)
+    source = Fleet(cards=min(options.cards, 2 * CARDS_A_HOST), days=min(options.days, 2))
+    title(f"{fleet} with a job on four of five cards and without, hours copied from those of {source}")
+    show_allocation(server, fleet, source, times=options.times)
 
 
 def growth(server: FleetServer, options: argparse.Namespace) -> None:
@@ -197,8 +217,10 @@ def main() -> None:
 
 PARTS: dict[str, Callable[[FleetServer, argparse.Namespace], None]] = {
     "ticks": ticks,
+    "charts": charts,
     "growth": growth,
     "storage": storage,
+    "allocation": allocation,
 }
 
 if __name__ == "__main__":

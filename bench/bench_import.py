@@ -80,7 +80,8 @@ def older(days: int) -> bool:
     title(f"A database of gpu-usage-audit 1.8: {older_history.CARDS} cards, one tick every 30 s")
     peaks: list[float] = []
     good = True
-    for length in (FEW_DAYS, days):
+    few = min(FEW_DAYS, days)
+    for length in sorted({few, days}):
         with tempfile.TemporaryDirectory() as folder:
             database = Path(folder, "gua.db")
             processes = older_history.write(database, days=length)
@@ -94,7 +95,7 @@ def older(days: int) -> bool:
         show(f"{length} days: a card tick", took_ms, "ms", 1000 / LEAST_A_SECOND if length == days else None, note)
         show(f"{length} days: card ticks a second", card_ticks / found.wall_s)
         show(f"{length} days: peak memory", found.peak_mb, "MB")
-    show(f"peak memory, {days} days to {FEW_DAYS}", peaks[1] / peaks[0], "", MOST_GROWTH)
+    show(f"peak memory, {days} days to {few}", peaks[-1] / peaks[0], "", MOST_GROWTH)
     return good
 
 

@@ -69,9 +69,17 @@ class LeftOut:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file together, which share what they started, where they named no larger group.
 
-    The views come first, in the largest groups: meanwhile .ci/run compiles what others need.
+    The views come first, in the largest groups: meanwhile .ci/run compiles what others need. The unit tests come last,
+    those without an engine at the very end: what is short lets all processes end together.
     """
-    items.sort(key=lambda item: item.path.parent.name != "sql")
+    with_engine = {item.path for item in items if item.get_closest_marker("engine")}
+
+    def place(item: pytest.Item) -> int:
+        if item.path.parent.name == "sql":
+            return 0
+        return 1 if "unit" not in item.path.parts else 2 if item.path in with_engine else 3
+
+    items.sort(key=place)
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}/{item.path.stem}"))
@@ -87,6 +95,7 @@ for _name in ("COLUMNS", "FORCE_COLOR", "CLICOLOR_FORCE", "NO_COLOR", "GUA_TIMEZ
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the outputs in tests/golden anew")
     parser.addoption("--chaos", type=float, default=10.0, help="seconds in which commands with cards are killed")
+    parser.addoption("--agent-kills", type=int, default=100, help="how often agents are killed at random moments")
     parser.addoption("--kills", type=int, default=5, help="how often each kind of them is killed at least")
 
 

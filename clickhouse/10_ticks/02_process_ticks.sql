@@ -21,7 +21,11 @@ CREATE TABLE IF NOT EXISTS gua.process_ticks${LOCAL} $ON_CLUSTER
     container_id SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Container, from the cgroup' CODEC(ZSTD(1)),
     pod_uid SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Kubernetes pod, from the cgroup' CODEC(ZSTD(1)),
     slurm_job_id SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Slurm job, from the cgroup' CODEC(ZSTD(1)),
-    systemd_unit SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'systemd unit, from the cgroup' CODEC(ZSTD(1))
+    systemd_unit SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'systemd unit, from the cgroup' CODEC(ZSTD(1)),
+    workload_kind SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))
+        COMMENT 'Kind of work as declared or detected; NULL: what its name tells' CODEC(ZSTD(1)),
+    workload_model SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))
+        COMMENT 'Model that it serves, as declared or detected' CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toDate(ts)

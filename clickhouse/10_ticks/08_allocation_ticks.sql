@@ -20,7 +20,11 @@ CREATE TABLE IF NOT EXISTS gua.allocation_ticks${LOCAL} $ON_CLUSTER
     job_name SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Name of the job' CODEC(ZSTD(1)),
     pod_uid SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Kubernetes pod' CODEC(ZSTD(1)),
     pod_name SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Name of the pod' CODEC(ZSTD(1)),
-    pod_namespace SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Namespace of the pod' CODEC(ZSTD(1))
+    pod_namespace SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String))) COMMENT 'Namespace of the pod' CODEC(ZSTD(1)),
+    workload_kind SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))
+        COMMENT 'Kind of work: as declared, else of its owner''s processes on the card' CODEC(ZSTD(1)),
+    workload_model SimpleAggregateFunction(anyLast, LowCardinality(Nullable(String)))
+        COMMENT 'Served model: as declared, else of its owner''s processes on the card' CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toDate(ts)

@@ -13,7 +13,9 @@ SELECT
     if(MetricName = 'gua.process.info', nullIf(Attributes['container.id'], ''), NULL) AS container_id,
     if(MetricName = 'gua.process.info', nullIf(Attributes['k8s.pod.uid'], ''), NULL) AS pod_uid,
     if(MetricName = 'gua.process.info', nullIf(Attributes['slurm.job.id'], ''), NULL) AS slurm_job_id,
-    if(MetricName = 'gua.process.info', nullIf(Attributes['systemd.unit'], ''), NULL) AS systemd_unit
+    if(MetricName = 'gua.process.info', nullIf(Attributes['systemd.unit'], ''), NULL) AS systemd_unit,
+    if(MetricName = 'gua.process.info', nullIf(Attributes['gua.workload.kind'], ''), NULL) AS workload_kind,
+    if(MetricName = 'gua.process.info', nullIf(Attributes['gua.workload.model'], ''), NULL) AS workload_model
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName IN (
         'gua.process.gpu.utilization',

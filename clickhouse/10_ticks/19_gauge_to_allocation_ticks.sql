@@ -16,7 +16,9 @@ SELECT
     nullIf(Attributes['slurm.job.name'], '') AS job_name,
     nullIf(Attributes['k8s.pod.uid'], '') AS pod_uid,
     nullIf(Attributes['k8s.pod.name'], '') AS pod_name,
-    nullIf(Attributes['k8s.namespace.name'], '') AS pod_namespace
+    nullIf(Attributes['k8s.namespace.name'], '') AS pod_namespace,
+    nullIf(Attributes['gua.workload.kind'], '') AS workload_kind,
+    nullIf(Attributes['gua.workload.model'], '') AS workload_model
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName IN ('gua.gpu.allocation.info')
     AND ${CARD_POINT}

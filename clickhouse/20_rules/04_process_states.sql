@@ -17,7 +17,9 @@ CREATE OR REPLACE VIEW gua.process_states${LOCAL} $ON_CLUSTER
     pod_uid Nullable(String) COMMENT 'Kubernetes pod',
     slurm_job_id Nullable(String) COMMENT 'Slurm job',
     systemd_unit Nullable(String) COMMENT 'systemd unit',
-    state String COMMENT 'active, idle or unknown'
+    state String COMMENT 'active, idle or unknown',
+    workload_kind Nullable(String) COMMENT 'Kind of work as declared or detected; NULL: what its name tells',
+    workload_model Nullable(String) COMMENT 'Model that it serves, as declared or detected'
 )
 $DEFINER
 AS
@@ -41,7 +43,9 @@ SELECT
     pod_uid,
     slurm_job_id,
     systemd_unit,
-    PROCESS_STATE_NAMES[${PROCESS_STATE}] AS state
+    PROCESS_STATE_NAMES[${PROCESS_STATE}] AS state,
+    workload_kind,
+    workload_model
 FROM gua.process_ticks${LOCAL} AS ticks FINAL
 WHERE ticks.duration_ms IS NOT NULL
 COMMENT 'Every process tick with its state'

@@ -15,6 +15,8 @@ CREATE OR REPLACE VIEW gua_public.hosts $ON_CLUSTER
         COMMENT 'When a tick last reached the server, by the server''s clock; NULL in an embedded store [UTC]',
     delay_seconds Nullable(Float64)
         COMMENT 'From its newest tick to its reception; below 0 its clock is ahead; NULL in an embedded store [s]',
+    least_delay_seconds Nullable(Float64)
+        COMMENT 'Least delay of a tick on its newest UTC day: of a clock that is behind all are late; NULL in an embedded store [s]',
     silent_after_seconds Float64 COMMENT 'How long it may say nothing before it counts as silent: 3 intervals, at least 5 minutes [s]',
     is_silent Bool
         COMMENT 'Whether an agent''s host has said nothing for longer than that, by the server''s clock; false for imports and simulations'
@@ -34,6 +36,7 @@ SELECT
     told.last_seen AS last_seen,
     told.last_received AS last_received,
     told.newest_delay_ms / 1000 AS delay_seconds,
+    told.least_delay_ms / 1000 AS least_delay_seconds,
     told.silent_after_ms / 1000 AS silent_after_seconds,
     told.is_silent AS is_silent
 FROM gua.hosts AS told

@@ -26,7 +26,7 @@ from gua.core.errors import TransientError
 from gua.state.directory import Home
 from servers.agent import Agent
 from servers.process import free_ports, poll
-from servers.secrets import Holder, files_below, places_of, start_holder, token
+from servers.secrets import Holder, files_below, places_of, start_holder, start_server, token
 
 pytestmark = pytest.mark.engine
 
@@ -45,12 +45,16 @@ with open_store(sys.argv[1]) as store:
 
 @dataclass
 class Told:
-    """Everything that gua said, wrote and sent, by name; ``arguments`` are the command lines of its processes."""
+    """Everything that gua said, wrote and sent, by name; ``arguments`` are the command lines of its processes.
+
+    ``holders`` are processes that the test started.
+    """
 
     said: dict[str, bytes] = field(default_factory=dict)
     kept: dict[str, bytes] = field(default_factory=dict)
     sent: dict[str, bytes] = field(default_factory=dict)
     arguments: dict[str, bytes] = field(default_factory=dict)
+    holders: frozenset[int] = frozenset()
 
     def run(self, agent: Agent, name: str, *arguments: str | Path) -> int:
         """Run a command and keep what it prints."""
@@ -99,13 +103,13 @@ class Own:
 
 
 @contextlib.contextmanager
-def watched(pid: int, arguments: dict[str, bytes]) -> Iterator[None]:
-    """Note the command lines of a process and of all that it starts."""
+def watched(pid: int, arguments: dict[str, bytes], besides: frozenset[int] = frozenset()) -> Iterator[None]:
+    """Note the command lines of a process and of all that it starts, but those ``besides``."""
     over = threading.Event()
 
     def look() -> None:
         while not over.wait(0.01):
-            for one in (pid, *_children(pid)):
+            for one in {pid, *_children(pid)} - besides:
                 with contextlib.suppress(OSError):
                     line = Path(f"/proc/{one}/cmdline").read_bytes()
                     arguments[f"process {line.decode(errors='replace')}"] = line
@@ -190,7 +194,7 @@ def to_http_and_store(
 
 
 def to_grpc(agent: Agent, own: Own, told: Told, receiver: GrpcReceiver) -> None:
-    """An agent whose receiver speaks gRPC, and at first not to it."""
+    """An agent whose receiver speaks gRPC, and at first not to it; it looks for models in command lines."""
     receiver.script = [Answer(status="UNAUTHENTICATED", message=f"unknown token Bearer {own.header}")]
     agent.environ = {
         "GUA_DEBUG": "1",
@@ -198,12 +202,13 @@ def to_grpc(agent: Agent, own: Own, told: Told, receiver: GrpcReceiver) -> None:
         "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{own.header}",
     }
     endpoint = f"{receiver.url}/?key={own.key}"
-    told.run(agent, "grpc", "daemon", "--interval", "1s", "--endpoint", endpoint)
+    told.run(agent, "grpc", "daemon", "--interval", "1s", "--endpoint", endpoint, "--detect-models")
     pid = int((agent.home / "agent.pid").read_text().partition('"pid":')[2].partition(",")[0])
     with watched(pid, told.arguments):
         poll(lambda: len(receiver.requests) > 2, "the receiver to be sent ticks")
         told.run(agent, "grpc", "status", "--json")
         told.run(agent, "grpc", "status")
+        told.run(agent, "grpc", "doctor")
     told.run(agent, "grpc", "stop")
     told.wire("grpc", receiver)
     told.kept |= {f"grpc home {name}": data for name, data in files_below(agent.home).items()}
@@ -248,7 +253,7 @@ def landing_that_waits(agent: Agent, own: Own, told: Told) -> None:
                 failed.append(str(error))
 
         landing = threading.Thread(target=land)
-        with watched(os.getpid(), told.arguments):
+        with watched(os.getpid(), told.arguments, besides=told.holders):
             landing.start()
             server.accept()[0].close()
             stopping.set()
@@ -259,6 +264,7 @@ def landing_that_waits(agent: Agent, own: Own, told: Told) -> None:
 @dataclass
 class Host:
     holders: list[Holder]
+    server: Holder
     own: Own
     promise: Promise
     told: Told
@@ -268,30 +274,37 @@ class Host:
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """Return what agents told of holders with secrets, and of their own."""
     holders = [start_holder(tmp_path_factory.mktemp("holder")) for _ in range(3)]
+    server = start_server(tmp_path_factory.mktemp("server"))
     world = tmp_path_factory.mktemp("driver") / "driver.scenario"
     driver = SimulatedDriver(library=build(), scenario=world)
     driver.write(
         Scenario(
             [
-                Card(uuid(1), memory_reserved=500 * MIB, load=Constant(80), processes=[Process(holders[0].pid)]),
+                Card(
+                    uuid(1),
+                    memory_reserved=500 * MIB,
+                    load=Constant(80),
+                    processes=[Process(one.pid) for one in (holders[0], server)],
+                ),
                 Card(
                     uuid(2), memory_reserved=500 * MIB, processes=[Process(one.pid, load=IDLE) for one in holders[1:]]
                 ),
             ]
         )
     )
-    own, promise, told = Own(), Promise(), Told()
+    own, promise = Own(), Promise()
+    told = Told(holders=frozenset(one.pid for one in (*holders, server)))
     agents = [Agent(driver, tmp_path_factory.mktemp("agent")) for _ in range(3)]
     try:
         with HttpReceiver() as http, GrpcReceiver() as grpc:
             to_http_and_store(agents[0], own, promise, told, http, holders)
             to_grpc(agents[1], own, told, grpc)
             to_nobody(agents[2], own, told)
-        yield Host(holders, own, promise, told)
+        yield Host(holders, server, own, promise, told)
     finally:
         for agent in agents:
             agent.run("stop")
-        for holder in holders:
+        for holder in (*holders, server):
             holder.end()
 
 
@@ -321,9 +334,24 @@ def test_of_an_allocation_its_owner_job_and_id_are_known_and_what_nobody_asked_f
 def test_no_secret_of_a_holder_is_told_kept_or_sent(host: Host) -> None:
     everything = host.told.everything()
     found = {
-        where: places_of(secret, everything) for holder in host.holders for where, secret in holder.secrets.items()
+        (place, where): places_of(secret, everything)
+        for place, holder in enumerate((*host.holders, host.server))
+        for where, secret in holder.secrets.items()
     }
-    assert {where: places for where, places in found.items() if places} == {}
+    assert {of: places for of, places in found.items() if places} == {}
+
+
+def test_a_served_model_is_known_only_where_that_is_on_and_then_its_name_alone(host: Host) -> None:
+    told = host.told
+    found = places_of(host.server.comm, {**told.said, **told.kept, **told.sent})
+    assert {place.split()[0].rstrip(":") for place in found} == {"grpc"}
+    assert any(place.startswith("grpc: status --json") for place in found)
+    assert any(place.startswith("grpc body") for place in found)
+    says_so = {name.partition(": ")[0] for name, said in told.said.items() if b"--detect-models" in said}
+    assert says_so == {"grpc"}
+    for name in ("status", "doctor"):
+        assert b"--detect-models" in told.said[f"grpc: {name} "]
+    assert b"--detect-models" in told.kept["grpc home agent.log"]
 
 
 def test_the_agents_credentials_reach_their_receivers_alone(host: Host) -> None:

@@ -20,11 +20,13 @@ Key = tuple[str, str]
 _CARD_TICKS: Final = """
 SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms, gpu_time_ms, state, reason, largest_utilization,
     energy_mj, power_mw, ticks.mig AS mig, ticks.allocation AS allocation, ticks.nobodys_ms AS nobodys_ms,
+    ticks.size AS size, ticks.reserve AS reserve,
     ticks.sampled AS sampled, ticks.idle AS idle, ticks.powered AS powered, ticks.idle_joules AS idle_joules
 FROM gua.card_states
 LEFT JOIN
     (
         SELECT host, gpu, ts, mig, allocation, unallocated_gpu_time_ms AS nobodys_ms,
+            memory_limit_bytes AS size, memory_reserved_bytes AS reserve,
             utilization_coverage_ms AS sampled, idle_time_ms AS idle, idle_energy_coverage_ms AS powered,
             idle_energy_mj / 1000 AS idle_joules
         FROM gua.card_ticks FINAL
@@ -34,12 +36,13 @@ ORDER BY host, gpu, ts
 """
 _PROCESS_TICKS: Final = """
 SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, pid, toUnixTimestamp64Milli(created) AS created_ms, owner,
-    program, gpu_time_ms, memory_bytes, container_id, pod_uid, slurm_job_id, systemd_unit, state
+    program, gpu_time_ms, memory_bytes, utilization, container_id, pod_uid, slurm_job_id, systemd_unit, state,
+    workload_kind, workload_model
 FROM gua.process_states WHERE gpu_time_ms IS NOT NULL ORDER BY host, gpu, pid, created, ts
 """
 _ALLOCATION_TICKS: Final = """
 SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, source, allocation_id, duration_ms, gpu_time_ms, relation, owner,
-    kind, toUnixTimestamp64Milli(since) AS since_ms
+    kind, toUnixTimestamp64Milli(since) AS since_ms, workload_kind, workload_model
 FROM gua.allocation_ticks FINAL ORDER BY host, gpu, ts, source, allocation_id
 """
 _SOURCE_TICKS: Final = """
@@ -85,6 +88,7 @@ class SeenPart:
     since_ms: int
     until_ms: int
     kind: str | None = None
+    row: dict[str, Any] = field(default_factory=dict)
 
     @property
     def ms(self) -> int:
@@ -127,6 +131,7 @@ def parts_of(card: Seen, allocations: Sequence[dict[str, Any]]) -> Iterator[Seen
             since_ms=inside,
             until_ms=max(min(from_ms + covered, card.until_ms), inside),
             kind=row["kind"],
+            row=row,
         )
     nobodys = min(card.row["nobodys_ms"] or 0, left)
     for use, ms in ((use_of(card.state, None), nobodys), ("unknown", left - nobodys)):
@@ -194,6 +199,7 @@ class Counted:
     processes: dict[tuple[str, str, int, int], list[Seen]] = field(default_factory=dict)
     parts: dict[Key, list[SeenPart]] = field(default_factory=dict)
     sources: list[dict[str, Any]] = field(default_factory=list)
+    told: dict[str, dict[tuple[object, ...], str]] = field(default_factory=dict)
 
     def held_by_state(self) -> dict[str, float]:
         """Return the GPU time of each state."""
@@ -309,7 +315,9 @@ def waits(counted: Counted, hosts: Sequence[str]) -> dict[str, float] | None:
             row = told.get((key[0], part.card.ts_ms))
             if row is not None and part.use in sums:
                 sums[part.use] += part.gpu_ms * row["waited_ms"] / row["duration_ms"]
-    return {"most": max(row["waiting"] for row in told.values()), **sums}
+    silent = (row for row in counted.sources if row["source"] == "gua" and row["wait_ms"] is None)
+    untold_ms = sum(row["ms"] for row in silent if row["host"] in {host for host, _ in told})
+    return {"most": max(row["waiting"] for row in told.values()), **sums, "untold": untold_ms}
 
 
 def reservations(counted: Counted) -> dict[tuple[str | None, str | None], int]:
@@ -320,6 +328,31 @@ def reservations(counted: Counted) -> dict[tuple[str | None, str | None], int]:
             if part.source == "gua" and part.card.ts_ms <= counted.until_ms:
                 found[part.owner, part.kind].add((key[0], part.allocation_id))
     return {of: len(ids) for of, ids in found.items()}
+
+
+def told_of(counted: Counted, process: Seen, column: str) -> str | None:
+    """Return what was declared or detected of a process, the newest, on whichever card."""
+    row = process.row
+    who = (row["host"], row["pid"], row["created_ms"])
+    if column not in counted.told:
+        told: dict[tuple[object, ...], tuple[int, str]] = {}
+        for (host, _, pid, created_ms), ticks in counted.processes.items():
+            for one in ticks:
+                if one.row[column] is not None:
+                    of = (host, pid, created_ms)
+                    told[of] = max(told.get(of, (0, "")), (one.ts_ms, one.row[column]))
+        counted.told[column] = {of: name for of, (_, name) in told.items()}
+    return counted.told[column].get(who)
+
+
+def work_of_allocations(counted: Counted, column: str) -> dict[tuple[str, str, str], str]:
+    """Return by host, source and id the kind or model that each allocation had for the most GPU time of its ticks."""
+    told: dict[tuple[str, str, str], dict[str, int]] = {}
+    for key, part in every_part(counted):
+        if part.source and part.row[column] is not None:
+            of = told.setdefault((key[0], part.source, part.allocation_id), defaultdict(int))
+            of[part.row[column]] += part.row["gpu_time_ms"]
+    return {of: max(times, key=lambda name: (times[name], name)) for of, times in told.items()}
 
 
 def idle_split(counted: Counted, long_ms: int) -> dict[str, float]:
@@ -534,6 +567,70 @@ def idle_time(counted: Counted, key: Key) -> dict[str, list[float]]:
         if powered:
             sums[4] += one.row["idle_joules"] * one.ms / one.span_ms
     return found
+
+
+def least_not_exceeded(values: Sequence[tuple[int, int]]) -> int | None:
+    """Return the smallest of (value, ms) that is not exceeded for 95 % of the time, ``None`` of none."""
+    past, most = 0, sum(ms for _, ms in values)
+    for value, ms in sorted(values):
+        past += ms
+        if past * 100 >= most * 95:
+            return value
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What a program, or a job of it, took of a card."""
+
+    gpu_ms: float
+    untold_ms: int
+    ms: int
+    memory: Sequence[tuple[int, int]]
+    """Bytes, and the ms of the tick, where all of its processes tell."""
+    busiest: Sequence[tuple[int, int]]
+    ticks: Sequence[Seen]
+
+
+def taken(counted: Counted) -> dict[tuple[object, ...], Taken]:
+    """Return what programs took of cards that were not truly-idle: host, gpu, owner, program and job."""
+    by_tick: dict[tuple[object, ...], dict[int, list[Seen]]] = defaultdict(lambda: defaultdict(list))
+    for process, ticks in counted.processes.items():
+        for one in ticks:
+            if one.card_state != TRULY_IDLE:
+                key = (*process[:2], one.row["owner"], one.row["program"], one.row["slurm_job_id"])
+                by_tick[key][one.ts_ms].append(one)
+    found = {}
+    for key, together in by_tick.items():
+        memory, busiest, untold_ms = [], [], 0
+        for here in together.values():
+            sizes, uses = ([one.row[column] for one in here] for column in ("memory_bytes", "utilization"))
+            if None in sizes:
+                untold_ms += here[0].ms
+            else:
+                memory.append((sum(sizes), here[0].ms))
+            told = [use for use in uses if use is not None]
+            if told:
+                busiest.append((max(told), here[0].ms))
+        every = [one for here in together.values() for one in here]
+        found[key] = Taken(
+            gpu_ms=sum(one.gpu_ms for one in every),
+            untold_ms=untold_ms,
+            ms=sum(here[0].ms for here in together.values()),
+            memory=memory,
+            busiest=busiest,
+            ticks=every,
+        )
+    return found
+
+
+def usable_bytes(counted: Counted, key: Key) -> int | None:
+    """Return what programs can have of a card that was whole in all of its ticks and told its memory."""
+    rows = [one.row for one in counted.ticks[key]]
+    sizes = [row["size"] for row in rows if row["size"]]
+    if not sizes or any(row["mig"] in {"parent", "instance"} for row in rows):
+        return None
+    return min(sizes) - max((row["reserve"] for row in rows if row["reserve"] is not None), default=2**30)
 
 
 def local(moment_ms: int, timezone: str) -> datetime:

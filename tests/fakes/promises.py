@@ -55,6 +55,9 @@ class _Scheduler:
             job_name=rng.choice(("train", None)),
             slurm_job_id=str(rng.randint(1, 3)) if source == "slurm" else None,
             pod_uid=f"pod-{rng.randint(1, 2)}" if source == "kubernetes" else None,
+            # By their number, so that all the rest is as without them.
+            workload_kind=("training", None, None, "serving", None)[self.made % 5],
+            workload_model=(None, None, "llama", "qwen")[self.made % 4],
         )
 
 

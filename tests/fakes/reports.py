@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from gua.core.allocation import Use
 from gua.core.tick import AllocationStatus
-from gua.report.costs import Cost, Costs, added_by_state
+from gua.report.costs import Cost, Costs, added, added_by_state
 from gua.report.model import (
     Card,
     Claim,
@@ -41,6 +41,8 @@ from gua.report.sections.headline.model import IdleSplit
 from gua.report.sections.money.model import Money
 from gua.report.sections.money.query import money
 from gua.report.sections.now.model import SILENT, CardNow, FreeCard, Holder, Now, OtherHolder, PromisedCard
+from gua.report.sections.right_size.fits import CardSize, Peak, fits_half, fits_slice
+from gua.report.sections.right_size.model import FitTime, RightSize, Workload
 from gua.report.sections.streaks.model import (
     LONGER_THAN_MS,
     WHAT_IF_LIMITS_MS,
@@ -423,6 +425,7 @@ def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Win
         _money(cards, model_cards),
         _energy(cards),
         _usefulness(cards),
+        _right_size(cards, totals),
         TimeOfDay(
             DayHour(hour=hour, states=_of_hours(sums, lambda at, hour=hour: at.hour == hour)) for hour in range(24)
         ),
@@ -967,6 +970,58 @@ def _usefulness(cards: Sequence[LivedCard]) -> Usefulness:
         states={state: added(parts) for state, parts in by_state.items()},
         loaded=added([part for parts in by_state.values() for part in parts]),
         cards=tuple(found),
+    )
+
+
+def _right_size(cards: Sequence[LivedCard], totals: States) -> RightSize:
+    """Return a program a card: the first of unknown memory, the others take 6 GiB and three times as much each."""
+    found = []
+    for place, card in enumerate(cards):
+        size = CardSize(place, card.model, 80 << 30, None if place == 0 else 79 << 30)
+        peak = Peak(6 * 3 ** (place - 1) << 30 if place else None, is_whole=bool(place))
+        in_slice, part = fits_slice(peak, size)
+        gpu_ms = sum(states_of(card.hours)[state].gpu_ms for state in (ACTIVE, IDLE_HELD))
+        one = Workload(
+            host=card.host,
+            gpu=card.gpu,
+            index=card.index,
+            model=card.model,
+            owner=(LONG, "bo", None)[place % 3],
+            program="python",
+            job="4711" if place else None,
+            gpu_ms=gpu_ms,
+            untold_gpu_ms=0.0 if place else gpu_ms,
+            cost=added(cost for state, cost in (_card(card).costs or {}).items() if state in {ACTIVE, IDLE_HELD}),
+            peak_bytes=peak.bytes,
+            p95_bytes=peak.bytes,
+            usable_bytes=size.usable_bytes,
+            peak_utilization=0.97 if place else None,
+            p95_utilization=0.9 if place else None,
+            fits_half=fits_half(peak, size),
+            fits_slice=in_slice,
+            slice=part,
+            fits_smaller=None if place == 0 else place == 1,
+            smaller_model="A30" if place == 1 else None,
+        )
+        found.append(one)
+    whole_ms = sum(one.gpu_ms for one in found)
+
+    def time(chosen: Callable[[Workload], object]) -> FitTime:
+        some = [one for one in found if chosen(one)]
+        gpu_ms = sum(one.gpu_ms for one in some)
+        share = gpu_ms / whole_ms if whole_ms else None
+        return FitTime(workloads=len(some), gpu_ms=gpu_ms, share=share, cost=added(one.cost for one in some))
+
+    return RightSize(
+        held_gpu_ms=sum(totals[state].gpu_ms for state in (ACTIVE, IDLE_HELD, UNKNOWN)),
+        every=time(lambda _: True),
+        half=time(lambda one: one.fits_half),
+        slice=time(lambda one: one.fits_slice),
+        smaller=time(lambda one: one.fits_smaller),
+        any=time(lambda one: one.fits),
+        none=time(lambda one: one.fits is False),
+        not_known=time(lambda one: one.fits is None),
+        workloads=tuple(found),
     )
 
 

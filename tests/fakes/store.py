@@ -46,7 +46,7 @@ class FakeStore:
             self._overview()
             if view == "overview"
             else self.views.get(view, [])
-            if view in {"prices", "promises", "allocation_sources", "idle_time"}
+            if view in {"prices", "promises", "allocation_sources", "idle_time", "right_size", "card_sizes"}
             else self.views[view]
         )
         if view == "owners":

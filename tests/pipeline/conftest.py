@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,11 +65,30 @@ def _bi_tools() -> None:
 
 
 @pytest.fixture
-def clickhouse(_built: None, tmp_path: Path) -> Iterator[ClickHouseServer]:
+def clickhouse(request: pytest.FixtureRequest, _built: None, tmp_path: Path) -> Iterator[ClickHouseServer]:
     server = ClickHouseServer(tmp_path / "clickhouse")
+    if "applied" in request.fixturenames:
+        shutil.copytree(request.getfixturevalue("applied_once"), server.data, symlinks=True)
     server.start()
     yield server
     server.kill()
+
+
+@pytest.fixture
+def applied(clickhouse: ClickHouseServer) -> ClickHouseServer:
+    """Return the server as `gua schema apply` leaves it. Not for a test of the applying."""
+    return clickhouse
+
+
+@pytest.fixture(scope="session")
+def applied_once(_built: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the data of a server to which the schema was applied: a copy starts in less time than it is applied."""
+    folder = tmp_path_factory.mktemp("applied")
+    server = ClickHouseServer(folder / "clickhouse")
+    server.start()
+    Gua(folder / "home").must("schema", "apply", "--store", server.dsn())
+    server.stop()
+    return server.data
 
 
 @pytest.fixture
@@ -80,6 +102,21 @@ def collector(clickhouse: ClickHouseServer, tmp_path: Path) -> Iterator[Collecto
 @pytest.fixture
 def gua(tmp_path: Path) -> Gua:
     return Gua(tmp_path / "home")
+
+
+@pytest.fixture(scope="session")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
+    """Return what tells the report of an embedded store into which commands have put their ticks: made once for all."""
+
+    @cache
+    def report(*commands: tuple[str | Path, ...]) -> dict[str, Any]:
+        folder = tmp_path_factory.mktemp("reported")
+        gua, store = Gua(folder / "home"), f"chdb://{folder / 'store'}"
+        for command in commands:
+            gua.must(*command, "--store", store)
+        return gua.report(store)
+
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -95,15 +96,25 @@ def hosts_on(server: ClickHouseServer, table: str, column: str = "host") -> set[
     return {*server.query(f"SELECT DISTINCT {column} FROM gua.{table}_local").split()}
 
 
-def assert_same(gua: Gua, shards: Shards, one_node: str, *options: str) -> None:
-    """Insist that each server reports what the other store does."""
-    expected = gua.report(one_node, *options)
-    for server in shards.servers:
+@pytest.fixture(scope="module")
+def expected(landed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return its report."""
+    return Gua(tmp_path_factory.mktemp("reader")).report(f"chdb://{landed}")
+
+
+def assert_same(gua: Gua, servers: Iterable[ClickHouseServer], expected: dict[str, Any], *options: str) -> None:
+    """Insist that each of the servers reports what the other store does."""
+    for server in servers:
         assert not [*differences(gua.report(server.dsn("gua_reader"), *options), expected)]
 
 
 def test_hosts_are_spread_over_the_shards_and_the_report_is_that_of_one_node(
-    gua: Gua, shards: Shards, collector: Collector, one_node: str, requests: list[bytes]
+    gua: Gua,
+    shards: Shards,
+    collector: Collector,
+    one_node: str,
+    expected: dict[str, Any],
+    requests: list[bytes],
 ) -> None:
     pieces = [piece for body in requests[-5:] for piece in split(body)]
     # All of it, a part twice, and a part in pieces.
@@ -122,24 +133,26 @@ def test_hosts_are_spread_over_the_shards_and_the_report_is_that_of_one_node(
         column = "ResourceAttributes['host.name']"
         assert [hosts_on(server, table, column) for server in shards.servers] == [first, second], table
 
-    states = gua.report(one_node)["headline"]["states"]
+    states = expected["headline"]["states"]
     assert all(states[state]["card_ticks"] > 0 for state in ("active", "idle-held", "truly-idle")), states
-    assert_same(gua, shards, one_node)
-    assert_same(gua, shards, one_node, "--host", min(first), "--host", min(second))
+    assert_same(gua, shards.servers, expected)
+    some = ("--host", min(first), "--host", min(second))
+    assert_same(gua, shards.servers[:1], gua.report(one_node, *some), *some)
 
     # Each shard counts the hours of its own hosts.
     for server, hosts in zip(shards.servers, (first, second), strict=True):
         gua.must("rollup", "--store", server.dsn())
         assert hosts_on(server, "host_hours") == hosts
-    assert_same(gua, shards, one_node)
+    assert_same(gua, shards.servers[1:], expected)
 
     # A setting that is changed on one server holds for the hosts of both.
     with open_store(one_node) as store:
         store.insert_json("settings", [{"key": key, "value": value} for key, value in SETTINGS.items()])
     with open_store(shards.servers[1].dsn()) as store:
         store.insert_json("settings", [{"key": key, "value": value} for key, value in SETTINGS.items()])
-    assert gua.report(one_node)["headline"]["states"] != states
-    assert_same(gua, shards, one_node)
+    changed = gua.report(one_node)
+    assert changed["headline"]["states"] != states
+    assert_same(gua, shards.servers[:1], changed)
 
 
 def test_ticks_that_gua_itself_lands_are_spread_too(
@@ -156,11 +169,11 @@ def test_ticks_that_gua_itself_lands_are_spread_too(
     assert second
     assert first | second == {*HOSTS[: len(recordings)]}
     assert first & second == set()
-    assert_same(gua, shards, embedded)
+    assert_same(gua, shards.servers, gua.report(embedded))
 
 
 def test_while_a_shard_is_down_nothing_is_lost_and_no_report_leaves_its_hosts_out(
-    gua: Gua, shards: Shards, collector: Collector, one_node: str, requests: list[bytes]
+    gua: Gua, shards: Shards, collector: Collector, expected: dict[str, Any], requests: list[bytes]
 ) -> None:
     middle = len(requests) // 2
     for body in requests[:middle]:
@@ -178,7 +191,7 @@ def test_while_a_shard_is_down_nothing_is_lost_and_no_report_leaves_its_hosts_ou
     assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
     shards.servers[1].start()
     collector.wait_until_delivered()
-    assert_same(gua, shards, one_node)
+    assert_same(gua, shards.servers, expected)
 
 
 def test_the_writer_may_add_points_on_both_shards_and_read_none(shards: Shards) -> None:

@@ -71,9 +71,8 @@ def secure(clickhouse: ClickHouseServer, tmp_path: Path) -> Iterator[SecureColle
 
 
 @pytest.fixture
-def served(clickhouse: ClickHouseServer, gua: Gua) -> str:
-    gua.must("schema", "apply", "--store", clickhouse.dsn("gua_owner"))
-    return clickhouse.dsn("gua_reader")
+def served(applied: ClickHouseServer) -> str:
+    return applied.dsn("gua_reader")
 
 
 @pytest.fixture

@@ -110,10 +110,10 @@ def counted(server: ClickHouseServer, table: str) -> int:
     return int(server.query(f"SELECT count() FROM gua.{table} FINAL"))
 
 
+@pytest.mark.usefixtures("applied")
 def test_no_hostile_point_changes_a_report_or_holds_up_what_comes_after(
     gua: Gua, clickhouse: ClickHouseServer, collector: Collector, expected: dict[str, Any]
 ) -> None:
-    gua.must("schema", "apply", "--store", clickhouse.dsn())
     for resources in HOSTILE.values():
         post(collector, resources)
     gua.must(*DEMO, "--endpoint", collector.endpoint)
@@ -128,10 +128,10 @@ def test_no_hostile_point_changes_a_report_or_holds_up_what_comes_after(
     assert "Exporting failed" not in collector.log.read_text(encoding="utf-8", errors="replace")
 
 
+@pytest.mark.usefixtures("applied")
 def test_a_host_that_claims_anothers_name_breaks_no_report(
     gua: Gua, clickhouse: ClickHouseServer, collector: Collector
 ) -> None:
-    gua.must("schema", "apply", "--store", clickhouse.dsn())
     gua.must(*DEMO, "--endpoint", collector.endpoint)
     # Its own card, and a second opinion of the first host's cards, at times of its own.
     theirs = [point(30, at_ns=NOON_NS + number * 30 * SECOND_NS, hw_id="GPU-x") for number in range(10)]
@@ -144,10 +144,10 @@ def test_a_host_that_claims_anothers_name_breaks_no_report(
     gua.must("report", "--store", clickhouse.dsn("gua_reader"), "--since", "2026-03-20T00:00Z")
 
 
+@pytest.mark.usefixtures("applied")
 def test_points_of_impossible_times_in_tables_without_our_filter_are_counted_by_host(
     gua: Gua, clickhouse: ClickHouseServer, tmp_path: Path, expected: dict[str, Any]
 ) -> None:
-    gua.must("schema", "apply", "--store", clickhouse.dsn())
     mine = tmp_path / "no-filter.yaml"
     mine.write_text("processors:\n  filter/landing:\n    metrics:\n      datapoint: []\n", "utf-8")
     collector = Collector(tmp_path / "no-filter", clickhouse, over=[mine])

@@ -33,6 +33,7 @@ MOMENTS = ("first_seen", "last_seen")
 DEMO = ("demo", "--seed", "7", "--ticks", "60", "--gpus", "4")
 
 Start = Callable[..., Collector]
+Reported = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
@@ -56,11 +57,6 @@ def start(clickhouse: ClickHouseServer, tmp_path: Path) -> Iterator[Start]:
             return collector
 
         yield started
-
-
-@pytest.fixture
-def embedded(tmp_path: Path) -> str:
-    return f"chdb://{tmp_path / 'embedded'}"
 
 
 def points(server: ClickHouseServer, database: str) -> int:
@@ -121,12 +117,11 @@ def assert_same_but_for_seconds(found: dict[str, Any], expected: dict[str, Any])
 class TestTablesThatTheExporterMade:
     @pytest.mark.parametrize("form", ["older", "newer"])
     def test_points_before_and_after_attaching_give_the_same_report(
-        self, gua: Gua, clickhouse: ClickHouseServer, start: Start, embedded: str, form: str
+        self, gua: Gua, clickhouse: ClickHouseServer, start: Start, reported: Reported, form: str
     ) -> None:
         if form == "older":
             make_older_tables(clickhouse)
         plain = start("plain", PLAIN, SITE)
-        gua.must(*DEMO, "--store", embedded)
         requests = requests_of(gua, *DEMO)
         deliver(plain, clickhouse, "otel", requests[: len(requests) * 2 // 3])
 
@@ -138,39 +133,40 @@ class TestTablesThatTheExporterMade:
         assert [line.strip() for line in said.splitlines() if "GRANT" in line] == [
             f"{one} TO `gua_owner`" for one in GRANTS
         ]
-        found, expected = gua.report(clickhouse.dsn("gua_reader")), gua.report(embedded)
+        found, expected = gua.report(clickhouse.dsn("gua_reader")), reported(DEMO)
         if form == "newer":
             assert_same_but_for_seconds(found, expected)
         else:
             assert not [*differences(found, expected)]
 
     def test_recordings_in_nanoseconds_give_the_same_report(
-        self, gua: Gua, clickhouse: ClickHouseServer, start: Start, embedded: str, recordings: list[Path]
+        self, gua: Gua, clickhouse: ClickHouseServer, start: Start, reported: Reported, recordings: list[Path]
     ) -> None:
         make_older_tables(clickhouse)
         plain = start("plain", PLAIN, SITE)
-        gua.must("import", "nvidia-smi", *recordings, "--store", embedded)
         deliver(plain, clickhouse, "otel", requests_of(gua, "import", "nvidia-smi", *recordings))
         gua.must("schema", "apply", "--store", clickhouse.dsn(), "--landing-database", "otel")
 
-        assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), gua.report(embedded))]
+        assert not [
+            *differences(gua.report(clickhouse.dsn("gua_reader")), reported(("import", "nvidia-smi", *recordings)))
+        ]
 
     def test_recordings_in_whole_seconds_lose_no_tick_and_no_second(
-        self, gua: Gua, clickhouse: ClickHouseServer, start: Start, embedded: str, recordings: list[Path]
+        self, gua: Gua, clickhouse: ClickHouseServer, start: Start, reported: Reported, recordings: list[Path]
     ) -> None:
         plain = start("plain", PLAIN, SITE)
-        gua.must("import", "nvidia-smi", *recordings, "--store", embedded)
         deliver(plain, clickhouse, "otel", requests_of(gua, "import", "nvidia-smi", *recordings))
         gua.must("schema", "apply", "--store", clickhouse.dsn(), "--landing-database", "otel")
 
-        assert_same_but_for_seconds(gua.report(clickhouse.dsn("gua_reader")), gua.report(embedded))
+        assert_same_but_for_seconds(
+            gua.report(clickhouse.dsn("gua_reader")), reported(("import", "nvidia-smi", *recordings))
+        )
 
     def test_attaching_again_and_applying_again_change_nothing(
-        self, gua: Gua, clickhouse: ClickHouseServer, start: Start, embedded: str
+        self, gua: Gua, clickhouse: ClickHouseServer, start: Start, reported: Reported
     ) -> None:
         make_older_tables(clickhouse)
         plain = start("plain", PLAIN, SITE)
-        gua.must(*DEMO, "--store", embedded)
         deliver(plain, clickhouse, "otel", requests_of(gua, *DEMO))
         attach = ("schema", "apply", "--store", clickhouse.dsn(), "--landing-database", "otel")
         first = gua.must(*attach)
@@ -179,15 +175,14 @@ class TestTablesThatTheExporterMade:
 
         assert "points of 0 days" in second, (first, second)
         gua.must("schema", "check", "--store", clickhouse.dsn())
-        assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), gua.report(embedded))]
+        assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), reported(DEMO))]
 
     def test_a_backfill_that_was_cut_off_goes_on_where_it_was(
-        self, gua: Gua, clickhouse: ClickHouseServer, start: Start, embedded: str
+        self, gua: Gua, clickhouse: ClickHouseServer, start: Start, reported: Reported
     ) -> None:
         make_older_tables(clickhouse)
         plain = start("plain", PLAIN, SITE)
-        days = ("demo", "--seed", "7", "--days", "3", "--gpus", "2")
-        gua.must(*days, "--store", embedded)
+        days = ("demo", "--seed", "7", "--days", "3", "--gpus", "2", "--interval", "2m")
         deliver(plain, clickhouse, "otel", requests_of(gua, *days))
         attach = ("schema", "apply", "--store", clickhouse.dsn(), "--landing-database", "otel")
         gua.must(*attach)
@@ -200,7 +195,7 @@ class TestTablesThatTheExporterMade:
         said = gua.must(*attach)
 
         assert "of 0 days" not in said
-        assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), gua.report(embedded))]
+        assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), reported(days))]
 
     def test_tables_that_are_not_there_or_may_not_be_read_are_told_with_the_rights_they_need(
         self, gua: Gua, clickhouse: ClickHouseServer
@@ -213,29 +208,27 @@ class TestTablesThatTheExporterMade:
 
 class TestAgentAndGateway:
     def test_points_pass_both_and_give_the_same_report(
-        self, gua: Gua, clickhouse: ClickHouseServer, collector: Collector, start: Start, embedded: str
+        self, gua: Gua, clickhouse: ClickHouseServer, collector: Collector, start: Start, reported: Reported
     ) -> None:
         gua.must("schema", "apply", "--store", clickhouse.dsn())
-        gua.must(*DEMO, "--store", embedded)
         agent = start("agent", AGENT, gateway(collector))
         gua.must(*DEMO, "--endpoint", agent.endpoint)
         agent.wait_until_delivered()
         collector.wait_until_delivered()
 
-        assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), gua.report(embedded))]
+        assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), reported(DEMO))]
 
     def test_nothing_is_lost_while_the_gateway_is_away_and_the_agents_collector_is_killed(
-        self, gua: Gua, clickhouse: ClickHouseServer, collector: Collector, start: Start, embedded: str
+        self, gua: Gua, clickhouse: ClickHouseServer, collector: Collector, start: Start, reported: Reported
     ) -> None:
         gua.must("schema", "apply", "--store", clickhouse.dsn())
-        gua.must(*DEMO, "--store", embedded)
         agent = start("agent", AGENT, gateway(collector))
         collector.kill()
         gua.must(*DEMO, "--endpoint", agent.endpoint)
         agent.kill()
         agent.start()
         collector.start()
-        expected = gua.report(embedded)
+        expected = reported(DEMO)
         reader = clickhouse.dsn("gua_reader")
 
         def whole() -> bool:
@@ -272,11 +265,10 @@ class TestPrometheus:
             yield shown
 
     def test_counters_hold_the_sum_of_all_ticks_and_gauges_the_newest(
-        self, gua: Gua, embedded: str, page: Callable[..., Page], tmp_path: Path
+        self, gua: Gua, reported: Reported, page: Callable[..., Page], tmp_path: Path
     ) -> None:
-        gua.must(*DEMO, "--store", embedded)
         ticks = [tick for request in requests_of(gua, *DEMO) for tick in by_tick(request)]
-        expected = gua.report(embedded)
+        expected = reported(DEMO)
 
         found = page(ticks)
 

@@ -34,6 +34,6 @@ def test_a_server_without_the_schema_is_told_to_get_it(gua: Gua, clickhouse: Cli
     assert "gua schema apply" in refusal(gua, "report", "--store", clickhouse.dsn())
 
 
+@pytest.mark.usefixtures("applied")
 def test_the_collectors_user_may_not_read(gua: Gua, clickhouse: ClickHouseServer) -> None:
-    gua.must("schema", "apply", "--store", clickhouse.dsn())
     refusal(gua, "report", "--store", clickhouse.dsn("gua_writer"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,30 +16,25 @@ from servers.tap import send, split, tapped
 
 DEMO = ("demo", "--seed", "7", "--ticks", "60", "--gpus", "4")
 # Long enough for every state, holders that share a card, a restart and an hour without data.
-TWO_DAYS = ("demo", "--seed", "7", "--days", "2", "--gpus", "8")
+TWO_DAYS = ("demo", "--seed", "7", "--days", "2", "--gpus", "8", "--interval", "2m")
+
+Reported = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def embedded(tmp_path: Path) -> str:
-    return f"chdb://{tmp_path / 'embedded'}"
-
-
-@pytest.fixture
-def served(clickhouse: ClickHouseServer, gua: Gua) -> str:
-    gua.must("schema", "apply", "--store", clickhouse.dsn("gua_owner"))
-    return clickhouse.dsn("gua_reader")
+def served(applied: ClickHouseServer) -> str:
+    return applied.dsn("gua_reader")
 
 
 def test_recordings_give_the_same_report(
-    gua: Gua, recordings: list[Path], embedded: str, served: str, collector: Collector
+    gua: Gua, recordings: list[Path], reported: Reported, served: str, collector: Collector
 ) -> None:
-    gua.must("import", "nvidia-smi", *recordings, "--store", embedded)
     gua.must("import", "nvidia-smi", *recordings, "--endpoint", collector.endpoint)
     collector.wait_until_delivered()
 
     report = gua.report(served)
 
-    assert not [*differences(report, gua.report(embedded))]
+    assert not [*differences(report, reported(("import", "nvidia-smi", *recordings)))]
     states = report["headline"]["states"]
     assert {state: share["card_ticks"] for state, share in states.items()} == {
         "active": 0,
@@ -54,23 +51,21 @@ def test_recordings_give_the_same_report(
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
 def test_a_simulated_host_gives_the_same_report(
-    gua: Gua, embedded: str, served: str, collector: Collector, tmp_path: Path, protocol: str
+    gua: Gua, reported: Reported, served: str, collector: Collector, tmp_path: Path, protocol: str
 ) -> None:
     sender = Gua(tmp_path / "sender", OTEL_EXPORTER_OTLP_PROTOCOL=protocol)
-    gua.must(*TWO_DAYS, "--store", embedded)
     sender.must(*TWO_DAYS, "--endpoint", collector.grpc_endpoint if protocol == "grpc" else collector.endpoint)
     collector.wait_until_delivered()
 
     report = gua.report(served)
 
-    assert not [*differences(report, gua.report(embedded))]
+    assert not [*differences(report, reported(TWO_DAYS))]
     assert all(state["card_ticks"] > 0 for state in report["headline"]["states"].values()), report["headline"]
 
 
 def test_ticks_sent_three_times_out_of_order_and_in_pieces_give_the_same_report(
-    gua: Gua, embedded: str, served: str, collector: Collector
+    gua: Gua, reported: Reported, served: str, collector: Collector
 ) -> None:
-    gua.must(*DEMO, "--store", embedded)
     with tapped() as (endpoint, requests):
         gua.must(*DEMO, "--endpoint", endpoint)
     pieces = [piece for request in requests for piece in split(request)]
@@ -80,18 +75,22 @@ def test_ticks_sent_three_times_out_of_order_and_in_pieces_give_the_same_report(
         send(collector.endpoint, body)
     collector.wait_until_delivered()
 
-    assert not [*differences(gua.report(served), gua.report(embedded))]
+    assert not [*differences(gua.report(served), reported(DEMO))]
 
 
 def test_nothing_is_lost_while_the_server_is_down(
-    gua: Gua, recordings: list[Path], embedded: str, served: str, clickhouse: ClickHouseServer, collector: Collector
+    gua: Gua,
+    recordings: list[Path],
+    reported: Reported,
+    served: str,
+    clickhouse: ClickHouseServer,
+    collector: Collector,
 ) -> None:
     first, *others = recordings
-    gua.must("import", "nvidia-smi", *recordings, "--store", embedded)
     gua.must("import", "nvidia-smi", first, "--endpoint", collector.endpoint)
     clickhouse.kill()
     gua.must("import", "nvidia-smi", *others, "--endpoint", collector.endpoint)
     clickhouse.start()
     collector.wait_until_delivered()
 
-    assert not [*differences(gua.report(served), gua.report(embedded))]
+    assert not [*differences(gua.report(served), reported(("import", "nvidia-smi", *recordings)))]

@@ -14,10 +14,10 @@ from servers.gua import Gua
 from servers.tap import send
 
 
+@pytest.mark.usefixtures("applied")
 def test_a_reserved_day_arrives_to_the_millisecond(
     gua: Gua, clickhouse: ClickHouseServer, collector: Collector, tmp_path: Path
 ) -> None:
-    gua.must("schema", "apply", "--store", clickhouse.dsn("gua_owner"))
     for tick in day.ticks(tmp_path / "reservations"):
         send(collector.endpoint, encode(tick))
     collector.wait_until_delivered()

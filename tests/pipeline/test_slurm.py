@@ -438,6 +438,7 @@ def assert_told(served: Served, reported: Mapping[str, Any], truth: Truth, slack
     assert uses[Use.FREE] > 0
 
 
+@pytest.mark.usefixtures("applied")
 def test_a_day_of_jobs_is_told_alike_by_hooks_by_polling_and_by_the_script_at_the_end_of_every_way(
     cluster: Cluster,
     simulated_driver: SimulatedDriver,
@@ -446,7 +447,6 @@ def test_a_day_of_jobs_is_told_alike_by_hooks_by_polling_and_by_the_script_at_th
     gua: Gua,
     tmp_path: Path,
 ) -> None:
-    gua.must("schema", "apply", "--store", clickhouse.dsn())
     cluster.simulate(simulated_driver)
     cluster.files.mkdir(mode=0o755)  # a node on which no job ran yet has no folder
     (tmp_path / "often").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,11 +33,9 @@ def refusal(gua: Gua, *arguments: str) -> str:
 
 
 @pytest.fixture
-def expected(gua: Gua, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+def expected(reported: Callable[..., dict[str, object]]) -> dict[str, object]:
     """Return the report of the same ticks from the embedded store."""
-    embedded = f"chdb://{tmp_path_factory.mktemp('embedded') / 'store'}"
-    gua.must(*DEMO, "--store", embedded)
-    return gua.report(embedded)
+    return reported(DEMO)
 
 
 @pytest.mark.parametrize("zone", ["Asia/Kolkata", "America/St_Johns"])
@@ -65,10 +64,10 @@ def test_a_server_in_another_time_zone_tells_the_same_numbers(
         server.kill()
 
 
+@pytest.mark.usefixtures("applied")
 def test_a_server_without_room_says_so_and_has_lost_nothing_once_it_has_room(
     gua: Gua, clickhouse: ClickHouseServer, collector: Collector, expected: dict[str, object]
 ) -> None:
-    gua.must("schema", "apply", "--store", clickhouse.dsn())
     clickhouse.stop()
     clickhouse.configure(NO_ROOM)
     clickhouse.start()
@@ -87,22 +86,27 @@ def test_a_server_without_room_says_so_and_has_lost_nothing_once_it_has_room(
     assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), expected)]
 
 
-@pytest.mark.parametrize("lost", ["gua.card_states", "gua.cards", "gua_report.overview", "gua.card_ticks"])
-def test_half_a_schema_is_named(gua: Gua, clickhouse: ClickHouseServer, lost: str) -> None:
-    gua.must("schema", "apply", "--store", clickhouse.dsn())
+@pytest.mark.usefixtures("applied")
+def test_half_a_schema_is_named(gua: Gua, clickhouse: ClickHouseServer) -> None:
     gua.must(*DEMO, "--store", clickhouse.dsn())
-    clickhouse.query(f"DROP TABLE {lost}")
-    line = refusal(gua, "report", "--store", clickhouse.dsn("gua_reader"))
-    assert f"lacks {lost}: run gua schema apply" in line
+    every = ("gua.card_states", "gua.cards", "gua_report.overview", "gua.card_ticks")
+    for lost in every:
+        clickhouse.query(f"DETACH TABLE {lost}")
+        line = refusal(gua, "report", "--store", clickhouse.dsn("gua_reader"))
+        assert f"lacks {lost}: run gua schema apply" in line
+        clickhouse.query(f"ATTACH TABLE {lost}")
+    for lost in every:
+        clickhouse.query(f"DROP TABLE {lost}")
     done = gua.run("schema", "check", "--store", clickhouse.dsn())
     assert done.returncode == 3
-    assert f"{lost} is missing (" in done.stdout
+    for lost in every:
+        assert f"{lost} is missing (" in done.stdout
     gua.must("schema", "apply", "--store", clickhouse.dsn())
     gua.must("schema", "check", "--store", clickhouse.dsn())
 
 
+@pytest.mark.usefixtures("applied")
 def test_what_somebody_changed_is_named_and_repaired(gua: Gua, clickhouse: ClickHouseServer) -> None:
-    gua.must("schema", "apply", "--store", clickhouse.dsn())
     for sql in (
         "ALTER TABLE gua.card_ticks DROP COLUMN power_mw",
         "ALTER TABLE gua.process_ticks MODIFY TTL toDate(ts) + INTERVAL 5 DAY",

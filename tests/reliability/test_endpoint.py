@@ -32,8 +32,6 @@ from gua.store.database import open_store
 from servers.agent import Agent, assert_spans_never_overlap, observed_ms
 from servers.process import free_ports, poll
 
-PROTOCOLS = {"http/protobuf": HttpReceiver, "grpc": GrpcReceiver}
-
 
 def times(body: bytes) -> list[int]:
     """Return the time of each tick in a request, in ms."""

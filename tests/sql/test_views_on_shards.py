@@ -31,7 +31,7 @@ class ShardedEngine(Engine):
         self._shards = shards
         self._writers = writers
 
-    def clear(self) -> None:
+    def _truncate(self) -> None:
         """Empty every table on each server; a Distributed one has no rows of its own."""
         for server in self._shards.servers:
             names = server.query(
@@ -83,5 +83,5 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 
 @runs(on_shards())
-def test_case(engine: Engine, case: Path, *, counted: bool) -> None:
-    test_views.test_case(engine, case, counted=counted)
+def test_case(opened: Engine, case: Path, *, counted: bool) -> None:
+    test_views.test_case(opened, case, counted=counted)

@@ -1,10 +1,10 @@
--- One row is one owner (program, container, pod, job, kind, host, model; identity: owner and program) of processes on cards. Times are
--- by the state of the card; a truly-idle one is held by nobody. A session is one process. longest_idle_ms is a streak of a process
--- that had that name at its last run; NULL where no runs were kept, or nothing is known of what they did. holders are its processes
--- that the newest tick with processes of their card lists: (host, gpu, pid, created, identity, tick, whether idle, memory, idle
--- since, idle time, span of the first tick of that, until when it was known before what it did or 0, when it was first listed, active
--- time in the 24 h before, and of the time on an idle-held card GPU time, memory x time [KiB ms], the time of which that is known, and
--- GPU time by price). priced is GPU time by price and state of the card; what no price given counts for is left out.
+-- One row is one owner (program, container, pod, job, kind, served-model, host, model; identity: owner and program) of processes on
+-- cards. Times are by the state of the card; a truly-idle one is held by nobody. A session is one process. longest_idle_ms is a streak
+-- of a process that had that name at its last run; NULL where no runs were kept, or nothing is known of what they did. holders are its
+-- processes that the newest tick with processes of their card lists: (host, gpu, pid, created, identity, tick, whether idle, memory,
+-- idle since, idle time, span of the first tick of that, until when it was known before what it did or 0, when it was first listed,
+-- active time in the 24 h before, and of the time on an idle-held card GPU time, memory x time [KiB ms], the time of which that is
+-- known, and GPU time by price). priced is GPU time by price and state of the card; what no price given counts for is left out.
 CREATE OR REPLACE VIEW gua_report.usage $ON_CLUSTER
 $DEFINER
 AS
@@ -17,7 +17,8 @@ SELECT
         {by:String} = 'container', owner.names.container_id,
         {by:String} = 'pod', owner.names.pod_uid,
         {by:String} = 'job', owner.names.slurm_job_id,
-        {by:String} = 'kind', ${WORKLOAD_KIND},
+        {by:String} = 'kind', coalesce(told_kind, ${WORKLOAD_KIND}),
+        {by:String} = 'served-model', told_model,
         {by:String} = 'host', toNullable(toString(host)),
         model
     ) AS name,
@@ -50,6 +51,8 @@ FROM
         created_ms,
         is_kept,
         model,
+        told_kind,
+        told_model,
         prices,
         longest_ms,
         holding,
@@ -75,6 +78,8 @@ FROM
             identity,
             is_kept,
             models.model AS model,
+            told.kind AS told_kind,
+            told.model AS told_model,
             models.prices AS prices,
             process.runs AS every_run,
             identities,
@@ -165,6 +170,27 @@ FROM
             WHERE {by:String} = 'model' OR notEmpty({price_models:Array(String)})
         ) AS models
             ON models.host = process.host AND models.gpu = process.gpu
+        LEFT JOIN
+        (
+            -- What was declared or detected of a process, the newest of it.
+            SELECT
+                toString(host) AS of_host,
+                pid AS of_pid,
+                toUnixTimestamp64Milli(created) AS of_created_ms,
+                toNullable(toString(argMaxIf(workload_kind, ts, workload_kind IS NOT NULL))) AS kind,
+                toNullable(toString(argMaxIf(workload_model, ts, workload_model IS NOT NULL))) AS model
+            FROM gua.process_ticks FINAL
+            WHERE {by:String} IN ('kind', 'served-model')
+                AND (workload_kind IS NOT NULL OR workload_model IS NOT NULL)
+                AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+                AND toUnixTimestamp64Milli(ts) - ifNull(duration_ms, 0) < {until_ms:Int64}
+                AND ${OF_HOSTS}
+            GROUP BY
+                of_host,
+                of_pid,
+                of_created_ms
+        ) AS told
+            ON of_host = toString(process.host) AND of_pid = process.pid AND of_created_ms = process.created_ms
     )
     ARRAY JOIN identities AS owner
 )

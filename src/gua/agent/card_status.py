@@ -38,8 +38,22 @@ _SURROUNDINGS: Final = (
     "pod_name",
     "pod_namespace",
     "container_name",
+    "workload_kind",
+    "workload_model",
 )
-_ALLOCATION: Final = ("source", "id", "owner", "uid", "kind", "job_name", "pod_uid", "pod_name", "pod_namespace")
+_ALLOCATION: Final = (
+    "source",
+    "id",
+    "owner",
+    "uid",
+    "kind",
+    "job_name",
+    "pod_uid",
+    "pod_name",
+    "pod_namespace",
+    "workload_kind",
+    "workload_model",
+)
 _NUMBERS: Final = (
     "utilization",
     "utilization_encoder",

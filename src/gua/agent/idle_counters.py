@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Self
 
 from gua.core.idleness import GAP_MS, RESTART_GAP_MS, IdleCounter, IdleCounters, Key, advance, idle_ms, kept
@@ -44,15 +44,15 @@ class Idling:
             longest_covered_ms=2 * interval_ms,
         )
 
-    def timed(self, uuid: str, process: ProcessReading, covered_ms: int) -> ProcessReading:
-        """Return a process of that card with the time it has idled, and let its clock run."""
+    def idle_ms(self, uuid: str, process: ProcessReading, covered_ms: int) -> int | None:
+        """Return for how long a process of that card has idled, and let its clock run."""
         if process.type is ProcessType.IGNORED:
-            return process
+            return None
         key = (uuid, process.pid, process.created_ms)
         now = IdleCounter(seen_ms=self.ts_ms, covered_ms=covered_ms)
         clock = advance(self.before.get(key), process, now, _SHIPPED, gap_ms=self.gap_ms)
         self.now[key] = clock
-        return replace(process, idle_ms=idle_ms(clock, process, _SHIPPED))
+        return idle_ms(clock, process)
 
     def clocks(self) -> IdleCounters:
         """Return the clocks after the tick."""

@@ -114,7 +114,7 @@ class Sampler:
         energy_known = covered.outcome is Outcome.CONTINUED and mark == self._energy_mark
         idling = Idling.after(mark, now, interval_ms=self._origin.interval_ms, is_restart=self._is_first)
         ticks = [self._card_tick(raw, covered.duration_ms, idling) for raw in raw_cards]
-        look = self._look(list(map(_key, raw_cards, ticks)), now.ts_ms - covered.duration_ms, now.ts_ms)
+        look = self._look(raw_cards, ticks, now.ts_ms - covered.duration_ms, now.ts_ms)
         cards = tuple(
             self._card(raw, tick, self._promise(tick, look, now.ts_ms), now.ts_ms, energy_known=energy_known)
             for raw, tick in zip(raw_cards, ticks, strict=True)
@@ -136,12 +136,14 @@ class Sampler:
             outcome=covered.outcome,
         )
 
-    def _look(self, cards: Sequence[CardKey], since_ms: int, now_ms: int) -> AllocationLook:
+    def _look(
+        self, raw_cards: Sequence[RawCard], ticks: Sequence[CardTick], since_ms: int, now_ms: int
+    ) -> AllocationLook:
         """Return to whom cards are promised; sources that break are failed sources, and cost nothing else."""
         if self._allocations is None:
             return _NOT_LOOKED_AT
         try:
-            self._last_look = self._allocations.look(since_ms, now_ms, cards)
+            self._last_look = self._allocations.look(since_ms, now_ms, list(map(_key, raw_cards, ticks)))
         except Exception as error:  # noqa: BLE001 - whatever a source does, cards are sampled
             reason = f"unexpected {type(error).__name__}"
             self._count([ReadError(call="allocation", code=type(error).__name__)])
@@ -163,6 +165,7 @@ class Sampler:
         slices, all_slices = raw.gpu_fraction
         reading = raw.reading
         gpu_time_ms = duration_ms * slices // all_slices
+        people = [self._processes.identify(process) for process in self._told(raw.processes)]
         return CardTick(
             uuid=reading.uuid,
             parent=reading.parent,
@@ -170,11 +173,7 @@ class Sampler:
             gpu_time_ms=gpu_time_ms,
             process_list=self._believed(reading.process_list),
             processes=split_gpu_time(
-                gpu_time_ms,
-                [
-                    idling.timed(reading.uuid, self._processes.identify(process), duration_ms)
-                    for process in self._told(raw.processes)
-                ],
+                gpu_time_ms, people, [idling.idle_ms(reading.uuid, process, duration_ms) for process in people]
             ),
         )
 
@@ -199,7 +198,7 @@ class Sampler:
             idle_energy_mj=used.idle_mj if tells_idle else None,
             idle_energy_coverage_ms=used.powered_ms if tells_idle else None,
             energy_mj=self._energy_spent(reading) if energy_known else None,
-            processes=tick.processes,
+            processes=tick.processes if promise.allocation is None else self._promises.labelled(tick),
             allocation=promise.allocation,
             unallocated_gpu_time_ms=promise.unallocated_gpu_time_ms,
             allocations=promise.allocations,

@@ -113,12 +113,14 @@ class Board:
         clock: Clock,
         spool: Callable[[], SpoolFigures],
         rules: Rules = _SHIPPED,
+        detects_models: bool = False,
     ) -> None:
         self._agent = {
             "pid": pid,
             "version": version,
             "host": host,
             "started": to_rfc3339(started_ms),
+            "detects_models": detects_models,
         }
         self._interval_ms = interval_ms
         self._clock = clock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,17 +63,6 @@ class CardTable:
         """Return the whole cards in the driver's order, which is that of the PCI bus."""
         whole = [card for card in self.cards if card.parent is None and card.gpu_index is not None]
         return sorted(whole, key=lambda card: card.gpu_index or 0)
-
-    def find_all(self, names: Iterable[CardName]) -> tuple[frozenset[str], CardName | None]:
-        """Return the UUIDs of all that are found, and the first name that means no card."""
-        uuids: set[str] = set()
-        missing: CardName | None = None
-        for name in names:
-            found = self.find(name)
-            uuids |= found
-            if not found and missing is None:
-                missing = name
-        return frozenset(uuids), missing
 
 
 def plain_pci(text: str) -> str | None:

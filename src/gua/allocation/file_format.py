@@ -11,6 +11,7 @@ from typing import Final
 from gua.allocation.card_names import CardName, plain_pci
 from gua.core.plaintext import storable
 from gua.core.untrusted import is_like, is_number, is_within
+from gua.core.workloads import NO_WORK, Work, declared, declared_in
 
 MOST_CARDS: Final = 1024
 _MOST_ID: Final = 128
@@ -22,13 +23,15 @@ _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]{1,120}")
 _LEAST_SECONDS: Final = 1_000_000_000
 _MOST_SECONDS: Final = 100_000_000_000
 _TEXTS: Final = {"owner": 256, "kind": 32, "job_name": 128, "node": 256}
+_WORKLOAD: Final = {"workload_kind": "kind", "workload_model": "model"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileAllocation:
     """What one file tells; the cards still by the names that it has for them. Times are Unix ms.
 
-    ``node`` is the name of this host by which a scheduler numbers its cards.
+    ``node`` is the name of this host by which a scheduler numbers its cards. ``is_planned``: it was written down before
+    it began. Of any other one that is said to begin later than now, the clock was set back.
     """
 
     source: str
@@ -41,6 +44,12 @@ class FileAllocation:
     kind: str | None = None
     job_name: str | None = None
     node: str | None = None
+    workload: Work = NO_WORK
+    is_planned: bool = False
+
+    def is_to_come(self, now_ms: int) -> bool:
+        """Return whether it has not begun yet, Unix ms."""
+        return self.is_planned and self.since_ms > now_ms
 
 
 def parse_file(content: bytes) -> FileAllocation:
@@ -75,8 +84,18 @@ def parse_file(content: bytes) -> FileAllocation:
         since_ms=since_ms,
         until_ms=None if found.get("until") is None else _moment(found["until"], "until"),
         uid=uid,
+        is_planned=False,
+        workload=_workload(found),
         **texts,
     )
+
+
+def _workload(found: dict[str, object]) -> Work:
+    """Return what a file declares, else what the name of its job does."""
+    job_name = found.get("job_name")
+    named = declared_in(job_name) if isinstance(job_name, str) else NO_WORK
+    own = declared({key: found.get(name) for name, key in _WORKLOAD.items()})
+    return Work(own.kind or named.kind, own.model or named.model)
 
 
 def _text(value: object, name: str, most: int) -> str | None:

@@ -45,7 +45,8 @@ class FilesReader:
         basis = (look, table, self._conf.version)
         if self._memo is not None and self._memo.holds(basis, since_ms):
             return self._memo.look
-        told, wrong = merged({name: each for name, each in look.told.items() if not self._without(name)}, since_ms)
+        begun = {name: each for name, each in look.told.items() if not (self._without(name) or each.is_to_come(now_ms))}
+        told, wrong = merged(begun, since_ms)
         troubles = [f"{name}: {why}" for name, why in sorted(look.bad.items()) if not self._without(name)]
         troubles += [] if wrong is None else [wrong]
         allocations: list[Allocation] = []
@@ -65,7 +66,7 @@ class FilesReader:
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """What a reader found, to be found again while what it rests on is the same and nothing in it ends."""
+    """What a reader found, to be found again while what it rests on is the same and nothing in it begins or ends."""
 
     basis: tuple[object, ...]
     since_ms: int
@@ -76,8 +77,10 @@ class Memo:
         cls, basis: tuple[object, ...], since_ms: int, look: ReaderLook, told: Iterable[FileAllocation]
     ) -> Memo | None:
         """Return the look at what is ``told``, to be remembered; ``None`` if the next one may be another."""
-        ends = [*(each.until_ms for each in look.allocations), *(each.until_ms for each in told)]
-        return None if any(end is not None and end > since_ms for end in ends) else cls(basis, since_ms, look)
+        changes = [each.until_ms for each in look.allocations]
+        for each in told:
+            changes += [each.until_ms, each.since_ms if each.is_planned else None]
+        return None if any(at is not None and at > since_ms for at in changes) else cls(basis, since_ms, look)
 
     def holds(self, basis: tuple[object, ...], since_ms: int) -> bool:
         """Return whether a look from there on finds the same."""

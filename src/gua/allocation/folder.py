@@ -28,6 +28,7 @@ _TURNS: Final = 8
 _LEAST_FILES: Final = 8
 # Times of folders are those of the kernel's last timer tick: two changes within one look the same.
 _SETTLED_NS: Final = 1_000_000_000
+_PLANNED_MS: Final = 60_000  # who says when a job began may have another clock than who writes its file
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,7 +166,9 @@ def _read_file(name: str, folder: int, status: os.stat_result, now: Stamp) -> _S
     bad = refusal(status)
     if bad is None:
         try:
-            return _Seen(now, parse_file(read_trusted(name, folder)), None)
+            told = parse_file(read_trusted(name, folder))
+            is_planned = told.since_ms > status.st_mtime_ns // 1_000_000 + _PLANNED_MS
+            return _Seen(now, replace(told, is_planned=True) if is_planned else told, None)
         except OSError as error:
             bad = error.strerror or type(error).__name__
         except ValueError as error:
@@ -217,6 +220,8 @@ def allocation_of(told: FileAllocation, cards: frozenset[str]) -> Allocation:
         kind=told.kind,
         job_name=told.job_name,
         slurm_job_id=told.id if told.source == SLURM else None,
+        workload_kind=told.workload.kind,
+        workload_model=told.workload.model,
     )
 
 

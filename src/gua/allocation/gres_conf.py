@@ -12,6 +12,7 @@ import platform
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -75,7 +76,7 @@ class GresConf:
     """
 
     def __init__(self, folder: Path | None = None, *, node: str | None = None) -> None:
-        self._folder = folder
+        self._own = () if folder is None else (folder / "gres.conf",)
         self._node = node
         self._read: tuple[Path, Stamp, str] | None = None
         self._orders: dict[str | None, GresOrder] = {}
@@ -83,10 +84,9 @@ class GresConf:
 
     def refresh(self) -> None:
         """Read the file if it changed."""
-        for path in [self._folder] if self._folder is not None else _places():
-            file = path / "gres.conf"
+        for file in self._own or _files(os.environ.get("SLURM_CONF")):
             try:
-                now = stamp(file.stat())
+                now = stamp(os.stat(file))  # noqa: PTH116 - in each tick, at each of the places
                 if self._read is None or self._read[:2] != (file, now):
                     self._read = file, now, _content(file)
                     self._forget()
@@ -116,9 +116,10 @@ def _content(file: Path) -> str:
         return opened.read(_MOST_BYTES).decode(errors="replace")
 
 
-def _places() -> list[Path]:
-    conf = os.environ.get("SLURM_CONF")
-    return [*([Path(conf).parent] if conf else []), *PLACES]
+@lru_cache(maxsize=4)  # to put paths together takes longer than to look them up
+def _files(slurm_conf: str | None) -> tuple[Path, ...]:
+    places = [*([Path(slurm_conf).parent] if slurm_conf else []), *PLACES]
+    return tuple(place / "gres.conf" for place in places)
 
 
 def parse_gres_conf(text: str, node: str | None) -> GresOrder:

@@ -118,4 +118,6 @@ def _allocation(namespace: str, name: str, pod: ListedPod | None, cards: set[str
         pod_uid=uid,
         pod_name=name,
         pod_namespace=namespace,
+        workload_kind=None if pod is None else pod.workload.kind,
+        workload_model=None if pod is None else pod.workload.model,
     )

@@ -121,7 +121,9 @@ class SlurmReader:
     def _read_files(self, gathered: _Gathered, look: FolderLook, since_ms: int, now_ms: int) -> None:
         ours = {name: each for name, each in look.told.items() if name.startswith(PREFIX)}
         self._remember_ends(ours.values())
-        gathered.told, wrong = merged(ours, since_ms)
+        gathered.told, wrong = merged(
+            {name: each for name, each in ours.items() if not each.is_to_come(now_ms)}, since_ms
+        )
         gathered.troubles += [f"{name}: {why}" for name, why in sorted(look.bad.items()) if name.startswith(PREFIX)]
         gathered.troubles += [] if wrong is None else [wrong]
         told_of_site = 0
@@ -199,6 +201,8 @@ class SlurmReader:
                     owner=allocation.owner or job.user,
                     kind=allocation.kind or job.gres.kind,
                     job_name=allocation.job_name or job.name,
+                    workload_kind=allocation.workload_kind or job.workload.kind,
+                    workload_model=allocation.workload_model or job.workload.model,
                 )
             if uuids:
                 allocations.append(allocation)
@@ -274,6 +278,8 @@ def _allocation_of(job: PolledJob, uuids: frozenset[str]) -> Allocation:
         kind=job.gres.kind,
         job_name=job.name,
         slurm_job_id=job.id,
+        workload_kind=job.workload.kind,
+        workload_model=job.workload.model,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from gua.allocation.hostlist import matches
 from gua.core.plaintext import storable
+from gua.core.workloads import Work, declared_in
 
 SQUEUE_FORMAT: Final = "%A|%i|%U|%T|%S|%e|%u"
 _MOST_PLACES: Final = 1024
@@ -54,6 +55,7 @@ _HOSTNAME: Final = re.compile(r" NodeHostName=(\S+)")
 _SLURMD: Final = re.compile(r"^Hostname\s*= (\S+)$", re.MULTILINE)
 _NAME: Final = re.compile(r" JobName=(.*?) UserId=", re.DOTALL)
 _MOST_NAME: Final = 128
+_COMMENT: Final = re.compile(r"\s(?:Admin)?Comment=(.*?)(?=\s[A-Z]\w*=|$)", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,6 +126,11 @@ def parse_job_name(answer: str) -> str | None:
     """Return the job's name, of which nothing but itself depends."""
     match = _NAME.search(answer)
     return None if match is None else storable(match[1], _MOST_NAME)
+
+
+def parse_job_workload(answer: str) -> Work:
+    """Return what the job's name or comment declares it to be for; a job can declare that of itself alone."""
+    return declared_in(" ".join([parse_job_name(answer) or "", *_COMMENT.findall(answer)]))
 
 
 def parse_node_gres(answer: str, node: str) -> Gres:

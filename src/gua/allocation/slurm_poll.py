@@ -17,11 +17,13 @@ from gua.allocation.slurm_answers import (
     ListedJob,
     parse_job_gres,
     parse_job_name,
+    parse_job_workload,
     parse_jobs,
     parse_node_gres,
     parse_node_name,
     parse_slurmd,
 )
+from gua.core.workloads import NO_WORK, Work
 
 PERIOD_SECONDS: Final = 60.0
 LEAST_SECONDS: Final = 30.0
@@ -33,7 +35,7 @@ _CLOSE_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PolledJob:
-    """A job of this node, with its GPUs by Slurm's numbers. Times are Unix ms."""
+    """A job of this node, with its GPUs by Slurm's numbers, and what it is declared to be for. Times are Unix ms."""
 
     id: str
     uid: int
@@ -42,6 +44,7 @@ class PolledJob:
     gres: Gres
     since_ms: int
     until_ms: int | None
+    workload: Work = NO_WORK
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +69,7 @@ class PollAnswer:
 class _Known:
     gres: Gres
     name: str | None
+    workload: Work = NO_WORK
 
 
 class SlurmPoll:
@@ -200,7 +204,7 @@ class SlurmPoll:
                 unclear.append(job.id)  # it may be gone already
                 continue
             gres = parse_job_gres(answer, node)
-            self._known[key] = _Known(gres, parse_job_name(answer))
+            self._known[key] = _Known(gres, parse_job_name(answer), parse_job_workload(answer))
             if not gres.is_clear:
                 unclear.append(job.id)
         return tuple(unclear)
@@ -227,6 +231,7 @@ class SlurmPoll:
             uid=job.uid,
             user=job.user,
             name=known.name,
+            workload=known.workload,
             gres=known.gres,
             since_ms=at_ms if job.since_ms is None else job.since_ms,
             until_ms=until_ms,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from gua.allocation.reader import Opener, ReaderLook, SourceReader
@@ -94,8 +93,3 @@ def _look(reader: SourceReader, since_ms: int, now_ms: int, cards: Sequence[Card
 
 def _plain(text: str) -> str:
     return safe(text)[:_LONGEST_REASON]
-
-
-def with_reason(look: ReaderLook, reason: str) -> ReaderLook:
-    """Return the look as that of a source that failed; a reason that it has already stays."""
-    return look if look.reason is not None else replace(look, reason=reason)

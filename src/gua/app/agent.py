@@ -95,6 +95,7 @@ def run(
             destinations=[(destination.name, destination.where) for destination in destinations],
             clock=host.clock,
             spool=lambda: _figures(viewed, outbox, before),
+            detects_models=host.detects_models,
         )
         watcher = AgentEvents(board=board, changes=Changes(log), notifier=notifier, also_alive=lock.forget_callers)
         senders = [_sender(places.home, one, watcher) for one in destinations if one.endpoint]
@@ -124,6 +125,8 @@ def run(
             log.info("names of pods come from %s", host.pods.kubelet)
             if host.pods.kubelet.insecure:
                 log.warning("--kubelet-insecure: whoever answers there gets the service account's token")
+        if host.detects_models:
+            log.info("arguments of processes on cards are read for the model that they serve (--detect-models)")
         if host.allocations is not None:
             log.info("allocations come from %s", " and ".join(host.allocations.names))
         loop.run()

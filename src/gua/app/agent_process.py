@@ -56,6 +56,7 @@ def main() -> int:
                 ignored=settings.ignored,
                 kubelet=settings.kubelet,
                 allocation=settings.allocation,
+                detect_models=settings.detect_models,
             ),
             places=settings.places,
             destinations=settings.destinations,

@@ -31,6 +31,7 @@ class AgentSettings:
     """Everything that ``gua daemon`` hands on; ``ignored`` are process names besides the usual ones.
 
     Without destinations ticks are only served. Reservations that were not used for ``idle_release_ms`` end.
+    ``detect_models``: arguments of processes are looked at for the model that they serve.
     """
 
     interval_ms: int
@@ -42,6 +43,7 @@ class AgentSettings:
     kubelet: Kubelet | None = None
     allocation: AllocationSettings = field(default_factory=AllocationSettings)
     idle_release_ms: int | None = None
+    detect_models: bool = False
 
     def to_json(self) -> str:
         """Return the settings as text for :meth:`from_json`."""
@@ -70,6 +72,7 @@ class AgentSettings:
             kubelet=kubelet and Kubelet(**kubelet),
             allocation=AllocationSettings.from_json(found["allocation"]),
             idle_release_ms=found["idle_release_ms"],
+            detect_models=found["detect_models"],
         )
 
 

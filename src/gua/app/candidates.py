@@ -28,7 +28,8 @@ _WHY_UNKNOWN: Final = {
 class Candidates:
     """Reads the cards for grants; safe for threads, and apart from the agent's own reading of them.
 
-    ``promised`` says, by UUID, to whom a scheduler gave a card; set it before anybody asks.
+    ``promised`` says, by UUID, to whom a scheduler gave a card, or the GPU that it is a part of; set it before anybody
+    asks.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Candidates:
         with self._lock:
             raws, _ = self._cards.read()
             promised = self.promised()
-            found = [self._candidate(raw, promised.get(raw.reading.uuid)) for raw in raws]
+            found = [self._candidate(raw, _promised(raw.reading, promised)) for raw in raws]
         if not found:
             msg = "no card can be read now: see gua status"
             raise UnavailableError(msg)
@@ -95,6 +96,10 @@ class Candidates:
             parent=card.parent,
             held_by=_named(counted) if counted else None,
         )
+
+
+def _promised(card: CardReading, promised: Mapping[str, str]) -> str | None:
+    return next((promised[uuid] for uuid in (card.uuid, card.parent) if uuid is not None and uuid in promised), None)
 
 
 def _with(raw: RawCard, processes: tuple[ProcessReading, ...]) -> CardReading:

@@ -31,6 +31,7 @@ from gua.state.directory import Home
 if TYPE_CHECKING:
     from gua.allocation.sources import Sources
     from gua.identity.pod_names import PodNames
+    from gua.identity.served_models import ServedModels
 
 _CALL_LIMIT_SECONDS: Final = 5.0
 # A reading that waits for a hung call longer than an interval would cost the other cards a tick.
@@ -43,6 +44,7 @@ class Host:
 
     ``pods`` is where names of pods come from, if from anywhere; ``allocations`` says to whom cards are promised, if
     that is looked at. ``candidates`` are the cards as grants need them, and ``owners`` the names of users.
+    ``detects_models``: arguments of processes are looked at for the model that they serve.
     """
 
     cards: CardReader
@@ -54,6 +56,7 @@ class Host:
     allocations: Sources | None = None
     candidates: Candidates | None = None
     owners: Owners | None = None
+    detects_models: bool = False
 
     def close(self) -> None:
         """Let go of the driver, and ask nobody any more."""
@@ -75,8 +78,11 @@ def open_host(
     ignored: Sequence[str],
     kubelet: Kubelet | None = None,
     allocation: AllocationSettings = _NOT_LOOKED_AT,
+    detect_models: bool = False,
 ) -> Host:
     """Return this host; the driver is opened with the first reading. ``ignored`` come besides the usual names.
+
+    With ``detect_models`` arguments of counted processes are looked at for the model that they serve.
 
     Raises GuaError where a source of allocations cannot be opened.
     """
@@ -88,18 +94,19 @@ def open_host(
     owners = owners_of(host)
     boot_time_ms = stored_boot_time_ms(host, home.boot_file)
 
-    def identity() -> ProcessIdentity:
+    def identity(models: ServedModels | None = None) -> ProcessIdentity:
         return ProcessIdentity(
             host if seen_by_host else NoProcesses(),
             owners,
             boot_time_ms=boot_time_ms,
             ignored=(*DEFAULT_IGNORED, *ignored),
             pods=pods,
+            models=models,
         )
 
     return Host(
         cards=NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked),
-        processes=identity(),
+        processes=identity(_served_models(host) if detect_models and seen_by_host else None),
         # Of their own, as grants are asked for by other threads than ticks; the driver is opened with the first one.
         candidates=Candidates(
             NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked),
@@ -110,9 +117,21 @@ def open_host(
         clock=clock,
         origin=agent_origin(interval_ms=interval_ms, home=home.path),
         seen_by_host=seen_by_host,
+        detects_models=detect_models,
         pods=pods,
         allocations=open_allocations(allocation, pods),
     )
+
+
+def _served_models(host: ProcFs) -> ServedModels:
+    from gua.identity.served_models import ServedModels  # noqa: PLC0415 - only where the admin of the host wants it
+    from gua.procfs.command_line import CommandLines  # noqa: PLC0415 - as above
+
+    def uid(pid: int) -> int | None:
+        found = host.process(pid)
+        return None if found is None else found.uid
+
+    return ServedModels(CommandLines(host.root), uid)
 
 
 def _pod_names(kubelet: Kubelet) -> PodNames:

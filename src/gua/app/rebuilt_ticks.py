@@ -155,6 +155,8 @@ def _process(row: ProcessRow) -> ProcessReading:
         pod_uid=row.pod_uid,
         slurm_job_id=row.slurm_job_id,
         systemd_unit=row.systemd_unit,
+        workload_kind=row.workload_kind,
+        workload_model=row.workload_model,
     )
 
 
@@ -177,6 +179,8 @@ def _allocation(row: AllocationRow) -> AllocationReading:
         pod_uid=row.pod_uid,
         pod_name=row.pod_name,
         pod_namespace=row.pod_namespace,
+        workload_kind=row.workload_kind,
+        workload_model=row.workload_model,
     )
 
 

@@ -16,6 +16,8 @@ from gua.core.errors import NotNowError, NotYoursError, UnavailableError, UsageE
 from gua.core.plaintext import storable
 from gua.core.ports import AllocationSources
 from gua.core.tick import Tick
+from gua.core.untrusted import object_in
+from gua.core.workloads import declared
 from gua.local_socket.peer import LineError, Lines, Peer, encoded, send_line
 from gua.local_socket.server import Converse
 from gua.reservations.desk import Desk, Granted, Waiting, request_of
@@ -34,6 +36,7 @@ from gua.reservations.model import (
 SOURCE: Final = "gua"
 ASKED: Final = ("reserve", "release", "extend", "reservations", "queue")
 LONGEST_MS: Final = 365 * 24 * 3600 * 1000
+_LONGEST_LOOK_MS: Final = 60_000  # what ends while the cards are read, ends after the tick
 _SEND_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 2.0
 _SAY_AGAIN_SECONDS: Final = 30.0
@@ -82,6 +85,8 @@ class Reservations:
             "since_ms": reservation.since_ms,
             "until_ms": reservation.until_ms,
             "note": reservation.note,
+            "workload_kind": reservation.workload_kind,
+            "workload_model": reservation.workload_model,
             "idle_since_ms": self._idle_since(reservation),
             "raced": self._desk.raced().get(reservation.id),
             "ended_ms": reservation.ended_ms,
@@ -191,6 +196,7 @@ class Reservations:
             pid=asker.pid if asker.start_ticks is not None else None,
             start_ticks=asker.start_ticks,
             container=asker.container,
+            workload=declared(object_in(asked.get("labels"))),
         )
 
     def _wish(self, asked: Mapping[str, Any]) -> Wish:
@@ -341,7 +347,7 @@ class WithReservations:
         waits = self._desk.take_waits()
         if not self._desk.was_used:
             return look
-        reserved = tuple(_allocation(each) for each in self._desk.since(since_ms))
+        reserved = tuple(_allocation(each) for each in self._desk.since(since_ms) if not _ended_ahead(each, now_ms))
         return AllocationLook(
             allocations=(*look.allocations, *reserved),
             sources=(*look.sources, SourceHealth(source=SOURCE, waits=waits)),
@@ -378,6 +384,11 @@ class IdleNotes:
         """Nothing."""
 
 
+def _ended_ahead(reservation: Reservation, now_ms: int) -> bool:
+    """Return whether a reservation ended at a time that has not come: since then the clock was set back."""
+    return reservation.ended_ms is not None and reservation.ended_ms > now_ms + _LONGEST_LOOK_MS
+
+
 def _allocation(reservation: Reservation) -> Allocation:
     return Allocation(
         source=SOURCE,
@@ -389,6 +400,8 @@ def _allocation(reservation: Reservation) -> Allocation:
         uid=reservation.uid,
         kind=reservation.kind.value,
         container_id=reservation.container,
+        workload_kind=reservation.workload_kind,
+        workload_model=reservation.workload_model,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from gua.app.labels import labels_of
 from gua.app.local_agent import places
 from gua.app.output import say
 from gua.app.reserving import become, described, environment, patience, reserve, wanted
@@ -24,6 +25,7 @@ class RunOptions:
     gpu_ids: str | None = None
     timeout: str | None = None
     note: str | None = None
+    label: tuple[str, ...] | None = None
     wait: str | None = None
     nonblock: bool = False
     visible: str = "index"
@@ -43,6 +45,7 @@ def run_with_cards(options: RunOptions) -> NoReturn:
         "kind": "run",
         **wanted(options.gpus, options.gpu_ids),
         "note": options.note,
+        "labels": labels_of(options.label or ()),
         "wait_ms": patience(options.wait, nonblock=options.nonblock),
         "accept_unknown": options.accept_unknown,
         "beside_scheduler": options.beside_scheduler,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gua.report.recording import Question
-from gua.store.database import READ_SETTINGS, call_of
+from gua.store.database import REPORT_SETTINGS, call_of
 from gua.store.report_views import DATABASE, MADE, report_views
 
 _HEAD = """\
@@ -23,7 +23,7 @@ def script(questions: Sequence[Question], *, embedded: bool) -> str:
 
 def _lines(questions: Sequence[Question], *, embedded: bool) -> Iterator[str]:
     if embedded:
-        yield f"SET {', '.join(f'{name} = {quoted(str(value))}' for name, value in READ_SETTINGS.items())};\n"
+        yield f"SET {', '.join(f'{name} = {quoted(str(value))}' for name, value in REPORT_SETTINGS.items())};\n"
         views = report_views()
         asked = views.named(" ".join(f"{DATABASE}.{view}" for view, _ in questions))
         yield from (f"{sql};\n" for sql in (MADE, *map(views.in_memory, asked)))

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gua.core.durations import to_rfc3339
 from gua.core.plaintext import pad, safe
+from gua.core.tick import Mig
 
 HELD_MB: Final = 1024
 """Memory above which it calls a card used."""
@@ -30,9 +31,18 @@ def rows(
     ``status`` is the agent's own; ``last_ends_ms`` says by UUID when a card's last reservation ended.
     """
     by_card = {card: each for each in status.get("reservations") or () for card in each["cards"]}
-    cards = sorted(status.get("cards") or (), key=lambda card: (card.get("index") is None, card.get("index") or 0))
+    # What is left of a partitioned GPU is given to nobody.
+    cards = [card for card in status.get("cards") or () if card.get("mig") != Mig.PARENT]
+    cards.sort(key=lambda card: (card.get("index") is None, card.get("index") or 0))
     return [
-        _row(card, by_card.get(card["uuid"]), now_ms, last_ends_ms.get(card["uuid"]), threshold_mb) for card in cards
+        _row(
+            card,
+            by_card.get(card["uuid"]) or by_card.get(card.get("parent")),
+            now_ms,
+            last_ends_ms.get(card["uuid"]),
+            threshold_mb,
+        )
+        for card in cards
     ]
 
 
@@ -45,9 +55,12 @@ def _row(
 ) -> Row:
     used_mb = None if card.get("memory_used_bytes") is None else card["memory_used_bytes"] // _MB
     holders = card.get("holders") or []
-    row: Row = {"gpu_id": card.get("index")}
+    row: Row = {"gpu_id": card.get("index"), **_model(reservation, holders)}
     if reservation is not None:
         return row | _reserved(card, reservation, used_mb, holders, now_ms)
+    others = [each for each in card.get("allocations") or () if each.get("source") != "gua"]
+    if others:
+        return row | _promised(others[0], used_mb, holders)
     if card.get("state") == "unknown" or used_mb is None:
         return row | {"status": "ERROR", "error": f"unknown: {card.get('reason') or 'memory cannot be read'}"}
     if used_mb > threshold_mb or holders:
@@ -64,6 +77,33 @@ def _row(
     )
     released = {} if last_end_ms is None else {"last_released": to_rfc3339(last_end_ms)}
     return row | {"status": "AVAILABLE", **free, "validation": f"{used_mb}MB used", **released}
+
+
+def _promised(allocation: Mapping[str, Any], used_mb: int | None, holders: Sequence[Mapping[str, Any]]) -> Row:
+    """Return what is told of a card that another source than gua promised to somebody: it is given to nobody."""
+    seconds = allocation.get("allocated_seconds")
+    return {
+        "status": "IN_USE",
+        "user": str(allocation.get("owner") or allocation.get("uid") or "unknown"),
+        **({} if seconds is None else {"duration": lasting(round(seconds * 1000))}),
+        "type": str(allocation["source"]).upper(),
+        "details": f"promised by {allocation['source']} {allocation['id']}",
+        "validation": _validation(used_mb, holders),
+    }
+
+
+def _validation(used_mb: int | None, holders: Sequence[Mapping[str, Any]]) -> str:
+    return f"{used_mb}MB, {len(holders)} processes" if holders else "no usage detected"
+
+
+def _model(reservation: Mapping[str, Any] | None, holders: Sequence[Mapping[str, Any]]) -> Row:
+    """Return the model that is served there: declared of the reservation, else known of a process."""
+    told = (reservation or {}).get("workload_model"), *(holder.get("workload_model") for holder in holders)
+    model = next((each for each in told if each), None)
+    if model is None:
+        return {}
+    provider, slash, _ = model.partition("/")
+    return {"model": {"provider": provider if slash else "", "model": model}}
 
 
 def _reserved(
@@ -87,7 +127,7 @@ def _reserved(
     else:
         looked_ms = now_ms - round((card.get("sample_age_seconds") or 0) * 1000)
         row |= {"details": f"heartbeat {lasting(now_ms - looked_ms)} ago", "last_heartbeat": to_rfc3339(looked_ms)}
-    row["validation"] = f"{used_mb}MB, {len(holders)} processes" if holders else "no usage detected"
+    row["validation"] = _validation(used_mb, holders)
     others = sorted({_user(holder) for holder in holders if holder.get("uid") not in {None, reservation["uid"]}})
     return row | ({"foreign_users": others} if others else {})
 
@@ -114,7 +154,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         user,
         row.get("duration", "-"),
         row.get("type", "-"),
-        "-",
+        row.get("model", {}).get("model", "-"),
         details,
         validation,
     )

@@ -84,6 +84,14 @@ def command(
             "End a reservation whose owner has not used its cards for so long, as in 30m; never if not given.",
         ),
     ] = None,
+    detect_models: Annotated[
+        bool,
+        flag(
+            "--detect-models",
+            "GUA_DETECT_MODELS",
+            "Read the arguments of processes on cards, and keep of them the model's name that a known server has.",
+        ),
+    ] = False,
     procfs: ProcfsOption = Path("/proc"),
     ignore_process: IgnoreProcessOption = None,
     state_dir: StateDirOption = None,
@@ -99,7 +107,8 @@ def command(
     """Sample this host's cards and who holds them, until gua stop.
 
     Goes into the background once the first tick is made; gua start is another name for it. Ticks go to an OTLP
-    endpoint, to a store, or to both. Needs the NVIDIA driver. Reads no command lines and no environments.
+    endpoint, to a store, or to both. Needs the NVIDIA driver. Reads no environments, and no command lines without
+    --detect-models.
 
     Example:
         gua daemon
@@ -131,7 +140,12 @@ def command(
 
         with HostLock.of(os.environ).held():  # an agent's own ticks cover this moment: a second would count it twice
             host = open_host(
-                procfs, interval_ms=interval_ms, home=prepared, ignored=ignore_process or [], allocation=promises
+                procfs,
+                interval_ms=interval_ms,
+                home=prepared,
+                ignored=ignore_process or [],
+                allocation=promises,
+                detect_models=detect_models,
             )
             tick_once(host, destinations, prepared)
         return
@@ -151,6 +165,7 @@ def command(
         kubelet=asked,
         allocation=promises,
         idle_release_ms=idle_release_ms,
+        detect_models=detect_models,
     )
     os.environ.update(absolute_files(os.environ))  # in the background the agent is in another directory
     launched = Ready() if foreground or log is None else detach(log)

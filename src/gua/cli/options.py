@@ -100,6 +100,10 @@ GpuIdsOption = Annotated[
     str | None, value("IDS", "GUA_GPU_IDS", "These cards, by index or UUID, as in 0,3.", "-G", "--gpu-ids")
 ]
 NoteOption = Annotated[str | None, value("TEXT", "GUA_NOTE", "What it is for; all users see it.", "-n", "--note")]
+LabelOption = Annotated[
+    list[str] | None,
+    value("KEY=VALUE", "GUA_LABEL", "What runs there, for reports: kind=… or model=…; repeatable.", "--label"),
+]
 WaitOption = Annotated[
     str | None, value("DURATION", "GUA_WAIT", "Wait so long for cards; as long as it takes if not given.")
 ]

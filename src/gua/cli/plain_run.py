@@ -18,6 +18,7 @@ VALUED: Final = {
     "--gpu-ids": "gpu_ids",
     "-n": "note",
     "--note": "note",
+    "--label": "label",
     "--timeout": "timeout",
     "--wait": "wait",
     "--visible": "visible",
@@ -33,7 +34,18 @@ FLAGS: Final = {
 VARIABLES: Final = frozenset(
     f"GUA_{name}"
     for name in (
-        *("GPUS", "GPU_IDS", "NOTE", "TIMEOUT", "WAIT", "VISIBLE", "NONBLOCK", "ACCEPT_UNKNOWN", "BESIDE_SCHEDULER"),
+        *(
+            "GPUS",
+            "GPU_IDS",
+            "NOTE",
+            "LABEL",
+            "TIMEOUT",
+            "WAIT",
+            "VISIBLE",
+            "NONBLOCK",
+            "ACCEPT_UNKNOWN",
+            "BESIDE_SCHEDULER",
+        ),
     )
 )
 """Variables that stand for options, besides the places, which many set for good."""
@@ -57,6 +69,8 @@ def plain_options(arguments: Sequence[str], environ: Mapping[str, str]) -> RunOp
             if not (value.isascii() and value.isdecimal()):
                 return None
             found["gpus"] = int(value)
+        elif VALUED[option] == "label":
+            found["label"] = (*found.get("label", ()), value)
         else:
             found[VALUED[option]] = Path(value) if VALUED[option] in _PATHS else value
     return RunOptions(program=tuple(arguments[at + 1 :]), **found) if arguments[at + 1 :] else None

@@ -101,7 +101,8 @@ def command(
             "KEY",
             "GUA_BY",
             "Add cards up by host, cluster, model or a resource attribute (by host where there are several), or "
-            "processes by owner (or user), program, container, pod, job, kind, host or model; repeatable.",
+            "processes by owner (or user), program, container, pod, job, kind, served-model, host or model, "
+            "promised time by kind or served-model; repeatable.",
         ),
     ] = None,
     width: WidthOption = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from gua.app.labels import labels_of
 from gua.app.local_agent import places
 from gua.app.output import say
 from gua.app.reserving import described, patience, reserve, wanted
@@ -17,6 +18,7 @@ from gua.cli.options import (
     BesideSchedulerOption,
     GpuIdsOption,
     GpusOption,
+    LabelOption,
     NonblockOption,
     NoteOption,
     SocketOption,
@@ -34,6 +36,7 @@ def command(
     gpu_ids: GpuIdsOption = None,
     lasts: Annotated[str, value("DURATION", "GUA_FOR", "For how long, as in 30m, 2h or 1d.", "--for")] = "8h",
     note: NoteOption = None,
+    label: LabelOption = None,
     short: Annotated[bool, flag("--short", "GUA_SHORT", "Print the indices alone, as in 0,3.")] = False,
     wait: WaitOption = None,
     nonblock: NonblockOption = False,
@@ -57,6 +60,7 @@ def command(
         **wanted(gpus, gpu_ids),
         "for_ms": parse_duration_ms(lasts),
         "note": note,
+        "labels": labels_of(label or ()),
         "wait_ms": patience(wait, nonblock=nonblock),
         "accept_unknown": accept_unknown,
         "beside_scheduler": beside_scheduler,

@@ -15,6 +15,7 @@ from gua.cli.options import (
     BesideSchedulerOption,
     GpuIdsOption,
     GpusOption,
+    LabelOption,
     NonblockOption,
     NoteOption,
     SocketOption,
@@ -33,6 +34,7 @@ def command(
         str | None, value("DURATION", "GUA_TIMEOUT", "End the command after so long: SIGINT, 30 s later SIGKILL.")
     ] = None,
     note: NoteOption = None,
+    label: LabelOption = None,
     wait: WaitOption = None,
     nonblock: NonblockOption = False,
     visible: Annotated[str, value("index|uuid", "GUA_VISIBLE", "How CUDA_VISIBLE_DEVICES names the cards.")] = "index",
@@ -59,6 +61,7 @@ def command(
             gpu_ids=gpu_ids,
             timeout=timeout,
             note=note,
+            label=None if label is None else tuple(label),
             wait=wait,
             nonblock=nonblock,
             visible=visible,

@@ -25,6 +25,7 @@ from gua.core.tick import (
     ProcessType,
     Relation,
 )
+from gua.core.workloads import NO_WORK, Work, together, workload_kind
 
 
 class Use(StrEnum):
@@ -46,6 +47,7 @@ class Allocation:
     ``cards`` are UUIDs; one of a partitioned GPU stands for its instances, too. A process belongs to it by
     ``slurm_job_id`` or by pod (``pod_uid``, else namespace and name) where both sides tell one, else by ``uid``,
     else by ``owner``; to that of a container (``container_id``) by that alone. Times are Unix ms.
+    ``workload_kind`` and ``workload_model`` are what its owner declared it to be for.
     """
 
     source: str
@@ -62,6 +64,8 @@ class Allocation:
     pod_name: str | None = None
     pod_namespace: str | None = None
     container_id: str | None = None
+    workload_kind: str | None = None
+    workload_model: str | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -168,19 +172,42 @@ def parts(card: CardReading, state: State) -> tuple[Part, ...]:
 
 def belongs(process: ProcessReading, allocation: Allocation) -> bool | None:
     """Return whether a process belongs to an allocation; ``None`` if nothing that both sides know tells it."""
-    return _belongs(_whose(process), allocation)
+    return _belongs(_facts_of(process), allocation)
 
 
-_Whose = tuple[str | None, int | None, str | None, str | None, str | None, str | None, str | None]
-_whose: Final = cast(
-    "Callable[[ProcessReading], _Whose]",
-    attrgetter("slurm_job_id", "uid", "owner", "pod_uid", "pod_name", "pod_namespace", "container_id"),
-)
-"""Return what is known of whom a process belongs to."""
+class _Whose(NamedTuple):
+    """What is known of whom a process belongs to, and of what it does."""
+
+    slurm_job_id: str | None
+    uid: int | None
+    owner: str | None
+    pod_uid: str | None
+    pod_name: str | None
+    pod_namespace: str | None
+    container_id: str | None
+    comm: str | None
+    workload_kind: str | None
+    workload_model: str | None
 
 
-def _belongs(whose: _Whose, allocation: Allocation) -> bool | None:
-    job, uid, owner, pod_uid, pod_name, namespace, container = whose
+_Facts = tuple[
+    str | None,
+    int | None,
+    str | None,
+    str | None,
+    str | None,
+    str | None,
+    str | None,
+    str | None,
+    str | None,
+    str | None,
+]
+"""The fields of :class:`_Whose`: a plain tuple, as one is made for each process at each tick."""
+_facts_of: Final = cast("Callable[[ProcessReading], _Facts]", attrgetter(*_Whose._fields))
+
+
+def _belongs(whose: _Facts, allocation: Allocation) -> bool | None:
+    job, uid, owner, pod_uid, pod_name, namespace, container, *_ = whose
     if allocation.container_id is not None:
         # Root of a container is another one than the host's, and what could not be read may be in it.
         return container == allocation.container_id if uid is not None else None
@@ -216,18 +243,39 @@ def relation(card: CardReading, allocation: Allocation, beside: Sequence[Allocat
     """Return whose processes are on a card by its list; ``beside`` are the other allocations that have it now."""
     if card.process_list is not ProcessList.KNOWN:
         return Relation.UNKNOWN
-    return _relations(_counted(card.processes), (allocation, *beside))[0]
+    return _standings(_counted(card.processes), (allocation, *beside))[0].relation
 
 
-def _counted(processes: Sequence[ProcessReading]) -> frozenset[_Whose]:
+def _counted(processes: Sequence[ProcessReading]) -> frozenset[_Facts]:
     """Return whose counted processes they are, each once: what a hundred of one job are is known from one."""
-    return frozenset([_whose(process) for process in processes if process.type is not ProcessType.IGNORED])
+    return frozenset([_facts_of(process) for process in processes if process.type is not ProcessType.IGNORED])
 
 
-def _relations(on_card: frozenset[_Whose], allocations: Sequence[Allocation]) -> list[Relation]:
-    """Return the relation of each of all allocations that have a card at one time, its list being known."""
-    told = [[_belongs(whose, each) for each in allocations] for whose in on_card]
-    return [_relation(told, place) for place in range(len(allocations))]
+class _Standing(NamedTuple):
+    """How an allocation stands on a card: whose processes are there, and what its owner's are."""
+
+    relation: Relation
+    workload: Work = NO_WORK
+
+
+_UNKNOWN: Final = _Standing(Relation.UNKNOWN)
+
+
+def _standings(on_card: frozenset[_Facts], allocations: Sequence[Allocation]) -> list[_Standing]:
+    """Return how each of all allocations that have a card at one time stands, its list being known."""
+    told = [(whose, [_belongs(whose, each) for each in allocations]) for whose in on_card]
+    belongings = [belonging for _, belonging in told]
+    return [
+        _Standing(
+            _relation(belongings, place), together(_workload(whose) for whose, belonging in told if belonging[place])
+        )
+        for place in range(len(allocations))
+    ]
+
+
+def _workload(facts: _Facts) -> Work:
+    whose = _Whose(*facts)
+    return Work(whose.workload_kind or workload_kind(whose.comm), whose.workload_model)
 
 
 def _relation(told: Sequence[Sequence[bool | None]], place: int) -> Relation:
@@ -300,13 +348,13 @@ _NOTHING: Final = _Having([], None)
 
 @dataclass(slots=True)
 class _Known:
-    """What is remembered of a card: the relation of each of its allocations, and of what it was concluded.
+    """What is remembered of a card: how each of its allocations stands, and of what that was concluded.
 
     ``readings`` are those of ticks that all of them cover, by duration and GPU time: most ticks are like one before.
     """
 
-    relations: dict[_Key, Relation] = field(default_factory=dict)
-    on_card: frozenset[_Whose] | None = None
+    standings: dict[_Key, _Standing] = field(default_factory=dict)
+    on_card: frozenset[_Facts] | None = None
     at_end: list[tuple[_Key, Allocation]] = field(default_factory=list)
     readings: dict[tuple[int, int], tuple[AllocationReading, ...]] = field(default_factory=dict)
 
@@ -326,7 +374,9 @@ class Promises:
 
     def promise(self, card: CardReading, look: AllocationLook, *, ts_ms: int) -> CardReading:
         """Return the card with its allocations in the tick that ends at ``ts_ms``, as :meth:`of` tells them."""
-        return replace(card, **self.of(CardTick(*_card_tick(card)), look, ts_ms=ts_ms)._asdict())
+        tick = CardTick(*_card_tick(card))
+        promise = self.of(tick, look, ts_ms=ts_ms)
+        return replace(card, processes=self.labelled(tick), **promise._asdict())
 
     def of(self, card: CardTick, look: AllocationLook, *, ts_ms: int) -> Promise:
         """Return whom a card is promised to in the tick that ends at ``ts_ms``.
@@ -353,13 +403,13 @@ class Promises:
                 return Promise(AllocationStatus.UNALLOCATED, card.gpu_time_ms)
             return Promise(AllocationStatus.UNKNOWN)
         times = _gpu_times(card, start_ms, [cover[2:] for cover in covers])
-        relations = self._relations(card, [(key, each) for key, each, _, until_ms in covers if until_ms == ts_ms])
+        standings = self._standings(card, [(key, each) for key, each, _, until_ms in covers if until_ms == ts_ms])
         return Promise(
             AllocationStatus.ALLOCATED,
             card.gpu_time_ms - sum(times) if is_known else None,
             tuple(
                 [
-                    _reading(each, relations.get(key, Relation.UNKNOWN), until_ms - since_ms, gpu_time_ms)
+                    _reading(each, standings.get(key, _UNKNOWN), until_ms - since_ms, gpu_time_ms)
                     for (key, each, since_ms, until_ms), gpu_time_ms in zip(covers, times, strict=True)
                 ]
             ),
@@ -367,7 +417,7 @@ class Promises:
 
     def _whole_readings(self, card: CardTick, having: list[tuple[_Key, Allocation]]) -> tuple[AllocationReading, ...]:
         """Return the readings of a tick that all of these cover."""
-        relations = self._relations(card, having)
+        standings = self._standings(card, having)
         known, lasting = self._cards[card.uuid], (card.duration_ms, card.gpu_time_ms)
         readings = known.readings.get(lasting)
         if readings is None:
@@ -375,7 +425,7 @@ class Promises:
                 known.readings.clear()
             readings = known.readings[lasting] = tuple(
                 [
-                    _reading(each, relations.get(key, Relation.UNKNOWN), card.duration_ms, gpu_time_ms)
+                    _reading(each, standings.get(key, _UNKNOWN), card.duration_ms, gpu_time_ms)
                     for (key, each), gpu_time_ms in zip(having, _shares(card.gpu_time_ms, len(having)), strict=True)
                 ]
             )
@@ -396,23 +446,46 @@ class Promises:
             return _Having.of(sorted(dict([*whole.items, *own.items]).items(), key=itemgetter(0)))
         return own if own.items else whole
 
-    def _relations(self, card: CardTick, at_end: list[tuple[_Key, Allocation]]) -> Mapping[_Key, Relation]:
-        """Return the relation of every allocation that the card has or had since the tick before."""
+    def labelled(self, card: CardTick) -> tuple[ProcessReading, ...]:
+        """Return the card's processes after :meth:`of`, with what was declared of the allocation that each belongs to.
+
+        What is known of a process by itself comes first.
+        """
+        known = self._cards.get(card.uuid)
+        having = () if known is None else known.at_end
+        declared = [each for _, each in having if each.workload_kind is not None or each.workload_model is not None]
+        if not declared:
+            return card.processes
+        return tuple(_labelled(process, declared) for process in card.processes)
+
+    def _standings(self, card: CardTick, at_end: list[tuple[_Key, Allocation]]) -> Mapping[_Key, _Standing]:
+        """Return how every allocation stands that the card has or had since the tick before."""
         known = self._cards.setdefault(card.uuid, _Known())
         if len(self._cards) > _MOST_CARDS:  # instances come and go, each with a UUID of its own
             del self._cards[next(iter(self._cards))]
         on_card = _counted(card.processes) if card.process_list is ProcessList.KNOWN else None
         # The same people under the same allocations have the same relations, tick after tick.
         if on_card is None or on_card != known.on_card or at_end != known.at_end:
-            newest = [Relation.UNKNOWN] * len(at_end)
+            newest = [_UNKNOWN] * len(at_end)
             if on_card is not None:
-                newest = _relations(on_card, [each for _, each in at_end])
+                newest = _standings(on_card, [each for _, each in at_end])
             ended = {key for key, _ in known.at_end}
-            before = {key: of for key, of in known.relations.items() if key in ended}
-            known.relations = before | {key: of for (key, _), of in zip(at_end, newest, strict=True)}
+            before = {key: of for key, of in known.standings.items() if key in ended}
+            known.standings = before | {key: of for (key, _), of in zip(at_end, newest, strict=True)}
             known.on_card, known.at_end = on_card, at_end
             known.readings.clear()
-        return known.relations
+        return known.standings
+
+
+def _labelled(process: ProcessReading, declared: Sequence[Allocation]) -> ProcessReading:
+    own = next((each for each in declared if belongs(process, each)), None)
+    if own is None or process.type is ProcessType.IGNORED:
+        return process
+    return replace(
+        process,
+        workload_kind=process.workload_kind or own.workload_kind,
+        workload_model=process.workload_model or own.workload_model,
+    )
 
 
 _FUTURE_MS: Final = 1000
@@ -453,11 +526,13 @@ def _until(card: CardTick, elapsed_ms: int) -> int:
     return card.gpu_time_ms * elapsed_ms // card.duration_ms
 
 
-def _reading(allocation: Allocation, of: Relation, duration_ms: int, gpu_time_ms: int) -> AllocationReading:
+def _reading(allocation: Allocation, of: _Standing, duration_ms: int, gpu_time_ms: int) -> AllocationReading:
     return AllocationReading(
         source=allocation.source,
         id=allocation.id,
-        relation=of,
+        relation=of.relation,
+        workload_kind=allocation.workload_kind or of.workload.kind,
+        workload_model=allocation.workload_model or of.workload.model,
         duration_ms=duration_ms,
         gpu_time_ms=gpu_time_ms,
         since_ms=allocation.since_ms,

@@ -37,17 +37,20 @@ def attribute(card: CardReading) -> CardReading:
     return replace(card, processes=split_gpu_time(card.gpu_time_ms, card.processes))
 
 
-def split_gpu_time(gpu_time_ms: int, processes: Sequence[ProcessReading]) -> tuple[ProcessReading, ...]:
-    """Return a card's processes, in their order, with ``gpu_time_ms`` set on each.
+def split_gpu_time(
+    gpu_time_ms: int, processes: Sequence[ProcessReading], idle_ms: Sequence[int | None] | None = None
+) -> tuple[ProcessReading, ...]:
+    """Return a card's processes, in their order, with ``gpu_time_ms`` set on each, and ``idle_ms`` where that is given.
 
     The counted processes' parts sum to the card's GPU time exactly; ignored processes get ``None``.
     Holders differ by at most 1 ms, as do the processes of one holder: a division's remainder goes, 1 ms
     each, to those with the smallest (pid, start), so that the same reading always gives the same parts
     whatever the order of the driver's list. Without a counted process nobody gets anything. Never raises.
     """
+    idle = [process.idle_ms for process in processes] if idle_ms is None else idle_ms
     if len(processes) == 1:
         [process] = processes
-        return (_with_part(process, None if process.type is ProcessType.IGNORED else gpu_time_ms),)
+        return (_with_part(process, None if process.type is ProcessType.IGNORED else gpu_time_ms, idle[0]),)
     by_holder: defaultdict[Holder, list[int]] = defaultdict(list)
     for _, _, position in sorted((*_order(process), at) for at, process in enumerate(processes)):
         process = processes[position]
@@ -57,10 +60,10 @@ def split_gpu_time(gpu_time_ms: int, processes: Sequence[ProcessReading]) -> tup
     parts: dict[int, int] = {}
     for held_ms, positions in zip(_split(gpu_time_ms, len(by_holder)), by_holder.values(), strict=True):
         parts.update(zip(positions, _split(held_ms, len(positions)), strict=True))
-    return tuple([_with_part(process, parts.get(position)) for position, process in enumerate(processes)])
+    return tuple([_with_part(process, parts.get(at), idle[at]) for at, process in enumerate(processes)])
 
 
-def _with_part(process: ProcessReading, gpu_time_ms: int | None) -> ProcessReading:
+def _with_part(process: ProcessReading, gpu_time_ms: int | None, idle_ms: int | None) -> ProcessReading:
     # As dataclasses.replace, which takes half as long again: a host has hundreds of processes in each tick.
     return ProcessReading(
         pid=process.pid,
@@ -72,7 +75,7 @@ def _with_part(process: ProcessReading, gpu_time_ms: int | None) -> ProcessReadi
         memory_bytes=process.memory_bytes,
         utilization=process.utilization,
         gpu_time_ms=gpu_time_ms,
-        idle_ms=process.idle_ms,
+        idle_ms=idle_ms,
         container_id=process.container_id,
         pod_uid=process.pod_uid,
         slurm_job_id=process.slurm_job_id,
@@ -80,6 +83,8 @@ def _with_part(process: ProcessReading, gpu_time_ms: int | None) -> ProcessReadi
         pod_name=process.pod_name,
         pod_namespace=process.pod_namespace,
         container_name=process.container_name,
+        workload_kind=process.workload_kind,
+        workload_model=process.workload_model,
     )
 
 

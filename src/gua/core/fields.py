@@ -126,6 +126,8 @@ PROCESS_INFO: Final = {
     "k8s.pod.name": "pod_name",
     "k8s.namespace.name": "pod_namespace",
     "k8s.container.name": "container_name",
+    "gua.workload.kind": "workload_kind",
+    "gua.workload.model": "workload_model",
 }
 
 
@@ -140,6 +142,8 @@ ALLOCATION_INFO: Final = {
     "k8s.pod.uid": "pod_uid",
     "k8s.pod.name": "pod_name",
     "k8s.namespace.name": "pod_namespace",
+    "gua.workload.kind": "workload_kind",
+    "gua.workload.model": "workload_model",
 }
 
 

@@ -67,11 +67,10 @@ def advance(
     )
 
 
-def idle_ms(clock: IdleCounter, process: ProcessReading, rules: Rules) -> int | None:
+def idle_ms(clock: IdleCounter, process: ProcessReading) -> int | None:
     """Return for how long the process has idled, 0 for an active one, ``None`` where its state is unknown."""
-    if process.type is ProcessType.IGNORED or process_state(ratio(process.utilization), rules) is ProcessState.UNKNOWN:
-        return None
-    return clock.idle_ms
+    # Its state is unknown exactly where its utilization is.
+    return None if process.type is ProcessType.IGNORED or process.utilization is None else clock.idle_ms
 
 
 def kept(before: IdleCounters, now: IdleCounters, ts_ms: int, gap_ms: int) -> dict[Key, IdleCounter]:

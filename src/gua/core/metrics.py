@@ -310,6 +310,8 @@ PROCESS_INFO: Final = _process_gauge(
         "k8s.pod.name",
         "k8s.namespace.name",
         "k8s.container.name",
+        "gua.workload.kind",
+        "gua.workload.model",
     ),
 )
 ALLOCATION_DURATION: Final = _allocation_delta(
@@ -339,6 +341,8 @@ ALLOCATION_INFO: Final = _allocation_gauge(
         "k8s.pod.uid",
         "k8s.pod.name",
         "k8s.namespace.name",
+        "gua.workload.kind",
+        "gua.workload.model",
     ),
 )
 ALLOCATION_SOURCE_DURATION: Final = _source_delta(

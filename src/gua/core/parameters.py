@@ -23,7 +23,7 @@ _MOST_HOURS: Final = 100_000
 _MOST_TICKS: Final = 10_000
 _MOST_LIMITS: Final = 100
 _MOST_PRICES: Final = 10_000
-_BY: Final = ("identity", "owner", "program", "container", "pod", "job", "kind", "host", "model")
+_BY: Final = ("identity", "owner", "program", "container", "pod", "job", "kind", "served-model", "host", "model")
 
 
 class Parameter(NamedTuple):

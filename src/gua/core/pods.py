@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from gua.core.workloads import NO_WORK, Work
+
 # DNS-1123, which Kubernetes holds the names of pods, namespaces and containers to; what is not of it is no name.
 _NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -23,7 +25,7 @@ class ListedPod:
     ``uids`` are the uid of the list and, of a static pod, the one that its cgroup bears; the latter comes first.
     ``limits`` are whole devices by resource, as in ``nvidia.com/gpu``; ``None`` is a limit that cannot be read.
     ``has_claims``: it asks for devices by claims, too, of which the list does not say what for. Times are Unix ms;
-    ``ended_ms`` is when its last container ended, where that is known.
+    ``ended_ms`` is when its last container ended, where that is known. ``workload`` is what its labels declare.
     """
 
     name: str
@@ -34,6 +36,7 @@ class ListedPod:
     since_ms: int | None = None
     has_ended: bool = False
     ended_ms: int | None = None
+    workload: Work = NO_WORK
 
     @property
     def place(self) -> tuple[str, str]:

@@ -37,7 +37,8 @@ class Mark:
     clocks: IdleCounters = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+# Not frozen, though nothing changes one: see ProcessReading.
+@dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class RawProcess:
     """A process on a card as the driver lists it, before anybody asked who it is."""
 

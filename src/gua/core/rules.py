@@ -8,7 +8,7 @@ both and docs/rules.md tells them in plain words. Everything is integer arithmet
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -70,13 +70,16 @@ class Rules:
     """The settings, as users give them.
 
     ``active_utilization`` is a ratio of 0.0001 to 1, ``held_memory_ratio`` one of 0 to 1 of the card's
-    memory. Both count in steps of 1/10,000, the resolution in which utilization is stored.
+    memory. Both count in steps of 1/10,000, the resolution in which utilization is stored; ``active_from`` is the
+    utilization in these from which a card or process is active.
     Raises :class:`UsageError` for anything else.
     """
 
     active_utilization: float = 0.10
     held_memory_bytes: int = 100 * MIB
     held_memory_ratio: float = 0.0
+    # Of the first; a field, as each process of each tick is compared with it.
+    active_from: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Written so that a NaN, which compares as false with everything, is refused too.
@@ -89,11 +92,7 @@ class Rules:
         if not 0 <= self.held_memory_ratio <= 1:
             msg = f"held_memory_ratio is {self.held_memory_ratio}: set a ratio of the card's memory from 0 to 1"
             raise UsageError(msg)
-
-    @property
-    def active_from(self) -> int:
-        """The utilization from which a card or process is active, in 1/10,000."""
-        return round(self.active_utilization * RATIO_SCALE)
+        object.__setattr__(self, "active_from", round(self.active_utilization * RATIO_SCALE))
 
 
 class Line(NamedTuple):

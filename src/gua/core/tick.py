@@ -66,7 +66,8 @@ class Relation(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+# Not frozen, though nothing changes one: a tick makes hundreds, and a frozen one takes three times as long to make.
+@dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class ProcessReading:
     """One process on one card in one tick. It covers the same span as its card.
 
@@ -75,6 +76,8 @@ class ProcessReading:
     ``created_ms`` is the process's start as Unix time in milliseconds; pid and start
     together identify it. ``utilization`` is a ratio, 0 to 1. ``idle_ms`` is how long it has idled up to this tick
     (:mod:`gua.core.idleness`), 0 if it is active; ``None`` for ignored processes, too.
+    ``workload_kind`` and ``workload_model`` are what work it does and which model it serves, where somebody declared or
+    detected that; what its name alone tells (:func:`gua.core.workloads.workload_kind`) is not repeated here.
     """
 
     pid: int
@@ -94,16 +97,19 @@ class ProcessReading:
     pod_name: str | None = None
     pod_namespace: str | None = None
     container_name: str | None = None
+    workload_kind: str | None = None
+    workload_model: str | None = None
 
 
-# Not frozen, though nothing changes one: a tick may make dozens, and a frozen one takes three times as long to make.
+# Not frozen, as above.
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class AllocationReading:
     """One allocation of one card in one tick (:mod:`gua.core.allocation`).
 
     ``source`` and ``id`` name it together. ``duration_ms`` is how much of the tick it covers, ``gpu_time_ms`` the GPU
     time promised by it: where several cover the same time, each has an equal part. ``since_ms`` and ``until_ms`` are
-    Unix times; ``until_ms`` is ``None`` while nobody said when it ends.
+    Unix times; ``until_ms`` is ``None`` while nobody said when it ends. ``workload_kind`` and ``workload_model`` are
+    what it is for: as declared, else what its owner's processes on the card are at this tick.
     """
 
     source: str
@@ -120,6 +126,8 @@ class AllocationReading:
     pod_uid: str | None = None
     pod_name: str | None = None
     pod_namespace: str | None = None
+    workload_kind: str | None = None
+    workload_model: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,7 +146,8 @@ class AllocationSourceReading:
     waited_ms: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+# Not frozen, as above: it has twice as many fields.
+@dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class CardReading:
     """One card (a whole GPU, a partitioned parent or a MIG instance) in one tick.
 

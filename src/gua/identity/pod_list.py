@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gua.core.pods import ListedPod, is_name
 from gua.core.untrusted import LAST_MS, object_in, objects_in
+from gua.core.workloads import NO_WORK, Work, declared
 
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 # A static pod's cgroup bears the hash of its file; its uid in the list may be that of its mirror.
@@ -21,15 +22,20 @@ _HASH: Final = "kubernetes.io/config.hash"
 _ENDED: Final = ("Succeeded", "Failed")
 _COUNT: Final = re.compile(r"[0-9]{1,5}")
 _VENDOR: Final = "nvidia.com/"
+_LABELS: Final = {"kind": "gua/kind", "model": "gua/model"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pod:
-    """A pod's name; ``containers`` are names by container id, without the runtime's ``containerd://``."""
+    """A pod's name; ``containers`` are names by container id, without the runtime's ``containerd://``.
+
+    ``workload`` is what its labels ``gua/kind`` and ``gua/model`` declare.
+    """
 
     name: str
     namespace: str
     containers: Mapping[str, str] = field(default_factory=dict)
+    workload: Work = NO_WORK
 
 
 def items_of(body: bytes) -> list[dict[str, Any]]:
@@ -53,7 +59,12 @@ def pods_of(items: Iterable[Mapping[str, Any]]) -> dict[str, Pod]:
         name, namespace = _name(metadata.get("name")), _name(metadata.get("namespace"))
         if name is None or namespace is None:
             continue
-        pod = Pod(name=name, namespace=namespace, containers=dict(_containers(object_in(item.get("status")))))
+        pod = Pod(
+            name=name,
+            namespace=namespace,
+            containers=dict(_containers(object_in(item.get("status")))),
+            workload=_workload(metadata),
+        )
         for uid in _uids(metadata):
             pods[uid] = pod
     return pods
@@ -85,9 +96,15 @@ def _promise(item: Mapping[str, Any]) -> ListedPod:
         limits=_limits(spec),
         has_claims=bool(objects_in(spec.get("resourceClaims"))),
         since_ms=_moment(status.get("startTime")),
+        workload=_workload(metadata),
         has_ended=has_ended,
         ended_ms=max((end for end in ends if end is not None), default=None) if has_ended else None,
     )
+
+
+def _workload(metadata: Mapping[str, Any]) -> Work:
+    labels = object_in(metadata.get("labels"))
+    return declared({key: labels.get(name) for key, name in _LABELS.items()})
 
 
 def _uids(metadata: Mapping[str, Any]) -> tuple[str, ...]:

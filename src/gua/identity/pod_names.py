@@ -70,7 +70,7 @@ class PodNames:
                 self._want((pod_uid, container_id))
             if pod is None:
                 return NO_NAMES
-            return Names(pod=pod.name, namespace=pod.namespace, container=container)
+            return Names(pod=pod.name, namespace=pod.namespace, container=container, workload=pod.workload)
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call this, in a thread of its own, whenever a list told of a pod that was not known."""

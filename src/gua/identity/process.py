@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from gua.core.ports import RawProcess
 from gua.core.tick import ProcessReading, ProcessType
+from gua.core.workloads import NO_WORK, Work
 from gua.identity.owner import Owners
 from gua.identity.process_cache import ProcessCache, ProcessTable
+
+if TYPE_CHECKING:
+    from gua.identity.served_models import ServedModels
 
 DEFAULT_IGNORED: Final = (
     "Xorg",
@@ -28,11 +32,12 @@ _COMM_BYTES: Final = 15
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Names:
-    """What a pod and a container of it are called; ``None`` is unknown."""
+    """What a pod and a container of it are called, and what the pod is declared to be for; ``None`` is unknown."""
 
     pod: str | None = None
     namespace: str | None = None
     container: str | None = None
+    workload: Work = NO_WORK
 
 
 NO_NAMES: Final = Names()
@@ -51,7 +56,8 @@ class ProcessIdentity:
 
     ``boot_time_ms`` (Unix time) must be the same for the whole boot: a process's start is counted from it, so
     that one process keeps one start however the clock moves. ``None``: starts stay unknown.
-    ``ignored`` are process names whose processes do not count as users of a card. ``pods`` must not block.
+    ``ignored`` are process names whose processes do not count as users of a card. ``pods`` must not block. ``models``
+    tells by arguments which model a counted process serves: only where the host's admin turned that on.
     """
 
     def __init__(  # noqa: PLR0913 - by keyword, one for each thing that names come from
@@ -63,11 +69,13 @@ class ProcessIdentity:
         ignored: Iterable[str] = DEFAULT_IGNORED,
         monotonic: Callable[[], float] = time.monotonic,
         pods: Pods | None = None,
+        models: ServedModels | None = None,
     ) -> None:
         self._cache = ProcessCache(table, monotonic=monotonic)
         self._ticks_per_second = table.ticks_per_second
         self._owners = owners
         self._pods = pods
+        self._models = models
         self._boot_time_ms = boot_time_ms
         self._ignored = frozenset(_comm(name) for name in ignored)
 
@@ -81,9 +89,14 @@ class ProcessIdentity:
             )
         workload = cached.workload
         names = NO_NAMES if self._pods is None else self._pods.names(workload.pod_uid, workload.container_id)
+        is_ignored = cached.comm in self._ignored
+        work = names.workload
+        if self._models is not None and not is_ignored:
+            found = self._models.work(process.pid, cached.start_ticks, cached.comm, cached.uid)
+            work = Work(work.kind or found.kind, work.model or found.model)
         return ProcessReading(
             pid=process.pid,
-            type=ProcessType.IGNORED if cached.comm in self._ignored else kind,
+            type=ProcessType.IGNORED if is_ignored else kind,
             created_ms=self._created_ms(cached.start_ticks),
             owner=self._owners.name(cached.uid),
             uid=cached.uid,
@@ -97,6 +110,8 @@ class ProcessIdentity:
             pod_name=names.pod,
             pod_namespace=names.namespace,
             container_name=names.container,
+            workload_kind=work.kind,
+            workload_model=work.model,
         )
 
     def __len__(self) -> int:

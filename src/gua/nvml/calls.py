@@ -8,6 +8,7 @@ from typing import Final, ParamSpec, TypeVar
 from gua.core.tick import ReadError
 from gua.nvml.driver import Code, Driver, code_name, code_of
 
+_NO_MEANINGS: Final[Mapping[int, None]] = {}
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ class Calls:
 
     def ask(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Return the answer, or ``None`` and remember the error. Raises CardLostError and DriverGoneError."""
-        return self.ask_with({}, function, *args, **kwargs)
+        return self.ask_with(_NO_MEANINGS, function, *args, **kwargs)
 
     def ask_with(
         self, meanings: Mapping[int, T | None], function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from gua.core.ports import RawCard
 from gua.core.tick import CardReading, Mig
@@ -121,16 +121,16 @@ def _read_card(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -
     memory = read_memory(driver, calls, handle)
     listing = list_processes(driver, calls, handle, limit_bytes=memory.limit, distrust=distrust)
     power_mw = calls.ask(driver.nvmlDeviceGetPowerUsage, handle)
-    card = replace(
-        identity,
-        mig=mode,
-        memory_shared=shared,
-        power_watts=None if power_mw is None else power_mw / 1000,
-        temperature_celsius=calls.ask(driver.nvmlDeviceGetTemperature, handle, TEMPERATURE_GPU),
-        energy_total_mj=calls.ask(driver.nvmlDeviceGetTotalEnergyConsumption, handle),
-    )
+    # Put into the reading at once, further below: each copy of it goes through all of its fields.
+    told: dict[str, Any] = {
+        "mig": mode,
+        "memory_shared": shared,
+        "power_watts": None if power_mw is None else power_mw / 1000,
+        "temperature_celsius": calls.ask(driver.nvmlDeviceGetTemperature, handle, TEMPERATURE_GPU),
+        "energy_total_mj": calls.ask(driver.nvmlDeviceGetTotalEnergyConsumption, handle),
+    }
     if mode is Mig.PARENT:
-        card = replace(card, failed=failed_since(calls, before))
+        card = replace(identity, **told, failed=failed_since(calls, before))
         return read_partitioned(driver, calls, handle, cache, ReadParent(card=card, memory=memory, listing=listing))
     cache.instance_uuids, cache.gpu_instance_ids = {}, {}
     # None of these answers in MIG mode, so only whole cards are asked.
@@ -140,7 +140,7 @@ def _read_card(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -
     pids = [process.pid for process in listing.processes]
     return [
         RawCard(
-            reading=read_with(replace(card, failed=failed_since(calls, before)), memory, listing, instant),
+            reading=read_with(identity, memory, listing, instant, **told, failed=failed_since(calls, before)),
             gpu_fraction=(1, 1),
             processes=raw_processes(listing, cache.process_utilization.take(pids)),
             samples=cache.samples.take(),

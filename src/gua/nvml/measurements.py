@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from gua.core.tick import CardReading, ProcessList
 from gua.nvml.calls import Calls
@@ -91,8 +91,14 @@ def failed_since(calls: Calls, before: int) -> bool | None:
     return False if calls.answers > before else None
 
 
-def read_with(card: CardReading, memory: DeviceMemory, listing: Listing, instant: Instant | None = None) -> CardReading:
-    """Return the card with its memory, whether its list is known, and its utilization right now."""
+def read_with(
+    card: CardReading,
+    memory: DeviceMemory,
+    listing: Listing,
+    instant: Instant | None = None,
+    **told: Any,  # noqa: ANN401 - as `replace` takes them
+) -> CardReading:
+    """Return the card with its memory, whether its list is known, its utilization right now, and what else is told."""
     now = Instant() if instant is None else instant
     return replace(
         card,
@@ -103,4 +109,5 @@ def read_with(card: CardReading, memory: DeviceMemory, listing: Listing, instant
         utilization=now.general,
         utilization_encoder=now.encoder,
         utilization_decoder=now.decoder,
+        **told,
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from operator import mul
-from typing import Final
+from itertools import accumulate
+from math import inf
+from operator import mul, sub
+from typing import Final, NamedTuple
 
 from gua.nvml.calls import Calls
 from gua.nvml.driver import TOTAL_POWER_SAMPLES, Driver, Handle
@@ -27,34 +27,29 @@ _NJ_IN_MJ: Final = 1e6  # mW x us are nJ
 _US_IN_MS: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class PowerDraw:
-    """Power over time: each of ``stamps_us`` ends a stretch of ``told_us`` at ``milliwatts``; sums go up to each."""
+class PowerDraw(NamedTuple):
+    """Power over time, a row for each sample: it tells from ``begins_us`` to ``ends_us``, at ``milliwatts``.
 
-    stamps_us: Sequence[int]
-    told_us: Sequence[int]
+    Sums are of all samples before it. The last row is none: no moment lies behind its end.
+    """
+
+    begins_us: Sequence[float]
+    ends_us: Sequence[float]
     milliwatts: Sequence[float]
     sums_us: Sequence[int]
     sums_nj: Sequence[float]
 
     def over(self, spans: Iterable[tuple[int, int]]) -> tuple[int, float]:
         """Return how much of these stretches is told of [ms], and the energy of that [mJ]."""
-        told_us, nanojoules = 0, 0.0
+        begins_us, ends_us, milliwatts, sums_us, sums_nj = self
+        told_us, nanojoules = 0.0, 0.0
         for since_us, until_us in spans:
-            to_us, to_nj = self._up_to(until_us)
-            from_us, from_nj = self._up_to(since_us)
-            told_us += to_us - from_us
-            nanojoules += to_nj - from_nj
+            first, last = bisect_left(ends_us, since_us), bisect_left(ends_us, until_us)
+            # What the samples tell in which a stretch begins and ends, before those moments.
+            before_us, within_us = max(0, since_us - begins_us[first]), max(0, until_us - begins_us[last])
+            told_us += sums_us[last] - sums_us[first] + within_us - before_us
+            nanojoules += sums_nj[last] + within_us * milliwatts[last] - sums_nj[first] - before_us * milliwatts[first]
         return round(told_us / _US_IN_MS), nanojoules / _NJ_IN_MJ
-
-    def _up_to(self, moment_us: int) -> tuple[int, float]:
-        """Return the time that is told of before a moment, and its energy."""
-        place = bisect_left(self.stamps_us, moment_us)
-        if place == len(self.stamps_us):
-            return self.sums_us[-1], self.sums_nj[-1]
-        before_us, before_nj = (self.sums_us[place - 1], self.sums_nj[place - 1]) if place else (0, 0.0)
-        part_us = max(0, moment_us - (self.stamps_us[place] - self.told_us[place]))
-        return before_us + part_us, before_nj + part_us * self.milliwatts[place]
 
 
 class PowerSamples:
@@ -71,24 +66,27 @@ class PowerSamples:
         now_us = self._clock.now_us()
         if rows[-1][0] > now_us:
             rows = [row for row in rows if row[0] <= now_us]
-        stamps_us = [stamp_us for stamp_us, _ in rows]
-        milliwatts = [value for _, value in rows]
-        apart_us = [after_us - before_us for before_us, after_us in pairwise(stamps_us)]
-        if not apart_us:
+        if len(rows) <= 1:
             return None
+        # Some 30 samples every few seconds for each card that is used: whole columns at a time, not one by one.
+        milliwatts: Sequence[float]
+        stamps_us, milliwatts = zip(*rows, strict=True)
+        apart_us = list(map(sub, stamps_us[1:], stamps_us))
         period_us = min(_LONGEST_PERIOD_US, max(1, sorted(apart_us)[len(apart_us) // 2]))
         longest_us = period_us * _JITTER
+        if max(apart_us) > longest_us:
+            apart_us = [apart if apart <= longest_us else period_us for apart in apart_us]
         # The first, and one after a hole, tell of their own period only.
-        told_us = [period_us, *(apart if apart <= longest_us else period_us for apart in apart_us)]
+        told_us = [period_us, *apart_us]
         if not (min(milliwatts) >= 0 and max(milliwatts) <= MOST_MILLIWATTS and sum(milliwatts) >= 0):  # nor a NaN
             calls.note("nvmlDeviceGetSamples", "not a power")
             believed = [0 <= value <= MOST_MILLIWATTS for value in milliwatts]
             told_us = [told if good else 0 for told, good in zip(told_us, believed, strict=True)]
             milliwatts = [value if good else 0.0 for value, good in zip(milliwatts, believed, strict=True)]
         return PowerDraw(
-            stamps_us,
-            told_us,
-            milliwatts,
-            list(accumulate(told_us)),
-            list(accumulate(map(mul, milliwatts, told_us))),
+            [*map(sub, stamps_us, told_us), inf],
+            [*stamps_us, inf],
+            [*milliwatts, 0.0],
+            list(accumulate(told_us, initial=0)),
+            list(accumulate(map(mul, milliwatts, told_us), initial=0.0)),
         )

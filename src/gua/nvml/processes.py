@@ -18,11 +18,12 @@ _LARGEST_PID: Final = 2**22  # PID_MAX_LIMIT: https://man7.org/linux/man-pages/m
 List = Callable[[Handle], Sequence[ProcessInfo]]
 
 _ABSENT: Final[Sequence[ProcessInfo]] = []
+_ON_ONE_LIST: Final = {name: frozenset({name}) for name in ("compute", "graphics", "mps")}
 # Without MPS there is no such list: nobody is on it.
 _WITHOUT_MPS: Final[Mapping[int, Sequence[ProcessInfo]]] = {Code.NOT_SUPPORTED: (), Code.FUNCTION_NOT_FOUND: ()}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True, unsafe_hash=True)
 class Listed:
     """A process as the lists tell it; ``instance`` is its MIG GPU instance."""
 
@@ -85,7 +86,7 @@ def _merged(before: Listed | None, name: str, info: ProcessInfo, limit_bytes: in
         memory = None
     instance = None if info.gpuInstanceId == _ALL_ONES_32 else info.gpuInstanceId
     if before is None:
-        return Listed(pid=info.pid, lists=frozenset({name}), memory_bytes=memory, instance=instance)
+        return Listed(pid=info.pid, lists=_ON_ONE_LIST[name], memory_bytes=memory, instance=instance)
     # Each list tells the whole process's memory on this card, so two lists are not added up.
     known = [value for value in (before.memory_bytes, memory) if value is not None]
     return Listed(

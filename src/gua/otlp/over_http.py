@@ -97,14 +97,7 @@ class HttpTransport:
 
     def _attempt(self, body: bytes, timeout_seconds: float) -> requests.Response | Exception:
         try:
-            return self._session.request(
-                "POST",
-                self._settings.url,
-                headers=self._headers,
-                data=body,
-                timeout=timeout_seconds,
-                allow_redirects=False,
-            )
+            return self._session.send_body(self._settings.url, self._headers, body, timeout_seconds)
         except Exception as error:  # noqa: BLE001 - urllib3 lets through what ssl and http.client raise
             # Without the frames that it went through: they hold the body.
             return error.with_traceback(None)

@@ -79,15 +79,17 @@ class OtlpEndpoint:
         self._probed = False
         for part in _parts(batch, self._transport.max_request_bytes):
             sound: list[SpooledTick] = []
+            raw = b""
             for tick in part:
                 try:
-                    decompress(tick.blob)
+                    raw = decompress(tick.blob)
                 except ValueError as error:
                     self.rejected_reason = str(error)
                     refused.append(tick)
                 else:
                     sound.append(tick)
-            refused += self._send(sound)
+            # A tick alone, as between two of them, is not unpacked again; of many not all are held in memory at once.
+            refused += self._send(sound, [raw] if len(part) == len(sound) == 1 else None)
         return refused
 
     def close(self) -> None:
@@ -95,11 +97,11 @@ class OtlpEndpoint:
         self._closed.set()
         self._transport.close()
 
-    def _send(self, ticks: Sequence[SpooledTick]) -> list[SpooledTick]:
+    def _send(self, ticks: Sequence[SpooledTick], raws: Sequence[bytes] | None = None) -> list[SpooledTick]:
         if not ticks:
             return []
         try:
-            self._deliver(ticks)
+            self._deliver((decompress(tick.blob) for tick in ticks) if raws is None else raws)
         except DataError as error:
             self._probe()
             self.rejected_reason = str(error)
@@ -119,8 +121,8 @@ class OtlpEndpoint:
                 raise UnavailableError(msg) from error
             self._probed = True
 
-    def _deliver(self, ticks: Sequence[SpooledTick]) -> None:
-        body = self._transport.pack(decompress(tick.blob) for tick in ticks)
+    def _deliver(self, raws: Iterable[bytes]) -> None:
+        body = self._transport.pack(raws)
         send_with_retry(lambda: self._attempt(body), patience_seconds=self._patience_seconds, sleep=self._sleep)
 
     def _attempt(self, body: bytes) -> None:

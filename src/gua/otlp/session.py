@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import socket
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
 import requests
@@ -20,8 +21,22 @@ class HttpSession(requests.Session):
         self.auth = _headers_only
         self._adapter = _Adapter()
         self._merged: tuple[Any, Any] | None = None
+        self._prepared: tuple[Any, requests.PreparedRequest] | None = None
         self.mount("http://", self._adapter)
         self.mount("https://", self._adapter)
+
+    def send_body(self, url: str, headers: Mapping[str, str], body: bytes, timeout_seconds: float) -> requests.Response:
+        """Send a body, as :meth:`request` does; what is the same in each of them is put together once.
+
+        Redirects are not followed. Raises what `requests` raises.
+        """
+        key = (url, headers)
+        if self._prepared is None or self._prepared[0] != key or self.cookies:
+            self._prepared = key, self.prepare_request(requests.Request("POST", url, headers=dict(headers)))
+        request = self._prepared[1].copy()
+        request.prepare_body(body, None)
+        settings = self.merge_environment_settings(request.url or url, {}, None, None, None)
+        return self.send(request, timeout=timeout_seconds, allow_redirects=False, **settings)
 
     def merge_environment_settings(
         self,

@@ -1,7 +1,7 @@
 """The kernel's own word on processes, this boot and this process's namespaces.
 
-Never opens a command line or an environment. The root is a setting: containers mount the host's
-/proc elsewhere, tests keep saved trees.
+Opens no command line and no environment; for the former see :mod:`gua.procfs.command_line`. The root is a setting:
+containers mount the host's /proc elsewhere, tests keep saved trees.
 """
 
 from __future__ import annotations

@@ -41,6 +41,15 @@ class PromiseRow(NamedTuple):
     use_since_is_lower_bound: bool
 
 
+class PromisedWorkRow(NamedTuple):
+    """Promised GPU time [us] of a kind of work or a served model, of one use; no name where nothing tells it."""
+
+    name: str | None
+    use: UseName
+    gpu_us: Count
+
+
+PROMISED_WORK: Final = View("promised_work", PromisedWorkRow, (*READ, "by"))
 PROMISES: Final = View("promises", PromiseRow, (*READ, *PRICED))
 
 
@@ -49,3 +58,10 @@ def ask_promises(
 ) -> Answer[PromiseRow]:
     """Ask to whom cards are promised, where any of the ``sources`` tells: of most stores none does."""
     return ask_if(reader, sources, PROMISES, {**read, **prices.parameters})
+
+
+def ask_promised_work(
+    reader: ViewReader, read: Mapping[str, object], by: str, sources: Callable[[], Sequence[SourceRow]]
+) -> Answer[PromisedWorkRow]:
+    """Ask for what work cards were promised, where any of the ``sources`` tells to whom they were."""
+    return ask_if(reader, sources, PROMISED_WORK, {**read, "by": by})

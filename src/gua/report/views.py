@@ -19,12 +19,13 @@ from gua.report.fleet import CLAIMS, FLEET, LABELS
 from gua.report.hours import HOURS
 from gua.report.legacy_v1.rules import OLDER_RULE
 from gua.report.prices import COSTS, PRICES
-from gua.report.promises import PROMISES
+from gua.report.promises import PROMISED_WORK, PROMISES
 from gua.report.rows import EXTENT, OVERVIEW, RULES, TIME_OF_DAY
 from gua.report.sections.calendar.query import CALENDAR
 from gua.report.sections.contention.query import CONTENTION
 from gua.report.sections.energy.query import ENERGY
 from gua.report.sections.now.query import CARD_STREAKS
+from gua.report.sections.right_size.query import CARD_SIZES, RIGHT_SIZE_VIEW
 from gua.report.sections.streaks.query import EMPTY_LIMITS, STREAKS
 from gua.report.sections.timeline.query import PRESENCES, TIMELINE
 from gua.report.sections.usage.by_parts import OWNERS
@@ -43,6 +44,7 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     OWNERS,
     SOURCES,
     PROMISES,
+    PROMISED_WORK,
     TIME_OF_DAY,
     CARD_STREAKS,
     USAGE_VIEW,
@@ -57,6 +59,8 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     COSTS,
     ENERGY,
     IDLE_TIME,
+    RIGHT_SIZE_VIEW,
+    CARD_SIZES,
     CALENDAR,
     EXPLAIN_CARDS,
     EXPLAIN_MOMENTS,

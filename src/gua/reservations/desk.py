@@ -16,6 +16,7 @@ from typing import Final
 
 from gua.core.allocation import QueueWaits
 from gua.core.errors import GuaError, UnavailableError
+from gua.core.workloads import NO_WORK, Work
 from gua.reservations import lifeline
 from gua.reservations.idleness import IdleStreak
 from gua.reservations.ledger import Ledger, TakenError
@@ -223,12 +224,13 @@ class Desk:
                     self._tell(f"a reservation that is not used could not be ended: {error}")
 
     def since(self, since_ms: int) -> list[Reservation]:
-        """Return what was reserved at any time since."""
+        """Return what was reserved at any time since; what has not ended until when it lasts by the clock as it is."""
         with self._changed:
             if since_ms < self._ended_from_ms:
-                return self._ledger.since(since_ms)
-            ended = [each for each in self._ended if each.ended_ms is not None and each.ended_ms > since_ms]
-            return [*ended, *(held.reservation for held in self._held.values())]
+                ended = [each for each in self._ledger.since(since_ms) if each.id not in self._held]
+            else:
+                ended = [each for each in self._ended if each.ended_ms is not None and each.ended_ms > since_ms]
+            return [*ended, *self.reservations()]
 
     def last_ends(self) -> dict[str, int]:
         """Return by UUID when the last reservation of each card ended; Unix ms."""
@@ -424,6 +426,8 @@ class Desk:
             until_boot_ms=(None if request.for_ms is None else round(self._boot_seconds() * 1000) + request.for_ms),
             boot_id=self._boot_id,
             place=request.place,
+            workload_kind=request.workload_kind,
+            workload_model=request.workload_model,
         )
         descriptor = None
         if request.kind is Kind.RUN:
@@ -677,6 +681,7 @@ def request_of(  # noqa: PLR0913 - by keyword only, what a request is made of
     pid: int | None = None,
     start_ticks: int | None = None,
     container: str | None = None,
+    workload: Work = NO_WORK,
 ) -> CardRequest:
     """Return a request with a place of its own, unless it comes back to one."""
     return CardRequest(
@@ -691,6 +696,8 @@ def request_of(  # noqa: PLR0913 - by keyword only, what a request is made of
         pid=pid,
         start_ticks=start_ticks,
         container=container,
+        workload_kind=workload.kind,
+        workload_model=workload.model,
     )
 
 

@@ -37,7 +37,9 @@ CREATE TABLE reservations (
     until_boot_ms INTEGER,
     boot_id TEXT,
     place TEXT,
-    handed_over INTEGER NOT NULL DEFAULT 0
+    handed_over INTEGER NOT NULL DEFAULT 0,
+    workload_kind TEXT,
+    workload_model TEXT
 ) STRICT;
 CREATE TABLE cards (
     reservation TEXT NOT NULL REFERENCES reservations (id) ON DELETE CASCADE,
@@ -58,8 +60,10 @@ CREATE TABLE waiting (
 """
 _COLUMNS: Final = (
     "id, uid, owner, kind, asked_ms, since_ms, until_ms, note, pid, start_ticks, ended_ms, ending, ended_by,"
-    " container, parents, until_boot_ms, boot_id, place, handed_over"
+    " container, parents, until_boot_ms, boot_id, place, handed_over, workload_kind, workload_model"
 )
+# Columns that came later, which an agent before them neither writes nor reads: it goes on with the same file.
+_ADDED: Final = ("workload_kind", "workload_model")
 
 
 class TakenError(Exception):
@@ -97,7 +101,7 @@ class Ledger:
         with self._change() as connection:
             connection.execute(
                 f"INSERT INTO reservations ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL,"  # noqa: S608
-                " ?, ?, ?, ?, ?, ?)",
+                " ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     reservation.id,
                     reservation.uid,
@@ -115,6 +119,8 @@ class Ledger:
                     reservation.boot_id,
                     reservation.place,
                     reservation.handed_over,
+                    reservation.workload_kind,
+                    reservation.workload_model,
                 ),
             )
             try:
@@ -271,6 +277,10 @@ def _opened(path: Path) -> sqlite3.Connection:
                 f"BEGIN IMMEDIATE; {_TABLES} PRAGMA application_id = {_APPLICATION_ID};"
                 f" PRAGMA user_version = {_VERSION}; COMMIT;"
             )
+        there = {name for _, name, *_ in connection.execute("PRAGMA table_info(reservations)")}
+        for name in _ADDED:
+            if name not in there:
+                connection.execute(f"ALTER TABLE reservations ADD COLUMN {name} TEXT")
         (sound,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         _refuse_unless(sound == "ok", str(sound))
     except BaseException:
@@ -307,7 +317,7 @@ def _cannot(path: Path, error: sqlite3.Error) -> str:
 
 def _reservation(row: Any, cards: Iterable[str]) -> Reservation:  # noqa: ANN401 - a row of sqlite3
     identifier, uid, owner, kind, asked, since, until, note, pid, start, ended, ending, by, *more = row
-    container, parents, until_boot, boot_id, place, handed_over = more
+    container, parents, until_boot, boot_id, place, handed_over, workload_kind, workload_model = more
     return Reservation(
         id=identifier,
         uid=uid,
@@ -329,6 +339,8 @@ def _reservation(row: Any, cards: Iterable[str]) -> Reservation:  # noqa: ANN401
         boot_id=boot_id,
         place=place,
         handed_over=bool(handed_over),
+        workload_kind=workload_kind,
+        workload_model=workload_model,
     )
 
 
@@ -345,6 +357,8 @@ def _dumped(request: CardRequest) -> str:
             "for_ms": request.for_ms,
             "note": request.note,
             "container": request.container,
+            "workload_kind": request.workload_kind,
+            "workload_model": request.workload_model,
             "pid": request.pid,
             "start_ticks": request.start_ticks,
         }

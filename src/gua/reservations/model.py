@@ -60,6 +60,7 @@ class CardRequest:
 
     ``asked_ms`` is when it took its place. ``pid`` and ``start_ticks`` are the process that asks, and later the leader
     of the reservation's command. ``container`` is where it runs if that container, and no user of the host, asks.
+    ``workload_kind`` and ``workload_model`` are what it is declared to be for.
     """
 
     place: str
@@ -73,6 +74,8 @@ class CardRequest:
     pid: int | None = None
     start_ticks: int | None = None
     container: str | None = None
+    workload_kind: str | None = None
+    workload_model: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,6 +108,8 @@ class Reservation:
     boot_id: str | None = None
     place: str | None = None
     handed_over: bool = False
+    workload_kind: str | None = None
+    workload_model: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +35,7 @@ def replacing(path: Path) -> Iterator[None]:
 @contextmanager
 def _held(path: Path, kind: int) -> Iterator[None]:
     # Opened each time: a lock file that somebody removed would keep nobody out.
-    descriptor = _opened(path.with_name(f"{path.name}.lock"))
+    descriptor = _opened(_lock_file(path))
     try:
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
@@ -49,6 +50,11 @@ def _held(path: Path, kind: int) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@lru_cache(maxsize=64)  # to make a name takes as long as to open the file
+def _lock_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
 
 
 def _opened(path: Path) -> int:

@@ -138,6 +138,7 @@ class Spool:
         """Note that ``destination`` has every tick up to that id, and count them; delete those that all have."""
 
         def work(database: sqlite3.Connection) -> bool:
+            """Return whether so much was deleted that the file is to be made smaller."""
             before_id = acknowledged(database, destination)
             if up_to_id <= before_id:
                 return False
@@ -145,7 +146,7 @@ class Spool:
                 add(database, DELIVERED + destination, delivered)
                 put(database, DELIVERED_MS + destination, time.time_ns() // 1_000_000)
             database.execute("UPDATE destinations SET acknowledged_id = ? WHERE name = ?", (up_to_id, destination))
-            return _delete_acknowledged(database)
+            return _delete_acknowledged(database) and size_limit.is_large(database)
 
         with self._lock:
             if self._write(work):

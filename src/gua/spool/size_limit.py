@@ -44,10 +44,15 @@ def keep_below(database: sqlite3.Connection, max_bytes: int | None) -> None:
         )
 
 
+def is_large(database: sqlite3.Connection) -> bool:
+    """Return whether :func:`shrink` has something to do: much of the file is free, and little of it is used."""
+    free = pragma(database, "freelist_count") * pragma(database, "page_size")
+    return free >= _SHRUNK_FREE_BYTES and _used_bytes(database) <= _SHRUNK_USED_BYTES
+
+
 def shrink(database: sqlite3.Connection) -> None:
     """Give the room of an outage back to the disk once its ticks are delivered. Not within a transaction."""
-    free = pragma(database, "freelist_count") * pragma(database, "page_size")
-    if free < _SHRUNK_FREE_BYTES or _used_bytes(database) > _SHRUNK_USED_BYTES:
+    if not is_large(database):
         return
     database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")  # another time will do
     try:

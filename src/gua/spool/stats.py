@@ -50,9 +50,12 @@ class SpoolStats:
 def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
     """Return the stats of the open spool."""
     counted = all_counters(database)
-    names = [name for (name,) in database.execute("SELECT name FROM destinations")]
-    waiting = {name: depth(database, name) for name in names}
-    oldest = {name: _oldest_ms(database, name) for name in names}
+    names = dict(database.execute("SELECT name, acknowledged_id FROM destinations"))
+    if not all(isinstance(number, int) for number in names.values()):
+        raise DamagedError
+    holes_to = counted.get(HOLES_TO, 0)
+    waiting = {name: _depth(database, delivered, holes_to) for name, delivered in names.items()}
+    oldest = {name: _oldest_ms(database, delivered) if waiting[name] else None for name, delivered in names.items()}
     return SpoolStats(
         ticks=max(waiting.values(), default=0),
         bytes=size_bytes,
@@ -74,8 +77,11 @@ def depth(database: sqlite3.Connection, destination: str) -> int:
 
     Ids follow one another but for holes up to a known id (:data:`HOLES_TO`): only up to there rows are counted.
     """
-    delivered = acknowledged(database, destination)
-    holes_to = all_counters(database).get(HOLES_TO, 0)
+    return _depth(database, acknowledged(database, destination), all_counters(database).get(HOLES_TO, 0))
+
+
+def _depth(database: sqlite3.Connection, delivered: int, holes_to: int) -> int:
+    """Return how many ticks there are after id ``delivered``."""
     first, last = database.execute("SELECT (SELECT min(id) FROM ticks), (SELECT max(id) FROM ticks)").fetchone()
     if last is None or last <= delivered:
         return 0
@@ -99,12 +105,8 @@ def acknowledged(database: sqlite3.Connection, destination: str) -> int:
     return row[0]
 
 
-def _oldest_ms(database: sqlite3.Connection, destination: str) -> int | None:
-    return _time(
-        database.execute(
-            "SELECT ts_ms FROM ticks WHERE id > ? ORDER BY id LIMIT 1", (acknowledged(database, destination),)
-        ).fetchone()
-    )
+def _oldest_ms(database: sqlite3.Connection, delivered: int) -> int | None:
+    return _time(database.execute("SELECT ts_ms FROM ticks WHERE id > ? ORDER BY id LIMIT 1", (delivered,)).fetchone())
 
 
 def _time(row: tuple[object] | None) -> int | None:

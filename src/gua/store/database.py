@@ -18,7 +18,7 @@ from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine, 
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.fsync import sync_filesystem
 from gua.store.handles import Handles
-from gua.store.report_views import ViewsInMemory, report_views
+from gua.store.report_views import DATABASE, ViewsInMemory, report_views
 from gua.store.schema import Schema
 
 if TYPE_CHECKING:
@@ -33,9 +33,11 @@ READ_SETTINGS = {
     # A report asks each question once: compiling its expressions takes longer than it saves.
     "compile_expressions": 0,
     "compile_aggregate_expressions": 0,
-    # Nor is what this gains worth what it takes: a sixth of the time of a report, nearly all of which is making plans.
-    "query_plan_merge_expressions": 0,
 }
+# Of the questions of a report alone, nearly all of whose time is making plans: a sixth of it. Their views hold the
+# window by themselves. Through those of gua_public a filter on time reaches the partitions only with merged plans.
+_REPORT_SETTINGS = {"query_plan_merge_expressions": 0}
+REPORT_SETTINGS = READ_SETTINGS | _REPORT_SETTINGS
 # What only the embedded engine of this version is told, beyond what stands in the scripts of --sql.
 _ENGINE_SETTINGS = {
     # A twentieth of the time of a report.
@@ -156,9 +158,9 @@ class Store:
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
         """Return the rows of ``gua_report.<view>`` with its parameters bound."""
-        if self._views is not None:
-            return self.select(report_views().query(view), parameters)
-        return self.select(*call_of(view, parameters))
+        if self._directory is not None:
+            return self._select(report_views().query(view), parameters, self._report_settings)
+        return self._select(*call_of(view, parameters), self._report_settings)
 
     def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Insert rows into a table of ``gua`` at once; on a cluster they are on their shards when it returns."""
@@ -170,17 +172,24 @@ class Store:
 
     def select(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Mapping[str, Any]]:
         """Return the rows of a statement. Questions asked at once share the memory of one; alone each has all of it."""
+        settings = _REPORT_SETTINGS if self._directory is not None and DATABASE in sql else {}
+        return self._select(sql, parameters or {}, settings)
+
+    def _select(
+        self, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]
+    ) -> list[Mapping[str, Any]]:
         if self._handles is None or self._views is None:
-            return self._ask(self._client, sql, parameters)
+            return self._ask(self._client, sql, parameters, settings)
         sql = self._views.asked(sql)
+        shared = {"max_memory_usage": QUERY_MEMORY_BYTES // self._handles.most}
         try:
             with self._handles.lent() as handle:
-                return self._ask(handle, sql, parameters, max_memory_usage=QUERY_MEMORY_BYTES // self._handles.most)
+                return self._ask(handle, sql, parameters, {**settings, **shared})
         except TransientError:
             if self._handles.most == 1:
                 raise
             with self._handles.alone() as handle:
-                return self._ask(handle, sql, parameters)
+                return self._ask(handle, sql, parameters, settings)
 
     def answer(self, sql: str) -> asking.Answer:
         """Return the answer to a statement of a user's own, which reads and nothing else; see :mod:`asking`."""
@@ -201,12 +210,18 @@ class Store:
                 handle.command(sql)
 
     def _ask(
-        self, client: Client, sql: str, parameters: Mapping[str, object] | None, **settings: object
+        self, client: Client, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]
     ) -> list[Mapping[str, Any]]:
         with translated(self.dsn):
-            return rows_of(
-                client.query(sql, parameters=dict(parameters or {}), settings={**self._settings, **settings})
-            )
+            return rows_of(client.query(sql, parameters=dict(parameters), settings={**self._settings, **settings}))
+
+    @property
+    def _report_settings(self) -> Mapping[str, object]:
+        """What the questions of a report need; without those that a server does not let its user change."""
+        if self._directory is not None:
+            return _REPORT_SETTINGS
+        known = self._client.server_settings
+        return {name: value for name, value in _REPORT_SETTINGS.items() if name in known and not known[name].readonly}
 
     @property
     def _settings(self) -> dict[str, Any]:

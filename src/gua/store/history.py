@@ -42,6 +42,8 @@ class ProcessRow(ProcessValues):
     duration_ms: Count | None
     gpu_time_ms: Count | None
     uid: Count | None
+    workload_kind: str | None
+    workload_model: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +66,8 @@ class AllocationRow:
     pod_uid: str | None
     pod_name: str | None
     pod_namespace: str | None
+    workload_kind: str | None
+    workload_model: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,6 +28,7 @@ RETIRED: Final[tuple[str, ...]] = (
     "gua_report.identities",
     "gua_report.idle_episodes",
     "gua_report.older_rule",
+    "gua_report.allocation",
 )
 
 Formatter = Callable[[str], str]

@@ -188,6 +188,8 @@ def test_all_that_is_known_of_an_allocation_is_told() -> None:
         "pod_uid": None,
         "pod_name": None,
         "pod_namespace": None,
+        "workload_kind": None,
+        "workload_model": None,
         "since": "2026-03-25T00:00:30Z",
         "until": None,
         "allocated_seconds": 60,

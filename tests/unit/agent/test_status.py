@@ -64,6 +64,7 @@ def test_an_agent_that_just_began_has_no_tick_and_says_so(board: Board) -> None:
         "version": "0.1.0",
         "host": "gpu-1",
         "started": "2026-03-25T00:00:00Z",
+        "detects_models": False,
         "uptime_seconds": 0,
         "interval_seconds": 30,
     }

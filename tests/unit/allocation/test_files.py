@@ -85,6 +85,15 @@ def test_a_file_tells_an_allocation_with_all_that_is_in_it(folder: Folder) -> No
     )
 
 
+def test_a_file_or_its_jobs_name_may_declare_what_it_is_for(folder: Folder) -> None:
+    folder.write(job_name="night gua.kind=training gua.model=llama", workload_model="qwen-32b")
+    found = only(folder.look())
+    assert (found.workload_kind, found.workload_model) == ("training", "qwen-32b")
+    folder.write(job_name="night", workload_kind=["no", "text"], workload_model="\x1b[2J")
+    found = only(folder.look())
+    assert (found.workload_kind, found.workload_model) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("card", "uuid"),
     [
@@ -180,6 +189,20 @@ def test_an_end_in_the_file_is_exact_and_told_once(folder: Folder) -> None:
     folder.write(until=(NOW + TICK + 12_345) / 1000)
     assert only(folder.look()).until_ms == NOW + TICK + 12_345
     assert folder.look() == ReaderLook()
+
+
+def test_what_is_written_before_it_begins_is_told_from_then_on(folder: Folder) -> None:
+    booked = folder.write("booked.json", id="7", since=(NOW + 3 * TICK) / 1000 - 1)
+    os.utime(booked, (NOW / 1000, NOW / 1000))
+    ticks = [{each.id for each in folder.look().allocations} for _ in range(4)]
+    assert ticks == [set(), set(), {"7"}, {"7"}]
+
+
+def test_what_began_stays_told_where_the_clock_is_set_back(folder: Folder) -> None:
+    begun = folder.write(since=NOW / 1000)
+    os.utime(begun, (NOW / 1000, NOW / 1000))
+    folder.now_ms = NOW - 3600_000
+    assert only(folder.look()).since_ms == NOW
 
 
 def test_a_file_that_vanished_ended_when_the_folder_changed(folder: Folder) -> None:

@@ -10,6 +10,7 @@ from gua.allocation.slurm_answers import (
     Gres,
     parse_job_gres,
     parse_job_name,
+    parse_job_workload,
     parse_jobs,
     parse_node_gres,
     parse_node_name,
@@ -81,6 +82,16 @@ def test_a_job_whose_name_looks_like_fields_is_not_clear(name: str) -> None:
 def test_a_jobs_name_is_cut_and_may_hold_anything() -> None:
     assert parse_job_name(detail("").replace("JobName=a", f"JobName=a b\n{'c' * 1000}")) == f"a b\n{'c' * 124}"
     assert parse_job_name("") is None
+
+
+def test_a_jobs_name_and_comment_may_declare_what_it_is_for() -> None:
+    answer = detail("gpu:1(IDX:0)")
+    assert parse_job_workload(answer) == (None, None)
+    assert parse_job_workload(answer.replace("JobName=a", "JobName=night gua.kind=training")) == ("training", None)
+    commented = answer + "   Comment=paper; gua.model=org/qwen-32b gua.kind=serving WorkDir=/home/gua.model=no\n"
+    assert parse_job_workload(commented) == ("serving", "org/qwen-32b")
+    assert parse_job_workload(answer + " Command=/home/gua.kind=no WorkDir=/ gua.kind=no\n") == (None, None)
+    assert parse_job_workload("") == (None, None)
 
 
 def test_jobs_are_read_with_their_times() -> None:

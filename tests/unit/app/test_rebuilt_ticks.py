@@ -90,6 +90,7 @@ def card_row(**values: object) -> dict[str, Any]:
 
 def process_row(**values: object) -> dict[str, Any]:
     unknown = dict.fromkeys(["utilization", "uid", "container_id", "pod_uid", "slurm_job_id", "systemd_unit"])
+    unknown |= dict.fromkeys(["workload_kind", "workload_model"])
     told = {
         "ts_ms": 1_774_413_000_000,
         "gpu": "GPU-1",
@@ -107,6 +108,7 @@ def process_row(**values: object) -> dict[str, Any]:
 
 def allocation_row(**values: object) -> dict[str, Any]:
     unknown = dict.fromkeys(["owner", "uid", "kind", "until_ms", "job_name", "pod_uid", "pod_name", "pod_namespace"])
+    unknown |= dict.fromkeys(["workload_kind", "workload_model"])
     told = {
         "ts_ms": 1_774_413_000_000,
         "gpu": "GPU-1",
@@ -255,6 +257,8 @@ def allocated(card: CardReading) -> CardReading:
         pod_uid="u",
         pod_name="p",
         pod_namespace="n",
+        workload_kind="serving",
+        workload_model="qwen",
     )
     left = card.gpu_time_ms - half
     return replace(card, allocation=AllocationStatus.ALLOCATED, allocations=(allocation,), unallocated_gpu_time_ms=left)

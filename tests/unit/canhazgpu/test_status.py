@@ -109,6 +109,29 @@ def test_what_cannot_be_read_is_an_error_and_others_on_a_reserved_card_are_named
     assert foreign["foreign_users"] == ["eve"]
 
 
+def test_what_a_scheduler_promised_or_is_a_part_of_a_reserved_gpu_is_not_available() -> None:
+    job = {"source": "slurm", "id": "7", "owner": "ana", "uid": 1, "allocated_seconds": 90.0}
+    status = {
+        "cards": [
+            {**card(0, 4, state="truly-idle"), "allocations": [job]},
+            {**card(1, 4, state="truly-idle"), "mig": "parent"},
+            {**card(1, 4, state="truly-idle"), "uuid": "MIG-1", "mig": "instance", "parent": "GPU-1"},
+        ],
+        "reservations": [reservation(1, "bob", 2, "manual", ago_s=60, left_s=60)],
+    }
+    promised, instance = rows(status, now_ms=NOW_MS, last_ends_ms={})
+    assert promised == {
+        "gpu_id": 0,
+        "status": "IN_USE",
+        "user": "ana",
+        "duration": "0h 1m 30s",
+        "type": "SLURM",
+        "details": "promised by slurm 7",
+        "validation": "no usage detected",
+    }
+    assert (instance["status"], instance["user"]) == ("IN_USE", "bob")
+
+
 def test_the_table_has_its_columns() -> None:
     lines = table(found()).splitlines()
     assert lines[0].split() == ["GPU", "STATUS", "USER", "DURATION", "TYPE", "MODEL", "DETAILS", "VALIDATION"]

@@ -30,6 +30,9 @@ def test_the_usual_forms_are_read() -> None:
     assert plain_options(line, {"GUA_HOME": "/h"}) == RunOptions(
         program=("sh", "-c", "a -- b"), gpus=2, gpu_ids="0,3", wait="1h", nonblock=True, socket=Path("/s")
     )
+    assert plain_options(["--label", "kind=x", "--label", "model=y", "--", "true"], {}) == RunOptions(
+        program=("true",), label=("kind=x", "model=y")
+    )
     assert plain_options(["--", "true"], {"GUA_SOCKET": "/t"}) == RunOptions(program=("true",), socket=Path("/t"))
 
 

@@ -546,6 +546,9 @@ def test_a_card_shows_who_reserved_it_by_which_command_and_until_when(status: di
     card_ = {**free, "allocation": "allocated", "allocations": [ours], "allocations_total": 1}
     known = {**status, "cards": [card_], "reservations": [{**reserved, "kind": "run", "until_ms": None}]}
     assert "promised to bo (gua run) - ago, empty for 1m" in render_status(known, Style(width=160))
+    # Who has a GPU that was partitioned since has its instances.
+    part = {**known, "cards": [{**card_, "uuid": "MIG-1", "mig": Mig.INSTANCE, "parent": gpu}]}
+    assert "promised to bo (gua run) - ago, empty for 1m" in render_status(part, Style(width=160))
     assert "promised to bo" not in render_status({**known, "reservations": []}, Style(width=160))
 
 

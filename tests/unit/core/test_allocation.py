@@ -504,3 +504,43 @@ def test_a_reading_says_all_that_is_known_of_the_allocation() -> None:
     )
     (reading,) = promised(JOB).allocations
     assert (reading.owner, reading.uid, reading.job_name) == ("ada", 1000, "train")
+
+
+def test_an_allocation_is_of_the_kind_of_its_owners_processes_and_of_what_was_declared() -> None:
+    promises = Promises()
+    mine = ProcessReading(pid=1, uid=1000, owner="ada", comm="python3", slurm_job_id="7")
+    server = replace(mine, pid=2, comm="VLLM::EngineCor", workload_model="qwen")
+    strange = replace(mine, pid=3, uid=1001, owner="bo", comm="ollama", slurm_job_id="8", workload_model="llama")
+    ignored = replace(mine, pid=4, comm="ollama", type=ProcessType.IGNORED)
+    job = replace(JOB, slurm_job_id="7")
+
+    def found(*processes: ProcessReading, of: Allocation = job) -> tuple[str | None, str | None]:
+        (reading,) = promised(of, card=with_processes(*processes), promises=promises).allocations
+        return reading.workload_kind, reading.workload_model
+
+    assert found(mine, strange, ignored) == ("Python", None)
+    assert found(mine, server, strange) == ("vLLM", "qwen")
+    assert found(mine, replace(mine, comm="jupyter-lab")) == ("Jupyter", None)
+    assert found(strange) == (None, None)
+    assert found() == (None, None)
+    declared = replace(job, workload_kind="training", workload_model="my-model")
+    assert found(mine, server, of=declared) == ("training", "my-model")
+    assert found(of=declared) == ("training", "my-model")
+    assert found(mine, server, of=replace(job, workload_kind="training")) == ("training", "qwen")
+
+
+def test_processes_have_what_was_declared_of_their_own_allocation_alone() -> None:
+    mine = ProcessReading(pid=1, uid=1000, owner="ada", comm="python3", slurm_job_id="7")
+    detected = replace(mine, pid=2, workload_model="qwen")
+    strange = replace(mine, pid=3, uid=1001, owner="bo", slurm_job_id="8")
+    ignored = replace(mine, pid=4, type=ProcessType.IGNORED)
+    job = replace(JOB, slurm_job_id="7", workload_kind="training", workload_model="llama")
+    card = promised(job, card=with_processes(mine, detected, strange, ignored))
+    assert [(each.workload_kind, each.workload_model) for each in card.processes] == [
+        ("training", "llama"),
+        ("training", "qwen"),
+        (None, None),
+        (None, None),
+    ]
+    plain = with_processes(mine, strange)
+    assert promised(JOB, card=plain).processes == plain.processes

@@ -87,10 +87,10 @@ def test_nobody_may_have_looked_for_two_spans(gap_ms: int, *, kept: bool) -> Non
 
 def test_what_idles_is_told_in_ms_zero_if_active_and_not_at_all_if_unknown_or_ignored() -> None:
     def told(utilization: float | None, kind: ProcessType = ProcessType.COMPUTE) -> int | None:
-        return idle_ms(run(IDLE), ProcessReading(pid=1, type=kind, utilization=utilization), RULES)
+        return idle_ms(run(IDLE), ProcessReading(pid=1, type=kind, utilization=utilization))
 
     assert (told(IDLE), told(UNKNOWN), told(IDLE, ProcessType.IGNORED)) == (30_000, None, None)
-    assert idle_ms(run(BUSY), ProcessReading(pid=1, utilization=BUSY), RULES) == 0
+    assert idle_ms(run(BUSY), ProcessReading(pid=1, utilization=BUSY)) == 0
 
 
 def test_clocks_come_back_as_they_were_stored_those_without_a_start_do_not() -> None:

@@ -11,7 +11,7 @@ from fakes.kubelet import pod, pod_list
 from gua.core.errors import GuaError
 from gua.core.pods import ListedPod
 from gua.identity.kubelet import Kubelet
-from gua.identity.pod_list import items_of, promises_of
+from gua.identity.pod_list import items_of, pods_of, promises_of
 from gua.identity.pod_names import PodNames
 from gua.identity.pod_request import KubeletError
 
@@ -73,6 +73,15 @@ def promised(item: dict[str, Any]) -> ListedPod:
 )
 def test_limits_are_counted_as_the_scheduler_counts_them(spec: dict[str, Any], limits: dict[str, int | None]) -> None:
     assert promised(asking(spec)).limits == limits
+
+
+def test_a_pods_labels_declare_what_it_is_for() -> None:
+    assert promised(asking({})).workload == (None, None)
+    labelled = asking({}, labels={"gua/kind": "serving", "gua/model": "qwen-32b", "app": "x"})
+    assert promised(labelled).workload == ("serving", "qwen-32b")
+    assert [each.workload for each in pods_of([labelled]).values()] == [("serving", "qwen-32b")]
+    assert promised(asking({}, labels={"gua/kind": 7, "gua/model": "\x1b[2J"})).workload == (None, None)
+    assert promised(asking({}, labels=["gua/kind"])).workload == (None, None)
 
 
 def test_a_pod_has_its_start_and_the_uid_of_its_cgroup_first() -> None:

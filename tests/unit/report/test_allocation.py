@@ -39,6 +39,7 @@ from gua.report.sections.now.model import Now
 from gua.report.sections.usage.model import Usage
 from gua.report.states import observed_ms
 from gua.report.uses import USES, total
+from gua.report.waits import UNTOLD, ReservationsRow
 from gua.report.window import ReportRequest
 
 Golden = Callable[[str, str], None]
@@ -122,6 +123,17 @@ class TestTheSection:
             ("slurm", None, 2),
         ]
         assert [(one.source, one.allocated_gpu_ms / HOUR_MS) for one in made.promised] == [("slurm", 30), ("gua", 6)]
+
+    def test_counts_no_reservations_where_ticks_of_some_are_gone(self, week: Report) -> None:
+        rows = PROMISES.parsed(
+            whole(PROMISES, {"is_total": 1, "source": "gua", "owner": owner, "use": "used", "gpu_us": HOUR_US})
+            for owner in ("ana", "bo", "chen")
+        )
+        told_of = [ReservationsRow("gua", "ana", "run", 2), ReservationsRow("gua", "bo", "run", 2)]
+        gone = ReservationsRow("gua", "bo", UNTOLD, 1)
+        found = allocation(rows, (), week.headline, Prices(()), [*told_of, gone])
+        counted = {one.owner: (one.runs, one.manuals) for one in found.owners}
+        assert counted == {"ana": (2, 0), "bo": (None, None), "chen": (0, 0)}
 
     def test_orders_owners_by_cost_where_all_of_it_has_one_currency(self) -> None:
         def row(owner: str, price: int, hours: float) -> PromiseRow:
@@ -289,6 +301,12 @@ class TestTheFirstScreen:
             "To whom cards are promised cannot be read from slurm on gpu-1 (squeue gave no answer within 3 s): what no"
         )
         assert said in text
+        # One that was failing when its agent was told to leave it cannot be read by anybody now.
+        left = tuple(
+            one if one.ok else replace(one, last_ms=one.last_ms - 24 * HOUR_MS) for one in week.allocation_sources
+        )
+        told_of = " ".join(render_text(replace(week, allocation_sources=left), Style(width=120)).split())
+        assert "To whom cards are promised cannot be read" not in told_of
         well = tuple(replace(one, ok=True) for one in week.allocation_sources)
         assert said not in " ".join(render_text(replace(week, allocation_sources=well), Style(width=120)).split())
 

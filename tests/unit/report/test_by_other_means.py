@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,6 +35,7 @@ from gua.report.sections.energy.model import Energy
 from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
 from gua.report.sections.money.model import Money
 from gua.report.sections.now.model import SILENT, Holder, Now
+from gua.report.sections.right_size.model import RightSize
 from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
 from gua.report.sections.timeline.model import Timeline
 from gua.report.sections.usage.by_parts import ask_by_parts, owners_of_parts
@@ -140,9 +142,16 @@ class Both:
     asked: Asked
 
 
+# Less than an hour comes from ticks in any case, and so does what the edges of a window cut.
+ASKED: Final = [
+    *((name, False) for name in WINDOWS if name != "less than an hour"),
+    *((name, True) for name in ("everything", "less than an hour")),
+]
+
+
 @pytest.fixture(
     scope="module",
-    params=[(name, from_ticks) for name in WINDOWS for from_ticks in (False, True)],
+    params=ASKED,
     ids=lambda param: f"{param[0]}, {'from ticks' if param[1] else 'some hours counted'}",
 )
 def both(request: pytest.FixtureRequest, store: Store, recorded: Recorded) -> Both:
@@ -151,7 +160,7 @@ def both(request: pytest.FixtureRequest, store: Store, recorded: Recorded) -> Bo
     since_ms, until_ms = END_MS - asked.since_ms, END_MS - asked.until_ms
     bounds = {"since_ms": since_ms, "until_ms": until_ms, "hosts": list(asked.hosts)}
     hours = choose_hours(store, bounds, from_ticks=from_ticks)
-    if name != "less than an hour" and not from_ticks:
+    if not from_ticks:
         assert {hour.is_counted for hour in hours} == {True, False}
 
     def moment(unix_ms: int) -> str:
@@ -224,13 +233,19 @@ def test_what_a_reclaim_would_give_back(both: Both) -> None:
         assert one.gpu_ms == pytest.approx(given_back, abs=rounded_ms + 0.01), one
 
 
+def work_of(counted: Counted, one: Seen, by: str) -> str | None:
+    """Return the kind of work or the served model of a process."""
+    told = means.told_of(counted, one, "workload_kind" if by == "kind" else "workload_model")
+    return told or (workload_kind(one.row["program"]) if by == "kind" else None)
+
+
 @pytest.mark.parametrize("by", USAGE_BY)
 def test_usage_by(both: Both, by: str) -> None:
     def name(one: Seen) -> object:
         if by == "host":
             return one.row["host"]
-        if by == "kind":
-            return workload_kind(one.row["program"])
+        if by in {"kind", "served-model"}:
+            return work_of(both.counted, one, by)
         return both.counted.cards[one.row["host"], one.row["gpu"]]["model"] if by == "model" else one.row[PARTY[by]]
 
     (found,) = [parties for parties in both.report[Usage].usage_by if parties.by == by]
@@ -451,9 +466,10 @@ def test_who_waited_and_what_became_of_cards_meanwhile(both: Both) -> None:
             one.waited_held_gpu_ms,
             one.waited_others_gpu_ms,
             one.waited_free_gpu_ms,
+            one.waits_unknown_ms,
         )
         if expected is None:
-            assert found == (None,) * 7
+            assert found == (None,) * 8
             continue
         told += 1
         assert found == pytest.approx(tuple(expected.values()), abs=1)
@@ -523,6 +539,38 @@ def test_idle_time(both: Both) -> None:
     check_idle_time(found.loaded, [sum(each) for each in zip(*of_state.values(), strict=True)])
     for state, part in found.states.items():
         assert part.gpu_ms == us(both.report.headline.states[state].gpu_ms)
+
+
+def test_right_size(both: Both) -> None:
+    found = both.report[RightSize]
+    listed = {(one.host, one.gpu, one.owner, one.program, one.job): one for one in found.workloads}
+    expected = {key: one for key, one in means.taken(both.counted).items() if one.gpu_ms}
+    assert set(listed) == set(expected)
+    fitting_ms = 0.0
+    for key, one in listed.items():
+        taken = expected[key]
+        card = one.host, one.gpu
+        sizes = [size for size, _ in taken.memory]
+        assert one.gpu_ms == us(taken.gpu_ms)
+        assert (one.peak_bytes, one.p95_bytes) == (max(sizes, default=None), means.least_not_exceeded(taken.memory))
+        assert (one.peak_utilization, one.p95_utilization) == (
+            max((use / 10_000 for use, _ in taken.busiest), default=None),
+            None if not taken.busiest else (means.least_not_exceeded(taken.busiest) or 0) / 10_000,
+        )
+        assert one.untold_gpu_ms == pytest.approx(taken.gpu_ms * taken.untold_ms / taken.ms, abs=0.01)
+        usable = means.usable_bytes(both.counted, card)
+        assert one.usable_bytes == usable
+        too_large = usable is not None and any(size * 2 > usable for size in sizes)
+        fits_half = False if too_large else None if usable is None or taken.untold_ms or not sizes else True
+        assert one.fits_half is fits_half, key
+        fitting_ms += taken.gpu_ms if fits_half else 0
+        cost = means.spent(both.counted, PRICES, ((card, tick) for tick in taken.ticks))
+        assert one.cost is not None
+        assert one.cost.amounts == pytest.approx(
+            dict(sum((Counter(each.amounts) for each in cost.values()), Counter())), abs=1e-6
+        )
+    assert found.half.gpu_ms == pytest.approx(fitting_ms, abs=1)
+    assert found.every.gpu_ms == pytest.approx(sum(one.gpu_ms for one in expected.values()), abs=1)
 
 
 def check_idle_time(one: IdleTime, sums: list[float]) -> None:
@@ -619,8 +667,8 @@ def test_costs_of_owners(both: Both, by: str) -> None:
             return one.row["owner"], one.row["program"]
         if by == "host":
             return one.row["host"]
-        if by == "kind":
-            return workload_kind(one.row["program"])
+        if by in {"kind", "served-model"}:
+            return work_of(counted, one, by)
         return counted.cards[one.row["host"], one.row["gpu"]]["model"] if by == "model" else one.row[PARTY[by]]
 
     ticks: dict[object, list[tuple[Key, Seen]]] = {}
@@ -723,6 +771,25 @@ def test_uses_of_all_of_owners_and_of_sources(both: Both) -> None:
             costs = means.spent_by_use(counted, PRICES, parts)
             for use, cost in (one.costs or {}).items():
                 check_cost(cost, costs[use])
+
+
+def test_promised_time_by_kind_of_work_and_by_served_model(both: Both) -> None:
+    promised_parts = [(key, part) for key, part in means.every_part(both.counted) if part.source and part.gpu_ms > 0]
+    found = {work.by: work.rows for work in both.report[PromisedHours].work_by}
+    assert set(found) == {"kind", "served-model"}
+    for by, column in (("kind", "workload_kind"), ("served-model", "workload_model")):
+        names = means.work_of_allocations(both.counted, column)
+        expected: dict[str | None, list[SeenPart]] = {}
+        for key, part in promised_parts:
+            expected.setdefault(names.get((key[0], part.source, part.allocation_id)), []).append(part)
+        assert {row.name for row in found[by]} == set(expected)
+        if both.asked.hosts != ("lab-1", "lab-2"):
+            assert None in expected
+            assert len(expected) > 1
+        for row in found[by]:
+            uses = means.uses(expected[row.name])
+            assert {use: ms for use, ms in row.uses.items() if ms} == {use: us(ms) for use, ms in uses.items()}
+            assert row.allocated_gpu_ms == us(sum(uses.values()))
 
 
 def check_cost(found: Cost, expected: Spent) -> None:

@@ -46,6 +46,19 @@ def test_there_is_a_dashboard_for_each_question() -> None:
     assert len({board["title"] for board in boards}) == len(boards)
 
 
+def test_what_is_public_is_asked_of_public_views() -> None:
+    asked = {name for query in grafana.queries() for name in re.findall(r"\b(?:FROM|JOIN)\s+(gua\w*\.\w+)", query.text)}
+    assert asked - {name for name in asked if name.startswith("gua_public.")} == {
+        # What the pipeline says of itself.
+        "gua.agent_ticks",
+        "gua.allocation_source_ticks",
+        "gua.refused_points",
+        # Those of a window and of now: as views without parameters they would read every tick.
+        "gua_report.idle_streaks",
+        "gua_report.current_allocations",
+    }
+
+
 @ON_FILE
 def test_panels_have_ids_and_places_of_their_own(file: Path) -> None:
     board = grafana.dashboard(file)

@@ -340,6 +340,13 @@ def test_commands_that_go_on_from_here_can_be_typed(week: Report) -> None:
     assert "gua explain" not in drawn(hostile).rpartition("more: ")[2]
 
 
+def test_the_card_to_explain_is_the_worst_one_where_others_have_its_index(week: Report) -> None:
+    worst = max(week.cards, key=lambda card: card.states["idle-held"].gpu_ms)
+    parent = replace(next(card for card in week.cards if card != worst), host=worst.host, index=worst.index)
+    text = drawn(replace(lacking(week, Now), cards=(parent, replace(worst, mig="instance", gpu="MIG-1a"))))
+    assert f"gua explain {worst.host} MIG-1a" in text
+
+
 def test_reasons_of_unknown_time_are_the_largest(week: Report) -> None:
     reasons = [UnknownReason(reason=name, gpu_ms=ms, card_ticks=1) for name, ms in (("lost", 1.0), ("memory", 9.0))]
     made = replace(spent(week, 0, 0, 0, 10), unknown=tuple(reasons))

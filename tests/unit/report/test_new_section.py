@@ -118,13 +118,13 @@ def test_it_is_named_with_the_others_and_shown_where_it_is_chosen() -> None:
     assert "fan-noise" in section_list.choose_sections(["all"])
     assert "fan-noise" not in section_list.default_sections()
     option = importlib.reload(output_options).SectionOption.__metadata__[0]  # type: ignore[attr-defined] # Annotated
-    assert "usefulness, fan-noise, or all" in option.help
+    assert "right-size, fan-noise, or all" in option.help
 
 
 def test_text_and_markdown_have_it(report: Report) -> None:
-    assert "18. How loud it was\n  host" in render_text(report, Style(width=80))
+    assert "19. How loud it was\n  host" in render_text(report, Style(width=80))
     assert "gpu-1" in render_text(report, Style(width=20)).partition("How loud it was")[2]
-    assert "## 18. How loud it was\n\n| host | loud hours |" in render_markdown(report)
+    assert "## 19. How loud it was\n\n| host | loud hours |" in render_markdown(report)
 
 
 def test_the_page_has_it(report: Report) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from gua.report.collect import _card
 from gua.report.costs import Cost
 from gua.report.model import Extent, Window
 from gua.report.prices import Prices, PriceSpan
+from gua.report.promises import PROMISES
 from gua.report.rows import OVERVIEW
 from gua.report.sections.now.model import Now
 from gua.report.sections.now.query import CARD_STREAKS, now
@@ -75,11 +77,17 @@ def process(
     )
 
 
-def told(rows: list[dict[str, Any]], *processes: tuple[object, ...], **of_card: object) -> Now:
+def told(
+    rows: list[dict[str, Any]],
+    *processes: tuple[object, ...],
+    promises: Sequence[Mapping[str, object]] = (),
+    **of_card: object,
+) -> Now:
     cards = [card("node-1", row["gpu"], (0.0, 24.0, 0.0, 0.0), **of_card) for row in rows]
     return now(
         CARD_STREAKS.parsed(whole(CARD_STREAKS, row) for row in rows),
         USAGE_VIEW.parsed([whole(USAGE_VIEW, {"holders": processes})]),
+        PROMISES.parsed(whole(PROMISES, {"host": "node-1", "is_total": False, **row}) for row in promises),
         cards=[_card(row, PRICES, ()) for row in OVERVIEW.parsed(whole(OVERVIEW, row) for row in cards)],
         extents=[Extent(**extent("node-1", interval_ms=TICK_MS))],
         window=WINDOW,
@@ -133,6 +141,25 @@ def test_nobody_holds_a_card_that_is_free(ticks_ago: int) -> None:
 
     assert found.holders == ()
     assert [one.gpu for one in found.free] == ["GPU-a"]
+
+
+@pytest.mark.parametrize("ticks_ago", [0, 1, 2, 5_000])
+def test_what_was_promised_when_somebody_looked_is_not_of_now(ticks_ago: int) -> None:
+    last_ms = UNTIL_MS - ticks_ago * TICK_MS
+    of_job = {"source": "slurm", "allocation_id": "7", "owner": "bo", "use": "empty"}
+    promises = [
+        {"gpu": "GPU-a", "last_ms": last_ms, **of_job},
+        {"gpu": "GPU-b", "last_ms": last_ms, "source": "", "use": "free"},
+    ]
+    found = told([streak("truly-idle"), streak("truly-idle", gpu="GPU-b")], promises=promises)
+
+    free = [(one.gpu, one.allocation) for one in found.free]
+    if ticks_ago <= 1:  # the newest tick may not have landed whole
+        assert free == [("GPU-b", "unallocated")]
+        assert [(one.gpu, one.owner) for one in found.allocations] == [("GPU-a", "bo")]
+    else:  # no source has been read since
+        assert free == [("GPU-a", None), ("GPU-b", None)]
+        assert found.allocations == ()
 
 
 def test_two_processes_of_a_card_are_not_alone() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from fakes.desks import CARDS, asked, ended, got, opened, run, until
+from gua.app.reservations import WithReservations
 from gua.core.errors import UnavailableError
 from gua.reservations.desk import Granted, Waiting
 from gua.reservations.model import Candidate, Ending, Kind
@@ -44,6 +45,8 @@ def test_a_reservation_lasts_as_long_however_the_clock_is_set(tmp_path: Path, st
     clocks.pass_by(1800)
     (held,) = desk.reservations()
     assert held.until_ms == clocks.wall + HOUR_MS // 2  # what is shown is when it will end, by the clock as it is now
+    assert desk.since(clocks.wall - 30_000) == [held]  # and so are ticks told that it goes on
+    assert desk.since(0) == [held]
     desk.close()
     desk = opened(tmp_path / "reservations", **clocks.settings())  # and the agent was started anew
     time.sleep(0.2)
@@ -55,6 +58,26 @@ def test_a_reservation_lasts_as_long_however_the_clock_is_set(tmp_path: Path, st
     assert over.ending is Ending.EXPIRED
     assert over.ended_ms is not None
     assert over.ended_ms >= over.since_ms
+    desk.close()
+
+
+def test_what_has_ended_does_not_come_back_where_the_clock_is_set_back(tmp_path: Path) -> None:
+    clocks = Clocks()
+    desk = opened(tmp_path / "reservations", **clocks.settings())
+    looks = WithReservations(None, desk)
+
+    def promised() -> set[str]:
+        return {each.id for each in looks.look(clocks.wall - 30_000, clocks.wall, ()).allocations}
+
+    before, during = (got(desk, asked(for_ms=HOUR_MS)).reservation.id for _ in range(2))
+    clocks.pass_by(600)
+    desk.end([before], by=None)
+    clocks.wall -= HOUR_MS  # to before both began
+    clocks.pass_by(30)
+    assert promised() == {during}
+    desk.end([during], by=None)  # kept as one that ended when it began, which is to come
+    clocks.pass_by(30)
+    assert promised() == set()
     desk.close()
 
 

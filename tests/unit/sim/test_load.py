@@ -27,6 +27,7 @@ def test_every_point_is_there() -> None:
         for process in card.processes:
             unknown = {field.name for field in fields(ProcessReading) if getattr(process, field.name) is None}
             told_by_agents = {"idle_ms", "pod_name", "pod_namespace", "container_name"}
+            told_by_agents |= {"workload_kind", "workload_model"}
             assert unknown <= {"slurm_job_id", "gpu_time_ms"} | told_by_agents
 
 

@@ -13,9 +13,8 @@ from gua.store.retention import Retention, ttl_days
 from gua.store.statements import Statement
 from gua.store.topology import Topology
 from gua.store.upgrade import RETIRED, steps
-from servers.released import FOLDER, released
+from servers.released import VERSIONS, released
 
-VERSIONS = sorted(int(folder.name) for folder in FOLDER.iterdir())
 FORMS = {"server": Topology(), "embedded": Topology(embedded=True)}
 
 

@@ -47,6 +47,7 @@ def checks(
                 lambda: allocation.cards_of(lambda: _reader(host)),
             ),
         ),
+        ("models", lambda: processes.check_models(allocation.status_of_agent(home))),
         ("systemd", lambda: [state.check_unit(Path("/"), user=_own_home())]),
     ]
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from gua.app.doctor.finding import Finding, failed, ok, warning
+from gua.core.untrusted import object_in
 from gua.procfs.reader import ProcFs
 
 _HOST_PIDS = "start the container with the host's (docker --pid host, kubernetes hostPID)"
@@ -22,6 +25,14 @@ def check_processes(host: ProcFs) -> list[Finding]:
             )
         ]
     return [_proc(host), _pid_namespace(host), _user_namespace(host), _names(host)]
+
+
+def check_models(status: Mapping[str, Any] | None) -> list[Finding]:
+    """Say that the agent reads arguments of processes, where it does; ``status`` is what it says of itself."""
+    if object_in((status or {}).get("agent")).get("detects_models") is not True:
+        return []
+    detail = "the agent reads arguments of processes on cards and keeps the model's name (--detect-models)"
+    return [ok("models", "models", detail)]
 
 
 def _proc(host: ProcFs) -> Finding:

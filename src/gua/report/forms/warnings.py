@@ -9,12 +9,14 @@ from gua.report.kit.basis import at, length
 from gua.report.kit.figures import HourFormat, percent, plural
 from gua.report.kit.lengths import span
 from gua.report.kit.style import Style
-from gua.report.model import Claim, Claimant, Report, Skew, shortened
+from gua.report.model import Claim, Claimant, Report, ReportedSource, Skew, shortened
+from gua.report.sections.now.model import SILENT_AFTER
 
 MOST_NAMED: Final = 5
 _LOW_COVERAGE: Final = 0.9
 _NAME_WIDTH: Final = 32
 _FIRST_TIME_MS: Final = 3_600_000
+_NEAR_MS: Final = 5 * 60_000
 
 
 def warnings(report: Report, style: Style, hours: HourFormat, *, says_since: bool = False) -> Iterator[str]:
@@ -75,7 +77,10 @@ def _silent(report: Report, style: Style) -> Iterator[str]:
 
 def _allocation_sources(report: Report, style: Style) -> Iterator[str]:
     """Yield which sources of allocations cannot be read, and why the first of them."""
-    failed = sorted((one for one in report.allocation_sources if not one.ok), key=lambda one: -one.failed_ms)
+    failed = sorted(
+        (one for one in report.allocation_sources if not one.ok and _is_read(one, report)),
+        key=lambda one: -one.failed_ms,
+    )
     if not failed:
         return
     names = [f"{style.name(one.source, _NAME_WIDTH)} on {style.name(one.host, _NAME_WIDTH)}" for one in failed]
@@ -86,6 +91,14 @@ def _allocation_sources(report: Report, style: Style) -> Iterator[str]:
         f"To whom cards are promised cannot be read from {', '.join(names[:MOST_NAMED])}{more}{why}: what no other "
         "source tells of is unknown, never free."
     )
+
+
+def _is_read(source: ReportedSource, report: Report) -> bool:
+    """Return whether a source may be read still: one that failed until its host's agent was told to leave it is not."""
+    extents = [extent for extent in report.extents if extent.host == source.host]
+    newest_ms = max((extent.last_ms for extent in extents), default=0)
+    near_ms = max([_NEAR_MS, *(SILENT_AFTER * (extent.interval_ms or 0) for extent in extents)])
+    return newest_ms > report.window.until_ms or source.last_ms >= newest_ms - near_ms
 
 
 def _few(sentences: Sequence[str], one: str, many: str) -> Iterator[str]:

@@ -23,5 +23,6 @@ LISTED: Final[tuple[str, ...]] = (
     "calendar.PREVIOUS",
     "timeline.TIMELINE",
     "usefulness.USEFULNESS",
+    "right_size.RIGHT_SIZE",
 )
 """``folder.NAME``: the declaration ``NAME`` in the folder's ``section.py``."""

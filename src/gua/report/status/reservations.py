@@ -20,10 +20,13 @@ def cards_now(status: Mapping[str, Any], now_ms: int) -> list[Mapping[str, Any]]
     if not isinstance(status.get("reservations"), list):
         return list(cards)
     reservations = objects_in(status["reservations"])
-    return [
-        _now(card, [one for one in reservations if card.get("uuid") in list_in(one.get("cards"))], now_ms)
-        for card in cards
-    ]
+    return [_now(card, [one for one in reservations if _has(one, card)], now_ms) for card in cards]
+
+
+def _has(reservation: Mapping[str, Any], card: Mapping[str, Any]) -> bool:
+    """Return whether a reservation has a card, or the GPU that it is a part of."""
+    cards = list_in(reservation.get("cards"))
+    return any(uuid in cards for uuid in (card.get("uuid"), card.get("parent")) if isinstance(uuid, str))
 
 
 def _now(card: Mapping[str, Any], reservations: Sequence[Mapping[str, Any]], now_ms: int) -> Mapping[str, Any]:

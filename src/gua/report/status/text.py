@@ -23,6 +23,7 @@ from gua.report.status.span import span
 _GIB: Final = 2**30
 _NAME_WIDTH: Final = 24
 _SHORTEST_NAME: Final = 8
+_LONGEST_MODEL: Final = 40
 _WIDE_GAP_FROM: Final = 72
 _COLUMNS: Final = ("gpu", "name", "state", "for", "util %", "memory", "age")
 _LEAST_NEEDED: Final = ("age", "util %", "memory")
@@ -78,6 +79,8 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
         if isinstance(name, str):
             name = name.partition(" ")[0]  # what follows is the address, which is shown beside it
         yield from style.term(_text(name, style, 11), _delivery(destination, style))
+    if agent.get("detects_models") is True:
+        yield from style.term("models", "detected: arguments of processes on cards are read (--detect-models)")
     sources = sources_in_words(status, style)
     if sources is not None:
         yield from style.term("allocation", sources)
@@ -282,7 +285,9 @@ class _Holders:
         style, memory = self._style, number_in(one.get("memory_bytes"))
         names = (one.get(name) for name in ("owner", "comm"))
         who = "/".join("?" if name is None else _text(name, style, 16) for name in names)
-        return f"{who} {_text(one.get('pid'), style)} {'memory unknown' if memory is None else size(memory)}"
+        told = f"{who} {_text(one.get('pid'), style)} {'memory unknown' if memory is None else size(memory)}"
+        model = one.get("workload_model")
+        return f"{told}, serves {style.name(model, _LONGEST_MODEL)}" if isinstance(model, str) else told
 
 
 def _count(value: object) -> str:

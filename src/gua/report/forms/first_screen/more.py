@@ -33,7 +33,7 @@ def more(report: Report, style: Style, steps: Steps) -> Iterator[str]:
     """Yield the commands."""
     told = [f"{steps.report} --full", f"{steps.report} --section what-if"]
     if steps.explain is not None and (card := worst(report)):
-        words = [steps.explain, *map(shlex.quote, (card.host, card.gpu if card.index is None else str(card.index)))]
+        words = [steps.explain, *map(shlex.quote, (card.host, _named(card, report)))]
         if not report.ends_now:
             words.append(to_rfc3339(recorded_until_ms(report) // 1000 * 1000))
         told.insert(1, " ".join(words))
@@ -61,6 +61,12 @@ def price_step(report: Report, style: Style, steps: Steps) -> Iterator[str]:
 def worst(report: Report) -> Card | None:
     """Return the card that wasted most."""
     return max(report.cards, key=lambda card: card.states[IDLE_HELD].gpu_ms, default=None)
+
+
+def _named(card: Card, report: Report) -> str:
+    """Return a card's index, or its UUID where another has that too: an instance, or who had it before or since."""
+    alike = sum((one.host, one.index) == (card.host, card.index) for one in report.cards)
+    return card.gpu if card.index is None or alike > 1 else str(card.index)
 
 
 def _typed(command: str, style: Style) -> Iterator[str]:

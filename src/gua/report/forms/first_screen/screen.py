@@ -24,6 +24,7 @@ from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.section_list import section_named
+from gua.report.sections.allocation.text import promised_work
 from gua.report.sections.groups.model import Groupings
 from gua.report.sections.usage.model import Usage
 from gua.report.sections.usage.text import usage_by
@@ -73,6 +74,8 @@ def _asked(report: Report, style: Style, hours: HourFormat) -> Iterator[Iterable
         yield section_lines("  ", section_named("groups"), replace(report, models=models), style, hours)
     if (usage := report.get(Usage)) and usage.usage_by:
         yield chain.from_iterable(draw(part, style) for part in usage_by(report, style, hours))
+    if work := [*promised_work(report, style, hours)]:
+        yield chain.from_iterable(draw(part, style) for part in work)
     for mark, section in numbered(report):
         if section.name not in SECTIONS:
             yield section_lines(mark, section, report, style, hours)

@@ -16,7 +16,7 @@ class Allocated:
 
     ``shared_gpu_ms``: the part of ``used`` and ``held`` in which processes of others were on the cards, too.
     ``costs`` is ``None`` without prices. Of the source gua, ``runs`` and ``manuals`` count an owner's reservations that
-    were there at a tick of the window: of commands, and by hand.
+    were there at a tick of the window: of commands, and by hand; ``None`` where ticks that told that are gone.
     """
 
     source: str
@@ -39,12 +39,30 @@ class Allocated:
         return None if self.costs is None else added(self.costs[use] for use in UNUSED)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PromisedWork:
+    """GPU time promised for one kind of work or one served model; ``name`` is ``None`` where nothing tells it."""
+
+    name: str | None
+    allocated_gpu_ms: Hours[float]
+    uses: ByPromisedUse
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PromisedWorkBy:
+    """All promised GPU time by kind of work (``kind``) or by served model (``served-model``), the largest first."""
+
+    by: str
+    rows: tuple[PromisedWork, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PromisedHours:
     """GPU time in ms by what became of it, of the time in which somebody looked at who was promised what.
 
     The seven ``uses`` sum to ``looked_at_gpu_ms``; with ``not_looked_at_gpu_ms`` that is all observed time. ``owners``
-    are the worst first: by what was held, used by others or empty. ``promised`` are the same by source.
+    are the worst first: by what was held, used by others or empty. ``promised`` are the same by source; ``work_by``
+    what it was for, where that was asked for.
     """
 
     looked_at_gpu_ms: Hours[float]
@@ -54,6 +72,7 @@ class PromisedHours:
     owners: tuple[Allocated, ...] = ()
     promised: tuple[Allocated, ...] = ()
     sources: tuple[ReportedSource, ...] = ()
+    work_by: tuple[PromisedWorkBy, ...] = ()
 
     @property
     def looked_at(self) -> bool:

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 from gua.core.allocation import Use
 from gua.report.model import Headline, ReportedSource
 from gua.report.prices import Prices
-from gua.report.promises import PromiseRow
-from gua.report.sections.allocation.model import Allocated, PromisedHours
+from gua.report.promises import PromisedWorkRow, PromiseRow
+from gua.report.sections.allocation.model import Allocated, PromisedHours, PromisedWork, PromisedWorkBy
 from gua.report.states import observed_ms
 from gua.report.uses import USES, CostsByUse, Uses, total
-from gua.report.waits import COUNTED, ReservationsRow
+from gua.report.waits import COUNTED, UNTOLD, ReservationsRow
 
 _NOBODYS: Final = ""
 _NOISE_MS: Final = 1  # what sums of ticks that are cut at the window's edges may differ by
 
 
-def allocation(
+def allocation(  # noqa: PLR0913 - the answer to each of the section's questions
     rows: Iterable[PromiseRow],
     sources: Sequence[ReportedSource],
     headline: Headline,
     prices: Prices,
     reservations: Sequence[ReservationsRow] = (),
+    *,
+    work: Mapping[str, Sequence[PromisedWorkRow]] = MappingProxyType({}),
 ) -> PromisedHours:
     """Return the uses of all time, of each owner and of each source."""
     counts = Counter({(row.source, row.owner, row.kind): row.reservations for row in reservations})
@@ -52,7 +55,16 @@ def allocation(
         ),
         promised=worst_first((_allocated(source, None, sums, prices) for source, sums in promised.items()), prices),
         sources=tuple(sources),
+        work_by=tuple(PromisedWorkBy(by=by, rows=_work(found)) for by, found in work.items()),
     )
+
+
+def _work(rows: Iterable[PromisedWorkRow]) -> tuple[PromisedWork, ...]:
+    uses: dict[str | None, dict[Use, float]] = {}
+    for row in rows:
+        uses.setdefault(row.name, {})[Use(row.use)] = row.gpu_us / 1000
+    found = (PromisedWork(name=name, allocated_gpu_ms=total(of), uses=of) for name, of in uses.items())
+    return tuple(sorted(found, key=lambda one: (-one.allocated_gpu_ms, one.name or "")))
 
 
 def worst_first(every: Iterable[Allocated], prices: Prices) -> tuple[Allocated, ...]:
@@ -98,7 +110,7 @@ class _Sums:
 
 
 def _counted(one: Allocated, counts: Counter[tuple[str, str | None, str]]) -> Allocated:
-    if one.source not in COUNTED:
+    if one.source not in COUNTED or counts[one.source, one.owner, UNTOLD]:
         return one
     return replace(one, runs=counts[one.source, one.owner, "run"], manuals=counts[one.source, one.owner, "manual"])
 

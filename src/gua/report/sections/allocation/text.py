@@ -13,10 +13,11 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.kit.words import NAME_WIDTH, index, known
 from gua.report.model import Report, ReportedSource
-from gua.report.sections.allocation.model import Allocated, PromisedHours
+from gua.report.sections.allocation.model import Allocated, PromisedHours, PromisedWork
 from gua.report.sections.now.model import Now, PromisedCard
 from gua.report.uses import PROMISED, USES
 
+NONE_KNOWN: Final = "(not told)"
 MOST_OWNERS: Final = 10
 MOST_EMPTY: Final = 10
 MOST_SOURCES: Final = 20
@@ -83,6 +84,7 @@ def allocation(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
             yield "Amounts: what held, by others and empty cost together, estimated."
     else:
         yield "No card was promised to anybody."
+    yield from promised_work(report, style, hours)
     yield from _empty_now(report, style)
     yield from _health(found.sources, style)
 
@@ -131,7 +133,25 @@ def _allocated(rows: Sequence[Allocated], report: Report, style: Style, hours: H
     )
 
 
-def _hours(one: Allocated, hours: HourFormat) -> list[str]:
+def promised_work(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield what promised time was for, by each key that was asked for."""
+    found = report.get(PromisedHours)
+    for work in () if found is None else found.work_by:
+        if not work.rows:
+            continue
+        yield Heading(f"Allocated per {work.by}")
+        most = MOST_OWNERS * style.times
+        yield Table(
+            columns=[TableColumn(title=work.by, left=True, shortest=9), *_HOURS],
+            rows=[
+                [NONE_KNOWN if one.name is None else style.name(one.name, NAME_WIDTH), *_hours(one, hours)]
+                for one in work.rows[:most]
+            ],
+        )
+        yield from _more(len(work.rows) - most, "row")
+
+
+def _hours(one: Allocated | PromisedWork, hours: HourFormat) -> list[str]:
     values = [one.uses.get(use, 0) for use in PROMISED]
     return [hours.of(sum(values)), *hours.parts(values)]
 

@@ -22,7 +22,8 @@ class Contention:
 
     Where a source tells who waits for cards: the ``most_waiting`` requests at once, ``wait_ms`` of all of them
     together, ``waited_ms`` in which any waited; of that time the GPU time that was promised and ``empty``, ``held`` or
-    used by ``others`` alone, and of cards that were ``free``. ``None`` where none tells.
+    used by ``others`` alone, and of cards that were ``free``. ``None`` where none tells. ``waits_unknown_ms``: how long
+    cards were given out while no tick that is kept tells who waited.
     """
 
     host: str | None
@@ -42,6 +43,7 @@ class Contention:
     waited_held_gpu_ms: Hours[float | None] = None
     waited_others_gpu_ms: Hours[float | None] = None
     waited_free_gpu_ms: Hours[float | None] = None
+    waits_unknown_ms: Hours[int | None] = None
 
     def __post_init__(self) -> None:
         total = self.free_ms + self.contended_ms + self.busy_ms + self.unknown_ms

@@ -63,4 +63,5 @@ def _waited(of: Sequence[WaitsRow]) -> dict[str, Any]:
         "waited_held_gpu_ms": sum(row.held_us for row in of) / 1000,
         "waited_others_gpu_ms": sum(row.used_by_others_us for row in of) / 1000,
         "waited_free_gpu_ms": sum(row.free_us for row in of) / 1000,
+        "waits_unknown_ms": sum(row.untold_ms for row in of),
     }

@@ -37,7 +37,7 @@ def contention(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
     for one in every or hosts[:1]:
         yield (
             f"No card was free while {held} existed for {percent(one.share)} % of the time "
-            f"({hours.of(one.contended_ms)} hours): waiting that could have been avoided."
+            f"({hours.of(one.contended_ms)} hours): whoever waited then need not have."
         )
         yield from _waits(one, hours)
     most = MOST_HOSTS * style.times
@@ -88,8 +88,11 @@ def _waits(one: Contention, hours: HourFormat) -> Iterator[str]:
     """Yield how long people really waited, and for what."""
     if one.wait_ms is None or one.waited_ms is None:
         return
+    if one.waits_unknown_ms:
+        yield f"Who waited is not known of {hours.of(one.waits_unknown_ms)} hours: their ticks are gone."
     if not one.wait_ms:
-        yield "Nobody waited in the queue of gua run and gua reserve."
+        when = " in the others" if one.waits_unknown_ms else ""
+        yield f"Nobody waited in the queue of gua run and gua reserve{when}."
         return
     most = one.most_waiting or 1
     yield (
@@ -97,5 +100,5 @@ def _waits(one: Contention, hours: HourFormat) -> Iterator[str]:
         f"at a tick. In the {hours.of(one.waited_ms)} hours in which anybody waited, "
         f"{hours.of(one.waited_empty_gpu_ms or 0)} GPU-hours were reserved and empty, "
         f"{hours.of(one.waited_held_gpu_ms or 0)} held, {hours.of(one.waited_others_gpu_ms or 0)} used by others, and "
-        f"{hours.of(one.waited_free_gpu_ms or 0)} free: kept for a request that needed more."
+        f"{hours.of(one.waited_free_gpu_ms or 0)} free, and could not be given to the first of them."
     )

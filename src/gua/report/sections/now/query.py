@@ -119,7 +119,9 @@ def now(  # noqa: PLR0913 - what is known of the cards comes from five questions
     )
     parts: dict[Key, list[PromiseRow]] = {}
     for part in promise_rows:
-        if not part.is_total:
+        # Where nobody looks any longer, what was promised when somebody did is not of now.
+        row = None if part.is_total else newest.get((part.host, part.gpu))
+        if row is not None and part.last_ms >= _landed_since_ms(row):
             parts.setdefault((part.host, part.gpu), []).append(part)
     idle = [
         _free(known[key], row, _status(parts.get(key, ()))) for key, row in newest.items() if row.state == TRULY_IDLE
@@ -233,9 +235,13 @@ def _present(row: CardStreaksRow, listed: Sequence[CardProcess]) -> list[CardPro
     Of a tick that has not landed whole yet there may be the card and not the processes: that memory belongs to nobody
     is only said of a card that had none for longer than a tick.
     """
-    since_ms = row.as_of_ms - _LANDING_TICKS * row.newest_span_ms
     newest_ms = max((process.last_ms for process in listed), default=0)
-    return [process for process in listed if process.last_ms == newest_ms >= since_ms]
+    return [process for process in listed if process.last_ms == newest_ms >= _landed_since_ms(row)]
+
+
+def _landed_since_ms(row: CardStreaksRow) -> float:
+    """Return since when (Unix ms) something is of the newest tick, or of the one before, which landed whole."""
+    return row.as_of_ms - _LANDING_TICKS * row.newest_span_ms
 
 
 def _holder(card: Card, row: CardStreaksRow, process: CardProcess, since_ms: int, *, is_alone: bool) -> Holder:

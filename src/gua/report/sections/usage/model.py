@@ -1,4 +1,4 @@
-"""Usage: GPU time of owners and their programs, and of containers, pods, jobs, hosts or models."""
+"""Usage: GPU time of owners and their programs, and of containers, pods, jobs, kinds of work, hosts or models."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ BY_CONTAINER: Final = "container"
 BY_POD: Final = "pod"
 BY_JOB: Final = "job"
 BY_KIND: Final = "kind"
+BY_SERVED_MODEL: Final = "served-model"
 BY_HOST: Final = "host"
 BY_MODEL: Final = "model"
-USAGE_BY: Final = (BY_OWNER, BY_PROGRAM, BY_CONTAINER, BY_POD, BY_JOB, BY_KIND, BY_HOST, BY_MODEL)
+USAGE_BY: Final = (BY_OWNER, BY_PROGRAM, BY_CONTAINER, BY_POD, BY_JOB, BY_KIND, BY_SERVED_MODEL, BY_HOST, BY_MODEL)
 
 
 LongestIdle = Annotated[int | None, replace(SECONDS, column="longest_idle_hours", cell=HOURS.cell)]

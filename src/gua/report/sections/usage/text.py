@@ -15,7 +15,7 @@ from gua.report.kit.style import Style, table
 from gua.report.kit.tables import Drawn, Heading, Part, Table, TableColumn
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED
 from gua.report.model import Report
-from gua.report.sections.usage.model import BY_CONTAINER, BY_JOB, BY_POD, OwnerUsage, Usage, UsageRow
+from gua.report.sections.usage.model import BY_CONTAINER, BY_JOB, BY_POD, BY_SERVED_MODEL, OwnerUsage, Usage, UsageRow
 from gua.report.states import ACTIVE, IDLE_HELD, UNKNOWN, observed_ms
 
 MOST_OWNERS: Final = 10
@@ -23,7 +23,7 @@ MOST_ROWS: Final = 20
 NONE_OF_IT: Final = "(none)"
 UNLISTED: Final = "(unlisted)"
 _STREAKS_FROM: Final = 110
-_HAVE_NONE: Final = frozenset({BY_CONTAINER, BY_POD, BY_JOB})
+_HAVE_NONE: Final = frozenset({BY_CONTAINER, BY_POD, BY_JOB, BY_SERVED_MODEL})
 _STATES: Final = (ACTIVE, IDLE_HELD, UNKNOWN)
 _PROCESS_HOURS_FROM: Final = 80
 _NAME_WIDTH: Final = 32

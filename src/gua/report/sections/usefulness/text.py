@@ -55,7 +55,7 @@ def usefulness(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
         ],
     )
     yield (
-        f"While a program may have been loaded, {percent(found.loaded.idle_share)} % of the time was idle "
+        f"While a program may have been loaded, {percent(found.loaded.idle_share)} % of what samples tell of was idle "
         "(execution-idle, arXiv 2604.04745)."
     )
     shown = sorted((card for card in found.cards if card.states[ACTIVE].gpu_ms), key=_most_idle)

@@ -1,0 +1,84 @@
+"""What allocation costs a fleet: bytes a card tick, as idle seconds, and the report with it beside the same without."""
+
+from __future__ import annotations
+
+from measures.figures import middle, show, spread
+from measures.fleet_report import Timed, asked, timed
+from measures.fleet_seed import Fleet, count_hours, keep_hours, seed_hours, seed_ticks
+from measures.fleet_server import FleetServer
+
+BYTES_LIMIT, SLOWER_LIMIT = 4.0, 1.15
+TURNS = 3
+_OF_ALLOCATION = ("allocation", "unallocated_gpu_time_ms")
+_OF_IDLE_TIME = ("idle_time_ms", "idle_energy_mj", "idle_energy_coverage_ms")
+_COLUMNS = """
+SELECT sum(column_bytes_on_disk)
+FROM system.parts_columns
+WHERE active AND database = 'gua' AND table = 'card_ticks' AND column IN ({})
+"""
+_UNTOLD = ("use_runs", "allocation_sources")
+
+
+def show_allocation(server: FleetServer, fleet: Fleet, source: Fleet, *, times: int) -> None:
+    """Show the stored bytes of ``source``, and reports of ``fleet`` whose hours are copied from it, in turn."""
+    server.clear()
+    seed_ticks(server, source)
+    for statement in ("idle_times", "allocation_ticks", "allocation_sources", "allocation_cards"):
+        server.run(statement)
+    _show_bytes(server)
+    count_hours(server)
+    keep_hours(server)
+    server.clear()
+    seed_hours(server, fleet, source)
+    server.query("DROP TABLE IF EXISTS gua.bench_told")
+    server.query("CREATE TABLE gua.bench_told AS gua.host_hours ENGINE = MergeTree ORDER BY (host, hour)")
+    server.query("INSERT INTO gua.bench_told SELECT * FROM gua.host_hours FINAL")
+    found: dict[bool, list[Timed]] = {False: [], True: []}
+    for _ in range(TURNS):
+        for is_told, made in found.items():
+            _put(server, is_told=is_told)
+            made.append(timed(server, asked(fleet, early_ms=60_000), times=times))
+    for is_told, made in found.items():
+        walls = [seconds for one in made for seconds in one.queries_s]
+        name = "with allocation" if is_told else "without"
+        cpu_s = [one.server_cpu_s for one in made]
+        show(f"all queries of a report, {name}", middle(walls), "s", note=spread(walls))
+        show("  CPU of the server for one", middle(cpu_s), "s", note=spread(cpu_s))
+    without, with_ = ([seconds for one in found[told] for seconds in one.queries_s] for told in (False, True))
+    show("  with beside without, on the clock", middle(with_) / middle(without), "", SLOWER_LIMIT)
+    without, with_ = ([one.server_cpu_s for one in found[told]] for told in (False, True))
+    show("  with beside without, CPU", middle(with_) / middle(without), "", SLOWER_LIMIT)
+    for view in found[True][0].by_view:
+        alone = [middle([one.by_view[view] for one in found[told]]) * 1000 for told in (False, True)]
+        if alone[1] > 1.1 * alone[0] and alone[1] - alone[0] > 10:
+            show(f"    {view}, asked alone", alone[1], "ms", note=f"{alone[0]:,.0f} ms without")
+    server.query("DROP TABLE gua.bench_told")
+    server.query("DROP TABLE gua.bench_hours")
+
+
+def _show_bytes(server: FleetServer) -> None:
+    server.merge("card_ticks", "allocation_ticks", "allocation_source_ticks")
+    ticks = server.parts("card_ticks")[1]
+    tables = sum(server.parts(table)[2] for table in ("allocation_ticks", "allocation_source_ticks"))
+    of_allocation, of_idle_time = (
+        int(server.query(_COLUMNS.format(", ".join(f"'{name}'" for name in names)), user="watcher"))
+        for names in (_OF_ALLOCATION, _OF_IDLE_TIME)
+    )
+    note = f"{ticks:,} card ticks, merged"
+    show("allocation: bytes a card tick", (tables + of_allocation) / ticks, "B", BYTES_LIMIT, note)
+    show("idle seconds and their energy: bytes a card tick", of_idle_time / ticks, "B", BYTES_LIMIT)
+
+
+def _put(server: FleetServer, *, is_told: bool) -> None:
+    """Let the hours tell of allocation, or not."""
+    columns = server.query(
+        "SELECT name FROM system.columns WHERE database = 'gua' AND table = 'host_hours' AND default_kind = ''",
+        user="watcher",
+    ).splitlines()
+    emptied = [name for name in columns if not is_told and name.split(".")[0] in _UNTOLD]
+    replaced = ", ".join(f"arrayResize(`{name}`, 0) AS `{name}`" for name in emptied)
+    server.query("TRUNCATE TABLE gua.host_hours")
+    named = ", ".join(f"`{name}`" for name in columns)
+    told = f"SELECT * REPLACE ({replaced}) FROM gua.bench_told" if replaced else "SELECT * FROM gua.bench_told"  # noqa: S608 - likewise
+    server.query(f"INSERT INTO gua.host_hours ({named}) SELECT {named} FROM ({told})")  # noqa: S608 - names of columns
+    server.merge("host_hours")

@@ -1,0 +1,126 @@
+-- One row is what one owner's program, or Slurm job of it, took of one card: its GPU time in the window, and by ticks the largest
+-- memory of all its processes on that card together, the one that 95 % of the time did not exceed, and the same of its busiest
+-- process. A tick in which the memory of any of them is not known counts in unknown_ms alone. Truly-idle cards are held by nobody,
+-- and ignored processes hold nothing. priced is GPU time by the number of its price. Read from ticks: hours are those asked for.
+CREATE OR REPLACE VIEW gua_report.right_size $ON_CLUSTER
+$DEFINER
+AS
+WITH
+    ${STATES},
+    spans AS
+    (
+        SELECT *
+        FROM gua_report.spans(
+            since_ms = {since_ms:Int64},
+            until_ms = {until_ms:Int64},
+            hosts = {hosts:Array(String)},
+            tick_hours = {hours:Array(Int64)}
+        )
+    ),
+    processes AS
+    (
+        SELECT *
+        FROM gua.process_ticks FINAL
+        WHERE ${TICK_HOUR} IN {hours:Array(Int64)}
+            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+            AND ${OF_HOSTS}
+            AND gpu_time_ms IS NOT NULL
+    )
+SELECT
+    toString(used.host) AS host,
+    toString(used.gpu) AS gpu,
+    owner,
+    program,
+    job,
+    sum(part_us) AS gpu_us,
+    sum(covered_ms) AS held_ms,
+    sumIf(covered_ms, NOT is_known) AS unknown_ms,
+    maxIfOrNull(memory_bytes, is_known) AS peak_bytes,
+    if(peak_bytes IS NULL, NULL, quantileExactWeightedIf(0.95)(memory_bytes, covered_ms, is_known)) AS p95_bytes,
+    max(utilization) AS peak_utilization,
+    if(
+        peak_utilization IS NULL,
+        NULL,
+        quantileExactWeightedIf(0.95)(ifNull(utilization, 0), covered_ms, utilization IS NOT NULL)
+    ) AS p95_utilization,
+    CAST(
+        arrayFilter(
+            part -> part.1 > 0,
+            arrayMap(
+                (price, us) -> (price, us),
+                tupleElement(sumMap([price], [part_us]), 1),
+                tupleElement(sumMap([price], [part_us]), 2)
+            )
+        ),
+        'Array(Tuple(UInt32, UInt64))'
+    ) AS priced
+FROM
+(
+    SELECT
+        process.of_host AS host,
+        process.of_gpu AS gpu,
+        process.owner AS owner,
+        process.program AS program,
+        process.job AS job,
+        process.known AS is_known,
+        process.memory AS memory_bytes,
+        process.busiest AS utilization,
+        if(
+            card.part = 1,
+            process.attributed_ms * 1000,
+            toUInt64(round(process.attributed_ms * 1000 * card.part))
+        ) AS part_us,
+        card.covered_ms AS covered_ms,
+        arrayLast(
+            number -> {price_starts:Array(Int64)}[number] <= process.hour_ms,
+            priced.prices
+        ) AS price
+    FROM
+    (
+        SELECT
+            cityHash64(cityHash64(host), cityHash64(gpu), toUnixTimestamp64Milli(ts)) AS card_tick,
+            any(processes.host) AS of_host,
+            any(processes.gpu) AS of_gpu,
+            intDiv(any(toUnixTimestamp64Milli(processes.ts)) - 1, 3600000) * 3600000 AS hour_ms,
+            owner,
+            program,
+            slurm_job_id AS job,
+            sum(toUInt64(assumeNotNull(gpu_time_ms))) AS attributed_ms,
+            countIf(memory_bytes IS NULL) = 0 AS known,
+            sum(ifNull(memory_bytes, 0)) AS memory,
+            max(processes.utilization) AS busiest
+        FROM processes
+        GROUP BY
+            card_tick,
+            owner,
+            program,
+            job
+    ) AS process
+    INNER JOIN
+    (
+        SELECT
+            cityHash64(cityHash64(host), cityHash64(gpu), end_ms) AS card_tick,
+            inside_part AS part,
+            toUInt64(inside_ms) AS covered_ms
+        FROM spans
+        WHERE state_code != TRULY_IDLE
+    ) AS card
+        ON card.card_tick = process.card_tick
+    LEFT JOIN
+    (
+        SELECT
+            toString(host) AS card_host,
+            toString(gpu) AS card_gpu,
+            ${CARD_PRICES} AS prices
+        FROM gua.card_info AS cards FINAL
+        WHERE notEmpty({price_models:Array(String)})
+            AND ${OF_HOSTS}
+    ) AS priced
+        ON priced.card_host = process.of_host AND priced.card_gpu = process.of_gpu
+) AS used
+GROUP BY
+    host,
+    gpu,
+    owner,
+    program,
+    job

@@ -1,0 +1,69 @@
+-- One row is how many reservations of one kind (run, manual) an owner had that were there at a tick of the window: of gua, and of an
+-- imported history of canhazgpu. Of an empty kind are those that counted hours alone know, as their ticks are gone.
+CREATE OR REPLACE VIEW gua_report.reservations $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    source,
+    owner,
+    one_kind AS kind,
+    count() AS reservations
+FROM
+(
+    SELECT
+        source,
+        owner,
+        host,
+        allocation_id,
+        max(told_kind) AS one_kind
+    FROM
+    (
+        SELECT
+            toString(ticks.source) AS source,
+            toNullable(toString(ticks.owner)) AS owner,
+            toString(host) AS host,
+            toString(ticks.allocation_id) AS allocation_id,
+            toString(assumeNotNull(ticks.kind)) AS told_kind
+        FROM gua.allocation_ticks AS ticks
+        WHERE ticks.source IN ('gua', 'canhazgpu')
+            AND ticks.kind IS NOT NULL
+            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+            AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+            AND ${OF_HOSTS}
+        UNION ALL
+        SELECT
+            toString(use_source) AS source,
+            toNullable(toString(use_owner)) AS owner,
+            toString(host) AS host,
+            toString(use_allocation_id) AS allocation_id,
+            '' AS told_kind
+        FROM
+        (
+            SELECT
+                host,
+                use_runs.source,
+                use_runs.owner,
+                use_runs.allocation_id
+            FROM gua.host_hours FINAL
+            WHERE ${USED_HOURS}
+        )
+        ARRAY JOIN
+            use_runs.source AS use_source,
+            use_runs.owner AS use_owner,
+            use_runs.allocation_id AS use_allocation_id
+        WHERE use_source IN ('gua', 'canhazgpu')
+    )
+    GROUP BY
+        source,
+        owner,
+        host,
+        allocation_id
+)
+GROUP BY
+    source,
+    owner,
+    kind
+ORDER BY
+    source,
+    owner,
+    kind

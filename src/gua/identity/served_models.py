@@ -1,0 +1,190 @@
+"""Which model a process serves, by its arguments: only where the host's admin turned ``--detect-models`` on.
+
+Of the arguments of a few known servers the values of a few known options are looked at. A value that may be anything
+else than a model's name is refused; of a path the last part stays. Nothing else is kept, and nothing is logged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from gua.core.workloads import LONGEST_LABEL, NO_WORK, Work
+
+MOST_ANCESTORS: Final = 3
+_MOST_REMEMBERED: Final = 4_096
+_MOST_ARGUMENTS: Final = 512
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(?:/[A-Za-z0-9][A-Za-z0-9._+-]*)?")
+# A cache of Hugging Face's hub: …/models--meta-llama--Llama-3.1-8B/snapshots/0e9e39f…
+_HUB: Final = re.compile(r"(?:^|/)models--([A-Za-z0-9._+-]+?)(?:--([A-Za-z0-9._+-]+))?(?:/|$)")
+# Tokens of services, which somebody may have put in the wrong place; and names of blobs, which say nothing.
+_SECRET: Final = re.compile(r"(?i)(?:hf_|sk-|ghp_|gho_|github_pat_|glpat-|nvapi-|xox[abp]-|akia)[A-Za-z0-9_-]{12,}")
+_BLOB: Final = re.compile(r"(?:sha256-)?[0-9a-fA-F]{32,}")
+_PATH: Final = ("/", "./", "../", "~")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Server:
+    """How a server is started, and where among its arguments the model stands."""
+
+    kind: str
+    programs: frozenset[str]
+    modules: tuple[str, ...] = ()
+    options: frozenset[str] = frozenset()
+    serves: bool = False
+    pretrained: bool = False
+
+
+_SERVERS: Final = (
+    _Server(
+        kind="vLLM",
+        programs=frozenset({"vllm"}),
+        modules=("vllm.entrypoints",),
+        options=frozenset({"--model"}),
+        serves=True,
+    ),
+    _Server(
+        kind="SGLang",
+        programs=frozenset({"sglang"}),
+        modules=("sglang.launch_server", "sglang.srt"),
+        options=frozenset({"--model-path", "--model"}),
+    ),
+    _Server(
+        kind="lm_eval",
+        programs=frozenset({"lm_eval", "lm-eval"}),
+        modules=("lm_eval",),
+        pretrained=True,
+    ),
+    _Server(
+        kind="TGI",
+        programs=frozenset({"text-generation-launcher", "text-generation-server", "text-generation-router"}),
+        options=frozenset({"--model-id"}),
+        serves=True,
+    ),
+    _Server(
+        kind="llama.cpp",
+        programs=frozenset({"llama-server", "llama-cli", "llama-bench"}),
+        options=frozenset({"-m", "--model"}),
+    ),
+    _Server(kind="Ollama", programs=frozenset({"ollama"}), options=frozenset({"--model"})),
+)
+
+
+class Arguments(Protocol):
+    """Where arguments are read."""
+
+    def arguments(self, pid: int) -> list[str] | None:
+        """Return a process's arguments, ``None`` where they cannot be read."""
+        ...
+
+    def parent(self, pid: int) -> int | None:
+        """Return the pid of its parent, ``None`` of one that has none."""
+        ...
+
+
+class ServedModels:
+    """Looks once at each process and, where that tells nothing, at most three ancestors of the same user.
+
+    ``uid`` returns whose a process is, as the host numbers users; ``None`` where that is not known.
+    """
+
+    def __init__(self, lines: Arguments, uid: Callable[[int], int | None]) -> None:
+        self._lines = lines
+        self._uid = uid
+        self._known: OrderedDict[tuple[int, int, str], Work] = OrderedDict()
+
+    def work(self, pid: int, start_ticks: int, comm: str, uid: int | None) -> Work:
+        """Return what a process serves, as far as it is known; ``comm`` tells one that began another program."""
+        key = (pid, start_ticks, comm)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._look(pid, uid)
+            if len(self._known) > _MOST_REMEMBERED:
+                self._known.popitem(last=False)
+        return known
+
+    def _look(self, pid: int, uid: int | None) -> Work:
+        for each in self._line_of(pid, uid):
+            found = served(self._lines.arguments(each) or ())
+            if found.model is not None:
+                return found
+        return NO_WORK
+
+    def _line_of(self, pid: int, uid: int | None) -> Iterator[int]:
+        yield pid
+        ancestor: int | None = pid
+        for _ in range(MOST_ANCESTORS if uid is not None else 0):
+            ancestor = self._lines.parent(ancestor) if ancestor is not None else None
+            if ancestor is None or self._uid(ancestor) != uid:
+                return
+            yield ancestor
+
+
+def served(arguments: Sequence[str]) -> Work:
+    """Return the server that these arguments start and the model that they name; nothing of any other program."""
+    found = _server(arguments[:_MOST_ARGUMENTS])
+    if found is None:
+        return NO_WORK
+    server, rest = found
+    model = next(filter(None, map(model_name, _values(server, rest))), None)
+    return NO_WORK if model is None else Work(server.kind, model)
+
+
+def model_name(value: str) -> str | None:
+    """Return the name of a model, of a path its last part or its name in the hub; ``None`` of what may be no name."""
+    if len(value.encode("utf-8", "replace")) > LONGEST_LABEL and "/" not in value:
+        return None
+    if any(sign in value for sign in "=:@") or not value.isprintable() or " " in value:
+        return None
+    hub = _HUB.search(value)
+    if hub is not None:
+        value = "/".join(filter(None, hub.groups()))
+    elif value.startswith(_PATH) or value.count("/") > 1:
+        value = value.rstrip("/").rpartition("/")[2]
+    if len(value.encode("utf-8", "replace")) > LONGEST_LABEL or not _NAME.fullmatch(value):
+        return None
+    return None if _SECRET.search(value) or _BLOB.fullmatch(value) else value
+
+
+def _server(arguments: Sequence[str]) -> tuple[_Server, Sequence[str]] | None:
+    """Return the server that these arguments start, directly or by Python, and what follows its name."""
+    if not arguments:
+        return None
+    begin = 0
+    if _program(arguments[0]).startswith("python"):
+        begin = 1
+        while begin < len(arguments) and arguments[begin].startswith("-") and arguments[begin] != "-m":
+            begin += 1
+        if begin + 1 < len(arguments) and arguments[begin] == "-m":
+            module = arguments[begin + 1]
+            modules = ((each, name) for each in _SERVERS for name in each.modules)
+            server = next((each for each, name in modules if module == name or module.startswith(f"{name}.")), None)
+            return None if server is None else (server, arguments[begin + 2 :])
+    if begin >= len(arguments):
+        return None
+    name = _program(arguments[begin])
+    server = next((each for each in _SERVERS if name in each.programs), None)
+    return None if server is None else (server, arguments[begin + 1 :])
+
+
+def _values(server: _Server, arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the values that may name the model, in the order in which they stand."""
+    if server.serves and len(arguments) > 1 and arguments[0] == "serve" and not arguments[1].startswith("-"):
+        yield arguments[1]
+    for place, argument in enumerate(arguments):
+        option, equals, value = argument.partition("=")
+        after = arguments[place + 1] if place + 1 < len(arguments) else ""
+        if option in server.options:
+            yield value if equals else after
+        elif server.pretrained and option == "--model_args":
+            for part in (value if equals else after).split(","):
+                key, _, named = part.partition("=")
+                if key == "pretrained":
+                    yield named
+
+
+def _program(path: str) -> str:
+    return path.rpartition("/")[2]

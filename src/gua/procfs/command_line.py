@@ -1,0 +1,46 @@
+"""The arguments of a process: read nowhere but where the host's admin turned ``--detect-models`` on.
+
+What is read goes to :mod:`gua.identity.served_models`, which keeps a model's name and drops the rest at once.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+_MOST_BYTES: Final = 16_384
+
+
+class CommandLines:
+    """Reads arguments and parents in a procfs tree. Nothing here raises: what cannot be read is ``None``."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def arguments(self, pid: int) -> list[str] | None:
+        """Return a process's arguments, of the first 16 KiB those that are there whole; ``None`` if there are none."""
+        content = self._bytes(pid, "cmdline")
+        if not content:
+            return None
+        *whole, _ = content.split(b"\0")  # each ends with a zero; what ends without one was cut, or is a title
+        return [part.decode("utf-8", "replace") for part in whole] or None
+
+    def parent(self, pid: int) -> int | None:
+        """Return the pid of a process's parent, ``None`` of one that has none here."""
+        content = self._bytes(pid, "stat") or b""
+        fields = content[content.rfind(b")") + 1 :].split()
+        parent = int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else 0
+        return parent or None
+
+    def _bytes(self, pid: int, name: str) -> bytes | None:
+        try:
+            descriptor = os.open(f"{self._root}/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return os.read(descriptor, _MOST_BYTES)
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,118 @@
+"""What would have fitted half a card, a MIG slice or a smaller model, and the programs with the most such hours."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gua.report.kit.amounts import Amounts
+from gua.report.kit.figures import NONE, HourFormat, amount, percent, plural
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Heading, Part, Table, TableColumn
+from gua.report.kit.words import card_name, known
+from gua.report.model import Report
+from gua.report.sections.right_size.model import FitTime, RightSize, Workload
+
+MOST_PROGRAMS: Final = 24
+_GIB: Final = 1 << 30
+_MODEL_WIDTH: Final = 12
+_PROGRAMS: Final = (
+    TableColumn(title="owner", left=True, shortest=6),
+    TableColumn(title="program", left=True, shortest=6),
+    TableColumn(title="on", left=True, shortest=6),
+    TableColumn(title="GPU-hours"),
+    TableColumn(title="peak GiB"),
+    TableColumn(title="95 %", leaves=2),
+    TableColumn(title="of"),
+    TableColumn(title="busy %", leaves=1),
+    TableColumn(title="fits", left=True),
+)
+
+
+def right_size(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the hours that would have fitted less, and the programs that they are of."""
+    found = report[RightSize]
+    if not found.workloads:
+        yield "Not known: no tick of the window has a listed process."
+        return
+    yield (
+        "By memory alone, a card for itself: the peak of a program's processes at the moments of ticks, over its time "
+        "in the window. What was between ticks is not known; a slice computes less, too. MIG instances are not judged."
+    )
+    amounts = Amounts.of_report(report)
+    rows = (
+        ("half a card", found.half),
+        ("a MIG slice", found.slice),
+        ("a smaller model here", found.smaller),
+        ("any of these", found.any),
+        ("none of these", found.none),
+        ("not known", found.not_known),
+    )
+    yield Table(
+        columns=[
+            TableColumn(title="would have fitted", left=True),
+            TableColumn(title="GPU-hours"),
+            TableColumn(title="%"),
+            *(TableColumn(title=title, leaves=1) for title in amounts.titles("cost", style.name)),
+        ],
+        rows=[[name, *_fit(part, hours, amounts)] for name, part in rows],
+    )
+    yield (
+        f"Of {hours.of(found.held_gpu_ms)} held GPU-hours, processes in ticks tell of {hours.of(found.every.gpu_ms)}: "
+        "the rest had no listed process, or its ticks are gone."
+    )
+    groups = _programs(found.workloads)
+    if not groups:
+        return
+    yield Heading("Programs that would have fitted less, the most GPU-hours first")
+    most = MOST_PROGRAMS * style.times
+    yield Table(columns=list(_PROGRAMS), rows=[_program(group, style, hours) for group in groups[:most]], heads=3)
+    if len(groups) > most:
+        yield f"and {plural(len(groups) - most, 'more program')}: --csv right-size has every one."
+
+
+def _fit(part: FitTime, hours: HourFormat, amounts: Amounts) -> list[str]:
+    return [hours.of(part.gpu_ms), percent(part.share), *amounts.cells(part.cost)]
+
+
+def _programs(workloads: Sequence[Workload]) -> list[list[Workload]]:
+    """Return what fits less, together by owner, program and model, the most GPU time first."""
+    groups: dict[tuple[str | None, str | None, str | None], list[Workload]] = defaultdict(list)
+    for one in workloads:
+        if one.fits:
+            groups[one.owner, one.program, one.model].append(one)
+    return sorted(groups.values(), key=lambda group: -sum(one.gpu_ms for one in group))
+
+
+def _program(group: Sequence[Workload], style: Style, hours: HourFormat) -> list[str]:
+    """Return a program's row: of its cards and jobs the largest peaks, and what all of them would have fitted."""
+    first = group[0]
+    largest = max(group, key=lambda one: one.peak_bytes or 0)
+    return [
+        known(first.owner, style),
+        known(first.program, style),
+        card_name(first.model, first.gpu, style),
+        hours.of(sum(one.gpu_ms for one in group)),
+        _gib(largest.peak_bytes),
+        _gib(max((one.p95_bytes for one in group if one.p95_bytes is not None), default=None)),
+        _gib(largest.usable_bytes),
+        percent(max((one.peak_utilization for one in group if one.peak_utilization is not None), default=None)),
+        _fits(group, largest, style),
+    ]
+
+
+def _fits(group: Sequence[Workload], largest: Workload, style: Style) -> str:
+    """Return what all of a program's workloads fit, by the largest of them."""
+    words = []
+    if all(one.fits_slice for one in group):
+        words.append(f"MIG {largest.slice}")
+    elif all(one.fits_half for one in group):
+        words.append("half")
+    if all(one.fits_smaller for one in group):
+        words.append(card_name(largest.smaller_model, largest.gpu, style)[:_MODEL_WIDTH])
+    return ", ".join(words) or "in part"
+
+
+def _gib(size: int | None) -> str:
+    return NONE if size is None else amount(size / _GIB)

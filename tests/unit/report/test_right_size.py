@@ -1,0 +1,101 @@
+"""What fits a part of a card: large enough to be sure, unknown as soon as a tick does not tell."""
+
+from __future__ import annotations
+
+import pytest
+
+from gua.report.prices import PricedTime, Prices, PriceSpan
+from gua.report.sections.right_size.fits import CardSize, Peak, fits_half, fits_slice, fits_smaller, models_of, usable
+from gua.report.sections.right_size.query import CardSizeRow, RightSizeRow, right_size_of
+
+GIB = 1 << 30
+H100 = CardSize(0, "NVIDIA H100 80GB HBM3", 80 * GIB, 79 * GIB)
+UNKNOWN_CARD = CardSize(0, "NVIDIA H100 80GB HBM3", 80 * GIB, None)
+HOUR_US = 3_600_000_000
+
+
+@pytest.mark.parametrize(
+    ("peak", "half", "slice_", "part"),
+    [
+        (Peak(8 * GIB, is_whole=True), True, True, "1/8"),
+        (Peak(9 * GIB, is_whole=True), True, True, "1/8"),
+        (Peak(9 * GIB + 1, is_whole=True), True, True, "1/4"),
+        (Peak(36 * GIB, is_whole=True), True, True, "1/2"),
+        (Peak(36 * GIB + 1, is_whole=True), True, False, None),
+        (Peak(79 * GIB // 2, is_whole=True), True, False, None),
+        (Peak(79 * GIB // 2 + 1, is_whole=True), False, False, None),
+        (Peak(8 * GIB, is_whole=False), None, None, None),
+        (Peak(70 * GIB, is_whole=False), False, False, None),
+        (Peak(None, is_whole=False), None, None, None),
+    ],
+)
+def test_a_peak_fits_or_does_not_or_nobody_knows(peak: Peak, half: bool | None, slice_: bool | None, part: str) -> None:  # noqa: FBT001 - a case
+    assert fits_half(peak, H100) is half
+    assert fits_slice(peak, H100) == (slice_, part)
+    assert (fits_half(peak, UNKNOWN_CARD), fits_slice(peak, UNKNOWN_CARD)) == (None, (None, None))
+    assert fits_smaller(peak, UNKNOWN_CARD, {"A30": 24 * GIB}) == (None, None)
+
+
+def test_a_model_that_cannot_be_cut_has_no_slices_and_an_a30_has_four() -> None:
+    small = Peak(5 * GIB, is_whole=True)
+    assert fits_slice(small, CardSize(0, "NVIDIA GeForce RTX 4090", 24 * GIB, 23 * GIB)) == (False, None)
+    assert fits_slice(small, CardSize(0, "NVIDIA A30", 24 * GIB, 23 * GIB)) == (True, "1/4")
+    assert fits_slice(small, CardSize(0, None, 24 * GIB, 23 * GIB)) == (None, None)
+
+
+def test_the_smallest_model_that_fits_is_named_and_a_larger_one_never() -> None:
+    models = models_of(
+        [H100, CardSize(1, "A10", 24 * GIB, 23 * GIB), CardSize(2, "A10", 24 * GIB, 22 * GIB), UNKNOWN_CARD]
+    )
+    assert models == {"A10": 22 * GIB, "NVIDIA H100 80GB HBM3": 79 * GIB}
+    models = {**models, "L40S": 44 * GIB, "H200": 139 * GIB}
+    assert fits_smaller(Peak(20 * GIB, is_whole=True), H100, models) == (True, "A10")
+    assert fits_smaller(Peak(30 * GIB, is_whole=True), H100, models) == (True, "L40S")
+    assert fits_smaller(Peak(60 * GIB, is_whole=True), H100, models) == (False, None)
+    assert fits_smaller(Peak(20 * GIB, is_whole=False), H100, models) == (None, None)
+
+
+def test_memory_that_is_not_told_is_not_usable() -> None:
+    assert usable(80 * GIB, GIB, is_told=True) == usable(80 * GIB, None, is_told=True) == 79 * GIB
+    assert usable(None, GIB, is_told=True) is usable(0, 0, is_told=True) is usable(80 * GIB, 0, is_told=False) is None
+
+
+def row(gpu: str, owner: str, peak: int | None, *, unknown_ms: int = 0) -> RightSizeRow:
+    return RightSizeRow(
+        "node-1", gpu, owner, "python", None, 2 * HOUR_US, 7_200_000, unknown_ms, peak, peak, 9000, 8000,
+        (PricedTime(1, HOUR_US),),
+    )  # fmt: skip
+
+
+def test_an_owner_on_several_cards_is_judged_on_each_and_hours_and_money_add_up() -> None:
+    sizes = [
+        CardSizeRow("node-1", "GPU-a", 0, "H100", 80 * GIB, GIB, 0, 0),
+        CardSizeRow("node-1", "GPU-b", 1, "H100", 80 * GIB, GIB, 0, 0),
+        CardSizeRow("node-1", "MIG-c", 2, "H100", 40 * GIB, 0, 1, 0),
+        CardSizeRow("node-1", "GPU-d", 3, "GH200 480GB", 96 * GIB, 0, 0, 1),
+    ]
+    rows = [
+        row("GPU-a", "ana", 8 * GIB),
+        row("GPU-b", "ana", 70 * GIB),
+        row("GPU-b", "bo", 8 * GIB, unknown_ms=3_600_000),
+        row("MIG-c", "ana", GIB),
+        row("GPU-d", "ana", GIB),
+        row("GPU-gone", "ana", GIB),
+    ]
+    prices = Prices((PriceSpan("H100", "EUR", 2.5, 0, None, None),))
+    found = right_size_of(rows, sizes, prices, 20 * 3_600_000)
+    fits = {(one.gpu, one.owner): (one.fits_half, one.slice, one.fits) for one in found.workloads}
+    assert fits == {
+        ("GPU-a", "ana"): (True, "1/8", True),
+        ("GPU-b", "ana"): (False, None, False),
+        ("GPU-b", "bo"): (None, None, None),
+        ("MIG-c", "ana"): (None, None, None),
+        ("GPU-d", "ana"): (None, None, None),
+        ("GPU-gone", "ana"): (None, None, None),
+    }
+    assert (found.half.gpu_ms, found.half.workloads, found.half.share) == (7_200_000, 1, pytest.approx(1 / 6))
+    assert found.half.cost is not None
+    assert (found.half.cost.amounts, found.half.cost.unpriced_gpu_ms) == ({"EUR": 2.5}, 3_600_000)
+    assert (found.none.workloads, found.not_known.workloads, found.every.workloads) == (1, 4, 6)
+    (bo,) = [one for one in found.workloads if one.owner == "bo"]
+    assert bo.untold_gpu_ms == 3_600_000
