@@ -199,7 +199,8 @@ class Store:
             self._views.make_for(sql)
         client = connect(self.dsn, data=str(self._directory.data))
         try:
-            return asking.ask(client, self.dsn, sql, settings=self._settings)
+            settings = {**self._settings, **(_REPORT_SETTINGS if DATABASE in sql else {})}
+            return asking.ask(client, self.dsn, sql, settings=settings)
         finally:
             client.close()
 
