@@ -61,9 +61,10 @@ FROM
 ) AS part
 LEFT JOIN allocations AS named
     ON named.ts = part.ts AND named.source = part.source AND named.allocation_id = part.allocation_id
+-- By columns, not by what is made of them: with query_plan_merge_expressions the engine (26.7) does not end planning that.
 ORDER BY
-    ts_ms,
-    source = '',
-    source,
-    allocation_id,
-    use
+    part.ts,
+    part.source = '',
+    part.source,
+    part.allocation_id,
+    USE_NAMES[part.use_code]
