@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gua.report.recording import Question
 from gua.store.database import REPORT_SETTINGS, call_of
+from gua.store.report_views import DATABASE, MADE, report_views
 
 _HEAD = """\
 -- What this report asks of its store, in this order. Save it as report.sql, then, on a server:
@@ -16,13 +17,16 @@ _HEAD = """\
 
 
 def script(questions: Sequence[Question], *, embedded: bool) -> str:
-    """Return the questions as SQL; an embedded store also needs the settings that a server's user has."""
+    """Return the questions as SQL; an embedded store needs the views, too, and the settings of a server's user."""
     return _HEAD + "\n" + "\n".join(_lines(questions, embedded=embedded))
 
 
 def _lines(questions: Sequence[Question], *, embedded: bool) -> Iterator[str]:
     if embedded:
         yield f"SET {', '.join(f'{name} = {quoted(str(value))}' for name, value in REPORT_SETTINGS.items())};\n"
+        views = report_views()
+        asked = views.named(" ".join(f"{DATABASE}.{view}" for view, _ in questions))
+        yield from (f"{sql};\n" for sql in (MADE, *map(views.in_memory, asked)))
     known: dict[str, str] = {}
     for view, parameters in questions:
         sql, values = call_of(view, parameters)

@@ -18,6 +18,7 @@ from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine, 
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.fsync import sync_filesystem
 from gua.store.handles import Handles
+from gua.store.report_views import DATABASE, ViewsInMemory, report_views
 from gua.store.schema import Schema
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Store:
         self._handles = (
             Handles(client, lambda: connect(dsn, data=str(directory.data))) if directory is not None else None
         )
+        self._views = ViewsInMemory(report_views(), self._command) if directory is not None else None
         self.schema = Schema(dsn, client, self.select, embedded=directory is not None)
 
     def __enter__(self) -> Self:
@@ -138,9 +140,13 @@ class Store:
         """
         if anew:
             self._run(hours.MARK_ALL)
+        if self._views is not None:
+            return hours.count(self.select, self._run, counted=report_views().query("counted_hours"))
         return hours.count(self.select, self._run, local="_local" if self.schema.topology().cluster else "")
 
     def _run(self, sql: str) -> None:
+        if self._views is not None:
+            sql = report_views().written_out(sql, deep=True)
         with translated(self.dsn):
             self._client.command(sql, settings=self._settings)
 
@@ -152,6 +158,8 @@ class Store:
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
         """Return the rows of ``gua_report.<view>`` with its parameters bound."""
+        if self._directory is not None:
+            return self._select(report_views().query(view), parameters, self._report_settings)
         return self._select(*call_of(view, parameters), self._report_settings)
 
     def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
@@ -164,13 +172,15 @@ class Store:
 
     def select(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Mapping[str, Any]]:
         """Return the rows of a statement. Questions asked at once share the memory of one; alone each has all of it."""
-        return self._select(sql, parameters or {}, {})
+        settings = _REPORT_SETTINGS if self._directory is not None and DATABASE in sql else {}
+        return self._select(sql, parameters or {}, settings)
 
     def _select(
         self, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]
     ) -> list[Mapping[str, Any]]:
-        if self._handles is None:
+        if self._handles is None or self._views is None:
             return self._ask(self._client, sql, parameters, settings)
+        sql = self._views.asked(sql)
         shared = {"max_memory_usage": QUERY_MEMORY_BYTES // self._handles.most}
         try:
             with self._handles.lent() as handle:
@@ -185,11 +195,20 @@ class Store:
         """Return the answer to a statement of a user's own, which reads and nothing else; see :mod:`asking`."""
         if self._directory is None:
             return asking.ask(self._client, self.dsn, sql, settings={})
+        if self._views is not None:
+            self._views.make_for(sql)
         client = connect(self.dsn, data=str(self._directory.data))
         try:
-            return asking.ask(client, self.dsn, sql, settings=self._settings)
+            settings = {**self._settings, **(_REPORT_SETTINGS if DATABASE in sql else {})}
+            return asking.ask(client, self.dsn, sql, settings=settings)
         finally:
             client.close()
+
+    def _command(self, sql: str) -> None:
+        """Run a statement on a handle that no question is asked by."""
+        if self._handles is not None:
+            with self._handles.lent() as handle, translated(self.dsn):
+                handle.command(sql)
 
     def _ask(
         self, client: Client, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]

@@ -35,18 +35,21 @@ _FEWER: Final = 4
 Rows = Sequence[Mapping[str, Any]]
 
 
-def count(select: Callable[[str], Rows], run: Callable[[str], None], *, local: str = "") -> int:
+def count(
+    select: Callable[[str], Rows], run: Callable[[str], None], *, local: str = "", counted: str | None = None
+) -> int:
     """Count the hours that are due, some at a time, and return how many (a host in an hour each) were written.
 
-    What stays due all the same, as ticks keep arriving for it, is left to the next time. Raises TransientError where
-    not even one hour can be counted.
+    ``counted`` is the query of the view that counts; where it is not given the store is asked for it. What stays due
+    all the same, as ticks keep arriving for it, is left to the next time. Raises TransientError where not even one hour
+    can be counted.
     """
     written = 0
     before: Rows = []
     most = _MOST_AT_ONCE
     while (due := select(_DUE)) and due != before:
         try:
-            run(_statement(select, most, local))
+            run(_statement(counted or str(select(_COUNTED)[0]["as_select"]), most, local))
         except TransientError:
             if most == 1:
                 raise
@@ -57,7 +60,6 @@ def count(select: Callable[[str], Rows], run: Callable[[str], None], *, local: s
     return written
 
 
-def _statement(select: Callable[[str], Rows], most: int, local: str) -> str:
-    counted = str(select(_COUNTED)[0]["as_select"])
+def _statement(counted: str, most: int, local: str) -> str:
     due = f"(SELECT * FROM {_DUE_VIEW} LIMIT {most})"  # noqa: S608 - a name and a number of ours
     return _INSERT.replace("${LOCAL}", local) + counted.replace(_DUE_VIEW, due, 1)

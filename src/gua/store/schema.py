@@ -15,6 +15,7 @@ from gua.store.connection import QueryError, translated
 from gua.store.definition import Definition
 from gua.store.difference import Differences
 from gua.store.dsn import EmbeddedDsn, ServerDsn
+from gua.store.report_views import DATABASE
 from gua.store.retention import TICKS_SETTING, Retention
 from gua.store.statements import Statement
 from gua.store.tokens import Replication
@@ -234,7 +235,8 @@ class Schema:
     def _dropped(self, wanted: list[Statement], catalog: dict[str, CatalogEntry]) -> list[str]:
         """Return the statements that drop what is made anew: in an embedded store all that only passes rows on.
 
-        Nothing can be landing in it meanwhile. They are taken out of what was in the ``catalog``.
+        Nothing can be landing in it meanwhile. The views of reports, which earlier versions kept there, are made no
+        more. They are taken out of what was in the ``catalog``.
         """
         names = [name for name in upgrade.RETIRED if name in catalog]
         if self._embedded:
@@ -243,7 +245,12 @@ class Schema:
                 for statement in reversed(wanted)
                 if statement.creates and statement.passes_on
             ]
-        return [f"DROP TABLE IF EXISTS {name}" for name in names if catalog.pop(name, None)]
+        dropped = [f"DROP TABLE IF EXISTS {name}" for name in names if catalog.pop(name, None)]
+        if self._embedded and (views := [name for name in catalog if name.startswith(f"{DATABASE}.")]):
+            for name in views:
+                del catalog[name]
+            dropped.append(f"DROP DATABASE IF EXISTS {DATABASE}")
+        return dropped
 
     def _run(self, planned: list[str]) -> list[str]:
         for sql in planned:

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import dropwhile
 from pathlib import Path
 from string import Template
@@ -55,7 +56,12 @@ def schema_directory(candidates: tuple[Path, ...] = (_PACKAGED, _CHECKOUT)) -> P
 
 def load(tokens: Mapping[str, str], directory: Path | None = None) -> list[Statement]:
     """Return every statement of the form that ``tokens`` are of, in the order in which they are applied."""
-    root = directory or schema_directory()
+    return [*_loaded(tuple(tokens.items()), directory or schema_directory())]
+
+
+@lru_cache(maxsize=4)
+def _loaded(given: tuple[tuple[str, str], ...], root: Path) -> list[Statement]:
+    tokens = dict(given)
     known = _with_fragments(root, tokens)
     return [
         Statement(name=str(file.relative_to(root)), sql=sql, creates=_created(sql))

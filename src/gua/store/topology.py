@@ -9,6 +9,7 @@ from typing import Final
 
 from gua.core.errors import UsageError
 from gua.store.catalog import CatalogEntry, Select
+from gua.store.report_views import ReportViews
 from gua.store.retention import Retention, ttl_days
 from gua.store.statements import Statement, load
 from gua.store.tokens import EMBEDDED_TOKENS, Replication, cluster_tokens, server_tokens
@@ -28,7 +29,8 @@ class Topology:
 
     def statements(self, retention: Retention) -> list[Statement]:
         """Return every statement of this topology, in the order in which they are applied."""
-        return load(self.tokens(retention))
+        loaded = load(self.tokens(retention))
+        return ReportViews(loaded).without_them(loaded) if self.embedded else loaded
 
     def tokens(self, retention: Retention) -> dict[str, str]:
         """Return what the tokens in the SQL stand for."""

@@ -62,6 +62,14 @@ def lab() -> ExplainedStore:
     )
 
 
+def test_what_became_of_promises_is_asked_only_where_somebody_looked_at_allocation() -> None:
+    looked, nobody = ({"allocation": "allocated"}, {"allocation": None})
+    for values, times in ((looked, 1), (nobody, 0)):
+        store = ExplainedStore([card("GPU-5e1b0c")], [tick(30), tick(60, **values)])
+        explain(store, request(time="2026-03-25T12:00:40Z"))
+        assert [view for view, _ in store.asked].count("explain_allocations") == times
+
+
 def told(**values: str | int) -> Explanation:
     return explain(lab(), request(**values))
 

@@ -99,7 +99,7 @@ def test_a_damaged_stamp_is_refused_and_the_store_left_free_for_others(whole: st
 
 def test_a_store_whose_making_was_cut_off_is_completed(whole: str) -> None:
     with open_store(whole) as store:
-        command(store, "DROP DATABASE gua_report")
+        command(store, "DROP DATABASE gua_public")
         command(store, "DROP TABLE gua.card_states")
         command(store, "DROP TABLE gua.sum_to_card_ticks")
         command(store, "TRUNCATE TABLE gua.schema_versions")

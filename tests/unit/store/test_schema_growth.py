@@ -56,6 +56,8 @@ class TestReleased:
     def test_nothing_vanishes_but_views_that_are_named(self, version: int, form: str) -> None:
         then = of_then(version, form)
         gone = then.keys() - definitions(form).keys() - {"gua", "gua_report"}
+        if form == "embedded":  # which keeps no views of reports
+            gone = {name for name in gone if not name.startswith("gua_report.")}
         assert gone <= {*RETIRED}
         assert all(then[name].kind == "view" for name in gone)
 

@@ -279,8 +279,11 @@ def _explained(
     for row in EXPLAIN_PROCESSES.rows(reader, parameters):
         processes.setdefault(row.ts_ms, []).append(row)
     parts: dict[int, list[ExplainedPartRow]] = {}
-    for part in EXPLAIN_ALLOCATIONS.rows(reader, parameters):
-        parts.setdefault(part.ts_ms, []).append(part)
+    ticks = EXPLAIN_TICKS.rows(reader, parameters)
+    # Where nobody looked there is no part, and the question takes as long as all others together.
+    if any(row.allocation is not None for row in ticks):
+        for part in EXPLAIN_ALLOCATIONS.rows(reader, parameters):
+            parts.setdefault(part.ts_ms, []).append(part)
     return tuple(
         ExplainedTick(
             row=row,
@@ -288,5 +291,5 @@ def _explained(
             branches=branches(facts_of(row), rules),
             parts=tuple(ExplainedPart.of(part, row.state) for part in parts.get(row.ts_ms, ())),
         )
-        for row in EXPLAIN_TICKS.rows(reader, parameters)
+        for row in ticks
     )
