@@ -42,7 +42,7 @@ from gua.report.sections.money.model import Money
 from gua.report.sections.money.query import money
 from gua.report.sections.now.model import SILENT, CardNow, FreeCard, Holder, Now, OtherHolder, PromisedCard
 from gua.report.sections.right_size.fits import CardSize, Peak, fits_half, fits_slice
-from gua.report.sections.right_size.model import FitTime, RightSize, Workload
+from gua.report.sections.right_size.model import FitTime, RightSize, ProgramOnCard
 from gua.report.sections.slow_cards.model import SlowCard, SlowCards
 from gua.report.sections.streaks.model import (
     LONGER_THAN_MS,
@@ -983,7 +983,7 @@ def _right_size(cards: Sequence[LivedCard], totals: States) -> RightSize:
         peak = Peak(6 * 3 ** (place - 1) << 30 if place else None, is_whole=bool(place))
         in_slice, part = fits_slice(peak, size)
         gpu_ms = sum(states_of(card.hours)[state].gpu_ms for state in (ACTIVE, IDLE_HELD))
-        one = Workload(
+        one = ProgramOnCard(
             host=card.host,
             gpu=card.gpu,
             index=card.index,
@@ -1008,7 +1008,7 @@ def _right_size(cards: Sequence[LivedCard], totals: States) -> RightSize:
         found.append(one)
     whole_ms = sum(one.gpu_ms for one in found)
 
-    def time(chosen: Callable[[Workload], object]) -> FitTime:
+    def time(chosen: Callable[[ProgramOnCard], object]) -> FitTime:
         some = [one for one in found if chosen(one)]
         gpu_ms = sum(one.gpu_ms for one in some)
         share = gpu_ms / whole_ms if whole_ms else None

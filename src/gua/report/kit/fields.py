@@ -23,11 +23,11 @@ class Unit:
     """How a value is written. JSON is rounded to six decimals, CSV has full precision; unknown stays ``None``.
 
     ``ending`` stands in names where the field has ``_ms``; ``name`` and ``column`` where the name is another one. What
-    takes several ``columns`` has ``cells`` for them.
+    takes several ``columns`` has ``cells`` for them; what has neither these nor a ``cell`` stands in JSON alone.
     """
 
     json: Callable[[Any], object]
-    cell: Callable[[Any], Cell] = lambda value: value
+    cell: Callable[[Any], Cell] | None = None
     ending: str = "_ms"
     name: str | None = None
     column: str | None = None
@@ -134,7 +134,8 @@ class _Field:
             return dict.fromkeys(self.unit.columns) if value is None else self.unit.cells(value)
         if not self.is_cell:
             return {}
-        return {self.columns[0]: value if value is None or self.unit is None else self.unit.cell(value)}
+        cell = self.unit.cell if self.unit else None
+        return {self.columns[0]: value if value is None or cell is None else cell(value)}
 
 
 @cache
@@ -154,7 +155,7 @@ def _field(attribute: str, hint: Any) -> _Field:  # noqa: ANN401 - a type as it 
         is_cell = set(get_args(hint) or (hint,)) <= {str, int, float, bool, NoneType}
         return _Field(attribute, attribute, None, is_cell)
     name = unit.name or (f"{attribute.removesuffix('_ms')}{unit.ending}" if attribute.endswith("_ms") else attribute)
-    return _Field(attribute, name, unit, is_cell=True)
+    return _Field(attribute, name, unit, is_cell=unit.cell is not None)
 
 
 def to_json(value: object) -> object:

@@ -9,7 +9,7 @@ from gua.report.kit.fields import Hours, Ratio
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload:
+class ProgramOnCard:
     """What one owner's program, or Slurm job of it, took of one card, of all its processes there together.
 
     Memory and utilization are of ticks, at the moments at which cards were read: what was between is not known.
@@ -75,4 +75,4 @@ class RightSize:
     any: FitTime
     none: FitTime
     not_known: FitTime
-    workloads: tuple[Workload, ...]
+    workloads: tuple[ProgramOnCard, ...]

@@ -24,7 +24,7 @@ from gua.report.sections.right_size.fits import (
     models_of,
     usable,
 )
-from gua.report.sections.right_size.model import FitTime, RightSize, Workload
+from gua.report.sections.right_size.model import FitTime, RightSize, ProgramOnCard
 from gua.report.states import ACTIVE, IDLE_HELD, UNKNOWN
 
 _NO_HOUR: Final = -1  # an empty list of numbers has no type in SQL
@@ -131,11 +131,11 @@ def _size(row: CardSizeRow) -> CardSize:
     )
 
 
-def _workload(row: RightSizeRow, card: CardSize, models: Mapping[str, int], prices: Prices) -> Workload:
+def _workload(row: RightSizeRow, card: CardSize, models: Mapping[str, int], prices: Prices) -> ProgramOnCard:
     peak = Peak(row.peak_bytes, is_whole=not row.unknown_ms)
     in_slice, part = fits_slice(peak, card)
     in_smaller, smaller = fits_smaller(peak, card, models)
-    return Workload(
+    return ProgramOnCard(
         host=row.host,
         gpu=row.gpu,
         index=card.place,
@@ -163,7 +163,7 @@ def _ratio(stored: int | None) -> float | None:
     return None if stored is None else stored / RATIO_SCALE
 
 
-def _added(some: Sequence[Workload], every: Sequence[Workload]) -> FitTime:
+def _added(some: Sequence[ProgramOnCard], every: Sequence[ProgramOnCard]) -> FitTime:
     gpu_ms, whole_ms = (math.fsum(one.gpu_ms for one in each) for each in (some, every))
     return FitTime(
         workloads=len(some),

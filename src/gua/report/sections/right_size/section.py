@@ -9,7 +9,7 @@ from gua.report.kit.fields import Cells, cells, columns
 from gua.report.model import Report
 from gua.report.section import Csv, Section
 from gua.report.sections.right_size import text
-from gua.report.sections.right_size.model import RightSize, Workload
+from gua.report.sections.right_size.model import RightSize, ProgramOnCard
 from gua.report.sections.right_size.query import right_size
 
 
@@ -25,5 +25,5 @@ RIGHT_SIZE = Section(
     model=RightSize,
     collect=right_size,
     text=text.right_size,
-    csv=Csv(columns(Workload), _rows),
+    csv=Csv(columns(ProgramOnCard), _rows),
 )

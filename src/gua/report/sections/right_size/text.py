@@ -12,7 +12,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.kit.words import card_name, known
 from gua.report.model import Report
-from gua.report.sections.right_size.model import FitTime, RightSize, Workload
+from gua.report.sections.right_size.model import FitTime, RightSize, ProgramOnCard
 
 MOST_PROGRAMS: Final = 24
 _GIB: Final = 1 << 30
@@ -76,16 +76,16 @@ def _fit(part: FitTime, hours: HourFormat, amounts: Amounts) -> list[str]:
     return [hours.of(part.gpu_ms), percent(part.share), *amounts.cells(part.cost)]
 
 
-def _programs(workloads: Sequence[Workload]) -> list[list[Workload]]:
+def _programs(workloads: Sequence[ProgramOnCard]) -> list[list[ProgramOnCard]]:
     """Return what fits less, together by owner, program and model, the most GPU time first."""
-    groups: dict[tuple[str | None, str | None, str | None], list[Workload]] = defaultdict(list)
+    groups: dict[tuple[str | None, str | None, str | None], list[ProgramOnCard]] = defaultdict(list)
     for one in workloads:
         if one.fits:
             groups[one.owner, one.program, one.model].append(one)
     return sorted(groups.values(), key=lambda group: -sum(one.gpu_ms for one in group))
 
 
-def _program(group: Sequence[Workload], style: Style, hours: HourFormat) -> list[str]:
+def _program(group: Sequence[ProgramOnCard], style: Style, hours: HourFormat) -> list[str]:
     """Return a program's row: of its cards and jobs the largest peaks, and what all of them would have fitted."""
     first = group[0]
     largest = max(group, key=lambda one: one.peak_bytes or 0)
@@ -102,7 +102,7 @@ def _program(group: Sequence[Workload], style: Style, hours: HourFormat) -> list
     ]
 
 
-def _fits(group: Sequence[Workload], largest: Workload, style: Style) -> str:
+def _fits(group: Sequence[ProgramOnCard], largest: ProgramOnCard, style: Style) -> str:
     """Return what all of a program's workloads fit, by the largest of them."""
     words = []
     if all(one.fits_slice for one in group):
