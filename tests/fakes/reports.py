@@ -42,7 +42,7 @@ from gua.report.sections.money.model import Money
 from gua.report.sections.money.query import money
 from gua.report.sections.now.model import SILENT, CardNow, FreeCard, Holder, Now, OtherHolder, PromisedCard
 from gua.report.sections.right_size.fits import CardSize, Peak, fits_half, fits_slice
-from gua.report.sections.right_size.model import FitTime, RightSize, ProgramOnCard
+from gua.report.sections.right_size.model import FitTime, ProgramOnCard, RightSize
 from gua.report.sections.slow_cards.model import SlowCard, SlowCards
 from gua.report.sections.streaks.model import (
     LONGER_THAN_MS,

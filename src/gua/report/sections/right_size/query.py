@@ -24,7 +24,7 @@ from gua.report.sections.right_size.fits import (
     models_of,
     usable,
 )
-from gua.report.sections.right_size.model import FitTime, RightSize, ProgramOnCard
+from gua.report.sections.right_size.model import FitTime, ProgramOnCard, RightSize
 from gua.report.states import ACTIVE, IDLE_HELD, UNKNOWN
 
 _NO_HOUR: Final = -1  # an empty list of numbers has no type in SQL

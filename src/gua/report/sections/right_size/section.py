@@ -9,7 +9,7 @@ from gua.report.kit.fields import Cells, cells, columns
 from gua.report.model import Report
 from gua.report.section import Csv, Section
 from gua.report.sections.right_size import text
-from gua.report.sections.right_size.model import RightSize, ProgramOnCard
+from gua.report.sections.right_size.model import ProgramOnCard, RightSize
 from gua.report.sections.right_size.query import right_size
 
 

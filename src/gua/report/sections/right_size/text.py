@@ -12,7 +12,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.kit.words import card_name, known
 from gua.report.model import Report
-from gua.report.sections.right_size.model import FitTime, RightSize, ProgramOnCard
+from gua.report.sections.right_size.model import FitTime, ProgramOnCard, RightSize
 
 MOST_PROGRAMS: Final = 24
 _GIB: Final = 1 << 30
