@@ -54,6 +54,8 @@ class Agent:
             "GUA_HOME": str(self.home),
             "GUA_HOST_LOCK": self.lock,
             "GUA_RUN_DIR": str(self.folder / "run"),
+            # A Slurm that runs for another test is not this host's.
+            "GUA_ALLOCATION": "off",
             "NO_COLOR": "1",
             **self.environ,
         }

@@ -107,6 +107,8 @@ WHOLE = CardReading(
             pod_uid="pod-1",
             slurm_job_id="77",
             systemd_unit="user@1000.service",
+            workload_kind="serving",
+            workload_model="org/model-7b",
         ),
     ),
 )
@@ -209,6 +211,8 @@ def stored_process(card: CardReading) -> dict[str, object]:
         "pod_uid": process.pod_uid,
         "slurm_job_id": process.slurm_job_id,
         "systemd_unit": process.systemd_unit,
+        "workload_kind": process.workload_kind,
+        "workload_model": process.workload_model,
     }
 
 

@@ -19,7 +19,7 @@ from gua.store.statements import Statement, load
 from gua.store.tokens import EMBEDDED_TOKENS
 
 DATABASE: Final = "gua_report"
-MADE: Final = f"CREATE DATABASE IF NOT EXISTS {DATABASE} ENGINE = Memory"
+MADE: Final = f"CREATE DATABASE IF NOT EXISTS {DATABASE} ENGINE = Memory COMMENT 'Views of reports'"
 _NAMED: Final = re.compile(rf"\b{DATABASE}\.`?(\w+)")
 _CALL: Final = re.compile(rf"(?P<before>\b(?:FROM|JOIN)\s+){DATABASE}\.(?P<view>\w+)\b(?P<called>\()?")
 _PLACE: Final = re.compile(r"\{(?P<name>\w+):(?P<type>[^}]+)\}")
