@@ -214,6 +214,17 @@ def test_cards_of_one_host_keep_their_own_intervals(made_store: Callable[[Path],
         assert json.loads(counted)["coverage"]["gaps"] == 1
 
 
+def test_an_hour_that_the_window_cuts_is_read_from_its_ticks(made_store: Callable[[Path], str], tmp_path: Path) -> None:
+    with open_store(made_store(tmp_path / "cut")) as store:
+        start_ms = END_MS - 6 * HOUR_MS
+        add_card(store, "card", start_ms, interval_ms=30_000)
+        store.count_hours()
+        cut = {"since_ms": start_ms + HOUR_MS + 1, "until_ms": start_ms + 4 * HOUR_MS - 1, "hosts": []}
+        is_counted = {hour.hour - start_ms // HOUR_MS: hour.is_counted for hour in choose_hours(store, cut)}
+        # A tick of the fourth may have begun before the end.
+        assert is_counted == {1: False, 2: True, 3: False, 4: False}
+
+
 def test_an_hour_in_which_no_card_was_read_is_none_of_a_day(made_store: Callable[[Path], str], tmp_path: Path) -> None:
     with open_store(made_store(tmp_path / "unread")) as store:
         add_card(store, "card", END_MS - 6 * HOUR_MS, interval_ms=30_000, without=range(120, 240))
