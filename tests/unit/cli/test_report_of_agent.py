@@ -343,9 +343,9 @@ def test_a_child_that_takes_too_long_is_ended_and_the_user_told(folder: Path, mo
     with (
         standing_in(monkeypatch, READY_THEN_SLEEP) as started,
         reporting(folder / "s", answer_in_child(home=folder, store=None, seconds=0.5)),
-        RemoteReader(folder / "s", SHARED) as reader,
     ):
-        with pytest.raises(UnavailableError, match=r"more than 0\.5 s"):
+        # On a machine that is busy the time may be over before the child is ready.
+        with pytest.raises(UnavailableError, match=r"more than 0\.5 s"), RemoteReader(folder / "s", SHARED) as reader:
             reader.rows("rules", {})
         wait_for_end(started[0], 5)
 

@@ -268,7 +268,8 @@ def ask(store: Store, host: str, window: tuple[int, int], *, from_ticks: bool) -
     return Asked(
         {
             (row["source"], row["owner"], row["use"], bool(row["is_shared"])): row["gpu_us"]
-            for row in store.rows("allocation", priced)
+            for row in store.rows("promises", priced)
+            if row["is_total"]
         },
         sorted(
             tuple(row[name] for name in ("gpu", "source", "allocation_id", "start_ms", "end_ms", "empty_ms", "gpu_us"))
