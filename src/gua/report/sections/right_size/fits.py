@@ -10,7 +10,7 @@ RESERVE_DOUBT: Final = 1 << 30
 """Memory that a driver may keep for itself where it does not tell, as in the rules [bytes]."""
 # What the profiles of the MIG user guide leave of their part of a card's memory: 0.91 (1g.18gb of an H200) to 0.97.
 _LEFT_BY_PROFILE: Final = 0.9
-# https://docs.nvidia.com/datacenter/tesla/mig-user-guide/ : memory of the profiles 1g, 2g and 3g.
+# Of 1g, 2g and 3g: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
 _EIGHTHS: Final = (("1/8", 1 / 8), ("1/4", 1 / 4), ("1/2", 1 / 2))
 _QUARTERS: Final = (("1/4", 1 / 4), ("1/2", 1 / 2))
 _SLICES: Final = (
