@@ -18,14 +18,14 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from fakes.clock import FakeClock
 from fakes.host import DESTINATION, INTERVAL_MS, Cards, Host, show
-from fakes.otlp import HttpReceiver
+from fakes.otlp import Answer, HttpReceiver
 from gua.core.ports import SpooledTick
 from gua.core.tick import Tick
 from gua.otlp.decode import decode
 from gua.state.compression import decompress, is_intact
 from reliability.promises import assert_none_is_missing, assert_time_is_told_once
 from servers.agent import Agent, assert_spans_never_overlap, observed_ms, wall_ms
-from servers.process import free_ports, poll
+from servers.process import poll
 
 PAGE = 4096
 
@@ -238,18 +238,24 @@ def test_a_spool_damaged_while_nobody_uses_it_costs_what_was_on_the_pages_and_sa
 @pytest.mark.parametrize("when", ["down", "running"])
 def test_a_damaged_spool_is_mended_and_the_loss_is_shown_exactly(agent: Agent, how: str, when: str) -> None:
     agent.home.mkdir(mode=0o700)
-    path, port = agent.home / "spool.db", free_ports(1)[0]
+    path = agent.home / "spool.db"
     before = spool_of(path, FakeClock(), 120)
     chance = random.Random(how)  # noqa: S311 - a test that can be repeated
     began = wall_ms()
-    if when == "running":
-        agent.start("--endpoint", f"http://127.0.0.1:{port}")
-        poll(lambda: agent.status()["destinations"][0]["failing"], "the sender to fail")
-        pages = damage(path, chance, how)
-    else:
-        pages = damage(path, chance, how)
-        agent.start("--endpoint", f"http://127.0.0.1:{port}")
-    with HttpReceiver(port=port) as receiver:
+    with HttpReceiver() as receiver:
+        if when == "running":
+            # While the sender waits it holds no tick: what it had read before would arrive, and be told as lost.
+            receiver.script = [Answer(status=503, retry_after="4")] * 100
+            agent.start("--endpoint", receiver.url)
+            poll(lambda: agent.status()["destinations"][0]["failing"], "the sender to fail")
+            pages = damage(path, chance, how)
+            refused_requests = len(receiver.requests)
+            receiver.script.clear()
+            receiver.requests.clear()
+            assert refused_requests == 1
+        else:
+            pages = damage(path, chance, how)
+            agent.start("--endpoint", receiver.url)
         poll(lambda: agent.status()["destinations"][0]["waiting_ticks"] == 0, "all to arrive", seconds=60)
         time.sleep(1.1)  # what was lost is shown from the next tick on
         status, doctor = agent.status(), agent.run("doctor", "--json").stdout
