@@ -25,6 +25,7 @@ class _Slot:
         self.handle: Handle | None = None
         self.cache: CardCache | None = None
         self.card_read: CardRead | None = None
+        self.calls: Calls | None = None
 
 
 class Slots:
@@ -86,14 +87,16 @@ class Slots:
             for slot in submitted:
                 self._submit(slot, version)
             self.wait(until)
+            for slot in submitted:
+                self._give_up_spare(slot)
             waiting = [slot for slot in waiting if slot not in submitted or slot.lane.busy]
             moved = []
             for slot in submitted:
-                card_read, ticket = slot.card_read, slot.lane.ticket
-                if slot in waiting or card_read is None or ticket is None:
+                card_read, calls = slot.card_read, slot.calls
+                if slot in waiting or card_read is None or calls is None:
                     continue
-                errors += ticket.calls.errors
-                gone = ticket.calls.errors[-1] if card_read.gone else gone
+                errors += calls.errors
+                gone = calls.errors[-1] if card_read.gone else gone
                 if card_read.moved:
                     moved.append(slot)
                 else:
@@ -104,7 +107,20 @@ class Slots:
             if all(slot.lane.busy for slot in waiting):
                 break
         errors += self._given_up(waiting)
+        spare = [error for slot in self._slots if slot.cache is not None for error in slot.cache.given_up.errors()]
+        errors += [error for error in spare if error not in errors]
         return [*errors, *self._drained(errors)], gone
+
+    def _give_up_spare(self, slot: _Slot) -> None:
+        """Go on without a ticket that hangs where nothing is left but what the card can do without."""
+        ticket, card_read = slot.lane.ticket, slot.card_read
+        if not slot.lane.busy or ticket is None or ticket.calls.spare_since is None or card_read is None:
+            return
+        if card_read.cache is not None:
+            card_read.cache.give_up(ticket)
+            card_read.without_spare()
+            self._leaving.append(slot.lane)
+            slot.lane = self._workers.lane()
 
     def _given_up(self, waiting: Sequence[_Slot]) -> list[ReadError]:
         """Return the call that hangs for each slot that has not answered; it is not waited for again."""
@@ -155,7 +171,7 @@ class Slots:
     def _submit(self, slot: _Slot, version: str | None) -> None:
         card_read = CardRead(slot.index, slot.handle, slot.cache, version)
         calls = Calls(self._driver, None if slot.cache is None else slot.cache.uuid)
-        slot.card_read = card_read
+        slot.card_read, slot.calls = card_read, calls
         slot.lane.submit(Ticket(calls, lambda: card_read.run(self._driver, calls, self._cache_of)))
 
     def _drain_ticket(self, handle: Handle, cache: CardCache) -> Ticket:
