@@ -47,7 +47,7 @@ FROM
         gpu,
         toUInt8(each.1) AS metric,
         sum(gpu_us) AS part_told_us,
-        sum(gpu_us * each.2) AS part_weighted,
+        sum(gpu_us * assumeNotNull(each.2)) AS part_weighted,
         sumIf(gpu_us, each.2 < LOW_ACTIVITY) AS part_low_us
     FROM gua_report.spans(${TICK_WINDOW})
     ARRAY JOIN
