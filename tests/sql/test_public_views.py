@@ -19,6 +19,7 @@ from sql.engine import Engine, same
 Row = Mapping[str, Any]
 
 HOUR_MS = 3_600_000
+HOUR_US = 1000 * HOUR_MS
 EPOCH = "1970-01-01T00:00:00.000Z"
 NAMES = ("host", "gpu_index", "card", "model", "gpu", "team", "labels")
 LABELLED = {"team": "vision", "rack": "7"}
@@ -47,6 +48,16 @@ VIEWS: dict[str, tuple[str, dict[str, str], dict[str, tuple[str, float]]]] = {
     ),
     "owner_costs": ("costs", {"per_gpu_hour": "price_per_gpu_hour"}, {"gpu_hours": ("gpu_time_ms", HOUR_MS)}),
     "allocation_hours": ("allocation_hours", {"source": "allocation_source"}, {"gpu_hours": ("gpu_time_ms", HOUR_MS)}),
+    "execution_idle_hours": (
+        "execution_idle_hours",
+        {},
+        {
+            "sampled_gpu_hours": ("sampled_gpu_us", HOUR_US),
+            "idle_gpu_hours": ("idle_gpu_us", HOUR_US),
+            "powered_gpu_hours": ("powered_gpu_us", HOUR_US),
+            "idle_energy_joules": ("idle_energy_mj", 1000),
+        },
+    ),
     "card_states": (
         "card_ticks",
         {"ts": "tick_time"},
@@ -165,7 +176,7 @@ def test_each_column_says_its_unit_and_has_a_type_of_every_tool(engine: Engine) 
 
 
 MONTHS = ("2026-01", "2026-02", "2026-03", "2026-04")
-HOURLY = ("card_hours", "usage_hours", "costs", "allocation_hours")
+HOURLY = ("card_hours", "usage_hours", "costs", "allocation_hours", "execution_idle_hours")
 # As people write them, and as BI tools do.
 OF_MARCH = (
     "hour >= '2026-03-01 00:00:00' AND hour < '2026-04-01 00:00:00'",
