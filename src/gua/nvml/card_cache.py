@@ -8,6 +8,7 @@ from typing import Final
 
 from gua.core.ports import Clock, RawCard
 from gua.core.tick import CardReading, Mig, ProcessList, ReadError
+from gua.nvml.activity import CardActivity
 from gua.nvml.driver_clock import DriverClock
 from gua.nvml.given_up import GivenUp
 from gua.nvml.gpm import Gpm
@@ -24,18 +25,20 @@ class CardCache:
 
     ``minor`` is the number of its device file, asked for once, when ``is_minor_asked`` is set. ``instance_uuids`` are
     the UUIDs of its instances by their indexes, ``gpu_instance_ids`` the ids of their GPU instances by UUID.
+    ``activity`` is what a whole card tells of its activity, ``None`` where nobody asked for that.
     ``drained`` are the errors of the drains since the last reading, each kind once. ``lost`` is whether the card was
     lost when it was asked last.
     """
 
-    def __init__(self, uuid: str, clock: Clock) -> None:
+    def __init__(self, uuid: str, clock: Clock, *, with_activity: bool = False) -> None:
         self.uuid = uuid
         self._clock = clock
         self.identity = CardReading(uuid=uuid, duration_ms=1, gpu_time_ms=0, vendor=VENDOR)
         driver_clock = DriverClock(clock)
         self.samples = SampleBuffer(driver_clock)
         self.process_utilization = ProcessUtilization(driver_clock)
-        self.gpm = Gpm(clock)
+        self.gpm = Gpm(clock, with_activity=with_activity)
+        self.activity = CardActivity(clock) if with_activity else None
         self.health = Health(clock)
         self.given_up = GivenUp(uuid)
         self.drained: dict[ReadError, None] = {}
@@ -45,6 +48,11 @@ class CardCache:
         self.instance_uuids: dict[int, str] = {}
         self.gpu_instance_ids: dict[str, int | None] = {}
         self._last: tuple[tuple[CardReading, tuple[int, int]], ...] = ()
+
+    @property
+    def gpms(self) -> list[Gpm]:
+        """Its counters, which are freed before the driver is released."""
+        return [self.gpm] if self.activity is None else [self.gpm, self.activity.gpm]
 
     @property
     def partitioned(self) -> bool:
