@@ -193,6 +193,12 @@ _PARTS = re.compile(r"Parts: (\d+)/(\d+)")
 @pytest.fixture
 def months(engine: Engine) -> Engine:
     """An hour of one card in each of four months, counted."""
+    told = {
+        "utilization": 9_000,
+        "utilization_coverage_ms": 60_000,
+        "idle_time_ms": 0,
+        "allocation": "unallocated",
+    }
     for month in MONTHS:
         tick = {
             "host": "a",
@@ -201,7 +207,7 @@ def months(engine: Engine) -> Engine:
             "duration_ms": 60_000,
             "gpu_time_ms": 60_000,
         }
-        engine.insert_rows("card_ticks", [tick | {"utilization": 9_000, "allocation": "unallocated"}])
+        engine.insert_rows("card_ticks", [tick | told])
         engine.insert_rows("process_ticks", [tick | {"pid": 1, "utilization": 9_000, "owner": "alice"}])
         engine.insert_rows(
             "card_seen", [{"host": "a", "gpu": "GPU-a", "first_seen": tick["ts"], "last_seen": tick["ts"]}]
@@ -225,12 +231,13 @@ def least_parts(engine: Engine, sql: str, table: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize("view", HOURLY)
 def test_a_filter_on_time_reads_its_month_alone(months: Engine, view: str) -> None:
-    _, every = least_parts(months, f"SELECT sum(gpu_hours) FROM gua_public.{view}", "gua.host_hours")
+    hours = "sampled_gpu_hours" if view == "execution_idle_hours" else "gpu_hours"
+    _, every = least_parts(months, f"SELECT sum({hours}) FROM gua_public.{view}", "gua.host_hours")
     assert every >= len(MONTHS)
     # Making the plan of one of these takes longer than reading it: of the others some ways of writing are enough.
     for condition in OF_MARCH if view == "card_hours" else OF_MARCH[1:3]:
         sql = (
-            "SELECT toStartOfMonth(hour) AS month, team, sum(gpu_hours) AS hours "
+            f"SELECT toStartOfMonth(hour) AS month, team, sum({hours}) AS hours "
             f"FROM gua_public.{view} WHERE {condition} GROUP BY month, team"
         )
         assert least_parts(months, sql, "gua.host_hours") == (1, every), condition
