@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Source(StrEnum):
@@ -219,6 +220,10 @@ class CardReading:
         if not 0 <= self.gpu_time_ms <= self.duration_ms:
             msg = f"card {self.uuid}: GPU time {self.gpu_time_ms} ms is not within 0 and {self.duration_ms}"
             raise ValueError(msg)
+
+
+NO_ANSWER: Final = "NO_ANSWER"
+"""The code of a call that has not come back at all; none of NVML's, which has a TIMEOUT of its own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,10 +10,12 @@ from gua.core.ports import Clock, RawCard
 from gua.core.tick import CardReading, Mig, ProcessList, ReadError
 from gua.nvml.activity import CardActivity
 from gua.nvml.driver_clock import DriverClock
+from gua.nvml.given_up import GivenUp
 from gua.nvml.gpm import Gpm
 from gua.nvml.health import Health
 from gua.nvml.process_utilization import ProcessUtilization
 from gua.nvml.sample_buffer import SampleBuffer
+from gua.nvml.workers import Ticket
 
 VENDOR: Final = "NVIDIA"
 
@@ -30,6 +32,7 @@ class CardCache:
 
     def __init__(self, uuid: str, clock: Clock, *, with_activity: bool = False) -> None:
         self.uuid = uuid
+        self._clock = clock
         self.identity = CardReading(uuid=uuid, duration_ms=1, gpu_time_ms=0, vendor=VENDOR)
         driver_clock = DriverClock(clock)
         self.samples = SampleBuffer(driver_clock)
@@ -37,6 +40,7 @@ class CardCache:
         self.gpm = Gpm(clock, with_activity=with_activity)
         self.activity = CardActivity(clock) if with_activity else None
         self.health = Health(clock)
+        self.given_up = GivenUp(uuid)
         self.drained: dict[ReadError, None] = {}
         self.lost = False
         self.minor: int | None = None
@@ -54,6 +58,11 @@ class CardCache:
     def partitioned(self) -> bool:
         """Whether the card was cut into instances at the last reading; it then has no rings."""
         return bool(self._last) and self._last[0][0].mig is Mig.PARENT
+
+    def give_up(self, ticket: Ticket) -> None:
+        """Leave a ticket alone that is inside a call that the card can do without, with all that it may still write."""
+        self.given_up.add(ticket)
+        self.health = Health(self._clock)
 
     def remember(self, cards: Sequence[RawCard]) -> None:
         """Keep how the card is cut up, and who its instances are."""

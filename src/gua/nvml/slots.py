@@ -19,6 +19,7 @@ from gua.nvml.workers import Lane, Ticket, Workers
 ReadCards = dict[str, Sequence[RawCard]]
 # How long a reading waits for the activity of all cards; they answer within milliseconds, or are given up.
 _ACTIVITY_SECONDS: Final = 1.0
+_LEAST_ACTIVITY_SECONDS: Final = 0.2
 
 
 class _Slot:
@@ -31,6 +32,7 @@ class _Slot:
         self.handle: Handle | None = None
         self.cache: CardCache | None = None
         self.card_read: CardRead | None = None
+        self.calls: Calls | None = None
 
 
 class Slots:
@@ -100,14 +102,16 @@ class Slots:
             for slot in submitted:
                 self._submit(slot, version)
             self.wait(until)
+            for slot in submitted:
+                self._give_up_spare(slot)
             waiting = [slot for slot in waiting if slot not in submitted or slot.lane.busy]
             moved = []
             for slot in submitted:
-                card_read, ticket = slot.card_read, slot.lane.ticket
-                if slot in waiting or card_read is None or ticket is None:
+                card_read, calls = slot.card_read, slot.calls
+                if slot in waiting or card_read is None or calls is None:
                     continue
-                errors += ticket.calls.errors
-                gone = ticket.calls.errors[-1] if card_read.gone else gone
+                errors += calls.errors
+                gone = calls.errors[-1] if card_read.gone else gone
                 if card_read.moved:
                     moved.append(slot)
                 else:
@@ -120,7 +124,20 @@ class Slots:
         errors += self._given_up(waiting)
         if self._with_activity:
             errors += self._read_activity(read_cards, before, min(until, time.monotonic() + _ACTIVITY_SECONDS))
+        spare = [error for slot in self._slots if slot.cache is not None for error in slot.cache.given_up.errors()]
+        errors += [error for error in spare if error not in errors]
         return [*errors, *self._drained(errors)], gone
+
+    def _give_up_spare(self, slot: _Slot) -> None:
+        """Go on without a ticket that hangs where nothing is left but what the card can do without."""
+        ticket, card_read = slot.lane.ticket, slot.card_read
+        if not slot.lane.busy or ticket is None or ticket.calls.spare_since is None or card_read is None:
+            return
+        if card_read.cache is not None:
+            card_read.cache.give_up(ticket)
+            card_read.without_spare()
+            self._leaving.append(slot.lane)
+            slot.lane = self._workers.lane()
 
     def _given_up(self, waiting: Sequence[_Slot]) -> list[ReadError]:
         """Return the call that hangs for each slot that has not answered; it is not waited for again."""
@@ -141,13 +158,15 @@ class Slots:
         """
         asked: list[tuple[_Slot, CardActivity, Ticket]] = []
         every: list[CardActivity] = []
+        # A card that hung took it: what is not waited for would be given up for nothing.
+        has_time = until - time.monotonic() > _LEAST_ACTIVITY_SECONDS
         for slot in self._slots:
             cache, handle = slot.cache, slot.handle
             activity = None if cache is None else cache.activity
             if cache is None or activity is None or handle is None or cache.uuid in before:
                 continue
             every.append(activity)
-            if activity.is_absent or activity.given_up is not None or slot.activity_lane.busy:
+            if activity.is_absent or activity.given_up is not None or slot.activity_lane.busy or not has_time:
                 continue
             if cache.partitioned or cache.uuid not in read_cards:
                 activity.gpm.begin_anew()
@@ -209,7 +228,7 @@ class Slots:
     def _submit(self, slot: _Slot, version: str | None) -> None:
         card_read = CardRead(slot.index, slot.handle, slot.cache, version)
         calls = Calls(self._driver, None if slot.cache is None else slot.cache.uuid)
-        slot.card_read = card_read
+        slot.card_read, slot.calls = card_read, calls
         slot.lane.submit(Ticket(calls, lambda: card_read.run(self._driver, calls, self._cache_of)))
 
     def _drain_ticket(self, handle: Handle, cache: CardCache) -> Ticket:

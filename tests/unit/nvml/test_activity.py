@@ -140,6 +140,15 @@ def test_a_call_that_hangs_holds_up_one_reading_and_costs_the_activity_alone(han
     assert (host.told(), host.errors) == ((None, UNKNOWN), no_answer)
 
 
+def test_a_card_that_hangs_does_not_cost_the_others_their_activity(hang: threading.Event) -> None:
+    host = Host(card(), card("GPU-b"))
+    host.tick()
+    host.driver.cards[0].hangs["nvmlDeviceGetPowerUsage"] = hang
+    host.tick()
+    assert [error.call for error in host.errors] == ["nvmlDeviceGetPowerUsage"]
+    assert host.told(uuid="GPU-b")[1] == TOLD
+
+
 def test_a_driver_that_was_reloaded_is_asked_anew(hang: threading.Event) -> None:
     bad = card()
     host = Host(bad)
