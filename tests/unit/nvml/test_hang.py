@@ -78,6 +78,74 @@ def test_when_it_comes_back_its_late_answer_is_thrown_away_and_the_card_is_read_
     assert (back.reading.power_watts, back.reading.failed, errors) == (2.0, False, [])
 
 
+SPARE = (
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetTotalEccErrors",
+    "nvmlDeviceGetRemappedRows",
+    "nvmlEventSetWait_v2",
+)
+
+
+@pytest.mark.parametrize("call", SPARE)
+@pytest.mark.parametrize("mig", [False, True])
+def test_a_call_that_a_card_can_do_without_costs_its_own_answer_alone(
+    hang: threading.Event, call: str, *, mig: bool
+) -> None:
+    bad = Card("GPU-a", hangs={call: hang}, mig=mig, instances=[Card("MIG-1", slices=3)] if mig else [])
+    clock = FakeClock()
+    cards = reader(FakeDriver(bad, Card("GPU-b")), clock)
+    for after_ms in (0, 1000, 60_000):
+        clock.advance(after_ms)
+        begun = time.monotonic()
+        readings, errors = cards.read()
+        assert time.monotonic() - begun < (LIMIT if after_ms else LIMIT * 2)
+        assert [raw.reading.failed for raw in readings] == [False] * len(readings)
+        assert [raw.reading.process_list for raw in readings] == [ProcessList.KNOWN] * len(readings)
+        assert readings[0].reading.power_watts == 71.8
+        assert errors == [ReadError(call=call, code="NO_ANSWER", uuid="GPU-a")]
+    first, last = readings[0].reading, readings[-1].reading
+    assert (last.clock_reasons, last.xid_errors, last.ecc_errors, last.row_remap) == (0, 0, 0, 0)
+    told = {SPARE[0]: first.clock_reasons, SPARE[1]: first.ecc_errors, SPARE[2]: first.row_remap}
+    told[SPARE[3]] = first.xid_errors
+    assert told.pop(call) is None
+    assert None not in told.values()
+    assert mig is False or readings[1].reading.clock_reasons is None
+
+
+def test_one_that_came_back_too_late_is_asked_again_and_after_three_times_no_more() -> None:
+    card = Card("GPU-a")
+    cards = reader(FakeDriver(card))
+    for late in (1, 2, 3):
+        back = card.hangs["nvmlDeviceGetCurrentClocksEventReasons"] = threading.Event()
+        readings, errors = cards.read()
+        assert (readings[0].reading.clock_reasons, len(errors)) == (None, 1)
+        card.hangs.clear()
+        settle(back)
+        readings, errors = cards.read()
+        assert (readings[0].reading.clock_reasons, len(errors)) == ((0, 0) if late < 3 else (None, 1))
+        assert readings[0].reading.failed is False
+
+
+def test_a_card_that_is_lost_is_so_though_its_last_event_cannot_be_had(hang: threading.Event) -> None:
+    card = Card("GPU-a")
+    cards = reader(FakeDriver(card))
+    cards.read()
+    card.hangs["nvmlEventSetWait_v2"] = hang
+    card.faults["nvmlDeviceGetUUID"] = GPU_IS_LOST
+    readings, errors = cards.read()
+    assert readings[0].reading.failed is True
+    assert {error.code for error in errors} == {"GPU_IS_LOST", "NO_ANSWER"}
+
+
+def test_the_driver_is_not_released_under_a_call_that_a_card_can_do_without(hang: threading.Event) -> None:
+    driver = FakeDriver(Card("GPU-a", hangs={"nvmlDeviceGetRemappedRows": hang}))
+    cards = reader(driver)
+    cards.read()
+    cards.read()
+    cards.close()
+    assert driver.open == 1
+
+
 def test_instances_of_a_card_that_hangs_stay_with_their_shares(hang: threading.Event) -> None:
     inside = Card("MIG-1", slices=3, total=20 * GIB, used=0, reserved=0)
     parent = Card("GPU-a", mig=True, instances=[inside])

@@ -204,6 +204,11 @@ def test_a_call_that_hangs_costs_its_own_card_only(simulated_driver: SimulatedDr
     host.is_(Card(A), Card(B))
     time.sleep(0.1)
     assert host.tick()[A]["failed"] is False
+    host.is_(Card(A, wrong=[Hang("nvmlDeviceGetCurrentClocksEventReasons")]), Card(B))
+    for _ in range(2):
+        cards = host.tick()
+        assert [cards[uuid]["failed"] for uuid in (A, B)] == [False, False]
+        assert host.errors == ["nvmlDeviceGetCurrentClocksEventReasons NO_ANSWER"]
     host.is_(Card(A, wrong=[Hang("nvmlDeviceGetPowerUsage")]), Card(B))
     host.tick()
     begun = time.monotonic()
