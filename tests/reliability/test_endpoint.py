@@ -253,7 +253,7 @@ def test_what_an_endpoint_or_the_line_breaks_arrives_later_and_in_order(tmp_path
         ticks = host.ticks()
         assert_sound(host, ticks)
         with sending(host, line.url):
-            poll(lambda: host.spool.depth(DESTINATION) == 0, "everything to arrive", seconds=15)
+            poll(lambda: host.spool.depth(DESTINATION) == 0, "everything to arrive")
         assert (line.faults, receiver.script) == ([], [])
         assert line.broken == len(line_faults)
         assert list(dict.fromkeys(heard.ticks)) == [tick.ts_ms for tick in ticks]
@@ -280,7 +280,7 @@ def test_ticks_that_arrive_twice_change_nothing_in_the_store(tmp_path: Path) -> 
         assert_sound(host, ticks)
         once = report_of(tmp_path / "once", host.spool.peek(DESTINATION, 1_000_000), now_ms=host.clock.wall)
         with sending(host, line.url):
-            poll(lambda: host.spool.depth(DESTINATION) == 0, "everything to arrive", seconds=15)
+            poll(lambda: host.spool.depth(DESTINATION) == 0, "everything to arrive")
         assert len(heard.ticks) > len(ticks)
         assert heard.bodies
         again = [
@@ -310,7 +310,7 @@ def test_a_tick_that_is_refused_for_good_is_set_aside_and_the_rest_arrives(tmp_p
         poisoned = ticks[41].ts_ms
         heard = Heard(receiver, poison=frozenset({poisoned}))
         with sending(host, receiver.url):
-            poll(lambda: host.spool.depth(DESTINATION) == 0, "the rest to arrive", seconds=15)
+            poll(lambda: host.spool.depth(DESTINATION) == 0, "the rest to arrive")
         assert sorted(heard.ticks) == [tick.ts_ms for tick in ticks if tick.ts_ms != poisoned]
         assert len(heard.ticks) == 99
         assert [tick.ts_ms for tick, _ in host.spool.refused(DESTINATION)] == [poisoned]
@@ -344,7 +344,7 @@ def test_an_endpoint_that_refuses_everything_is_waited_for_and_costs_nothing(tmp
             assert hint in delivery["last_error"]
             assert "\n" not in delivery["last_error"]
             heard.down = None  # somebody put it right
-            poll(lambda: host.spool.depth(DESTINATION) == 0, "everything to arrive", seconds=15)
+            poll(lambda: host.spool.depth(DESTINATION) == 0, "everything to arrive")
         assert heard.ticks == [tick.ts_ms for tick in ticks]
         show(f"{wrong}: {delivery['last_error']}; then all {len(ticks)} arrived")
 
