@@ -40,7 +40,7 @@ class Containers:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        poll(self._agent.answers, "the agent to answer", seconds=20)
+        poll(self._agent.answers, "the agent to answer")
 
     def put(self, pid: int, container: str | None) -> None:
         """Say in which container a process is, ``None`` for on the host itself."""

@@ -115,7 +115,7 @@ def test_what_a_command_leaves_keeps_its_card_and_a_killed_one_frees_it(host: Ag
     assert host.run("run", "--", "sh", "-c", script).returncode == 0
     assert len(reserved(host)) == 1
     stop.touch()
-    poll(lambda: not reserved(host), "the child to end", seconds=20)
+    poll(lambda: not reserved(host), "the child to end")
     killed = begun(host, "run", "--", "sleep", "60")
     poll(lambda: reserved(host), "the card to be reserved")
     os.killpg(killed.pid, signal.SIGKILL)

@@ -172,7 +172,7 @@ def test_the_agents_thread_follows_what_changes(server: PodResourcesServer) -> N
     server.answer(told("next", {GPU: [B]}))
     assert isinstance(reader, KubernetesReader)
     reader.hurry()
-    poll(lambda: ids() == ["lab/next"], "the next answer", seconds=20)
+    poll(lambda: ids() == ["lab/next"], "the next answer")
     reader.close()
 
 
@@ -186,7 +186,7 @@ def test_an_agents_ticks_follow_the_kubelet_and_are_in_time_while_it_hangs(
     def newest() -> dict[str, AllocationStatus | None]:
         return {card.uuid: card.allocation for card in agent.ticks()[-1].cards}
 
-    poll(lambda: newest()[working] is AllocationStatus.ALLOCATED, "the first answer", seconds=20)
+    poll(lambda: newest()[working] is AllocationStatus.ALLOCATED, "the first answer")
     assert newest() == {
         working: AllocationStatus.ALLOCATED,
         held: AllocationStatus.ALLOCATED,

@@ -165,7 +165,7 @@ def catch_up(host: Host, heard: Heard, *, protocol: str, seconds: float) -> tupl
             looping.join(10)
             host.really_ms += round((time.monotonic() - began) * 1000)
         made = host.status()["ticks"]["made"]
-        poll(lambda: len(heard.ticks) >= len(piled_up) + made, "the ticks of that time", seconds=20)
+        poll(lambda: len(heard.ticks) >= len(piled_up) + made, "the ticks of that time")
     assert heard.ticks[: len(piled_up)] == piled_up
     assert heard.ticks == sorted(set(heard.ticks))
     assert host.skipped() == {}

@@ -93,7 +93,7 @@ class Story:
         """Start it once, end it well, and return how long it took to begin."""
         began = time.monotonic()
         life = self.start()
-        poll(self.agent.answers, f"the agent to answer:\n{self.agent.tail()}", seconds=20)
+        poll(self.agent.answers, f"the agent to answer:\n{self.agent.tail()}")
         took = time.monotonic() - began
         self.agent.stop()
         life.ended_ms = wall_ms()
