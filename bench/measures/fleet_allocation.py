@@ -72,7 +72,9 @@ def _show_bytes(server: FleetServer) -> None:
     told = of_idle_time + of_health
     show("idle seconds and their energy: bytes a card tick", of_idle_time / ticks, "B", BYTES_LIMIT)
     show("  with clock reasons and errors", told / ticks, "B", BYTES_LIMIT)
-    show("  with activity, where it is on", (told + of_activity) / ticks, "B", note=f"{of_activity / ticks:.2f} B of it")
+    show(
+        "  with activity, where it is on", (told + of_activity) / ticks, "B", note=f"{of_activity / ticks:.2f} B of it"
+    )
 
 
 def _put(server: FleetServer, *, is_told: bool) -> None:
