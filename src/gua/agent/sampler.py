@@ -13,7 +13,7 @@ from gua.agent.utilization import cover
 from gua.core import idle_time
 from gua.core.allocation import AllocationLook, CardKey, CardTick, Promise, Promises, SourceHealth
 from gua.core.attribution import split_gpu_time
-from gua.core.ports import AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, RawProcess
+from gua.core.ports import Activity, AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, RawProcess
 from gua.core.tick import (
     AgentReading,
     AllocationSourceReading,
@@ -49,6 +49,8 @@ _CLOCK_FAULTS: Final = frozenset({Outcome.WAITING, Outcome.RESTARTED, Outcome.MA
 _UNKNOWN_HEALTH: Final = QueueHealth()
 _NOT_LOOKED_AT: Final = AllocationLook()
 _NO_SOURCE_YET: Final = "sources"  # where none has ever said what it is called
+_NO_ACTIVITY: Final = Activity()._asdict()
+_SPAN_SLACK_MS: Final = 250
 # Calls and codes are NVML's, so they are few; a driver that invents codes must not fill the memory.
 _MOST_ERRORS: Final = 200
 
@@ -184,6 +186,8 @@ class Sampler:
             decoder=reading.utilization_decoder,
             processes=tick.processes,
         )
+        if raw.activity_ms is not None and not _is_of_tick(raw.activity_ms, tick.duration_ms):
+            reading = replace(reading, **_NO_ACTIVITY)
         return replace(
             reading,
             duration_ms=tick.duration_ms,
@@ -241,6 +245,11 @@ class Sampler:
                 ErrorCount(call=call, code=code, count=count) for (call, code), count in sorted(self._errors.items())
             ),
         )
+
+
+def _is_of_tick(span_ms: int, duration_ms: int) -> bool:
+    """Return whether a mean over the last ``span_ms`` is one of the tick, to a tenth: not after a pause, or a break."""
+    return abs(span_ms - duration_ms) <= max(_SPAN_SLACK_MS, duration_ms // 10)
 
 
 def _key(raw: RawCard, tick: CardTick) -> CardKey:
