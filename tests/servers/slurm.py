@@ -125,7 +125,7 @@ class Slurm:
         """End all jobs, and wait for them."""
         for job in self._run("squeue", "-h", "-o", "%A").split():
             self.cancel(job)
-        poll(lambda: not self._run("squeue", "-h"), "all jobs to end", seconds=15)
+        poll(lambda: not self._run("squeue", "-h"), "all jobs to end")
 
     def submit(self, user: str, gres: str, script: str, *more: str) -> str:
         """Submit a job of this user, and return its id."""
