@@ -133,6 +133,14 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
         powered_us UInt64,
         energy_mj UInt64
     ) COMMENT 'Of each card, active or idle-held: GPU time that samples tell of, idle of that, of that what power samples cover, its energy'
+        CODEC(ZSTD(1)),
+    activities Nested (
+        gpu LowCardinality(String),
+        metric UInt8,
+        told_us UInt64,
+        weighted UInt64,
+        low_us UInt64
+    ) COMMENT 'Of active cards, 1 SMs, 2 occupancy, 3 tensor, 4 memory bandwidth: GPU time told; x activity [us/200]; of low activity'
         CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)

@@ -26,6 +26,20 @@ def whole(view: View[Any], row: Mapping[str, Any]) -> dict[str, Any]:
     return {**empty, **row}
 
 
+_OFTEN_EMPTY = {
+    "prices",
+    "promises",
+    "allocation_sources",
+    "idle_time",
+    "right_size",
+    "card_sizes",
+    "slow_cards",
+    "activity",
+    "activity_owners",
+    "busy_with_few_sms",
+}
+
+
 class FakeStore:
     """Rows by view; ``identities`` by the day in whose first hour they are.
 
@@ -46,8 +60,7 @@ class FakeStore:
             self._overview()
             if view == "overview"
             else self.views.get(view, [])
-            if view
-            in {"prices", "promises", "allocation_sources", "idle_time", "right_size", "card_sizes", "slow_cards"}
+            if view in _OFTEN_EMPTY
             else self.views[view]
         )
         if view == "owners":

@@ -100,6 +100,16 @@ DMON_COLUMNS: Final[Mapping[str, Alias]] = {
         )
         for rank, name in enumerate(names.split())
     },
+    **_aliases(
+        {
+            "sm_utilization": "smact dcgm_fi_prof_sm_active dcgm_fi_prof_sm_util_ratio sm_active 1002",
+            "sm_occupancy": "smocc dcgm_fi_prof_sm_occupancy dcgm_fi_prof_sm_occupancy_ratio 1003",
+            "tensor_utilization": "tenso dcgm_fi_prof_pipe_tensor_active dcgm_fi_prof_tensor_util_ratio "
+            "tensor_active 1004",
+            "memory_bandwidth_utilization": "drama dcgm_fi_prof_dram_active dcgm_fi_prof_dram_util_ratio "
+            "dram_active 1005",
+        }
+    ),
     # What drivers call utilization is the share of time in which this was busy: taken where nothing else tells it.
     **{
         name: Alias(field="utilization", unit="ratio", rank=9)

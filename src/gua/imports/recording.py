@@ -144,4 +144,6 @@ def _reading(row: RecordedCardRow, duration_ms: int, processes: tuple[ProcessRea
         failed=row.failed,
         processes=processes or (),
     )
+    if row.activity is not None:
+        reading = replace(reading, **row.activity._asdict())
     return attribute(reading) if processes else reading

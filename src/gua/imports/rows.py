@@ -9,6 +9,7 @@ from datetime import tzinfo
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
+from gua.core.ports import Activity
 from gua.core.tick import Mig
 from gua.imports import dmon, jsonl, nvidia_smi
 from gua.imports.columns import (
@@ -93,6 +94,7 @@ class RecordedCardRow(NamedTuple):
     power_watts: float | None
     temperature_celsius: float | None
     clock_reasons: int | None
+    activity: Activity | None
     failed: bool | None
     source: RecordedFile
 
@@ -163,6 +165,7 @@ class CardRowReader:
         identity, measured = (
             itemgetter(*(file_layout.place(field) for field in fields)) for fields in (_IDENTITY, _MEASURED)
         )
+        activity_of = _activity_parser(file_layout)
         tells_reserve = "reserved" in file_layout.places or {"total", "free"} <= file_layout.places.keys()
         subtracted = self._reading.reserve_bytes
         if not tells_reserve and subtracted is None and "used" in file_layout.places:
@@ -194,6 +197,7 @@ class CardRowReader:
                     power_of(power),
                     temperature_of(heat),
                     reasons_of(reasons),
+                    None if activity_of is None else activity_of(cells),
                     True if used is None and _lost(used_cell, utilization_cell) else None,
                     source,
                 )
@@ -202,6 +206,15 @@ class CardRowReader:
                 raise CellError(msg) from None
 
         return parse
+
+
+def _activity_parser(file_layout: Layout) -> Callable[[Any], Activity] | None:
+    """Return what makes activity of a row's cells, ``None`` where the file has no such column."""
+    if not set(Activity._fields) & file_layout.places.keys():
+        return None
+    parsers = [remembered(ratio_parser(field)) for field in Activity._fields]
+    picked = itemgetter(*(file_layout.place(field) for field in Activity._fields))
+    return lambda cells: Activity(*(parse(cell) for parse, cell in zip(parsers, picked(cells), strict=True)))
 
 
 def _reserved(used: int | None, total: int | None, free: int | None, reserved_bytes: int | None) -> int | None:

@@ -19,6 +19,7 @@ from gua.nvml.workers import Lane, Ticket, Workers
 ReadCards = dict[str, Sequence[RawCard]]
 # How long a reading waits for the activity of all cards; they answer within milliseconds, or are given up.
 _ACTIVITY_SECONDS: Final = 1.0
+_LEAST_ACTIVITY_SECONDS: Final = 0.2
 
 
 class _Slot:
@@ -157,13 +158,15 @@ class Slots:
         """
         asked: list[tuple[_Slot, CardActivity, Ticket]] = []
         every: list[CardActivity] = []
+        # A card that hung took it: what is not waited for would be given up for nothing.
+        has_time = until - time.monotonic() > _LEAST_ACTIVITY_SECONDS
         for slot in self._slots:
             cache, handle = slot.cache, slot.handle
             activity = None if cache is None else cache.activity
             if cache is None or activity is None or handle is None or cache.uuid in before:
                 continue
             every.append(activity)
-            if activity.is_absent or activity.given_up is not None or slot.activity_lane.busy:
+            if activity.is_absent or activity.given_up is not None or slot.activity_lane.busy or not has_time:
                 continue
             if cache.partitioned or cache.uuid not in read_cards:
                 activity.gpm.begin_anew()

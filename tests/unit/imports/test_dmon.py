@@ -155,6 +155,16 @@ def test_engine_activity_stands_for_utilization_where_nothing_else_does(read: Re
         cards(read("#Entity GRACT\n1774410430 GPU 0 1.500\n"))
 
 
+def test_activity_comes_with_its_fields(read: Read) -> None:
+    header = "timestamp,gpu,GPUTL,SMACT,1003,DCGM_FI_PROF_PIPE_TENSOR_ACTIVE,DRAMA\n"
+    first, second = cards(read(f"{header}1774410430,0,97,0.312,0.1,0,N/A\n1774410440,0,97,N/A,N/A,N/A,N/A\n"))
+    told = (first.sm_utilization, first.sm_occupancy, first.tensor_utilization, first.memory_bandwidth_utilization)
+    assert told == (0.312, 0.1, 0.0, None)
+    assert (second.sm_utilization, second.sm_occupancy) == (None, None)
+    with pytest.raises(DataError, match="sm_utilization is 31, not within 0 and 1"):
+        cards(read("timestamp,gpu,GPUTL,SMACT\n1774410430,0,97,31\n"))
+
+
 def test_a_header_that_changes_its_columns_counts_from_there_on(read: Read) -> None:
     text = "#Date Time gpu sm fb\n20260325 04:47:10 0 9 1\n#Date Time gpu fb sm\n20260325 04:47:20 0 9 1\n"
     assert [(card.utilization, card.memory_used_bytes) for card in cards(read(text))] == [
