@@ -15,6 +15,12 @@ UNTIL_MS = SINCE_MS + 48 * HOUR_MS
 DAY_MS = 24 * HOUR_MS
 A_FULL_PART = 1_000_000
 STATES = ("active", "idle-held", "truly-idle", "unknown")
+OFTEN_WITHOUT_ROWS = frozenset(
+    (
+        *("prices", "promises", "allocation_names", "allocation_sources", "idle_time"),
+        *("right_size", "card_sizes", "slow_cards"),
+    )
+)
 
 
 def whole(view: View[Any], row: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,8 +52,7 @@ class FakeStore:
             self._overview()
             if view == "overview"
             else self.views.get(view, [])
-            if view
-            in {"prices", "promises", "allocation_sources", "idle_time", "right_size", "card_sizes", "slow_cards"}
+            if view in OFTEN_WITHOUT_ROWS
             else self.views[view]
         )
         if view == "owners":
