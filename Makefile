@@ -15,7 +15,7 @@ BENCH_REPORT ?= --days 7 --times 3 --no-older
 
 PACKAGE ?=
 
-.PHONY: setup demo test quick tools check bench bench-agents bench-stores clean
+.PHONY: setup demo test quick tools compiled check bench bench-agents bench-stores clean
 
 setup: .venv/.ready
 
@@ -40,6 +40,10 @@ test: setup
 quick: setup
 	@test -d tests/unit/$(PACKAGE) || { echo "no package $(PACKAGE), give one of:" $$(cd tests/unit && ls -d */ | tr -d /); exit 2; }
 	$(BIN)/pytest -q -n $(JOBS) --dist worksteal -m "not engine and not pipeline and not gpu and not wide" tests/unit/$(PACKAGE)
+
+# Has Python keep the tests compiled, where it may: otherwise each process of `make test` begins with that.
+compiled: setup
+	$(BIN)/pytest -q --collect-only >/dev/null
 
 # What the tests of servers, charts and manifests need, each made once below .tools (2 minutes on two cores).
 tools: setup

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from measures import backlog, bursts, cost, lifetime, memory, older  # noqa: E402 - found through the line above
+from measures import backlog, bursts, cost, lifetime, memory, older, usefulness  # noqa: E402 - found through the line above
 from measures.figures import machine  # noqa: E402 - likewise
 
 
@@ -37,6 +37,7 @@ def main() -> None:
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "tick": lambda options: cost.tick_cost(options.cpu_ticks),
     "allocations": lambda options: cost.allocation_cost(options.cpu_ticks),
+    "usefulness": lambda options: usefulness.usefulness_cost(options.cpu_ticks),
     "agents": lambda options: cost.real_agents(options.seconds),
     "flat": lambda options: memory.flat(options.ticks),
     "bursts": lambda _: bursts.bursts(60),

@@ -28,6 +28,7 @@ VIEWS: Final = {
     "usage_hours": "hour",
     "costs": "hour",
     "allocation_hours": "hour",
+    "execution_idle_hours": "hour",
     "card_ticks": "tick_time",
     "idle_streaks": "idle_until",
 }

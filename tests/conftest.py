@@ -95,7 +95,7 @@ for _name in ("COLUMNS", "FORCE_COLOR", "CLICOLOR_FORCE", "NO_COLOR", "GUA_TIMEZ
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the outputs in tests/golden anew")
     parser.addoption("--chaos", type=float, default=10.0, help="seconds in which commands with cards are killed")
-    parser.addoption("--agent-kills", type=int, default=100, help="how often agents are killed at random moments")
+    parser.addoption("--agent-kills", type=int, default=60, help="how often agents are killed at random moments")
     parser.addoption("--kills", type=int, default=5, help="how often each kind of them is killed at least")
 
 

@@ -92,7 +92,7 @@ def allocation_cost(ticks: int, *, jobs: int = JOBS) -> None:
         show("a tick with them", with_, "ms", note=spread(found[True]))
         show("more a tick", with_ - without, "ms", ALLOCATION_LIMIT_MS)
         show("of a tick without", (with_ - without) / without, "", ALLOCATION_LIMIT_RATIO)
-        sizes = [_resident(driver, {"GUA_ALLOCATION": name, "GUA_ALLOCATION_FOLDER": str(folder)}) for name in LOOKS]
+        sizes = [resident(driver, {"GUA_ALLOCATION": name, "GUA_ALLOCATION_FOLDER": str(folder)}) for name in LOOKS]
         show("an agent's resident memory, without and with", f"{sizes[0]:.1f}, {sizes[1]:.1f}", "MB")
         show("more memory", sizes[1] - sizes[0], "MB", ALLOCATION_LIMIT_MB)
 
@@ -110,7 +110,7 @@ def told_by_files(jobs: int) -> Iterator[Path]:
         yield folder
 
 
-def _resident(driver: SimulatedDriver, environ: dict[str, str]) -> float:
+def resident(driver: SimulatedDriver, environ: dict[str, str]) -> float:
     """Return the resident memory [MB] of an agent that sends, after some ticks."""
     with HttpReceiver() as receiver, new_agent(driver, environ) as agent:
         agent.start(*options(receiver), interval="1s")

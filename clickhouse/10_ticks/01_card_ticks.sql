@@ -85,7 +85,15 @@ CREATE TABLE IF NOT EXISTS gua.card_ticks${LOCAL} $ON_CLUSTER
     xid SimpleAggregateFunction(anyLast, Nullable(UInt16))
         COMMENT 'Number of the newest XID event told since the tick before; NULL if there was none' CODEC(ZSTD(1)),
     row_remap SimpleAggregateFunction(anyLast, Nullable(UInt8))
-        COMMENT 'Remapping of memory rows: 0 nothing to do, 1 pending until a reset, 2 failed, 3 both; NULL if unknown' CODEC(ZSTD(1))
+        COMMENT 'Remapping of memory rows: 0 nothing to do, 1 pending until a reset, 2 failed, 3 both; NULL if unknown' CODEC(ZSTD(1)),
+    sm_utilization SimpleAggregateFunction(anyLast, Nullable(UInt8))
+        COMMENT 'Mean over the tick of the share of SMs that were busy, by GPM; NULL if unknown or not read [1/200]' CODEC(ZSTD(1)),
+    sm_occupancy SimpleAggregateFunction(anyLast, Nullable(UInt8))
+        COMMENT 'Mean over the tick of the warps on the SMs, of those that fit, by GPM; NULL if unknown or not read [1/200]' CODEC(ZSTD(1)),
+    tensor_utilization SimpleAggregateFunction(anyLast, Nullable(UInt8))
+        COMMENT 'Mean over the tick of the time in tensor operations, by GPM; NULL if unknown or not read [1/200]' CODEC(ZSTD(1)),
+    memory_bandwidth_utilization SimpleAggregateFunction(anyLast, Nullable(UInt8))
+        COMMENT 'Mean over the tick of the memory bandwidth used, by GPM; NULL if unknown or not read [1/200]' CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toDate(ts)

@@ -44,7 +44,12 @@ SELECT
     if(MetricName = 'gua.gpu.idle.energy.coverage', accurateCastOrNull(round(Value * 1000), 'UInt32'), NULL) AS idle_energy_coverage_ms,
     if(MetricName = 'gua.gpu.clock.reasons', accurateCastOrNull(round(Value), 'UInt32'), NULL) AS clock_reasons,
     if(MetricName = 'gua.gpu.xid', accurateCastOrNull(round(Value), 'UInt16'), NULL) AS xid,
-    if(MetricName = 'gua.gpu.row.remap', accurateCastOrNull(round(Value), 'UInt8'), NULL) AS row_remap
+    if(MetricName = 'gua.gpu.row.remap', accurateCastOrNull(round(Value), 'UInt8'), NULL) AS row_remap,
+    if(MetricName = 'gua.gpu.sm.utilization', accurateCastOrNull(round(Value * 200), 'UInt8'), NULL) AS sm_utilization,
+    if(MetricName = 'gua.gpu.sm.occupancy', accurateCastOrNull(round(Value * 200), 'UInt8'), NULL) AS sm_occupancy,
+    if(MetricName = 'gua.gpu.tensor.utilization', accurateCastOrNull(round(Value * 200), 'UInt8'), NULL) AS tensor_utilization,
+    if(MetricName = 'gua.gpu.memory.bandwidth.utilization',
+        accurateCastOrNull(round(Value * 200), 'UInt8'), NULL) AS memory_bandwidth_utilization
 FROM gua.otel_metrics_gauge${LOCAL}
 WHERE MetricName IN (
         'hw.gpu.utilization',
@@ -59,7 +64,11 @@ WHERE MetricName IN (
         'gua.gpu.idle.energy.coverage',
         'gua.gpu.clock.reasons',
         'gua.gpu.xid',
-        'gua.gpu.row.remap'
+        'gua.gpu.row.remap',
+        'gua.gpu.sm.utilization',
+        'gua.gpu.sm.occupancy',
+        'gua.gpu.tensor.utilization',
+        'gua.gpu.memory.bandwidth.utilization'
     )
     AND ${CARD_POINT}
 COMMENT 'Gauge points into card_ticks'

@@ -25,7 +25,11 @@ CREATE OR REPLACE VIEW gua.card_states${LOCAL} $ON_CLUSTER
     sampled_ms UInt32 COMMENT 'How much of the tick samples tell busy from idle seconds of; 0 if nothing [ms]',
     idle_time_ms Nullable(UInt32) COMMENT 'How much of sampled_ms lay below the threshold of active; NULL if that is not told [ms]',
     idle_powered_ms UInt32 COMMENT 'How much of idle_time_ms power samples cover; 0 if nothing [ms]',
-    idle_energy_mj Nullable(UInt64) COMMENT 'Energy of idle_powered_ms; NULL if power samples tell nothing [mJ]'
+    idle_energy_mj Nullable(UInt64) COMMENT 'Energy of idle_powered_ms; NULL if power samples tell nothing [mJ]',
+    sm_utilization Nullable(UInt8) COMMENT 'Mean of the share of SMs that were busy; NULL if not told [1/200]',
+    sm_occupancy Nullable(UInt8) COMMENT 'Mean of the warps on the SMs, of those that fit; NULL if not told [1/200]',
+    tensor_utilization Nullable(UInt8) COMMENT 'Mean of the time in tensor operations; NULL if not told [1/200]',
+    memory_bandwidth_utilization Nullable(UInt8) COMMENT 'Mean of the memory bandwidth used; NULL if not told [1/200]'
 )
 $DEFINER
 AS
@@ -61,7 +65,11 @@ SELECT
     sampled_ms,
     if(idle_time IS NULL OR sampled_ms = 0, NULL, least(idle_time, sampled_ms)) AS idle_time_ms,
     least(ifNull(idle_powered, 0), ifNull(idle_time_ms, 0)) AS idle_powered_ms,
-    if(idle_powered_ms = 0, NULL, idle_energy) AS idle_energy_mj
+    if(idle_powered_ms = 0, NULL, idle_energy) AS idle_energy_mj,
+    sm_utilization,
+    sm_occupancy,
+    tensor_utilization,
+    memory_bandwidth_utilization
 FROM
 (
     SELECT
@@ -166,6 +174,10 @@ FROM
                     ticks.idle_time_ms AS idle_time,
                     ticks.idle_energy_coverage_ms AS idle_powered,
                     ticks.idle_energy_mj AS idle_energy,
+                    ticks.sm_utilization AS sm_utilization,
+                    ticks.sm_occupancy AS sm_occupancy,
+                    ticks.tensor_utilization AS tensor_utilization,
+                    ticks.memory_bandwidth_utilization AS memory_bandwidth_utilization,
                     greatest(
                         toUInt64(in_force.held_memory_bytes),
                         intDiv(ifNull(memory_limit_bytes, 0) * toUInt64(round(in_force.held_memory_ratio * 10000)), 10000)

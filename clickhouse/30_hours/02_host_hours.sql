@@ -76,7 +76,8 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
         duration_ms UInt64,
         gpu_time_ms UInt64,
         is_used Bool
-    ) COMMENT 'Runs of cards: ticks in a row in one state (1 to 4; 8 more while partitioned), with holes of up to a second' CODEC(ZSTD(1)),
+    ) COMMENT 'Runs of cards: ticks in a row in one state (1 to 4; 8 more while partitioned), with holes of up to a second; 0 ms: none'
+        CODEC(ZSTD(1)),
     process_runs Nested (
         gpu LowCardinality(String),
         pid UInt32,
@@ -98,7 +99,8 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
         memory_kib_ms UInt64,
         memory_known_ms UInt64,
         memory_bytes Nullable(UInt64)
-    ) COMMENT 'Runs of processes on cards, in one state of their own (1 active, 2 idle, 3 unknown) and one of the card' CODEC(ZSTD(1)),
+    ) COMMENT 'Runs of processes on cards, in one state of their own (1 active, 2 idle, 3 unknown) and one of the card; 0 ms: no holes'
+        CODEC(ZSTD(1)),
     use_runs Nested (
         gpu LowCardinality(String),
         source LowCardinality(String),
@@ -131,6 +133,14 @@ CREATE TABLE IF NOT EXISTS gua.host_hours${LOCAL} $ON_CLUSTER
         powered_us UInt64,
         energy_mj UInt64
     ) COMMENT 'Of each card, active or idle-held: GPU time that samples tell of, idle of that, of that what power samples cover, its energy'
+        CODEC(ZSTD(1)),
+    activities Nested (
+        gpu LowCardinality(String),
+        metric UInt8,
+        told_us UInt64,
+        weighted UInt64,
+        low_us UInt64
+    ) COMMENT 'Of active cards, 1 SMs, 2 occupancy, 3 tensor, 4 memory bandwidth: GPU time told; x activity [us/200]; of low activity'
         CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)

@@ -44,6 +44,10 @@ WITH
             is_partitioned,
             ${IDLE_TIME},
             ifNull(idle_energy_mj, 0) AS idle_mj,
+            sm_utilization,
+            sm_occupancy,
+            tensor_utilization,
+            memory_bandwidth_utilization,
             ${STATE_CODE} AS state_code
         FROM gua.card_states${LOCAL}
         WHERE ${TICK_HOUR} IN (SELECT intDiv(toUnixTimestamp(hour), 3600) FROM due_rows)
@@ -316,7 +320,20 @@ ${PROCESS_RUN_ROWS},
                     powered_us UInt64,
                     energy_mj UInt64
                 ))'
-            ) AS card_idle_times
+            ) AS card_idle_times,
+            CAST(
+                arraySort(groupArrayArray(arrayMap(
+                    part -> (gpu, part.metric, part.told_us, part.weighted, part.low_us),
+                    activities
+                ))),
+                'Array(Tuple(
+                    gpu LowCardinality(String),
+                    metric UInt8,
+                    told_us UInt64,
+                    weighted UInt64,
+                    low_us UInt64
+                ))'
+            ) AS card_activities
         FROM card_hour
         GROUP BY
             host,
@@ -376,7 +393,7 @@ ${PROCESS_RUN_ROWS},
                     run_end_ms,
                     run_first_span_ms,
                     run_last_span_ms,
-                    run_ms,
+                    ${KEPT_RUN_MS},
                     intDiv(run_gpu_us, 1000),
                     run_is_used
                 ))),
@@ -469,7 +486,7 @@ ${PROCESS_RUN_ROWS},
                     run_end_ms,
                     run_first_span_ms,
                     run_last_span_ms,
-                    run_ms,
+                    ${KEPT_RUN_MS},
                     intDiv(run_gpu_us, 1000),
                     run_kib_ms,
                     run_known_ms,
@@ -607,7 +624,12 @@ SELECT
     card_rows.card_idle_times.sampled_us AS `idle_times.sampled_us`,
     card_rows.card_idle_times.idle_us AS `idle_times.idle_us`,
     card_rows.card_idle_times.powered_us AS `idle_times.powered_us`,
-    card_rows.card_idle_times.energy_mj AS `idle_times.energy_mj`
+    card_rows.card_idle_times.energy_mj AS `idle_times.energy_mj`,
+    card_rows.card_activities.gpu AS `activities.gpu`,
+    card_rows.card_activities.metric AS `activities.metric`,
+    card_rows.card_activities.told_us AS `activities.told_us`,
+    card_rows.card_activities.weighted AS `activities.weighted`,
+    card_rows.card_activities.low_us AS `activities.low_us`
 FROM due_rows
 LEFT JOIN card_rows
     ON card_rows.host = due_rows.host AND card_rows.hour = due_rows.hour

@@ -40,7 +40,7 @@ class Containers:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        poll(self._agent.answers, "the agent to answer", seconds=20)
+        poll(self._agent.answers, "the agent to answer")
 
     def put(self, pid: int, container: str | None) -> None:
         """Say in which container a process is, ``None`` for on the host itself."""
@@ -130,7 +130,7 @@ def test_a_containers_command_that_ends_frees_its_card_and_by_hand_it_gives_back
 ) -> None:
     ran = done(begin(host, containers, CONTAINER, "run", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exit 5"))
     assert ran[:2] == (5, "0\n")
-    poll(lambda: not host.reservations(), "the card to be free", seconds=5)
+    poll(lambda: not host.reservations(), "the card to be free")
     assert done(begin(host, containers, CONTAINER, "reserve", "--short"))[1] == "0"
     assert done(begin(host, containers, OTHER, "reserve", "--short"))[1] == "1"
     assert done(begin(host, containers, OTHER, "release"))[1].startswith("released GPU 1 (")

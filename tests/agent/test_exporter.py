@@ -30,7 +30,7 @@ def start(agent: Agent) -> Start:
             agent.process = subprocess.Popen(
                 [*GUA, "exporter"], env=agent.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        poll(lambda: ask(port, "/readyz")[0] == 200, "the exporter to be ready", seconds=20)
+        poll(lambda: ask(port, "/readyz")[0] == 200, "the exporter to be ready")
         return port
 
     return run
@@ -76,7 +76,7 @@ def test_the_older_exporters_variables_count_and_no_tick_is_kept(start: Start, a
 
 def test_a_restart_and_a_crash_set_no_clock_back(start: Start, agent: Agent) -> None:
     port = start({})
-    poll(lambda: idle_seconds(port) > 2, "the process to be idle", seconds=20)
+    poll(lambda: idle_seconds(port) > 2, "the process to be idle")
     before = idle_seconds(port)
     agent.stop()
     port = start({"GUA_COMPATIBLE": "1"})
@@ -111,7 +111,7 @@ def test_scrapers_and_hangers_on_cost_no_tick(start: Start, agent: Agent) -> Non
         one.start()
     for one in scrapers:
         one.join(60)
-    poll(lambda: agent.status()["ticks"]["made"] >= before + 3, "three more ticks", seconds=20)
+    poll(lambda: agent.status()["ticks"]["made"] >= before + 3, "three more ticks")
     assert "missed" not in agent.status()["ticks"]["skipped"]
     assert ask(port, "/healthz") == (200, "ok\n")
     for one in hanging:
@@ -122,9 +122,9 @@ def test_scrapers_and_hangers_on_cost_no_tick(start: Start, agent: Agent) -> Non
 def test_a_kubelet_that_cannot_be_asked_leaves_ids_one_line_and_a_count(start: Start, agent: Agent) -> None:
     agent.driver.write(crowd([4545], cards=1))
     port = start({"GUA_PROCFS": str(PROC), "GUA_KUBELET": "https://127.0.0.1:1/pods", "GUA_KUBELET_INSECURE": "1"})
-    poll(lambda: 'gua_agent_errors_total{call="kubelet GET /pods"' in ask(port, "/metrics")[1], "the count", seconds=20)
+    poll(lambda: 'gua_agent_errors_total{call="kubelet GET /pods"' in ask(port, "/metrics")[1], "the count")
     made = agent.status()["ticks"]["made"]
-    poll(lambda: agent.status()["ticks"]["made"] >= made + 2, "two more ticks", seconds=20)
+    poll(lambda: agent.status()["ticks"]["made"] >= made + 2, "two more ticks")
     page = ask(port, "/metrics")[1]
     assert 'k8s_pod_uid="0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"' in page
     assert "k8s_pod_name" not in page

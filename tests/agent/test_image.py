@@ -199,7 +199,7 @@ class Exporter:
                     pages.append(answer.read().decode())
                 return until in pages[-1]
 
-            poll(is_there, until, seconds=20)
+            poll(is_there, until)
             yield pages[-1]
         finally:
             code = container.end(agent)

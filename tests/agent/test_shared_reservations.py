@@ -86,7 +86,7 @@ def reserved(host: Agent) -> int:
 
 
 def is_free(host: Agent) -> None:
-    poll(lambda: not reserved(host), "the card to be free", seconds=20)
+    poll(lambda: not reserved(host), "the card to be free")
 
 
 def test_nobody_gives_back_what_is_anothers_but_root(host: Agent, other: SecondUser) -> None:
@@ -238,7 +238,7 @@ def test_who_waits_and_goes_leaves_the_queue_whatever_it_has_sent(host: Agent) -
         assert b'"waiting"' in connection.recv(4096)
         assert len(host.queue()) == 1
         connection.sendall(b"something that nobody asked for\n")
-    poll(lambda: not host.queue(), "the queue to be empty", seconds=20)
+    poll(lambda: not host.queue(), "the queue to be empty")
 
 
 def test_two_hundred_clients_at_once_are_served_each_once(host: Agent) -> None:

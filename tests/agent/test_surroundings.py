@@ -24,7 +24,7 @@ def start(agent: Agent, *command: str | Path, cwd: Path | None = None) -> None:
             stdout=log,
             stderr=subprocess.STDOUT,
         )
-    poll(agent.answers, "the agent to answer", seconds=20)
+    poll(agent.answers, "the agent to answer")
 
 
 def test_no_code_is_taken_from_the_directory_in_which_it_is_started(agent: Agent, tmp_path: Path) -> None:

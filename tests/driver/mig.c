@@ -230,7 +230,22 @@ static double instance_mean(const Card *card, const Instance *instance, int64_t 
     return sum < 100 ? sum : 100;
 }
 
-/* Graphics and SM utilization between two samples, exact, not rounded; any other metric is not supported. */
+/* Return what a card's metric is while its load is 100: utilization, and what the scenario says of its activity. */
+static int part_of_load(const Card *card, unsigned id, double *part)
+{
+    static const unsigned ids[] = {2, 3, 5, 10};
+
+    *part = 100;
+    for (int i = 0; i < 4; i++) {
+        if (id == ids[i]) {
+            *part = card->activity[i];
+            return 1;
+        }
+    }
+    return id == 1;
+}
+
+/* Utilization and activity between two samples, exact, not rounded; any other metric is not supported. */
 EXPORT int nvmlGpmMetricsGet(GpmMetrics *metrics)
 {
     const GpmSample *first = metrics->first, *second = metrics->second;
@@ -252,11 +267,12 @@ EXPORT int nvmlGpmMetricsGet(GpmMetrics *metrics)
         return leave(INVALID_ARGUMENT);
     for (unsigned i = 0; i < metrics->count; i++) {
         GpmMetric *metric = &metrics->metrics[i];
-        metric->info.short_name = metric->id == 1 ? "gpu_util" : "sm_util";
+        double part;
+        metric->info.short_name = metric->id == 1 ? "gpu_util" : "activity";
         metric->info.long_name = metric->info.short_name;
         metric->info.unit = "%";
         metric->value = 0;
-        if (metric->id != 1 && metric->id != 2) {
+        if (!part_of_load(card, metric->id, &part)) {
             metric->code = NOT_SUPPORTED;
         } else if (second->time_us - first->time_us < 100000) {
             /* The counters need 100 ms between two samples. */
@@ -265,6 +281,8 @@ EXPORT int nvmlGpmMetricsGet(GpmMetrics *metrics)
             metric->code = SUCCESS;
             metric->value = instance == NULL ? card_mean(card, first->time_us, second->time_us)
                                              : instance_mean(card, instance, first->time_us, second->time_us);
+            /* What is no percentage is told as it is, whatever the load. */
+            metric->value = part >= 0 && part <= 100 ? metric->value * part / 100 : part;
         }
     }
     return leave(SUCCESS);

@@ -207,6 +207,7 @@ static void begin_card(Parser *p)
     card->temperature = 35;
     card->sample_period_us = 166667;
     card->ring = 100;
+    memcpy(card->activity, (double[]){100, 50, 0, 30}, sizeof card->activity);
     card->slices = 7;
     card->architecture = 9;
     card->memory_load.kind = LOAD_CONSTANT;
@@ -325,6 +326,12 @@ static void card_gpm(Parser *p)
         p->problem = "gpm is 'on' or 'off'";
 }
 
+static void card_activity(Parser *p)
+{
+    for (int i = 0; i < 4; i++)
+        p->card->activity[i] = p->count > i + 1 ? strtod(p->words[i + 1], NULL) : 0;
+}
+
 static void card_mig(Parser *p)
 {
     p->card->mig = is(p, 1, "on") ? MIG_ON : is(p, 1, "off") ? MIG_OFF : MIG_UNSUPPORTED;
@@ -420,6 +427,7 @@ static const struct {
     {"sample_period_ms", NULL, card_sample_period, NULL, NULL},
     {"ring", NULL, card_ring, NULL, NULL},
     {"gpm", NULL, card_gpm, NULL, NULL},
+    {"activity", NULL, card_activity, NULL, NULL},
     {"clocks", NULL, card_clocks, NULL, NULL},
     {"ecc", NULL, card_ecc, NULL, NULL},
     {"xid", NULL, card_xid, NULL, NULL},

@@ -240,6 +240,7 @@ class Card:
     ring: int = 100
     padding: int = 0
     gpm: bool = False
+    activity: tuple[float, float, float, float] = (100, 50, 0, 30)
     clocks: int = 0
     ecc: tuple[int, int, int] | None = None
     xid: tuple[int, int, float] | None = None
@@ -250,6 +251,11 @@ class Card:
     instances: Sequence[Instance] = ()
     processes: Sequence[Process] = ()
     wrong: Sequence[Wrong] = ()
+
+    def _counters(self) -> Iterator[str]:
+        yield f"gpm {'on' if self.gpm else 'off'}"
+        if self.gpm:
+            yield f"activity {' '.join(f'{part:g}' for part in self.activity)}"
 
     def lines(self) -> Iterator[str]:
         yield f"card {self.uuid}"
@@ -274,7 +280,7 @@ class Card:
         yield f"sample_period_ms {self.sample_period_ms:.3f}"
         yield f"ring {self.ring}"
         yield f"padding {self.padding}"
-        yield f"gpm {'on' if self.gpm else 'off'}"
+        yield from self._counters()
         if self.clocks:
             yield f"clocks {self.clocks}"
         if self.ecc is not None:

@@ -59,6 +59,7 @@ typedef struct {
     unsigned encoder, decoder, addressing, architecture, slices, padding, minor;
     int64_t sample_period_us;
     int ring, gpm;
+    double activity[4]; /* percent of SMs, occupancy, tensor, memory bandwidth while its load is 100 */
     uint64_t clock_reasons;
     int has_ecc; /* 0: the card tells neither errors nor rows */
     uint64_t ecc_errors;

@@ -22,6 +22,8 @@ SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms, gpu_time_ms,
     energy_mj, power_mw, ticks.mig AS mig, ticks.allocation AS allocation, ticks.nobodys_ms AS nobodys_ms,
     ticks.size AS size, ticks.reserve AS reserve, ticks.reasons AS reasons, ticks.xids AS xids, ticks.last_xid AS xid,
     ticks.eccs AS eccs, ticks.remap AS remap,
+    busiest_utilization, ticks.sm AS sm, ticks.occupancy AS occupancy, ticks.tensor AS tensor,
+    ticks.bandwidth AS bandwidth,
     ticks.sampled AS sampled, ticks.idle AS idle, ticks.powered AS powered, ticks.idle_joules AS idle_joules
 FROM gua.card_states
 LEFT JOIN
@@ -29,6 +31,8 @@ LEFT JOIN
         SELECT host, gpu, ts, mig, allocation, unallocated_gpu_time_ms AS nobodys_ms,
             memory_limit_bytes AS size, memory_reserved_bytes AS reserve, clock_reasons AS reasons,
             xid_errors AS xids, xid AS last_xid, ecc_errors AS eccs, row_remap AS remap,
+            sm_utilization AS sm, sm_occupancy AS occupancy, tensor_utilization AS tensor,
+            memory_bandwidth_utilization AS bandwidth,
             utilization_coverage_ms AS sampled, idle_time_ms AS idle, idle_energy_coverage_ms AS powered,
             idle_energy_mj / 1000 AS idle_joules
         FROM gua.card_ticks FINAL
@@ -569,6 +573,48 @@ def idle_time(counted: Counted, key: Key) -> dict[str, list[float]]:
         if powered:
             sums[4] += one.row["idle_joules"] * one.ms / one.span_ms
     return found
+
+
+LOW: Final = 20
+"""Activity below this is low [1/200]."""
+
+
+def activity(ticks: Iterable[Seen], column: str) -> tuple[float, float, float]:
+    """Return of active ticks the GPU time that a metric is told of, its mean, and the time in which it was low."""
+    told = [one for one in ticks if one.state == ACTIVE and one.row[column] is not None]
+    gpu_ms = sum(one.gpu_ms for one in told)
+    mean = sum(one.gpu_ms * one.row[column] / 200 for one in told) / gpu_ms if gpu_ms else 0.0
+    return gpu_ms, mean, sum(one.gpu_ms for one in told if one.row[column] < LOW)
+
+
+def owners_activity(counted: Counted) -> dict[tuple[str | None, str | None], list[float]]:
+    """Return by owner and program the GPU time of active ticks that tell of SMs, its mean, and that of few SMs."""
+    cards = {(key, one.ts_ms): one for key, ticks in counted.ticks.items() for one in ticks}
+    found: dict[tuple[str | None, str | None], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    for process, ticks in counted.processes.items():
+        for one in ticks:
+            card = cards.get((process[:2], one.ts_ms))
+            if card is None or card.state != ACTIVE or card.row["sm"] is None:
+                continue
+            added = found[one.row["owner"], one.row["program"]]
+            added[0] += one.gpu_ms
+            added[1] += one.gpu_ms * card.row["sm"] / 200
+            added[2] += one.gpu_ms if card.row["sm"] < LOW else 0
+    return {name: [gpu_ms, sum_ms / gpu_ms, low_ms] for name, (gpu_ms, sum_ms, low_ms) in found.items() if gpu_ms}
+
+
+def busy_with_few_sms(counted: Counted, key: Key) -> list[list[Seen]]:
+    """Return the runs of ticks in which a card was at 90 % or more with few SMs, for half an hour or more."""
+    runs: list[list[Seen]] = []
+    for one in counted.ticks[key]:
+        sm = one.row["sm"]
+        if one.state != ACTIVE or sm is None or sm >= LOW or (one.row["busiest_utilization"] or 0) < 9000:
+            continue
+        if runs and (one.ts_ms - one.span_ms) - runs[-1][-1].ts_ms < one.span_ms:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return [run for run in runs if sum(one.ms for one in run) >= 1_800_000]
 
 
 def least_not_exceeded(values: Sequence[tuple[int, int]]) -> int | None:

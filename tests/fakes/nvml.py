@@ -79,6 +79,8 @@ class Card:
     gpu_instance: int = 0
     gpm_supported: bool = False
     gpm_percent: float = 0.0
+    activity: Sequence[float] = (0.0, 0.0, 0.0, 0.0)
+    activity_codes: Sequence[int] = (0, 0, 0, 0)
     reasons: int = 0
     ecc: int = 0
     rows: Sequence[int] = (0, 0, 0, 0)
@@ -105,7 +107,7 @@ class FakeDriver:
             self.version = self.numMetrics = 0
             self.sample1: object = None
             self.sample2: object = None
-            self.metrics = [SimpleNamespace(metricId=0, nvmlReturn=0, value=0.0)]
+            self.metrics = [SimpleNamespace(metricId=0, nvmlReturn=0, value=0.0) for _ in range(5)]
 
     def __init__(self, *cards: Card, faults: dict[str, int] | None = None, version: str = "570.86.15") -> None:
         self.cards = list(cards)
@@ -333,7 +335,7 @@ class FakeDriver:
 
     def nvmlGpmSampleAlloc(self) -> object:
         self._host("nvmlGpmSampleAlloc")
-        self.samples.append(SimpleNamespace(percent=None))
+        self.samples.append(SimpleNamespace(card=None, percent=None, activity=()))
         return self.samples[-1]
 
     def nvmlGpmSampleFree(self, gpmSample: object, /) -> None:  # noqa: N803 - NVML's own name
@@ -345,16 +347,33 @@ class FakeDriver:
         of_instance = [one for one in card.instances if one is not None and one.gpu_instance == instance]
         assert of_instance
         assert any(one is sample for one in self.samples)
-        sample.percent = self._faulty("nvmlGpmMigSampleGet", of_instance[0]).gpm_percent
+        return self._sampled(self._faulty("nvmlGpmMigSampleGet", of_instance[0]), sample)
+
+    def nvmlGpmSampleGet(self, device: object, sample: SimpleNamespace, /) -> SimpleNamespace:
+        card = self._card("nvmlGpmSampleGet", device)
+        assert not card.mig
+        assert any(one is sample for one in self.samples)
+        return self._sampled(card, sample)
+
+    @staticmethod
+    def _sampled(card: Card, sample: SimpleNamespace) -> SimpleNamespace:
+        sample.card, sample.percent = card, card.gpm_percent
+        sample.activity = tuple(zip(card.activity_codes, card.activity, strict=True))
         return sample
 
     def nvmlGpmMetricsGet(self, request: c_nvmlGpmMetricsGet_t, /) -> c_nvmlGpmMetricsGet_t:
         self._host("nvmlGpmMetricsGet")
-        assert (request.version, request.numMetrics, request.metrics[0].metricId) == (1, 1, 1)
+        asked = [request.metrics[place].metricId for place in range(request.numMetrics)]
+        assert (request.version, asked) in [(1, [1]), (1, [2, 3, 5, 10]), (1, [1, 2, 3, 5, 10])]
         before, after = request.sample1, request.sample2
         assert isinstance(before, SimpleNamespace)
         assert isinstance(after, SimpleNamespace)
         assert before is not after
+        assert before.card.uuid == after.card.uuid
+        self._faulty("nvmlGpmMetricsGet", after.card)
         # What was busy between two samples is what the later one says: enough to tell which was taken when.
-        request.metrics[0] = SimpleNamespace(metricId=1, nvmlReturn=0, value=after.percent)
+        answers = dict(zip((1, 2, 3, 5, 10), ((0, after.percent), *after.activity), strict=True))
+        for place, metric in enumerate(asked):
+            code, value = answers[metric]
+            request.metrics[place] = SimpleNamespace(metricId=metric, nvmlReturn=code, value=value)
         return request

@@ -54,7 +54,14 @@ from gua.report.sections.streaks.model import (
 )
 from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
 from gua.report.sections.usage.model import BY_OWNER, BY_POD, BY_PROGRAM, OwnerUsage, Usage, UsageBy, UsageRow
-from gua.report.sections.usefulness.model import CardIdleTime, IdleTime, Usefulness
+from gua.report.sections.usefulness.model import (
+    BusyWithFewSms,
+    CardIdleTime,
+    IdleTime,
+    MeanActivity,
+    OwnerActivity,
+    Usefulness,
+)
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States, StateTime
 from gua.report.uses import PROMISED, USES, Uses, total
 
@@ -964,6 +971,7 @@ def _usefulness(cards: Sequence[LivedCard]) -> Usefulness:
                 ACTIVE: part(states_of(card.hours)[ACTIVE].gpu_ms, 0.07 * place, place),
                 IDLE_HELD: part(states_of(card.hours)[IDLE_HELD].gpu_ms, 0.9, place),
             },
+            activity=_activity(states_of(card.hours)[ACTIVE].gpu_ms if place else 0.0, place),
         )
         for place, card in enumerate(cards)
     ]
@@ -972,6 +980,37 @@ def _usefulness(cards: Sequence[LivedCard]) -> Usefulness:
         states={state: added(parts) for state, parts in by_state.items()},
         loaded=added([part for parts in by_state.values() for part in parts]),
         cards=tuple(found),
+        activity=_activity(sum(one.states[ACTIVE].gpu_ms for one in found[1:]), 1),
+        owners=(
+            OwnerActivity(owner=LONG, program="python", gpu_ms=9e6, sm=0.031, tensor=None, low_gpu_ms=8e6),
+            OwnerActivity(owner=None, program=None, gpu_ms=3e6, sm=0.7, tensor=0.4, low_gpu_ms=0.0),
+        ),
+        busy_with_few_sms=(
+            BusyWithFewSms(
+                host=cards[-1].host,
+                gpu=cards[-1].gpu,
+                index=cards[-1].index,
+                model=cards[-1].model,
+                since_ms=SINCE_MS,
+                until_ms=SINCE_MS + 9 * HOUR_MS,
+                observed_ms=9 * HOUR_MS,
+                gpu_ms=9 * HOUR_MS,
+                sm=0.03,
+                tensor=0.0,
+                owners=("", "bo", LONG),
+                programs=(),
+            ),
+        ),
+    )
+
+
+def _activity(gpu_ms: float, place: int) -> tuple[MeanActivity, ...]:
+    """Return what counters tell of a card's active time: the second has no tensor operations."""
+    means = {"sm": 0.4 / place if place else 0, "occupancy": 0.2, "tensor": 0.1, "memory_bandwidth": 0.3}
+    return tuple(
+        MeanActivity(metric=metric, told_gpu_ms=gpu_ms, mean=mean, low_gpu_ms=gpu_ms * 0.25)
+        for metric, mean in means.items()
+        if gpu_ms and (metric, place) != ("tensor", 1)
     )
 
 

@@ -73,10 +73,12 @@ def restless(host: str, *, seed: int, ticks: int, end_ms: int) -> Iterator[Tick]
 class _Card:
     def __init__(self, rng: Random, host: str, number: int) -> None:
         self._rng = rng
+        self._activity_rng = Random(f"{host}:{number}:activity")  # noqa: S311 - as below
         self._idle_rng = Random(f"{host}:{number}:idle")  # noqa: S311 - a simulation, no secret
         self._host = host
         self.number = number
         self._trouble: str | None = None
+        self._is_stuck = False
         self.lives: list[_Life] = []
 
     def share(self, life: _Life) -> None:
@@ -168,6 +170,7 @@ class _Card:
                 processes=tuple(processes) if known else (),
                 **self._idle_time(duration_ms),
                 **self._health(),
+                **self._activity(max(uses, default=0.0)),
             )
         )
 
@@ -182,6 +185,19 @@ class _Card:
             told["idle_time_ms"] = idle_ms
         if rng.random() < 0.8:
             told |= {"idle_energy_coverage_ms": powered_ms, "idle_energy_mj": rng.randint(0, 200) * powered_ms}
+        return told
+
+    def _activity(self, use: float) -> dict[str, float]:
+        """Return what counters tell: nothing, all or some, for minutes few SMs of a busy card."""
+        rng = self._activity_rng
+        if rng.random() < 0.04:
+            self._is_stuck = not self._is_stuck
+        told: dict[str, float] = {}
+        for name in ("sm_utilization", "sm_occupancy", "tensor_utilization", "memory_bandwidth_utilization"):
+            if rng.random() < 0.97:
+                told[name] = (
+                    rng.choice((0.0, 0.03, 0.0949)) if self._is_stuck else use * rng.choice((0.05, 0.1, 0.7, 1))
+                )
         return told
 
     def _health(self) -> dict[str, int]:

@@ -15,12 +15,6 @@ UNTIL_MS = SINCE_MS + 48 * HOUR_MS
 DAY_MS = 24 * HOUR_MS
 A_FULL_PART = 1_000_000
 STATES = ("active", "idle-held", "truly-idle", "unknown")
-OFTEN_WITHOUT_ROWS = frozenset(
-    (
-        *("prices", "promises", "allocation_names", "allocation_sources", "idle_time"),
-        *("right_size", "card_sizes", "slow_cards"),
-    )
-)
 
 
 def whole(view: View[Any], row: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,6 +24,21 @@ def whole(view: View[Any], row: Mapping[str, Any]) -> dict[str, Any]:
         for name, column in view.columns.items()
     }
     return {**empty, **row}
+
+
+_OFTEN_EMPTY = {
+    "prices",
+    "promises",
+    "allocation_names",
+    "allocation_sources",
+    "idle_time",
+    "right_size",
+    "card_sizes",
+    "slow_cards",
+    "activity",
+    "activity_owners",
+    "busy_with_few_sms",
+}
 
 
 class FakeStore:
@@ -52,7 +61,7 @@ class FakeStore:
             self._overview()
             if view == "overview"
             else self.views.get(view, [])
-            if view in OFTEN_WITHOUT_ROWS
+            if view in _OFTEN_EMPTY
             else self.views[view]
         )
         if view == "owners":

@@ -17,7 +17,7 @@ import pytest
 
 from gua.store.grants import bi_grants, owner_grants, reader_grants, writer_grants
 from servers.clickhouse import PASSWORDS, ClickHouseServer
-from servers.gua import Gua
+from servers.gua import Gua, differences
 from servers.process import poll
 from servers.tls import TlsFront
 from servers.tools import ROOT
@@ -35,6 +35,8 @@ STRICT = """
 """
 ACCESS_DENIED, READ_ONLY, OUT_OF_BOUNDS, NO_SUCH_FILE, TOO_MANY_QUERIES = 497, 164, 452, 107, 202
 DEPLOYED = ROOT / "deploy" / "clickhouse"
+# Who may read the views of reports, and not what they are made of.
+VIEWS_ALONE = {"views_alone": "", "views_and_version": "<query>GRANT SELECT ON gua.schema_versions</query>"}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,14 @@ def served(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     users = server.folder / "users.d" / "analyst.xml"
     users.write_text(
         "<clickhouse><users><site><password>of another's</password><networks><ip>::/0</ip></networks>"
-        f"<profile>gua_reader</profile><quota>default</quota><grants>{one_view}</grants></site></users></clickhouse>"
+        f"<profile>gua_reader</profile><quota>default</quota><grants>{one_view}</grants></site>"
+        + "".join(
+            f"<{user}><password>{PASSWORDS[user]}</password><networks><ip>::/0</ip></networks><profile>gua_reader</profile>"
+            "<quota>default</quota><grants><query>GRANT SELECT ON gua_report.*</query>"
+            f"{also}</grants></{user}>"
+            for user, also in VIEWS_ALONE.items()
+        )
+        + "</users></clickhouse>"
     )
     server.start()
     gua = Gua(tmp_path_factory.mktemp("home"))
@@ -299,6 +308,12 @@ def test_a_reader_reads_every_view_and_may_set_what_is_not_held(gua: Gua, served
     assert served.query("SELECT 1 SETTINGS max_execution_time = 5, async_insert = 1", user="gua_reader") == "1"
     assert served.query("SELECT 1 SETTINGS max_threads = 2, max_memory_usage = 1000000", user="gua_reader") == "1"
     assert "as it should be" in gua.must("schema", "check", "--store", served.dsn("gua_reader"))
+
+
+def test_who_may_read_the_views_of_reports_alone_has_the_same_report(gua: Gua, served: ClickHouseServer) -> None:
+    expected = gua.report(served.dsn("gua_reader"))
+    for user in VIEWS_ALONE:
+        assert not [*differences(gua.report(served.dsn(user)), expected)]
 
 
 @pytest.mark.parametrize("user", ["gua_owner", "gua_writer", "gua_reader"])

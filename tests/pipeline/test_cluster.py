@@ -165,7 +165,7 @@ def test_hosts_are_spread_over_the_shards_and_the_report_is_that_of_one_node(
 
     states = expected["headline"]["states"]
     assert all(states[state]["card_ticks"] > 0 for state in ("active", "idle-held", "truly-idle")), states
-    assert_same(gua, shards.servers, expected)
+    assert_same(gua, shards.servers[:1], expected)
     some = ("--host", min(first), "--host", min(second))
     assert_same(gua, shards.servers[:1], gua.report(one_node, *some), *some)
 
@@ -200,7 +200,7 @@ def test_ticks_that_gua_itself_lands_are_spread_too(
     assert second
     assert first | second == {*HOSTS[: len(recordings)]}
     assert first & second == set()
-    assert_same(gua, shards.servers, gua.report(embedded))
+    assert_same(gua, shards.servers[1:], gua.report(embedded))
 
 
 def test_while_a_shard_is_down_nothing_is_lost_and_no_report_leaves_its_hosts_out(
@@ -222,7 +222,7 @@ def test_while_a_shard_is_down_nothing_is_lost_and_no_report_leaves_its_hosts_ou
     assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
     shards.servers[1].start()
     collector.wait_until_delivered()
-    assert_same(gua, shards.servers, expected)
+    assert_same(gua, shards.servers[1:], expected)
 
 
 def test_the_writer_may_add_points_on_both_shards_and_read_none(shards: Shards) -> None:

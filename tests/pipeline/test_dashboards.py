@@ -105,6 +105,10 @@ def host_of_now(now_ms: int) -> Iterator[Tick]:
                     uuid="GPU-busy",
                     index=0,
                     utilization=0.9,
+                    utilization_coverage_ms=MINUTE_MS * 2 // 3,
+                    idle_time_ms=MINUTE_MS // 5,
+                    idle_energy_coverage_ms=9_000,
+                    idle_energy_mj=1_080_000,
                     memory_used_bytes=8 * 2**30,
                     processes=(ProcessReading(pid=1, utilization=0.9, **holder),),
                     **promised(Relation.OWNER),
@@ -115,6 +119,8 @@ def host_of_now(now_ms: int) -> Iterator[Tick]:
                     index=1,
                     utilization=0.0,
                     memory_used_bytes=8 * 2**30,
+                    clock_reasons=0x44,
+                    row_remap=1,
                     processes=(ProcessReading(pid=2, utilization=0.0, **holder),),
                     **common,
                 ),
@@ -306,6 +312,36 @@ def test_promised_hours_stand_by_what_became_of_them_and_sources_with_why_they_f
     assert (ok["source"], ok["now"], ok["hours failed"], ok["newest reason"]) == ("slurm", "ok", 0, None)
     assert (failed["source"], failed["now"], failed["hours ok"]) == ("files", "failed", 0)
     assert failed["newest reason"] == "torn.json: no JSON, or torn"
+
+
+def test_idle_seconds_stand_by_host_and_slow_cards_with_why(seeded: tuple[ClickHouseServer, Gua, Seen]) -> None:
+    server, _, now = seeded
+    reader = Reader(server)
+    (host,) = reader.rows(now.expand(panel("overview: Idle seconds inside active and idle-held hours, by host")))
+    assert host["host"] == HOST
+    assert host["share of active"] == host["share of both"] == pytest.approx(0.3)
+    assert host["active, told of"] > 1
+    assert host["idle, power told"] == pytest.approx(host["idle of that"] * 9 / 12)
+    assert host["energy of idle seconds"] == pytest.approx(host["idle, power told"] * 3600 * 120)
+    (card,) = reader.rows(now.expand(panel("host: Slow cards")))
+    assert (card["index"], card["XID events"], card["row remapping"]) == (1, None, "pending")
+    assert card["slowed"] == card["heat"] == card["power cap"] == card["told of"] == MINUTES * MINUTE_MS
+    assert card["hardware"] == 0
+
+
+def test_idle_seconds_of_the_demo_are_those_of_its_report(seeded: tuple[ClickHouseServer, Gua, Seen]) -> None:
+    server, gua, _ = seeded
+    window = ("--since", "2026-03-25T00:00:00Z", "--until", "2026-03-27T17:00:00Z")
+    report = gua.report(server.dsn("gua_reader"), "--section", "usefulness", *window)
+    (row,) = Reader(server).rows(
+        HISTORY.expand(panel("overview: Idle seconds inside active and idle-held hours, by host"))
+    )
+    active, both = report["usefulness"]["states"]["active"], report["usefulness"]["loaded"]
+    assert row["active, told of"] == pytest.approx(active["sampled_gpu_hours"], abs=1e-6)
+    assert row["idle of that"] == pytest.approx(active["idle_gpu_hours"], abs=1e-6)
+    assert row["share of both"] == pytest.approx(both["idle_share"], abs=1e-6)
+    assert row["energy of idle seconds"] == pytest.approx(both["idle_joules"], rel=1e-6)
+    assert row["idle of that"] > 0
 
 
 def test_rules_see_what_they_warn_of(seeded: tuple[ClickHouseServer, Gua, Seen]) -> None:

@@ -125,13 +125,13 @@ def test_a_kubelet_that_ends_hangs_and_comes_back(server: PodResourcesServer) ->
         reader.ask()
         begun = time.monotonic()
         found = reader.look(NOW - 1000, NOW, CARDS)
-        assert time.monotonic() - begun < 0.1
+        assert time.monotonic() - begun < 1
         return found
 
     since = asked().allocations[0].since_ms
     server.process.send_signal(signal.SIGSTOP)
     stat = Path(f"/proc/{server.process.pid}/stat")
-    poll(lambda: stat.read_text().rpartition(") ")[2].startswith("T"), "all of its threads to stop", seconds=10)
+    poll(lambda: stat.read_text().rpartition(") ")[2].startswith("T"), "all of its threads to stop")
     assert asked().reason == "the kubelet: no answer within 3 s"
     server.process.send_signal(signal.SIGCONT)
     assert cards(asked()) == {"lab/train": {A}}
@@ -168,11 +168,11 @@ def test_the_agents_thread_follows_what_changes(server: PodResourcesServer) -> N
     def ids() -> list[str]:
         return [each.id for each in reader.look(NOW - 1000, NOW, CARDS).allocations if each.until_ms is None]
 
-    poll(lambda: ids() == ["lab/train"], "the first answer", seconds=10)
+    poll(lambda: ids() == ["lab/train"], "the first answer")
     server.answer(told("next", {GPU: [B]}))
     assert isinstance(reader, KubernetesReader)
     reader.hurry()
-    poll(lambda: ids() == ["lab/next"], "the next answer", seconds=20)
+    poll(lambda: ids() == ["lab/next"], "the next answer")
     reader.close()
 
 
@@ -186,7 +186,7 @@ def test_an_agents_ticks_follow_the_kubelet_and_are_in_time_while_it_hangs(
     def newest() -> dict[str, AllocationStatus | None]:
         return {card.uuid: card.allocation for card in agent.ticks()[-1].cards}
 
-    poll(lambda: newest()[working] is AllocationStatus.ALLOCATED, "the first answer", seconds=20)
+    poll(lambda: newest()[working] is AllocationStatus.ALLOCATED, "the first answer")
     assert newest() == {
         working: AllocationStatus.ALLOCATED,
         held: AllocationStatus.ALLOCATED,

@@ -198,12 +198,12 @@ def test_what_vanishes_is_gone_from_prometheus_with_the_next_scrape_and_a_restar
     before = max(prometheus.query(idle).values())
     agent.stop()
     agent.start("--prometheus", f"127.0.0.1:{port}")
-    poll(lambda: max(prometheus.query(idle).values(), default=0) > before, "the clock to go on", seconds=20)
+    poll(lambda: max(prometheus.query(idle).values(), default=0) > before, "the clock to go on")
 
     [series] = poll(lambda: prometheus.query(f'gua_gpu_state{{hw_id="{uuid(3)}"}} == 1'), "the free card")
     assert ("state", "truly-idle") in series
     world(agent.driver, program, Constant(0), cards=2)
-    poll(lambda: not prometheus.query(f'{{hw_id="{uuid(3)}"}}'), "the card to be gone", seconds=20)
+    poll(lambda: not prometheus.query(f'{{hw_id="{uuid(3)}"}}'), "the card to be gone")
     assert not prometheus.query(f'{{uuid="{uuid(3)}"}}')
     # Every sample of the page was taken: none twice, none that Prometheus cannot read.
     target = prometheus.target()

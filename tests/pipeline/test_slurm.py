@@ -522,7 +522,7 @@ def test_an_array_shards_and_a_whole_card_are_told_alike_by_slurm_and_by_the_hoo
         with_gpus = [job for job in found.jobs.values() if job.until_ms is None and job.gres.places]
         return found if len(with_gpus) == 4 else None
 
-    found = poll(answer, "four jobs", seconds=20)
+    found = poll(answer, "four jobs")
     assert found is not None
     assert (found.reason, found.unclear, found.unexplained, found.unplaced) == (None, (), frozenset(), 0)
     live = {job.id: job for job in found.jobs.values() if job.until_ms is None}
@@ -535,7 +535,7 @@ def test_an_array_shards_and_a_whole_card_are_told_alike_by_slurm_and_by_the_hoo
         files = [json.loads(file.read_bytes()) for file in cluster.files.glob("slurm-*.json")]
         return {file["id"]: {card["gres"] for card in file["cards"]} for file in files if "until" not in file}
 
-    poll(lambda: by_hooks().keys() == live.keys(), "the hooks of all of them", seconds=20)
+    poll(lambda: by_hooks().keys() == live.keys(), "the hooks of all of them")
     assert by_hooks() == {job.id: set(job.gres.places) for job in live.values()}
 
 

@@ -89,7 +89,7 @@ def test_a_server_without_room_says_so_and_has_lost_nothing_once_it_has_room(
 @pytest.mark.usefixtures("applied")
 def test_half_a_schema_is_named(gua: Gua, clickhouse: ClickHouseServer) -> None:
     gua.must(*DEMO, "--store", clickhouse.dsn())
-    every = ("gua.card_states", "gua.cards", "gua_report.overview", "gua.card_ticks")
+    every = ("gua.card_states", "gua.cards", "gua_report.spans", "gua.card_ticks")
     for lost in every:
         clickhouse.query(f"DETACH TABLE {lost}")
         line = refusal(gua, "report", "--store", clickhouse.dsn("gua_reader"))

@@ -105,11 +105,11 @@ def test_while_the_disk_is_full_ticks_wait_in_memory_and_all_are_there_when_it_i
         agent.wait_for_ticks(3)
         disk.fill()
         full_from = wall_ms()
-        poll(lambda: (agent.status()["spool"]["in_memory_ticks"] or 0) >= 6, "ticks to wait in memory", seconds=20)
+        poll(lambda: (agent.status()["spool"]["in_memory_ticks"] or 0) >= 6, "ticks to wait in memory")
         status, shown = agent.status(), " ".join(agent.run("status").stdout.split())
         full_seconds = (wall_ms() - full_from) / 1000
         disk.free()
-        poll(lambda: agent.status()["spool"]["in_memory_ticks"] == 0, "the disk to take them", seconds=20)
+        poll(lambda: agent.status()["spool"]["in_memory_ticks"] == 0, "the disk to take them")
         after = agent.status()
         agent.stop()
         ticks = agent.ticks()
@@ -294,7 +294,7 @@ def test_a_spool_that_is_removed_under_the_running_agent_loses_nothing(agent: Ag
     for path in gone:
         path.unlink()
     removed_at = wall_ms()
-    poll(lambda: sum(tick.ts_ms > removed_at for tick in agent.ticks()) >= 3, "ticks after it", seconds=20)
+    poll(lambda: sum(tick.ts_ms > removed_at for tick in agent.ticks()) >= 3, "ticks after it")
     status = agent.status()
     agent.stop()
     ticks = agent.ticks()
@@ -333,7 +333,7 @@ def test_a_disk_that_takes_two_seconds_for_each_write(agent: Agent, slow: Path, 
             time.sleep(0.5)
         slow.write_text("0")
         time.sleep(interval + 0.5)
-        poll(lambda: agent.status()["destinations"][0]["waiting_ticks"] == 0, "all to arrive", seconds=20)
+        poll(lambda: agent.status()["destinations"][0]["waiting_ticks"] == 0, "all to arrive")
         agent.stop()
         received = {tick.ts_ms: tick for request in receiver.requests for tick in ticks_of(request.body)}
     ticks = [received[ts_ms] for ts_ms in sorted(received)]

@@ -288,8 +288,10 @@ def test_an_agent_that_is_stopped_for_five_seconds_counts_the_ticks_that_it_miss
     agent.wait_for_ticks(3)
     assert agent.process is not None
     os.kill(agent.process.pid, signal.SIGSTOP)
+    stopped_at = time.monotonic()
     time.sleep(5)
     os.kill(agent.process.pid, signal.SIGCONT)
+    stopped_s = time.monotonic() - stopped_at
     made = len(agent.ticks())
     agent.wait_for_ticks(made + 4)
     status = agent.status()
@@ -297,11 +299,10 @@ def test_an_agent_that_is_stopped_for_five_seconds_counts_the_ticks_that_it_miss
     ticks, elapsed_ms = agent.ticks(), (time.monotonic() - began) * 1000
     assert_sound(ticks, round(elapsed_ms))
     missed = status["ticks"]["skipped"].pop("missed")
-    assert missed in (4, 5, 6)
+    assert 4 <= missed <= stopped_s + 1
     assert status["ticks"]["skipped"] == {}
-    gaps = [after.ts_ms - after.cards[0].duration_ms - before.ts_ms for before, after in pairwise(ticks)]
-    (gap,) = [gap for gap in gaps if gap > 100]
-    assert 3_500 < gap < 6_500
+    gap = max(after.ts_ms - after.cards[0].duration_ms - before.ts_ms for before, after in pairwise(ticks))
+    assert 3.5 < gap / 1000 < stopped_s + 1.5
     late = max(tick.agent.tick_lateness_seconds or 0 for tick in ticks if tick.agent)
     assert late > 3.5
     show(f"stopped for 5 s at 1 s: {missed} ticks missed and counted, {gap / 1000:.1f} s unobserved, {late:.1f} s late")

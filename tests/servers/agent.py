@@ -88,7 +88,7 @@ class Agent:
                 stderr=subprocess.STDOUT,
             )
         if wait:
-            poll(self.answers, f"the agent to answer:\n{self.tail()}", seconds=20)
+            poll(self.answers, f"the agent to answer:\n{self.tail()}")
 
     def answers(self) -> bool:
         """Return whether the running agent answers; fails if it has ended."""
@@ -139,7 +139,7 @@ class Agent:
         """Return the ticks that wait in the spool, oldest first."""
         return read_spool(self.home / "spool.db", destination)
 
-    def wait_for_ticks(self, count: int, *, destination: str = "store", seconds: float = 30) -> list[Tick]:
+    def wait_for_ticks(self, count: int, *, destination: str = "store", seconds: float = 60) -> list[Tick]:
         """Wait until so many ticks are in the spool and return them."""
         poll(lambda: len(self.ticks(destination)) >= count, f"{count} ticks:\n{self.tail()}", seconds=seconds)
         return self.ticks(destination)

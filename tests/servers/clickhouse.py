@@ -22,6 +22,8 @@ PASSWORDS = {
     "gua_reader": "reader",
     "gua_bi": "00x7",
     "site": "of another's",
+    "views_alone": "views",
+    "views_and_version": "views, too",
 }
 
 

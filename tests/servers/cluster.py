@@ -295,7 +295,7 @@ class Cluster:
         for task in self._tasks():
             self._ctr("tasks", "kill", "--signal", "SIGKILL", task)
         with suppress(AssertionError):
-            poll(lambda: not self._tasks(), "containers to end", seconds=20)
+            poll(lambda: not self._tasks(), "containers to end")
         for server in self._stopping[:1]:
             server.stop()
         if hasattr(self, "_own"):

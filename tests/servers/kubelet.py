@@ -122,7 +122,7 @@ class Node:
         for task in self._tasks():
             self._ctr("tasks", "kill", "--signal", "SIGKILL", task)
         with suppress(AssertionError):
-            poll(lambda: not any(self._tasks().values()), "containers to end", seconds=10)
+            poll(lambda: not any(self._tasks().values()), "containers to end")
         self._containerd.stop()
         for mount in Path("/proc/mounts").read_text().splitlines()[::-1]:
             if mount.split()[1].startswith(str(self.folder)):

@@ -79,6 +79,7 @@ class Shell:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GUA_", "OTEL_"))}
         path = os.pathsep.join([str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
         own = {"HOME": str(self.home), "PATH": path, "GUA_HOST_LOCK": self.lock, "NO_COLOR": "1"}
+        own["GUA_ALLOCATION"] = "off"  # a Slurm that runs for another test is not this reader's
         own["GUA_RUN_DIR"] = str(self.folder / "run")
         return subprocess.run(
             ["/bin/sh", "-c", command],

@@ -125,7 +125,7 @@ class Slurm:
         """End all jobs, and wait for them."""
         for job in self._run("squeue", "-h", "-o", "%A").split():
             self.cancel(job)
-        poll(lambda: not self._run("squeue", "-h"), "all jobs to end", seconds=15)
+        poll(lambda: not self._run("squeue", "-h"), "all jobs to end")
 
     def submit(self, user: str, gres: str, script: str, *more: str) -> str:
         """Submit a job of this user, and return its id."""
@@ -139,7 +139,7 @@ class Slurm:
             extra_groups=(),
             capture_output=True,
             text=True,
-            timeout=10,
+            timeout=60,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -158,7 +158,7 @@ class Slurm:
 
     def _run(self, *command: str) -> str:
         done = subprocess.run(
-            command, env=self.environment, cwd="/", capture_output=True, text=True, timeout=20, check=False
+            command, env=self.environment, cwd="/", capture_output=True, text=True, timeout=60, check=False
         )
         return done.stdout
 

@@ -46,7 +46,7 @@ def soak(folder: Path, *, minutes: float, hosts: int, seed: int, say: Callable[[
 
 
 def settled(made: Fleet, *, seconds: float = _SETTLES_SECONDS) -> Account:
-    """Return the account once it is even and stays so for two seconds more; or as it is when the time is over.
+    """Return the account once it is even and nothing lands in two seconds more; or as it is when the time is over.
 
     It is drawn up once all points are there, as that costs this machine much more than counting them.
     """
@@ -55,12 +55,10 @@ def settled(made: Fleet, *, seconds: float = _SETTLES_SECONDS) -> Account:
     deadline = time.monotonic() + seconds
     while landed(made.server)[1] < points and time.monotonic() < deadline:
         time.sleep(1)
-    even = False
     while True:
         final = account(recorded, made.server, made.gua)
-        if final.settled and even:
+        time.sleep(2)
+        if final.settled and landed(made.server) == (final.landed, final.points):
             return final
-        even = final.settled
         if time.monotonic() > deadline:
             return final
-        time.sleep(2)

@@ -41,7 +41,7 @@ LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]
 
 # Read from ticks, also where hours are counted.
-OF_ALL_HOURS = {"right_size", "card_sizes", "slow_cards"}
+OF_ALL_HOURS = {"right_size", "card_sizes", "slow_cards", "activity_owners", "busy_with_few_sms"}
 
 
 class Engine:

@@ -19,6 +19,7 @@ from sql.engine import Engine, same
 Row = Mapping[str, Any]
 
 HOUR_MS = 3_600_000
+HOUR_US = 1000 * HOUR_MS
 EPOCH = "1970-01-01T00:00:00.000Z"
 NAMES = ("host", "gpu_index", "card", "model", "gpu", "team", "labels")
 LABELLED = {"team": "vision", "rack": "7"}
@@ -47,6 +48,16 @@ VIEWS: dict[str, tuple[str, dict[str, str], dict[str, tuple[str, float]]]] = {
     ),
     "owner_costs": ("costs", {"per_gpu_hour": "price_per_gpu_hour"}, {"gpu_hours": ("gpu_time_ms", HOUR_MS)}),
     "allocation_hours": ("allocation_hours", {"source": "allocation_source"}, {"gpu_hours": ("gpu_time_ms", HOUR_MS)}),
+    "execution_idle_hours": (
+        "execution_idle_hours",
+        {},
+        {
+            "sampled_gpu_hours": ("sampled_gpu_us", HOUR_US),
+            "idle_gpu_hours": ("idle_gpu_us", HOUR_US),
+            "powered_gpu_hours": ("powered_gpu_us", HOUR_US),
+            "idle_energy_joules": ("idle_energy_mj", 1000),
+        },
+    ),
     "card_states": (
         "card_ticks",
         {"ts": "tick_time"},
@@ -165,7 +176,7 @@ def test_each_column_says_its_unit_and_has_a_type_of_every_tool(engine: Engine) 
 
 
 MONTHS = ("2026-01", "2026-02", "2026-03", "2026-04")
-HOURLY = ("card_hours", "usage_hours", "costs", "allocation_hours")
+HOURLY = ("card_hours", "usage_hours", "costs", "allocation_hours", "execution_idle_hours")
 # As people write them, and as BI tools do.
 OF_MARCH = (
     "hour >= '2026-03-01 00:00:00' AND hour < '2026-04-01 00:00:00'",
@@ -182,6 +193,12 @@ _PARTS = re.compile(r"Parts: (\d+)/(\d+)")
 @pytest.fixture
 def months(engine: Engine) -> Engine:
     """An hour of one card in each of four months, counted."""
+    told = {
+        "utilization": 9_000,
+        "utilization_coverage_ms": 60_000,
+        "idle_time_ms": 0,
+        "allocation": "unallocated",
+    }
     for month in MONTHS:
         tick = {
             "host": "a",
@@ -190,7 +207,7 @@ def months(engine: Engine) -> Engine:
             "duration_ms": 60_000,
             "gpu_time_ms": 60_000,
         }
-        engine.insert_rows("card_ticks", [tick | {"utilization": 9_000, "allocation": "unallocated"}])
+        engine.insert_rows("card_ticks", [tick | told])
         engine.insert_rows("process_ticks", [tick | {"pid": 1, "utilization": 9_000, "owner": "alice"}])
         engine.insert_rows(
             "card_seen", [{"host": "a", "gpu": "GPU-a", "first_seen": tick["ts"], "last_seen": tick["ts"]}]
@@ -214,12 +231,13 @@ def least_parts(engine: Engine, sql: str, table: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize("view", HOURLY)
 def test_a_filter_on_time_reads_its_month_alone(months: Engine, view: str) -> None:
-    _, every = least_parts(months, f"SELECT sum(gpu_hours) FROM gua_public.{view}", "gua.host_hours")
+    hours = "sampled_gpu_hours" if view == "execution_idle_hours" else "gpu_hours"
+    _, every = least_parts(months, f"SELECT sum({hours}) FROM gua_public.{view}", "gua.host_hours")
     assert every >= len(MONTHS)
     # Making the plan of one of these takes longer than reading it: of the others some ways of writing are enough.
     for condition in OF_MARCH if view == "card_hours" else OF_MARCH[1:3]:
         sql = (
-            "SELECT toStartOfMonth(hour) AS month, team, sum(gpu_hours) AS hours "
+            f"SELECT toStartOfMonth(hour) AS month, team, sum({hours}) AS hours "
             f"FROM gua_public.{view} WHERE {condition} GROUP BY month, team"
         )
         assert least_parts(months, sql, "gua.host_hours") == (1, every), condition

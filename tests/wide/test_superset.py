@@ -37,7 +37,7 @@ def test_superset_imports_the_bundle_and_each_chart_is_answered(
         said = asked_of_superset(tmp_path, bundle)
     finally:
         server.kill()
-    assert said["datasets"] == 10
+    assert said["datasets"] == 11
     assert said["dashboards"] == ["Where GPU-hours go"]
     charts = said["charts"]
     expected = {each.name: each.sql for each in questions(days=30)}

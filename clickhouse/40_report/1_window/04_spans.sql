@@ -24,6 +24,11 @@ SELECT
     allocation,
     unallocated_gpu_time_ms,
     ${IDLE_TIME},
+    busiest_utilization,
+    sm_utilization,
+    sm_occupancy,
+    tensor_utilization,
+    memory_bandwidth_utilization,
     if(inside_ms = duration_ms, ifNull(idle_energy_mj, 0), toUInt64(round(ifNull(idle_energy_mj, 0) * inside_part))) AS idle_mj
 FROM gua.card_states
 WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}

@@ -49,7 +49,7 @@ FROM
         card_end_ms AS end_ms,
         card_first_span_ms AS first_span_ms,
         card_last_span_ms AS last_span_ms,
-        card_ms AS observed_ms,
+        if(card_ms = 0, toUInt64(card_end_ms - card_start_ms), card_ms) AS observed_ms,
         card_gpu_time_ms * 1000 AS gpu_us,
         card_is_used AS is_used
     FROM

@@ -68,7 +68,7 @@ FROM
         run_end_ms AS end_ms,
         run_first_span_ms AS first_span_ms,
         run_last_span_ms AS last_span_ms,
-        run_duration_ms AS observed_ms,
+        if(run_duration_ms = 0, toUInt64(run_end_ms - run_start_ms), run_duration_ms) AS observed_ms,
         run_gpu_time_ms * 1000 AS gpu_us,
         run_memory_kib_ms AS kib_ms,
         run_memory_known_ms AS known_ms,

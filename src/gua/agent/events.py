@@ -9,7 +9,7 @@ from gua.agent.loop import Watcher
 from gua.agent.notify import Notifier
 from gua.agent.silent_jobs import SilentJobs
 from gua.agent.status import ALLOCATION_NOTES, Board
-from gua.core.tick import Tick
+from gua.core.tick import NO_ANSWER, Tick
 
 _CLOCK = "clock"
 _DRIVER = "driver"
@@ -48,6 +48,7 @@ class AgentEvents:
             self._changes.failed("calls", f"some calls failed, the rest goes on: {words}", kind=words)
         else:
             self._changes.works("calls", "all calls succeed again")
+        self._board.note(NO_ANSWER, _unanswered(tick))
         self._allocations(tick)
 
     def _allocations(self, tick: Tick) -> None:
@@ -94,6 +95,14 @@ class AgentEvents:
         """Feed the service manager's watchdog."""
         self._notifier.alive()
         self._also_alive()
+
+
+def _unanswered(tick: Tick) -> str | None:
+    """Return which calls do not come back, ``None`` if all do."""
+    calls = sorted({error.call for error in tick.errors if error.code == NO_ANSWER})
+    if not calls:
+        return None
+    return f"the driver does not answer {', '.join(calls)}: what only that tells is unknown (nvidia-smi may hang, too)"
 
 
 class Listeners:

@@ -49,6 +49,8 @@ _CLOCK_FAULTS: Final = frozenset({Outcome.WAITING, Outcome.RESTARTED, Outcome.MA
 _UNKNOWN_HEALTH: Final = QueueHealth()
 _NOT_LOOKED_AT: Final = AllocationLook()
 _NO_SOURCE_YET: Final = "sources"  # where none has ever said what it is called
+_NOTHING: Final[dict[str, None]] = {}
+_SPAN_SLACK_MS: Final = 250
 # Calls and codes are NVML's, so they are few; a driver that invents codes must not fill the memory.
 _MOST_ERRORS: Final = 200
 
@@ -172,9 +174,7 @@ class Sampler:
             duration_ms=duration_ms,
             gpu_time_ms=gpu_time_ms,
             process_list=self._believed(reading.process_list),
-            processes=split_gpu_time(
-                gpu_time_ms, people, [idling.idle_ms(reading.uuid, process, duration_ms) for process in people]
-            ),
+            processes=split_gpu_time(gpu_time_ms, people, idling.idle_ms(reading.uuid, people, duration_ms)),
         )
 
     def _card(self, raw: RawCard, tick: CardTick, promise: Promise, ts_ms: int, *, energy_known: bool) -> CardReading:
@@ -186,6 +186,7 @@ class Sampler:
             decoder=reading.utilization_decoder,
             processes=tick.processes,
         )
+        activity = raw.activity if _is_of_tick(raw.activity_ms, tick.duration_ms) else None
         return replace(
             reading,
             duration_ms=tick.duration_ms,
@@ -198,6 +199,7 @@ class Sampler:
             idle_energy_mj=used.idle_mj if tells_idle else None,
             idle_energy_coverage_ms=used.powered_ms if tells_idle else None,
             energy_mj=self._energy_spent(reading) if energy_known else None,
+            **(_NOTHING if activity is None else activity._asdict()),
             processes=tick.processes if promise.allocation is None else self._promises.labelled(tick),
             allocation=promise.allocation,
             unallocated_gpu_time_ms=promise.unallocated_gpu_time_ms,
@@ -243,6 +245,11 @@ class Sampler:
                 ErrorCount(call=call, code=code, count=count) for (call, code), count in sorted(self._errors.items())
             ),
         )
+
+
+def _is_of_tick(span_ms: int, duration_ms: int) -> bool:
+    """Return whether a mean over the last ``span_ms`` is one of the tick, to a tenth: not after a pause, or a break."""
+    return abs(span_ms - duration_ms) <= max(_SPAN_SLACK_MS, duration_ms // 10)
 
 
 def _key(raw: RawCard, tick: CardTick) -> CardKey:

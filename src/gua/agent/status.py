@@ -114,6 +114,7 @@ class Board:
         spool: Callable[[], SpoolFigures],
         rules: Rules = _SHIPPED,
         detects_models: bool = False,
+        reads_activity: bool = False,
     ) -> None:
         self._agent = {
             "pid": pid,
@@ -121,6 +122,7 @@ class Board:
             "host": host,
             "started": to_rfc3339(started_ms),
             "detects_models": detects_models,
+            "activity": "gpm" if reads_activity else None,
         }
         self._interval_ms = interval_ms
         self._clock = clock
@@ -236,6 +238,7 @@ class Board:
             "age_seconds": self._age(last.seen, now),
             "lateness_seconds": last.lateness_ms / 1000,
             "duration_seconds": last.tick.agent and last.tick.agent.tick_duration_seconds,
+            "activity_cards": sum(card.sm_utilization is not None for card in last.tick.cards),
         }
 
     def _source(self, name: str, source: _Source, now: _Moment) -> dict[str, Any]:

@@ -96,6 +96,7 @@ def run(
             clock=host.clock,
             spool=lambda: _figures(viewed, outbox, before),
             detects_models=host.detects_models,
+            reads_activity=host.reads_activity,
         )
         watcher = AgentEvents(board=board, changes=Changes(log), notifier=notifier, also_alive=lock.forget_callers)
         senders = [_sender(places.home, one, watcher) for one in destinations if one.endpoint]
@@ -127,6 +128,8 @@ def run(
                 log.warning("--kubelet-insecure: whoever answers there gets the service account's token")
         if host.detects_models:
             log.info("arguments of processes on cards are read for the model that they serve (--detect-models)")
+        if host.reads_activity:
+            log.info("performance counters of cards are read (--activity gpm)")
         if host.allocations is not None:
             log.info("allocations come from %s", " and ".join(host.allocations.names))
         loop.run()

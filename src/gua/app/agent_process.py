@@ -59,6 +59,7 @@ def main() -> int:
                 kubelet=settings.kubelet,
                 allocation=settings.allocation,
                 detect_models=settings.detect_models,
+                activity=settings.activity,
             ),
             places=settings.places,
             destinations=settings.destinations,

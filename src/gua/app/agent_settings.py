@@ -31,7 +31,8 @@ class AgentSettings:
     """Everything that ``gua daemon`` hands on; ``ignored`` are process names besides the usual ones.
 
     Without destinations ticks are only served. Reservations that were not used for ``idle_release_ms`` end.
-    ``detect_models``: arguments of processes are looked at for the model that they serve.
+    ``detect_models``: arguments of processes are looked at for the model that they serve. ``activity``: performance
+    counters of cards are read.
     """
 
     interval_ms: int
@@ -44,6 +45,7 @@ class AgentSettings:
     allocation: AllocationSettings = field(default_factory=AllocationSettings)
     idle_release_ms: int | None = None
     detect_models: bool = False
+    activity: bool = False
 
     def to_json(self) -> str:
         """Return the settings as text for :meth:`from_json`."""
@@ -73,6 +75,7 @@ class AgentSettings:
             allocation=AllocationSettings.from_json(found["allocation"]),
             idle_release_ms=found["idle_release_ms"],
             detect_models=found["detect_models"],
+            activity=found["activity"],
         )
 
 

@@ -44,7 +44,8 @@ class Host:
 
     ``pods`` is where names of pods come from, if from anywhere; ``allocations`` says to whom cards are promised, if
     that is looked at. ``candidates`` are the cards as grants need them, and ``owners`` the names of users.
-    ``detects_models``: arguments of processes are looked at for the model that they serve.
+    ``detects_models``: arguments of processes are looked at for the model that they serve. ``reads_activity``:
+    performance counters of cards are read.
     """
 
     cards: CardReader
@@ -57,6 +58,7 @@ class Host:
     candidates: Candidates | None = None
     owners: Owners | None = None
     detects_models: bool = False
+    reads_activity: bool = False
 
     def close(self) -> None:
         """Let go of the driver, and ask nobody any more."""
@@ -79,10 +81,12 @@ def open_host(
     kubelet: Kubelet | None = None,
     allocation: AllocationSettings = _NOT_LOOKED_AT,
     detect_models: bool = False,
+    activity: bool = False,
 ) -> Host:
     """Return this host; the driver is opened with the first reading. ``ignored`` come besides the usual names.
 
-    With ``detect_models`` arguments of counted processes are looked at for the model that they serve.
+    With ``detect_models`` arguments of counted processes are looked at for the model that they serve, with ``activity``
+    performance counters of cards (GPM) are read.
 
     Raises GuaError where a source of allocations cannot be opened.
     """
@@ -105,7 +109,7 @@ def open_host(
         )
 
     return Host(
-        cards=NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked),
+        cards=NvmlReader(clock, call_limit_seconds=limit_seconds, stopping=signals.asked, with_activity=activity),
         processes=identity(_served_models(host) if detect_models and seen_by_host else None),
         # Of their own, as grants are asked for by other threads than ticks; the driver is opened with the first one.
         candidates=Candidates(
@@ -118,6 +122,7 @@ def open_host(
         origin=agent_origin(interval_ms=interval_ms, home=home.path),
         seen_by_host=seen_by_host,
         detects_models=detect_models,
+        reads_activity=activity,
         pods=pods,
         allocations=open_allocations(allocation, pods),
     )

@@ -6,15 +6,16 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from gua.app.output import print_error
-from gua.core.durations import parse_duration_ms
+from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import GuaError, UsageError
-from gua.imports.survey import MAX_INTERVAL_MS
+from gua.imports.recording import Recording
+from gua.imports.survey import MAX_INTERVAL_MS, Survey
 from gua.report.kit.figures import plural
 from gua.store.database import Store
 
@@ -67,3 +68,29 @@ def row_interval_ms(text: str | None) -> int | None:
         msg = f"--interval {text!r} is longer than a day: give what one row stands for, as in 30s"
         raise UsageError(msg)
     return interval_ms
+
+
+def summary(
+    recording: Recording, survey: Survey, *, timezone: str, reserve: str | None, process_files: int
+) -> Iterator[str]:
+    """Return what was imported, what was left out and what had to be assumed, a line each."""
+    hosts = f"host {survey.hosts[0]}" if len(survey.hosts) == 1 else f"{len(survey.hosts)} hosts"
+    cards, moments = plural(survey.cards, "card"), plural(survey.ticks, "moment")
+    yield f"imported  {plural(survey.card_ticks, 'card tick')} of {cards} on {hosts} ({moments})"
+    yield f"time      {to_rfc3339(survey.first_ms)} to {to_rfc3339(survey.last_ms)}"
+    why = "the median distance of a card's rows; --interval sets another" if survey.inferred else "as given"
+    yield f"interval  {format_duration(survey.interval_ms)} ({why})"
+    if process_files:
+        yield f"processes known for {recording.joined:,} of {survey.card_ticks:,} card ticks"
+    if survey.duplicates:
+        yield f"repeated  {plural(survey.duplicates, 'row')} stood there before and count once"
+    if recording.left_out_lines:
+        yield f"left out  {plural(recording.left_out_lines, 'line')}: {'; '.join(recording.left_out)}"
+    if recording.assumed.times_without_offset:
+        yield f"assumed   times without an offset are in {timezone} (--timezone)"
+    if recording.assumed.reserve_excluded:
+        yield "assumed   memory.used leaves the driver's reserve out, as nvidia-smi does since driver 510 (--reserve)"
+    if recording.assumed.memory_unknown:
+        yield "unknown   memory, and so the state of a card that does nothing (dmon -s um; dcgmi dmon -e 203,252)"
+    if reserve is not None:
+        yield f"assumed   memory.used contains a reserve of {reserve}, which was subtracted from every row"

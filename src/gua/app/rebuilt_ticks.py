@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Final
 
 from gua.core.facts import RATIO_SCALE, busiest, ratio, totals_by_type
+from gua.core.metrics import ACTIVITY_SCALE
 from gua.core.tick import (
     AllocationReading,
     AllocationSourceReading,
@@ -119,6 +120,10 @@ class Rebuilt:
                 ecc_errors=row.ecc_errors,
                 xid=row.xid,
                 row_remap=row.row_remap,
+                sm_utilization=_activity(row.sm_utilization),
+                sm_occupancy=_activity(row.sm_occupancy),
+                tensor_utilization=_activity(row.tensor_utilization),
+                memory_bandwidth_utilization=_activity(row.memory_bandwidth_utilization),
                 memory_used_bytes=row.memory_used_bytes,
                 memory_limit_bytes=row.memory_limit_bytes,
                 memory_reserved_bytes=row.memory_reserved_bytes,
@@ -216,6 +221,10 @@ def _stored(row: CardRow) -> tuple[int | None, ...]:
 
 def _ratio(stored: int | None) -> float | None:
     return None if stored is None else stored / RATIO_SCALE
+
+
+def _activity(stored: int | None) -> float | None:
+    return None if stored is None else stored / ACTIVITY_SCALE
 
 
 def _thousandth(stored: int | None) -> float | None:

@@ -45,6 +45,8 @@ from gua.state.host_lock import HostLock
 
 SHORTEST_INTERVAL_MS = 1_000
 LONGEST_INTERVAL_MS = 10 * 60 * 1_000
+ACTIVITY_GPM = "gpm"
+ACTIVITY_OFF = "off"
 OPTIONAL_VALUES = {"--prometheus": DEFAULT}
 """Options whose value may be left out, and what it is then."""
 
@@ -92,6 +94,14 @@ def command(
             "Read the arguments of processes on cards, and keep of them the model's name that a known server has.",
         ),
     ] = False,
+    activity: Annotated[
+        str | None,
+        value(
+            "gpm|off",
+            "GUA_ACTIVITY",
+            "gpm: read how much of each card's SMs, tensor cores and memory bandwidth was used, on Hopper and newer.",
+        ),
+    ] = None,
     procfs: ProcfsOption = Path("/proc"),
     ignore_process: IgnoreProcessOption = None,
     state_dir: StateDirOption = None,
@@ -128,6 +138,7 @@ def command(
         slurm_job_mapping=slurm_job_mapping and slurm_job_mapping.absolute(),
         pod_resources=pod_resources and pod_resources.absolute(),
     )
+    reads_activity = parse_activity(activity)
     idle_release_ms = None if idle_release is None else parse_duration_ms(idle_release)
     home = home_path(state_dir, os.environ)
     destinations = agent_destinations(store, endpoint, home)
@@ -146,6 +157,7 @@ def command(
                 ignored=ignore_process or [],
                 allocation=promises,
                 detect_models=detect_models,
+                activity=reads_activity,
             )
             tick_once(host, destinations, prepared)
         return
@@ -166,6 +178,7 @@ def command(
         allocation=promises,
         idle_release_ms=idle_release_ms,
         detect_models=detect_models,
+        activity=reads_activity,
     )
     os.environ.update(absolute_files(os.environ))  # in the background the agent is in another directory
     launched = Ready() if foreground or log is None else detach(log)
@@ -174,6 +187,15 @@ def command(
             typer.echo(line)
         return
     become_agent(settings, launched)
+
+
+def parse_activity(text: str | None) -> bool:
+    """Return whether performance counters are read. Raises UsageError for what is neither gpm nor off."""
+    chosen = (text or ACTIVITY_OFF).strip().lower()
+    if chosen not in {ACTIVITY_GPM, ACTIVITY_OFF}:
+        msg = f"--activity {text!r} is unknown: take {ACTIVITY_GPM} or {ACTIVITY_OFF}"
+        raise UsageError(msg)
+    return chosen == ACTIVITY_GPM
 
 
 def parse_interval_ms(text: str, *, of: str = "--interval") -> int:

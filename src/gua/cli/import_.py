@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gua.app import delivery
-from gua.app.imported import check_host, row_interval_ms, warn_of_cards_twice, with_stdin
+from gua.app.imported import check_host, row_interval_ms, summary, warn_of_cards_twice, with_stdin
 from gua.app.local_zone import asked_zone
 from gua.app.origins import origin_elsewhere
-from gua.cli import import_canhazgpu, import_gua_sqlite, import_otlp_json
+from gua.cli import import_canhazgpu, import_dmon, import_gua_sqlite, import_otlp_json
 from gua.cli.options import EndpointOption, StoreOption, value
-from gua.core.durations import format_duration, to_rfc3339
 from gua.core.tick import Source
 from gua.core.zones import zone
 from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.recording import Recording
 from gua.imports.rows import DEFAULT_HOST, Reading
-from gua.imports.survey import Survey, check_not_ahead
+from gua.imports.survey import check_not_ahead
 from gua.imports.values import parse_size
-from gua.report.kit.figures import plural
 
 app = typer.Typer(no_args_is_help=True)
 app.command("canhazgpu")(import_canhazgpu.command)
+app.command("dmon")(import_dmon.command)
 app.command("gua-sqlite")(import_gua_sqlite.command)
 app.command("otlp-json")(import_otlp_json.command)
 
@@ -116,27 +114,3 @@ def nvidia_smi(
     )
     for line in summary(recording, survey, timezone=local, reserve=reserve, process_files=len(apps or ())):
         typer.echo(line)
-
-
-def summary(
-    recording: Recording, survey: Survey, *, timezone: str, reserve: str | None, process_files: int
-) -> Iterator[str]:
-    """Return what was imported, what was left out and what had to be assumed, a line each."""
-    hosts = f"host {survey.hosts[0]}" if len(survey.hosts) == 1 else f"{len(survey.hosts)} hosts"
-    cards, moments = plural(survey.cards, "card"), plural(survey.ticks, "moment")
-    yield f"imported  {plural(survey.card_ticks, 'card tick')} of {cards} on {hosts} ({moments})"
-    yield f"time      {to_rfc3339(survey.first_ms)} to {to_rfc3339(survey.last_ms)}"
-    why = "the median distance of a card's rows; --interval sets another" if survey.inferred else "as given"
-    yield f"interval  {format_duration(survey.interval_ms)} ({why})"
-    if process_files:
-        yield f"processes known for {recording.joined:,} of {survey.card_ticks:,} card ticks"
-    if survey.duplicates:
-        yield f"repeated  {plural(survey.duplicates, 'row')} stood there before and count once"
-    if recording.left_out_lines:
-        yield f"left out  {plural(recording.left_out_lines, 'line')}: {'; '.join(recording.left_out)}"
-    if recording.assumed.times_without_offset:
-        yield f"assumed   times without an offset are in {timezone} (--timezone)"
-    if recording.assumed.reserve_excluded:
-        yield "assumed   memory.used leaves the driver's reserve out, as nvidia-smi does since driver 510 (--reserve)"
-    if reserve is not None:
-        yield f"assumed   memory.used contains a reserve of {reserve}, which was subtracted from every row"

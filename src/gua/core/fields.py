@@ -78,6 +78,10 @@ CARD_FIELDS: Final = (
     _field("ecc_errors", metrics.ERRORS, PointForm.INTEGER, ("error.type", "ecc_uncorrected"), _GPU),
     _field("xid", metrics.XID, PointForm.INTEGER),
     _field("row_remap", metrics.ROW_REMAP, PointForm.INTEGER),
+    _field("sm_utilization", metrics.SM_UTILIZATION, PointForm.DOUBLE),
+    _field("sm_occupancy", metrics.SM_OCCUPANCY, PointForm.DOUBLE),
+    _field("tensor_utilization", metrics.TENSOR_UTILIZATION, PointForm.DOUBLE),
+    _field("memory_bandwidth_utilization", metrics.MEMORY_BANDWIDTH_UTILIZATION, PointForm.DOUBLE),
     _field("unallocated_gpu_time_ms", metrics.UNALLOCATED_TIME, PointForm.MILLI),
 )
 STATUS_OK: Final = (("hw.state", "ok"), _GPU)

@@ -191,6 +191,36 @@ ROW_REMAP: Final = _card_gauge(
     "failed, 3 both; asked for once a minute. Absent where the driver does not tell.",
     columns=(StoredColumn(name="row_remap", scale=1, type="UInt8"),),
 )
+ACTIVITY_SCALE: Final = 200
+"""Activity is stored in steps of half a percent: a byte a value, as its means are noise below that."""
+SM_UTILIZATION: Final = _card_gauge(
+    name="gua.gpu.sm.utilization",
+    unit="1",
+    description="Mean over the tick of the share of multiprocessors (SMs) that were busy, 0 to 1, by GPM; absent where "
+    "the agent does not read it (--activity gpm) or the driver has none.",
+    columns=(StoredColumn(name="sm_utilization", scale=ACTIVITY_SCALE, type="UInt8"),),
+)
+SM_OCCUPANCY: Final = _card_gauge(
+    name="gua.gpu.sm.occupancy",
+    unit="1",
+    description="Mean over the tick of the warps that were on the SMs, of those that they can hold, 0 to 1, by GPM; "
+    "absent as above.",
+    columns=(StoredColumn(name="sm_occupancy", scale=ACTIVITY_SCALE, type="UInt8"),),
+)
+TENSOR_UTILIZATION: Final = _card_gauge(
+    name="gua.gpu.tensor.utilization",
+    unit="1",
+    description="Mean over the tick of the share of time in which the SMs did tensor operations of any kind, 0 to 1, "
+    "by GPM; absent as above.",
+    columns=(StoredColumn(name="tensor_utilization", scale=ACTIVITY_SCALE, type="UInt8"),),
+)
+MEMORY_BANDWIDTH_UTILIZATION: Final = _card_gauge(
+    name="gua.gpu.memory.bandwidth.utilization",
+    unit="1",
+    description="Mean over the tick of the device memory's bandwidth that was used, of the largest that it has, 0 to "
+    "1, by GPM; absent as above.",
+    columns=(StoredColumn(name="memory_bandwidth_utilization", scale=ACTIVITY_SCALE, type="UInt8"),),
+)
 MEMORY_USAGE: Final = _card_amount(
     name="hw.gpu.memory.usage",
     unit="By",

@@ -65,6 +65,19 @@ class UtilizationSample(NamedTuple):
     idle_mj: float = 0.0
 
 
+class Activity(NamedTuple):
+    """Means of a span as ratios, ``None`` is unknown; named as the fields of a card's reading.
+
+    How much of the multiprocessors (SMs) was busy, how much of the warps that they can hold was there, how much of the
+    time they did tensor operations, how much of the memory's bandwidth was used.
+    """
+
+    sm_utilization: float | None = None
+    sm_occupancy: float | None = None
+    tensor_utilization: float | None = None
+    memory_bandwidth_utilization: float | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RawCard:
     """A card as the driver answers: the reading with no process in it, its part of a GPU, and the raw processes.
@@ -72,7 +85,9 @@ class RawCard:
     ``gpu_fraction`` is the card's part of a whole GPU, as (slices, all slices). The reading's spans are
     placeholders; the sampler sets them. Its utilization is the instant value; ``samples`` are what the
     driver kept since the last reading, oldest first and without overlap. ``minor`` is the number of the device file
-    (/dev/nvidia3), of an instance its GPU's; ``gpu_instance_id`` is an instance's.
+    (/dev/nvidia3), of an instance its GPU's; ``gpu_instance_id`` is an instance's. ``activity`` is over the
+    ``activity_ms`` before the reading, ``None`` where that is not read or unknown; ``has_activity`` is whether its
+    counters were read, from the first reading on.
     """
 
     reading: CardReading
@@ -81,6 +96,9 @@ class RawCard:
     samples: tuple[UtilizationSample, ...] = ()
     minor: int | None = None
     gpu_instance_id: int | None = None
+    activity: Activity | None = None
+    activity_ms: int = 0
+    has_activity: bool = False
 
 
 class CardReader(Protocol):

@@ -27,6 +27,10 @@ class CardValues:
     ecc_errors: Count | None
     xid: Count | None
     row_remap: Count | None
+    sm_utilization: Count | None
+    sm_occupancy: Count | None
+    tensor_utilization: Count | None
+    memory_bandwidth_utilization: Count | None
     memory_used_bytes: Count | None
     memory_limit_bytes: Count | None
     memory_reserved_bytes: Count | None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Source(StrEnum):
@@ -160,6 +161,8 @@ class CardReading:
     ``energy_mj`` is what this span used, both in millijoules.
     ``idle_time_ms`` is how much of what samples cover lay below ``active_utilization``; ``idle_energy_mj`` the energy
     of ``idle_energy_coverage_ms`` of it, as far as power samples tell.
+    ``sm_utilization`` to ``memory_bandwidth_utilization`` are means of performance counters (GPM) over the span, which
+    say what :class:`gua.core.ports.Activity` does; ``None`` where they are not read.
     ``allocation`` is ``None`` where no source of allocations is looked at. ``unallocated_gpu_time_ms`` is the GPU time
     of the tick that nobody was promised; what it and the allocations leave over is not known.
     """
@@ -190,6 +193,10 @@ class CardReading:
     ecc_errors: int | None = None
     xid: int | None = None
     row_remap: int | None = None
+    sm_utilization: float | None = None
+    sm_occupancy: float | None = None
+    tensor_utilization: float | None = None
+    memory_bandwidth_utilization: float | None = None
     memory_used_bytes: int | None = None
     memory_limit_bytes: int | None = None
     memory_reserved_bytes: int | None = None
@@ -213,6 +220,10 @@ class CardReading:
         if not 0 <= self.gpu_time_ms <= self.duration_ms:
             msg = f"card {self.uuid}: GPU time {self.gpu_time_ms} ms is not within 0 and {self.duration_ms}"
             raise ValueError(msg)
+
+
+NO_ANSWER: Final = "NO_ANSWER"
+"""The code of a call that has not come back at all; none of NVML's, which has a TIMEOUT of its own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -66,6 +66,7 @@ CARD_COLUMNS: Final[Mapping[str, Alias]] = {
             "decoder": "utilization_decoder decoder_util_pct decoder_util dec_util_pct",
             "power": "power_draw power_draw_average power_draw_instant power_w power_draw_w power_watts power_usage_w",
             "temperature": "temperature_gpu gpu_temp_c gpu_temp temp_c temperature_c temperature_gpu_c temperature",
+            "clock_reasons": "clocks_event_reasons_active clocks_throttle_reasons_active",
         }
     ),
     **{
@@ -75,6 +76,47 @@ CARD_COLUMNS: Final[Mapping[str, Alias]] = {
     },
 }
 """Columns of cards, by normalised name. nvidia-smi's own are listed by ``nvidia-smi --help-query-gpu``."""
+
+DMON_COLUMNS: Final[Mapping[str, Alias]] = {
+    **CARD_COLUMNS,
+    **_aliases(
+        {
+            "index": "gpu entity",
+            "utilization": "sm gputl dcgm_fi_dev_gpu_util dcgm_fi_dev_gpu_util_ratio gpu_utilization 203",
+            "encoder": "enc ecutl dcgm_fi_dev_enc_util enc_utilization 206",
+            "decoder": "dec dcutl dcgm_fi_dev_dec_util dec_utilization 207",
+            "power": "pwr power dcgm_fi_dev_power_usage power_usage 155",
+            "temperature": "gtemp tmptr dcgm_fi_dev_gpu_temp gpu_temp 150",
+            "clock_reasons": "dvcctr dcgm_fi_dev_clocks_event_reasons dcgm_fi_dev_clock_throttle_reasons 112",
+        }
+    ),
+    **{
+        name: Alias(field=field, unit="mib", rank=rank)
+        for field, names in (
+            ("used", "fb fbusd dcgm_fi_dev_fb_used fb_used 252"),
+            ("total", "fbttl dcgm_fi_dev_fb_total fb_total 250"),
+            ("free", "fbfre dcgm_fi_dev_fb_free fb_free 251"),
+            ("reserved", "fbrsv dcgm_fi_dev_fb_reserved fb_resv 253"),
+        )
+        for rank, name in enumerate(names.split())
+    },
+    **_aliases(
+        {
+            "sm_utilization": "smact dcgm_fi_prof_sm_active dcgm_fi_prof_sm_util_ratio sm_active 1002",
+            "sm_occupancy": "smocc dcgm_fi_prof_sm_occupancy dcgm_fi_prof_sm_occupancy_ratio 1003",
+            "tensor_utilization": "tenso dcgm_fi_prof_pipe_tensor_active dcgm_fi_prof_tensor_util_ratio "
+            "tensor_active 1004",
+            "memory_bandwidth_utilization": "drama dcgm_fi_prof_dram_active dcgm_fi_prof_dram_util_ratio "
+            "dram_active 1005",
+        }
+    ),
+    # What drivers call utilization is the share of time in which this was busy: taken where nothing else tells it.
+    **{
+        name: Alias(field="utilization", unit="ratio", rank=9)
+        for name in ("gract", "dcgm_fi_prof_gr_engine_active", "gr_engine_active", "1001")
+    },
+}
+"""Columns of ``nvidia-smi dmon``, and fields of DCGM by short name, by name and by id (``dcgmi dmon -l``)."""
 
 APP_COLUMNS: Final[Mapping[str, Alias]] = {
     **_aliases(
@@ -151,6 +193,22 @@ def require_cards(file_layout: Layout, where: str) -> None:
 def require_apps(file_layout: Layout, where: str) -> None:
     """Refuse a process file that cannot be joined. Raises DataError."""
     _require(file_layout, where, "--query-compute-apps=timestamp,gpu_uuid,pid,…", ("timestamp",), ("uuid",), ("pid",))
+
+
+def require_dmon(file_layout: Layout, where: str) -> None:
+    """Refuse a recording of dmon that cannot become ticks. Raises DataError that names the remedy."""
+    if not {"uuid", "index"} & file_layout.places.keys():
+        msg = f"{where}: there is no column gpu and no entity: give the output of nvidia-smi dmon or dcgmi dmon"
+    elif "timestamp" not in file_layout.places:
+        msg = f"{where}: there are no dates and times: record with nvidia-smi dmon -o DT"
+    elif not {"used", "utilization"} & file_layout.places.keys():
+        msg = (
+            f"{where}: there is neither utilization nor memory: "
+            "record with nvidia-smi dmon -s um -o DT, or dcgmi dmon -e 203,252"
+        )
+    else:
+        return
+    raise DataError(msg)
 
 
 _SHOWN = {"used": "memory.used", "uuid": "uuid", "index": "index"}

@@ -41,13 +41,14 @@ def read(
     columns: Mapping[str, Alias],
     make: Callable[[Layout, str], Callable[[list[str]], R]],
     given: Sequence[str] = (),
+    no_header: str = _NO_HEADER,
 ) -> Iterator[R]:
     """Return the file's rows in order.
 
     ``make`` turns a layout (and where it stands, for its errors) into the parser of one row's cells.
-    ``given`` names the columns of a file without a header; a header in the file wins. Headers may come
-    again and change. Raises DataError with file and line for every line that is no row, except blank
-    lines, nvidia-smi's own messages and a last line without an end: those are named in the source.
+    ``given`` names the columns of a file without a header; a header in the file wins; ``no_header`` says what to do
+    where there is none. Headers may come again and change. Raises DataError with file and line for every line that is
+    no row, except blank lines, nvidia-smi's own messages and a last line without an end: those are named in the source.
     """
     table: _Table[R] | None = None
     if given:
@@ -56,7 +57,7 @@ def read(
             "", len(given), file_layout, make(file_layout, f"{source.path} with --columns {','.join(given)}")
         )
     for text in source.lines():
-        problem = _NO_HEADER
+        problem = no_header
         if table is not None:
             if text == table.header:
                 continue
@@ -75,7 +76,7 @@ def read(
             file_layout = _layout(names, columns)
             table = _Table(text, len(names), file_layout, make(file_layout, source.where))
         else:
-            _leave_out(text, source, problem)
+            leave_out(text, source, problem)
 
 
 def _layout(names: Sequence[str], columns: Mapping[str, Alias]) -> Layout:
@@ -102,7 +103,7 @@ def _heading(text: str, columns: Mapping[str, Alias], *, first: bool) -> list[st
     return names if known >= (1 if first else 2) else None
 
 
-def _leave_out(text: str, source: RecordedFile, problem: str) -> None:
+def leave_out(text: str, source: RecordedFile, problem: str) -> None:
     """Remember a line that is not used. Raises DataError if it is none of those that may be left out."""
     if not text.strip():
         return

@@ -140,7 +140,10 @@ def _reading(row: RecordedCardRow, duration_ms: int, processes: tuple[ProcessRea
         memory_reserved_bytes=row.reserved_bytes,
         power_watts=row.power_watts,
         temperature_celsius=row.temperature_celsius,
+        clock_reasons=row.clock_reasons,
         failed=row.failed,
         processes=processes or (),
     )
+    if row.activity is not None:
+        reading = replace(reading, **row.activity._asdict())
     return attribute(reading) if processes else reading

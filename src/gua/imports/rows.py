@@ -9,18 +9,29 @@ from datetime import tzinfo
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
+from gua.core.ports import Activity
 from gua.core.tick import Mig
-from gua.imports import jsonl, nvidia_smi
-from gua.imports.columns import APP_COLUMNS, CARD_COLUMNS, Layout, require_apps, require_cards
+from gua.imports import dmon, jsonl, nvidia_smi
+from gua.imports.columns import (
+    APP_COLUMNS,
+    CARD_COLUMNS,
+    DMON_COLUMNS,
+    Layout,
+    require_apps,
+    require_cards,
+    require_dmon,
+)
 from gua.imports.recorded_file import RecordedFile
 from gua.imports.timestamps import Timestamps
 from gua.imports.values import (
     Cell,
     CellError,
     celsius,
+    clock_reasons,
     label,
     memory_parser,
     percent_parser,
+    ratio_parser,
     remembered,
     says_error,
     says_lost,
@@ -34,7 +45,7 @@ _MAX_PID = 2**32 - 1
 _IDENTITY = ("uuid", "host", "index", "name", "driver", "pci", "mig")
 _MEASURED = (
     "timestamp", "used", "total", "free", "reserved",
-    "utilization", "encoder", "decoder", "power", "temperature",
+    "utilization", "encoder", "decoder", "power", "temperature", "clock_reasons",
 )  # fmt: skip
 _MIG = {"enabled": Mig.PARENT, "disabled": Mig.NONE}
 # Some programs write their options into their own name; those are nobody's business here.
@@ -47,13 +58,14 @@ class Reading:
     """How to read: the zone of times without offset, the host, the columns of files without header, the reserve.
 
     ``host`` ``None`` takes the host from the rows, else ``imported``. ``reserve_bytes`` is subtracted from
-    what is used in every row.
+    what is used in every row. ``is_dmon`` reads what ``nvidia-smi dmon`` and ``dcgmi dmon`` write.
     """
 
     timezone: tzinfo
     host: str | None = None
     columns: tuple[str, ...] = ()
     reserve_bytes: int | None = None
+    is_dmon: bool = False
 
 
 class RowCard(NamedTuple):
@@ -81,6 +93,8 @@ class RecordedCardRow(NamedTuple):
     decoder: float | None
     power_watts: float | None
     temperature_celsius: float | None
+    clock_reasons: int | None
+    activity: Activity | None
     failed: bool | None
     source: RecordedFile
 
@@ -98,10 +112,14 @@ class AppRow(NamedTuple):
 
 @dataclass(slots=True)
 class Assumed:
-    """What had to be assumed: that use excludes the driver's reserve; the zone of times without an offset."""
+    """What had to be assumed: that use excludes the driver's reserve; the zone of times without an offset.
+
+    ``memory_unknown`` is whether some file has no column of memory.
+    """
 
     reserve_excluded: bool = False
     times_without_offset: bool = False
+    memory_unknown: bool = False
 
 
 class CardRowReader:
@@ -116,16 +134,19 @@ class CardRowReader:
         stamps = Timestamps(self._reading.timezone)
         cards = _Cards(self._reading.host)
 
+        is_dmon = self._reading.is_dmon
+
         def make(file_layout: Layout, where: str) -> Callable[[Any], RecordedCardRow]:
-            require_cards(file_layout, where)
+            (require_dmon if is_dmon else require_cards)(file_layout, where)
+            self.assumed.memory_unknown |= "used" not in file_layout.places
             return self._parser(file_layout, source, stamps, cards)
 
-        rows = (
-            jsonl.read(source, CARD_COLUMNS, make)
-            if source.json_lines
-            else nvidia_smi.read(source, CARD_COLUMNS, make, self._reading.columns)
-        )
-        yield from rows
+        if source.json_lines:
+            yield from jsonl.read(source, DMON_COLUMNS if is_dmon else CARD_COLUMNS, make)
+        elif is_dmon:
+            yield from dmon.read(source, make)
+        else:
+            yield from nvidia_smi.read(source, CARD_COLUMNS, make, self._reading.columns)
         self.assumed.times_without_offset |= stamps.without_offset
 
     def _parser(
@@ -138,20 +159,24 @@ class CardRowReader:
         utilization_of, encoder_of, decoder_of = (
             remembered(percent_parser(f"utilization.{kind}")) for kind in ("gpu", "encoder", "decoder")
         )
-        power_of, temperature_of = remembered(watts), remembered(celsius)
+        if file_layout.units.get("utilization") == "ratio":
+            utilization_of = remembered(ratio_parser("utilization.gpu"))
+        power_of, temperature_of, reasons_of = remembered(watts), remembered(celsius), remembered(clock_reasons)
         identity, measured = (
             itemgetter(*(file_layout.place(field) for field in fields)) for fields in (_IDENTITY, _MEASURED)
         )
+        activity_of = _activity_parser(file_layout)
         tells_reserve = "reserved" in file_layout.places or {"total", "free"} <= file_layout.places.keys()
         subtracted = self._reading.reserve_bytes
-        if not tells_reserve and subtracted is None:
+        if not tells_reserve and subtracted is None and "used" in file_layout.places:
             self.assumed.reserve_excluded = True
         stamp_of, card_of = stamps.parse, cards.parse
 
         def parse(cells: Any) -> RecordedCardRow:  # noqa: ANN401 - a list of CSV cells or a JSON object
-            stamp, used_cell, total_cell, free_cell, reserved_cell, utilization_cell, encoder, decoder, power, heat = (
-                measured(cells)
-            )
+            (
+                stamp, used_cell, total_cell, free_cell, reserved_cell,
+                utilization_cell, encoder, decoder, power, heat, reasons,
+            ) = measured(cells)  # fmt: skip
             try:
                 used, total = used_of(used_cell), total_of(total_cell)
                 utilization = utilization_of(utilization_cell)
@@ -171,6 +196,8 @@ class CardRowReader:
                     decoder_of(decoder),
                     power_of(power),
                     temperature_of(heat),
+                    reasons_of(reasons),
+                    None if activity_of is None else activity_of(cells),
                     True if used is None and _lost(used_cell, utilization_cell) else None,
                     source,
                 )
@@ -179,6 +206,15 @@ class CardRowReader:
                 raise CellError(msg) from None
 
         return parse
+
+
+def _activity_parser(file_layout: Layout) -> Callable[[Any], Activity] | None:
+    """Return what makes activity of a row's cells, ``None`` where the file has no such column."""
+    if not set(Activity._fields) & file_layout.places.keys():
+        return None
+    parsers = [remembered(ratio_parser(field)) for field in Activity._fields]
+    picked = itemgetter(*(file_layout.place(field) for field in Activity._fields))
+    return lambda cells: Activity(*(parse(cell) for parse, cell in zip(parsers, picked(cells), strict=True)))
 
 
 def _reserved(used: int | None, total: int | None, free: int | None, reserved_bytes: int | None) -> int | None:

@@ -24,6 +24,9 @@ _NUMBER = re.compile(r"([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%°]
 _UNKNOWN = frozenset(
     ("", "n/a", "na", "nan", "none", "null", "-", "err!", "not supported", "unknown error", "unknown", "not found")
 )
+_HEX = re.compile(r"0[xX][0-9a-fA-F]{1,16}", re.ASCII)
+MOST_REASONS: Final = 0xFFFF
+"""NVML knows eleven reasons; what has other bits is no set of them."""
 _LOST = ("gpu is lost", "requires reset", "reset required")
 BYTES_PER_UNIT: Final = {
     "b": 1,
@@ -127,6 +130,23 @@ def percent_parser(what: str) -> Callable[[Cell], float | None]:
         return _within(measured[0], 0, 100, what) / 100
 
     return parse
+
+
+def ratio_parser(what: str) -> Callable[[Cell], float | None]:
+    """Return a parser of ratios as DCGM writes them, 0 to 1."""
+
+    def parse(cell: Cell) -> float | None:
+        measured = _number(cell, what)
+        return None if measured is None else _within(measured[0], 0, 1, what)
+
+    return parse
+
+
+def clock_reasons(cell: Cell) -> int | None:
+    """Return a set of clock event reasons, as a number or in hexadecimal as nvidia-smi writes it. Raises CellError."""
+    if isinstance(cell, str) and _HEX.fullmatch(cell.strip()):
+        cell = int(cell, 16)
+    return whole(cell, "clock event reasons", MOST_REASONS)
 
 
 def watts(cell: Cell) -> float | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, ParamSpec, TypeVar
 
-from gua.core.tick import ReadError
+from gua.core.tick import NO_ANSWER, ReadError
 from gua.nvml.driver import Code, Driver, code_name, code_of
 
 _NO_MEANINGS: Final[Mapping[int, None]] = {}
@@ -24,11 +24,17 @@ class DriverGoneError(Exception):
     """The driver is gone as a whole: only opening it anew can help."""
 
 
+class LeftAloneError(Exception):
+    """Nobody waits for these calls any more, nor wants their answers."""
+
+
 class Calls:
     """Asks the driver about one card (or about none) and collects what failed.
 
     ``running`` names the call that is under way, for whoever waits for one that does not come back. ``answers``
-    counts what came back with an answer; an error that has a meaning is none.
+    counts what came back with an answer; an error that has a meaning is none. ``spare_since`` is from when on
+    (time.monotonic) only calls are made that the card can do without; the ones ``given_up`` are not made. Once
+    ``left_alone`` is set, the call under way is the last.
     """
 
     def __init__(self, driver: Driver, uuid: str | None = None) -> None:
@@ -37,9 +43,12 @@ class Calls:
         self.errors: list[ReadError] = []
         self.running = ""
         self.answers = 0
+        self.spare_since: float | None = None
+        self.given_up: Collection[str] = ()
+        self.left_alone = False
 
     def ask(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Return the answer, or ``None`` and remember the error. Raises CardLostError and DriverGoneError."""
+        """Return the answer, or ``None`` and remember the error. Raises as :meth:`ask_with`."""
         return self.ask_with(_NO_MEANINGS, function, *args, **kwargs)
 
     def ask_with(
@@ -47,8 +56,14 @@ class Calls:
     ) -> T | None:
         """Return the answer, or what ``meanings`` says of the error code, which then is no error.
 
-        Any other error is remembered and gives ``None``. Raises CardLostError and DriverGoneError.
+        Any other error is remembered and gives ``None``. Raises CardLostError and DriverGoneError, and LeftAloneError
+        where nobody waits for the answer.
         """
+        if self.left_alone:
+            raise LeftAloneError
+        if function.__name__ in self.given_up:
+            self.note(function.__name__, NO_ANSWER)
+            return None
         self.running = function.__name__
         try:
             try:

@@ -8,11 +8,14 @@ from typing import Final
 
 from gua.core.ports import Clock, RawCard
 from gua.core.tick import CardReading, Mig, ProcessList, ReadError
+from gua.nvml.activity import CardActivity
 from gua.nvml.driver_clock import DriverClock
+from gua.nvml.given_up import GivenUp
 from gua.nvml.gpm import Gpm
 from gua.nvml.health import Health
 from gua.nvml.process_utilization import ProcessUtilization
 from gua.nvml.sample_buffer import SampleBuffer
+from gua.nvml.workers import Ticket
 
 VENDOR: Final = "NVIDIA"
 
@@ -22,18 +25,22 @@ class CardCache:
 
     ``minor`` is the number of its device file, asked for once, when ``is_minor_asked`` is set. ``instance_uuids`` are
     the UUIDs of its instances by their indexes, ``gpu_instance_ids`` the ids of their GPU instances by UUID.
+    ``activity`` is what a whole card tells of its activity, ``None`` where nobody asked for that.
     ``drained`` are the errors of the drains since the last reading, each kind once. ``lost`` is whether the card was
     lost when it was asked last.
     """
 
-    def __init__(self, uuid: str, clock: Clock) -> None:
+    def __init__(self, uuid: str, clock: Clock, *, with_activity: bool = False) -> None:
         self.uuid = uuid
+        self._clock = clock
         self.identity = CardReading(uuid=uuid, duration_ms=1, gpu_time_ms=0, vendor=VENDOR)
         driver_clock = DriverClock(clock)
         self.samples = SampleBuffer(driver_clock)
         self.process_utilization = ProcessUtilization(driver_clock)
-        self.gpm = Gpm(clock)
+        self.gpm = Gpm(clock, with_activity=with_activity)
+        self.activity = CardActivity(clock) if with_activity else None
         self.health = Health(clock)
+        self.given_up = GivenUp(uuid)
         self.drained: dict[ReadError, None] = {}
         self.lost = False
         self.minor: int | None = None
@@ -43,9 +50,19 @@ class CardCache:
         self._last: tuple[tuple[CardReading, tuple[int, int]], ...] = ()
 
     @property
+    def gpms(self) -> list[Gpm]:
+        """Its counters, which are freed before the driver is released."""
+        return [self.gpm] if self.activity is None else [self.gpm, self.activity.gpm]
+
+    @property
     def partitioned(self) -> bool:
         """Whether the card was cut into instances at the last reading; it then has no rings."""
         return bool(self._last) and self._last[0][0].mig is Mig.PARENT
+
+    def give_up(self, ticket: Ticket) -> None:
+        """Leave a ticket alone that is inside a call that the card can do without, with all that it may still write."""
+        self.given_up.add(ticket)
+        self.health = Health(self._clock)
 
     def remember(self, cards: Sequence[RawCard]) -> None:
         """Keep how the card is cut up, and who its instances are."""

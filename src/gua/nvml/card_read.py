@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,13 +22,17 @@ from gua.nvml.quirks import distrusted
 _INVALID: Final[dict[int, None]] = dict.fromkeys((Code.INVALID_ARGUMENT, Code.GPU_NOT_FOUND, Code.NOT_FOUND))
 _NOT_TOLD: Final[dict[int, int | None]] = dict.fromkeys((Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND))
 
+Spare = Mapping[str, Any]
+"""What a card can do without: fields of its reading by name."""
+
 
 class CardRead:
-    """One reading of the card at an index.
+    """One reading of the card at an index: first what its state rests on, then what it can do without.
 
     After it: ``cards`` (the card, then its instances) if it could be read, the ``handle`` and the ``cache`` of its card
     for the next one, and ``moved`` if the handle that it came with stands for another card now or for none,
-    ``lost`` or ``gone`` if the card or the whole driver is.
+    ``lost`` or ``gone`` if the card or the whole driver is. A call of the second part that does not come back costs
+    that part alone: see :meth:`without_spare`.
     """
 
     def __init__(self, index: int, handle: Handle | None, cache: CardCache | None, version: str | None) -> None:
@@ -39,6 +44,7 @@ class CardRead:
         self.moved = False
         self.lost = False
         self.gone = False
+        self._make: Callable[[Spare], list[RawCard]] | None = None
 
     def run(self, driver: Driver, calls: Calls, know: Callable[[str], CardCache]) -> None:
         """Ask the driver; ``know`` gives what is remembered of a UUID."""
@@ -46,11 +52,25 @@ class CardRead:
             if self._find(driver, calls, know):
                 self._read(driver, calls)
         except CardLostError:
-            self.lost = True
-            if self.cache is not None and self.handle is not None:
-                self.cache.health.last_words(driver, calls, self.handle)
+            self._lose(driver, calls)
         except DriverGoneError:
             self.gone = True
+
+    def without_spare(self) -> None:
+        """Take what was read before the call that hangs; to be called once its calls are left alone."""
+        if self._make is not None and not self.lost:
+            self._finish(self._make({}))
+
+    def _lose(self, driver: Driver, calls: Calls) -> None:
+        self.lost = True
+        cache = self.cache
+        if cache is not None and self.handle is not None and not calls.left_alone:
+            self._begin_spare(calls, cache)
+            cache.health.last_words(driver, calls, self.handle)
+
+    def _begin_spare(self, calls: Calls, cache: CardCache) -> None:
+        calls.given_up = cache.given_up.calls
+        calls.spare_since = time.monotonic()
 
     def _find(self, driver: Driver, calls: Calls, know: Callable[[str], CardCache]) -> bool:
         """Set the handle and who it stands for; return whether there is a card to be read."""
@@ -85,8 +105,16 @@ class CardRead:
             before = len(calls.errors)
             cache.minor = calls.ask_with(_NOT_TOLD, driver.nvmlDeviceGetMinorNumber, self.handle)
             cache.is_minor_asked = len(calls.errors) == before
-        self.cards = _read_card(driver, calls, self.handle, cache)
-        cache.remember(self.cards)
+        self._make = _read_card(driver, calls, self.handle, cache)
+        self._begin_spare(calls, cache)
+        spare = cache.health.read(driver, calls, self.handle)
+        if not calls.left_alone:
+            self._finish(self._make(spare))
+
+    def _finish(self, cards: list[RawCard]) -> None:
+        self.cards = cards
+        if self.cache is not None:
+            self.cache.remember(cards)
 
 
 def drain(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -> None:
@@ -111,8 +139,11 @@ def _read_identity(driver: Driver, calls: Calls, handle: Handle, identity: CardR
     return replace(identity, name=name, model=name, pci=identity.pci if pci is None else pci.busId.lower())
 
 
-def _read_card(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
-    """Return the card, and after a partitioned one its instances. Raises CardLostError and DriverGoneError."""
+def _read_card(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -> Callable[[Spare], list[RawCard]]:
+    """Return what makes the card, and after a partitioned one its instances, of what it can do without.
+
+    Raises CardLostError and DriverGoneError.
+    """
     identity = cache.identity
     distrust = distrusted(identity.driver_version, identity.name)
     mode = read_mode(driver, calls, handle)
@@ -120,7 +151,6 @@ def _read_card(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -
         # It takes a reset of the card to change that; without it the instances would be gone.
         mode = Mig.PARENT
     shared = _read_memory_shared(driver, calls, handle, identity.name)
-    health = cache.health.read(driver, calls, handle)
     before = calls.answers
     memory = read_memory(driver, calls, handle)
     listing = list_processes(driver, calls, handle, limit_bytes=memory.limit, distrust=distrust)
@@ -132,23 +162,25 @@ def _read_card(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -
         "power_watts": None if power_mw is None else power_mw / 1000,
         "temperature_celsius": calls.ask(driver.nvmlDeviceGetTemperature, handle, TEMPERATURE_GPU),
         "energy_total_mj": calls.ask(driver.nvmlDeviceGetTotalEnergyConsumption, handle),
-        **health,
     }
     if mode is Mig.PARENT:
         card = replace(identity, **told, failed=failed_since(calls, before))
-        return read_partitioned(driver, calls, handle, cache, ReadParent(card=card, memory=memory, listing=listing))
+        read = read_partitioned(driver, calls, handle, cache, ReadParent(card=card, memory=memory, listing=listing))
+        return lambda spare: [replace(read[0], reading=replace(read[0].reading, **spare)), *read[1:]]
     cache.instance_uuids, cache.gpu_instance_ids = {}, {}
     # None of these answers in MIG mode, so only whole cards are asked.
     instant = read_instant(driver, calls, handle)
     cache.samples.drain(driver, calls, handle)
     cache.process_utilization.drain(driver, calls, handle)
-    pids = [process.pid for process in listing.processes]
-    return [
+    told["failed"] = failed_since(calls, before)
+    processes = raw_processes(listing, cache.process_utilization.take([one.pid for one in listing.processes]))
+    samples = cache.samples.take()
+    return lambda spare: [
         RawCard(
-            reading=read_with(identity, memory, listing, instant, **told, failed=failed_since(calls, before)),
+            reading=read_with(identity, memory, listing, instant, **told, **spare),
             gpu_fraction=(1, 1),
-            processes=raw_processes(listing, cache.process_utilization.take(pids)),
-            samples=cache.samples.take(),
+            processes=processes,
+            samples=samples,
             minor=cache.minor,
         )
     ]

@@ -1,30 +1,63 @@
-"""GPU performance monitoring: the only utilization of MIG instances, on Hopper and newer.
+"""GPU performance monitoring: the only utilization of MIG instances, on Hopper and newer, and activity where asked.
 
-The metric is GRAPHICS_UTIL, the share of time in which any compute or graphics work ran: what the samples of
-whole cards tell too (https://leimao.github.io/blog/NVIDIA-NVML-GPU-Statistics/: gract is the same as sm).
-SM_UTIL is not used: it tells how many of the multiprocessors were busy, which calls a small kernel idle.
-Two samples of the counters, more than 100 ms apart, give the mean in between
+The utilization of an instance is GRAPHICS_UTIL, the share of time in which any compute or graphics work ran: what the
+samples of whole cards tell too (https://leimao.github.io/blog/NVIDIA-NVML-GPU-Statistics/: gract is the same as sm).
+SM_UTIL is not used for that: it tells how many of the multiprocessors were busy, which calls a small kernel idle.
+Two samples of the counters, more than 100 ms apart, give the means in between
 (https://docs.nvidia.com/deploy/nvml-api/group__nvmlGpmFunctions.html).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from gua.core.ports import Clock, UtilizationSample
+from gua.core.ports import Activity, Clock
 from gua.nvml.calls import Calls
-from gua.nvml.driver import GPM_GRAPHICS_UTILIZATION, Code, Driver, GpmMetrics, GpmSample, Handle, code_name
+from gua.nvml.driver import (
+    GPM_ANY_TENSOR_UTILIZATION,
+    GPM_DRAM_BANDWIDTH_UTILIZATION,
+    GPM_GRAPHICS_UTILIZATION,
+    GPM_SM_OCCUPANCY,
+    GPM_SM_UTILIZATION,
+    Code,
+    Driver,
+    GpmMetric,
+    GpmMetrics,
+    GpmSample,
+    Handle,
+    code_name,
+)
 from gua.nvml.quirks import ratio
 
 _SHORTEST_SPAN_MS: Final = 100
 _FIRST_VERSION: Final = 1
+ACTIVITY: Final = (
+    GPM_SM_UTILIZATION,
+    GPM_SM_OCCUPANCY,
+    GPM_ANY_TENSOR_UTILIZATION,
+    GPM_DRAM_BANDWIDTH_UTILIZATION,
+)
+"""Metrics in the order of the fields of :class:`gua.core.ports.Activity`."""
+# A metric that a chip or driver does not have is absent; it did not fail.
+_NOT_TOLD: Final = frozenset({Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND})
+# What is beyond 100 % by less than this was rounded.
+_ROUNDING_PERCENT: Final = 0.001
+
+
+class GpmMeans(NamedTuple):
+    """Means over (start_ms, end_ms] in Unix time: of GRAPHICS_UTIL as a ratio, and of activity; ``None`` is unknown."""
+
+    start_ms: int
+    end_ms: int
+    utilization: float | None
+    activity: Activity | None
 
 
 @dataclass(slots=True)
 class _Counters:
-    """One GPU instance's sample of the last reading, and a buffer for the next one."""
+    """The sample of the last reading, of a card or of one GPU instance, and a buffer for the next one."""
 
     before: GpmSample | None = None
     before_ms: int | None = None
@@ -32,50 +65,62 @@ class _Counters:
 
 
 class Gpm:
-    """The counters of one partitioned card's GPU instances, between two readings.
+    """The counters of one card, or of its GPU instances, between two readings.
 
-    An instance is known by its number and its MIG devices' UUIDs, as numbers are used again.
+    An instance is known by its number and its MIG devices' UUIDs, as numbers are used again; ``None`` is the whole
+    card. ``with_utilization`` and ``with_activity`` are what is asked for.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, with_utilization: bool = True, with_activity: bool = False) -> None:
         self._clock = clock
         self._supported: bool | None = None
-        self._counters: dict[tuple[int, frozenset[str]], _Counters] = {}
+        self._counters: dict[tuple[int | None, frozenset[str]], _Counters] = {}
         self._request: GpmMetrics | None = None
+        self._with_utilization = with_utilization
+        self._with_activity = with_activity
+        self._metrics = (*((GPM_GRAPHICS_UTILIZATION,) * with_utilization), *(ACTIVITY * with_activity))
 
     def supported(self, driver: Driver, calls: Calls, handle: Handle) -> bool:
         """Return whether the card has it; asked until it is told once."""
         if self._supported is None:
-            answer = calls.ask_with(
-                {Code.NOT_SUPPORTED: None, Code.FUNCTION_NOT_FOUND: None}, driver.nvmlGpmQueryDeviceSupport, handle
-            )
+            answer = calls.ask_with(dict.fromkeys(_NOT_TOLD), driver.nvmlGpmQueryDeviceSupport, handle)
             self._supported = None if answer is None else bool(answer.isSupportedDevice)
         return bool(self._supported)
 
     def read(
-        self, driver: Driver, calls: Calls, handle: Handle, instance: int, uuids: Collection[str]
-    ) -> UtilizationSample | None:
-        """Return the GPU instance's mean since the last reading, ``None`` if unknown (also at the first)."""
+        self,
+        driver: Driver,
+        calls: Calls,
+        handle: Handle,
+        instance: int | None = None,
+        uuids: Collection[str] = (),
+    ) -> GpmMeans | None:
+        """Return the means since the last reading, ``None`` if unknown (also at the first)."""
         counters = self._counters.setdefault((instance, frozenset(uuids)), _Counters())
         if counters.spare is None:
             counters.spare = calls.ask(driver.nvmlGpmSampleAlloc)
             if counters.spare is None:
                 return None
-        if calls.ask(driver.nvmlGpmMigSampleGet, handle, instance, counters.spare) is None:
+        if _take(driver, calls, handle, instance, counters.spare) is None:
             counters.before_ms = None
             return None
         now_ms = self._clock.monotonic_ms()
         end_ms = self._clock.wall_ms()
-        mean = None
+        means = None
         if counters.before_ms is not None:
             if now_ms - counters.before_ms < _SHORTEST_SPAN_MS:
                 return None
-            mean = self._mean(driver, calls, counters)
+            means = self._means(driver, calls, counters)
         start_ms = end_ms - now_ms + (counters.before_ms or 0)
         counters.before, counters.spare, counters.before_ms = counters.spare, counters.before, now_ms
-        return None if mean is None else UtilizationSample(start_ms, end_ms, mean, mean)
+        return None if means is None else GpmMeans(start_ms, end_ms, *means)
 
-    def keep(self, driver: Driver, calls: Calls, present: Collection[tuple[int, frozenset[str]]]) -> None:
+    def begin_anew(self) -> None:
+        """Let the next reading be the first: what is between it and the last one is of no card as it is now."""
+        for counters in self._counters.values():
+            counters.before_ms = None
+
+    def keep(self, driver: Driver, calls: Calls, present: Collection[tuple[int | None, frozenset[str]]]) -> None:
         """Free the samples of every instance that is no longer there."""
         for key in [key for key in self._counters if key not in present]:
             counters = self._counters.pop(key)
@@ -83,23 +128,49 @@ class Gpm:
                 if sample is not None:
                     calls.ask(driver.nvmlGpmSampleFree, sample)
 
-    def _mean(self, driver: Driver, calls: Calls, counters: _Counters) -> float | None:
+    def _means(self, driver: Driver, calls: Calls, counters: _Counters) -> tuple[float | None, Activity | None] | None:
         if self._request is None:
             self._request = driver.c_nvmlGpmMetricsGet_t()
+            self._request.version = _FIRST_VERSION
+            self._request.numMetrics = len(self._metrics)
+            for place, metric in enumerate(self._metrics):
+                self._request.metrics[place].metricId = metric
         request = self._request
-        request.version = _FIRST_VERSION
-        request.numMetrics = 1
         request.sample1 = counters.before
         request.sample2 = counters.spare
-        metric = request.metrics[0]
-        metric.metricId = GPM_GRAPHICS_UTILIZATION
         if calls.ask(driver.nvmlGpmMetricsGet, request) is None:
             return None
-        metric = request.metrics[0]
-        if metric.nvmlReturn != 0:
-            calls.note("nvmlGpmMetricsGet", code_name(metric.nvmlReturn))
-            return None
-        mean = ratio(metric.value)
-        if mean is None:
-            calls.note("nvmlGpmMetricsGet", "not a percentage")
-        return mean
+        answers: Sequence[GpmMetric] = [request.metrics[place] for place in range(len(self._metrics))]
+        utilization = _utilization(calls, answers[0]) if self._with_utilization else None
+        if not self._with_activity:
+            return utilization, None
+        return utilization, Activity(*(_part(calls, answer) for answer in answers[self._with_utilization :]))
+
+
+def _take(driver: Driver, calls: Calls, handle: Handle, instance: int | None, sample: GpmSample) -> GpmSample | None:
+    if instance is None:
+        return calls.ask(driver.nvmlGpmSampleGet, handle, sample)
+    return calls.ask(driver.nvmlGpmMigSampleGet, handle, instance, sample)
+
+
+def _utilization(calls: Calls, metric: GpmMetric) -> float | None:
+    if metric.nvmlReturn != 0:
+        calls.note("nvmlGpmMetricsGet", code_name(metric.nvmlReturn))
+        return None
+    mean = ratio(metric.value)
+    if mean is None:
+        calls.note("nvmlGpmMetricsGet", "not a percentage")
+    return mean
+
+
+def _part(calls: Calls, metric: GpmMetric) -> float | None:
+    """Return a metric as a ratio, ``None`` where it is not told, or is nothing that it can be."""
+    code, percent = metric.nvmlReturn, metric.value
+    if code != 0:
+        if code not in _NOT_TOLD:
+            calls.note("nvmlGpmMetricsGet", code_name(code))
+        return None
+    if 0 <= percent <= 100 + _ROUNDING_PERCENT:  # NaN is in no range
+        return min(percent / 100, 1.0)
+    calls.note("nvmlGpmMetricsGet", "not a percentage")
+    return None

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gua.core.ports import RawCard, UtilizationSample
+from gua.core.ports import Activity, RawCard, UtilizationSample
 from gua.core.tick import CardReading, Mig
+from gua.nvml.activity import active
 from gua.nvml.calls import Calls
 from gua.nvml.card_cache import CardCache
 from gua.nvml.driver import Code, Driver, Handle
-from gua.nvml.gpm import Gpm
+from gua.nvml.gpm import Gpm, GpmMeans
 from gua.nvml.measurements import DeviceMemory, failed_since, read_memory, read_with
 from gua.nvml.mig import Instance, read_partition
 from gua.nvml.processes import Listing, list_processes, raw_processes
@@ -154,23 +155,38 @@ def read_use(
         number = calls.ask(driver.nvmlDeviceGetGpuInstanceId, instance.handle)
         if number is not None:
             sharing.setdefault(number, []).append(instance)
-    used: dict[str, UtilizationSample] = {}
-    present: set[tuple[int, frozenset[str]]] = set()
+    used: dict[str, GpmMeans] = {}
+    present: set[tuple[int | None, frozenset[str]]] = set()
     for number, together in sharing.items():
         uuids = frozenset(instance.raw.reading.uuid for instance in together)
         present.add((number, uuids))
         calls.uuid = together[0].raw.reading.uuid
-        sample = gpm.read(driver, calls, handle, number, uuids)
-        if sample is not None and (len(together) == 1 or sample.utilization == 0):
-            used |= dict.fromkeys(uuids, sample)
+        means = gpm.read(driver, calls, handle, number, uuids)
+        if means is not None:
+            used |= dict.fromkeys(uuids, means if len(together) == 1 else _of_each(means))
     calls.uuid = instances[0].raw.reading.parent if instances else calls.uuid
     gpm.keep(driver, calls, present)
     return [
-        replace(raw, reading=replace(raw.reading, failed=False), samples=(used[raw.reading.uuid],))
-        if raw.reading.uuid in used
-        else raw
-        for raw in (instance.raw for instance in instances)
+        _used(instance.raw, used[instance.raw.reading.uuid]) if instance.raw.reading.uuid in used else instance.raw
+        for instance in instances
     ]
+
+
+def _of_each(means: GpmMeans) -> GpmMeans:
+    """Return what means of several instances together say of each: nothing, but that 0 is 0."""
+    activity = means.activity
+    return means._replace(
+        utilization=None if means.utilization else means.utilization,
+        activity=None if activity is None else Activity(*(None if part else part for part in activity)),
+    )
+
+
+def _used(raw: RawCard, means: GpmMeans) -> RawCard:
+    """Return an instance with what its counters tell."""
+    if means.utilization is not None:
+        sample = UtilizationSample(means.start_ms, means.end_ms, means.utilization, means.utilization)
+        raw = replace(raw, reading=replace(raw.reading, failed=False), samples=(sample,))
+    return active(raw, means, means.activity)
 
 
 def left_over(parent: DeviceMemory, instances: Iterable[CardReading]) -> DeviceMemory:

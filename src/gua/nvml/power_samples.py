@@ -6,10 +6,8 @@ the answer says of how much.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
-from math import inf
 from operator import mul, sub
 from typing import Final, NamedTuple
 
@@ -28,28 +26,29 @@ _US_IN_MS: Final = 1000
 
 
 class PowerDraw(NamedTuple):
-    """Power over time, a row for each sample: it tells from ``begins_us`` to ``ends_us``, at ``milliwatts``.
+    """Power over time, by samples: each tells of ``told_us`` before its stamp, at ``milliwatts``."""
 
-    Sums are of all samples before it. The last row is none: no moment lies behind its end.
-    """
-
-    begins_us: Sequence[float]
-    ends_us: Sequence[float]
+    stamps_us: Sequence[int]
+    told_us: Sequence[int]
     milliwatts: Sequence[float]
-    sums_us: Sequence[int]
-    sums_nj: Sequence[float]
 
     def over(self, spans: Iterable[tuple[int, int]]) -> tuple[int, float]:
         """Return how much of these stretches is told of [ms], and the energy of that [mJ]."""
-        begins_us, ends_us, milliwatts, sums_us, sums_nj = self
-        told_us, nanojoules = 0.0, 0.0
+        stamps_us, told_us, milliwatts = self
+        all_us, nanojoules = 0, 0.0
         for since_us, until_us in spans:
-            first, last = bisect_left(ends_us, since_us), bisect_left(ends_us, until_us)
-            # What the samples tell in which a stretch begins and ends, before those moments.
-            before_us, within_us = max(0, since_us - begins_us[first]), max(0, until_us - begins_us[last])
-            told_us += sums_us[last] - sums_us[first] + within_us - before_us
-            nanojoules += sums_nj[last] + within_us * milliwatts[last] - sums_nj[first] - before_us * milliwatts[first]
-        return round(told_us / _US_IN_MS), nanojoules / _NJ_IN_MJ
+            first, last = bisect_right(stamps_us, since_us), bisect_left(stamps_us, until_us)
+            within_us = told_us[first:last]
+            all_us += sum(within_us)
+            nanojoules += sum(map(mul, within_us, milliwatts[first:last]))
+            if last < len(stamps_us):  # the stretch ends within this one
+                part_us = max(0, until_us - max(since_us, stamps_us[last] - told_us[last]))
+                all_us += part_us
+                nanojoules += part_us * milliwatts[last]
+            if first < last and (before_us := since_us - stamps_us[first] + told_us[first]) > 0:
+                all_us -= before_us
+                nanojoules -= before_us * milliwatts[first]
+        return round(all_us / _US_IN_MS), nanojoules / _NJ_IN_MJ
 
 
 class PowerSamples:
@@ -60,17 +59,17 @@ class PowerSamples:
 
     def read(self, driver: Driver, calls: Calls, handle: Handle, since_us: int) -> PowerDraw | None:
         """Return what the card drew since a moment of the driver's clock; ``None`` where the driver does not tell."""
-        rows = read_ring(driver, calls, handle, TOTAL_POWER_SAMPLES, since_us)
-        if not rows:
+        ring = read_ring(driver, calls, handle, TOTAL_POWER_SAMPLES, since_us)
+        if ring is None:
             return None
+        stamps_us, milliwatts = ring
         now_us = self._clock.now_us()
-        if rows[-1][0] > now_us:
-            rows = [row for row in rows if row[0] <= now_us]
-        if len(rows) <= 1:
+        if stamps_us and stamps_us[-1] > now_us:
+            count = bisect_right(stamps_us, now_us)
+            stamps_us, milliwatts = stamps_us[:count], milliwatts[:count]
+        if len(stamps_us) <= 1:
             return None
         # Some 30 samples every few seconds for each card that is used: whole columns at a time, not one by one.
-        milliwatts: Sequence[float]
-        stamps_us, milliwatts = zip(*rows, strict=True)
         apart_us = list(map(sub, stamps_us[1:], stamps_us))
         period_us = min(_LONGEST_PERIOD_US, max(1, sorted(apart_us)[len(apart_us) // 2]))
         longest_us = period_us * _JITTER
@@ -83,10 +82,4 @@ class PowerSamples:
             believed = [0 <= value <= MOST_MILLIWATTS for value in milliwatts]
             told_us = [told if good else 0 for told, good in zip(told_us, believed, strict=True)]
             milliwatts = [value if good else 0.0 for value, good in zip(milliwatts, believed, strict=True)]
-        return PowerDraw(
-            [*map(sub, stamps_us, told_us), inf],
-            [*stamps_us, inf],
-            [*milliwatts, 0.0],
-            list(accumulate(told_us, initial=0)),
-            list(accumulate(map(mul, milliwatts, told_us), initial=0.0)),
-        )
+        return PowerDraw(stamps_us, told_us, milliwatts)

@@ -42,11 +42,13 @@ class NvmlReader:
 
     Once ``stopping`` says that the program was asked to stop, no call is waited for longer than a second.
 
+    ``with_activity``: the performance counters of cards that have some (GPM) are read, too.
+
     Opens the driver at the first reading, and anew after it failed as a whole (at once, then with growing
     waits) or lost a card (only that finds it again). To be used from one thread.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - by keyword only, after what it reads
         self,
         clock: Clock,
         driver: Driver | None = None,
@@ -54,12 +56,14 @@ class NvmlReader:
         call_limit_seconds: float = 5.0,
         start_limit_seconds: float = 30.0,
         stopping: Callable[[], bool] = lambda: False,
+        with_activity: bool = False,
     ) -> None:
         self._clock = clock
         self._driver = load() if driver is None else driver
         self._call_limit_seconds = call_limit_seconds
         self._start_limit_seconds = start_limit_seconds
         self._stopping = stopping
+        self._with_activity = with_activity
         self._backoff = _Backoff(clock)
         self._session, self._slots = self._closed()
         self._seen = False
@@ -110,7 +114,8 @@ class NvmlReader:
 
     def _closed(self) -> tuple[DriverSession, Slots]:
         workers = Workers(self._stopping)
-        return DriverSession(self._driver, workers), Slots(self._driver, self._clock, workers)
+        slots = Slots(self._driver, self._clock, workers, with_activity=self._with_activity)
+        return DriverSession(self._driver, workers), slots
 
     def _ready(self, until: float, errors: list[ReadError]) -> bool:
         """Return whether the driver is usable, after opening it where that is due."""

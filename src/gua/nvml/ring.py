@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from gua.nvml.calls import Calls
 from gua.nvml.driver import Code, Driver, Handle, Row
@@ -12,14 +13,19 @@ from gua.nvml.driver import Code, Driver, Handle, Row
 # nvidia-ml-py hands out ctypes structures that look up each field in Python code, 5,000 look-ups in half a minute with
 # eight cards: they are read as the C structs that they are. By nvmlValueType_t: time stamp, then a union of 8 bytes.
 # https://docs.nvidia.com/deploy/nvml-api/structnvmlSample__t.html
-_LAYOUTS: Final = {
-    kind: struct.Struct(layout) for kind, layout in enumerate(("@Qd", "@QI4x", "@QL", "@QQ", "@Qq", "@Qi4x", "@QH6x"))
-}
+_LAYOUTS: Final = ("Qd", "QI4x", "QL", "QQ", "Qq", "Qi4x", "QH6x")
 _NO_SAMPLES: Final[dict[int, tuple[int, Sequence[Row]]]] = {Code.NOT_FOUND: (1, ()), Code.NOT_SUPPORTED: (1, ())}
 
 
-def read_ring(driver: Driver, calls: Calls, handle: Handle, kind: int, since_us: int) -> list[tuple[int, float]] | None:
-    """Return (time stamp, value) of each sample after ``since_us``, oldest first; ``None`` if that is unknown.
+class Ring(NamedTuple):
+    """Samples as two columns, oldest first: time stamps of the driver's clock [us], and values."""
+
+    stamps_us: Sequence[int]
+    values: Sequence[float]
+
+
+def read_ring(driver: Driver, calls: Calls, handle: Handle, kind: int, since_us: int) -> Ring | None:
+    """Return the samples after ``since_us``; ``None`` if that is unknown.
 
     An idle card may answer NOT_FOUND for minutes: no samples, no error.
     """
@@ -27,13 +33,16 @@ def read_ring(driver: Driver, calls: Calls, handle: Handle, kind: int, since_us:
     if answer is None:
         return None
     value_type, taken = answer
-    rows = _samples(value_type, taken)
-    if rows is None:
+    if not 0 <= value_type < len(_LAYOUTS):
         calls.note("nvmlDeviceGetSamples", f"value type {value_type}")
-    return rows
+        return None
+    flat = _layout(value_type, len(taken)).unpack(b"".join(taken))
+    stamps_us, values = flat[::2], flat[1::2]
+    if list(stamps_us) != sorted(stamps_us):
+        stamps_us, values = zip(*sorted(zip(stamps_us, values, strict=True)), strict=True)
+    return Ring(stamps_us, values)
 
 
-def _samples(kind: int, rows: Iterable[Row]) -> list[tuple[int, float]] | None:
-    """Return (time stamp, value) of each ``nvmlSample_t``; ``None`` for an unknown type of value."""
-    layout = _LAYOUTS.get(kind)
-    return None if layout is None else sorted(layout.iter_unpack(b"".join(rows)))
+@lru_cache(maxsize=256)
+def _layout(kind: int, count: int) -> struct.Struct:
+    return struct.Struct("@" + _LAYOUTS[kind] * count)

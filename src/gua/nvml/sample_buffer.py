@@ -6,6 +6,8 @@ The ring may hold only 100 samples, 17 s of them, so it is emptied every few sec
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from operator import mul, sub
@@ -16,7 +18,7 @@ from gua.core.ports import UtilizationSample
 from gua.nvml.calls import Calls
 from gua.nvml.driver import GPU_UTILIZATION_SAMPLES, Driver, Handle
 from gua.nvml.driver_clock import DriverClock
-from gua.nvml.power_samples import PowerSamples
+from gua.nvml.power_samples import PowerDraw, PowerSamples
 from gua.nvml.quirks import ratio
 from gua.nvml.ring import read_ring
 
@@ -30,6 +32,8 @@ _JITTER: Final = 1.5
 MOST_SAMPLES: Final = 3600
 # What a sample has to reach to be active.
 _ACTIVE_PERCENT: Final = ACTIVE_FROM * 100
+
+_RUNS: Final = re.compile(b"\1+").finditer
 
 _Spans = list[tuple[int, int]]
 """Stretches of time without overlap, oldest first: start and end in microseconds of the driver's clock."""
@@ -53,11 +57,11 @@ class SampleBuffer:
         """Take what the ring gained. An idle card may answer NOT_FOUND for minutes: no samples, no error."""
         if self._since_us > self._clock.now_us():
             self._start_over()
-        rows = read_ring(driver, calls, handle, GPU_UTILIZATION_SAMPLES, self._since_us)
-        if rows:
-            self._clock.learn(rows[-1][0])
+        ring = read_ring(driver, calls, handle, GPU_UTILIZATION_SAMPLES, self._since_us)
+        if ring is not None and ring.stamps_us:
+            self._clock.learn(ring.stamps_us[-1])
             self._idle, self._fresh = [], 0
-            self._keep(calls, rows)
+            self._keep(calls, *ring)
             # Of a card that nobody uses its counter tells what idle seconds cost; this is of those between others.
             if self._idle and (self._is_used or self._was_used):
                 self._add_power(driver, calls, handle)
@@ -82,51 +86,51 @@ class SampleBuffer:
         while self._kept and self._kept[-1].end_ms > now_ms:
             self._kept.pop()
 
-    def _keep(self, calls: Calls, rows: Sequence[tuple[int, float]]) -> None:
+    def _keep(self, calls: Calls, times: Sequence[int], percents: Sequence[float]) -> None:
         # DriverClock from a clock that went ahead of this one are left in the ring until their time has come.
         now_us = self._clock.now_us()
-        if rows[0][0] <= self._since_us or rows[-1][0] > now_us:
-            rows = [row for row in rows if self._since_us < row[0] <= now_us]
-            if not rows:
+        if times[0] <= self._since_us or times[-1] > now_us:
+            first, last = bisect_right(times, self._since_us), bisect_right(times, now_us)
+            times, percents = times[first:last], percents[first:last]
+            if not times:
                 return
-        times = [stamp_us for stamp_us, _ in rows]
         apart = list(map(sub, times, (self._since_us, *times)))
         self._learn_period(apart if self._since_us else apart[1:])
         if not self._since_us or max(apart) > min(_LONGEST_PERIOD_US, self._period_us * _JITTER):
-            self._one_by_one(calls, rows)
+            self._one_by_one(calls, times, percents)
         elif self._begun:
-            self._as_one(calls, rows, apart)
+            self._as_one(calls, times, percents, apart)
         else:
             # A tick's span begins within its first sample, and so that one stays by itself.
-            self._one_by_one(calls, rows[:1])
-            self._as_one(calls, rows[1:], apart[1:])
+            self._one_by_one(calls, times[:1], percents[:1])
+            self._as_one(calls, times[1:], percents[1:], apart[1:])
         self._begun = True
 
-    def _as_one(self, calls: Calls, fresh: Sequence[tuple[int, float]], apart: Sequence[int]) -> None:
+    def _as_one(self, calls: Calls, times: Sequence[int], percents: Sequence[float], apart: Sequence[int]) -> None:
         """Keep samples that follow each other as one, with what each of them weighs."""
-        if not fresh:
+        if not times:
             return
-        percents = [percent for _, percent in fresh]
-        until_us, largest = fresh[-1][0], max(percents)
+        until_us, largest = times[-1], max(percents)
         least, span_us = min(percents), until_us - self._since_us
         mean = sum(map(mul, percents, apart)) / span_us
         if not (least >= 0 and largest <= 100 and mean >= 0):  # nor a NaN
-            self._one_by_one(calls, fresh)
+            self._one_by_one(calls, times, percents)
             return
         if largest < _ACTIVE_PERCENT:
             idle = [(self._since_us, until_us)]
         elif least >= _ACTIVE_PERCENT:
             idle = []
         else:
-            idle = _joined(
-                [(at - told, at) for (at, percent), told in zip(fresh, apart, strict=True) if percent < _ACTIVE_PERCENT]
-            )
+            # Each of them tells since the one before: what follows each other is one stretch.
+            runs = _RUNS(bytes(map(_ACTIVE_PERCENT.__gt__, percents)))
+            starts = (self._since_us, *times)
+            idle = [(starts[run.start()], times[run.end() - 1]) for run in runs]
         self._add(self._since_us, until_us, mean / 100, largest / 100, idle)
         self._since_us = until_us
 
-    def _one_by_one(self, calls: Calls, fresh: Sequence[tuple[int, float]]) -> None:
+    def _one_by_one(self, calls: Calls, times: Sequence[int], percents: Sequence[float]) -> None:
         follows_within_us = self._period_us * _JITTER
-        for stamp_us, percent in fresh:
+        for stamp_us, percent in zip(times, percents, strict=True):
             # A sample tells since the one before, but after a gap only its own period.
             apart_us = stamp_us - self._since_us
             told_us = min(apart_us, _LONGEST_PERIOD_US) if apart_us <= follows_within_us else self._period_us
@@ -160,6 +164,9 @@ class SampleBuffer:
         draw = self._power.read(driver, calls, handle, self._idle[0][0])
         if draw is None:
             return
+        if self._fresh == 1 and self._kept[-1].idle_ms:
+            self._power_at(len(self._kept) - 1, draw, self._idle)
+            return
         offset_us = self._clock.unix_offset_us()
         first = max(0, len(self._kept) - self._fresh)
         at = 0
@@ -171,22 +178,16 @@ class SampleBuffer:
                 spans.append(self._idle[at])
                 at += 1
             if sample.idle_ms:
-                powered_ms, idle_mj = draw.over(spans)
-                if powered_ms:
-                    self._kept[place] = sample._replace(powered_ms=min(sample.idle_ms, powered_ms), idle_mj=idle_mj)
+                self._power_at(place, draw, spans)
+
+    def _power_at(self, place: int, draw: PowerDraw, spans: _Spans) -> None:
+        """Add to one sample what its idle time drew."""
+        sample = self._kept[place]
+        powered_ms, idle_mj = draw.over(spans)
+        if powered_ms and sample.idle_ms:
+            self._kept[place] = sample._replace(powered_ms=min(sample.idle_ms, powered_ms), idle_mj=idle_mj)
 
     def _learn_period(self, spacings: Sequence[int]) -> None:
         if len(spacings) > 1 or (len(spacings) == 1 and self._period_us == _LONGEST_PERIOD_US):
             median = sorted(spacings)[len(spacings) // 2]
             self._period_us = min(_LONGEST_PERIOD_US, max(1, median))
-
-
-def _joined(spans: _Spans) -> _Spans:
-    """Return the same stretches, those that follow each other as one."""
-    joined = [spans[0]]
-    for since_us, until_us in spans[1:]:
-        if since_us == joined[-1][1]:
-            joined[-1] = joined[-1][0], until_us
-        else:
-            joined.append((since_us, until_us))
-    return joined

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from gua.core.tick import ReadError
+from gua.core.tick import NO_ANSWER, ReadError
 from gua.nvml.calls import Calls
 
 # How long a thread may be at one piece of work before another one takes the next.
@@ -23,8 +23,8 @@ _SLOW_SECONDS: Final = 0.005
 # take milliseconds, and somebody waits.
 _LOOK_SECONDS: Final = 0.2
 _LAST_SECONDS: Final = 1.0
-# Not one of NVML's codes (it has a TIMEOUT of its own): the call has not come back at all.
-NO_ANSWER: Final = "NO_ANSWER"
+# How long is waited for what a card can do without.
+_SPARE_SECONDS: Final = 1.0
 _NO_THREAD: Final = ("pthread_create", "EAGAIN")
 # What a thread is told.
 _LOOK: Final = object()
@@ -52,6 +52,11 @@ class Ticket:
                 work()
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the sampling of a card
             self.calls.note(self.calls.running, type(error).__name__)
+
+    def due(self, until: float) -> float:
+        """Return when waiting for this ends (time.monotonic) that may last ``until``."""
+        spare_since = self.calls.spare_since
+        return until if spare_since is None else min(until, spare_since + _SPARE_SECONDS)
 
     def no_answer(self) -> ReadError:
         """Return the error that stands for work which is not done."""
@@ -134,11 +139,11 @@ class Workers:
         self._end()
 
     def wait(self, tickets: Iterable[Ticket], until: float) -> None:
-        """Return when all tickets are done, or at ``until`` (time.monotonic) at the latest."""
+        """Return when all tickets are done or not waited for longer, at ``until`` (time.monotonic) at the latest."""
         stopping = False
         queue_ = self._queue
         pending = [ticket for ticket in tickets if not ticket.done]
-        while pending and (left := until - time.monotonic()) > 0:
+        while pending and (left := max(ticket.due(until) for ticket in pending) - time.monotonic()) > 0:
             try:
                 queue_.finished.get(timeout=min(left, _SLOW_SECONDS if queue_.waiting else _LOOK_SECONDS))
             except queue.Empty:

@@ -18,7 +18,7 @@ from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, S
 from gua.report.section_list import default_sections, sections
 from gua.report.sections.groups.query import check_by, needs_labels
 from gua.report.states import STATES, StateTime
-from gua.report.streak_limit import skipped
+from gua.report.streak_limit import are_made_of_cards, skipped
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
 _RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
@@ -66,6 +66,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         read=read,
         prices=prices,
         makes_streaks=card_hours is None,
+        splits_idle=card_hours is None or are_made_of_cards(hours, extents),
     )
     costs, allocation_sources = asking.costs(), asking.once(ask_sources)
     finishing = _ask(asking, wanted)

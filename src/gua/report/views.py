@@ -31,6 +31,7 @@ from gua.report.sections.streaks.query import EMPTY_LIMITS, STREAKS
 from gua.report.sections.timeline.query import PRESENCES, TIMELINE
 from gua.report.sections.usage.by_parts import OWNERS
 from gua.report.sections.usage.query import USAGE_VIEW
+from gua.report.sections.usefulness.activity import ACTIVITY, ACTIVITY_OWNERS, BUSY_WITH_FEW_SMS
 from gua.report.sections.usefulness.query import IDLE_TIME
 from gua.report.waits import RESERVATIONS, WAITS
 
@@ -61,6 +62,9 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     COSTS,
     ENERGY,
     IDLE_TIME,
+    ACTIVITY,
+    ACTIVITY_OWNERS,
+    BUSY_WITH_FEW_SMS,
     RIGHT_SIZE_VIEW,
     CARD_SIZES,
     SLOW_CARDS_VIEW,

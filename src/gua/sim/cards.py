@@ -163,6 +163,7 @@ class WholeCard:
             xid_errors=0,
             ecc_errors=0,
             row_remap=0,
+            **(use.activity._asdict() if use.activity is not None and span.continued else {}),
             processes=use.processes if listed else (),
         )
         return (card,)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol
 
+from gua.core.ports import Activity
 from gua.core.tick import ProcessReading
 from gua.sim.calendar import FRI, MINUTE_MS, MON, THU, TUE, WED, Stretch
 from gua.sim.programs import Program, ProgramHost, person
@@ -37,8 +38,15 @@ class HabitSetting:
         """Return stretches of the week as this round has them."""
         return tuple(stretch.later(self.shift) for stretch in stretches)
 
-    def running(
-        self, program: Program, begun_ms: int, held_bytes: int, utilization: float, *, largest: float
+    def running(  # noqa: PLR0913 - one for each thing that a card shows
+        self,
+        program: Program,
+        begun_ms: int,
+        held_bytes: int,
+        utilization: float,
+        *,
+        largest: float,
+        activity: Activity | None = None,
     ) -> CardUsage:
         """Return the use of a card by one process of ``program``, begun at ``begun_ms``; ratios beyond 1 count as 1."""
         process = self.host.process(program, begun_ms, memory_bytes=held_bytes, utilization=percent(utilization))
@@ -48,6 +56,7 @@ class HabitSetting:
             held_bytes=held_bytes,
             context=True,
             processes=(process,),
+            activity=activity,
         )
 
 
@@ -56,7 +65,8 @@ class CardUsage:
     """One card's use over one tick.
 
     ``held_bytes`` is all device memory beyond the bare card's, listed or not; ``context``: some process
-    keeps a CUDA context, which costs power. Utilizations are ratios, 0 to 1.
+    keeps a CUDA context, which costs power. Utilizations are ratios, 0 to 1. ``activity`` is what performance counters
+    tell, ``None`` where this habit's card has none.
     """
 
     utilization: float = 0.0
@@ -66,6 +76,7 @@ class CardUsage:
     context: bool = False
     lost: bool = False
     processes: tuple[ProcessReading, ...] = ()
+    activity: Activity | None = None
 
 
 FREE: Final = CardUsage()
@@ -104,6 +115,11 @@ class Draw:
             self._block = block
             self._value = Random(f"{self._name}:{block}").random()  # noqa: S311 - a simulation, no secret
         return self._value
+
+
+def at_work(utilization: float, of_it: Activity) -> Activity:
+    """Return what counters tell of a program that is at work for a part of the time; ``of_it`` while it is."""
+    return Activity(*(None if part is None else round(part * utilization, 4) for part in of_it))
 
 
 def percent(value: float) -> float:

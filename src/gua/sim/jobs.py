@@ -5,6 +5,7 @@ Every figure is invented unless it names its source; the week is told in UTC.
 
 from __future__ import annotations
 
+from gua.core.ports import Activity
 from gua.sim.calendar import (
     FRI,
     MINUTE_MS,
@@ -13,22 +14,29 @@ from gua.sim.calendar import (
     SAT,
     SUN,
     THU,
+    TUE,
     WED,
     Stretch,
     clock,
     daily,
     inside,
 )
-from gua.sim.habit import FREE, GIB, WEEKDAYS, CardUsage, Draw, HabitSetting, percent
+from gua.sim.habit import FREE, GIB, WEEKDAYS, CardUsage, Draw, HabitSetting, at_work, percent
 from gua.sim.programs import Program
 
 
 class Training:
-    """Slurm jobs of a trainer and an evaluator a card, for days; one of them hangs on Thursday evening."""
+    """Slurm jobs of a trainer and an evaluator a card, for days.
+
+    On Monday night their collective is stuck: kernels wait for each other, at full utilization and with next to no SM
+    at work. On Thursday evening one of them hangs, and nothing runs.
+    """
 
     TRAINER = 61 * GIB
     EVALUATOR = 9 * GIB
     LOADING_MS = 12 * MINUTE_MS
+    AT_WORK = Activity(0.66, 0.28, 0.41, 0.37)
+    STUCK = Activity(0.03, 0.02, 0.0, 0.01)
 
     def __init__(self, setting: HabitSetting) -> None:
         self._setting = setting
@@ -44,6 +52,7 @@ class Training:
             )
         )
         self._hung = setting.late(Stretch(THU + clock(18, 5), THU + clock(23, 50)))
+        self._stuck = setting.late(Stretch(MON + clock(21, 30), TUE + clock(6, 40)))
         self._validating = Draw(f"{setting.name}:validating", minutes=20)
 
     def at(self, ts_ms: int) -> CardUsage:
@@ -65,6 +74,7 @@ class Training:
             largest=percent(min(1.0, utilization + 0.03)),
             held_bytes=sum(memory_bytes for _, memory_bytes, _ in parts),
             context=True,
+            activity=at_work(utilization, self.STUCK if inside(self._stuck, ts_ms) else self.AT_WORK),
             processes=tuple(
                 self._setting.host.process(
                     Program(comm=comm, owner=owner, uid=uid, place=self._setting.name, slurm=True),
@@ -96,6 +106,7 @@ class Inference:
     """A server that took nine tenths of the card for itself and waits for requests; now and then some come."""
 
     HELD = 71 * GIB
+    AT_WORK = Activity(0.38, 0.12, 0.09, 0.62)
 
     def __init__(self, setting: HabitSetting) -> None:
         self._setting = setting
@@ -112,7 +123,14 @@ class Inference:
         utilization = self._setting.rng.uniform(0.02, 0.08)
         if self._burst.at(ts_ms) < (0.14 if inside(self._busy_hours, ts_ms) else 0.02):
             utilization = self._setting.rng.uniform(0.2, 0.7)
-        return self._setting.running(self._program, begun_ms, self.HELD, utilization, largest=2 * utilization)
+        return self._setting.running(
+            self._program,
+            begun_ms,
+            self.HELD,
+            utilization,
+            largest=2 * utilization,
+            activity=at_work(utilization, self.AT_WORK),
+        )
 
 
 class Orphan:

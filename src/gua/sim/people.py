@@ -5,6 +5,7 @@ Every figure is invented unless it names its source; the week is told in UTC.
 
 from __future__ import annotations
 
+from gua.core.ports import Activity
 from gua.core.tick import ProcessType
 from gua.sim.calendar import (
     FRI,
@@ -21,14 +22,18 @@ from gua.sim.calendar import (
     daily,
     inside,
 )
-from gua.sim.habit import FREE, GIB, LOST, MIB, WEEKDAYS, CardUsage, Draw, HabitSetting, percent
+from gua.sim.habit import FREE, GIB, LOST, MIB, WEEKDAYS, CardUsage, Draw, HabitSetting, at_work, percent
 from gua.sim.programs import Program
 
 
 class Notebook:
-    """A kernel that somebody starts on Monday and leaves there: it computes now and then in working hours."""
+    """A kernel that somebody starts on Monday and leaves there: it computes now and then in working hours.
+
+    Its model is small: it uses a tenth of the card's SMs.
+    """
 
     HELD = 8 * GIB
+    AT_WORK = Activity(0.1, 0.04, 0.02, 0.05)
 
     def __init__(self, setting: HabitSetting) -> None:
         owner, uid = setting.person(0)
@@ -50,7 +55,14 @@ class Notebook:
         utilization = 0.0
         if inside(self._work, ts_ms) and self._busy.at(ts_ms) < 0.42:
             utilization = self._setting.rng.uniform(0.15, 0.85)
-        return self._setting.running(self._program, begun_ms, self.HELD, utilization, largest=1.3 * utilization)
+        return self._setting.running(
+            self._program,
+            begun_ms,
+            self.HELD,
+            utilization,
+            largest=1.3 * utilization,
+            activity=at_work(utilization, self.AT_WORK),
+        )
 
 
 class Shared:

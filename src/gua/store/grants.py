@@ -19,8 +19,8 @@ _OWNER_RIGHTS: Final = (
 # What the views of gua_public ask of the other servers of a cluster: there who asked needs the right to it, as a view
 # runs with its owner's rights on the server that was asked alone.
 _ASKED_OF_SHARDS: Final = (
-    *("agents", "allocation_hours", "card_hours", "card_info", "card_seen", "card_states", "owner_hours"),
-    *("prices", "process_states", "settings"),
+    *("agents", "allocation_hours", "card_hours", "card_info", "card_seen", "card_states", "execution_idle_hours"),
+    *("owner_hours", "prices", "process_states", "settings"),
 )
 _ENGINES: Final = ("MergeTree", "AggregatingMergeTree", "ReplacingMergeTree", "Null")
 

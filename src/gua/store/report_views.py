@@ -1,8 +1,8 @@
-"""The views of ``gua_report`` as text, for an embedded store, which keeps none: it would read them all at each opening.
+"""The views of ``gua_report`` as text: what asks for one is given the view's query in its place.
 
-What asks for one is given the view's query in its place, as a view is planned twice, once for its columns and once for
-its rows. The views that this query asks for are made in memory: a view is planned once for all columns that are wanted
-of it, a query within a query wherever its rows are used.
+A view is planned twice, once for its columns and once for its rows, and the views in it twice each time. But a column
+of a query within a query is compared with others by all of that query: so the outermost two are written out, not more.
+An embedded store keeps no views of reports, it would read them all at each opening: the others are made in memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from gua.core.errors import UnavailableError
 from gua.store.statements import Statement, load
-from gua.store.tokens import EMBEDDED_TOKENS
+from gua.store.tokens import EMBEDDED_TOKENS, server_tokens
 
 DATABASE: Final = "gua_report"
 MADE: Final = f"CREATE DATABASE IF NOT EXISTS {DATABASE} ENGINE = Memory COMMENT 'Views of reports'"
@@ -57,6 +57,11 @@ class ReportViews:
             pieces += [sql[done : call.start()], call["before"], f"(\n{written}\n){alias}"]
             done = end
         return "".join((*pieces, sql[done:]))
+
+    def called(self, view: str, call: str) -> str:
+        """Return the query of a view with what ``call``, its arguments in brackets, gives; views in it written out."""
+        given, _ = _arguments(call, 1) if call else ({}, 0)
+        return self.written_out(_bound(self.query(view), given))
 
     def named(self, sql: str) -> list[str]:
         """Return the views that ``sql`` asks for, and those that these ask for, in the order in which they are made."""
@@ -122,6 +127,34 @@ class ViewsInMemory:
 def report_views() -> ReportViews:
     """Return those of an embedded store."""
     return ReportViews(load(EMBEDDED_TOKENS))
+
+
+class ViewsOfServer:
+    """The views that a server keeps, asked by their queries where they are this version's and the user may.
+
+    ``applied`` tells the version and the digest of the statements that were applied to the server last, ``ours`` those
+    of this version's for one server. Views run with their owner's rights, queries with those of who asks.
+    """
+
+    def __init__(self, applied: Callable[[], tuple[int, str]], ours: Callable[[], tuple[int, str]]) -> None:
+        self._applied = applied
+        self._ours = ours
+        self._views: ReportViews | None = None
+        self._asked = False
+        self._asking = threading.Lock()
+
+    def query(self, view: str, call: str) -> str | None:
+        """Return the query to ask in the place of a view with these arguments in brackets; None: ask the view."""
+        with self._asking:
+            if not self._asked:
+                if self._applied() == self._ours():
+                    self._views = ReportViews(load(server_tokens()))
+                self._asked = True
+        return self._views.called(view, call) if self._views else None
+
+    def refuse(self) -> None:
+        """Ask the views from now on: the user may not read what they are made of."""
+        self._asked, self._views = True, None
 
 
 def _arguments(sql: str, start: int) -> tuple[dict[str, str], int]:

@@ -302,6 +302,11 @@ class Schema:
         return str(rows[0]["formatted"])
 
 
+def this_version() -> tuple[int, str]:
+    """Return the version and the fingerprint of the statements that this version applies to one server."""
+    return statements.SCHEMA_VERSION, _digest(Topology())
+
+
 def _digest(topology: Topology) -> str:
     """Return what tells this rendering of the schema from others, whatever the retention."""
     return statements.digest(topology.statements(Retention()))

@@ -12,7 +12,11 @@ from gua.store.definition import DeclaredColumn, Definition, settings_of
 
 # Statements by the version that needs them, run once all objects are there where an older schema was before. An
 # upgrade that was cut off runs them again, so they must not mind. Tokens as in the SQL files.
-AFTER_UPGRADE: Final[Mapping[int, tuple[str, ...]]] = {2: (hours.MARK_ALL,), 6: (hours.MARK_LOOKED_AT,)}
+AFTER_UPGRADE: Final[Mapping[int, tuple[str, ...]]] = {
+    2: (hours.MARK_ALL,),
+    6: (hours.MARK_LOOKED_AT,),
+    7: (hours.PACK,),
+}
 # Run once more where something may be landing meanwhile, when inserts that began before the new objects were there are
 # over: so long after them.
 AFTER_INSERTS: Final[Mapping[int, tuple[str, ...]]] = {2: (hours.MARK_UNMARKED,)}

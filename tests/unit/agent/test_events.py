@@ -86,6 +86,15 @@ def test_failing_calls_are_told_with_their_codes_until_they_succeed(watcher: Age
     ]
 
 
+def test_a_call_that_does_not_come_back_stands_in_the_status(watcher: AgentEvents, board: Board) -> None:
+    hung = [ReadError(call="nvmlDeviceGetRemappedRows", code="NO_ANSWER", uuid=f"GPU-{card}") for card in "ab"]
+    watcher.ticked(replace(TICK, errors=(*hung, ReadError(call="nvmlOther", code="UNKNOWN"))), lateness_ms=0)
+    (said,) = board.status()["conditions"]
+    assert said.startswith("the driver does not answer nvmlDeviceGetRemappedRows: what only that tells is unknown")
+    watcher.ticked(TICK, lateness_ms=0)
+    assert board.status()["conditions"] == []
+
+
 def test_an_outage_is_one_line_and_its_end_another(watcher: AgentEvents, lines: Lines, board: Board) -> None:
     for _ in range(20):
         watcher.failed("endpoint", "cannot reach it")

@@ -57,4 +57,4 @@ def test_each_signal_asks_to_stop_once_and_for_all(number: signal.Signals) -> No
         os.kill(process.pid, number)
         assert process.stdout is not None
         assert process.stdout.read() == "asked\n"
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0

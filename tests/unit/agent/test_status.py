@@ -65,6 +65,7 @@ def test_an_agent_that_just_began_has_no_tick_and_says_so(board: Board) -> None:
         "host": "gpu-1",
         "started": "2026-03-25T00:00:00Z",
         "detects_models": False,
+        "activity": None,
         "uptime_seconds": 0,
         "interval_seconds": 30,
     }
@@ -83,6 +84,7 @@ def test_a_tick_shows_with_its_age_lateness_and_duration(board: Board, clock: Fa
         "age_seconds": 12.5,
         "lateness_seconds": 0.004,
         "duration_seconds": 0.061,
+        "activity_cards": 0,
     }
     assert status["cards"][0]["sample_age_seconds"] == 12.5
 

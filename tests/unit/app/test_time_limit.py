@@ -93,7 +93,7 @@ def test_nothing_stays_once_the_command_has_ended_and_nobody_waits_for_it(
     # Whoever reads its output sees the end of it with the command: nothing else holds that open.
     out, _ = command.communicate(timeout=20)
     assert (command.returncode, out) == (7, b"out\n")
-    poll(lambda: not members(command.pid), "the watching process to end", seconds=10)
+    poll(lambda: not members(command.pid), "the watching process to end")
 
 
 def test_strangers_of_the_callers_group_are_not_meant(begun: list[subprocess.Popen[bytes]]) -> None:

@@ -208,6 +208,20 @@ def test_a_process_that_serves_a_model_says_which(status: dict[str, Any]) -> Non
     assert "(--detect-models)" not in render_status(status, Style(width=200))
 
 
+def test_activity_that_is_read_says_of_how_many_cards_it_is_told(status: dict[str, Any]) -> None:
+    assert "(--activity)" not in render_status(status, Style(width=200))
+    on = {**status, "agent": {**status["agent"], "activity": "gpm"}}
+    for cards, text in (
+        (7, "told of 7 cards in the last tick"),
+        (1, "of 1 card "),
+        (None, "of - in"),
+        ("7", "of - in"),
+    ):
+        shown = render_status({**on, "last_tick": {**status["last_tick"], "activity_cards": cards}}, Style(width=200))
+        assert f"read by gpm (--activity): told {text}".rstrip() in shown or text in shown
+    assert "read by gpm (--activity)\n" in render_status({**on, "last_tick": None}, Style(width=200))
+
+
 def test_cards_alike_stand_in_one_line_only_where_they_are_promised_alike(status: dict[str, Any]) -> None:
     one = {**status["cards"][2], "index": 3}
     other = {**one, "index": 4, "allocations": [{**one["allocations"][0], "owner": "bob"}]}

@@ -82,11 +82,11 @@ def test_an_agent_is_stopped_and_everything_is_free_again(home: Path, capsys: py
     agent = Agent(home)
     assert main(["stop"]) == 0
     assert capsys.readouterr() == (f"gua agent stopped: pid {agent.pid}\n", "")
-    assert agent.process.wait(timeout=5) == 0
+    assert agent.process.wait(timeout=60) == 0
     assert list(home.iterdir()) == []
     again = Agent(home)
     assert main(["stop", "--state-dir", str(home)]) == 0
-    assert again.process.wait(timeout=5) == 0
+    assert again.process.wait(timeout=60) == 0
 
 
 def test_where_none_runs_there_is_nothing_to_do(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,7 +215,7 @@ if os.geteuid() == 0:  # nobody else can be, or own things of, another user
             os.chown(place, SOMEBODY, SOMEBODY)
             theirs = Agent(place, "another user's")
             assert main(["stop", "--state-dir", str(place)]) == 0
-            assert theirs.process.wait(timeout=5) == 0
+            assert theirs.process.wait(timeout=60) == 0
 
             Path(above).chmod(0o755)
             place.chmod(0o755)
@@ -264,7 +264,7 @@ def test_a_kernel_without_process_descriptors_is_served_too(home: Path, monkeypa
     monkeypatch.delattr(os, "pidfd_open")
     agent = Agent(home)
     assert main(["stop"]) == 0
-    assert agent.process.wait(timeout=5) == 0
+    assert agent.process.wait(timeout=60) == 0
     hung = Agent(home, "hung")
     began = time.monotonic()
     assert main(["stop", "--timeout", "100ms"]) == 3

@@ -164,16 +164,16 @@ def test_a_request_that_does_not_come_ends_the_connection(served: Served) -> Non
     with connected(served.public) as connection:
         connection.sendall(b'{"gua":1')
         assert "in time" in json.loads(everything(connection))["error"]
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
 
 
 def test_one_that_drips_bytes_has_no_more_time_than_others(served: Served) -> None:
     began = time.monotonic()
     with connected(served.public) as connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        while time.monotonic() - began < 3:
+        while time.monotonic() - began < 20:
             connection.sendall(b" ")
             time.sleep(0.02)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
 
 
 def test_a_client_that_vanishes_harms_nobody(served: Served) -> None:
@@ -283,8 +283,8 @@ def test_a_user_has_two_reports_at_a_time_and_then_waits(folder: Path) -> None:
         assert (third["busy"], "other reports" in third["error"]) == (True, True)
         assert ask_status(made.public) == STATUS
         stack.close()
-        assert held.ended.acquire(timeout=5)
-        assert held.ended.acquire(timeout=5)
+        assert held.ended.acquire(timeout=60)
+        assert held.ended.acquire(timeout=60)
         with connected(made.public) as connection:
             connection.sendall(ask("report"))
             assert connection.recv(100) == b'{"ready":true}\n'
@@ -297,7 +297,7 @@ def test_closing_cuts_reports_and_removes_the_sockets(folder: Path) -> None:
         assert connection.recv(100) == b'{"ready":true}\n'
         made.server.close()
         assert everything(connection) == b""
-        assert held.ended.acquire(timeout=5)
+        assert held.ended.acquire(timeout=60)
         assert list(folder.iterdir()) == []
         with pytest.raises(NobodyError):
             ask_status(made.public)
@@ -490,7 +490,7 @@ def impostor(path: Path, behave: Callable[[socket.socket], None]) -> Iterator[No
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield
-        thread.join(5)
+        thread.join(60)
 
 
 def test_an_agent_that_does_not_answer_is_told_from_none(folder: Path) -> None:
@@ -553,7 +553,7 @@ def test_a_stranger_is_not_believed(folder: Path) -> None:
         ready.wait(0.01)
     with pytest.raises(UnavailableError, match="not believed"):
         ask_until_listening(folder / "agent.sock")
-    stranger.join(10)
+    stranger.join(60)
 
 
 def ask_until_listening(path: Path) -> dict[str, Any]:

@@ -437,6 +437,7 @@ def test_gpm_tells_the_utilization_of_cards_and_instances(world: World) -> None:
     assert between(2, 1) == [0, 70.0]
     assert between(None, 1) == [0, 33.0]
     assert between(1, 0.05) == [21, 0]
+    assert [between(None, 1, metric=metric) for metric in (2, 3, 5, 10)] == [[0, 33.0], [0, 16.5], [0, 0.0], [0, 9.9]]
     assert between(1, 1, metric=20) == [3, 0]
     assert world.code("gpm(0, 9, int)") == 2
     assert world.code("gpm(1, None, int)") == 3

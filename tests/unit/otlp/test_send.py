@@ -301,7 +301,7 @@ class TestTime:
         while not receiver.requests:
             time.sleep(0.01)
         landing.close()
-        thread.join(3)
+        thread.join(60)
         assert not thread.is_alive()
         assert len(raised) == 1
 

@@ -17,6 +17,7 @@ from fakes import by_other_means as means
 from fakes.by_other_means import DAY_MS, HOUR_MS, IDLE, Counted, Episode, Key, Recorded, Seen, SeenPart, Spent
 from fakes.promises import promised
 from fakes.restless import restless
+from fakes.stuck import stuck
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Source, Tick
 from gua.core.workloads import workload_kind
@@ -41,7 +42,7 @@ from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
 from gua.report.sections.timeline.model import Timeline
 from gua.report.sections.usage.by_parts import ask_by_parts, owners_of_parts
 from gua.report.sections.usage.model import USAGE_BY, OwnerUsage, Usage, UsageRow
-from gua.report.sections.usefulness.model import IdleTime, Usefulness
+from gua.report.sections.usefulness.model import IdleTime, MeanActivity, Usefulness
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
@@ -52,6 +53,7 @@ pytestmark = pytest.mark.engine
 
 LIMITS_MS: Final = (20_000, 60_000, 150_000, 300_000, 600_000, 1_800_000, 3_600_000, 14_400_000)
 RESTLESS: Final = ("restless-1", "restless-2")
+STUCK: Final = "stuck-1"
 HELD: Final = (ACTIVE, IDLE_HELD, UNKNOWN)
 PARTY: Final = {
     "owner": "owner",
@@ -80,7 +82,7 @@ class Asked:
 
 WINDOWS: Final = {
     "everything": Asked(3 * DAY_MS, -5_000),
-    "edges in the middle of ticks": Asked(4 * HOUR_MS + 12_345, HOUR_MS + 7_777, "Asia/Kathmandu", RESTLESS),
+    "edges in the middle of ticks": Asked(4 * HOUR_MS + 12_345, HOUR_MS + 7_777, "Asia/Kathmandu", (*RESTLESS, STUCK)),
     "whole hours": Asked(5 * HOUR_MS, 2 * HOUR_MS, "Asia/Kolkata", RESTLESS),
     "some days": Asked(DAY_MS + 1_234_567, 2 * HOUR_MS + 1, "America/New_York", ("lab-1", "lab-2")),
     "less than an hour": Asked(50 * 60_000 + 3, 3_333),
@@ -114,6 +116,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path],
             )
             for seed, host in enumerate(RESTLESS)
         ),
+        spooled(stuck(STUCK, seed=1, ticks=400, end_ms=END_MS - 333)),
     ]
     rng = Random("late")  # noqa: S311 - which ticks are late is no secret
     with open_store(made_store(tmp_path_factory.mktemp("means") / "store")) as opened:
@@ -540,6 +543,59 @@ def test_idle_time(both: Both) -> None:
     check_idle_time(found.loaded, [sum(each) for each in zip(*of_state.values(), strict=True)])
     for state, part in found.states.items():
         assert part.gpu_ms == us(both.report.headline.states[state].gpu_ms)
+
+
+def check_means(found: Sequence[MeanActivity], ticks: Sequence[Seen]) -> None:
+    names = {"sm": "sm", "occupancy": "occupancy", "tensor": "tensor", "memory_bandwidth": "bandwidth"}
+    expected = {name: means.activity(ticks, column) for name, column in names.items()}
+    assert {one.metric for one in found} == {name for name, one in expected.items() if one[0]}
+    for one in found:
+        gpu_ms, mean, low_ms = expected[one.metric]
+        assert (one.told_gpu_ms, one.low_gpu_ms) == (us(gpu_ms), us(low_ms)), one.metric
+        assert one.mean == pytest.approx(mean), one.metric
+
+
+def test_activity_of_sms_and_memory(both: Both) -> None:
+    found = both.report[Usefulness]
+    assert found.activity
+    check_means(found.activity, [one for ticks in both.counted.ticks.values() for one in ticks])
+    for card in found.cards:
+        check_means(card.activity, both.counted.ticks[card.host, card.gpu])
+
+
+def test_whose_active_hours_had_few_sms_at_work(both: Both) -> None:
+    found = {(one.owner, one.program): one for one in both.report[Usefulness].owners}
+    expected = means.owners_activity(both.counted)
+    assert set(found) == set(expected)
+    for name, one in found.items():
+        gpu_ms, sm, low_ms = expected[name]
+        assert (one.gpu_ms, one.low_gpu_ms, one.sm) == (us(gpu_ms), us(low_ms), pytest.approx(sm)), name
+
+
+def test_runs_that_looked_busy_with_few_sms(both: Both) -> None:
+    found = both.report[Usefulness].busy_with_few_sms
+    expected = {
+        (*key, run[0].since_ms): run for key in both.counted.ticks for run in means.busy_with_few_sms(both.counted, key)
+    }
+    assert {(one.host, one.gpu, one.since_ms) for one in found} == set(expected)
+    assert [one.observed_ms for one in found] == sorted((one.observed_ms for one in found), reverse=True)
+    if STUCK in {host for host, _ in both.counted.cards} and both.asked.since_ms > 2 * HOUR_MS:
+        assert len({one.gpu for one in found}) == 2
+    for one in found:
+        run = expected[one.host, one.gpu, one.since_ms]
+        gpu_ms = sum(each.gpu_ms for each in run)
+        assert (one.until_ms, one.observed_ms) == (run[-1].until_ms, sum(each.ms for each in run))
+        assert one.gpu_ms == us(gpu_ms)
+        assert one.sm == pytest.approx(sum(each.gpu_ms * each.row["sm"] / 200 for each in run) / gpu_ms)
+        moments = {each.ts_ms for each in run}
+        there = [
+            each.row
+            for process, ticks in both.counted.processes.items()
+            for each in ticks
+            if process[:2] == (one.host, one.gpu) and each.ts_ms in moments
+        ]
+        assert set(one.owners) == {row["owner"] or "" for row in there}
+        assert set(one.programs) == {row["program"] or "" for row in there}
 
 
 def test_right_size(both: Both) -> None:

@@ -56,6 +56,7 @@ def test_what_is_public_is_asked_of_public_views() -> None:
         # Those of a window and of now: as views without parameters they would read every tick.
         "gua_report.idle_streaks",
         "gua_report.current_allocations",
+        "gua_report.slow_cards",
     }
 
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from fakes.store import extent
+from fakes.store import UNTIL_MS, card, extent, store_of
 from gua.core.errors import UnavailableError
-from gua.report.collect import _need_streaks
+from gua.report.collect import _need_streaks, collect
 from gua.report.hours import Hour
 from gua.report.model import Extent
 from gua.report.section_list import default_sections
-from gua.report.streak_limit import MOST_CARD_HOURS, MOST_TICKED, skipped
+from gua.report.sections.headline.model import IdleSplit
+from gua.report.sections.now.model import Now
+from gua.report.streak_limit import (
+    MOST_CARD_HOURS,
+    MOST_CARD_HOURS_OF_CARDS,
+    MOST_TICKED,
+    are_made_of_cards,
+    skipped,
+)
 from gua.report.window import ReportRequest
 
 
@@ -33,6 +41,33 @@ def test_unasked_up_to_a_number_of_card_hours() -> None:
     assert needed() == []
     assert skipped(counted(most), cards(100), []) is None
     assert skipped(counted(most + 1), cards(100), []) == MOST_CARD_HOURS + 100
+
+
+def test_of_cards_alone_up_to_more_of_them() -> None:
+    most = MOST_CARD_HOURS_OF_CARDS // 100
+
+    assert are_made_of_cards(counted(most), cards(100))
+    assert not are_made_of_cards(counted(most + 1), cards(100))
+    assert not are_made_of_cards([Hour(hour=1, is_counted=False, card_ticks=MOST_TICKED + 1)], cards(8))
+
+
+@pytest.mark.parametrize(("hosts_cards", "is_split"), [(1_000, True), (10_000, False)])
+def test_what_idle_held_is_made_of_needs_no_processes(*, hosts_cards: int, is_split: bool) -> None:
+    rows = [{"host": "node-1", "gpu": "GPU-1", "state": "idle-held", "low_us": 3_600_000_000}]
+    store = store_of(
+        [card("node-1", "GPU-1", (0.0, 1.0, 0.0, 0.0))],
+        extents=[extent("node-1", cards=hosts_cards)],
+        hours=[hour._asdict() for hour in counted(400)],
+        card_streaks=rows,
+    )
+
+    report = collect(store, ReportRequest(now_ms=UNTIL_MS))
+
+    assert report.streaks_skipped == 400 * hosts_cards
+    assert report.get(Now) is None
+    assert "usage" not in {view for view, _ in store.asked}
+    split = report.get(IdleSplit)
+    assert (split is not None and split.low_gpu_ms == 3_600_000) is is_split
 
 
 @pytest.mark.parametrize("section", ["now", "streaks", "what-if", "contention"])

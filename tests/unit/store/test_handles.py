@@ -56,7 +56,7 @@ def test_who_asks_beside_another_gets_a_handle_of_its_own_up_to_the_most() -> No
         thread = threading.Thread(target=third)
         thread.start()
         assert not waited.wait(0.05)
-    thread.join(5)
+    thread.join(60)
     assert waited.is_set()
     assert len(made) == 2
 
@@ -84,7 +84,7 @@ def test_who_wants_to_be_alone_waits_for_all_and_holds_up_those_after() -> None:
         time.sleep(0.02)
         order.append("before")
     for thread in threads:
-        thread.join(5)
+        thread.join(60)
     assert order == ["before", "alone", "alone no more", "after"]
 
 
@@ -112,7 +112,7 @@ def test_closing_waits_for_who_asks_closes_all_and_refuses_who_comes_later() -> 
         thread.join(0.05)
         assert thread.is_alive()
         assert not any(handle.is_closed for handle in made)
-    thread.join(5)
+    thread.join(60)
     assert [handle.is_closed for handle in made] == [True, True]
     with pytest.raises(UnavailableError, match="closed"), lending.lent():
         pass

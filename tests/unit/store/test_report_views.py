@@ -8,8 +8,9 @@ import pytest
 
 from gua.core.errors import UnavailableError
 from gua.store.database import open_store
-from gua.store.report_views import MADE, ReportViews, ViewsInMemory, report_views
+from gua.store.report_views import MADE, ReportViews, ViewsInMemory, ViewsOfServer, report_views
 from gua.store.retention import Retention
+from gua.store.schema import this_version
 from gua.store.statements import Statement
 from gua.store.topology import Topology
 
@@ -77,6 +78,50 @@ def test_views_are_made_in_memory_once_and_before_those_that_ask_for_them() -> N
     views.make_for("DESCRIBE gua_report.outer")
     assert len(ran) == 3
     assert ran[1].count("CREATE VIEW IF NOT EXISTS gua_report.inner") == 1
+
+
+def test_a_list_in_parts_comes_into_the_query_of_the_view_and_of_those_in_it() -> None:
+    joined = "arrayConcat({hosts_0:Array(String)}, {hosts_1:Array(String)})"
+    asked = VIEWS.called("outer", f"(since = {{since:Int64}}, hosts = {joined})")
+    assert "ts > {since:Int64}" in asked
+    assert joined in asked
+    assert "gua_report" not in asked
+    assert "{hosts:" not in asked
+
+
+def test_a_server_is_asked_by_queries_only_where_its_views_are_ours() -> None:
+    asked: list[int] = []
+
+    def applied() -> tuple[int, str]:
+        asked.append(1)
+        return this_version()
+
+    views = ViewsOfServer(applied, this_version)
+    call = "(hosts = {hosts:Array(String)})"
+    for _ in range(2):
+        assert "FROM gua.cards\n" in (views.query("extent", call) or "")
+    assert len(asked) == 1
+    views.refuse()
+    assert views.query("extent", call) is None
+    version, digest = this_version()
+    for other in ((version - 1, digest), (version, f"{digest}x"), (0, "")):
+        assert ViewsOfServer(lambda told=other: told, this_version).query("extent", call) is None
+
+
+def test_a_user_whom_a_server_tells_no_version_is_not_asked_for_it_twice() -> None:
+    asked: list[int] = []
+
+    def applied() -> tuple[int, str]:
+        asked.append(1)
+        msg = "no right"
+        raise UnavailableError(msg)
+
+    views = ViewsOfServer(applied, this_version)
+    with pytest.raises(UnavailableError, match="no right"):
+        views.query("extent", "")
+    views.refuse()
+    assert views.query("extent", "") is None
+    assert len(asked) == 1
 
 
 def test_a_view_that_is_not_there_is_named() -> None:

@@ -93,6 +93,11 @@ def test_one_that_was_cut_off_is_completed_at_the_next_opening(old: str) -> None
     with open_store(old) as store:
         assert store.schema.check().lines == []
         assert store.schema.applied()[0] == statements.SCHEMA_VERSION
+        packed = store.select(
+            "SELECT name, compression_codec AS codec FROM system.columns "
+            "WHERE table = 'host_hours' AND name IN ('process_runs.start_ms', 'process_runs.pid') ORDER BY name"
+        )
+        assert [row["codec"] for row in packed] == ["CODEC(ZSTD(6))", "CODEC(Delta(8), ZSTD(6))"]
     assert rows(old) == before > 0
 
 

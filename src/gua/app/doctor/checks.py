@@ -33,7 +33,7 @@ def checks(
     host = ProcFs(procfs)
     return [
         ("system", system.check_system),
-        ("driver", lambda: driver.check_driver(Path("/dev"), lambda: _reader(host))),
+        ("driver", lambda: driver.check_driver(Path("/dev"), lambda: _reader(host, with_activity=True))),
         ("processes", lambda: processes.check_processes(host)),
         ("clock", lambda: system.check_clock(time.time(), host.boot_id(), system.kernel_synchronized())),
         ("state", lambda: state.check_state(home)),
@@ -65,11 +65,11 @@ def run_checks(named: Sequence[tuple[str, Check]]) -> Iterator[Finding]:
             )
 
 
-def _reader(host: ProcFs) -> CardReader:
+def _reader(host: ProcFs, *, with_activity: bool = False) -> CardReader:
     from gua.nvml.reader import NvmlReader  # noqa: PLC0415 - only where the library loads
     from gua.procfs.clock import SystemClock  # noqa: PLC0415 - as above
 
-    return NvmlReader(SystemClock(host), start_limit_seconds=_START_SECONDS)
+    return NvmlReader(SystemClock(host), start_limit_seconds=_START_SECONDS, with_activity=with_activity)
 
 
 def _own_home() -> Path | None:

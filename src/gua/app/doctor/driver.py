@@ -24,6 +24,7 @@ _INSTALL: Final = "install the NVIDIA driver, or start the container with the NV
 _RESET: Final = "look at dmesg for its Xid, then nvidia-smi --gpu-reset, or restart the host; other cards go on"
 _LOST: Final = frozenset({"GPU_IS_LOST", "RESET_REQUIRED"})
 _GIB: Final = 2**30
+_COUNTERS: Final = "nvmlGpm"
 # Between two GPM samples of a MIG instance; less than 0.1 s tells nothing.
 _BETWEEN_SECONDS: Final = 0.25
 
@@ -67,7 +68,7 @@ def check_driver(
     finally:
         cards.close()
     general = [error for error in errors if error.uuid is None]
-    found += [_driver(read, general), *(_card(card, errors) for card in read)]
+    found += [_driver(read, general), *(_card(card, errors) for card in read), _activity(read, errors)]
     return [_devices(dev, permitted, works=True), *found]
 
 
@@ -109,7 +110,7 @@ def _driver(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
 def _card(card: RawCard, errors: Sequence[ReadError]) -> Finding:
     reading = card.reading
     name, title = f"card.{reading.uuid}", _title(reading)
-    own = [error for error in errors if error.uuid == reading.uuid]
+    own = [error for error in errors if error.uuid == reading.uuid and not _is_of_activity(card, error)]
     if reading.failed:
         return failed(name, title, f"{reading.uuid} is lost or needs a reset; {_told(own)}", _RESET)
     gaps = _gaps(card)
@@ -131,6 +132,28 @@ def _card(card: RawCard, errors: Sequence[ReadError]) -> Finding:
         remedy = "what cannot be read stays unknown; a newer driver, or root, may tell it"
         return warning(name, title, detail, remedy)
     return ok(name, title, detail)
+
+
+def _is_of_activity(card: RawCard, error: ReadError) -> bool:
+    """Return whether an error concerns activity alone: of an instance utilization comes from the same counters."""
+    return card.reading.mig is not Mig.INSTANCE and error.call.startswith(_COUNTERS)
+
+
+def _activity(cards: Sequence[RawCard], errors: Sequence[ReadError]) -> Finding:
+    """Say whether the cards have the counters that ``--activity gpm`` reads, and if not, why not."""
+    asked = [card for card in cards if card.reading.mig is not Mig.PARENT]
+    told = sum(card.has_activity for card in asked)
+    of_cards = {card.reading.uuid: card for card in asked}
+    failures = [error for error in errors if error.uuid in of_cards and _is_of_activity(of_cards[error.uuid], error)]
+    detail = (
+        f"{told} of {plural(len(asked), 'card')} can tell how much of SMs, tensor cores and memory bandwidth was used"
+    )
+    if failures:
+        remedy = "gua works without; try it as root, or leave --activity off"
+        return warning("activity", "activity", f"{detail}; {_told(failures)}", remedy)
+    if not told:
+        return ok("activity", "activity", "no card has performance counters (GPM, Hopper and newer)")
+    return ok("activity", "activity", f"{detail}: gua daemon --activity gpm reads it")
 
 
 def _gaps(card: RawCard) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gua.core.clock_reasons import ROW_REMAPS, held_down_by
 from gua.core.facts import CardFacts, TypeTotals
+from gua.core.metrics import ACTIVITY_SCALE
 from gua.core.tick import ProcessList, ProcessType
 from gua.report.explain.branches import NOT_KNOWN, ratio_text
 from gua.report.explain.rows import ExplainedProcessRow, TickRow
@@ -113,6 +114,16 @@ CARD_VALUES: Final = (
     Value(column="xid", label="newest XID", is_optional=True),
     Value(column="ecc_errors", label="uncorrected ECC errors", is_optional=True),
     Value(column="row_remap", label="row remapping", unit=REMAP, is_optional=True),
+    Value(column="sm_utilization", label="SMs at work", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
+    Value(column="sm_occupancy", label="SM occupancy", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
+    Value(column="tensor_utilization", label="tensor operations", unit="1", parts=ACTIVITY_SCALE, is_optional=True),
+    Value(
+        column="memory_bandwidth_utilization",
+        label="memory bandwidth",
+        unit="1",
+        parts=ACTIVITY_SCALE,
+        is_optional=True,
+    ),
     Value(column="mig", label="MIG"),
     Value(column="source", label="source"),
     Value(column="allocation", label="allocation", is_optional=True),

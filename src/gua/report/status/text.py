@@ -79,8 +79,7 @@ def _agent(status: Mapping[str, Any], style: Style) -> Iterator[str]:
         if isinstance(name, str):
             name = name.partition(" ")[0]  # what follows is the address, which is shown beside it
         yield from style.term(_text(name, style, 11), _delivery(destination, style))
-    if agent.get("detects_models") is True:
-        yield from style.term("models", "detected: arguments of processes on cards are read (--detect-models)")
+    yield from _asked_for(agent, last, style)
     sources = sources_in_words(status, style)
     if sources is not None:
         yield from style.term("allocation", sources)
@@ -143,6 +142,22 @@ def _errors(errors: Sequence[Mapping[str, Any]], style: Style) -> Iterator[str]:
         yield f"{call} {code} x {_count(error.get('count'))}"
     if len(errors) > _MOST_ERRORS:
         yield f"and {len(errors) - _MOST_ERRORS} more kinds"
+
+
+def _asked_for(agent: Mapping[str, Any], last: Mapping[str, Any], style: Style) -> Iterator[str]:
+    """Yield what the agent reads because somebody asked for it."""
+    if agent.get("detects_models") is True:
+        yield from style.term("models", "detected: arguments of processes on cards are read (--detect-models)")
+    if agent.get("activity") is not None:
+        yield from style.term("activity", _activity(agent, last, style))
+
+
+def _activity(agent: Mapping[str, Any], last: Mapping[str, Any], style: Style) -> str:
+    how = f"read by {_text(agent.get('activity'), style, 10)} (--activity)"
+    if not last:
+        return how
+    cards = number_in(last.get("activity_cards"))
+    return f"{how}: told of {NONE if cards is None else plural(int(cards), 'card')} in the last tick"
 
 
 def _rules(rules: Mapping[str, Any]) -> str:

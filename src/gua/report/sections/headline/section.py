@@ -16,7 +16,7 @@ from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE, observed_ms
 
 
 def _collect(asking: Asking) -> Finish | None:
-    if not asking.makes_streaks:
+    if not asking.splits_idle:
         return None
     rows = asking.once(ask_card_streaks, asking.window)
     return lambda _headline, _cards: idle_split(list(rows()))

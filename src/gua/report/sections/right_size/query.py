@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gua.core.facts import RATIO_SCALE
@@ -11,7 +11,7 @@ from gua.core.parameters import BOUNDS, PRICED
 from gua.core.view import Count, View
 from gua.report.asking import Asking, Finish
 from gua.report.costs import added
-from gua.report.hours import PART_CARD_TICKS
+from gua.report.host_parts import some_hosts
 from gua.report.model import Card, Headline
 from gua.report.prices import PricedTime, Prices
 from gua.report.questions import Answer, ask
@@ -70,7 +70,7 @@ def right_size(asking: Asking) -> Finish:
     """Ask what programs took of cards, and what the cards have; a question for every few hosts of a large fleet."""
     hours = [hour.hour for hour in asking.hours] or [_NO_HOUR]
     every: list[tuple[Answer[RightSizeRow], Answer[CardSizeRow]]] = []
-    for hosts in _some_hosts(asking):
+    for hosts in some_hosts(asking):
         bounds = {**asking.bounds, "hosts": hosts, "hours": hours}
         every.append(
             (
@@ -85,18 +85,6 @@ def right_size(asking: Asking) -> Finish:
         return right_size_of(rows, sizes, asking.prices, held_ms)
 
     return finish
-
-
-def _some_hosts(asking: Asking) -> Iterator[list[str]]:
-    """Yield the hosts to ask for together, so that the ticks of one question are bounded; of no names, all."""
-    hosts = sorted({extent.host for extent in asking.extents})
-    card_ticks = sum(hour.card_ticks for hour in asking.hours)
-    most = max(1, PART_CARD_TICKS * len(hosts) // max(card_ticks, 1))
-    if most >= len(hosts):
-        yield list(asking.request.hosts and hosts)
-        return
-    for first in range(0, len(hosts), most):
-        yield hosts[first : first + most]
 
 
 def right_size_of(

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Final, NamedTuple
 
 from gua.core.parameters import READ
-from gua.core.ports import ViewReader
 from gua.core.view import Count, StateName, View
+from gua.report.asking import Asking, Finish
+from gua.report.model import Card, Headline
 from gua.report.questions import ask
+from gua.report.sections.usefulness.activity import (
+    ActivityRow,
+    ask_activity,
+    means_of,
+    owners_of,
+    runs_of,
+)
 from gua.report.sections.usefulness.model import CardIdleTime, IdleTime, Usefulness
 from gua.report.states import ACTIVE, IDLE_HELD
 
@@ -32,34 +41,46 @@ class IdleTimeRow(NamedTuple):
 IDLE_TIME: Final = View("idle_time", IdleTimeRow, READ)
 
 
-def usefulness(reader: ViewReader, read: Mapping[str, object]) -> Callable[[], Usefulness]:
-    """Ask for the idle seconds of each card; call what is returned for it.
+def usefulness(asking: Asking) -> Finish:
+    """Ask for the idle seconds of each card, and for what its performance counters tell."""
+    idle, activity = ask(asking.reader, IDLE_TIME, asking.read), ask_activity(asking)
 
-    ``read`` is {since_ms, until_ms, hosts, tick_hours, use_hourly}.
-    """
-    answer = ask(reader, IDLE_TIME, read)
-    return lambda: usefulness_of(answer())
+    def finish(_headline: Headline, _cards: Sequence[Card]) -> Usefulness:
+        found = usefulness_of(idle(), activity.cards())
+        return replace(
+            found,
+            owners=owners_of(row for answer in activity.owners for row in answer()),
+            busy_with_few_sms=runs_of(row for answer in activity.runs for row in answer()),
+        )
+
+    return finish
 
 
-def usefulness_of(rows: Iterable[IdleTimeRow]) -> Usefulness:
+def usefulness_of(rows: Iterable[IdleTimeRow], activity: Sequence[ActivityRow] = ()) -> Usefulness:
     """Return the rows of ``gua_report.idle_time`` as cards, in the order of their indexes, and all of them together."""
     found = sorted(rows, key=lambda row: (row.host, row.gpu_index is None, row.gpu_index or 0, row.gpu))
+    told: dict[tuple[str, str], list[ActivityRow]] = {}
+    for row in activity:
+        told.setdefault((row.host, row.gpu), []).append(row)
     return Usefulness(
         states=_by_state(found),
         loaded=_added(found, ACTIVE, IDLE_HELD),
         cards=tuple(
-            _card(list(of_card)) for _, of_card in groupby(found, key=lambda row: (row.host, row.gpu_index, row.gpu))
+            _card(list(of_card), told.get((host, gpu), ()))
+            for (host, _, gpu), of_card in groupby(found, key=lambda row: (row.host, row.gpu_index, row.gpu))
         ),
+        activity=means_of(activity),
     )
 
 
-def _card(rows: list[IdleTimeRow]) -> CardIdleTime:
+def _card(rows: list[IdleTimeRow], activity: Sequence[ActivityRow]) -> CardIdleTime:
     return CardIdleTime(
         host=rows[0].host,
         gpu=rows[0].gpu,
         index=rows[0].gpu_index,
         model=rows[0].model,
         states=_by_state(rows),
+        activity=means_of(activity),
     )
 
 

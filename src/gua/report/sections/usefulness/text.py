@@ -12,6 +12,7 @@ from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.kit.words import NAME_WIDTH, card_name, index
 from gua.report.model import Report
 from gua.report.sections.energy.text import JOULES_PER_KWH
+from gua.report.sections.usefulness.activity_text import activity
 from gua.report.sections.usefulness.model import CardIdleTime, IdleTime, Usefulness
 from gua.report.states import ACTIVE
 
@@ -37,6 +38,12 @@ _HOST: Final = TableColumn(title="host", left=True, shortest=8)
 
 
 def usefulness(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield idle seconds, then what performance counters tell of active hours."""
+    yield from _idle_seconds(report, style, hours)
+    yield from activity(report, style, hours)
+
+
+def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the idle seconds of each state over all cards, and of the active hours of each card."""
     found = report[Usefulness]
     if not found.loaded.sampled_gpu_ms:

@@ -1,0 +1,71 @@
+-- One row is one owner's program on cards that were active and told how many of their SMs were busy: its attributed GPU time in the
+-- window, that x the cards' activity [us/200], the part of which tensor activity is told, and the part in which few SMs (below 10 %)
+-- were busy. Of a shared card each has the card's activity. Read from ticks: hours are those asked for.
+CREATE OR REPLACE VIEW gua_report.activity_owners $ON_CLUSTER
+$DEFINER
+AS
+WITH
+    ${STATES},
+    processes AS
+    (
+        SELECT *
+        FROM gua.process_ticks FINAL
+        WHERE ${TICK_HOUR} IN {hours:Array(Int64)}
+            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+            AND ${OF_HOSTS}
+            AND gpu_time_ms IS NOT NULL
+    )
+SELECT
+    owner,
+    program,
+    sum(part_us) AS gpu_us,
+    sum(part_us * sm) AS sm_weighted,
+    sumIf(part_us, tensor IS NOT NULL) AS tensor_us,
+    sum(part_us * ifNull(tensor, 0)) AS tensor_weighted,
+    sumIf(part_us, sm < LOW_ACTIVITY) AS low_us
+FROM
+(
+    SELECT
+        process.owner AS owner,
+        process.program AS program,
+        if(
+            card.part = 1,
+            process.attributed_ms * 1000,
+            toUInt64(round(process.attributed_ms * 1000 * card.part))
+        ) AS part_us,
+        card.sm AS sm,
+        card.tensor AS tensor
+    FROM
+    (
+        SELECT
+            cityHash64(cityHash64(host), cityHash64(gpu), toUnixTimestamp64Milli(ts)) AS card_tick,
+            owner,
+            program,
+            sum(toUInt64(assumeNotNull(gpu_time_ms))) AS attributed_ms
+        FROM processes
+        GROUP BY
+            card_tick,
+            owner,
+            program
+    ) AS process
+    INNER JOIN
+    (
+        SELECT
+            cityHash64(cityHash64(host), cityHash64(gpu), end_ms) AS card_tick,
+            inside_part AS part,
+            assumeNotNull(sm_utilization) AS sm,
+            tensor_utilization AS tensor
+        FROM gua_report.spans(
+            since_ms = {since_ms:Int64},
+            until_ms = {until_ms:Int64},
+            hosts = {hosts:Array(String)},
+            tick_hours = {hours:Array(Int64)}
+        )
+        WHERE state_code = ACTIVE AND sm_utilization IS NOT NULL
+    ) AS card
+        ON card.card_tick = process.card_tick
+)
+GROUP BY
+    owner,
+    program
+HAVING gpu_us > 0

@@ -1,0 +1,115 @@
+-- One row is one run of a card that looked busy and was not: ticks in a row, half an hour or more together, in which it was active,
+-- its utilization at least 90 %, and less than 10 % of its SMs busy. A hole as long as a tick, and a tick of which one of these is
+-- not known, ends it. Times are those within the window; owners and programs all that were there. Read from ticks.
+CREATE OR REPLACE VIEW gua_report.busy_with_few_sms $ON_CLUSTER
+$DEFINER
+AS
+WITH
+    ${STATES},
+    ticks AS
+    (
+        SELECT
+            host,
+            gpu,
+            cityHash64(cityHash64(host), cityHash64(gpu), end_ms) AS card_tick,
+            start_ms,
+            end_ms,
+            inside_since_ms,
+            inside_until_ms,
+            gpu_us,
+            assumeNotNull(sm_utilization) AS sm,
+            tensor_utilization AS tensor
+        FROM gua_report.spans(
+            since_ms = {since_ms:Int64},
+            until_ms = {until_ms:Int64},
+            hosts = {hosts:Array(String)},
+            tick_hours = {hours:Array(Int64)}
+        )
+        WHERE state_code = ACTIVE AND sm_utilization < LOW_ACTIVITY AND busiest_utilization >= 9000
+    ),
+    holders AS
+    (
+        SELECT
+            cityHash64(cityHash64(host), cityHash64(gpu), toUnixTimestamp64Milli(ts)) AS card_tick,
+            groupUniqArray(ifNull(owner, '')) AS owners,
+            groupUniqArray(ifNull(program, '')) AS programs
+        FROM gua.process_ticks FINAL
+        WHERE ${TICK_HOUR} IN {hours:Array(Int64)}
+            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+            AND ${OF_HOSTS}
+            AND gpu_time_ms IS NOT NULL
+            AND card_tick IN (SELECT card_tick FROM ticks)
+        GROUP BY card_tick
+    )
+SELECT
+    toString(runs.host) AS host,
+    toString(runs.gpu) AS gpu,
+    cards.gpu_index AS gpu_index,
+    cards.model AS model,
+    each[1].inside_since_ms AS since_ms,
+    each[-1].inside_until_ms AS until_ms,
+    toUInt64(arraySum(each.inside_until_ms) - arraySum(each.inside_since_ms)) AS observed_ms,
+    arraySum(each.gpu_us) AS gpu_us,
+    arraySum(tick -> tick.gpu_us * tick.sm, each) AS sm_weighted,
+    arraySum(tick -> if(tick.tensor IS NULL, 0, tick.gpu_us), each) AS tensor_us,
+    arraySum(tick -> tick.gpu_us * ifNull(tick.tensor, 0), each) AS tensor_weighted,
+    arraySort(arrayDistinct(arrayFlatten(each.owners))) AS owners,
+    arraySort(arrayDistinct(arrayFlatten(each.programs))) AS programs
+FROM
+(
+    SELECT
+        host,
+        gpu,
+        CAST(
+            arraySort(groupArray((
+                end_ms,
+                start_ms,
+                inside_since_ms,
+                inside_until_ms,
+                gpu_us,
+                sm,
+                tensor,
+                holders.owners,
+                holders.programs
+            ))),
+            'Array(Tuple(
+                end_ms Int64,
+                start_ms Int64,
+                inside_since_ms Int64,
+                inside_until_ms Int64,
+                gpu_us UInt64,
+                sm UInt8,
+                tensor Nullable(UInt8),
+                owners Array(String),
+                programs Array(String)
+            ))'
+        ) AS every,
+        arraySplit(
+            (tick, before) -> tick.start_ms - before.end_ms >= tick.end_ms - tick.start_ms,
+            every,
+            arrayPopBack(arrayPushFront(every, every[1]))
+        ) AS pieces
+    FROM ticks
+    LEFT JOIN holders ON holders.card_tick = ticks.card_tick
+    GROUP BY
+        host,
+        gpu
+) AS runs
+ARRAY JOIN pieces AS each
+LEFT JOIN
+(
+    SELECT
+        host,
+        gpu,
+        gpu_index,
+        ifNull(cards.model, cards.name) AS model
+    FROM gua.cards AS cards
+    WHERE ${OF_HOSTS}
+) AS cards
+    ON cards.host = runs.host AND cards.gpu = runs.gpu
+WHERE observed_ms >= 1800000
+ORDER BY
+    observed_ms DESC,
+    host,
+    gpu,
+    since_ms
