@@ -29,6 +29,7 @@ def whole(view: View[Any], row: Mapping[str, Any]) -> dict[str, Any]:
 _OFTEN_EMPTY = {
     "prices",
     "promises",
+    "allocation_names",
     "allocation_sources",
     "idle_time",
     "right_size",

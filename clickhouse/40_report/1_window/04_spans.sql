@@ -10,14 +10,7 @@ SELECT
     gpu,
     ts,
     ${TICK_HOUR_START} AS hour,
-    toUnixTimestamp64Milli(ts) AS end_ms,
-    end_ms - duration_ms AS start_ms,
-    greatest(start_ms, {since_ms:Int64}) AS inside_since_ms,
-    least(end_ms, {until_ms:Int64}) AS inside_until_ms,
-    inside_until_ms - inside_since_ms AS inside_ms,
-    inside_ms / duration_ms AS inside_part,
-    -- Whole microseconds, so that sums are the same in whatever order and pieces they are made.
-    if(inside_ms = duration_ms, toUInt64(gpu_time_ms) * 1000, toUInt64(round(gpu_time_ms * 1000 * inside_part))) AS gpu_us,
+    ${CUT_TICK},
     interval_ms,
     -- Energy of what lies inside; power is what was drawn when the card was read.
     if(inside_ms = duration_ms, energy_mj, toUInt64(round(energy_mj * inside_part))) AS energy_mj,

@@ -8,9 +8,21 @@ WITH
     ${USES},
     looked_at AS
     (
-        SELECT *
-        FROM gua_report.spans(${TICK_WINDOW})
-        WHERE allocation IS NOT NULL
+        -- Not from gua_report.spans: to plan all that it tells takes longer than to plan the rest of this.
+        SELECT
+            host,
+            gpu,
+            ts,
+            ${CUT_TICK},
+            gpu_time_ms,
+            unallocated_gpu_time_ms,
+            ${STATE_CODE} AS state_code
+        FROM gua.card_states
+        WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
+            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+            AND ${OF_HOSTS}
+            AND inside_ms > 0
+            AND allocation IS NOT NULL
     ),
     allocations AS
     (

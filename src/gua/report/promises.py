@@ -1,11 +1,11 @@
-"""To whom cards are promised: GPU time by what became of it, and the newest tick of each card, in one question."""
+"""To whom cards are promised: GPU time by what became of it, the newest tick of each card, what promises are called."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from gua.core.parameters import PRICED, READ
+from gua.core.parameters import BOUNDS, PRICED, READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
 from gua.report.allocation_sources import SourceRow
@@ -31,14 +31,23 @@ class PromiseRow(NamedTuple):
     is_shared: bool
     price: Count
     gpu_us: Count
-    kind: str | None
-    job_name: str | None
-    since_ms: Moment | None
-    until_ms: Moment | None
     last_ms: Moment
     use_since_ms: Moment
     in_use_ms: Count
     use_since_is_lower_bound: bool
+
+
+class AllocationNameRow(NamedTuple):
+    """What an allocation of a card is called, and from when until when it was promised (Unix ms)."""
+
+    host: str
+    gpu: str
+    source: str
+    allocation_id: str
+    kind: str | None
+    job_name: str | None
+    since_ms: Moment | None
+    until_ms: Moment | None
 
 
 class PromisedWorkRow(NamedTuple):
@@ -49,6 +58,7 @@ class PromisedWorkRow(NamedTuple):
     gpu_us: Count
 
 
+ALLOCATION_NAMES: Final = View("allocation_names", AllocationNameRow, BOUNDS)
 PROMISED_WORK: Final = View("promised_work", PromisedWorkRow, (*READ, "by"))
 PROMISES: Final = View("promises", PromiseRow, (*READ, *PRICED))
 
@@ -58,6 +68,13 @@ def ask_promises(
 ) -> Answer[PromiseRow]:
     """Ask to whom cards are promised, where any of the ``sources`` tells: of most stores none does."""
     return ask_if(reader, sources, PROMISES, {**read, **prices.parameters})
+
+
+def ask_allocation_names(
+    reader: ViewReader, read: Mapping[str, object], sources: Callable[[], Sequence[SourceRow]]
+) -> Answer[AllocationNameRow]:
+    """Ask what allocations are called, where any of the ``sources`` tells of them."""
+    return ask_if(reader, sources, ALLOCATION_NAMES, {name: read[name] for name in BOUNDS})
 
 
 def ask_promised_work(

@@ -19,7 +19,7 @@ from gua.report.fleet import CLAIMS, FLEET, LABELS
 from gua.report.hours import HOURS
 from gua.report.legacy_v1.rules import OLDER_RULE
 from gua.report.prices import COSTS, PRICES
-from gua.report.promises import PROMISED_WORK, PROMISES
+from gua.report.promises import ALLOCATION_NAMES, PROMISED_WORK, PROMISES
 from gua.report.rows import EXTENT, OVERVIEW, RULES, TIME_OF_DAY
 from gua.report.sections.calendar.query import CALENDAR
 from gua.report.sections.contention.query import CONTENTION
@@ -46,6 +46,7 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     OWNERS,
     SOURCES,
     PROMISES,
+    ALLOCATION_NAMES,
     PROMISED_WORK,
     TIME_OF_DAY,
     CARD_STREAKS,

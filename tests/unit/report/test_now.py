@@ -12,7 +12,7 @@ from gua.report.collect import _card
 from gua.report.costs import Cost
 from gua.report.model import Extent, Window
 from gua.report.prices import Prices, PriceSpan
-from gua.report.promises import PROMISES
+from gua.report.promises import ALLOCATION_NAMES, PROMISES
 from gua.report.rows import OVERVIEW
 from gua.report.sections.now.model import Now
 from gua.report.sections.now.query import CARD_STREAKS, now
@@ -81,6 +81,7 @@ def told(
     rows: list[dict[str, Any]],
     *processes: tuple[object, ...],
     promises: Sequence[Mapping[str, object]] = (),
+    names: Sequence[Mapping[str, object]] = (),
     **of_card: object,
 ) -> Now:
     cards = [card("node-1", row["gpu"], (0.0, 24.0, 0.0, 0.0), **of_card) for row in rows]
@@ -88,6 +89,7 @@ def told(
         CARD_STREAKS.parsed(whole(CARD_STREAKS, row) for row in rows),
         USAGE_VIEW.parsed([whole(USAGE_VIEW, {"holders": processes})]),
         PROMISES.parsed(whole(PROMISES, {"host": "node-1", "is_total": False, **row}) for row in promises),
+        ALLOCATION_NAMES.parsed(whole(ALLOCATION_NAMES, {"host": "node-1", **row}) for row in names),
         cards=[_card(row, PRICES, ()) for row in OVERVIEW.parsed(whole(OVERVIEW, row) for row in cards)],
         extents=[Extent(**extent("node-1", interval_ms=TICK_MS))],
         window=WINDOW,
@@ -160,6 +162,22 @@ def test_what_was_promised_when_somebody_looked_is_not_of_now(ticks_ago: int) ->
     else:  # no source has been read since
         assert free == [("GPU-a", None), ("GPU-b", None)]
         assert found.allocations == ()
+
+
+def test_an_allocation_has_the_names_that_were_told_of_it_on_this_card() -> None:
+    of_job = {"source": "slurm", "allocation_id": "7", "owner": "bo", "use": "empty", "last_ms": UNTIL_MS}
+    called = {"source": "slurm", "allocation_id": "7", "kind": "shard", "job_name": "train"}
+    called |= {"since_ms": 1, "until_ms": 2}
+    found = told(
+        [streak("truly-idle"), streak("truly-idle", gpu="GPU-b")],
+        promises=[{"gpu": "GPU-a", **of_job}, {"gpu": "GPU-b", **of_job}],
+        names=[{"gpu": "GPU-a", **called}, {"gpu": "GPU-b", **called, "allocation_id": "8"}],
+    )
+
+    assert [
+        (one.gpu, one.allocation_kind, one.job_name, one.promised_since_ms, one.promised_until_ms)
+        for one in found.allocations
+    ] == [("GPU-a", "shard", "train", 1, 2), ("GPU-b", None, None, None, None)]
 
 
 def test_two_processes_of_a_card_are_not_alone() -> None:

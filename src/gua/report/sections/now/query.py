@@ -15,7 +15,7 @@ from gua.core.untrusted import is_word_of
 from gua.core.view import Count, Moment, ValueKind, View
 from gua.report.model import Card, Extent, Window
 from gua.report.prices import Prices
-from gua.report.promises import PromiseRow
+from gua.report.promises import AllocationNameRow, PromiseRow
 from gua.report.questions import Answer, ask
 from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
 from gua.report.sections.now.model import (
@@ -77,10 +77,11 @@ def idle_split(rows: Sequence[CardStreaksRow]) -> IdleSplit:
     )
 
 
-def now(  # noqa: PLR0913 - what is known of the cards comes from five questions
+def now(  # noqa: PLR0913 - what is known of the cards comes from six questions
     card_rows: Sequence[CardStreaksRow],
     usage_rows: Iterable[OwnerSpanRow],
     promise_rows: Iterable[PromiseRow] = (),
+    name_rows: Iterable[AllocationNameRow] = (),
     *,
     cards: Sequence[Card],
     extents: Sequence[Extent],
@@ -127,8 +128,12 @@ def now(  # noqa: PLR0913 - what is known of the cards comes from five questions
         _free(known[key], row, _status(parts.get(key, ()))) for key, row in newest.items() if row.state == TRULY_IDLE
     ]
     idle.sort(key=lambda one: (-one.free_ms, one.host, one.index or 0, one.gpu))
+    names = {(name.host, name.gpu, name.source, name.allocation_id): name for name in name_rows}
     allocations = (
-        _promised(known[key], row, part) for key, row in newest.items() for part in parts.get(key, ()) if part.source
+        _promised(known[key], row, part, names.get((*key, part.source, part.allocation_id)))
+        for key, row in newest.items()
+        for part in parts.get(key, ())
+        if part.source
     )
     states = [row.state for row in newest.values()]
     return Now(
@@ -301,7 +306,7 @@ def _status(parts: Sequence[PromiseRow]) -> AllocationStatus | None:
     return AllocationStatus.UNALLOCATED if is_known else AllocationStatus.UNKNOWN
 
 
-def _promised(card: Card, row: CardStreaksRow, part: PromiseRow) -> PromisedCard:
+def _promised(card: Card, row: CardStreaksRow, part: PromiseRow, name: AllocationNameRow | None) -> PromisedCard:
     return PromisedCard(
         host=card.host,
         gpu=card.gpu,
@@ -312,10 +317,10 @@ def _promised(card: Card, row: CardStreaksRow, part: PromiseRow) -> PromisedCard
         source=part.source,
         allocation_id=part.allocation_id,
         owner=part.owner,
-        allocation_kind=part.kind,
-        job_name=part.job_name,
-        promised_since_ms=part.since_ms,
-        promised_until_ms=part.until_ms,
+        allocation_kind=None if name is None else name.kind,
+        job_name=None if name is None else name.job_name,
+        promised_since_ms=None if name is None else name.since_ms,
+        promised_until_ms=None if name is None else name.until_ms,
         use=part.use,
         use_since_ms=part.use_since_ms,
         in_use_ms=part.in_use_ms,

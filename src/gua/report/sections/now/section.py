@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gua.report.allocation_sources import ask_sources
 from gua.report.asking import Asking, Finish
 from gua.report.costs import with_currencies
 from gua.report.kit.basis import at
 from gua.report.kit.fields import Cell, Cells, cells, columns
 from gua.report.model import Report
+from gua.report.promises import ask_allocation_names
 from gua.report.section import Csv, Section, on_page
 from gua.report.sections.now import text
 from gua.report.sections.now.model import Holder, Now
@@ -43,10 +45,12 @@ def _collect(asking: Asking) -> Finish | None:
     rows = asking.once(ask_card_streaks, asking.window)
     processes = asking.once(ask_usage, OWNER_AND_PROGRAM, asking.prices)
     promises = asking.promises()
+    names = asking.once(ask_allocation_names, asking.once(ask_sources))
     return lambda _headline, cards: now(
         list(rows()),
         processes(),
         promises(),
+        names(),
         cards=cards,
         extents=asking.extents,
         window=asking.window,
