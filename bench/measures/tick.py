@@ -78,20 +78,22 @@ class Told(AgentEvents):
 class OnFoot:
     """An agent's loop that waits by moving the clock; with an endpoint each tick is delivered before the next."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an agent is made of
         self,
         held: ExitStack,
         clock_file: Path,
         interval_ms: int,
         endpoint: str | None,
         allocations: Path | None = None,
+        *,
+        activity: bool = False,
     ) -> None:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="gua-bench-")))
         self.clock, self.driver = FileClock(clock_file), MeteredDriver()
         destination = "otlp" if endpoint else "store"
         spool = held.enter_context(Spool(folder / "spool.db", destinations=[destination]))
         self.told = Told(self.clock, folder / "log", destination, spool, interval_ms)
-        cards = NvmlReader(self.clock, self.driver)
+        cards = NvmlReader(self.clock, self.driver, with_activity=activity)
         held.callback(cards.close)
         self._sender = None if endpoint is None else _sender(folder / "spool.db", endpoint, self.told)
         sources = AllocationSettings(sources=() if allocations is None else ("files",), folder=allocations)
@@ -181,9 +183,17 @@ def main() -> None:
     parser.add_argument("--interval-ms", type=int, default=30_000)
     parser.add_argument("--endpoint")
     parser.add_argument("--allocations", type=Path, help="a folder with files of allocations; without it nobody looks")
+    parser.add_argument("--activity", action="store_true", help="performance counters are read, too")
     options = parser.parse_args()
     with ExitStack() as held:
-        agent = OnFoot(held, options.clock, options.interval_ms, options.endpoint, options.allocations)
+        agent = OnFoot(
+            held,
+            options.clock,
+            options.interval_ms,
+            options.endpoint,
+            options.allocations,
+            activity=options.activity,
+        )
         agent.driver.metering = False
         agent.start()
         agent.run(WARM_UP)

@@ -1,4 +1,4 @@
-"""What it costs a tick and an agent to tell idle seconds with their energy, clock reasons and errors of all cards."""
+"""What it costs a tick and an agent to tell idle seconds and their energy, clock reasons, errors, activity of cards."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ _HEALTH = (
     "nvmlDeviceGetRemappedRows",
     "nvmlDeviceRegisterEvents",
 )
+ACTIVITY = "activity of SMs and memory (GPM)"
 _EVERY_OTHER_SECOND = Burst(period_ms=2000, on_ms=1000, percent=50)
 
 
@@ -37,6 +38,7 @@ def usefulness_cost(ticks: int) -> None:
             "clock reasons and errors": _host(host, Constant(50), ()),
             "idle seconds and their power": _host(host, IDLE, refused),
             "all of it": _host(host, IDLE, ()),
+            ACTIVITY: _host(host, Constant(50), refused, has_counters=True),
         }
         found: dict[str, list[float]] = {name: [] for name in worlds}
         nvml: dict[str, list[float]] = {name: [] for name in worlds}
@@ -46,7 +48,7 @@ def usefulness_cost(ticks: int) -> None:
                 with simulated(world) as driver:
                     if not turn:
                         sizes[name] = resident(driver, {})
-                    blocks = _ticks(driver, world, ticks)
+                    blocks = _ticks(driver, world, ticks, *(["--activity"] if name == ACTIVITY else []))
                 found[name].append(middle([block["ours_ms"] for block in blocks]))
                 nvml[name].append(middle([block["nvml_ms"] for block in blocks]))
     before = middle(found["none of it"])
@@ -56,26 +58,29 @@ def usefulness_cost(ticks: int) -> None:
     more = middle(found["all of it"]) - before
     show("more a tick", more, "ms", COST_LIMIT_MS)
     show("of a tick without", more / before, "", COST_LIMIT_RATIO)
+    show("more a tick with activity", middle(found[ACTIVITY]) - before, "ms", COST_LIMIT_MS)
     show("more resident memory of an agent", sizes["all of it"] - sizes["none of it"], "MB", COST_LIMIT_MB)
 
 
-def _host(scenario: Scenario, base: Load, wrong: Sequence[Wrong]) -> Scenario:
+def _host(scenario: Scenario, base: Load, wrong: Sequence[Wrong], *, has_counters: bool = False) -> Scenario:
     """Return cards with a load that changes each second, on top of one that stays."""
 
     def busy(card: Card) -> Card:
         first, second, *rest = card.processes
         processes = [replace(first, load=base), replace(second, load=_EVERY_OTHER_SECOND)]
-        return replace(card, processes=[*processes, *(replace(one, load=IDLE) for one in rest)], wrong=wrong)
+        return replace(
+            card, processes=[*processes, *(replace(one, load=IDLE) for one in rest)], wrong=wrong, gpm=has_counters
+        )
 
     return replace(scenario, cards=[busy(card) for card in scenario.cards])
 
 
-def _ticks(driver: SimulatedDriver, world: Scenario, ticks: int) -> list[dict[str, float]]:
+def _ticks(driver: SimulatedDriver, world: Scenario, ticks: int, *options: str) -> list[dict[str, float]]:
     """Return the blocks of ticks that an agent made in simulated time."""
     clock = driver.scenario.with_name("clock")
     clock.write_text("1", encoding="ascii")
     replace_text(driver.scenario, replace(world, clock=clock).text())
-    blocks: list[dict[str, float]] = json.loads(child("tick", clock, "--ticks", ticks, environ=driver.environment))[
-        "blocks"
-    ]
+    blocks: list[dict[str, float]] = json.loads(
+        child("tick", clock, "--ticks", ticks, *options, environ=driver.environment)
+    )["blocks"]
     return blocks

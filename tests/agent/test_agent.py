@@ -6,12 +6,13 @@ import signal
 import socket
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from driver.fixture import SimulatedDriver
-from driver.scenario import Scenario
+from driver.scenario import Card, Constant, Hang, Scenario, uuid
 from gua.otlp.decode import decode
 from gua.store.engine import install_command
 from servers.agent import GUA, Agent, assert_spans_never_overlap, observed_ms, wall_ms
@@ -247,3 +248,26 @@ def test_an_agent_that_is_told_not_to_look_says_so(agent: Agent) -> None:
     assert [card["allocation"] for card in agent.status()["cards"]] == [None] * 3
     assert "not looked at" in agent.must("status")
     agent.stop()
+
+
+def test_an_agent_reads_activity_where_it_is_asked_for_and_gives_up_what_hangs_there(agent: Agent) -> None:
+    stuck = Card(uuid(0), gpm=True, load=Constant(100), activity=(3, 2, 0, 1))
+    agent.driver.write(Scenario(cards=[stuck, Card(uuid(1), load=Constant(50))]))
+    agent.environ = {"GUA_ACTIVITY": "gpm"}
+    agent.start()
+    poll(lambda: agent.status()["last_tick"]["activity_cards"] == 1, "the activity to be told")
+    assert "read by gpm (--activity): told of 1 card in the last tick" in " ".join(agent.must("status").split())
+    told = [tick.cards for tick in agent.ticks() if tick.cards[0].sm_utilization is not None][-1]
+    first = told[0]
+    assert (first.sm_utilization, first.sm_occupancy) == (pytest.approx(0.03), pytest.approx(0.02))
+    assert (first.tensor_utilization, first.memory_bandwidth_utilization) == (0, pytest.approx(0.01))
+    assert (told[1].sm_utilization, told[1].utilization) == (None, pytest.approx(0.5))
+    agent.driver.write(Scenario(cards=[replace(stuck, wrong=[Hang("nvmlGpmSampleGet")]), Card(uuid(1))]))
+    poll(lambda: "nvmlGpmSampleGet NO_ANSWER" in " ".join(agent.must("status").split()), "the hang to be told")
+    made = len(agent.ticks())
+    agent.wait_for_ticks(made + 2)
+    assert [card["state"] for card in agent.status()["cards"]] == ["active", "truly-idle"]
+    assert agent.ticks()[-1].cards[0].sm_utilization is None
+    agent.driver.write(Scenario(cards=[stuck, Card(uuid(1))]))
+    agent.stop()
+    assert_spans_never_overlap(agent.ticks())

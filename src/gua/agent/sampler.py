@@ -13,7 +13,7 @@ from gua.agent.utilization import cover
 from gua.core import idle_time
 from gua.core.allocation import AllocationLook, CardKey, CardTick, Promise, Promises, SourceHealth
 from gua.core.attribution import split_gpu_time
-from gua.core.ports import Activity, AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, RawProcess
+from gua.core.ports import AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, RawProcess
 from gua.core.tick import (
     AgentReading,
     AllocationSourceReading,
@@ -49,7 +49,7 @@ _CLOCK_FAULTS: Final = frozenset({Outcome.WAITING, Outcome.RESTARTED, Outcome.MA
 _UNKNOWN_HEALTH: Final = QueueHealth()
 _NOT_LOOKED_AT: Final = AllocationLook()
 _NO_SOURCE_YET: Final = "sources"  # where none has ever said what it is called
-_NO_ACTIVITY: Final = Activity()._asdict()
+_NOTHING: Final[dict[str, None]] = {}
 _SPAN_SLACK_MS: Final = 250
 # Calls and codes are NVML's, so they are few; a driver that invents codes must not fill the memory.
 _MOST_ERRORS: Final = 200
@@ -174,9 +174,7 @@ class Sampler:
             duration_ms=duration_ms,
             gpu_time_ms=gpu_time_ms,
             process_list=self._believed(reading.process_list),
-            processes=split_gpu_time(
-                gpu_time_ms, people, [idling.idle_ms(reading.uuid, process, duration_ms) for process in people]
-            ),
+            processes=split_gpu_time(gpu_time_ms, people, idling.idle_ms(reading.uuid, people, duration_ms)),
         )
 
     def _card(self, raw: RawCard, tick: CardTick, promise: Promise, ts_ms: int, *, energy_known: bool) -> CardReading:
@@ -188,8 +186,7 @@ class Sampler:
             decoder=reading.utilization_decoder,
             processes=tick.processes,
         )
-        if raw.activity_ms is not None and not _is_of_tick(raw.activity_ms, tick.duration_ms):
-            reading = replace(reading, **_NO_ACTIVITY)
+        activity = raw.activity if _is_of_tick(raw.activity_ms, tick.duration_ms) else None
         return replace(
             reading,
             duration_ms=tick.duration_ms,
@@ -202,6 +199,7 @@ class Sampler:
             idle_energy_mj=used.idle_mj if tells_idle else None,
             idle_energy_coverage_ms=used.powered_ms if tells_idle else None,
             energy_mj=self._energy_spent(reading) if energy_known else None,
+            **(_NOTHING if activity is None else activity._asdict()),
             processes=tick.processes if promise.allocation is None else self._promises.labelled(tick),
             allocation=promise.allocation,
             unallocated_gpu_time_ms=promise.unallocated_gpu_time_ms,

@@ -85,9 +85,9 @@ class RawCard:
     ``gpu_fraction`` is the card's part of a whole GPU, as (slices, all slices). The reading's spans are
     placeholders; the sampler sets them. Its utilization is the instant value; ``samples`` are what the
     driver kept since the last reading, oldest first and without overlap. ``minor`` is the number of the device file
-    (/dev/nvidia3), of an instance its GPU's; ``gpu_instance_id`` is an instance's. ``activity_ms`` is how long before
-    the reading its :class:`Activity` began, ``None`` where that is not read or unknown;
-    ``has_activity`` is whether its counters were read, from the first reading on.
+    (/dev/nvidia3), of an instance its GPU's; ``gpu_instance_id`` is an instance's. ``activity`` is over the
+    ``activity_ms`` before the reading, ``None`` where that is not read or unknown; ``has_activity`` is whether its
+    counters were read, from the first reading on.
     """
 
     reading: CardReading
@@ -96,7 +96,8 @@ class RawCard:
     samples: tuple[UtilizationSample, ...] = ()
     minor: int | None = None
     gpu_instance_id: int | None = None
-    activity_ms: int | None = None
+    activity: Activity | None = None
+    activity_ms: int = 0
     has_activity: bool = False
 
 

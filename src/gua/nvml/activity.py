@@ -65,8 +65,7 @@ def active(card: RawCard, means: GpmMeans, activity: Activity | None) -> RawCard
     """Return a card with its activity over the span of the means."""
     if activity is None:
         return card
-    reading = replace(card.reading, **activity._asdict())
-    return replace(card, reading=reading, activity_ms=means.end_ms - means.start_ms, has_activity=True)
+    return replace(card, activity=activity, activity_ms=means.end_ms - means.start_ms, has_activity=True)
 
 
 def failures(activities: Sequence[CardActivity], errors: Sequence[ReadError]) -> list[ReadError]:

@@ -131,13 +131,13 @@ class Gpm:
     def _means(self, driver: Driver, calls: Calls, counters: _Counters) -> tuple[float | None, Activity | None] | None:
         if self._request is None:
             self._request = driver.c_nvmlGpmMetricsGet_t()
+            self._request.version = _FIRST_VERSION
+            self._request.numMetrics = len(self._metrics)
+            for place, metric in enumerate(self._metrics):
+                self._request.metrics[place].metricId = metric
         request = self._request
-        request.version = _FIRST_VERSION
-        request.numMetrics = len(self._metrics)
         request.sample1 = counters.before
         request.sample2 = counters.spare
-        for place, metric in enumerate(self._metrics):
-            request.metrics[place].metricId = metric
         if calls.ask(driver.nvmlGpmMetricsGet, request) is None:
             return None
         answers: Sequence[GpmMetric] = [request.metrics[place] for place in range(len(self._metrics))]

@@ -11,7 +11,7 @@ from gua.agent.coverage import Outcome
 from gua.agent.sampler import Sampler
 from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
 from gua.core.idle_time import is_told
-from gua.core.ports import AllocationSources, Mark, RawCard, RawProcess, UtilizationSample
+from gua.core.ports import Activity, AllocationSources, Mark, RawCard, RawProcess, UtilizationSample
 from gua.core.rules import Rules
 from gua.core.tick import (
     AllocationSourceReading,
@@ -213,12 +213,12 @@ def test_idle_seconds_are_told_unless_a_video_engine_was_busy(
 
 @pytest.mark.parametrize(
     ("span_ms", "is_told"),
-    [(30_000, True), (33_000, True), (27_000, True), (33_001, False), (300_000, False), (None, True)],
+    [(30_000, True), (33_000, True), (27_000, True), (33_001, False), (300_000, False), (0, False)],
 )
-def test_activity_is_told_where_its_span_is_that_of_the_tick(span_ms: int | None, *, is_told: bool) -> None:
+def test_activity_is_told_where_its_span_is_that_of_the_tick(span_ms: int, *, is_told: bool) -> None:
     clock = FakeClock()
-    reading = replace(WHOLE.reading, sm_utilization=0.03, tensor_utilization=0.0)
-    cards = Cards(clock, replace(WHOLE, reading=reading, activity_ms=span_ms))
+    activity = Activity(sm_utilization=0.03, tensor_utilization=0.0)
+    cards = Cards(clock, replace(WHOLE, activity=activity, activity_ms=span_ms))
     mark = Mark(ts_ms=clock.wall_ms() - 29_800, monotonic_ms=clock.monotonic_ms() - 29_800, boot_id=clock.boot_id())
     tick = sampler(cards).sample(mark).tick
     assert tick is not None

@@ -13,7 +13,7 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.nvml import DRIVER_NOT_LOADED, FUNCTION_NOT_FOUND, GIB, GPU_IS_LOST, NO_PERMISSION, Card, FakeDriver
 from gua.core.ports import Activity, RawCard
-from gua.core.tick import CardReading, ReadError
+from gua.core.tick import ReadError
 from gua.nvml.reader import NvmlReader
 
 BUSY = (62.5, 31.0, 44.0, 18.25)
@@ -41,13 +41,13 @@ class Host:
         self.errors = list(errors)
         return {raw.reading.uuid: raw for raw in cards}
 
-    def told(self, milliseconds: int = 30_000, uuid: str = "GPU-a") -> tuple[int | None, Activity]:
+    def told(self, milliseconds: int = 30_000, uuid: str = "GPU-a") -> tuple[int, Activity]:
         raw = self.tick(milliseconds)[uuid]
-        return raw.activity_ms, activity_of(raw.reading)
+        return raw.activity_ms, activity_of(raw)
 
 
-def activity_of(reading: CardReading) -> Activity:
-    return Activity(*(getattr(reading, name) for name in Activity._fields))
+def activity_of(raw: RawCard) -> Activity:
+    return raw.activity or UNKNOWN
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def hang() -> Iterator[threading.Event]:
 
 def test_a_card_tells_the_means_between_two_readings_and_nothing_at_the_first() -> None:
     host = Host(card(), card("GPU-b", activity=(0, 0, 0, 100.0004)))
-    assert host.told() == (None, UNKNOWN)
+    assert host.told() == (0, UNKNOWN)
     cards = host.tick(31_000)
-    assert [(raw.activity_ms, activity_of(raw.reading)) for raw in cards.values()] == [
+    assert [(raw.activity_ms, activity_of(raw)) for raw in cards.values()] == [
         (31_000, TOLD),
         (31_000, Activity(0.0, 0.0, 0.0, 1.0)),
     ]
@@ -71,14 +71,14 @@ def test_a_card_tells_the_means_between_two_readings_and_nothing_at_the_first() 
 def test_who_does_not_ask_makes_no_call_and_takes_no_sample() -> None:
     host = Host(card(faults={"nvmlGpmSampleGet": NO_PERMISSION}), with_activity=False)
     host.tick()
-    assert (host.told(), host.errors, host.driver.samples) == ((None, UNKNOWN), [], [])
+    assert (host.told(), host.errors, host.driver.samples) == ((0, UNKNOWN), [], [])
 
 
 def test_a_card_without_counters_tells_nothing_and_no_error() -> None:
     host = Host(card(gpm_supported=False), card("GPU-b", faults={"nvmlGpmQueryDeviceSupport": FUNCTION_NOT_FOUND}))
     host.tick()
     cards = host.tick()
-    assert [activity_of(raw.reading) for raw in cards.values()] == [UNKNOWN, UNKNOWN]
+    assert [activity_of(raw) for raw in cards.values()] == [UNKNOWN, UNKNOWN]
     assert host.errors == []
 
 
@@ -104,7 +104,7 @@ def test_a_call_that_fails_costs_the_activity_alone_until_it_works_again(call: s
     host.tick()
     bad.faults[call] = 999
     cards = host.tick()
-    assert [activity_of(raw.reading) for raw in cards.values()] == [UNKNOWN, TOLD]
+    assert [activity_of(raw) for raw in cards.values()] == [UNKNOWN, TOLD]
     assert cards["GPU-a"].reading.power_watts == 71.8
     assert host.errors == [ReadError(call=call, code="UNKNOWN", uuid="GPU-a")]
     bad.faults.clear()
@@ -117,7 +117,7 @@ def test_a_driver_that_refuses_is_asked_once_and_told_with_each_reading() -> Non
     host = Host(bad)
     refused = [ReadError(call="nvmlGpmSampleGet", code="NO_PERMISSION", uuid="GPU-a")]
     for _ in range(3):
-        assert (host.told(), host.errors) == ((None, UNKNOWN), refused)
+        assert (host.told(), host.errors) == ((0, UNKNOWN), refused)
         bad.faults.clear()  # nobody notices: it is not asked again
 
 
@@ -129,7 +129,7 @@ def test_a_call_that_hangs_holds_up_one_reading_and_costs_the_activity_alone(han
     no_answer = [ReadError(call="nvmlGpmSampleGet", code="NO_ANSWER", uuid="GPU-a")]
     for _ in range(3):
         cards = host.tick()
-        assert [activity_of(raw.reading) for raw in cards.values()] == [UNKNOWN, TOLD]
+        assert [activity_of(raw) for raw in cards.values()] == [UNKNOWN, TOLD]
         assert [raw.reading.failed for raw in cards.values()] == [False, False]
         assert host.errors == no_answer
     begun = time.monotonic()
@@ -137,7 +137,7 @@ def test_a_call_that_hangs_holds_up_one_reading_and_costs_the_activity_alone(han
     assert time.monotonic() - begun < 0.4
     hang.set()  # what comes so late may hang again: it is not asked until the driver is opened anew
     bad.hangs.clear()
-    assert (host.told(), host.errors) == ((None, UNKNOWN), no_answer)
+    assert (host.told(), host.errors) == ((0, UNKNOWN), no_answer)
 
 
 def test_a_card_that_hangs_does_not_cost_the_others_their_activity(hang: threading.Event) -> None:
@@ -181,7 +181,7 @@ def test_a_card_that_was_lost_starts_anew() -> None:
 def test_less_than_a_tenth_of_a_second_tells_nothing_and_the_next_reading_covers_it() -> None:
     host = Host(card())
     host.tick()
-    assert host.told(99) == (None, UNKNOWN)
+    assert host.told(99) == (0, UNKNOWN)
     assert host.told(1000) == (1099, TOLD)
 
 
@@ -194,7 +194,7 @@ def test_an_instance_tells_its_own_and_its_parent_nothing() -> None:
     host = Host(card(mig=True, instances=[instance(1), instance(2, activity=(0, 0, 0, 0))]))
     host.tick()
     cards = host.tick()
-    assert {uuid: activity_of(raw.reading) for uuid, raw in cards.items()} == {
+    assert {uuid: activity_of(raw) for uuid, raw in cards.items()} == {
         "GPU-a": UNKNOWN,
         "MIG-1": TOLD,
         "MIG-2": Activity(0.0, 0.0, 0.0, 0.0),
@@ -207,9 +207,7 @@ def test_instances_that_share_counters_know_only_that_nothing_is_nothing() -> No
     host = Host(card(mig=True, instances=shared))
     host.tick()
     cards = host.tick()
-    assert [activity_of(cards[uuid].reading) for uuid in ("MIG-x", "MIG-y")] == [
-        UNKNOWN._replace(tensor_utilization=0)
-    ] * 2
+    assert [activity_of(cards[uuid]) for uuid in ("MIG-x", "MIG-y")] == [UNKNOWN._replace(tensor_utilization=0)] * 2
 
 
 def test_a_card_that_is_partitioned_and_whole_again_starts_anew_each_time() -> None:
@@ -219,10 +217,10 @@ def test_a_card_that_is_partitioned_and_whole_again_starts_anew_each_time() -> N
     assert host.told()[1] == TOLD
     changing.mig = True
     cards = host.tick()
-    assert [activity_of(raw.reading) for raw in cards.values()] == [UNKNOWN, UNKNOWN]
-    assert activity_of(host.tick()["MIG-1"].reading) == TOLD
+    assert [activity_of(raw) for raw in cards.values()] == [UNKNOWN, UNKNOWN]
+    assert activity_of(host.tick()["MIG-1"]) == TOLD
     changing.mig = False
-    assert host.told() == (None, UNKNOWN)
+    assert host.told() == (0, UNKNOWN)
     assert host.told() == (30_000, TOLD)
 
 
