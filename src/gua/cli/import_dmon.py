@@ -52,11 +52,14 @@ def command(
 
     dcgmi prints no times: put them before its lines, as ts does. Neither tells who holds a card.
 
+    Record with nvidia-smi dmon -s um -o DT > dmon.log
+    or with dcgmi dmon -e 203,252,1002 -d 10000 | ts '%FT%T%z' > dcgm.log
+
     All files together are one recording, checked as a whole. Importing it again changes nothing.
 
     Example:
-        nvidia-smi dmon -s um -o DT > dmon.log; gua import dmon dmon.log
-        dcgmi dmon -e 203,252,1002 -d 10000 | ts '%FT%T%z' > dcgm.log; gua import dmon dcgm.log
+        gua import dmon dmon.log
+        gua import dmon dcgm.log --interval 10s
     """
     check_host(host)
     local = asked_zone(timezone, os.environ, or_fail=True)
