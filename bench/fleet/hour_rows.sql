@@ -124,7 +124,12 @@ SELECT
     source.`idle_times.sampled_us` AS `idle_times.sampled_us`,
     source.`idle_times.idle_us` AS `idle_times.idle_us`,
     source.`idle_times.powered_us` AS `idle_times.powered_us`,
-    source.`idle_times.energy_mj` AS `idle_times.energy_mj`
+    source.`idle_times.energy_mj` AS `idle_times.energy_mj`,
+    arrayMap(gpu -> gpus[indexOf(places, indexOf(source.`cards.gpu`, gpu))], source.`activities.gpu`) AS `activities.gpu`,
+    source.`activities.metric` AS `activities.metric`,
+    source.`activities.told_us` AS `activities.told_us`,
+    source.`activities.weighted` AS `activities.weighted`,
+    source.`activities.low_us` AS `activities.low_us`
 FROM
 (
     SELECT

@@ -12,6 +12,8 @@ TURNS = 3
 _SHOWN_MS = 10
 _OF_ALLOCATION = ("allocation", "unallocated_gpu_time_ms")
 _OF_IDLE_TIME = ("idle_time_ms", "idle_energy_mj", "idle_energy_coverage_ms")
+_OF_HEALTH = ("clock_reasons", "xid_errors", "ecc_errors", "xid", "row_remap")
+_OF_ACTIVITY = ("sm_utilization", "sm_occupancy", "tensor_utilization", "memory_bandwidth_utilization")
 _COLUMNS = """
 SELECT sum(column_bytes_on_disk)
 FROM system.parts_columns
@@ -24,7 +26,7 @@ def show_allocation(server: FleetServer, fleet: Fleet, source: Fleet, *, times: 
     """Show the stored bytes of ``source``, and reports of ``fleet`` whose hours are copied from it, in turn."""
     server.clear()
     seed_ticks(server, source)
-    for statement in ("idle_times", "allocation_ticks", "allocation_sources", "allocation_cards"):
+    for statement in ("idle_times", "health", "allocation_ticks", "allocation_sources", "allocation_cards"):
         server.run(statement)
     _show_bytes(server)
     count_hours(server)
@@ -61,13 +63,18 @@ def _show_bytes(server: FleetServer) -> None:
     server.merge("card_ticks", "allocation_ticks", "allocation_source_ticks")
     ticks = server.parts("card_ticks")[1]
     tables = sum(server.parts(table)[2] for table in ("allocation_ticks", "allocation_source_ticks"))
-    of_allocation, of_idle_time = (
+    of_allocation, of_idle_time, of_health, of_activity = (
         int(server.query(_COLUMNS.format(", ".join(f"'{name}'" for name in names)), user="watcher"))
-        for names in (_OF_ALLOCATION, _OF_IDLE_TIME)
+        for names in (_OF_ALLOCATION, _OF_IDLE_TIME, _OF_HEALTH, _OF_ACTIVITY)
     )
     note = f"{ticks:,} card ticks, merged"
     show("allocation: bytes a card tick", (tables + of_allocation) / ticks, "B", BYTES_LIMIT, note)
+    told = of_idle_time + of_health
     show("idle seconds and their energy: bytes a card tick", of_idle_time / ticks, "B", BYTES_LIMIT)
+    show("  with clock reasons and errors", told / ticks, "B", BYTES_LIMIT)
+    show(
+        "  with activity, where it is on", (told + of_activity) / ticks, "B", note=f"{of_activity / ticks:.2f} B of it"
+    )
 
 
 def _put(server: FleetServer, *, is_told: bool) -> None:

@@ -139,7 +139,7 @@ class Slurm:
             extra_groups=(),
             capture_output=True,
             text=True,
-            timeout=10,
+            timeout=60,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -158,7 +158,7 @@ class Slurm:
 
     def _run(self, *command: str) -> str:
         done = subprocess.run(
-            command, env=self.environment, cwd="/", capture_output=True, text=True, timeout=20, check=False
+            command, env=self.environment, cwd="/", capture_output=True, text=True, timeout=60, check=False
         )
         return done.stdout
 

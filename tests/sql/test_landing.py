@@ -437,9 +437,11 @@ def test_ticks_land_alike_in_pieces_alone(
     pieces = [piece for request in requests for piece in by_points(request)]
     random.Random(8).shuffle(pieces)  # noqa: S311 - as above
     land_in_batches(engine, pieces, random.Random(9), 400)  # noqa: S311 - as above
-    assert_same(everything(engine), once)
+    # What views make of pieces that no merge has put together yet is in the test before.
+    expected = {table: once[table] for table in TABLES}
+    assert_same(tables(engine), expected)
     engine.writer.merge()
-    assert_same(tables(engine), {table: once[table] for table in TABLES})
+    assert_same(tables(engine), expected)
 
 
 # Damage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -44,15 +45,19 @@ class Idling:
             longest_covered_ms=2 * interval_ms,
         )
 
-    def idle_ms(self, uuid: str, process: ProcessReading, covered_ms: int) -> int | None:
-        """Return for how long a process of that card has idled, and let its clock run."""
-        if process.type is ProcessType.IGNORED:
-            return None
-        key = (uuid, process.pid, process.created_ms)
-        now = IdleCounter(seen_ms=self.ts_ms, covered_ms=covered_ms)
-        clock = advance(self.before.get(key), process, now, _SHIPPED, gap_ms=self.gap_ms)
-        self.now[key] = clock
-        return idle_ms(clock, process)
+    def idle_ms(self, uuid: str, processes: Iterable[ProcessReading], covered_ms: int) -> list[int | None]:
+        """Return for how long each process of that card has idled, and let their clocks run."""
+        # Once for all of a card: a host has hundreds of processes in each tick.
+        now = IdleCounter(self.ts_ms, covered_ms)
+        idle: list[int | None] = []
+        for process in processes:
+            if process.type is ProcessType.IGNORED:
+                idle.append(None)
+                continue
+            key = (uuid, process.pid, process.created_ms)
+            self.now[key] = clock = advance(self.before.get(key), process, now, _SHIPPED, gap_ms=self.gap_ms)
+            idle.append(idle_ms(clock, process))
+        return idle
 
     def clocks(self) -> IdleCounters:
         """Return the clocks after the tick."""

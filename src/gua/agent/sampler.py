@@ -174,9 +174,7 @@ class Sampler:
             duration_ms=duration_ms,
             gpu_time_ms=gpu_time_ms,
             process_list=self._believed(reading.process_list),
-            processes=split_gpu_time(
-                gpu_time_ms, people, [idling.idle_ms(reading.uuid, process, duration_ms) for process in people]
-            ),
+            processes=split_gpu_time(gpu_time_ms, people, idling.idle_ms(reading.uuid, people, duration_ms)),
         )
 
     def _card(self, raw: RawCard, tick: CardTick, promise: Promise, ts_ms: int, *, energy_known: bool) -> CardReading:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gua.app import delivery
-from gua.app.imported import check_host, row_interval_ms, summary, warn_of_cards_twice, with_stdin
+from gua.app.imported import card_names, check_host, row_interval_ms, summary, warn_of_cards_twice, with_stdin
 from gua.app.local_zone import asked_zone
 from gua.app.origins import origin_elsewhere
 from gua.cli.options import EndpointOption, StoreOption, value
@@ -36,6 +36,10 @@ def command(
     timezone: Annotated[
         str | None,
         value("ZONE", "GUA_TIMEZONE", "Zone of times without an offset: Europe/Berlin, UTC; the host's if not given."),
+    ] = None,
+    cards: Annotated[
+        str | None,
+        value("UUIDS", "GUA_CARDS", "The cards by index, as in GPU-1234…,GPU-5678…; names of their own if not given."),
     ] = None,
     reserve: Annotated[
         str | None,
@@ -63,6 +67,7 @@ def command(
             host=host,
             reserve_bytes=None if reserve is None else parse_size(reserve),
             is_dmon=True,
+            cards=card_names(cards),
         ),
     )
     survey = recording.survey(row_interval_ms(interval))

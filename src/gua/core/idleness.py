@@ -55,10 +55,19 @@ def advance(
     What is unknown neither ends a streak nor counts for it; a single poll at 0 % before it does not count as one of two
     in a row.
     """
-    if before is None or _gap_ms(before, now) > max(gap_ms, 2 * max(now.covered_ms, before.covered_ms)):
+    if before is None or now.seen_ms - now.covered_ms - before.seen_ms > max(
+        gap_ms, 2 * now.covered_ms, 2 * before.covered_ms
+    ):
         before = now
-    idle_ms = _idle_ms(before, process_state(ratio(process.utilization), rules), now.covered_ms)
-    return IdleCounter(now.seen_ms, now.covered_ms, idle_ms, *_zero(before, process, now.covered_ms))
+    if process.utilization is None:
+        zero = (before.zero_polls, before.zero_ms) if before.is_idle else (0, 0)
+        return IdleCounter(now.seen_ms, now.covered_ms, before.idle_ms, *zero)
+    is_active = process_state(ratio(process.utilization), rules) is ProcessState.ACTIVE
+    idle_ms = 0 if is_active else before.idle_ms + now.covered_ms
+    if process.utilization > 0 or process.memory_bytes == 0:
+        return IdleCounter(now.seen_ms, now.covered_ms, idle_ms)
+    zero_ms = before.zero_ms + now.covered_ms if before.is_idle else 0
+    return IdleCounter(now.seen_ms, now.covered_ms, idle_ms, min(before.zero_polls + 1, IDLE_POLLS), zero_ms)
 
 
 def idle_ms(clock: IdleCounter, process: ProcessReading) -> int | None:
@@ -97,23 +106,3 @@ def loads(data: bytes) -> dict[Key, IdleCounter]:
         }
     except (ValueError, TypeError, AttributeError):
         return {}
-
-
-def _idle_ms(before: IdleCounter, state: ProcessState, covered_ms: int) -> int:
-    if state is ProcessState.ACTIVE:
-        return 0
-    return before.idle_ms + (covered_ms if state is ProcessState.IDLE else 0)
-
-
-def _gap_ms(before: IdleCounter, now: IdleCounter) -> int:
-    """Return how long nobody looked between two ticks."""
-    return now.seen_ms - now.covered_ms - before.seen_ms
-
-
-def _zero(before: IdleCounter, process: ProcessReading, covered_ms: int) -> tuple[int, int]:
-    """Return the polls at 0 % in a row, and the time of those after the second of them."""
-    if process.utilization is None:
-        return (before.zero_polls, before.zero_ms) if before.is_idle else (0, 0)
-    if process.utilization > 0 or process.memory_bytes == 0:
-        return 0, 0
-    return min(before.zero_polls + 1, IDLE_POLLS), before.zero_ms + covered_ms if before.is_idle else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Mapping
 from typing import Final
 
@@ -18,9 +19,23 @@ _OPTIONS: Final[Mapping[int, int]] = {
 }
 
 
+class _Kept(threading.local):
+    """The compressor of each thread: making one costs as much as compressing a tick of a small host."""
+
+    def __init__(self) -> None:
+        self.compressor = zstd.ZstdCompressor(options=_OPTIONS)
+
+
+_kept: Final = _Kept()
+
+
 def compress(raw: bytes) -> bytes:
     """Return ``raw`` as one zstd frame that names its content size and ends with a checksum of the content."""
-    return zstd.compress(raw, options=_OPTIONS)
+    compressor = _kept.compressor
+    if compressor.last_mode != compressor.FLUSH_FRAME:  # a frame was broken off, as where memory ran out
+        compressor = _kept.compressor = zstd.ZstdCompressor(options=_OPTIONS)
+    compressor.set_pledged_input_size(len(raw))
+    return compressor.compress(raw, compressor.FLUSH_FRAME)
 
 
 def decompress(blob: bytes) -> bytes:

@@ -24,7 +24,7 @@ _PROGRAMS: Final = (
     TableColumn(title="GPU-hours"),
     TableColumn(title="peak GiB"),
     TableColumn(title="95 %", leaves=2),
-    TableColumn(title="of"),
+    TableColumn(title="of GiB"),
     TableColumn(title="busy %", leaves=1),
     TableColumn(title="fits", left=True),
 )
