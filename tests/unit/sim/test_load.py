@@ -2,6 +2,7 @@ from dataclasses import fields
 from itertools import pairwise
 
 from fakes.full_host import full_host
+from gua.core.ports import Activity
 from gua.core.tick import CardReading, ProcessReading, ProcessType
 from gua.sim.host import END_MS
 
@@ -22,8 +23,8 @@ def test_every_point_is_there() -> None:
         assert len(card.processes) == 10
         assert {process.type for process in card.processes} == set(ProcessType)
         unknown = {field.name for field in fields(CardReading) if getattr(card, field.name) is None}
-        not_here = {"parent", "allocation", "unallocated_gpu_time_ms", "xid"}
-        assert unknown == not_here, "what an instance has, an XID event; no source of allocations is looked at"
+        not_here = {"parent", "allocation", "unallocated_gpu_time_ms", "xid", *Activity._fields}
+        assert unknown == not_here, "what an instance has, an XID event; allocation and counters are not looked at"
         for process in card.processes:
             unknown = {field.name for field in fields(ProcessReading) if getattr(process, field.name) is None}
             told_by_agents = {"idle_ms", "pod_name", "pod_namespace", "container_name"}
