@@ -170,7 +170,10 @@ def check(story: Story, begun: Readings) -> Counter[str]:
         assert not lost or life.asked_ms - moments[-1] < IN_PROGRESS_MS
         cut_short += lost
         for before, after in pairwise(own):
-            assert after.ts_ms - after.cards[0].duration_ms - before.ts_ms <= 2, "a hole between two ticks of one life"
+            # On a machine that is too busy a tick may be missed: then nothing was read in the hole.
+            read = [moment for moment in moments if before.ts_ms + 500 < moment < after.ts_ms - 500]
+            hole_ms = after.ts_ms - after.cards[0].duration_ms - before.ts_ms
+            assert hole_ms <= 2 or not read, "a hole between two ticks of one life"
         if own:
             assert life.ended_ms - own[-1].ts_ms <= INTERVAL_MS + SLACK_MS
             least_ms += life.ended_ms - own[0].ts_ms - INTERVAL_MS - SLACK_MS

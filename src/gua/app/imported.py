@@ -59,6 +59,17 @@ def check_host(host: str | None) -> None:
         raise UsageError(msg)
 
 
+def card_names(cards: str | None) -> tuple[str, ...]:
+    """Return the cards' UUIDs by index, none where nobody names them. Raises UsageError."""
+    if cards is None:
+        return ()
+    given = tuple(one.strip() for one in cards.split(","))
+    if not all(one and one.isprintable() for one in given) or len(set(given)) < len(given):
+        msg = "--cards names a card twice or not at all: give each card's UUID once, in the order of their indices"
+        raise UsageError(msg)
+    return given
+
+
 def row_interval_ms(text: str | None) -> int | None:
     """Return what a row stands for, in ms, ``None`` where nobody says. Raises UsageError."""
     if text is None:

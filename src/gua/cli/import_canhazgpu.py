@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gua.app import delivery
-from gua.app.imported import check_host, warn_of_cards_twice
+from gua.app.imported import card_names, check_host, warn_of_cards_twice
 from gua.app.origins import origin_elsewhere
 from gua.app.output import safe
 from gua.cli.options import EndpointOption, StoreOption, value
@@ -64,10 +64,7 @@ def _uuids(cards: str | None, history: ReservedHistory, host: str) -> list[str]:
     most = history.cards[-1] + 1
     if cards is None:
         return [f"canhazgpu-{host}-{index}" for index in range(most)]
-    given = [one.strip() for one in cards.split(",")]
-    if not all(one and one.isprintable() for one in given) or len(set(given)) < len(given):
-        msg = "--cards names a card twice or not at all: give each card's UUID once, in the order of their indices"
-        raise UsageError(msg)
+    given = list(card_names(cards))
     if len(given) < most:
         msg = f"--cards names {plural(len(given), 'card')}, and the history has GPU {most - 1}: give {most}"
         raise UsageError(msg)

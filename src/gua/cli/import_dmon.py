@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gua.app import delivery
-from gua.app.imported import check_host, row_interval_ms, summary, warn_of_cards_twice, with_stdin
+from gua.app.imported import card_names, check_host, row_interval_ms, summary, warn_of_cards_twice, with_stdin
 from gua.app.local_zone import asked_zone
 from gua.app.origins import origin_elsewhere
 from gua.cli.options import EndpointOption, StoreOption, value
@@ -37,6 +37,10 @@ def command(
         str | None,
         value("ZONE", "GUA_TIMEZONE", "Zone of times without an offset: Europe/Berlin, UTC; the host's if not given."),
     ] = None,
+    cards: Annotated[
+        str | None,
+        value("UUIDS", "GUA_CARDS", "The cards by index, as in GPU-1234…,GPU-5678…; names of their own if not given."),
+    ] = None,
     reserve: Annotated[
         str | None,
         value("SIZE", "GUA_RESERVE", "Subtract the driver's reserve from fb: for drivers before 510."),
@@ -48,11 +52,14 @@ def command(
 
     dcgmi prints no times: put them before its lines, as ts does. Neither tells who holds a card.
 
+    Record with nvidia-smi dmon -s um -o DT > dmon.log
+    or with dcgmi dmon -e 203,252,1002 -d 10000 | ts '%FT%T%z' > dcgm.log
+
     All files together are one recording, checked as a whole. Importing it again changes nothing.
 
     Example:
-        nvidia-smi dmon -s um -o DT > dmon.log; gua import dmon dmon.log
-        dcgmi dmon -e 203,252,1002 -d 10000 | ts '%FT%T%z' > dcgm.log; gua import dmon dcgm.log
+        gua import dmon dmon.log
+        gua import dmon dcgm.log --interval 10s
     """
     check_host(host)
     local = asked_zone(timezone, os.environ, or_fail=True)
@@ -63,6 +70,7 @@ def command(
             host=host,
             reserve_bytes=None if reserve is None else parse_size(reserve),
             is_dmon=True,
+            cards=card_names(cards),
         ),
     )
     survey = recording.survey(row_interval_ms(interval))

@@ -58,7 +58,8 @@ class Reading:
     """How to read: the zone of times without offset, the host, the columns of files without header, the reserve.
 
     ``host`` ``None`` takes the host from the rows, else ``imported``. ``reserve_bytes`` is subtracted from
-    what is used in every row. ``is_dmon`` reads what ``nvidia-smi dmon`` and ``dcgmi dmon`` write.
+    what is used in every row. ``is_dmon`` reads what ``nvidia-smi dmon`` and ``dcgmi dmon`` write. ``cards`` are UUIDs
+    by index, for rows that tell none.
     """
 
     timezone: tzinfo
@@ -66,6 +67,7 @@ class Reading:
     columns: tuple[str, ...] = ()
     reserve_bytes: int | None = None
     is_dmon: bool = False
+    cards: tuple[str, ...] = ()
 
 
 class RowCard(NamedTuple):
@@ -132,7 +134,7 @@ class CardRowReader:
     def read(self, source: RecordedFile) -> Iterator[RecordedCardRow]:
         """Return the rows of one file in its order. Raises DataError for a line that is no row."""
         stamps = Timestamps(self._reading.timezone)
-        cards = _Cards(self._reading.host)
+        cards = _Cards(self._reading.host, self._reading.cards)
 
         is_dmon = self._reading.is_dmon
 
@@ -233,8 +235,9 @@ def _lost(used: Cell, utilization: Cell) -> bool:
 class _Cards:
     """The cards of one file by the cells that identify them."""
 
-    def __init__(self, host: str | None) -> None:
+    def __init__(self, host: str | None, given: tuple[str, ...]) -> None:
         self._host = host
+        self._given = given
         self._uuids: dict[tuple[str, int], str] = {}
         self._cards: dict[tuple[Cell, ...], RowCard] = {}
 
@@ -254,6 +257,11 @@ class _Cards:
         if known is None and number is None:
             msg = "neither uuid nor index tells which card the row is about"
             raise CellError(msg)
+        if known is None and number is not None and self._given:
+            if number >= len(self._given):
+                msg = f"GPU {number} is not among the {len(self._given)} of --cards (name it, too)"
+                raise CellError(msg)
+            known = self._given[number]
         if known is None:
             # A lost card no longer tells its uuid; its index still does. Without any uuid, the index is all there is.
             known = self._uuids.get((recorded_host, number or 0), f"imported-{recorded_host}-{number}")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 QUERY_MEMORY_BYTES = 300_000_000
+_KEPT_TICKS_BYTES = 100_000_000
 _PARAMETER_TYPES = {name: parameter.type for name, parameter in PARAMETERS.items()}
 READ_SETTINGS = {
     "max_memory_usage": QUERY_MEMORY_BYTES,
@@ -129,7 +130,10 @@ class Store:
                     self._landed = True
                     landing.insert_embedded(self._client, part, self._directory.path)
 
-        return landing.land_bisecting(batch, insert)
+        try:
+            return landing.land_bisecting(batch, insert)
+        finally:
+            self._forget_ticks()
 
     def flush(self) -> None:
         """Return when what was landed has reached the disk; a server's own care. Raises UnavailableError."""
@@ -158,6 +162,10 @@ class Store:
         with translated(self.dsn):
             self._client.command(sql, settings=self._settings)
 
+    def _forget_ticks(self) -> None:
+        if self._views is not None:
+            self._views.forget()
+
     def merge(self) -> None:
         """Merge what was landed in bulk, so that the next reads are fast; a server does it by itself."""
         if self._directory is not None:
@@ -183,8 +191,11 @@ class Store:
         # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed. Settings stand in the
         # statement, so that it is the server that refuses a user who may not write.
         sql = f"INSERT INTO gua.{table} SETTINGS distributed_foreground_insert = 1 FORMAT JSONEachRow"
-        with translated(self.dsn):
-            self._client.command(sql, data="\n".join(json.dumps(row) for row in rows).encode())
+        try:
+            with translated(self.dsn):
+                self._client.command(sql, data="\n".join(json.dumps(row) for row in rows).encode())
+        finally:
+            self._forget_ticks()
 
     def select(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Mapping[str, Any]]:
         """Return the rows of a statement. Questions asked at once share the memory of one; alone each has all of it."""
@@ -196,7 +207,7 @@ class Store:
     ) -> list[Mapping[str, Any]]:
         if self._handles is None or self._views is None:
             return self._ask(self._client, sql, parameters, settings)
-        sql = self._views.asked(sql)
+        sql = self._views.asked(sql, parameters)
         shared = {"max_memory_usage": QUERY_MEMORY_BYTES // self._handles.most}
         try:
             with self._handles.lent() as handle:
@@ -220,11 +231,15 @@ class Store:
         finally:
             client.close()
 
-    def _command(self, sql: str) -> None:
+    def _command(self, sql: str, parameters: Mapping[str, object]) -> None:
         """Run a statement on a handle that no question is asked by."""
         if self._handles is not None:
+            if parameters:
+                # In the statement: those of a command are each set and reset by one of its own.
+                settings = {**self._settings, **self._report_settings, "max_memory_usage": _KEPT_TICKS_BYTES}
+                sql = f"{sql}\nSETTINGS {', '.join(f'{name} = {value!r}' for name, value in settings.items())}"
             with self._handles.lent() as handle, translated(self.dsn):
-                handle.command(sql)
+                handle.command(sql, parameters=dict(parameters))
 
     def _ask(
         self, client: Client, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]

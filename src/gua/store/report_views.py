@@ -27,6 +27,18 @@ _MAKES: Final = re.compile(rf"^CREATE DATABASE IF NOT EXISTS {DATABASE}\b", re.M
 _ALIAS: Final = re.compile(r"\s+AS\s")
 _PARTS: Final = re.compile(r"'(?:[^'\\]|\\.)*'|[()\[\]{},]|[^'()\[\]{},]+", re.DOTALL)
 _OPENED, _CLOSED = "([{", ")]}"
+SPANS: Final = "spans"
+# Its columns are compared with others so often that it is planned twice in less time.
+_STAY: Final = frozenset({"card_parts"})
+_WINDOW: Final = frozenset({"since_ms", "until_ms", "hosts", "tick_hours"})
+# As ${TICK_WINDOW} and ${WINDOW} in the files: a view is asked for the window that was asked for.
+_PASSED_ON: Final = re.compile(
+    rf"\b{DATABASE}\.(?P<view>\w+)\((?P<given>since_ms = \{{since_ms:Int64\}}, until_ms = \{{until_ms:Int64\}}, "
+    r"hosts = \{hosts:Array\(String\)\}, tick_hours = \{tick_hours:Array\(Int64\)\}[^()]*(?:\([^()]*\)[^()]*)*)\)"
+)
+_NUMBERED: Final = re.compile(rf"\b{DATABASE}\.`(\w+)_(\d+)`")
+# What is kept at most: of cards that are read each second, a quarter of a million ticks.
+_MOST_HOURS, _MOST_WINDOWS = 4, 3
 
 
 class ReportViews:
@@ -45,12 +57,20 @@ class ReportViews:
         return "\n".join(line for line in after if not line.startswith("COMMENT "))
 
     def written_out(self, sql: str, *, deep: bool = False) -> str:
-        """Return ``sql`` with the query of each view in the view's place; ``deep``: of those within, too."""
+        """Return ``sql`` with the query of each view in the view's place; ``deep``: of those within, too.
+
+        Of a few that are planned faster as views it stays a call, unless ``deep``.
+        """
         if DATABASE not in sql:
             return sql
-        pieces, done = [], 0
+        pieces: list[str] = []
+        done = 0
         while call := _CALL.search(sql, done):
             given, end = _arguments(sql, call.end()) if call["called"] else ({}, call.end())
+            if call["view"] in _STAY and not deep:
+                pieces.append(sql[done:end])
+                done = end
+                continue
             query = self.query(call["view"])
             written = _bound(self.written_out(query, deep=True) if deep else query, given)
             alias = "" if _ALIAS.match(sql, end) else f" AS {call['view']}"
@@ -92,35 +112,112 @@ class ReportViews:
 
 
 class ViewsInMemory:
-    """The views that were asked for in one engine, made in its memory as they are: once each, gone when it closes."""
+    """The views that were asked for in one engine, made in its memory as they are: once each, gone when it closes.
 
-    def __init__(self, views: ReportViews, command: Callable[[str], None]) -> None:
+    The card ticks of a window (``gua_report.spans``), with which most questions of a report begin, are read once and
+    kept as a table in that memory where few hours are read from their ticks. Views that read a kept window have its
+    number in their names. Whoever writes into the store says so with :meth:`forget`.
+    """
+
+    def __init__(self, views: ReportViews, command: Callable[[str, Mapping[str, object]], None]) -> None:
         self._views = views
         self._command = command
         self._made: set[str] = set()
+        self._kept: dict[str, int | None] = {}
+        self._tables = 0
         self._making = threading.Lock()
 
-    def asked(self, sql: str) -> str:
-        """Return the statement with the query of each view in the view's place; make those that these ask for."""
+    def asked(self, sql: str, parameters: Mapping[str, object]) -> str:
+        """Return the statement, asked with ``parameters``, with the query of each view in the view's place.
+
+        Makes the views that these queries ask for.
+        """
         if DATABASE not in sql:
             return sql
-        written = self._views.written_out(sql)
-        self._make(self._views.named(written))
+        with self._making:
+            number = self._window(parameters) if SPANS in self._views.named(sql) else None
+            if number is not None:
+                sql = self._of_window(sql, number)
+            written = self._views.written_out(sql)
+            if number is not None:
+                written = self._of_window(written, number, views=True)
+            self._make(written)
         return written
 
     def make_for(self, sql: str) -> None:
         """Make all views if a statement of a user's own names their database."""
         if DATABASE in sql:
-            self._make(self._views.names())
+            with self._making:
+                self._make_plain(self._views.names())
 
-    def _make(self, views: Sequence[str]) -> None:
+    def forget(self) -> None:
+        """Read ticks anew from now on."""
         with self._making:
-            lacking = [view for view in views if view not in self._made]
-            if lacking and not self._made:
-                self._command(MADE)
-            for view in lacking:
-                self._command(self._views.in_memory(view))
+            self._kept.clear()
+
+    def _window(self, parameters: Mapping[str, object]) -> int | None:
+        """Return the number of the window asked for, its ticks being kept; None where they are not."""
+        hours = parameters.get("tick_hours")
+        if not isinstance(hours, Sequence) or len(hours) > _MOST_HOURS or not parameters.keys() >= _WINDOW:
+            return None
+        given = {name: parameters[name] for name in sorted(_WINDOW)}
+        if (key := repr(given)) not in self._kept:
+            self._kept[key] = self._keep(given) if self._tables < _MOST_WINDOWS else None
+        return self._kept[key]
+
+    def _keep(self, given: Mapping[str, object]) -> int | None:
+        self._tables += 1
+        number = self._tables
+        self._make_database()
+        ticks = self._views.written_out(self._views.query(SPANS), deep=True)
+        try:
+            # Not at once: a table that is made full is renamed when it is, which a database in memory cannot.
+            self._command(f"CREATE TABLE {_of_number(SPANS, number)} ENGINE = Memory EMPTY AS\n{ticks}", given)
+            self._command(f"INSERT INTO {_of_number(SPANS, number)}\n{ticks}", given)
+        except UnavailableError:  # as where they are too many: each question reads its own
+            self._command(f"DROP TABLE IF EXISTS {_of_number(SPANS, number)}", {})
+            return None
+        return number
+
+    def _of_window(self, sql: str, number: int, *, views: bool = False) -> str:
+        """Return a statement that reads a kept window's ticks by itself and, with ``views``, through views it asks."""
+
+        def named(call: re.Match[str]) -> str:
+            if call["view"] == SPANS:
+                return f"{_of_number(SPANS, number)}{'' if _ALIAS.match(sql, call.end()) else f' AS {SPANS}'}"
+            if not views or SPANS not in self._views.named(call[0]):
+                return call[0]
+            return f"{_of_number(call['view'], number)}({call['given']})"
+
+        return _PASSED_ON.sub(named, sql)
+
+    def _make(self, sql: str) -> None:
+        """Make the views that a statement asks for, and before each those that it asks for."""
+        self._make_plain(self._views.named(sql))
+        for view, number in _NUMBERED.findall(sql):
+            if view == SPANS or (name := _of_number(view, int(number))) in self._made:
+                continue
+            query = self._of_window(self._views.query(view), int(number), views=True)
+            self._make(query)
+            self._command(f"CREATE VIEW {name} AS\n{query}", {})
+            self._made.add(name)
+
+    def _make_plain(self, views: Sequence[str]) -> None:
+        for view in views:
+            if view not in self._made:
+                self._make_database()
+                self._command(self._views.in_memory(view), {})
                 self._made.add(view)
+
+    def _make_database(self) -> None:
+        if DATABASE not in self._made:
+            self._command(MADE, {})
+            self._made.add(DATABASE)
+
+
+def _of_number(view: str, number: int) -> str:
+    """Return the name of what is made of a view for a kept window. In quotes it is none of the views of the files."""
+    return f"{DATABASE}.`{view}_{number}`"
 
 
 @cache

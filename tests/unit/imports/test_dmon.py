@@ -165,6 +165,12 @@ def test_activity_comes_with_its_fields(read: Read) -> None:
         cards(read("timestamp,gpu,GPUTL,SMACT\n1774410430,0,97,31\n"))
 
 
+def test_cards_may_be_named_by_number_and_then_all_of_them_are(read: Read) -> None:
+    assert [card.uuid for card in cards(read(TEXT, cards=("GPU-a", "GPU-b")))] == ["GPU-a", "GPU-b"] * 2
+    with pytest.raises(DataError, match=r":4: GPU 1 is not among the 1 of --cards \(name it, too\)"):
+        cards(read(TEXT, cards=("GPU-a",)))
+
+
 def test_a_header_that_changes_its_columns_counts_from_there_on(read: Read) -> None:
     text = "#Date Time gpu sm fb\n20260325 04:47:10 0 9 1\n#Date Time gpu fb sm\n20260325 04:47:20 0 9 1\n"
     assert [(card.utilization, card.memory_used_bytes) for card in cards(read(text))] == [

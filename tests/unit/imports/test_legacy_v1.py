@@ -130,6 +130,17 @@ def test_one_row_without_a_run_asks_for_the_interval(tmp_path: Path) -> None:
         ticks_of(database.close())
 
 
+def test_processes_that_stay_have_the_time_of_each_tick(tmp_path: Path) -> None:
+    """Ten seconds after a tick comes one of ten seconds: the same processes share no more than that."""
+    database, more = begun(tmp_path / "gua.db", "1.7")
+    for seconds in (0, 30, 40):
+        database.card(seconds, util_pct=90, usage_state="active", **more)
+        for pid in (1, 2):
+            database.process(seconds, pid=pid, **more)
+    parts = [[process.gpu_time_ms for process in card.processes] for card in readings(ticks_of(database.close()))]
+    assert parts == [[15_000, 15_000], [15_000, 15_000], [5_000, 5_000]]
+
+
 def test_unknown_memory_of_a_process_is_not_zero(tmp_path: Path) -> None:
     database, more = begun(tmp_path / "gua.db", "1.4")
     database.card(0, usage_state="idle_held", **more)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.fleet import agent_tick, spooled_ticks
 from gua.core.errors import UnavailableError
 from gua.store.database import open_store
 from gua.store.report_views import MADE, ReportViews, ViewsInMemory, ViewsOfServer, report_views
@@ -71,9 +72,9 @@ def test_a_store_without_these_views_has_their_queries_in_the_others() -> None:
 
 def test_views_are_made_in_memory_once_and_before_those_that_ask_for_them() -> None:
     ran: list[str] = []
-    views = ViewsInMemory(VIEWS, ran.append)
+    views = ViewsInMemory(VIEWS, lambda sql, _parameters: ran.append(sql))
     for _ in range(2):
-        views.asked("SELECT * FROM gua_report.outer")
+        views.asked("SELECT * FROM gua_report.outer", {})
     assert [sql.split("\n")[0] for sql in ran] == [MADE, "-- A comment"]
     views.make_for("DESCRIBE gua_report.outer")
     assert len(ran) == 3
@@ -124,6 +125,65 @@ def test_a_user_whom_a_server_tells_no_version_is_not_asked_for_it_twice() -> No
     assert len(asked) == 1
 
 
+TICKS = """CREATE OR REPLACE VIEW gua_report.spans
+AS
+SELECT host FROM gua.ticks WHERE ts > {since_ms:Int64} AND ts < {until_ms:Int64}
+AND hour IN {tick_hours:Array(Int64)}"""
+PASSED_ON = (
+    "since_ms = {since_ms:Int64}, until_ms = {until_ms:Int64}, hosts = {hosts:Array(String)}, "
+    "tick_hours = {tick_hours:Array(Int64)}"
+)
+RUNS = f"CREATE OR REPLACE VIEW gua_report.runs\nAS\nSELECT host FROM gua_report.spans({PASSED_ON})"
+LONGER = f"CREATE OR REPLACE VIEW gua_report.longer\nAS\nSELECT host FROM gua_report.runs({PASSED_ON})"
+OTHER_WINDOW = PASSED_ON.replace("{since_ms", "{at_ms")
+LONGEST = f"CREATE OR REPLACE VIEW gua_report.longest\nAS\nSELECT host FROM gua_report.longer({PASSED_ON})"
+OTHERS = f"CREATE OR REPLACE VIEW gua_report.others\nAS\nSELECT host FROM gua_report.longer({OTHER_WINDOW})"
+KEPT = ReportViews([*map(made, (TICKS, RUNS, LONGER, LONGEST, OTHERS))])
+WINDOW = {"since_ms": 1, "until_ms": 2, "hosts": [], "tick_hours": [3]}
+
+
+def test_the_ticks_of_a_window_are_read_once_for_all_that_ask_for_it() -> None:
+    ran: list[str] = []
+    views = ViewsInMemory(KEPT, lambda sql, _parameters: ran.append(plain(sql)))
+    runs = plain(views.asked(KEPT.query("runs"), WINDOW))
+    assert runs == "SELECT host FROM gua_report.`spans_1` AS spans"
+    longest = plain(views.asked(KEPT.query("longest"), WINDOW))
+    assert "FROM gua_report.`runs_1`(since_ms = {since_ms:Int64}" in longest
+    assert [sql.split(" AS ")[0] for sql in ran] == [
+        "CREATE DATABASE IF NOT EXISTS gua_report ENGINE = Memory COMMENT 'Views of reports'",
+        "CREATE TABLE gua_report.`spans_1` ENGINE = Memory EMPTY",
+        f"INSERT INTO gua_report.`spans_1` {plain(KEPT.query('spans'))}",
+        "CREATE VIEW gua_report.`runs_1`",
+    ]
+    assert ran[-1].endswith("SELECT host FROM gua_report.`spans_1` AS spans")
+
+
+def test_another_window_many_hours_and_what_was_written_are_not_asked_of_kept_ticks() -> None:
+    views = ViewsInMemory(KEPT, lambda _sql, _parameters: None)
+    assert "spans_1" in views.asked(KEPT.query("runs"), WINDOW)
+    assert "`" not in views.asked(KEPT.query("others"), {**WINDOW, "at_ms": 0})
+    assert "`" not in views.asked(KEPT.query("runs"), {**WINDOW, "tick_hours": [3, 4, 5, 6, 7]})
+    assert "`" not in views.asked(KEPT.query("runs"), {"tick_hours": [3]})
+    assert "spans_2" in views.asked(KEPT.query("runs"), {**WINDOW, "hosts": ["a"]})
+    views.forget()
+    assert "spans_3" in views.asked(KEPT.query("runs"), WINDOW)
+    assert "`" not in views.asked(KEPT.query("runs"), {**WINDOW, "since_ms": 0})
+
+
+def test_ticks_that_cannot_be_kept_are_read_by_each_question() -> None:
+    ran: list[str] = []
+
+    def command(sql: str, _parameters: object) -> None:
+        ran.append(sql)
+        if sql.startswith("INSERT"):
+            msg = "too many"
+            raise UnavailableError(msg)
+
+    views = ViewsInMemory(KEPT, command)
+    assert all("`" not in views.asked(KEPT.query("runs"), WINDOW) for _ in range(2))
+    assert [sql for sql in ran if "spans_1" in sql][2:] == ["DROP TABLE IF EXISTS gua_report.`spans_1`"]
+
+
 def test_a_view_that_is_not_there_is_named() -> None:
     with pytest.raises(UnavailableError, match=r"no view gua_report\.nothing"):
         VIEWS.query("nothing")
@@ -147,3 +207,28 @@ def test_a_statement_of_a_user_may_name_them_and_the_store_keeps_none(tmp_path: 
     with open_store(f"chdb://{tmp_path}/store") as store:
         assert store.select(count) == [{"n": 0}]
         assert store.schema.check().lines == []
+
+
+@pytest.mark.engine
+def test_what_is_written_between_two_questions_of_one_window_counts(tmp_path: Path) -> None:
+    begin_ms = 1_774_569_600_000
+    read = {
+        "since_ms": begin_ms,
+        "until_ms": begin_ms + 600_000,
+        "hosts": [],
+        "tick_hours": [begin_ms // 3_600_000],
+        "use_hourly": 0,
+        "timezone": "UTC",
+    }
+
+    def states() -> dict[str, int]:
+        return {str(row["state"]): int(row["card_ticks"]) for row in store.rows("time_of_day", read)}
+
+    with open_store(f"chdb://{tmp_path}/store") as store:
+        for number in (1, 2):
+            store.land([*spooled_ticks([agent_tick("a", begin_ms + number * 30_000)])])
+            assert [states() for _ in range(2)] == [{"active": number}] * 2
+        store.insert_json("settings", [{"key": "active_utilization", "value": 0.9}])
+        assert states() == {"idle-held": 2}
+        kept = "SELECT name FROM system.tables WHERE database = 'gua_report' AND engine = 'Memory' ORDER BY name"
+        assert [row["name"] for row in store.select(kept)] == ["spans_1", "spans_2", "spans_3"]
