@@ -166,7 +166,7 @@ def test_jdbc_knows_every_public_view_with_types_and_remarks(jdbc: Jdbc) -> None
     tables = jdbc.tables("gua_public")
     views = public_views()
     assert set(tables) == set(views)
-    assert len(views) == len(set(views)) == 10
+    assert len(views) == len(set(views)) == 11
     for view in views:
         kind, remark = tables[view]
         assert kind == "VIEW"

@@ -306,7 +306,15 @@ def parameters_of(sql: str, values: dict[str, object]) -> dict[str, object]:
 
 
 # Without a row where nothing overlaps, costs or is promised in vain.
-RARE = {"overlaps()", "prices()", "empty_streaks()", "empty_limits()", "promises()", "current_allocations()"}
+RARE = {
+    "overlaps()",
+    "prices()",
+    "empty_streaks()",
+    "empty_limits()",
+    "promises()",
+    "current_allocations()",
+    "busy_with_few_sms()",
+}
 
 
 TABLES = ("card_ticks", "process_ticks", "allocation_ticks", "allocation_source_ticks", "card_info", "card_seen")

@@ -38,7 +38,7 @@ WITH
             AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND ${OF_HOSTS}
             AND gpu_time_ms IS NOT NULL
-            AND card_tick IN (SELECT card_tick FROM ticks)
+            AND card_tick GLOBAL IN (SELECT card_tick FROM ticks)
         GROUP BY card_tick
     )
 SELECT
