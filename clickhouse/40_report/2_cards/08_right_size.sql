@@ -95,6 +95,8 @@ FROM
             owner,
             program,
             job
+        -- A group for each process and tick: of a month of eight cards more than one question may hold in memory.
+        SETTINGS max_bytes_before_external_group_by = 80000000
     ) AS process
     INNER JOIN
     (
