@@ -39,6 +39,7 @@ _NO_SPACE = 243
 _READ_ONLY_TABLE = 242
 _TOO_MUCH = {158, 159, 160, 241, 307, 396}
 _BUSY = {159, 202, 209, 210, 241, _READ_ONLY_TABLE, _NO_SPACE, 319, 425}
+_ONE_QUESTION = "query memory limit exceeded"
 
 
 class QueryError(UnavailableError):
@@ -240,6 +241,8 @@ def _busy(dsn: EmbeddedDsn | ServerDsn, code: int, text: str) -> str:
     if code == _READ_ONLY_TABLE:
         why = _short(text)
         return f"{dsn} takes no rows now, its tables are read-only ({why}): see its log, and ClickHouse Keeper's"
+    if _ONE_QUESTION in text.lower():  # not the server's or the user's memory, which others may give back
+        return f"{dsn} may not take so much memory for a question ({_short(text)}): ask for less time or fewer hosts"
     return f"{dsn} cannot do it now ({_short(text)}): try again later"
 
 
