@@ -606,14 +606,17 @@ def owners_activity(counted: Counted) -> dict[tuple[str | None, str | None], lis
 def busy_with_few_sms(counted: Counted, key: Key) -> list[list[Seen]]:
     """Return the runs of ticks in which a card was at 90 % or more with few SMs, for half an hour or more."""
     runs: list[list[Seen]] = []
+    before: Seen | None = None
     for one in counted.ticks[key]:
         sm = one.row["sm"]
         if one.state != ACTIVE or sm is None or sm >= LOW or (one.row["busiest_utilization"] or 0) < 9000:
+            before = None
             continue
-        if runs and (one.ts_ms - one.span_ms) - runs[-1][-1].ts_ms < one.span_ms:
+        if before is not None and (one.ts_ms - one.span_ms) - before.ts_ms < one.span_ms:
             runs[-1].append(one)
         else:
             runs.append([one])
+        before = one
     return [run for run in runs if sum(one.ms for one in run) >= 1_800_000]
 
 

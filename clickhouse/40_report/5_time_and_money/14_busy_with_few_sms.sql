@@ -1,6 +1,6 @@
 -- One row is one run of a card that looked busy and was not: ticks in a row, half an hour or more together, in which it was active,
--- its utilization at least 90 %, and less than 10 % of its SMs busy. A hole as long as a tick, and a tick of which one of these is
--- not known, ends it. Times are those within the window; owners and programs all that were there. Read from ticks.
+-- its utilization at least 90 %, and less than 10 % of its SMs busy. A hole as long as a tick, and any other tick, also one of which
+-- one of these is not known, ends it. Times are those within the window; owners and programs all that were there. Read from ticks.
 CREATE OR REPLACE VIEW gua_report.busy_with_few_sms $ON_CLUSTER
 $DEFINER
 AS
@@ -12,6 +12,7 @@ WITH
             host,
             gpu,
             cityHash64(cityHash64(host), cityHash64(gpu), end_ms) AS card_tick,
+            ifNull(state_code = ACTIVE AND sm_utilization < LOW_ACTIVITY AND busiest_utilization >= 9000, false) AS is_stuck,
             start_ms,
             end_ms,
             inside_since_ms,
@@ -25,7 +26,6 @@ WITH
             hosts = {hosts:Array(String)},
             tick_hours = {hours:Array(Int64)}
         )
-        WHERE state_code = ACTIVE AND sm_utilization < LOW_ACTIVITY AND busiest_utilization >= 9000
     ),
     holders AS
     (
@@ -38,7 +38,7 @@ WITH
             AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND ${OF_HOSTS}
             AND gpu_time_ms IS NOT NULL
-            AND card_tick GLOBAL IN (SELECT card_tick FROM ticks)
+            AND card_tick GLOBAL IN (SELECT card_tick FROM ticks WHERE is_stuck)
         GROUP BY card_tick
     )
 SELECT
@@ -61,7 +61,7 @@ FROM
         host,
         gpu,
         CAST(
-            arraySort(groupArray((
+            arraySort(groupArrayIf((
                 end_ms,
                 start_ms,
                 inside_since_ms,
@@ -71,7 +71,7 @@ FROM
                 tensor,
                 holders.owners,
                 holders.programs
-            ))),
+            ), is_stuck)),
             'Array(Tuple(
                 end_ms Int64,
                 start_ms Int64,
@@ -84,16 +84,23 @@ FROM
                 programs Array(String)
             ))'
         ) AS every,
+        -- Which of all ticks of the card each of these is: two in a row have no other one between them.
+        arraySort(groupArray(end_ms * 2 + is_stuck)) AS all_ticks,
+        arrayFilter((place, tick) -> tick % 2 = 1, arrayEnumerate(all_ticks), all_ticks) AS places,
         arraySplit(
-            (tick, before) -> tick.start_ms - before.end_ms >= tick.end_ms - tick.start_ms,
+            (tick, before, place, place_before) -> place > place_before + 1
+                OR tick.start_ms - before.end_ms >= tick.end_ms - tick.start_ms,
             every,
-            arrayPopBack(arrayPushFront(every, every[1]))
+            arrayPopBack(arrayPushFront(every, every[1])),
+            places,
+            arrayPopBack(arrayPushFront(places, places[1]))
         ) AS pieces
     FROM ticks
     LEFT JOIN holders ON holders.card_tick = ticks.card_tick
     GROUP BY
         host,
         gpu
+    HAVING notEmpty(every)
 ) AS runs
 ARRAY JOIN pieces AS each
 LEFT JOIN

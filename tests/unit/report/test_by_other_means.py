@@ -594,8 +594,8 @@ def test_runs_that_looked_busy_with_few_sms(both: Both) -> None:
             for each in ticks
             if process[:2] == (one.host, one.gpu) and each.ts_ms in moments
         ]
-        assert set(one.owners) == {row["owner"] or "" for row in there}
-        assert set(one.programs) == {row["program"] or "" for row in there}
+        assert set(one.owners) == {row["owner"] for row in there}
+        assert set(one.programs) == {row["program"] for row in there}
 
 
 def test_right_size(both: Both) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from gua.report.prices import PricedTime, Prices, PriceSpan
-from gua.report.sections.right_size.fits import CardSize, Peak, fits_half, fits_slice, fits_smaller, models_of, usable
+from gua.report.sections.right_size.fits import (
+    CardSize,
+    ModelSize,
+    Peak,
+    fits_half,
+    fits_slice,
+    fits_smaller,
+    models_of,
+    usable,
+)
 from gua.report.sections.right_size.query import CardSizeRow, RightSizeRow, right_size_of
 
 GIB = 1 << 30
@@ -33,7 +42,7 @@ def test_a_peak_fits_or_does_not_or_nobody_knows(peak: Peak, half: bool | None, 
     assert fits_half(peak, H100) is half
     assert fits_slice(peak, H100) == (slice_, part)
     assert (fits_half(peak, UNKNOWN_CARD), fits_slice(peak, UNKNOWN_CARD)) == (None, (None, None))
-    assert fits_smaller(peak, UNKNOWN_CARD, {"A30": 24 * GIB}) == (None, None)
+    assert fits_smaller(peak, UNKNOWN_CARD, {"A30": ModelSize(24 * GIB, 24 * GIB)}) == (None, None)
 
 
 def test_a_model_that_cannot_be_cut_has_no_slices_and_an_a30_has_four() -> None:
@@ -47,12 +56,21 @@ def test_the_smallest_model_that_fits_is_named_and_a_larger_one_never() -> None:
     models = models_of(
         [H100, CardSize(1, "A10", 24 * GIB, 23 * GIB), CardSize(2, "A10", 24 * GIB, 22 * GIB), UNKNOWN_CARD]
     )
-    assert models == {"A10": 22 * GIB, "NVIDIA H100 80GB HBM3": 79 * GIB}
-    models = {**models, "L40S": 44 * GIB, "H200": 139 * GIB}
+    assert models == {
+        "A10": ModelSize(24 * GIB, 22 * GIB),
+        "NVIDIA H100 80GB HBM3": ModelSize(80 * GIB, 79 * GIB),
+    }
+    models = {**models, "L40S": ModelSize(45 * GIB, 44 * GIB), "H200": ModelSize(140 * GIB, 139 * GIB)}
     assert fits_smaller(Peak(20 * GIB, is_whole=True), H100, models) == (True, "A10")
     assert fits_smaller(Peak(30 * GIB, is_whole=True), H100, models) == (True, "L40S")
     assert fits_smaller(Peak(60 * GIB, is_whole=True), H100, models) == (False, None)
     assert fits_smaller(Peak(20 * GIB, is_whole=False), H100, models) == (None, None)
+
+
+def test_a_card_of_which_a_driver_tells_less_is_no_smaller_model() -> None:
+    other = CardSize(1, H100.model, 80 * GIB, 78 * GIB)
+    same_size = CardSize(2, "A100 80GB", 80 * GIB, 77 * GIB)
+    assert fits_smaller(Peak(GIB, is_whole=True), H100, models_of([H100, other, same_size])) == (False, None)
 
 
 def test_memory_that_is_not_told_is_not_usable() -> None:

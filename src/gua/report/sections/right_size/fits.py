@@ -31,6 +31,13 @@ class CardSize(NamedTuple):
     usable_bytes: int | None
 
 
+class ModelSize(NamedTuple):
+    """The least memory of a model's cards, in total and what programs can have of it [bytes]."""
+
+    limit_bytes: int
+    usable_bytes: int
+
+
 class Peak(NamedTuple):
     """The largest memory of ticks that tell; ``is_whole`` where all of them did."""
 
@@ -70,12 +77,20 @@ def fits_slice(peak: Peak, card: CardSize) -> tuple[bool | None, str | None]:
     return found, None
 
 
-def fits_smaller(peak: Peak, card: CardSize, models: Mapping[str, int]) -> tuple[bool | None, str | None]:
-    """Return whether a model with less memory would have done, of ``models`` (usable bytes of each), and which."""
-    if card.usable_bytes is None:
+def fits_smaller(peak: Peak, card: CardSize, models: Mapping[str, ModelSize]) -> tuple[bool | None, str | None]:
+    """Return whether another model with less memory would have done, of ``models``, and which.
+
+    Totals are compared: of two hosts one may have a driver that does not tell its reserve, and no smaller cards.
+    """
+    if card.usable_bytes is None or card.limit_bytes is None:
         return None, None
+    smaller = [
+        (size.usable_bytes, model)
+        for model, size in models.items()
+        if model != card.model and size.limit_bytes < card.limit_bytes
+    ]
     found: bool | None = False
-    for usable_bytes, model in sorted((size, model) for model, size in models.items() if size < card.usable_bytes):
+    for usable_bytes, model in sorted(smaller):
         fits = peak.within(usable_bytes)
         if fits:
             return True, model
@@ -83,10 +98,13 @@ def fits_smaller(peak: Peak, card: CardSize, models: Mapping[str, int]) -> tuple
     return found, None
 
 
-def models_of(cards: Iterable[CardSize]) -> Mapping[str, int]:
-    """Return the least usable memory of each model's cards; of cards of which nothing can be said, nothing."""
-    found: dict[str, int] = {}
+def models_of(cards: Iterable[CardSize]) -> Mapping[str, ModelSize]:
+    """Return the least memory of each model's cards; of cards of which nothing can be said, nothing."""
+    found: dict[str, ModelSize] = {}
     for card in cards:
-        if card.model is not None and card.usable_bytes is not None:
-            found[card.model] = min(card.usable_bytes, found.get(card.model, card.usable_bytes))
+        if card.model is not None and card.limit_bytes is not None and card.usable_bytes is not None:
+            least = found.get(card.model, ModelSize(card.limit_bytes, card.usable_bytes))
+            found[card.model] = ModelSize(
+                min(card.limit_bytes, least.limit_bytes), min(card.usable_bytes, least.usable_bytes)
+            )
     return found

@@ -17,6 +17,7 @@ from gua.report.prices import PricedTime, Prices
 from gua.report.questions import Answer, ask
 from gua.report.sections.right_size.fits import (
     CardSize,
+    ModelSize,
     Peak,
     fits_half,
     fits_slice,
@@ -119,7 +120,7 @@ def _size(row: CardSizeRow) -> CardSize:
     )
 
 
-def _workload(row: RightSizeRow, card: CardSize, models: Mapping[str, int], prices: Prices) -> ProgramOnCard:
+def _workload(row: RightSizeRow, card: CardSize, models: Mapping[str, ModelSize], prices: Prices) -> ProgramOnCard:
     peak = Peak(row.peak_bytes, is_whole=not row.unknown_ms)
     in_slice, part = fits_slice(peak, card)
     in_smaller, smaller = fits_smaller(peak, card, models)

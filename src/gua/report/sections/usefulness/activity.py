@@ -146,8 +146,8 @@ def runs_of(rows: Iterable[BusyWithFewSmsRow]) -> tuple[BusyWithFewSms, ...]:
             gpu_ms=row.gpu_us / 1000,
             sm=_mean(row.sm_weighted, row.gpu_us),
             tensor=_mean(row.tensor_weighted, row.tensor_us) if row.tensor_us else None,
-            owners=row.owners,
-            programs=row.programs,
+            owners=tuple(name or None for name in row.owners),
+            programs=tuple(name or None for name in row.programs),
         )
         for row in rows
         if row.gpu_us

@@ -63,8 +63,8 @@ class OwnerActivity:
 class BusyWithFewSms:
     """A run of ticks in which a card was at 90 % or more with less than 10 % of its SMs, half an hour or longer.
 
-    ``observed_ms`` is the time of its ticks. ``owners`` and ``programs`` are all that were there, nobody on the list
-    where they are empty.
+    ``observed_ms`` is the time of its ticks. ``owners`` and ``programs`` are all that were there, ``None`` one that is
+    not known; nobody on the list where they are empty.
     """
 
     host: str
@@ -77,8 +77,8 @@ class BusyWithFewSms:
     gpu_ms: Hours[float]
     sm: Ratio[float]
     tensor: Ratio[float | None]
-    owners: tuple[str, ...]
-    programs: tuple[str, ...]
+    owners: tuple[str | None, ...]
+    programs: tuple[str | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
