@@ -13,11 +13,12 @@ from typing import Final
 
 from gua.agent.endpoint_delivery import BATCH_TICKS
 from gua.app.delivery import PATIENCE_SECONDS
-from gua.app.destinations import Destination, store_address
+from gua.app.destinations import Destination
 from gua.app.endpoints import open_agent_endpoint
 from gua.app.host import agent_origin
 from gua.app.output import safe, say
 from gua.app.rebuilt_ticks import Rebuilt
+from gua.app.store_address import store_address
 from gua.core.durations import to_rfc3339
 from gua.core.errors import TransientError, UnavailableError, UsageError
 from gua.core.ports import SpooledTick

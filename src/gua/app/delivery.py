@@ -12,16 +12,11 @@ from itertools import chain
 from pathlib import Path
 
 from gua.agent.delivery import BATCH_TICKS, DrainResult, drain
-from gua.app.destinations import (
-    Destination,
-    home_directory,
-    more_explicit,
-    store_address,
-    store_destination,
-)
+from gua.app.destinations import Destination, more_explicit, store_destination
 from gua.app.endpoints import open_agent_endpoint
 from gua.app.first_steps import explained, nothing_recorded
 from gua.app.output import print_error
+from gua.app.store_address import home_directory, store_address
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.ports import Landing, Mark, SpooledTick
 from gua.core.tick import Tick
@@ -62,6 +57,8 @@ def open_writer(store: str | None, *, told: Callable[[str], None] = print_error)
     ``told`` hears for whom it waits, where another process has an embedded one open.
     """
     opened = open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), told=told)
+    if opened.is_embedded:  # it was brought to this version
+        return opened
     try:
         opened.schema.require()
     except BaseException:

@@ -7,36 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gua.app.store_address import STORE, default_store, store_address
 from gua.core.errors import UnavailableError
 from gua.otlp.endpoint import configured_endpoint, read_settings
-from gua.state.directory import home_path
 from gua.state.enrollment import Enrollment, read_enrollment
-from gua.store.dsn import EmbeddedDsn, ServerDsn, is_path, parse_dsn
+from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.engine import install_command, is_installed
 
-STORE: Final = "store"
 ENDPOINT: Final = "endpoint"
-
-
-def home_directory() -> Path:
-    """Return where the agent and the default store live: ``GUA_HOME``, else ``~/.gua``."""
-    return home_path(None, os.environ)
-
-
-def store_address(store: str | None, home: Path | None = None) -> str:
-    """Return the store's address: as given, else ``GUA_STORE``, else the directory ``store`` below the home.
-
-    A plain path is made absolute: who delivers there later works in another directory.
-    """
-    address = store or os.environ.get("GUA_STORE")
-    if not address:
-        return str(default_store(home or home_directory()))
-    return str(EmbeddedDsn(path=Path(address).absolute())) if is_path(address) else address
-
-
-def default_store(home: Path) -> EmbeddedDsn:
-    """Return the store of a home that names no other."""
-    return EmbeddedDsn(path=home.absolute() / STORE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from gua.app.destinations import default_store, store_address, store_destination
+from gua.app.destinations import store_destination
 from gua.app.local_agent import of_another
+from gua.app.store_address import default_store, store_address
 from gua.core.errors import NothingRecordedError, UnavailableError
 from gua.spool.database import awaiting
 from gua.state.directory import Home, home_path

@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from gua.app import delivery
-from gua.app.destinations import STORE
 from gua.app.local_agent import places, remote_reader
+from gua.app.store_address import STORE
 from gua.core.errors import UsageError
 from gua.core.ports import ViewReader
 from gua.local_socket.client import NobodyError

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 from zoneinfo import available_timezones
 
+from gua.cli.commands import COMMANDS, load
 from gua.cli.install_completion import OPTION, SCRIPTS
-from gua.cli.main import COMMANDS, load
 from gua.core.moments import WEEKDAYS
 from gua.report.section_list import ALL, section_names
 from gua.report.sections.usage.model import USAGE_BY

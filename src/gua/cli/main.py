@@ -3,67 +3,19 @@
 from __future__ import annotations
 
 import errno
-import importlib
-import inspect
 import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gua.app.output import open_standard_streams, print_error, silence_stdout
+from gua.cli.commands import COMMANDS, load, module_of
 from gua.core.errors import GuaError, UsageError
-
-if TYPE_CHECKING:
-    import typer
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 UNEXPECTED: Final = 3
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
-    """One command: its module in ``cli``, whether it has commands of its own, and its line in ``gua --help``.
-
-    Without a line it is left out there: another name of a command, or one that the agent itself starts.
-    """
-
-    module: str
-    group: bool = False
-    summary: str = ""
-
-
-COMMANDS: Final = {
-    "demo": Entry(module="demo", summary="Simulate a host with eight cards for a week and report on it."),
-    "daemon": Entry(module="daemon", summary="Sample this host's cards and who holds them."),
-    "start": Entry(module="daemon"),
-    "report": Entry(module="report", summary="Show where the GPU hours went, and who held idle cards."),
-    "status": Entry(module="status", summary="Show whether the agent runs, and the cards as they are now."),
-    "top": Entry(module="top", summary="Watch every card and who holds it, live."),
-    "explain": Entry(module="explain", summary="Explain why a card was in its state at a moment."),
-    "stop": Entry(module="stop", summary="Stop the agent of this host and release the driver."),
-    "doctor": Entry(module="doctor", summary="Check everything that gua needs here, and say what to do."),
-    "run": Entry(module="run", summary="Run a command with cards of its own, and wait for them in order."),
-    "reserve": Entry(module="reserve", summary="Reserve cards for a time."),
-    "extend": Entry(module="extend", summary="Keep reserved cards for longer."),
-    "release": Entry(module="release", summary="Give reserved cards back."),
-    "queue": Entry(module="queue", summary="Show who waits for cards."),
-    "prices": Entry(module="prices", group=True, summary="Set what GPU time costs, for the costs in reports."),
-    "import": Entry(module="import_", group=True, summary="Import recordings that other tools made."),
-    "enroll": Entry(module="enroll", summary="Join a fleet: prove an endpoint with a tick and keep its token."),
-    "sync-once": Entry(module="sync_once", summary="Take one tick, keep it, and deliver what waits to the fleet."),
-    "exporter": Entry(module="exporter", summary="Serve this host's cards, and who idles on them, to Prometheus."),
-    "schema": Entry(module="schema", group=True, summary="Create, show and check the tables and views of a store."),
-    "rollup": Entry(module="rollup", summary="Count the hours that reports are read from, where they changed."),
-    "sql": Entry(module="sql", summary="Ask the views and tables of a store with SQL, read-only."),
-    "simulate": Entry(module="simulate", summary="Be a simulated host that sends ticks, its last days first."),
-    "version": Entry(module="version", summary="Print the versions of gua, Python and the embedded engine."),
-    "land": Entry(module="land"),
-    "answer": Entry(module="answer"),
-    "canhazgpu": Entry(module="canhazgpu", group=True),
-}
 
 
 _CALLED_AS: Final = {"canhazgpu": ("canhazgpu",)}
@@ -77,7 +29,17 @@ def run() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name outside the locale's charset is no reason to fail
     called = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib takes longer than all of gua --help
-    sys.exit(main([*_CALLED_AS.get(called, ()), *sys.argv[1:]]))
+    arguments = [*_CALLED_AS.get(called, ()), *sys.argv[1:]]
+    entry = COMMANDS.get(arguments[0]) if arguments else None
+    if entry is None or not entry.asks:
+        sys.exit(main(arguments))
+    from gua.app.store_ahead import open_ahead  # noqa: PLC0415 - only for those that ask a store
+
+    open_ahead(arguments[1:])
+    code = main(arguments)
+    sys.stderr.flush()
+    # All is closed and written. Taking the engine's library and Python apart first takes 70 ms.
+    os._exit(code)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -165,33 +127,6 @@ def overview() -> str:
     return "\n".join(lines) + "\n"
 
 
-def load(name: str) -> typer.Typer:
-    """Return the command as an application of its own, importing its module."""
-    import typer  # noqa: PLC0415 - takes longer than all of gua --help
-
-    entry = COMMANDS[name]
-    module = importlib.import_module(f"gua.cli.{entry.module}")
-    root = typer.Typer(
-        add_completion=False,
-        rich_markup_mode=None,  # else names in messages are read as markup
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    if not entry.group:
-        from gua.cli.help import grouped  # noqa: PLC0415 - as above
-
-        shape = grouped(getattr(module, "HELP_GROUPS", {}))
-        root.command(name, cls=shape, help=_help(module.command))(module.command)
-        return root
-    group: typer.Typer = module.app
-    group.rich_markup_mode = None
-    group.info.help = _help(group.registered_callback.callback) if group.registered_callback else entry.summary
-    for info in group.registered_commands:
-        info.help = _help(info.callback)
-    root.add_typer(group, name=name)
-    return root
-
-
 def _run_plainly(rest: Sequence[str]) -> None:
     """Become the command of ``gua run`` if its options are in their usual form; else return."""
     from gua.cli.plain_run import plain_options  # noqa: PLC0415 - for this command alone
@@ -208,13 +143,18 @@ def _invoke(name: str, rest: Sequence[str]) -> int:
     import typer.main  # noqa: PLC0415 - takes longer than all of gua --help
     from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - as above
 
+    from gua.cli.plain_values import leave_plain_values  # noqa: PLC0415 - as above
+
     group = COMMANDS[name].group
-    check = getattr(importlib.import_module(f"gua.cli.{COMMANDS[name].module}"), "check_arguments", None)
+    module = module_of(name)
+    check = getattr(module, "check_arguments", None)
     if check is not None:
         check(rest)
-    rest = with_values(rest, optional_values(name))
+    rest = with_values(rest, getattr(module, "OPTIONAL_VALUES", {}))
+    command = typer.main.get_command(app)
+    leave_plain_values(command)
     try:
-        result = typer.main.get_command(app).main(
+        result = command.main(
             args=[name, *rest] if group else list(rest),
             prog_name="gua" if group else f"gua {name}",
             standalone_mode=False,
@@ -231,25 +171,12 @@ def _invoke(name: str, rest: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def optional_values(name: str) -> Mapping[str, str]:
-    """Return the options of a command whose value may be left out, and what it is then; typer has none such."""
-    module = importlib.import_module(f"gua.cli.{COMMANDS[name].module}")
-    found: Mapping[str, str] = getattr(module, "OPTIONAL_VALUES", {})
-    return found
-
-
 def with_values(arguments: Sequence[str], values: Mapping[str, str]) -> list[str]:
     """Return the arguments with the values that were left out: before another option, or at the end."""
     return [
         f"{argument}={values[argument]}" if argument in values and after.startswith("-") else argument
         for argument, after in zip(arguments, [*arguments[1:], "-"], strict=False)
     ]
-
-
-def _help(function: object) -> str:
-    """Return a docstring as help in which indented blocks, the example above all, keep their lines."""
-    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
-    return "\n\n".join(f"\b\n{text}" if "\n " in text else text for text in paragraphs)
 
 
 def _of_the_system(error: OSError) -> str:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from gua.app import delivery
-from gua.app.destinations import store_address
 from gua.app.output import print_error
+from gua.app.store_address import store_address
 from gua.cli.options import StoreOption, value
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import safe

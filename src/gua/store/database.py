@@ -9,16 +9,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from gua.core.errors import TransientError, UnavailableError
-from gua.core.parameters import PARAMETERS
+from gua.core.parameters import BY_DAY, PARAMETERS
 from gua.core.ports import SpooledTick
-from gua.store import asking, hours, landing, merges
+from gua.store import ahead, asking, hours, landing, merges
 from gua.store.binding import bound_call
-from gua.store.connection import QueryError, connect, engine_version, rows_of, translated
+from gua.store.connection import QueryError, connect, engine_version, import_client, rows_of, translated
 from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine, nobody
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.fsync import sync_filesystem
 from gua.store.handles import Handles
-from gua.store.report_views import DATABASE, ViewsInMemory, ViewsOfServer, report_views
+from gua.store.report_views import DATABASE, ViewsInMemory, ViewsOfServer, report_views, report_views_with_days
 from gua.store.schema import Schema, this_version
 
 if TYPE_CHECKING:
@@ -153,8 +153,18 @@ class Store:
         if anew:
             self._run(hours.MARK_ALL)
         if self._views is not None:
-            return hours.count(self.select, self._run, counted=report_views().query("counted_hours"))
-        return hours.count(self.select, self._run, local="_local" if self.schema.topology().cluster else "")
+            written = hours.count(self.select, self._run, counted=report_views().query("counted_hours"))
+        else:
+            written = hours.count(self.select, self._run, local="_local" if self.schema.topology().cluster else "")
+        if hours.need_days(self.select):
+            self.count_days()
+        return written
+
+    def count_days(self) -> int:
+        """Add up the hours of the days that are due, and return how many rows (a host on a day) were written."""
+        if self._views is not None:
+            return hours.count_days(self.select, self._run, counted=report_views().query("counted_days"))
+        return hours.count_days(self.select, self._run, local="_local" if self.schema.topology().cluster else "")
 
     def _run(self, sql: str) -> None:
         if self._views is not None:
@@ -173,18 +183,25 @@ class Store:
                 merges.merge_crowded(self._client, most_parts=1)
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
-        """Return the rows of ``gua_report.<view>`` with its parameters bound."""
+        """Return the rows of ``gua_report.<view>`` with its parameters bound.
+
+        With ``days`` these are read instead of their hours, where the view's query may be asked. The rows are the same.
+        """
+        with_days = "days" in parameters
         if self._directory is not None:
-            return self._select(report_views().query(view), parameters, self._report_settings)
+            views = report_views_with_days() if with_days else report_views()
+            asked = views.written_out(views.query(view)) if with_days else views.query(view)
+            return self._select(asked, parameters, self._report_settings)
         call, values = bound_call(parameters, _PARAMETER_TYPES)
         try:
-            if query := self._server_views.query(view, call):
+            if query := self._server_views.query(view, call, with_days=with_days):
                 return self._select(query, values, self._report_settings)
         except QueryError as error:
             if not error.no_right:
                 raise
             self._server_views.refuse()
-        return self._select(*call_of(view, parameters), self._report_settings)
+        of_view = {name: value for name, value in parameters.items() if name not in BY_DAY}
+        return self._select(*call_of(view, of_view), self._report_settings)
 
     def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Insert rows into a table of ``gua`` at once; on a cluster they are on their shards when it returns."""
@@ -278,8 +295,11 @@ def open_store(
     if isinstance(parsed, ServerDsn):
         return Store(parsed, connect(parsed), None)
     running = engine_version()
-    directory = StoreDirectory(parsed.path)
-    directory.hold(patience_seconds=patience_seconds, told=told)
+    import_client()
+    begun = ahead.taken(parsed.path)
+    directory = StoreDirectory(parsed.path) if begun is None else begun.directory
+    if begun is None:
+        directory.hold(patience_seconds=patience_seconds, told=told)
     try:
         stamped = directory.stamped_engine()
         check_engine(parsed.path, stamped=stamped, running=running)
@@ -289,6 +309,9 @@ def open_store(
     except BaseException:
         directory.release()
         raise
+    finally:
+        if begun is not None:
+            begun.let_go()
     try:
         store.schema.complete()
     except BaseException:

@@ -13,7 +13,8 @@ import pytest
 
 from gua.agent.delivery import DrainResult
 from gua.app import delivery
-from gua.app.destinations import ENDPOINT, STORE, agent_destinations, store_address
+from gua.app.destinations import ENDPOINT, agent_destinations
+from gua.app.store_address import STORE, store_address
 from gua.core.errors import DataError, NothingRecordedError, TransientError, UnavailableError, UsageError
 from gua.core.ports import Mark
 from gua.core.tick import CardReading, Origin, Source, Tick

@@ -14,6 +14,7 @@ import pytest
 import typer
 from typer.main import get_command
 
+from gua.cli import commands as listed
 from gua.cli import main as frame
 from gua.core.errors import DataError, UnavailableError, UsageError
 
@@ -42,12 +43,12 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 # The others are what the agent starts by itself, and a second name of a command.
-SHOWN = [name for name, entry in frame.COMMANDS.items() if entry.summary]
+SHOWN = [name for name, entry in listed.COMMANDS.items() if entry.summary]
 
 
 def test_what_is_not_listed_is_the_agents_own_or_another_name() -> None:
-    assert set(frame.COMMANDS) - set(SHOWN) == {"start", "land", "answer", "canhazgpu"}
-    assert frame.COMMANDS["start"].module == frame.COMMANDS["daemon"].module
+    assert set(listed.COMMANDS) - set(SHOWN) == {"start", "land", "answer", "canhazgpu"}
+    assert listed.COMMANDS["start"].module == listed.COMMANDS["daemon"].module
 
 
 def test_help_lists_every_command_and_imports_none() -> None:
@@ -60,6 +61,7 @@ def test_help_lists_every_command_and_imports_none() -> None:
     assert {line.split()[0] for line in shown if line.startswith("  ")} >= set(SHOWN)
     assert not set(imported.split()) & set(HEAVY)
     assert {name for name in imported.split() if name.startswith(("gua.cli.", "gua.app."))} == {
+        "gua.cli.commands",
         "gua.cli.main",
         "gua.app.output",
     }
@@ -83,7 +85,7 @@ def test_help_of_a_command_is_its_help(words: list[str], capsys: pytest.CaptureF
 def test_the_options_of_a_report_are_in_groups_and_each_is_in_one(capsys: pytest.CaptureFixture[str]) -> None:
     from gua.cli.report import HELP_GROUPS  # noqa: PLC0415 - the commands are imported one by one
 
-    command = get_command(frame.load("report"))
+    command = get_command(listed.load("report"))
     grouped = [name for names in HELP_GROUPS.values() for name in names]
     assert sorted(grouped) == sorted(str(one.name) for one in command.params if one.name != "help")
     assert frame.main(["report", "--help"]) == 0
@@ -96,8 +98,8 @@ def commands() -> list[tuple[str, str]]:
     """Return every command's words and whole help text."""
     found = []
     for name in SHOWN:
-        group = get_command(frame.load(name))
-        if not frame.COMMANDS[name].group:
+        group = get_command(listed.load(name))
+        if not listed.COMMANDS[name].group:
             found.append((name, group.help or ""))
             continue
         subcommands = group.commands[name].commands  # type: ignore[attr-defined]
@@ -124,8 +126,8 @@ def test_every_command_prints_its_help(name: str, capsys: pytest.CaptureFixture[
 
 def test_every_option_has_a_variable() -> None:
     for name in SHOWN:
-        root = get_command(frame.load(name))
-        group = root.commands[name].commands.values() if frame.COMMANDS[name].group else [root]  # type: ignore[attr-defined]
+        root = get_command(listed.load(name))
+        group = root.commands[name].commands.values() if listed.COMMANDS[name].group else [root]  # type: ignore[attr-defined]
         for command in group:
             for option in command.params:
                 if option.param_type_name == "option" and option.name != "help":

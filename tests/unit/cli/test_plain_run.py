@@ -10,7 +10,7 @@ import pytest
 import typer.main
 
 from gua.app.running import RunOptions
-from gua.cli.main import load
+from gua.cli.commands import load
 from gua.cli.plain_run import FLAGS, VALUED, VARIABLES, plain_options
 
 

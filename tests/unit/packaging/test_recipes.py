@@ -85,7 +85,9 @@ def test_a_command_is_a_module_and_a_line(copy: Copy) -> None:
         '"""``gua greet``: says hello."""\n\nimport typer\n\n\ndef command() -> None:\n'
         '    """Say hello.\n\n    Example:\n        gua greet\n    """\n    typer.echo("hello")\n',
     )
-    copy.put("src/gua/cli/main.py", '    "greet": Entry(module="greet", summary="Say hello."),', before='    "demo"')
+    copy.put(
+        "src/gua/cli/commands.py", '    "greet": Entry(module="greet", summary="Say hello."),', before='    "demo"'
+    )
     assert "greet      Say hello." in copy.run("-m", "gua", "--help")
     assert "gua greet\n" in copy.run("-m", "gua", "greet", "--help").partition("Example:")[2]
     assert copy.run("-m", "gua", "greet") == "hello\n"

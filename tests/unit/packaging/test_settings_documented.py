@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from gua.cli.main import COMMANDS, load
+from gua.cli.commands import COMMANDS, load
 
 ROOT = Path(__file__).resolve().parents[3]
 VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]+)`")
