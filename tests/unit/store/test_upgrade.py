@@ -35,7 +35,7 @@ version = int(sys.argv[2])
 then = [Statement(name=name, sql=sql, creates=_created(sql)) for name, sql in released(version, "embedded")]
 topology.load = lambda tokens: list(then)
 statements.SCHEMA_VERSION = version
-upgrade.AFTER_UPGRADE = {}
+upgrade.AFTER_UPGRADE = {since: after for since, after in upgrade.AFTER_UPGRADE.items() if since <= version}
 sys.exit(main(["import", "nvidia-smi", *sys.argv[4:], "--store", sys.argv[3]]))
 """
 
@@ -98,6 +98,11 @@ def test_one_that_was_cut_off_is_completed_at_the_next_opening(old: str) -> None
             "WHERE table = 'host_hours' AND name IN ('process_runs.start_ms', 'process_runs.pid') ORDER BY name"
         )
         assert [row["codec"] for row in packed] == ["CODEC(ZSTD(6))", "CODEC(Delta(8), ZSTD(6))"]
+        stepped = store.select(
+            "SELECT name, compression_codec AS codec FROM system.columns "
+            "WHERE table = 'card_ticks' AND name IN ('idle_energy_mj', 'idle_time_ms') ORDER BY name"
+        )
+        assert [row["codec"].replace("(4)", "").replace("(8)", "") for row in stepped] == ["CODEC(GCD, ZSTD(1))"] * 2
     assert rows(old) == before > 0
 
 
