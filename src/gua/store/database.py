@@ -153,7 +153,10 @@ class Store:
         if anew:
             self._run(hours.MARK_ALL)
         if self._views is not None:
-            return hours.count(self.select, self._run, counted=report_views().query("counted_hours"))
+            try:
+                return hours.count(self.select, self._run, counted=report_views().query("counted_hours"))
+            finally:
+                self._forget_ticks()
         return hours.count(self.select, self._run, local="_local" if self.schema.topology().cluster else "")
 
     def _run(self, sql: str) -> None:
