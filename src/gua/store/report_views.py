@@ -44,7 +44,8 @@ _MOST_HOURS, _MOST_WINDOWS = 4, 3
 class ReportViews:
     """The views among rendered statements, by name."""
 
-    def __init__(self, statements: Iterable[Statement]) -> None:
+    def __init__(self, statements: Iterable[Statement], *, stay: frozenset[str] = _STAY) -> None:
+        self._stay = stay
         self._statements = {one.creates[1]: one for one in statements if one.creates and one.creates[0] == DATABASE}
 
     def query(self, view: str) -> str:
@@ -67,7 +68,7 @@ class ReportViews:
         done = 0
         while call := _CALL.search(sql, done):
             given, end = _arguments(sql, call.end()) if call["called"] else ({}, call.end())
-            if call["view"] in _STAY and not deep:
+            if call["view"] in self._stay and not deep:
                 pieces.append(sql[done:end])
                 done = end
                 continue
@@ -279,6 +280,12 @@ def report_views() -> ReportViews:
     return ReportViews(load(EMBEDDED_TOKENS))
 
 
+@cache
+def report_views_with_days() -> ReportViews:
+    """Return those that read the days which they are given; what of it is in views is written out."""
+    return ReportViews(load(EMBEDDED_TOKENS, with_days=True), stay=frozenset())
+
+
 class ViewsOfServer:
     """The views that a server keeps, asked by their queries where they are this version's and the user may.
 
@@ -293,14 +300,19 @@ class ViewsOfServer:
         self._asked = False
         self._asking = threading.Lock()
 
-    def query(self, view: str, call: str) -> str | None:
-        """Return the query to ask in the place of a view with these arguments in brackets; None: ask the view."""
+    def query(self, view: str, call: str, *, with_days: bool = False) -> str | None:
+        """Return the query to ask in the place of a view with these arguments in brackets; None: ask the view.
+
+        ``with_days``: the one that reads the days which it is given.
+        """
         with self._asking:
             if not self._asked:
                 if self._applied() == self._ours():
                     self._views = ReportViews(load(server_tokens()))
                 self._asked = True
-        return self._views.called(view, call) if self._views else None
+        if self._views is None:
+            return None
+        return (report_views_with_days() if with_days else self._views).called(view, call)
 
     def refuse(self) -> None:
         """Ask the views from now on: the user may not read what they are made of."""

@@ -35,7 +35,7 @@ version = int(sys.argv[2])
 then = [Statement(name=name, sql=sql, creates=_created(sql)) for name, sql in released(version, "embedded")]
 topology.load = lambda tokens: list(then)
 statements.SCHEMA_VERSION = version
-upgrade.AFTER_UPGRADE = {}
+upgrade.AFTER_UPGRADE = {since: after for since, after in upgrade.AFTER_UPGRADE.items() if since <= version}
 sys.exit(main(["import", "nvidia-smi", *sys.argv[4:], "--store", sys.argv[3]]))
 """
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from gua.core.parameters import PRICED, READ
+from gua.core.parameters import BY_DAY, PRICED, READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, View
 from gua.report.prices import Prices
@@ -28,7 +28,7 @@ class OwnerHoursRow(NamedTuple):
     process_ms: Count
 
 
-OWNERS: Final = View("owners", OwnerHoursRow, (*READ, "hours", *PRICED))
+OWNERS: Final = View("owners", OwnerHoursRow, (*READ, "hours", *PRICED), optional=BY_DAY)
 
 
 def ask_by_parts(
