@@ -25,7 +25,10 @@ HERE = Path(__file__).resolve().parent
 CASES = sorted(about.parent for about in HERE.glob("*/*/about.md"))
 COUNTED_HOURS = ("gua", "host_hours")
 # Of these a row is a tick, or what is still to be counted.
-UNCOUNTED = {"spans", "due_hours", "changed_hours", "counted_hours", "hours", "card_parts"}
+UNCOUNTED = {
+    *("spans", "due_hours", "changed_hours", "counted_hours", "hours", "card_parts"),
+    *("due_days", "counted_days", "held_days"),
+}
 # The parameters by which a report tells a view which hours to read from ticks, and which prices there are.
 _TICKED = "{tick_hours:"
 _PRICED = "{price_starts:"

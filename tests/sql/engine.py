@@ -36,6 +36,7 @@ TABLES = (
     "refused_points",
     "hour_marks",
     "host_hours",
+    "host_days",
 )
 LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]
@@ -43,7 +44,7 @@ Row = Mapping[str, Any]
 # Read from ticks, also where hours are counted.
 OF_ALL_HOURS = {"right_size", "card_sizes", "slow_cards", "activity_owners", "busy_with_few_sms"}
 # Asked by what counts hours, as views; conftest.py makes the server's anew, so that they do not wait.
-OF_COUNTING = {"counted_hours", "due_hours"}
+OF_COUNTING = {"counted_hours", "due_hours", "counted_days", "due_days"}
 
 
 class Engine:

@@ -18,9 +18,7 @@ WITH
             toInt64(9000000000000000000) AS first_ms,
             toUInt64(0) AS ticks
         FROM gua.hour_marks
-        WHERE hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
-            AND hour < toDateTime(least(intDiv({until_ms:Int64} + longest_ms + 999, 1000), 4294967295), 'UTC')
-            AND ${OF_HOSTS}
+        WHERE ${WINDOW_HOURS}
         UNION ALL
         SELECT
             hour,
@@ -30,9 +28,7 @@ WITH
             first_ms,
             arraySum(quarter_ticks) AS ticks
         FROM gua.host_hours FINAL
-        WHERE hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
-            AND hour < toDateTime(least(intDiv({until_ms:Int64} + longest_ms + 999, 1000), 4294967295), 'UTC')
-            AND ${OF_HOSTS}
+        WHERE ${WINDOW_HOURS}
     ),
     known AS
     (

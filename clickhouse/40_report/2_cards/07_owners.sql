@@ -11,8 +11,7 @@ WITH
     hours AS
     (
         SELECT *
-        FROM gua.host_hours FINAL
-        WHERE ${USED_HOURS}
+        FROM ${USED_ROWS}
     ),
     spans AS
     (

@@ -27,8 +27,7 @@ WITH
                 sumForEach(cards.idle_held_gpu_time_ms) AS every_idle_held_ms,
                 sumForEach(cards.truly_idle_gpu_time_ms) AS every_truly_idle_ms,
                 sumForEach(cards.unknown_gpu_time_ms) AS every_unknown_ms
-            FROM gua.host_hours FINAL
-            WHERE ${USED_HOURS}
+            FROM ${USED_ROWS}
             GROUP BY
                 host,
                 cards_key,

@@ -10,8 +10,7 @@ WITH
     hours AS
     (
         SELECT *
-        FROM gua.host_hours FINAL
-        WHERE ${USED_HOURS}
+        FROM ${USED_ROWS}
     ),
     parts AS
     (

@@ -9,8 +9,7 @@ WITH
     hours AS
     (
         SELECT *
-        FROM gua.host_hours FINAL
-        WHERE ${USED_HOURS}
+        FROM ${USED_ROWS}
     )
 SELECT
     toString(parts.host) AS host,

@@ -8,8 +8,7 @@ WITH
     hours AS
     (
         SELECT *
-        FROM gua.host_hours FINAL
-        WHERE ${USED_HOURS}
+        FROM ${USED_ROWS}
             AND notEmpty(`activities.gpu`)
     )
 SELECT

@@ -61,11 +61,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[R]):
-    """A view of ``gua_report``: the class of its rows, and the parameters that must be given."""
+    """A view of ``gua_report``: the class of its rows, the parameters that must be given, and those that may be."""
 
     name: str
     row: Callable[..., R]
     parameters: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
     @property
     def columns(self) -> Mapping[str, Column]:

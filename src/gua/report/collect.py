@@ -9,6 +9,7 @@ from gua.core.ports import ViewReader
 from gua.report import fleet
 from gua.report.allocation_sources import ask_sources, sources_of
 from gua.report.asking import Asking, Finish
+from gua.report.days import are_many, with_days
 from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, hours_of, tick_hours
 from gua.report.model import Card, Headline, Overlap, Report, UnknownReason
@@ -44,15 +45,20 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     window = choose_window(extents, request)
     bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
     # Nothing else can be asked before it is known which hours are read from ticks: it is asked for first.
-    hour_rows = ask(reader, HOURS, bounds)
+    reads_days = not request.from_ticks and are_many(extents, window)
+    hour_rows = None if reads_days else ask(reader, HOURS, bounds)
     # Hosts are silent by the window's end, or by now if that is earlier.
     fleet_rows = ask(reader, fleet.FLEET, {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
     claim_rows = ask(reader, fleet.CLAIMS, bounds)
     rule_rows = ask(reader, RULES, {})
     price_rows = ask(reader, PRICES, {})
-    hours = hours_of(hour_rows(), from_ticks=request.from_ticks)
-    read = {**bounds, "tick_hours": tick_hours(hours), "use_hourly": int(not request.from_ticks)}
     prices = Prices.within(price_rows(), since_ms=window.since_ms, until_ms=window.until_ms)
+    if hour_rows is None:
+        starts = (row.valid_from_ms for row in prices.rows)
+        reader, hours = with_days(reader, bounds, price_starts=starts, timezone=window.timezone)
+    else:
+        hours = hours_of(hour_rows(), from_ticks=request.from_ticks)
+    read = {**bounds, "tick_hours": tick_hours(hours), "use_hourly": int(not request.from_ticks)}
     wanted = frozenset(default_sections()) if request.sections is None else request.sections
     card_hours = skipped(hours, extents, _need_streaks(request, wanted))
     asking = Asking(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from gua.core.parameters import BOUNDS
+from gua.core.parameters import BOUNDS, BY_DAY
 from gua.core.ports import ViewReader
 from gua.core.view import Count, View
 
@@ -21,7 +21,7 @@ class Hour(NamedTuple):
     card_ticks: Count
 
 
-HOURS: Final = View("hours", Hour, BOUNDS)
+HOURS: Final = View("hours", Hour, BOUNDS, optional=BY_DAY)
 
 
 def choose_hours(reader: ViewReader, bounds: Mapping[str, object], *, from_ticks: bool = False) -> list[Hour]:

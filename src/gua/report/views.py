@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gua.core.view import View
 from gua.report.allocation_sources import SOURCES
+from gua.report.days import HELD_DAYS
 from gua.report.explain.rows import (
     EXPLAIN_ALLOCATIONS,
     EXPLAIN_CARDS,
@@ -40,6 +41,7 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     RULES,
     OVERVIEW,
     HOURS,
+    HELD_DAYS,
     LABELS,
     FLEET,
     CLAIMS,

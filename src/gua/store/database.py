@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from gua.core.errors import TransientError, UnavailableError
-from gua.core.parameters import PARAMETERS
+from gua.core.parameters import BY_DAY, PARAMETERS
 from gua.core.ports import SpooledTick
 from gua.store import ahead, asking, hours, landing, merges
 from gua.store.binding import bound_call
@@ -18,7 +18,7 @@ from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine, 
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.fsync import sync_filesystem
 from gua.store.handles import Handles
-from gua.store.report_views import DATABASE, ViewsInMemory, ViewsOfServer, report_views
+from gua.store.report_views import DATABASE, ViewsInMemory, ViewsOfServer, report_views, report_views_with_days
 from gua.store.schema import Schema, this_version
 
 if TYPE_CHECKING:
@@ -153,14 +153,27 @@ class Store:
         if anew:
             self._run(hours.MARK_ALL)
         if self._views is not None:
-            return hours.count(self.select, self._run, counted=report_views().query("counted_hours"))
-        return hours.count(self.select, self._run, local="_local" if self.schema.topology().cluster else "")
+            written = hours.count(self.select, self._run, counted=report_views().query("counted_hours"))
+        else:
+            written = hours.count(self.select, self._run, local="_local" if self.schema.topology().cluster else "")
+        if hours.need_days(self.select):
+            self.count_days()
+        return written
+
+    def count_days(self) -> int:
+        """Add up the hours of the days that are due, and return how many rows (a host on a day) were written."""
+        if self._views is not None:
+            return hours.count_days(self.select, self._run, counted=report_views().query("counted_days"))
+        return hours.count_days(self.select, self._run, local="_local" if self.schema.topology().cluster else "")
 
     def _run(self, sql: str) -> None:
         if self._views is not None:
             sql = report_views().written_out(sql, deep=True)
-        with translated(self.dsn):
-            self._client.command(sql, settings=self._settings)
+        try:
+            with translated(self.dsn):
+                self._client.command(sql, settings=self._settings)
+        finally:
+            self._forget_ticks()
 
     def _forget_ticks(self) -> None:
         if self._views is not None:
@@ -173,18 +186,25 @@ class Store:
                 merges.merge_crowded(self._client, most_parts=1)
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
-        """Return the rows of ``gua_report.<view>`` with its parameters bound."""
+        """Return the rows of ``gua_report.<view>`` with its parameters bound.
+
+        With ``days`` these are read instead of their hours, where the view's query may be asked. The rows are the same.
+        """
+        with_days = "days" in parameters
         if self._directory is not None:
-            return self._select(report_views().query(view), parameters, self._report_settings)
+            views = report_views_with_days() if with_days else report_views()
+            asked = views.written_out(views.query(view)) if with_days else views.query(view)
+            return self._select(asked, parameters, self._report_settings)
         call, values = bound_call(parameters, _PARAMETER_TYPES)
         try:
-            if query := self._server_views.query(view, call):
+            if query := self._server_views.query(view, call, with_days=with_days):
                 return self._select(query, values, self._report_settings)
         except QueryError as error:
             if not error.no_right:
                 raise
             self._server_views.refuse()
-        return self._select(*call_of(view, parameters), self._report_settings)
+        of_view = {name: value for name, value in parameters.items() if name not in BY_DAY}
+        return self._select(*call_of(view, of_view), self._report_settings)
 
     def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Insert rows into a table of ``gua`` at once; on a cluster they are on their shards when it returns."""

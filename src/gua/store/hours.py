@@ -1,8 +1,9 @@
-"""Counted hours: rows of ``gua.host_hours``, made anew from the ticks wherever these, or the rules, changed."""
+"""Counted hours, made anew from the ticks wherever these, or the rules, changed; days, added up from hours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gua.core.errors import TransientError
@@ -45,16 +46,29 @@ _PACKED: Final = {
 PACK: Final = "ALTER TABLE gua.host_hours${LOCAL} ${ON_CLUSTER} " + ", ".join(
     f"MODIFY COLUMN `process_runs.{name}` CODEC({codec})" for name, codec in _PACKED.items()
 )
-_DUE: Final = "SELECT host, hour, marks FROM gua_report.due_hours"
 # The view's own query, of fewer hours than all that are due: of cards by the dozen a month has too many ticks for the
 # memory of one question.
-_COUNTED: Final = "SELECT as_select FROM system.tables WHERE database = 'gua_report' AND name = 'counted_hours'"
-_DUE_VIEW: Final = "gua_report.due_hours"
-_INSERT: Final = "INSERT INTO gua.host_hours${LOCAL} "
+_VIEW_QUERY: Final = "SELECT as_select FROM system.tables WHERE database = 'gua_report' AND name = '{view}'"
 _MOST_AT_ONCE: Final = 1_000
 _FEWER: Final = 4
 
+# Days gain nothing in a report of fewer: a host of eight cards has so many in seven months.
+LEAST_HOURS: Final = 5_000
+
 Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Counted:
+    """A table of counted rows: what is due, and the view that counts it."""
+
+    table: str
+    due: str
+    view: str
+
+
+_HOURS: Final = _Counted(table="host_hours", due="due_hours", view="counted_hours")
+_DAYS: Final = _Counted(table="host_days", due="due_days", view="counted_days")
 
 
 def count(
@@ -66,12 +80,34 @@ def count(
     all the same, as ticks keep arriving for it, is left to the next time. Raises TransientError where not even one hour
     can be counted.
     """
+    return _count(_HOURS, select, run, local, counted)
+
+
+def count_days(
+    select: Callable[[str], Rows], run: Callable[[str], None], *, local: str = "", counted: str | None = None
+) -> int:
+    """Add up the hours of the days that are due, as :func:`count` counts hours, and return how many were written."""
+    return _count(_DAYS, select, run, local, counted)
+
+
+def need_days(select: Callable[[str], Rows]) -> bool:
+    """Return whether there are so many hours of hosts that a report reads days."""
+    return int(select("SELECT count() AS hours FROM gua.host_hours")[0]["hours"]) >= LEAST_HOURS
+
+
+def _count(
+    what: _Counted, select: Callable[[str], Rows], run: Callable[[str], None], local: str, counted: str | None
+) -> int:
     written = 0
     before: Rows = []
     most = _MOST_AT_ONCE
-    while (due := select(_DUE)) and due != before:
+    key = "host, hour, marks" if what is _HOURS else "host, day, marks"
+    # Names and numbers of ours, all of them.
+    while (due := select(f"SELECT {key} FROM gua_report.{what.due}")) and due != before:  # noqa: S608 - see above
+        query = counted or str(select(_VIEW_QUERY.format(view=what.view))[0]["as_select"])
+        some = f"(SELECT * FROM gua_report.{what.due} LIMIT {most})"  # noqa: S608 - see above
         try:
-            run(_statement(counted or str(select(_COUNTED)[0]["as_select"]), most, local))
+            run(f"INSERT INTO gua.{what.table}{local} {query.replace(f'gua_report.{what.due}', some, 1)}")
         except TransientError:
             if most == 1:
                 raise
@@ -80,8 +116,3 @@ def count(
         written += min(len(due), most)
         before = due
     return written
-
-
-def _statement(counted: str, most: int, local: str) -> str:
-    due = f"(SELECT * FROM {_DUE_VIEW} LIMIT {most})"  # noqa: S608 - a name and a number of ours
-    return _INSERT.replace("${LOCAL}", local) + counted.replace(_DUE_VIEW, due, 1)

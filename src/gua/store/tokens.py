@@ -14,6 +14,8 @@ _MOST_DAYS: Final = 36_500
 _SETTLE_SECONDS: Final = 10
 # Hosts x hours counted in one statement: 8 cards with 10 processes each at 30 s are 10 million rows.
 _HOURS_AT_ONCE: Final = 1_000
+# Hosts x days added up in one statement: of each a row is read for each of its hours.
+_DAYS_AT_ONCE: Final = 1_000
 # As in remote_servers of the server's configuration, or a macro of it.
 _CLUSTER: Final = re.compile(r"\{\w{1,64}\}|\w[\w.-]{0,127}", re.ASCII)
 # By the names of database and table, not by {uuid}: a server that joins later finds the replicas of its shard.
@@ -61,6 +63,7 @@ def server_tokens(
         "RECEIVED": "now64(3)",
         "SETTLE_SECONDS": str(_SETTLE_SECONDS),
         "HOURS_AT_ONCE": str(_HOURS_AT_ONCE),
+        "DAYS_AT_ONCE": str(_DAYS_AT_ONCE),
     }
 
 
@@ -108,7 +111,11 @@ def cluster_tokens(
 
 def _retention(ticks_days: int | None, hours_days: int | None) -> dict[str, str]:
     # Whole partitions by the day, so that parts are dropped and not rewritten; its last hour decides when.
-    return {"TICKS_TTL": _ttl("toDate(ts) + 1", ticks_days), "HOURS_TTL": _ttl("toDate(hour) + 1", hours_days)}
+    return {
+        "TICKS_TTL": _ttl("toDate(ts) + 1", ticks_days),
+        "HOURS_TTL": _ttl("toDate(hour) + 1", hours_days),
+        "DAYS_TTL": _ttl("toDate(day) + 1", hours_days),
+    }
 
 
 def _landing(engine: str, raw_days: int | None, *settings: str) -> str:

@@ -6,12 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from gua.core.parameters import PRICED, READ
+from gua.core.parameters import BY_DAY, PRICED, READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, View
 from gua.report.prices import Prices
 from gua.report.questions import Answer, ask
 from gua.report.sections.usage.model import OwnerUsage
+from gua.report.sections.usage.query import LEAST_US
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
 
 
@@ -28,7 +29,7 @@ class OwnerHoursRow(NamedTuple):
     process_ms: Count
 
 
-OWNERS: Final = View("owners", OwnerHoursRow, (*READ, "hours", *PRICED))
+OWNERS: Final = View("owners", OwnerHoursRow, (*READ, "hours", *PRICED), optional=BY_DAY)
 
 
 def ask_by_parts(
@@ -72,6 +73,8 @@ def _owner(kind: str, owner: str | None, program: str | None, sums: _Sums, price
     by_state: Counter[str] = Counter()
     for (_, state), us in sums.us.items():
         by_state[state] += us
+    if kind == "unlisted":
+        by_state = Counter({state: us for state, us in by_state.items() if us >= LEAST_US})
     by_state = +by_state
     gpu_ms = by_state.total() / 1000
     return OwnerUsage(

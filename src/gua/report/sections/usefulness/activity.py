@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gua.core.metrics import ACTIVITY_SCALE
-from gua.core.parameters import BOUNDS, READ
+from gua.core.parameters import BOUNDS, BY_DAY, READ
 from gua.core.view import Count, Moment, View
 from gua.report.asking import Asking
 from gua.report.host_parts import some_hosts
@@ -61,7 +61,7 @@ class BusyWithFewSmsRow(NamedTuple):
     programs: tuple[str, ...]
 
 
-ACTIVITY: Final = View("activity", ActivityRow, READ)
+ACTIVITY: Final = View("activity", ActivityRow, READ, optional=BY_DAY)
 ACTIVITY_OWNERS: Final = View("activity_owners", OwnerActivityRow, (*BOUNDS, "hours"))
 BUSY_WITH_FEW_SMS: Final = View("busy_with_few_sms", BusyWithFewSmsRow, (*BOUNDS, "hours"))
 

@@ -1,0 +1,111 @@
+"""Which UTC days of a long window are read as days, not by their hours: the numbers are the same, the rows a 24th."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from gua.core.parameters import BOUNDS
+from gua.core.ports import Row, ViewReader
+from gua.core.view import Count, View
+from gua.core.zones import zone
+from gua.report.hours import HOURS, Hour, choose_hours
+from gua.report.model import Extent, Window
+
+LEAST_CARD_HOURS: Final = 50_000
+"""Card-hours of a window from which on days are asked for: of fewer, the question takes longer than they save."""
+_DAY_MS: Final = 86_400_000
+_HOUR_MS: Final = 3_600_000
+_NO_DAY: Final = -1  # an empty list of numbers has no type in SQL
+READ_DAYS: Final = frozenset({"overview", "owners", "costs", "energy", "idle_time", "activity"})
+"""Views that read days."""
+READ_DAYS_BY_HOUR: Final = frozenset({"time_of_day", "calendar"})
+"""Views that read them where the zone differs from UTC by whole hours."""
+
+
+class HeldDay(NamedTuple):
+    """A UTC day that holds, as a number since 1970: which of its hours have ticks, a bit each, and its card ticks."""
+
+    day: int
+    hours: int
+    card_ticks: Count
+
+
+HELD_DAYS: Final = View("held_days", HeldDay, BOUNDS)
+
+
+def are_many(extents: Sequence[Extent], window: Window) -> bool:
+    """Return whether a window has so many card-hours that days are worth a question."""
+    card_ms = sum(
+        extent.cards * max(min(extent.last_ms, window.until_ms) - max(extent.first_ms, window.since_ms), 0)
+        for extent in extents
+    )
+    return card_ms >= LEAST_CARD_HOURS * _HOUR_MS
+
+
+def with_days(
+    reader: ViewReader, bounds: Mapping[str, object], *, price_starts: Iterable[int], timezone: str
+) -> tuple[ViewReader, list[Hour]]:
+    """Return the hours of the window {since_ms, until_ms, hosts}, and a reader that reads days of it where they hold.
+
+    A day in which a price begins is read by its hours.
+    """
+    split = {start_ms // _DAY_MS for start_ms in price_starts if start_ms % _DAY_MS}
+    days = tuple(day for day in sorted(HELD_DAYS.rows(reader, bounds)) if day.day not in split)
+    if not days:
+        return reader, choose_hours(reader, bounds)
+    of_days = {day.day for day in days}
+    # A reader that may ask for views alone is told of all hours.
+    others = [hour for hour in HOURS.rows(reader, {**bounds, **by_day(days)}) if hour.hour // 24 not in of_days]
+    return DailyReader(reader, bounds, days, timezone), sorted([*others, *_hours_of(days)])
+
+
+def _hours_of(days: Iterable[HeldDay]) -> Iterator[Hour]:
+    """Yield the hours of days, all of them counted; the ticks of all of a day stand in its first."""
+    for day in days:
+        card_ticks = day.card_ticks
+        for hour in range(24):
+            if day.hours >> hour & 1:
+                yield Hour(day.day * 24 + hour, is_counted=True, card_ticks=card_ticks)
+                card_ticks = 0
+
+
+@dataclass(frozen=True)
+class DailyReader:
+    """A reader whose questions of one window are given the days to read."""
+
+    reader: ViewReader
+    bounds: Mapping[str, object]
+    days: Sequence[HeldDay]
+    timezone: str
+
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether several threads may ask at the same time."""
+        return self.reader.is_concurrent
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
+        """Return the rows of a view; where it may, and is asked for counted hours, it reads the days."""
+        if self._may(view) and parameters.get("use_hourly") and {**parameters, **self.bounds} == parameters:
+            return self.reader.rows(view, {**parameters, **by_day(self.days)})
+        return self.reader.rows(view, parameters)
+
+    def _may(self, view: str) -> bool:
+        return view in READ_DAYS or (view in READ_DAYS_BY_HOUR and _is_whole_hours(self.timezone, self.days))
+
+
+def by_day(days: Sequence[HeldDay]) -> dict[str, object]:
+    """Return the parameters ``days`` and ``odd_days`` of the views; there is one day at least."""
+    held = [day.day for day in days]
+    return {"days": held, "odd_days": sorted({*range(held[0], held[-1])} - {*held}) or [_NO_DAY]}
+
+
+def _is_whole_hours(timezone: str, days: Sequence[HeldDay]) -> bool:
+    """Return whether a zone differs from UTC by whole hours on all of the days."""
+    local = zone(timezone)
+    first = datetime.fromtimestamp(days[0].day * 86_400, UTC)
+    hours = (days[-1].day - days[0].day + 1) * 24
+    offsets = ((first + timedelta(hours=hour)).astimezone(local).utcoffset() for hour in range(hours))
+    return all(offset is not None and not offset % timedelta(hours=1) for offset in offsets)

@@ -1,0 +1,264 @@
+"""A report that reads days is that of their hours and from the ticks, to the last digit, whatever becomes of ticks."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.restless import restless
+from gua.core.parameters import BY_DAY
+from gua.core.ports import Row, SpooledTick
+from gua.core.tick import Origin, Source, Tick
+from gua.otlp.encode import encode
+from gua.report import days, streak_limit
+from gua.report.collect import collect
+from gua.report.forms.json import report_json
+from gua.report.views import SHARED
+from gua.report.window import ReportRequest
+from gua.sim.host import END_MS, Scenario, simulate
+from gua.state.compression import compress
+from gua.store import hours
+from gua.store.database import Store, open_store
+from gua.store.report_views import report_views, report_views_with_days
+
+pytestmark = pytest.mark.engine
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+MIDNIGHT_MS = END_MS // DAY_MS * DAY_MS
+LAST_DAY = MIDNIGHT_MS // DAY_MS - 1
+SUMS = frozenset({"headline", "cards"})
+# Sections of which a question reads days.
+OF_DAYS = frozenset({"headline", "cards", "usage", "time-of-day", "money", "energy", "usefulness"})
+WINDOWS: Mapping[str, Mapping[str, Any]] = {
+    "everything": {"since": "6d"},
+    "edges in the middle of ticks": {"since": "2026-03-23T07:13:07.501999", "until": "2026-03-26T22:59:59.999999"},
+    "a zone three quarters off": {"since": "5d", "timezone": "Asia/Kathmandu"},
+    "a zone whose clocks change": {"since": "5d", "timezone": "America/New_York"},
+    "added up": {"since": "5d", "hosts": ("restless-1", "lab"), "by": ("host",)},
+}
+
+
+def spooled(ticks: Iterable[Tick]) -> list[SpooledTick]:
+    made = []
+    for tick in ticks:
+        raw = encode(tick)
+        made.append(SpooledTick(id=tick.ts_ms, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
+    return made
+
+
+def lab() -> list[SpooledTick]:
+    origin = Origin(host="lab", source=Source.SIMULATOR, interval_ms=600_000)
+    return spooled(simulate(Scenario(seed=1, gpus=3, interval_ms=600_000, ticks=6 * 24 * 4), origin=origin))
+
+
+def pieces(host: str, seed: int) -> list[SpooledTick]:
+    """Return an hour or two around each midnight and at noon, so that days have holes and change at their edges."""
+    ends = sorted(MIDNIGHT_MS - half * DAY_MS // 2 + seed * 1_234_567 for half in range(8))
+    return spooled(
+        tick
+        for number, end_ms in enumerate(ends)
+        for tick in restless(host, seed=seed * 10 + number % 2, ticks=70, end_ms=end_ms)
+    )
+
+
+class Noting:
+    """A store that notes which questions read days."""
+
+    is_concurrent = False
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.by_day: dict[str, list[int]] = {}
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
+        if "days" in parameters:
+            self.by_day[view] = list(parameters["days"])  # type: ignore[call-overload]
+        return self.store.rows(view, parameters)
+
+
+def report(store: Store, **request: Any) -> tuple[str, dict[str, list[int]]]:  # noqa: ANN401 - of a window, as written
+    """Return the report as JSON, and which days its questions read."""
+    reader = Noting(store)
+    asked = ReportRequest(now_ms=END_MS, **{"sections": OF_DAYS, **request})
+    return json.dumps(report_json(collect(reader, asked)), indent=0), reader.by_day
+
+
+def numbers(store: Store, **request: Any) -> str:  # noqa: ANN401 - as above
+    """Return the sums of cards alone: what is asked of them is whether days are added up again."""
+    return report(store, sections=SUMS, **request)[0]
+
+
+def without_sizes(report: str) -> list[str]:
+    """Return the lines of a report but that which says how many card-hours were too many for streaks."""
+    return [line for line in report.splitlines() if "streaks_skipped" not in line]
+
+
+def held(store: Store) -> list[int]:
+    found = store.rows("held_days", {"since_ms": 0, "until_ms": END_MS + DAY_MS, "hosts": []})
+    return [row["day"] for row in found]
+
+
+def command(store: Store, sql: str) -> None:
+    store._client.command(sql)  # noqa: SLF001 - what happens to a store below its own interface
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(days, "LEAST_CARD_HOURS", 0)
+    monkeypatch.setattr(hours, "LEAST_HOURS", 0)
+
+
+@pytest.fixture(scope="module")
+def ticks() -> dict[str, list[SpooledTick]]:
+    return {"lab": lab(), "restless-1": pieces("restless-1", 1), "restless-2": pieces("restless-2", 2)}
+
+
+@pytest.fixture(scope="module")
+def counted(
+    ticks: dict[str, list[SpooledTick]], tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path], str]
+) -> Path:
+    """Return the folder of a store with three hosts, its hours and days counted, and prices that begin on the way."""
+    folder = tmp_path_factory.mktemp("days") / "store"
+    with open_store(made_store(folder)) as opened:
+        for of_host in ticks.values():
+            assert opened.land(of_host) == []
+        opened.count_hours()
+        assert opened.count_days() == 5 + 5 + 5
+        assert opened.count_days() == 0
+        columns = ("model", "valid_from", "currency", "per_gpu_hour")
+        begins = (MIDNIGHT_MS - 4 * DAY_MS, MIDNIGHT_MS - 2 * DAY_MS + 7 * HOUR_MS)
+        models = {row["model"] for row in opened.rows("models", {})}
+        rows = [(model, at // 1000, "EUR", 2.5 + at % 7) for at in begins for model in models]
+        opened.insert_json("prices", [dict(zip(columns, row, strict=True)) for row in rows])
+    return folder
+
+
+@pytest.fixture
+def store(counted: Path, tmp_path: Path) -> Iterator[Store]:
+    """Return a store like it, for one test."""
+    shutil.copytree(counted, tmp_path / "store", symlinks=True)
+    with open_store(f"chdb://{tmp_path / 'store'}") as opened:
+        yield opened
+
+
+def test_the_same_report_from_days_from_hours_and_from_ticks(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    # With owners instead of sessions, which are made of runs.
+    monkeypatch.setattr(streak_limit, "MOST_CARD_HOURS", 0)
+    monkeypatch.setattr(streak_limit, "MOST_CARD_HOURS_OF_CARDS", 0)
+    for name, window in WINDOWS.items():
+        of_days, read = report(store, **window)
+        ticked, none = report(store, from_ticks=True, **window)
+        assert without_sizes(of_days) == without_sizes(ticked), name
+        assert none == {}
+        # A price begins on the second of the last three days, and ticks of the first hour of a window before it.
+        assert read["owners"] == read["costs"] == read["overview"] == read["energy"] == read["idle_time"]
+        assert LAST_DAY in read["overview"] or name == "edges in the middle of ticks"
+        assert MIDNIGHT_MS // DAY_MS - 2 not in read["overview"]
+        assert ("time_of_day" in read) == (name != "a zone three quarters off")
+    of_days, _ = report(store)
+    monkeypatch.setattr(days, "LEAST_CARD_HOURS", 10**9)
+    of_hours, read = report(store)
+    assert of_hours == of_days
+    assert read == {}
+
+
+def test_runs_are_of_the_same_hours(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    window: dict[str, Any] = {"since": "2d", "sections": frozenset({"now", "week", "days", "usefulness"})}
+    of_days, read = report(store, **window)
+    assert {"overview", "calendar", "activity"} <= read.keys()
+    monkeypatch.setattr(days, "LEAST_CARD_HOURS", 10**9)
+    assert report(store, **window) == (of_days, {})
+
+
+def test_late_repeated_and_deleted_ticks_are_right_at_once_and_within_one_count(
+    store: Store, ticks: dict[str, list[SpooledTick]]
+) -> None:
+    before = numbers(store)
+    assert LAST_DAY in held(store)
+    store.land(ticks["lab"][-100:-60])
+    assert LAST_DAY not in held(store)
+    assert numbers(store) == before
+    store.count_hours()
+    assert LAST_DAY in held(store)
+    assert numbers(store) == before
+
+    command(store, "DELETE FROM gua.card_ticks WHERE host = 'lab' AND intDiv(toUnixTimestamp(ts), 600) % 5 = 0")
+    store.count_hours(anew=True)
+    deleted = numbers(store)
+    assert deleted == numbers(store, from_ticks=True) != before
+    assert LAST_DAY in held(store)
+
+    store.land(ticks["lab"])
+    at_once = numbers(store)
+    assert at_once == before
+    assert LAST_DAY not in held(store)
+    store.count_hours()
+    assert LAST_DAY in held(store)
+    assert numbers(store) == before
+
+
+def test_other_rules_judge_days_too(store: Store) -> None:
+    before = numbers(store)
+    store.insert_json("settings", [{"key": "active_utilization", "value": 0.6}])
+    assert held(store) == []
+    after = numbers(store)
+    assert after == numbers(store, from_ticks=True) != before
+    store.count_hours()
+    assert LAST_DAY in held(store)
+    assert numbers(store) == after
+
+
+def test_a_day_waits_until_all_of_its_hours_are_counted(store: Store, ticks: dict[str, list[SpooledTick]]) -> None:
+    store.land(ticks["lab"][-100:-60])
+    assert store.count_days() == 0
+    command(store, "ALTER TABLE gua.host_hours DELETE WHERE host = 'restless-1' SETTINGS mutations_sync = 1")
+    command(store, "TRUNCATE TABLE gua.host_days")
+    assert store.count_days() == 5 - 2 + 5
+
+
+def test_days_outlive_their_ticks(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = {"keep_ticks_days": 30, "active_utilization": 0.9}
+    store.insert_json("settings", [{"key": key, "value": value} for key, value in changed.items()])
+    command(store, "TRUNCATE TABLE gua.card_ticks")
+    command(store, "TRUNCATE TABLE gua.process_ticks")
+    # Hours stay as they were judged, and so does what is added up of them.
+    assert store.count_hours(anew=True) == 0
+    assert LAST_DAY in held(store)
+    assert store.count_days() == 0
+    of_days, read = report(store, sections=SUMS)
+    assert LAST_DAY in read["overview"]
+    # Kept for longer again, what does not hold is no day's.
+    store.insert_json("settings", [{"key": "keep_ticks_days", "value": 30_000}])
+    assert held(store) == []
+    store.insert_json("settings", [{"key": "keep_ticks_days", "value": 30}])
+    monkeypatch.setattr(days, "LEAST_CARD_HOURS", 10**9)
+    assert report(store, sections=SUMS) == (of_days, {})
+
+
+def test_a_small_store_keeps_no_days(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    command(store, "TRUNCATE TABLE gua.host_days")
+    store.count_hours()
+    assert held(store) != []
+    command(store, "TRUNCATE TABLE gua.host_days")
+    monkeypatch.setattr(hours, "LEAST_HOURS", 10**9)
+    store.count_hours()
+    assert held(store) == []
+
+
+def test_what_reads_days_says_so() -> None:
+    assert {view.name for view in SHARED.values() if view.optional == BY_DAY} == {
+        "hours",
+        *days.READ_DAYS,
+        *days.READ_DAYS_BY_HOUR,
+    }
+    for name in (*days.READ_DAYS, *days.READ_DAYS_BY_HOUR):
+        query = report_views_with_days().written_out(report_views_with_days().query(name))
+        assert "{days:Array(Int64)}" in query
+        assert "{odd_days:Array(Int64)}" in query
+        assert "days:" not in report_views().written_out(report_views().query(name), deep=True)
