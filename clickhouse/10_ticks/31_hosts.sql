@@ -10,7 +10,7 @@ CREATE OR REPLACE VIEW gua.hosts $ON_CLUSTER
     source String COMMENT 'Who makes its ticks: agent, import, simulator',
     interval_ms UInt32 COMMENT 'Nominal sampling interval [ms]; 0 if not told',
     cards UInt64 COMMENT 'GPUs that are not partitioned and MIG instances in its newest ticks, of up to two intervals',
-    first_seen DateTime64(3, 'UTC') COMMENT 'Oldest tick',
+    first_seen DateTime64(3, 'UTC') COMMENT 'Start of its oldest tick',
     last_seen DateTime64(3, 'UTC') COMMENT 'Newest tick',
     last_received Nullable(DateTime64(3, 'UTC'))
         COMMENT 'When a tick last reached the server, by the server''s clock; NULL in an embedded store',

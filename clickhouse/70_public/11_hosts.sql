@@ -9,7 +9,7 @@ CREATE OR REPLACE VIEW gua_public.hosts $ON_CLUSTER
     version String COMMENT 'Version of gua that made the newest; empty if not told',
     agents UInt64 COMMENT 'Agents that ever gave ticks this host''s name; 0 without agents'' own points [agents]',
     interval_seconds Float64 COMMENT 'Nominal time from one tick to the next; 0 if not told [s]',
-    first_seen DateTime64(3, 'UTC') COMMENT 'Oldest tick [UTC]',
+    first_seen DateTime64(3, 'UTC') COMMENT 'Start of its oldest tick [UTC]',
     last_seen DateTime64(3, 'UTC') COMMENT 'Newest tick [UTC]',
     last_received Nullable(DateTime64(3, 'UTC'))
         COMMENT 'When a tick last reached the server, by the server''s clock; NULL in an embedded store [UTC]',

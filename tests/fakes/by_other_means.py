@@ -33,7 +33,8 @@ LEFT JOIN
             xid_errors AS xids, xid AS last_xid, ecc_errors AS eccs, row_remap AS remap,
             sm_utilization AS sm, sm_occupancy AS occupancy, tensor_utilization AS tensor,
             memory_bandwidth_utilization AS bandwidth,
-            utilization_coverage_ms AS sampled, idle_time_ms AS idle, idle_energy_coverage_ms AS powered,
+            utilization_coverage_ms AS sampled, idle_time_ms AS idle,
+            ifNull(idle_energy_coverage_ms, if(idle_energy_mj IS NULL, NULL, idle_time_ms)) AS powered,
             idle_energy_mj / 1000 AS idle_joules
         FROM gua.card_ticks FINAL
     ) AS ticks
@@ -56,7 +57,7 @@ SELECT host, source, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms, status, r
 FROM gua.allocation_source_ticks FINAL ORDER BY host, source, ts
 """
 _CARDS: Final = """
-SELECT host, gpu, gpu_index, model, mig, source, interval_ms, toUnixTimestamp64Milli(first_seen) AS first_ms,
+SELECT host, gpu, gpu_index, model, mig, parent, source, interval_ms, toUnixTimestamp64Milli(first_seen) AS first_ms,
     toUnixTimestamp64Milli(last_seen) AS last_ms, share FROM gua.cards
 """
 
@@ -640,6 +641,8 @@ class Taken:
     memory: Sequence[tuple[int, int]]
     """Bytes, and the ms of the tick, where all of its processes tell."""
     busiest: Sequence[tuple[int, int]]
+    sms: Sequence[tuple[int, int]]
+    """What the card's SMs did [1/200]."""
     ticks: Sequence[Seen]
 
 
@@ -651,9 +654,11 @@ def taken(counted: Counted) -> dict[tuple[object, ...], Taken]:
             if one.card_state != TRULY_IDLE:
                 key = (*process[:2], one.row["owner"], one.row["program"], one.row["slurm_job_id"])
                 by_tick[key][one.ts_ms].append(one)
+    cards = {(key, one.ts_ms): one.row["sm"] for key, ticks in counted.ticks.items() for one in ticks}
     found = {}
     for key, together in by_tick.items():
         memory, busiest, untold_ms = [], [], 0
+        sms = [(cards[key[:2], ts_ms], here[0].ms) for ts_ms, here in together.items()]
         for here in together.values():
             sizes, uses = ([one.row[column] for one in here] for column in ("memory_bytes", "utilization"))
             if None in sizes:
@@ -670,18 +675,36 @@ def taken(counted: Counted) -> dict[tuple[object, ...], Taken]:
             ms=sum(here[0].ms for here in together.values()),
             memory=memory,
             busiest=busiest,
+            sms=[(told, ms) for told, ms in sms if told is not None],
             ticks=every,
         )
     return found
 
 
 def usable_bytes(counted: Counted, key: Key) -> int | None:
-    """Return what programs can have of a card that was whole in all of its ticks and told its memory."""
+    """Return what programs can have of a card that was never partitioned and told its memory."""
     rows = [one.row for one in counted.ticks[key]]
     sizes = [row["size"] for row in rows if row["size"]]
-    if not sizes or any(row["mig"] in {"parent", "instance"} for row in rows):
+    if not sizes or any(row["mig"] == "parent" for row in rows):
         return None
     return min(sizes) - max((row["reserve"] for row in rows if row["reserve"] is not None), default=2**30)
+
+
+def whole_bytes(counted: Counted, key: Key) -> int | None:
+    """Return the memory of the GPU that a MIG instance is a part of: its parts together, where what is left tells."""
+    host, whole = key[0], counted.cards[key]["parent"]
+    of_whole = [one for one in counted.ticks if one[0] == host and whole in {one[1], counted.cards[one]["parent"]}]
+    together: defaultdict[int, dict[Key, dict[str, Any]]] = defaultdict(dict)
+    for part in of_whole:
+        for one in counted.ticks[part]:
+            if one.row["mig"] in {"parent", "instance"}:
+                together[one.ts_ms][part] = one.row
+    told = [
+        sum(row["size"] or 0 for row in rows.values())
+        for rows in together.values()
+        if (host, whole) in rows and rows[host, whole]["size"] is not None
+    ]
+    return max(told, default=None)
 
 
 def slowed(counted: Counted, key: Key) -> dict[str, int | None]:

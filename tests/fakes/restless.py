@@ -162,7 +162,7 @@ class _Card:
                 utilization=None if self._trouble == "utilization" else max(uses, default=0.0),
                 utilization_max=None if rng.random() < 0.3 else max(uses, default=0.0) / 2,
                 memory_used_bytes=None if self._trouble == "memory" else held + (rng.random() < 0.02) * _GIB,
-                memory_limit_bytes=80 * _GIB,
+                memory_limit_bytes=80 * _GIB * share // _SLICES,
                 memory_reserved_bytes=300 * _MIB,
                 power_watts=None if rng.random() < 0.03 else 70 + 300 * max(uses, default=0.0),
                 energy_mj=None if rng.random() < 0.05 else round(duration_ms * (70 + 300 * max(uses, default=0.0))),
@@ -185,6 +185,8 @@ class _Card:
             told["idle_time_ms"] = idle_ms
         if rng.random() < 0.8:
             told |= {"idle_energy_coverage_ms": powered_ms, "idle_energy_mj": rng.randint(0, 200) * powered_ms}
+            if powered_ms == idle_ms:
+                del told["idle_energy_coverage_ms"]
         return told
 
     def _activity(self, use: float) -> dict[str, float]:

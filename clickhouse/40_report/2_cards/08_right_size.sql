@@ -1,7 +1,8 @@
 -- One row is what one owner's program, or Slurm job of it, took of one card: its GPU time in the window, and by ticks the largest
 -- memory of all its processes on that card together, the one that 95 % of the time did not exceed, and the same of its busiest
--- process. A tick in which the memory of any of them is not known counts in unknown_ms alone. Truly-idle cards are held by nobody,
--- and ignored processes hold nothing. priced is GPU time by the number of its price. Read from ticks: hours are those asked for.
+-- process; p95_sm_utilization is of the card, whoever was on it, where its counters tell. A tick in which the memory of any of
+-- them is not known counts in unknown_ms alone. Truly-idle cards are held by nobody, and ignored processes hold nothing. priced
+-- is GPU time by the number of its price. Read from ticks: hours are those asked for.
 CREATE OR REPLACE VIEW gua_report.right_size $ON_CLUSTER
 $DEFINER
 AS
@@ -43,6 +44,11 @@ SELECT
         NULL,
         quantileExactWeightedIf(0.95)(ifNull(utilization, 0), covered_ms, utilization IS NOT NULL)
     ) AS p95_utilization,
+    if(
+        countIf(sm_utilization IS NOT NULL) = 0,
+        NULL,
+        quantileExactWeightedIf(0.95)(ifNull(sm_utilization, 0), covered_ms, sm_utilization IS NOT NULL)
+    ) AS p95_sm_utilization,
     CAST(
         arrayFilter(
             part -> part.1 > 0,
@@ -71,6 +77,7 @@ FROM
             toUInt64(round(process.attributed_ms * 1000 * card.part))
         ) AS part_us,
         card.covered_ms AS covered_ms,
+        card.sm_utilization AS sm_utilization,
         arrayLast(
             number -> {price_starts:Array(Int64)}[number] <= process.hour_ms,
             priced.prices
@@ -103,7 +110,8 @@ FROM
         SELECT
             cityHash64(cityHash64(host), cityHash64(gpu), end_ms) AS card_tick,
             inside_part AS part,
-            toUInt64(inside_ms) AS covered_ms
+            toUInt64(inside_ms) AS covered_ms,
+            sm_utilization
         FROM spans
         WHERE state_code != TRULY_IDLE
     ) AS card

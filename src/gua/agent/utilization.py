@@ -6,13 +6,12 @@ And how much of it samples say was below active: the seconds that a mean of the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gua.core.ports import UtilizationSample
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Covered:
+class Covered(NamedTuple):
     """Ratios over a span, and how many of its milliseconds samples cover; ``None`` is unknown.
 
     ``idle_ms`` is how much of what samples cover lay below active, ``idle_mj`` the energy of ``powered_ms`` of that.
@@ -55,25 +54,28 @@ def cover(samples: Iterable[UtilizationSample], instant: float | None, *, start_
             is_idle_told = False
         elif sample_idle_ms:
             whole_ms = sample_end_ms - sample_start_ms
-            idle_ms += _part(sample_idle_ms, length_ms, whole_ms)
-            if sample_powered_ms:
-                powered_ms += _part(sample_powered_ms, length_ms, whole_ms)
-                idle_mj += sample_mj * length_ms / whole_ms
-    covered = Covered(
-        mean=None,
+            if length_ms == whole_ms:
+                idle_ms += sample_idle_ms
+                powered_ms += sample_powered_ms
+                idle_mj += sample_mj
+            else:
+                part = length_ms / whole_ms
+                idle_ms += round(sample_idle_ms * part)
+                powered_ms += round(sample_powered_ms * part)
+                idle_mj += sample_mj * part
+    if instant is not None:
+        mean = (weighted + (end_ms - start_ms - coverage_ms) * instant) / (end_ms - start_ms)
+    elif coverage_ms:
+        mean = weighted / coverage_ms
+    else:
+        return Covered(mean=None, largest=None, coverage_ms=None)
+    if not is_idle_told:
+        return Covered(mean, largest, coverage_ms)
+    return Covered(
+        mean=mean,
         largest=largest,
         coverage_ms=coverage_ms,
-        idle_ms=idle_ms if coverage_ms and is_idle_told else None,
-        idle_mj=round(idle_mj) if powered_ms and is_idle_told else None,
-        powered_ms=powered_ms if powered_ms and is_idle_told else None,
+        idle_ms=idle_ms if coverage_ms else None,
+        idle_mj=round(idle_mj) if powered_ms else None,
+        powered_ms=powered_ms or None,
     )
-    if instant is not None:
-        weighted += (end_ms - start_ms - coverage_ms) * instant
-        return replace(covered, mean=weighted / (end_ms - start_ms))
-    if not coverage_ms:
-        return Covered(mean=None, largest=None, coverage_ms=None)
-    return replace(covered, mean=weighted / coverage_ms)
-
-
-def _part(amount_ms: int, length_ms: int, whole_ms: int) -> int:
-    return amount_ms if length_ms == whole_ms else round(amount_ms * length_ms / whole_ms)

@@ -128,8 +128,11 @@ class AllocationSeries:
             made[USE_TIME].add(f"{{{labels}}}", counters.added(USE_TIME, labels, gpu_time_ms / 1000))
 
 
-def add_source(made: Mapping[str, Family], source: AllocationSourceReading, counters: Counters) -> None:
-    """Add whether a source can be read, and for how long it could and could not; why not is for gua status."""
+def add_source(made: Mapping[str, Family], source: AllocationSourceReading, counters: Counters) -> str:
+    """Add whether a source can be read, and for how long it could and could not; why not is for gua status.
+
+    Returns the labels of its other sums: they go on with them where a tick does not tell its amount.
+    """
     name = [("gua_allocation_source", source.source)]
     made[SOURCE_OK].add(braced(name), int(source.reason is None))
     status, other = ("ok", "failed") if source.reason is None else ("failed", "ok")
@@ -145,6 +148,7 @@ def add_source(made: Mapping[str, Family], source: AllocationSourceReading, coun
             family = each_field.metric.name
             is_gauge = each_field.metric.kind is metrics.MetricKind.GAUGE
             made[family].add(f"{{{labels}}}", value if is_gauge else counters.added(family, labels, value))
+    return labels
 
 
 def _identity(uuid: str, allocation: AllocationReading) -> str:

@@ -77,8 +77,9 @@ class Catalogue:
         self._allocations.forget(ts_ms=tick.ts_ms, interval_ms=tick.origin.interval_ms)
         counters = Counters(before=self._sums.get("", {}))
         self._next[""] = counters.after
-        for source in {escaped(each.source): each for each in tick.allocation_sources}.values():
-            allocations.add_source(made, source, counters)
+        sources = {escaped(each.source): each for each in tick.allocation_sources}.values()
+        there = {allocations.add_source(made, source, counters) for source in sources}
+        counters.carry(lambda labels: labels in there)
 
     def _add_card(self, made: dict[str, Family], card: CardReading, tick: Tick) -> None:
         identity = inside([("hw_id", card.uuid)])

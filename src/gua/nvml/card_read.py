@@ -170,7 +170,7 @@ def _read_card(driver: Driver, calls: Calls, handle: Handle, cache: CardCache) -
     cache.instance_uuids, cache.gpu_instance_ids = {}, {}
     # None of these answers in MIG mode, so only whole cards are asked.
     instant = read_instant(driver, calls, handle)
-    cache.samples.drain(driver, calls, handle)
+    cache.samples.drain(driver, calls, handle, is_last=True)
     cache.process_utilization.drain(driver, calls, handle)
     told["failed"] = failed_since(calls, before)
     processes = raw_processes(listing, cache.process_utilization.take([one.pid for one in listing.processes]))

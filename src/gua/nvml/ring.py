@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import sub
 from typing import Final, NamedTuple
 
 from gua.nvml.calls import Calls
@@ -18,10 +19,25 @@ _NO_SAMPLES: Final[dict[int, tuple[int, Sequence[Row]]]] = {Code.NOT_FOUND: (1, 
 
 
 class Ring(NamedTuple):
-    """Samples as two columns, oldest first: time stamps of the driver's clock [us], and values."""
+    """Samples as columns, oldest first: time stamps of the driver's clock [us], and values.
+
+    ``apart_us`` is how far each but the first is from the one before it, ``lengths_us`` the same by size.
+    """
 
     stamps_us: Sequence[int]
     values: Sequence[float]
+    apart_us: list[int]
+    lengths_us: list[int]
+
+    @classmethod
+    def of(cls, stamps_us: Sequence[int], values: Sequence[float]) -> Ring:
+        """Return samples with what lies between them, in whatever order they come."""
+        apart_us = list(map(sub, stamps_us[1:], stamps_us))
+        lengths_us = sorted(apart_us)
+        if lengths_us and lengths_us[0] < 0:
+            stamps_us, values = zip(*sorted(zip(stamps_us, values, strict=True)), strict=True)
+            return cls.of(stamps_us, values)
+        return cls(stamps_us, values, apart_us, lengths_us)
 
 
 def read_ring(driver: Driver, calls: Calls, handle: Handle, kind: int, since_us: int) -> Ring | None:
@@ -37,10 +53,7 @@ def read_ring(driver: Driver, calls: Calls, handle: Handle, kind: int, since_us:
         calls.note("nvmlDeviceGetSamples", f"value type {value_type}")
         return None
     flat = _layout(value_type, len(taken)).unpack(b"".join(taken))
-    stamps_us, values = flat[::2], flat[1::2]
-    if list(stamps_us) != sorted(stamps_us):
-        stamps_us, values = zip(*sorted(zip(stamps_us, values, strict=True)), strict=True)
-    return Ring(stamps_us, values)
+    return Ring.of(flat[::2], flat[1::2])
 
 
 @lru_cache(maxsize=256)

@@ -7,20 +7,20 @@ The ring may hold only 100 samples, 17 s of them, so it is emptied every few sec
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
-from operator import mul, sub
-from typing import Final
+from operator import mul
+from typing import Final, cast
 
 from gua.core.idle_time import ACTIVE_FROM
 from gua.core.ports import UtilizationSample
 from gua.nvml.calls import Calls
 from gua.nvml.driver import GPU_UTILIZATION_SAMPLES, Driver, Handle
 from gua.nvml.driver_clock import DriverClock
-from gua.nvml.power_samples import PowerDraw, PowerSamples
+from gua.nvml.power_samples import PowerSamples
 from gua.nvml.quirks import ratio
-from gua.nvml.ring import read_ring
+from gua.nvml.ring import Ring, read_ring
 
 # The driver's sampling period is 1/6 to 1 s by product (nvmlDeviceGetUtilizationRates in NVIDIA's reference):
 # a sample says nothing of what lies further back.
@@ -33,6 +33,7 @@ MOST_SAMPLES: Final = 3600
 # What a sample has to reach to be active.
 _ACTIVE_PERCENT: Final = ACTIVE_FROM * 100
 
+_BELOW_ACTIVE: Final = bytes(percent < _ACTIVE_PERCENT for percent in range(256))
 _RUNS: Final = re.compile(b"\1+").finditer
 
 _Spans = list[tuple[int, int]]
@@ -48,36 +49,44 @@ class SampleBuffer:
         self._period_us = _LONGEST_PERIOD_US
         self._kept: deque[UtilizationSample] = deque(maxlen=MOST_SAMPLES)
         self._begun = False
+        self._idle: deque[_Spans] = deque(maxlen=MOST_SAMPLES)
+        """When each of the kept samples was idle."""
+        # Of so many of the last ones nobody has asked yet what that drew, and the first moment of these.
+        self._unpowered, self._unpowered_since_us = 0, 0
         self._power = PowerSamples(clock)
-        self._idle: _Spans = []
-        self._fresh = 0
         self._is_used = self._was_used = False
 
-    def drain(self, driver: Driver, calls: Calls, handle: Handle) -> None:
-        """Take what the ring gained. An idle card may answer NOT_FOUND for minutes: no samples, no error."""
+    def drain(self, driver: Driver, calls: Calls, handle: Handle, *, is_last: bool = False) -> None:
+        """Take what the ring gained; ``is_last`` is that :meth:`take` follows at once.
+
+        An idle card may answer NOT_FOUND for minutes: no samples, no error.
+        """
         if self._since_us > self._clock.now_us():
             self._start_over()
         ring = read_ring(driver, calls, handle, GPU_UTILIZATION_SAMPLES, self._since_us)
         if ring is not None and ring.stamps_us:
             self._clock.learn(ring.stamps_us[-1])
-            self._idle, self._fresh = [], 0
-            self._keep(calls, *ring)
-            # Of a card that nobody uses its counter tells what idle seconds cost; this is of those between others.
-            if self._idle and (self._is_used or self._was_used):
-                self._add_power(driver, calls, handle)
+            self._keep(calls, ring)
+        if self._unpowered:
+            self._ask_power(driver, calls, handle, is_last=is_last)
 
     def take(self) -> tuple[UtilizationSample, ...]:
         """Return what was kept, oldest first and without overlap, and keep it no longer."""
         kept = tuple(self._kept)
-        self._kept.clear()
+        self._forget_kept()
         self._begun = False
         self._was_used, self._is_used = self._is_used, False
         return kept
 
     def clear(self) -> None:
         """Forget everything: the card was something else in between."""
-        self._kept.clear()
+        self._forget_kept()
         self._since_us = 0
+
+    def _forget_kept(self) -> None:
+        self._kept.clear()
+        self._idle.clear()
+        self._unpowered = 0
 
     def _start_over(self) -> None:
         """Follow a clock that was set back: what is stamped later than now is so by the clock as it went before."""
@@ -85,47 +94,51 @@ class SampleBuffer:
         now_ms = self._clock.now_us() // 1000
         while self._kept and self._kept[-1].end_ms > now_ms:
             self._kept.pop()
+            self._idle.pop()
+            self._unpowered = max(0, self._unpowered - 1)
 
-    def _keep(self, calls: Calls, times: Sequence[int], percents: Sequence[float]) -> None:
-        # DriverClock from a clock that went ahead of this one are left in the ring until their time has come.
-        now_us = self._clock.now_us()
-        if times[0] <= self._since_us or times[-1] > now_us:
-            first, last = bisect_right(times, self._since_us), bisect_right(times, now_us)
-            times, percents = times[first:last], percents[first:last]
+    def _keep(self, calls: Calls, ring: Ring) -> None:
+        # Samples from a clock that went ahead of this one are left in the ring until their time has come.
+        now_us, since_us = self._clock.now_us(), self._since_us
+        times, percents, apart, lengths = ring
+        if times[0] <= since_us or times[-1] > now_us:
+            first, last = bisect_right(times, since_us), bisect_right(times, now_us)
+            times, percents, apart, lengths = Ring.of(times[first:last], percents[first:last])
             if not times:
                 return
-        apart = list(map(sub, times, (self._since_us, *times)))
-        self._learn_period(apart if self._since_us else apart[1:])
-        if not self._since_us or max(apart) > min(_LONGEST_PERIOD_US, self._period_us * _JITTER):
+        if since_us:
+            before_us = times[0] - since_us
+            apart.insert(0, before_us)
+            insort(lengths, before_us)
+        self._learn_period(lengths)
+        if not since_us or lengths[-1] > min(_LONGEST_PERIOD_US, self._period_us * _JITTER):
             self._one_by_one(calls, times, percents)
         elif self._begun:
             self._as_one(calls, times, percents, apart)
         else:
             # A tick's span begins within its first sample, and so that one stays by itself.
             self._one_by_one(calls, times[:1], percents[:1])
-            self._as_one(calls, times[1:], percents[1:], apart[1:])
+            if len(times) > 1:
+                self._as_one(calls, times[1:], percents[1:], apart[1:])
         self._begun = True
 
     def _as_one(self, calls: Calls, times: Sequence[int], percents: Sequence[float], apart: Sequence[int]) -> None:
         """Keep samples that follow each other as one, with what each of them weighs."""
-        if not times:
-            return
-        until_us, largest = times[-1], max(percents)
-        least, span_us = min(percents), until_us - self._since_us
-        mean = sum(map(mul, percents, apart)) / span_us
+        since_us, until_us = self._since_us, times[-1]
+        largest, least = max(percents), min(percents)
+        mean = sum(map(mul, percents, apart)) / (until_us - since_us)
         if not (least >= 0 and largest <= 100 and mean >= 0):  # nor a NaN
             self._one_by_one(calls, times, percents)
             return
-        if largest < _ACTIVE_PERCENT:
-            idle = [(self._since_us, until_us)]
-        elif least >= _ACTIVE_PERCENT:
+        if least >= _ACTIVE_PERCENT:
             idle = []
+        elif largest < _ACTIVE_PERCENT:
+            idle = [(since_us, until_us)]
         else:
             # Each of them tells since the one before: what follows each other is one stretch.
-            runs = _RUNS(bytes(map(_ACTIVE_PERCENT.__gt__, percents)))
-            starts = (self._since_us, *times)
-            idle = [(starts[run.start()], times[run.end() - 1]) for run in runs]
-        self._add(self._since_us, until_us, mean / 100, largest / 100, idle)
+            starts = (since_us, *times)
+            idle = [(starts[run.start()], starts[run.end()]) for run in _RUNS(_below_active(percents))]
+        self._add(since_us, until_us, mean / 100, largest / 100, idle)
         self._since_us = until_us
 
     def _one_by_one(self, calls: Calls, times: Sequence[int], percents: Sequence[float]) -> None:
@@ -152,42 +165,42 @@ class SampleBuffer:
         if largest * 100 >= _ACTIVE_PERCENT:
             self._is_used = True
         if end_ms > start_ms:
-            idle_us = sum([until_us - since_us for since_us, until_us in idle])
+            idle_us = sum([until_us - since_us for since_us, until_us in idle]) if idle else 0
             # Of the whole milliseconds that are kept, so that idle time is never longer than its sample.
             idle_ms = round((end_ms - start_ms) * idle_us / (end_us - start_us))
             self._kept.append(UtilizationSample(start_ms, end_ms, mean, largest, idle_ms))
-            self._idle += idle
-            self._fresh += 1
+            self._idle.append(idle)
+            if self._unpowered:
+                self._unpowered = min(self._unpowered + 1, MOST_SAMPLES)
+            elif idle:
+                self._unpowered, self._unpowered_since_us = 1, idle[0][0]
 
-    def _add_power(self, driver: Driver, calls: Calls, handle: Handle) -> None:
-        """Add to the samples that this drain kept what their idle time drew, as far as power samples tell."""
-        draw = self._power.read(driver, calls, handle, self._idle[0][0])
+    def _ask_power(self, driver: Driver, calls: Calls, handle: Handle, *, is_last: bool) -> None:
+        """Add what idle time drew to the samples that lack it, before the ring of power samples forgets it."""
+        first, since_us = len(self._kept) - self._unpowered, self._unpowered_since_us
+        if not (is_last or self._power.is_due(since_us)):
+            return
+        self._unpowered = 0
+        # Of a card that nobody uses its counter tells what idle seconds cost; this is of those between others.
+        draw = self._power.read(driver, calls, handle, since_us) if self._is_used or self._was_used else None
         if draw is None:
             return
-        if self._fresh == 1 and self._kept[-1].idle_ms:
-            self._power_at(len(self._kept) - 1, draw, self._idle)
-            return
-        offset_us = self._clock.unix_offset_us()
-        first = max(0, len(self._kept) - self._fresh)
-        at = 0
         for place in range(first, len(self._kept)):
-            sample = self._kept[place]
-            until_us = sample.end_ms * 1000 + 1000 - offset_us
-            spans = []
-            while at < len(self._idle) and self._idle[at][1] < until_us:
-                spans.append(self._idle[at])
-                at += 1
-            if sample.idle_ms:
-                self._power_at(place, draw, spans)
+            sample, idle = self._kept[place], self._idle[place]
+            powered_ms, idle_mj = draw.over(idle) if idle else (0, 0.0)
+            if powered_ms and sample.idle_ms:
+                self._kept[place] = sample._replace(powered_ms=min(sample.idle_ms, powered_ms), idle_mj=idle_mj)
 
-    def _power_at(self, place: int, draw: PowerDraw, spans: _Spans) -> None:
-        """Add to one sample what its idle time drew."""
-        sample = self._kept[place]
-        powered_ms, idle_mj = draw.over(spans)
-        if powered_ms and sample.idle_ms:
-            self._kept[place] = sample._replace(powered_ms=min(sample.idle_ms, powered_ms), idle_mj=idle_mj)
+    def _learn_period(self, lengths_us: Sequence[int]) -> None:
+        """Take the median of what lies between samples, shortest first; a single one only where there was none."""
+        count = len(lengths_us)
+        if count > 1 or (count == 1 and self._period_us == _LONGEST_PERIOD_US):
+            self._period_us = min(_LONGEST_PERIOD_US, max(1, lengths_us[count // 2]))
 
-    def _learn_period(self, spacings: Sequence[int]) -> None:
-        if len(spacings) > 1 or (len(spacings) == 1 and self._period_us == _LONGEST_PERIOD_US):
-            median = sorted(spacings)[len(spacings) // 2]
-            self._period_us = min(_LONGEST_PERIOD_US, max(1, median))
+
+def _below_active(percents: Sequence[float]) -> bytes:
+    """Return 1 for each percentage below active, else 0."""
+    try:
+        return bytes(cast("Sequence[int]", percents)).translate(_BELOW_ACTIVE)
+    except TypeError:  # a driver that answers floats
+        return bytes(map(_ACTIVE_PERCENT.__gt__, percents))

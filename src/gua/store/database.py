@@ -169,8 +169,11 @@ class Store:
     def _run(self, sql: str) -> None:
         if self._views is not None:
             sql = report_views().written_out(sql, deep=True)
-        with translated(self.dsn):
-            self._client.command(sql, settings=self._settings)
+        try:
+            with translated(self.dsn):
+                self._client.command(sql, settings=self._settings)
+        finally:
+            self._forget_ticks()
 
     def _forget_ticks(self) -> None:
         if self._views is not None:

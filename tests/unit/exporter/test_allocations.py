@@ -176,8 +176,9 @@ def test_a_source_tells_whether_it_can_be_read_and_for_how_long_it_could() -> No
 
 def test_who_waits_for_cards_is_told_now_and_added_up() -> None:
     catalogue = Catalogue()
-    for waiting, wait_ms, waited_ms in ((0, 0, 0), (2, 45_000, 30_000), (1, 1500, 1500)):
-        made = tick(START_MS + wait_ms, card(), sources={"gua": None})
+    # A tick that cannot tell has no sample, and the sums go on after it.
+    for waiting, wait_ms, waited_ms in ((0, 0, 0), (2, 45_000, 30_000), (None, None, None), (1, 1500, 1500)):
+        made = tick(START_MS + (wait_ms or 1), card(), sources={"gua": None})
         (source,) = made.allocation_sources
         source = replace(source, waiting=waiting, wait_ms=wait_ms, waited_ms=waited_ms)
         found = read_families(catalogue.families(replace(made, allocation_sources=(source,))))

@@ -221,3 +221,46 @@ def test_idle_time_never_exceeds_what_samples_cover() -> None:
     assert told.idle_ms is not None
     assert told.coverage_ms is not None
     assert told.idle_ms <= told.coverage_ms <= 28_000
+
+
+def _asked_for_power(bench: Bench) -> int:
+    return sum(call == "power samples" for call, _ in bench.driver.asked)
+
+
+def test_a_ring_of_power_that_reaches_back_far_is_asked_seldom_and_tells_the_same() -> None:
+    bench = Bench()
+    bench.drained(30, 100, 640_000)
+    bench.read()
+    for _ in range(3):
+        before = _asked_for_power(bench)
+        for _ in range(6):
+            bench.run(2_000, 100, 640_000)
+            bench.run(3_000, 0, 120_000)
+            bench.reader.drain()
+        told = bench.read()
+        assert (told.idle_ms, told.powered_ms, told.idle_mj) == (18_000, 18_000, 18 * 120_000)
+    # It holds 20 s.
+    assert _asked_for_power(bench) - before == 2
+
+
+def test_a_ring_of_power_that_reaches_back_six_seconds_is_asked_after_each_drain() -> None:
+    bench = Bench()
+    bench.drained(30, 100, 640_000)
+    bench.read()
+    for _ in range(6):
+        bench.run(2_000, 100, 640_000)
+        bench.run(3_000, 0, 120_000)
+        del bench.card.power_ring[:-30]
+        bench.reader.drain()
+    told = bench.read()
+    assert (told.idle_ms, told.powered_ms, told.idle_mj) == (18_000, 18_000, 18 * 120_000)
+
+
+def test_power_of_before_a_clock_was_set_back_is_told_of_what_is_kept() -> None:
+    bench = Bench()
+    bench.drained(10, 100, 640_000)
+    bench.drained(5, 0, 120_000)
+    bench.drained(5, 100, 640_000)
+    bench.clock.wall -= 1_000
+    told = bench.read()
+    assert (told.idle_ms, told.powered_ms) == (5_000, 5_000)

@@ -36,7 +36,7 @@ from gua.report.sections.energy.model import Energy
 from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
 from gua.report.sections.money.model import Money
 from gua.report.sections.now.model import SILENT, Holder, Now
-from gua.report.sections.right_size.model import RightSize
+from gua.report.sections.right_size.model import ProgramOnCard, RightSize
 from gua.report.sections.slow_cards.model import SlowCards
 from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
 from gua.report.sections.timeline.model import Timeline
@@ -615,11 +615,15 @@ def test_right_size(both: Both) -> None:
             None if not taken.busiest else (means.least_not_exceeded(taken.busiest) or 0) / 10_000,
         )
         assert one.untold_gpu_ms == pytest.approx(taken.gpu_ms * taken.untold_ms / taken.ms, abs=0.01)
+        most = means.least_not_exceeded(taken.sms)
+        assert one.p95_sm_utilization == (None if most is None else most / 200)
         usable = means.usable_bytes(both.counted, card)
         assert one.usable_bytes == usable
         too_large = usable is not None and any(size * 2 > usable for size in sizes)
         fits_half = False if too_large else None if usable is None or taken.untold_ms or not sizes else True
         assert one.fits_half is fits_half, key
+        if both.counted.cards[card]["mig"] == "instance":
+            check_smaller_profile(one, both.counted, sizes if not taken.untold_ms else [*sizes, None])
         fitting_ms += taken.gpu_ms if fits_half else 0
         cost = means.spent(both.counted, PRICES, ((card, tick) for tick in taken.ticks))
         assert one.cost is not None
@@ -628,6 +632,18 @@ def test_right_size(both: Both) -> None:
         )
     assert found.half.gpu_ms == pytest.approx(fitting_ms, abs=1)
     assert found.every.gpu_ms == pytest.approx(sum(one.gpu_ms for one in expected.values()), abs=1)
+
+
+def check_smaller_profile(one: ProgramOnCard, counted: Counted, sizes: list[int | None]) -> None:
+    """Compare what a program on an instance of 3 of 7 slices would have fitted: an eighth or a quarter of an H100."""
+    card = one.host, one.gpu
+    whole = means.whole_bytes(counted, card)
+    if whole is None or "H100" not in counted.cards[card]["model"] or None in sizes or not sizes:
+        assert one.fits_slice is not True
+        return
+    largest = max(size for size in sizes if size is not None)
+    part = "1/8" if largest <= whole * 0.1125 else "1/4" if largest <= whole * 0.225 else None
+    assert (one.fits_slice, one.slice) == (part is not None, part)
 
 
 def test_slow_cards(both: Both) -> None:

@@ -52,6 +52,49 @@ def test_a_model_that_cannot_be_cut_has_no_slices_and_an_a30_has_four() -> None:
     assert fits_slice(small, CardSize(0, None, 24 * GIB, 23 * GIB)) == (None, None)
 
 
+INSTANCE = CardSize(0, "NVIDIA H100 80GB HBM3", 40 * GIB, 39 * GIB, is_instance=True, whole_bytes=80 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("limit_gib", "peak_gib", "is_whole", "expected"),
+    [
+        (40, 9, True, (True, "1/8")),
+        (40, 18, True, (True, "1/4")),
+        (40, 19, True, (False, None)),
+        (40, 8, False, (None, None)),
+        (40, 19, False, (False, None)),
+        (20, 9, True, (True, "1/8")),
+        (20, 10, True, (False, None)),
+        (10, 1, True, (False, None)),
+        (76, 36, True, (True, "1/2")),
+    ],
+)
+def test_an_instance_may_fit_a_smaller_profile_of_its_gpu_and_never_its_own(
+    limit_gib: int,
+    peak_gib: int,
+    is_whole: bool,  # noqa: FBT001 - a case
+    expected: tuple[bool | None, str | None],
+) -> None:
+    instance = INSTANCE._replace(limit_bytes=limit_gib * GIB)
+    assert fits_slice(Peak(peak_gib * GIB, is_whole=is_whole), instance) == expected
+
+
+def test_of_an_instance_nothing_is_said_where_the_whole_or_its_profiles_are_not_known() -> None:
+    small = Peak(GIB, is_whole=True)
+    assert fits_slice(small, INSTANCE._replace(whole_bytes=None)) == (None, None)
+    assert fits_slice(small, INSTANCE._replace(model="a model of tomorrow")) == (None, None)
+    assert fits_half(small, INSTANCE) is True
+
+
+def test_a_model_is_as_large_as_its_whole_cards_and_may_do_for_an_instance() -> None:
+    models = models_of([H100, INSTANCE, CardSize(1, "A30", 24 * GIB, 23 * GIB)])
+    assert models == {
+        "NVIDIA H100 80GB HBM3": ModelSize(80 * GIB, 79 * GIB),
+        "A30": ModelSize(24 * GIB, 23 * GIB),
+    }
+    assert fits_smaller(Peak(20 * GIB, is_whole=True), INSTANCE, models) == (True, "A30")
+
+
 def test_the_smallest_model_that_fits_is_named_and_a_larger_one_never() -> None:
     models = models_of(
         [H100, CardSize(1, "A10", 24 * GIB, 23 * GIB), CardSize(2, "A10", 24 * GIB, 22 * GIB), UNKNOWN_CARD]
@@ -80,23 +123,25 @@ def test_memory_that_is_not_told_is_not_usable() -> None:
 
 def row(gpu: str, owner: str, peak: int | None, *, unknown_ms: int = 0) -> RightSizeRow:
     return RightSizeRow(
-        "node-1", gpu, owner, "python", None, 2 * HOUR_US, 7_200_000, unknown_ms, peak, peak, 9000, 8000,
+        "node-1", gpu, owner, "python", None, 2 * HOUR_US, 7_200_000, unknown_ms, peak, peak, 9000, 8000, None,
         (PricedTime(1, HOUR_US),),
     )  # fmt: skip
 
 
 def test_an_owner_on_several_cards_is_judged_on_each_and_hours_and_money_add_up() -> None:
     sizes = [
-        CardSizeRow("node-1", "GPU-a", 0, "H100", 80 * GIB, GIB, 0, 0),
-        CardSizeRow("node-1", "GPU-b", 1, "H100", 80 * GIB, GIB, 0, 0),
-        CardSizeRow("node-1", "MIG-c", 2, "H100", 40 * GIB, 0, 1, 0),
-        CardSizeRow("node-1", "GPU-d", 3, "GH200 480GB", 96 * GIB, 0, 0, 1),
+        CardSizeRow("node-1", "GPU-a", 0, "H100", 80 * GIB, GIB, 0, 0, None, 0),
+        CardSizeRow("node-1", "GPU-b", 1, "H100", 80 * GIB, GIB, 0, 0, None, 0),
+        CardSizeRow("node-1", "GPU-c", 2, "H100", 40 * GIB, 0, 1, 0, None, 0),
+        CardSizeRow("node-1", "GPU-d", 3, "GH200 480GB", 96 * GIB, 0, 0, 0, None, 1),
+        CardSizeRow("node-1", "MIG-e", 4, "H100", 40 * GIB, 0, 0, 1, 80 * GIB, 0),
     ]
     rows = [
         row("GPU-a", "ana", 8 * GIB),
         row("GPU-b", "ana", 70 * GIB),
         row("GPU-b", "bo", 8 * GIB, unknown_ms=3_600_000),
-        row("MIG-c", "ana", GIB),
+        row("GPU-c", "ana", GIB),
+        row("MIG-e", "ana", 30 * GIB),
         row("GPU-d", "ana", GIB),
         row("GPU-gone", "ana", GIB),
     ]
@@ -107,13 +152,14 @@ def test_an_owner_on_several_cards_is_judged_on_each_and_hours_and_money_add_up(
         ("GPU-a", "ana"): (True, "1/8", True),
         ("GPU-b", "ana"): (False, None, False),
         ("GPU-b", "bo"): (None, None, None),
-        ("MIG-c", "ana"): (None, None, None),
+        ("GPU-c", "ana"): (None, None, None),
+        ("MIG-e", "ana"): (False, None, False),
         ("GPU-d", "ana"): (None, None, None),
         ("GPU-gone", "ana"): (None, None, None),
     }
-    assert (found.half.gpu_ms, found.half.workloads, found.half.share) == (7_200_000, 1, pytest.approx(1 / 6))
+    assert (found.half.gpu_ms, found.half.workloads, found.half.share) == (7_200_000, 1, pytest.approx(1 / 7))
     assert found.half.cost is not None
     assert (found.half.cost.amounts, found.half.cost.unpriced_gpu_ms) == ({"EUR": 2.5}, 3_600_000)
-    assert (found.none.workloads, found.not_known.workloads, found.every.workloads) == (1, 4, 6)
+    assert (found.none.workloads, found.not_known.workloads, found.every.workloads) == (2, 4, 7)
     (bo,) = [one for one in found.workloads if one.owner == "bo"]
     assert bo.untold_gpu_ms == 3_600_000

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from gua.report.kit.card_tables import card_table
 from gua.report.kit.figures import NONE, HourFormat, amount, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
-from gua.report.kit.words import NAME_WIDTH, card_name, index
 from gua.report.model import Report
 from gua.report.sections.energy.model import CardEnergy, Energy
 from gua.report.states import STATES
 
 JOULES_PER_KWH: Final = 3_600_000
-MOST_CARDS: Final = 24
 _STATES: Final = (
     TableColumn(title="", left=True),
     TableColumn(title="measured kWh"),
@@ -24,13 +23,10 @@ _STATES: Final = (
     TableColumn(title="not known, hours", leaves=1),
 )
 _CARDS: Final = (
-    TableColumn(title="gpu"),
-    TableColumn(title="name", left=True, shortest=8),
     TableColumn(title="truly-idle W"),
     TableColumn(title="idle-held W"),
     TableColumn(title="added kWh"),
 )
-_HOST: Final = TableColumn(title="host", left=True, shortest=8)
 
 
 def energy(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -50,16 +46,8 @@ def energy(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield "Not known: no card was seen both truly-idle and idle-held with an energy counter."
         return
     yield f"{amount(sum(added) / JOULES_PER_KWH, 2)} kWh on {plural(len(added), 'card')} that were seen in both states."
-    most = MOST_CARDS * style.times
-    shown = sorted(found.cards, key=lambda card: -(card.added_joules or 0))[:most]
-    several = len(report.hosts) > 1
-    yield Table(
-        columns=[*([_HOST] if several else []), *_CARDS],
-        rows=[[*([style.name(card.host, NAME_WIDTH)] if several else []), *_card(card, style)] for card in shown],
-        heads=2 + several,
-    )
-    if len(found.cards) > most:
-        yield f"and {plural(len(found.cards) - most, 'more card')}: --csv energy has every one."
+    shown = sorted(found.cards, key=lambda card: -(card.added_joules or 0))
+    yield from card_table(report, style, "energy", _CARDS, [(card, _card(card)) for card in shown])
 
 
 def _state(cards: Sequence[CardEnergy], state: str, hours: HourFormat) -> list[str]:
@@ -77,10 +65,8 @@ def _told(joules: float, ms: int, hours: HourFormat) -> list[str]:
     return [amount(joules / JOULES_PER_KWH, 2) if ms else NONE, hours.of(ms)]
 
 
-def _card(card: CardEnergy, style: Style) -> list[str]:
+def _card(card: CardEnergy) -> list[str]:
     return [
-        index(card.index, card.gpu, style),
-        card_name(card.model, card.gpu, style),
         amount(card.bare_watts),
         amount(card.held_watts),
         NONE if card.added_joules is None else amount(card.added_joules / JOULES_PER_KWH, 2),

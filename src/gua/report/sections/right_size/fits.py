@@ -12,6 +12,8 @@ RESERVE_DOUBT: Final = 1 << 30
 _LEFT_BY_PROFILE: Final = 0.9
 # Of 1g, 2g and 3g: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
 _EIGHTHS: Final = (("1/8", 1 / 8), ("1/4", 1 / 4), ("1/2", 1 / 2))
+# Each part is half of the next: an instance of half a GPU has 0.45 to 0.5 of its memory.
+_SMALLER: Final = 0.75
 _QUARTERS: Final = (("1/4", 1 / 4), ("1/2", 1 / 2))
 _SLICES: Final = (
     (re.compile(r"\b(A30|RTX PRO 6000)\b"), _QUARTERS),
@@ -22,13 +24,15 @@ _SLICES: Final = (
 class CardSize(NamedTuple):
     """A card's memory: ``usable_bytes`` without the driver's reserve; ``None`` where nothing can be said of it.
 
-    ``place`` is its index on the host.
+    ``place`` is its index on the host. Of a MIG instance ``whole_bytes`` is the memory of the GPU that it is a part of.
     """
 
     place: int | None
     model: str | None
     limit_bytes: int | None
     usable_bytes: int | None
+    is_instance: bool = False
+    whole_bytes: int | None = None
 
 
 class ModelSize(NamedTuple):
@@ -64,13 +68,21 @@ def fits_half(peak: Peak, card: CardSize) -> bool | None:
 
 
 def fits_slice(peak: Peak, card: CardSize) -> tuple[bool | None, str | None]:
-    """Return whether a MIG slice of the card would have done, by memory alone, and the smallest part that does."""
-    if card.usable_bytes is None or card.limit_bytes is None or card.model is None:
+    """Return whether a MIG slice of the GPU would have done, by memory alone, and the smallest part that does.
+
+    Of an instance only parts count that are smaller than what it has.
+    """
+    whole_bytes = card.whole_bytes if card.is_instance else card.limit_bytes
+    if card.usable_bytes is None or not card.limit_bytes or not whole_bytes or card.model is None:
         return None, None
-    parts = next((parts for pattern, parts in _SLICES if pattern.search(card.model)), ())
+    parts = next((parts for pattern, parts in _SLICES if pattern.search(card.model)), None)
+    if parts is None and card.is_instance:  # it can be cut, and nobody knows how
+        return None, None
     found: bool | None = False
-    for name, part in parts:
-        fits = peak.within(card.limit_bytes * part * _LEFT_BY_PROFILE)
+    for name, part in parts or ():
+        if part > _SMALLER * card.limit_bytes / whole_bytes:
+            break
+        fits = peak.within(whole_bytes * part * _LEFT_BY_PROFILE)
         if fits:
             return True, name
         found = None if fits is None else found
@@ -99,10 +111,12 @@ def fits_smaller(peak: Peak, card: CardSize, models: Mapping[str, ModelSize]) ->
 
 
 def models_of(cards: Iterable[CardSize]) -> Mapping[str, ModelSize]:
-    """Return the least memory of each model's cards; of cards of which nothing can be said, nothing."""
+    """Return the least memory of each model's whole cards; of those of which nothing can be said, nothing."""
     found: dict[str, ModelSize] = {}
     for card in cards:
-        if card.model is not None and card.limit_bytes is not None and card.usable_bytes is not None:
+        if card.is_instance or card.model is None:
+            continue
+        if card.limit_bytes is not None and card.usable_bytes is not None:
             least = found.get(card.model, ModelSize(card.limit_bytes, card.usable_bytes))
             found[card.model] = ModelSize(
                 min(card.limit_bytes, least.limit_bytes), min(card.usable_bytes, least.usable_bytes)

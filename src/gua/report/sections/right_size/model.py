@@ -12,11 +12,13 @@ from gua.report.kit.fields import Hours, Ratio
 class ProgramOnCard:
     """What one owner's program, or Slurm job of it, took of one card, of all its processes there together.
 
+    ``is_instance`` is that of a MIG instance, whose slices are smaller parts of its GPU.
     Memory and utilization are of ticks, at the moments at which cards were read: what was between is not known.
     ``peak_bytes`` is the largest, ``p95_bytes`` what 95 % of the time did not exceed, both of the ticks that tell;
     ``untold_gpu_ms`` is about the GPU time of the others. ``usable_bytes`` is the card's memory without the driver's
-    reserve; ``None`` for MIG instances, cards that were partitioned, and memory that the host uses, too.
-    Utilization is that of the busiest process. ``fits_half``, ``fits_slice`` and ``fits_smaller`` are ``None`` where
+    reserve; ``None`` for GPUs that were partitioned, and memory that the host uses, too.
+    Utilization is that of the busiest process; ``p95_sm_utilization`` that of the card's SMs, whoever was on it, of the
+    ticks whose counters tell. ``fits_half``, ``fits_slice`` and ``fits_smaller`` are ``None`` where
     that is not known; ``slice`` is the smallest part of the card's memory, ``smaller_model`` the smallest model of the
     fleet, of those that fit.
     """
@@ -25,6 +27,7 @@ class ProgramOnCard:
     gpu: str
     index: int | None
     model: str | None
+    is_instance: bool
     owner: str | None
     program: str | None
     job: str | None
@@ -36,6 +39,7 @@ class ProgramOnCard:
     usable_bytes: int | None
     peak_utilization: Ratio[float | None]
     p95_utilization: Ratio[float | None]
+    p95_sm_utilization: Ratio[float | None]
     fits_half: bool | None
     fits_slice: bool | None
     slice: str | None

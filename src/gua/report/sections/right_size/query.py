@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gua.core.facts import RATIO_SCALE
+from gua.core.metrics import ACTIVITY_SCALE
 from gua.core.parameters import BOUNDS, PRICED
 from gua.core.view import Count, View
 from gua.report.asking import Asking, Finish
@@ -33,7 +34,10 @@ _NOTHING_KNOWN: Final = CardSize(None, None, None, None)
 
 
 class RightSizeRow(NamedTuple):
-    """What a program, or a job of it, took of a card: GPU time in us, memory in bytes, utilization in 1/10,000."""
+    """What a program, or a job of it, took of a card.
+
+    GPU time in us, memory in bytes, utilization in 1/10,000, that of SMs in 1/200.
+    """
 
     host: str
     gpu: str
@@ -47,11 +51,15 @@ class RightSizeRow(NamedTuple):
     p95_bytes: Count | None
     peak_utilization: Count | None
     p95_utilization: Count | None
+    p95_sm_utilization: Count | None
     priced: tuple[PricedTime, ...]
 
 
 class CardSizeRow(NamedTuple):
-    """A card's memory in bytes, and whether nothing can be said by it: it was cut (MIG), or the host uses it, too."""
+    """A card's memory in bytes, and whether nothing can be said by it: it was cut (MIG), or the host uses it, too.
+
+    ``whole_bytes`` is that of the GPU which an instance is a part of.
+    """
 
     host: str
     gpu: str
@@ -60,6 +68,8 @@ class CardSizeRow(NamedTuple):
     limit_bytes: Count | None
     reserved_bytes: Count | None
     is_cut: Count
+    is_instance: Count
+    whole_bytes: Count | None
     is_shared: Count
 
 
@@ -117,6 +127,8 @@ def _size(row: CardSizeRow) -> CardSize:
         model=row.model,
         limit_bytes=row.limit_bytes,
         usable_bytes=usable(row.limit_bytes, row.reserved_bytes, is_told=not row.is_cut and not row.is_shared),
+        is_instance=bool(row.is_instance),
+        whole_bytes=row.whole_bytes,
     )
 
 
@@ -129,6 +141,7 @@ def _workload(row: RightSizeRow, card: CardSize, models: Mapping[str, ModelSize]
         gpu=row.gpu,
         index=card.place,
         model=card.model,
+        is_instance=card.is_instance,
         owner=row.owner,
         program=row.program,
         job=row.job,
@@ -140,6 +153,7 @@ def _workload(row: RightSizeRow, card: CardSize, models: Mapping[str, ModelSize]
         usable_bytes=card.usable_bytes,
         peak_utilization=_ratio(row.peak_utilization),
         p95_utilization=_ratio(row.p95_utilization),
+        p95_sm_utilization=None if row.p95_sm_utilization is None else row.p95_sm_utilization / ACTIVITY_SCALE,
         fits_half=fits_half(peak, card),
         fits_slice=in_slice,
         slice=part,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from gua.report.kit.amounts import Amounts
@@ -17,16 +17,26 @@ from gua.report.sections.right_size.model import FitTime, ProgramOnCard, RightSi
 MOST_PROGRAMS: Final = 24
 _GIB: Final = 1 << 30
 _MODEL_WIDTH: Final = 12
+_NOTES: Final = (
+    ("fits", "the smallest part of the GPU, or a model here, that would have done"),
+    ("peak GiB", "largest memory of its processes on one card"),
+    ("95 %", "GiB that 95 % of the time did not exceed"),
+    ("of GiB", "what the card has for programs"),
+    ("busy %", "largest utilization of a process"),
+    ("SMs %", "of the card, not exceeded for 95 % of the time"),
+)
+_SMS: Final = TableColumn(title="SMs %", leaves=4)
 _PROGRAMS: Final = (
     TableColumn(title="owner", left=True, shortest=6),
     TableColumn(title="program", left=True, shortest=6),
     TableColumn(title="on", left=True, shortest=6),
-    TableColumn(title="GPU-hours"),
-    TableColumn(title="peak GiB"),
-    TableColumn(title="95 %", leaves=2),
-    TableColumn(title="of GiB"),
-    TableColumn(title="busy %", leaves=1),
     TableColumn(title="fits", left=True),
+    TableColumn(title="GPU-hours"),
+    TableColumn(title="peak GiB", leaves=1),
+    TableColumn(title="95 %", leaves=3),
+    TableColumn(title="of GiB", leaves=1),
+    TableColumn(title="busy %", leaves=2),
+    _SMS,
 )
 
 
@@ -38,7 +48,8 @@ def right_size(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
         return
     yield (
         "By memory alone, a card for itself: the peak of a program's processes at the moments of ticks, over its time "
-        "in the window. What was between ticks is not known; a slice computes less, too. MIG instances are not judged."
+        "in the window. What was between ticks is not known; a slice computes less, too. Of a MIG instance a slice is "
+        "a smaller profile of its GPU."
     )
     amounts = Amounts.of_report(report)
     rows = (
@@ -67,7 +78,14 @@ def right_size(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
         return
     yield Heading("Programs that would have fitted less, the most GPU-hours first")
     most = MOST_PROGRAMS * style.times
-    yield Table(columns=list(_PROGRAMS), rows=[_program(group, style, hours) for group in groups[:most]], heads=3)
+    with_sms = any(one.p95_sm_utilization is not None for group in groups for one in group)
+    columns = _PROGRAMS if with_sms else tuple(column for column in _PROGRAMS if column is not _SMS)
+    yield Table(
+        columns=columns,
+        rows=[_program(group, style, hours, with_sms=with_sms) for group in groups[:most]],
+        heads=3,
+        notes=_NOTES,
+    )
     if len(groups) > most:
         yield f"and {plural(len(groups) - most, 'more program')}: --csv right-size has every one."
 
@@ -78,28 +96,34 @@ def _fit(part: FitTime, hours: HourFormat, amounts: Amounts) -> list[str]:
 
 def _programs(workloads: Sequence[ProgramOnCard]) -> list[list[ProgramOnCard]]:
     """Return what fits less, together by owner, program and model, the most GPU time first."""
-    groups: dict[tuple[str | None, str | None, str | None], list[ProgramOnCard]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[ProgramOnCard]] = defaultdict(list)
     for one in workloads:
         if one.fits:
-            groups[one.owner, one.program, one.model].append(one)
+            groups[one.owner, one.program, one.model, one.is_instance].append(one)
     return sorted(groups.values(), key=lambda group: -sum(one.gpu_ms for one in group))
 
 
-def _program(group: Sequence[ProgramOnCard], style: Style, hours: HourFormat) -> list[str]:
+def _program(group: Sequence[ProgramOnCard], style: Style, hours: HourFormat, *, with_sms: bool) -> list[str]:
     """Return a program's row: of its cards and jobs the largest peaks, and what all of them would have fitted."""
     first = group[0]
     largest = max(group, key=lambda one: one.peak_bytes or 0)
+    name = card_name(first.model, first.gpu, style)
     return [
         known(first.owner, style),
         known(first.program, style),
-        card_name(first.model, first.gpu, style),
+        f"MIG {name}" if first.is_instance else name,
+        _fits(group, largest, style),
         hours.of(sum(one.gpu_ms for one in group)),
         _gib(largest.peak_bytes),
         _gib(max((one.p95_bytes for one in group if one.p95_bytes is not None), default=None)),
         _gib(largest.usable_bytes),
-        percent(max((one.peak_utilization for one in group if one.peak_utilization is not None), default=None)),
-        _fits(group, largest, style),
+        _largest(one.peak_utilization for one in group),
+        *([_largest(one.p95_sm_utilization for one in group)] if with_sms else []),
     ]
+
+
+def _largest(ratios: Iterable[float | None]) -> str:
+    return percent(max((ratio for ratio in ratios if ratio is not None), default=None))
 
 
 def _fits(group: Sequence[ProgramOnCard], largest: ProgramOnCard, style: Style) -> str:

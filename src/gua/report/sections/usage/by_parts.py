@@ -12,6 +12,7 @@ from gua.core.view import Count, View
 from gua.report.prices import Prices
 from gua.report.questions import Answer, ask
 from gua.report.sections.usage.model import OwnerUsage
+from gua.report.sections.usage.query import LEAST_US
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
 
 
@@ -72,6 +73,8 @@ def _owner(kind: str, owner: str | None, program: str | None, sums: _Sums, price
     by_state: Counter[str] = Counter()
     for (_, state), us in sums.us.items():
         by_state[state] += us
+    if kind == "unlisted":
+        by_state = Counter({state: us for state, us in by_state.items() if us >= LEAST_US})
     by_state = +by_state
     gpu_ms = by_state.total() / 1000
     return OwnerUsage(

@@ -19,6 +19,8 @@ from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, St
 
 OWNER_AND_PROGRAM = "identity"
 _HELD = (ACTIVE, IDLE_HELD, UNKNOWN)
+LEAST_US: Final = 1000
+"""What is left is whole milliseconds of ticks; less comes from rounding the parts of ticks that the window cuts."""
 
 
 class Owner(NamedTuple):
@@ -166,7 +168,8 @@ def _usage_row(row: OwnerSpanRow | None, us: Sequence[int], total_ms: float, cos
 def _unlisted(rows: Iterable[OwnerSpanRow], headline: Headline) -> list[int]:
     """Return what is left of each state's GPU time in us; nothing where processes were given more than there was."""
     listed = [sum(us) for us in zip((0, 0, 0), *(row.gpu_us for row in rows), strict=True)]
-    return [max(round(headline.states[state].gpu_ms * 1000) - us, 0) for state, us in zip(_HELD, listed, strict=True)]
+    rests = [round(headline.states[state].gpu_ms * 1000) - us for state, us in zip(_HELD, listed, strict=True)]
+    return [rest if rest >= LEAST_US else 0 for rest in rests]
 
 
 def unlisted_priced(whole: PricedUs, listed: Iterable[PricedUs]) -> PricedUs:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from gua.report.kit.basis import moment
+from gua.report.kit.card_tables import card_table
 from gua.report.kit.figures import NONE, HourFormat, percent, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
-from gua.report.kit.words import NAME_WIDTH, card_name, index
+from gua.report.kit.words import NAME_WIDTH, index
 from gua.report.model import Report
 from gua.report.sections.usefulness.model import (
     METRICS,
@@ -20,7 +21,6 @@ from gua.report.sections.usefulness.model import (
     Usefulness,
 )
 
-MOST_CARDS: Final = 24
 MOST_OWNERS: Final = 12
 MOST_RUNS: Final = 12
 _WORDS: Final = {
@@ -36,8 +36,6 @@ _METRICS: Final = (
     TableColumn(title="below 10 %"),
 )
 _CARDS: Final = (
-    TableColumn(title="gpu"),
-    TableColumn(title="name", left=True, shortest=8),
     TableColumn(title="hours told"),
     TableColumn(title="SMs %"),
     TableColumn(title="occupancy %", leaves=1),
@@ -76,41 +74,28 @@ def activity(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         "SMs: hours of ticks with less than 10 % of the SMs at work."
     )
     yield Table(columns=_METRICS, rows=[_metric(one, hours) for one in found.activity])
-    several = len(report.hosts) > 1
-    yield from _cards(found, style, hours, several=several)
+    yield from _cards(report, style, hours)
     yield from _owners(found, style, hours)
-    yield from _runs(found, report, style, hours, several=several)
+    yield from _runs(report, style, hours)
 
 
 def _metric(one: MeanActivity, hours: HourFormat) -> list[str]:
     return [_WORDS[one.metric], hours.of(one.told_gpu_ms), percent(one.mean), hours.of(one.low_gpu_ms)]
 
 
-def _cards(found: Usefulness, style: Style, hours: HourFormat, *, several: bool) -> Iterator[Part]:
-    shown = sorted((card for card in found.cards if card.activity), key=lambda card: -_few_sms(card))
-    most = MOST_CARDS * style.times
+def _cards(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    shown = sorted((card for card in report[Usefulness].cards if card.activity), key=lambda card: -_few_sms(card))
     yield Heading("By card, the most hours with few SMs first")
-    yield Table(
-        columns=[*([_HOST] if several else []), *_CARDS],
-        rows=[
-            [*([style.name(card.host, NAME_WIDTH)] if several else []), *_card(card, style, hours)]
-            for card in shown[:most]
-        ],
-        heads=2 + several,
-    )
-    if len(shown) > most:
-        yield f"and {plural(len(shown) - most, 'more card')}: --csv usefulness has every one."
+    yield from card_table(report, style, "usefulness", _CARDS, [(card, _card(card, hours)) for card in shown])
 
 
 def _few_sms(card: CardIdleTime) -> float:
     return next((one.low_gpu_ms for one in card.activity if one.metric == METRICS[0]), 0.0)
 
 
-def _card(card: CardIdleTime, style: Style, hours: HourFormat) -> list[str]:
+def _card(card: CardIdleTime, hours: HourFormat) -> list[str]:
     told = {one.metric: one for one in card.activity}
     return [
-        index(card.index, card.gpu, style),
-        card_name(card.model, card.gpu, style),
         hours.of(max(one.told_gpu_ms for one in card.activity)),
         *(percent(told[name].mean) if name in told else NONE for name in METRICS),
         hours.of(told[METRICS[0]].low_gpu_ms) if METRICS[0] in told else NONE,
@@ -120,7 +105,7 @@ def _card(card: CardIdleTime, style: Style, hours: HourFormat) -> list[str]:
 def _owners(found: Usefulness, style: Style, hours: HourFormat) -> Iterator[Part]:
     if not found.owners:
         return
-    yield Heading("Whose active hours had few SMs at work")
+    yield Heading("By owner and program, the most hours with few SMs first")
     yield Table(columns=_OWNERS, rows=[_owner(one, style, hours) for one in found.owners[:MOST_OWNERS]], heads=2)
     told_ms = sum(one.gpu_ms for one in found.owners)
     more = len(found.owners) - MOST_OWNERS
@@ -139,7 +124,8 @@ def _owner(one: OwnerActivity, style: Style, hours: HourFormat) -> list[str]:
     ]
 
 
-def _runs(found: Usefulness, report: Report, style: Style, hours: HourFormat, *, several: bool) -> Iterator[Part]:
+def _runs(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    found, several = report[Usefulness], len(report.hosts) > 1
     if not found.busy_with_few_sms:
         return
     yield Heading("Busy with few SMs")

@@ -6,17 +6,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from gua.core.idle_time import ACTIVE_FROM
-from gua.report.kit.figures import NONE, HourFormat, amount, percent, plural
+from gua.report.kit.card_tables import card_table
+from gua.report.kit.figures import NONE, HourFormat, amount, percent
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
-from gua.report.kit.words import NAME_WIDTH, card_name, index
 from gua.report.model import Report
 from gua.report.sections.energy.text import JOULES_PER_KWH
 from gua.report.sections.usefulness.activity_text import activity
 from gua.report.sections.usefulness.model import CardIdleTime, IdleTime, Usefulness
 from gua.report.states import ACTIVE
 
-MOST_CARDS: Final = 24
 _STATES: Final = (
     TableColumn(title="", left=True),
     TableColumn(title="GPU-hours"),
@@ -27,14 +26,11 @@ _STATES: Final = (
     TableColumn(title="of idle hours", leaves=2),
 )
 _CARDS: Final = (
-    TableColumn(title="gpu"),
-    TableColumn(title="name", left=True, shortest=8),
     TableColumn(title="active"),
     TableColumn(title="samples tell of"),
     TableColumn(title="idle of that"),
     TableColumn(title="%"),
 )
-_HOST: Final = TableColumn(title="host", left=True, shortest=8)
 
 
 def usefulness(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -69,18 +65,8 @@ def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[P
     if not shown:
         return
     yield Heading("Active hours by card, the most idle first")
-    most = MOST_CARDS * style.times
-    several = len(report.hosts) > 1
-    yield Table(
-        columns=[*([_HOST] if several else []), *_CARDS],
-        rows=[
-            [*([style.name(card.host, NAME_WIDTH)] if several else []), *_card(card, style, hours)]
-            for card in shown[:most]
-        ],
-        heads=2 + several,
-    )
-    if len(shown) > most:
-        yield f"and {plural(len(shown) - most, 'more card')}: --csv usefulness has every one."
+    told = [(card, _told(card.states[ACTIVE], hours)) for card in shown]
+    yield from card_table(report, style, "usefulness", _CARDS, told)
 
 
 def _most_idle(card: CardIdleTime) -> float:
@@ -102,12 +88,4 @@ def _told(part: IdleTime, hours: HourFormat) -> list[str]:
         hours.of(part.sampled_gpu_ms),
         hours.of(part.idle_gpu_ms) if part.sampled_gpu_ms else NONE,
         percent(part.idle_share),
-    ]
-
-
-def _card(card: CardIdleTime, style: Style, hours: HourFormat) -> list[str]:
-    return [
-        index(card.index, card.gpu, style),
-        card_name(card.model, card.gpu, style),
-        *_told(card.states[ACTIVE], hours),
     ]
