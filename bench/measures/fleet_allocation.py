@@ -73,7 +73,11 @@ def _show_bytes(server: FleetServer) -> None:
     show("idle seconds and their energy: bytes a card tick", of_idle_time / ticks, "B", BYTES_LIMIT)
     show("  with clock reasons and errors", told / ticks, "B", BYTES_LIMIT)
     show(
-        "  with activity, where it is on", (told + of_activity) / ticks, "B", note=f"{of_activity / ticks:.2f} B of it"
+        "  with activity, where it is on",
+        (told + of_activity) / ticks,
+        "B",
+        BYTES_LIMIT,
+        f"{of_activity / ticks:.2f} B of it",
     )
 
 

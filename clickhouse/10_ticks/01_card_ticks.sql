@@ -70,11 +70,11 @@ CREATE TABLE IF NOT EXISTS gua.card_ticks${LOCAL} $ON_CLUSTER
         COMMENT 'GPU time of the tick that nobody was promised; NULL if not looked at or not known [ms]' CODEC(ZSTD(1)),
     idle_time_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
         COMMENT 'Time of the tick whose samples lie below the threshold of active, of what samples cover; NULL if unknown [ms]'
-        CODEC(ZSTD(1)),
+        CODEC(GCD, ZSTD(1)),
     idle_energy_mj SimpleAggregateFunction(anyLast, Nullable(UInt64))
-        COMMENT 'Energy of idle_energy_coverage_ms of that time; NULL if power samples tell nothing [mJ]' CODEC(ZSTD(1)),
+        COMMENT 'Energy of idle_energy_coverage_ms of that time; NULL if power samples tell nothing [mJ]' CODEC(GCD, ZSTD(1)),
     idle_energy_coverage_ms SimpleAggregateFunction(anyLast, Nullable(UInt32))
-        COMMENT 'How much of idle_time_ms power samples cover; NULL if they tell nothing [ms]' CODEC(ZSTD(1)),
+        COMMENT 'How much of idle_time_ms power samples cover; NULL if all of it, or if idle_energy_mj is NULL nothing [ms]' CODEC(ZSTD(1)),
     clock_reasons SimpleAggregateFunction(anyLast, Nullable(UInt32))
         COMMENT 'Why clocks were held down at ts, bits of NVML: 4 power cap, 32 + 64 heat, 8 + 128 hardware; NULL if unknown'
         CODEC(ZSTD(1)),

@@ -64,7 +64,7 @@ SELECT
     unallocated_gpu_time_ms,
     sampled_ms,
     if(idle_time IS NULL OR sampled_ms = 0, NULL, least(idle_time, sampled_ms)) AS idle_time_ms,
-    least(ifNull(idle_powered, 0), ifNull(idle_time_ms, 0)) AS idle_powered_ms,
+    least(idle_powered, ifNull(idle_time_ms, 0)) AS idle_powered_ms,
     if(idle_powered_ms = 0, NULL, idle_energy) AS idle_energy_mj,
     sm_utilization,
     sm_occupancy,
@@ -172,7 +172,11 @@ FROM
                     unallocated_gpu_time_ms,
                     if(ticks.idle_time_ms IS NULL, 0, least(ifNull(ticks.utilization_coverage_ms, 0), duration_ms)) AS sampled_ms,
                     ticks.idle_time_ms AS idle_time,
-                    ticks.idle_energy_coverage_ms AS idle_powered,
+                    if(
+                        ticks.idle_energy_mj IS NULL,
+                        0,
+                        ifNull(ticks.idle_energy_coverage_ms, ifNull(ticks.idle_time_ms, 0))
+                    ) AS idle_powered,
                     ticks.idle_energy_mj AS idle_energy,
                     ticks.sm_utilization AS sm_utilization,
                     ticks.sm_occupancy AS sm_occupancy,

@@ -33,7 +33,8 @@ LEFT JOIN
             xid_errors AS xids, xid AS last_xid, ecc_errors AS eccs, row_remap AS remap,
             sm_utilization AS sm, sm_occupancy AS occupancy, tensor_utilization AS tensor,
             memory_bandwidth_utilization AS bandwidth,
-            utilization_coverage_ms AS sampled, idle_time_ms AS idle, idle_energy_coverage_ms AS powered,
+            utilization_coverage_ms AS sampled, idle_time_ms AS idle,
+            ifNull(idle_energy_coverage_ms, if(idle_energy_mj IS NULL, NULL, idle_time_ms)) AS powered,
             idle_energy_mj / 1000 AS idle_joules
         FROM gua.card_ticks FINAL
     ) AS ticks

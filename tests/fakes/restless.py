@@ -185,6 +185,8 @@ class _Card:
             told["idle_time_ms"] = idle_ms
         if rng.random() < 0.8:
             told |= {"idle_energy_coverage_ms": powered_ms, "idle_energy_mj": rng.randint(0, 200) * powered_ms}
+            if powered_ms == idle_ms:
+                del told["idle_energy_coverage_ms"]
         return told
 
     def _activity(self, use: float) -> dict[str, float]:

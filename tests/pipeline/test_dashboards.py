@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -323,6 +324,11 @@ def test_idle_seconds_stand_by_host_and_slow_cards_with_why(seeded: tuple[ClickH
     assert host["active, told of"] > 1
     assert host["idle, power told"] == pytest.approx(host["idle of that"] * 9 / 12)
     assert host["energy of idle seconds"] == pytest.approx(host["idle, power told"] * 3600 * 120)
+    (owner,) = reader.rows(now.expand(panel("overview: Idle seconds inside active hours, by owner")))
+    assert owner["owner"] == OWNER
+    assert owner["share"] == pytest.approx(0.3)
+    assert owner["told of"] == pytest.approx(host["active, told of"])
+    assert owner["active"] == pytest.approx(owner["told of"] * 60 / 40)
     (card,) = reader.rows(now.expand(panel("host: Slow cards")))
     assert (card["index"], card["XID events"], card["row remapping"]) == (1, None, "pending")
     assert card["slowed"] == card["heat"] == card["power cap"] == card["told of"] == MINUTES * MINUTE_MS
@@ -342,6 +348,37 @@ def test_idle_seconds_of_the_demo_are_those_of_its_report(seeded: tuple[ClickHou
     assert row["share of both"] == pytest.approx(both["idle_share"], abs=1e-6)
     assert row["energy of idle seconds"] == pytest.approx(both["idle_joules"], rel=1e-6)
     assert row["idle of that"] > 0
+
+
+def test_idle_seconds_of_owners_are_those_of_their_cards_by_their_part_of_each_hour(
+    seeded: tuple[ClickHouseServer, Gua, Seen],
+) -> None:
+    server, _, _ = seeded
+    reader = Reader(server)
+
+    def hourly(view: str, *columns: str) -> list[dict[str, Any]]:
+        told = f"SELECT host, gpu, toUnixTimestamp(hour) AS at, {', '.join(columns)} FROM gua_public.{view} "
+        return reader.rows(f"{told} WHERE state = 'active' AND at >= {HISTORY.since} AND at < {HISTORY.until}")
+
+    def place(row: dict[str, Any]) -> tuple[str, str, int]:
+        return row["host"], row["gpu"], row["at"]
+
+    samples = {place(row): row for row in hourly("execution_idle_hours", "sampled_gpu_hours", "idle_gpu_hours")}
+    of_cards = {place(row): row["gpu_hours"] for row in hourly("card_hours", "gpu_hours")}
+    expected: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    for row in hourly("usage_hours", "owner", "gpu_hours"):
+        told = samples.get(place(row), {})
+        part = row["gpu_hours"] / of_cards[place(row)]
+        values = (row["gpu_hours"], part * told.get("sampled_gpu_hours", 0), part * told.get("idle_gpu_hours", 0))
+        for number, value in enumerate(values):
+            expected[row["owner"] or "(unknown)"][number] += value
+    rows = reader.rows(HISTORY.expand(panel("overview: Idle seconds inside active hours, by owner")))
+    assert {row["owner"]: [row["active"], row["told of"], row["idle of that"]] for row in rows} == {
+        owner: pytest.approx(hours, abs=1e-6) for owner, hours in expected.items()
+    }
+    idle = [row["idle of that"] for row in rows]
+    assert idle == sorted(idle, reverse=True)
+    assert idle[0] > 0
 
 
 def test_rules_see_what_they_warn_of(seeded: tuple[ClickHouseServer, Gua, Seen]) -> None:

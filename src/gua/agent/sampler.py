@@ -50,6 +50,7 @@ _UNKNOWN_HEALTH: Final = QueueHealth()
 _NOT_LOOKED_AT: Final = AllocationLook()
 _NO_SOURCE_YET: Final = "sources"  # where none has ever said what it is called
 _NOTHING: Final[dict[str, None]] = {}
+_NO_IDLE_TIME: Final = (None, None, None)
 _SPAN_SLACK_MS: Final = 250
 # Calls and codes are NVML's, so they are few; a driver that invents codes must not fill the memory.
 _MOST_ERRORS: Final = 200
@@ -186,6 +187,11 @@ class Sampler:
             decoder=reading.utilization_decoder,
             processes=tick.processes,
         )
+        idle = (
+            idle_time.in_steps(used.idle_ms, used.idle_mj, used.powered_ms, interval_ms=self._origin.interval_ms)
+            if tells_idle and used.idle_ms is not None
+            else _NO_IDLE_TIME
+        )
         activity = raw.activity if _is_of_tick(raw.activity_ms, tick.duration_ms) else None
         return replace(
             reading,
@@ -195,9 +201,9 @@ class Sampler:
             utilization=used.mean,
             utilization_max=used.largest,
             utilization_coverage_ms=used.coverage_ms,
-            idle_time_ms=used.idle_ms if tells_idle else None,
-            idle_energy_mj=used.idle_mj if tells_idle else None,
-            idle_energy_coverage_ms=used.powered_ms if tells_idle else None,
+            idle_time_ms=idle[0],
+            idle_energy_mj=idle[1],
+            idle_energy_coverage_ms=idle[2],
             energy_mj=self._energy_spent(reading) if energy_known else None,
             **(_NOTHING if activity is None else activity._asdict()),
             processes=tick.processes if promise.allocation is None else self._promises.labelled(tick),

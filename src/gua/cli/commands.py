@@ -53,7 +53,7 @@ COMMANDS: Final = {
     "simulate": Entry(module="simulate", summary="Be a simulated host that sends ticks, its last days first."),
     "version": Entry(module="version", summary="Print the versions of gua, Python and the embedded engine."),
     "land": Entry(module="land"),
-    "answer": Entry(module="answer", asks=True),
+    "answer": Entry(module="answer"),
     "canhazgpu": Entry(module="canhazgpu", group=True),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 import traceback
@@ -33,6 +34,7 @@ def run() -> None:
     entry = COMMANDS.get(arguments[0]) if arguments else None
     if entry is None or not entry.asks:
         sys.exit(main(arguments))
+    gc.disable()  # it would look through all that is imported a hundred times
     from gua.app.store_ahead import open_ahead  # noqa: PLC0415 - only for those that ask a store
 
     open_ahead(arguments[1:])

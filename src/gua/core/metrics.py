@@ -157,7 +157,8 @@ IDLE_ENERGY: Final = _card_delta(
 IDLE_ENERGY_COVERAGE: Final = _card_gauge(
     name="gua.gpu.idle.energy.coverage",
     unit="s",
-    description="Seconds in gua.gpu.idle.time that power samples cover; absent where they tell nothing.",
+    description="Seconds in gua.gpu.idle.time that power samples cover; absent where that is all of them, and "
+    "where gua.gpu.idle.energy is absent.",
     columns=(StoredColumn(name="idle_energy_coverage_ms", scale=1000, type="UInt32"),),
 )
 CLOCK_REASONS: Final = _card_gauge(

@@ -160,7 +160,7 @@ class CardReading:
     and contains it where that is ``None``. ``energy_total_mj`` counts since driver load,
     ``energy_mj`` is what this span used, both in millijoules.
     ``idle_time_ms`` is how much of what samples cover lay below ``active_utilization``; ``idle_energy_mj`` the energy
-    of ``idle_energy_coverage_ms`` of it, as far as power samples tell.
+    of ``idle_energy_coverage_ms`` of it, as far as power samples tell; of all of it where that is ``None``.
     ``sm_utilization`` to ``memory_bandwidth_utilization`` are means of performance counters (GPM) over the span, which
     say what :class:`gua.core.ports.Activity` does; ``None`` where they are not read.
     ``allocation`` is ``None`` where no source of allocations is looked at. ``unallocated_gpu_time_ms`` is the GPU time

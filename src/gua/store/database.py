@@ -20,6 +20,7 @@ from gua.store.fsync import sync_filesystem
 from gua.store.handles import Handles
 from gua.store.report_views import DATABASE, ViewsInMemory, ViewsOfServer, report_views, report_views_with_days
 from gua.store.schema import Schema, this_version
+from gua.store.tick_rows import TickRows
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -135,6 +136,18 @@ class Store:
         finally:
             self._forget_ticks()
 
+    def land_rows(self, rows: TickRows) -> None:
+        """Insert ticks that were made into rows of an embedded store. Landing a tick again changes nothing."""
+        if self._directory is None:
+            msg = "rows of ticks are for an embedded store"
+            raise ValueError(msg)
+        self._landed = True
+        try:
+            with translated(self.dsn):
+                landing.insert_rows(self._client, rows, self._directory.path)
+        finally:
+            self._forget_ticks()
+
     def flush(self) -> None:
         """Return when what was landed has reached the disk; a server's own care. Raises UnavailableError."""
         if self._directory is not None and self._landed:
@@ -169,8 +182,11 @@ class Store:
     def _run(self, sql: str) -> None:
         if self._views is not None:
             sql = report_views().written_out(sql, deep=True)
-        with translated(self.dsn):
-            self._client.command(sql, settings=self._settings)
+        try:
+            with translated(self.dsn):
+                self._client.command(sql, settings=self._settings)
+        finally:
+            self._forget_ticks()
 
     def _forget_ticks(self) -> None:
         if self._views is not None:

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Final
 
 from gua.core.errors import UnavailableError
+from gua.store.kept_columns import KEPT_COLUMNS, SPANS
 from gua.store.statements import Statement, load
 from gua.store.tokens import EMBEDDED_TOKENS, server_tokens
 
@@ -27,10 +28,9 @@ _MAKES: Final = re.compile(rf"^CREATE DATABASE IF NOT EXISTS {DATABASE}\b", re.M
 _ALIAS: Final = re.compile(r"\s+AS\s")
 _PARTS: Final = re.compile(r"'(?:[^'\\]|\\.)*'|[()\[\]{},]|[^'()\[\]{},]+", re.DOTALL)
 _OPENED, _CLOSED = "([{", ")]}"
-SPANS: Final = "spans"
 # Its columns are compared with others so often that it is planned twice in less time.
 _STAY: Final = frozenset({"card_parts"})
-_WINDOW: Final = frozenset({"since_ms", "until_ms", "hosts", "tick_hours"})
+_WINDOW: Final = frozenset({"since_ms", "until_ms", "hosts", "tick_hours", "use_hourly"})
 # As ${TICK_WINDOW} and ${WINDOW} in the files: a view is asked for the window that was asked for.
 _PASSED_ON: Final = re.compile(
     rf"\b{DATABASE}\.(?P<view>\w+)\((?P<given>since_ms = \{{since_ms:Int64\}}, until_ms = \{{until_ms:Int64\}}, "
@@ -112,36 +112,55 @@ class ReportViews:
         ]
 
 
+class _Kept:
+    """A table of one window: being made by who first asks for it, or there, or not to be had."""
+
+    def __init__(self) -> None:
+        self.is_done = threading.Event()
+        self.is_there = False
+
+
 class ViewsInMemory:
     """The views that were asked for in one engine, made in its memory as they are: once each, gone when it closes.
 
-    The card ticks of a window (``gua_report.spans``), with which most questions of a report begin, are read once and
-    kept as a table in that memory where few hours are read from their ticks. Views that read a kept window have its
-    number in their names. Whoever writes into the store says so with :meth:`forget`.
+    What most questions of a report begin with, the card ticks of a window (``gua_report.spans``) and what is made of
+    them first, is asked once and kept as tables in that memory, where few hours are read from their ticks. Views that
+    read them have the window's number in their names. Whoever writes into the store says so with :meth:`forget`.
+    ``columns`` are those of the tables, by the view that each stands for.
     """
 
-    def __init__(self, views: ReportViews, command: Callable[[str, Mapping[str, object]], None]) -> None:
+    def __init__(
+        self,
+        views: ReportViews,
+        command: Callable[[str, Mapping[str, object]], None],
+        columns: Mapping[str, Sequence[str]] = KEPT_COLUMNS,
+    ) -> None:
         self._views = views
         self._command = command
+        self._columns = columns
         self._made: set[str] = set()
-        self._kept: dict[str, int | None] = {}
-        self._tables = 0
+        self._numbers: dict[str, int | None] = {}
+        self._windows = 0
+        self._tables: dict[tuple[str, int], _Kept] = {}
         self._making = threading.Lock()
 
     def asked(self, sql: str, parameters: Mapping[str, object]) -> str:
         """Return the statement, asked with ``parameters``, with the query of each view in the view's place.
 
-        Makes the views that these queries ask for.
+        Makes the views that these queries ask for, and the tables; one that another thread is making is waited for.
         """
         if DATABASE not in sql:
             return sql
-        with self._making:
-            number = self._window(parameters) if SPANS in self._views.named(sql) else None
-            if number is not None:
-                sql = self._of_window(sql, number)
+        given = {name: parameters[name] for name in sorted(_WINDOW & parameters.keys())}
+        number = self._window(given) if SPANS in self._views.named(sql) else None
+        if number is None or not self._keep(SPANS, number, given):
             written = self._views.written_out(sql)
-            if number is not None:
-                written = self._of_window(written, number, views=True)
+            with self._making:
+                self._make(written)
+            return written
+        self._keep_for(sql, number, given)
+        written = self._written_out(sql, number)
+        with self._making:
             self._make(written)
         return written
 
@@ -152,43 +171,77 @@ class ViewsInMemory:
                 self._make_plain(self._views.names())
 
     def forget(self) -> None:
-        """Read ticks anew from now on."""
+        """Ask anew for what was kept from now on."""
         with self._making:
-            self._kept.clear()
+            self._numbers.clear()
 
-    def _window(self, parameters: Mapping[str, object]) -> int | None:
-        """Return the number of the window asked for, its ticks being kept; None where they are not."""
-        hours = parameters.get("tick_hours")
-        if not isinstance(hours, Sequence) or len(hours) > _MOST_HOURS or not parameters.keys() >= _WINDOW:
+    def _window(self, given: Mapping[str, object]) -> int | None:
+        """Return the number of a window of which something may be kept; None for another."""
+        hours = given.get("tick_hours")
+        if not isinstance(hours, Sequence) or len(hours) > _MOST_HOURS or given.keys() != _WINDOW:
             return None
-        given = {name: parameters[name] for name in sorted(_WINDOW)}
-        if (key := repr(given)) not in self._kept:
-            self._kept[key] = self._keep(given) if self._tables < _MOST_WINDOWS else None
-        return self._kept[key]
+        with self._making:
+            if (key := repr(given)) not in self._numbers:
+                self._numbers[key] = self._windows + 1 if self._windows < _MOST_WINDOWS else None
+                self._windows += self._windows < _MOST_WINDOWS
+            return self._numbers[key]
 
-    def _keep(self, given: Mapping[str, object]) -> int | None:
-        self._tables += 1
-        number = self._tables
-        self._make_database()
-        ticks = self._views.written_out(self._views.query(SPANS), deep=True)
+    def _keep_for(self, sql: str, number: int, given: Mapping[str, object]) -> None:
+        """Make the tables that a statement, or a view that it asks for, reads."""
+        for call in _PASSED_ON.finditer(sql):
+            if call["view"] in self._columns:
+                self._keep(call["view"], number, given)
+            elif SPANS in self._views.named(call[0]):
+                self._keep_for(self._views.query(call["view"]), number, given)
+
+    def _keep(self, view: str, number: int, given: Mapping[str, object]) -> bool:
+        """Return whether a view's rows are kept, once it is known."""
+        with self._making:
+            kept = self._tables.get((view, number))
+            if is_mine := kept is None:
+                kept = self._tables[view, number] = _Kept()
+        if is_mine:
+            try:
+                kept.is_there = self._is_made(view, number, given)
+            finally:
+                kept.is_done.set()
+        kept.is_done.wait()
+        return kept.is_there
+
+    def _is_made(self, view: str, number: int, given: Mapping[str, object]) -> bool:
+        query = self._views.query(view)
+        self._keep_for(query, number, given)
+        rows = self._views.written_out(query, deep=True) if view == SPANS else self._written_out(query, number)
+        table = _of_number(view, number)
+        with self._making:
+            self._make_database()
+            self._make(rows)
         try:
             # Not at once: a table that is made full is renamed when it is, which a database in memory cannot.
-            self._command(f"CREATE TABLE {_of_number(SPANS, number)} ENGINE = Memory EMPTY AS\n{ticks}", given)
-            self._command(f"INSERT INTO {_of_number(SPANS, number)}\n{ticks}", given)
-        except UnavailableError:  # as where they are too many: each question reads its own
-            self._command(f"DROP TABLE IF EXISTS {_of_number(SPANS, number)}", {})
-            return None
-        return number
+            self._command(f"CREATE TABLE {table} ({', '.join(self._columns[view])}) ENGINE = Memory", {})
+            self._command(f"INSERT INTO {table}\n{rows}", given)
+        except UnavailableError:  # as where they are too many: each question asks for its own
+            self._command(f"DROP TABLE IF EXISTS {table}", {})
+            return False
+        return True
+
+    def _written_out(self, sql: str, number: int) -> str:
+        return self._of_window(self._views.written_out(self._of_window(sql, number)), number, views=True)
+
+    def _is_table(self, view: str, number: int) -> bool:
+        kept = self._tables.get((view, number))
+        return kept is not None and kept.is_done.is_set() and kept.is_there
 
     def _of_window(self, sql: str, number: int, *, views: bool = False) -> str:
-        """Return a statement that reads a kept window's ticks by itself and, with ``views``, through views it asks."""
+        """Return a statement that reads a window's tables by itself and, with ``views``, through views it asks."""
 
         def named(call: re.Match[str]) -> str:
-            if call["view"] == SPANS:
-                return f"{_of_number(SPANS, number)}{'' if _ALIAS.match(sql, call.end()) else f' AS {SPANS}'}"
+            view = call["view"]
+            if self._is_table(view, number):
+                return f"{_of_number(view, number)}{'' if _ALIAS.match(sql, call.end()) else f' AS {view}'}"
             if not views or SPANS not in self._views.named(call[0]):
                 return call[0]
-            return f"{_of_number(call['view'], number)}({call['given']})"
+            return f"{_of_number(view, number)}({call['given']})"
 
         return _PASSED_ON.sub(named, sql)
 
@@ -196,7 +249,7 @@ class ViewsInMemory:
         """Make the views that a statement asks for, and before each those that it asks for."""
         self._make_plain(self._views.named(sql))
         for view, number in _NUMBERED.findall(sql):
-            if view == SPANS or (name := _of_number(view, int(number))) in self._made:
+            if self._is_table(view, int(number)) or (name := _of_number(view, int(number))) in self._made:
                 continue
             query = self._of_window(self._views.query(view), int(number), views=True)
             self._make(query)

@@ -10,12 +10,17 @@ from gua.store import hours
 from gua.store.catalog import CatalogEntry
 from gua.store.definition import DeclaredColumn, Definition, settings_of
 
+# Agents tell idle time and its energy in steps (core/idle_time.py): as numbers of steps it takes half of the room.
+_PACK_IDLE_TIME: Final = "ALTER TABLE gua.card_ticks${LOCAL} ${ON_CLUSTER} " + ", ".join(
+    f"MODIFY COLUMN {column} CODEC(GCD, ZSTD(1))" for column in ("idle_time_ms", "idle_energy_mj")
+)
 # Statements by the version that needs them, run once all objects are there where an older schema was before. An
 # upgrade that was cut off runs them again, so they must not mind. Tokens as in the SQL files.
 AFTER_UPGRADE: Final[Mapping[int, tuple[str, ...]]] = {
     2: (hours.MARK_ALL,),
     6: (hours.MARK_LOOKED_AT,),
     7: (hours.PACK,),
+    8: (_PACK_IDLE_TIME,),
 }
 # Run once more where something may be landing meanwhile, when inserts that began before the new objects were there are
 # over: so long after them.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from fakes.fleet import agent_tick, spooled_ticks
 from gua.core.errors import UnavailableError
-from gua.store.database import open_store
+from gua.store.database import call_of, open_store
+from gua.store.kept_columns import KEPT_COLUMNS
 from gua.store.report_views import MADE, ReportViews, ViewsInMemory, ViewsOfServer, report_views
 from gua.store.retention import Retention
 from gua.store.schema import this_version
@@ -139,27 +142,63 @@ OTHER_WINDOW = PASSED_ON.replace("{since_ms", "{at_ms")
 LONGEST = f"CREATE OR REPLACE VIEW gua_report.longest\nAS\nSELECT host FROM gua_report.longer({PASSED_ON})"
 OTHERS = f"CREATE OR REPLACE VIEW gua_report.others\nAS\nSELECT host FROM gua_report.longer({OTHER_WINDOW})"
 KEPT = ReportViews([*map(made, (TICKS, RUNS, LONGER, LONGEST, OTHERS))])
-WINDOW = {"since_ms": 1, "until_ms": 2, "hosts": [], "tick_hours": [3]}
+WINDOW = {"since_ms": 1, "until_ms": 2, "hosts": [], "tick_hours": [3], "use_hourly": 1}
+TICKS_ALONE = {"spans": ["host String", "hour DateTime"]}
+TICKS_AND_LONGER = {**TICKS_ALONE, "longer": ["host String"]}
 
 
 def test_the_ticks_of_a_window_are_read_once_for_all_that_ask_for_it() -> None:
     ran: list[str] = []
-    views = ViewsInMemory(KEPT, lambda sql, _parameters: ran.append(plain(sql)))
+    views = ViewsInMemory(KEPT, lambda sql, _parameters: ran.append(plain(sql)), TICKS_ALONE)
     runs = plain(views.asked(KEPT.query("runs"), WINDOW))
     assert runs == "SELECT host FROM gua_report.`spans_1` AS spans"
     longest = plain(views.asked(KEPT.query("longest"), WINDOW))
     assert "FROM gua_report.`runs_1`(since_ms = {since_ms:Int64}" in longest
     assert [sql.split(" AS ")[0] for sql in ran] == [
         "CREATE DATABASE IF NOT EXISTS gua_report ENGINE = Memory COMMENT 'Views of reports'",
-        "CREATE TABLE gua_report.`spans_1` ENGINE = Memory EMPTY",
+        "CREATE TABLE gua_report.`spans_1` (host String, hour DateTime) ENGINE = Memory",
         f"INSERT INTO gua_report.`spans_1` {plain(KEPT.query('spans'))}",
         "CREATE VIEW gua_report.`runs_1`",
     ]
     assert ran[-1].endswith("SELECT host FROM gua_report.`spans_1` AS spans")
 
 
+def test_what_is_made_of_the_ticks_is_asked_once_and_by_what_is_kept_below_it() -> None:
+    ran: list[str] = []
+    views = ViewsInMemory(KEPT, lambda sql, _parameters: ran.append(plain(sql)), TICKS_AND_LONGER)
+    for _ in range(2):
+        assert plain(views.asked(KEPT.query("longest"), WINDOW)) == "SELECT host FROM gua_report.`longer_1` AS longer"
+    assert [sql for sql in ran if sql.startswith("INSERT")] == [
+        f"INSERT INTO gua_report.`spans_1` {plain(KEPT.query('spans'))}",
+        "INSERT INTO gua_report.`longer_1` SELECT host FROM ( SELECT host FROM gua_report.`spans_1` AS spans ) AS runs",
+    ]
+
+
+def test_who_asks_while_it_is_made_waits_for_it_and_for_nothing_else() -> None:
+    """Of two that ask for ticks one makes them; of what is made of them, each what nobody makes yet."""
+    ran: list[str] = []
+    is_asked, may_go_on = threading.Event(), threading.Event()
+
+    def command(sql: str, _parameters: object) -> None:
+        ran.append(plain(sql))
+        if sql.startswith("INSERT INTO gua_report.`longer_1`"):
+            is_asked.set()
+            assert may_go_on.wait(60)
+
+    views = ViewsInMemory(KEPT, command, TICKS_AND_LONGER)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(views.asked, KEPT.query("longest"), WINDOW)
+        assert is_asked.wait(60)
+        second = pool.submit(views.asked, KEPT.query("longest"), WINDOW)
+        assert "`spans_1`" in views.asked(KEPT.query("runs"), WINDOW)
+        assert not second.done()
+        may_go_on.set()
+        assert first.result(60) == second.result(60)
+    assert len([sql for sql in ran if sql.startswith("INSERT")]) == 2
+
+
 def test_another_window_many_hours_and_what_was_written_are_not_asked_of_kept_ticks() -> None:
-    views = ViewsInMemory(KEPT, lambda _sql, _parameters: None)
+    views = ViewsInMemory(KEPT, lambda _sql, _parameters: None, TICKS_ALONE)
     assert "spans_1" in views.asked(KEPT.query("runs"), WINDOW)
     assert "`" not in views.asked(KEPT.query("others"), {**WINDOW, "at_ms": 0})
     assert "`" not in views.asked(KEPT.query("runs"), {**WINDOW, "tick_hours": [3, 4, 5, 6, 7]})
@@ -170,18 +209,30 @@ def test_another_window_many_hours_and_what_was_written_are_not_asked_of_kept_ti
     assert "`" not in views.asked(KEPT.query("runs"), {**WINDOW, "since_ms": 0})
 
 
-def test_ticks_that_cannot_be_kept_are_read_by_each_question() -> None:
+@pytest.mark.parametrize(("full", "left"), [("spans", "`"), ("longer", "`longer_1` AS")])
+def test_what_cannot_be_kept_is_asked_by_each_question(full: str, left: str) -> None:
     ran: list[str] = []
 
     def command(sql: str, _parameters: object) -> None:
         ran.append(sql)
-        if sql.startswith("INSERT"):
+        if sql.startswith(f"INSERT INTO gua_report.`{full}_1`"):
             msg = "too many"
             raise UnavailableError(msg)
 
-    views = ViewsInMemory(KEPT, command)
-    assert all("`" not in views.asked(KEPT.query("runs"), WINDOW) for _ in range(2))
-    assert [sql for sql in ran if "spans_1" in sql][2:] == ["DROP TABLE IF EXISTS gua_report.`spans_1`"]
+    views = ViewsInMemory(KEPT, command, TICKS_AND_LONGER)
+    assert all(left not in views.asked(KEPT.query("longest"), WINDOW) for _ in range(2))
+    assert [sql for sql in ran if f"`{full}_1`" in sql][2] == f"DROP TABLE IF EXISTS gua_report.`{full}_1`"
+    assert len([sql for sql in ran if sql.startswith(f"INSERT INTO gua_report.`{full}_1`")]) == 1
+
+
+@pytest.mark.engine
+def test_tables_have_the_columns_of_the_views_that_they_stand_for(tmp_path: Path) -> None:
+    window = {"since_ms": 0, "until_ms": 1, "hosts": [], "tick_hours": [0], "use_hourly": 1}
+    with open_store(f"chdb://{tmp_path}/store") as store:
+        for view, columns in KEPT_COLUMNS.items():
+            told = store.select(f"DESCRIBE TABLE ({call_of(view, window)[0]})", window)
+            types = [" ".join(f"{one['name']} {one['type']}".split()).replace("( ", "(") for one in told]
+            assert types == [*columns], view
 
 
 def test_a_view_that_is_not_there_is_named() -> None:
@@ -222,7 +273,10 @@ def test_what_is_written_between_two_questions_of_one_window_counts(tmp_path: Pa
     }
 
     def states() -> dict[str, int]:
-        return {str(row["state"]): int(row["card_ticks"]) for row in store.rows("time_of_day", read)}
+        (total,) = (row for row in store.rows("overview", read) if row["is_total"])
+        found = {str(row["state"]): int(row["card_ticks"]) for row in store.rows("time_of_day", read)}
+        assert {state: ticks for state, ticks, *_ in total["states"] if ticks} == found
+        return found
 
     with open_store(f"chdb://{tmp_path}/store") as store:
         for number in (1, 2):
@@ -231,4 +285,5 @@ def test_what_is_written_between_two_questions_of_one_window_counts(tmp_path: Pa
         store.insert_json("settings", [{"key": "active_utilization", "value": 0.9}])
         assert states() == {"idle-held": 2}
         kept = "SELECT name FROM system.tables WHERE database = 'gua_report' AND engine = 'Memory' ORDER BY name"
-        assert [row["name"] for row in store.select(kept)] == ["spans_1", "spans_2", "spans_3"]
+        of_each = [f"{view}_{number}" for view in ("card_parts", "spans") for number in (1, 2, 3)]
+        assert [row["name"] for row in store.select(kept)] == of_each

@@ -98,6 +98,11 @@ def test_one_that_was_cut_off_is_completed_at_the_next_opening(old: str) -> None
             "WHERE table = 'host_hours' AND name IN ('process_runs.start_ms', 'process_runs.pid') ORDER BY name"
         )
         assert [row["codec"] for row in packed] == ["CODEC(ZSTD(6))", "CODEC(Delta(8), ZSTD(6))"]
+        stepped = store.select(
+            "SELECT name, compression_codec AS codec FROM system.columns "
+            "WHERE table = 'card_ticks' AND name IN ('idle_energy_mj', 'idle_time_ms') ORDER BY name"
+        )
+        assert [row["codec"].replace("(4)", "").replace("(8)", "") for row in stepped] == ["CODEC(GCD, ZSTD(1))"] * 2
     assert rows(old) == before > 0
 
 
