@@ -34,6 +34,7 @@ from measures.fleet_report import (  # noqa: E402 - likewise
 from measures.fleet_seed import (  # noqa: E402 - likewise
     CARDS_A_HOST,
     Fleet,
+    count_days,
     count_hours,
     keep_hours,
     seed_hours,
@@ -120,6 +121,12 @@ def growth(server: FleetServer, options: argparse.Namespace) -> None:
         server.merge("host_hours", "hour_marks")
         _, rows, size_bytes = server.parts("host_hours")
         show("hours of hosts", rows, note=f"made in {took:.1f} s; {size_bytes / rows:.0f} bytes each, merged")
+        took = count_days(server)
+        server.merge("host_days")
+        _, days, bytes_of_days = server.parts("host_days")
+        share = 100 * bytes_of_days / size_bytes
+        part = f"{bytes_of_days / (days or 1):.0f} bytes each, {share:.0f} % of those of hours"
+        show("days of hosts", days, note=f"added up in {took:.1f} s; {part}")
         # The first tick began before the first hour; of an hour that lies half outside, copies have no ticks.
         request = asked(fleet, early_ms=60_000)
         measured[fleet] = show_report(server, request, times=options.times, limit_s=limit_of(fleet))

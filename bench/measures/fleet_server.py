@@ -39,6 +39,7 @@ TABLES = (
     "agents",
     "hour_marks",
     "host_hours",
+    "host_days",
 )
 
 
@@ -105,6 +106,7 @@ def fleet_server(folder: Path) -> Iterator[FleetServer]:
     try:
         server.gua.must("schema", "apply", "--store", server.dsn())
         server.query("DROP VIEW gua.count_hours")
+        server.query("DROP VIEW gua.count_days")
         yield server
     finally:
         server.kill()

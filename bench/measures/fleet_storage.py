@@ -8,7 +8,7 @@ from measures.figures import show
 from measures.fleet_server import FleetServer
 
 CARD_LIMIT, PROCESS_LIMIT, HOURS_LIMIT = 18.0, 2.0, 5.0
-_HOURS = ("host_hours", "hour_marks")
+_HOURS = ("host_hours", "hour_marks", "host_days")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,5 +44,7 @@ def show_storage(server: FleetServer, *, crowded: bool = False) -> Stored:
         note = f"{size / 1e6:,.1f} MB, {rows:,} rows"
         show(f"bytes a row of {table}, merged", size / rows, "B", limit, note)
     share = 100 * found.hours / found.ticks
-    show("hour tables beside ticks", share, "%", HOURS_LIMIT, f"{found.hours / 1e6:,.2f} MB")
+    days = found.size["host_days"]
+    note = f"{found.hours / 1e6:,.2f} MB, {days / 1e6:,.2f} of it days"
+    show("tables of hours and days beside ticks", share, "%", HOURS_LIMIT, note)
     return found

@@ -82,6 +82,26 @@ CREATE TABLE IF NOT EXISTS gua.host_days${LOCAL} $ON_CLUSTER
         weighted UInt64,
         low_us UInt64
     ) COMMENT 'Of active cards, 1 SMs, 2 occupancy, 3 tensor, 4 memory bandwidth: GPU time told; x activity [us/200]; of low activity'
+        CODEC(ZSTD(1)),
+    held_streaks Nested (
+        gpu LowCardinality(String),
+        first_ms Int64,
+        first_span_ms UInt32,
+        last_ms Int64,
+        last_span_ms UInt32,
+        is_broken Bool,
+        head_ms UInt64,
+        head_gpu_time_ms UInt64,
+        head_is_used Bool,
+        tail_ms UInt64,
+        tail_gpu_time_ms UInt64,
+        tail_is_used Bool,
+        never_used_gpu_time_ms UInt64,
+        never_used_long_gpu_time_ms UInt64,
+        low_gpu_time_ms UInt64,
+        low_long_gpu_time_ms UInt64,
+        unknown_gpu_time_ms UInt64
+    ) COMMENT 'Idle-held time of each card by its streak: those at both edges of the day (one, if it is not broken), and all between'
         CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)

@@ -508,6 +508,151 @@ WITH
         GROUP BY
             host,
             day
+    ),
+    run_rows AS
+    (
+        -- One row is a run of a card, or (state 0) its idle-held time in an hour of which runs were not kept.
+        SELECT
+            host,
+            day,
+            hour_gpu AS gpu,
+            toUInt8(hour_state % PARTITIONED) AS state,
+            hour_start_ms AS start_ms,
+            hour_end_ms AS end_ms,
+            hour_first_span_ms AS first_span_ms,
+            hour_last_span_ms AS last_span_ms,
+            if(hour_duration_ms = 0, toUInt64(hour_end_ms - hour_start_ms), hour_duration_ms) AS observed_ms,
+            hour_gpu_time_ms AS gpu_time_ms,
+            hour_is_used AS is_used
+        FROM hours
+        ARRAY JOIN
+            card_runs.gpu AS hour_gpu,
+            card_runs.state AS hour_state,
+            card_runs.start_ms AS hour_start_ms,
+            card_runs.end_ms AS hour_end_ms,
+            card_runs.first_span_ms AS hour_first_span_ms,
+            card_runs.last_span_ms AS hour_last_span_ms,
+            card_runs.duration_ms AS hour_duration_ms,
+            card_runs.gpu_time_ms AS hour_gpu_time_ms,
+            card_runs.is_used AS hour_is_used
+        UNION ALL
+        SELECT
+            host,
+            day,
+            hour_gpu AS gpu,
+            toUInt8(NOT_KEPT) AS state,
+            toInt64(0) AS start_ms,
+            toInt64(0) AS end_ms,
+            toUInt32(0) AS first_span_ms,
+            toUInt32(0) AS last_span_ms,
+            toUInt64(0) AS observed_ms,
+            hour_gpu_time_ms AS gpu_time_ms,
+            false AS is_used
+        FROM hours
+        ARRAY JOIN
+            cards.gpu AS hour_gpu,
+            cards.idle_held_gpu_time_ms AS hour_gpu_time_ms
+        WHERE empty(card_runs.state) AND hour_gpu_time_ms > 0
+    ),
+    streak_rows AS
+    (
+        SELECT
+            host,
+            day,
+            CAST(
+                arraySort(groupArray((
+                    gpu,
+                    runs[1].start_ms,
+                    runs[1].first_span_ms,
+                    runs[-1].end_ms,
+                    runs[-1].last_span_ms,
+                    is_broken,
+                    streaks[1].held_ms,
+                    streaks[1].gpu_time_ms,
+                    streaks[1].is_used,
+                    if(is_broken, streaks[-1].held_ms, 0),
+                    if(is_broken, streaks[-1].gpu_time_ms, 0),
+                    is_broken AND streaks[-1].is_used,
+                    arraySum(arrayMap(streak -> if(streak.is_used, 0, streak.gpu_time_ms), between)),
+                    arraySum(arrayMap(streak -> if(streak.is_used OR streak.held_ms < LONG_STREAK_MS, 0, streak.gpu_time_ms), between)),
+                    arraySum(arrayMap(streak -> if(streak.is_used, streak.gpu_time_ms, 0), between)),
+                    arraySum(arrayMap(streak -> if(streak.is_used AND streak.held_ms >= LONG_STREAK_MS, streak.gpu_time_ms, 0), between)),
+                    not_kept_ms
+                ))),
+                'Array(Tuple(
+                    gpu LowCardinality(String),
+                    first_ms Int64,
+                    first_span_ms UInt32,
+                    last_ms Int64,
+                    last_span_ms UInt32,
+                    is_broken Bool,
+                    head_ms UInt64,
+                    head_gpu_time_ms UInt64,
+                    head_is_used Bool,
+                    tail_ms UInt64,
+                    tail_gpu_time_ms UInt64,
+                    tail_is_used Bool,
+                    never_used_gpu_time_ms UInt64,
+                    never_used_long_gpu_time_ms UInt64,
+                    low_gpu_time_ms UInt64,
+                    low_long_gpu_time_ms UInt64,
+                    unknown_gpu_time_ms UInt64
+                ))'
+            ) AS each
+        FROM
+        (
+            SELECT
+                host,
+                day,
+                gpu,
+                sumIf(gpu_time_ms, state = NOT_KEPT) AS not_kept_ms,
+                arraySort(
+                    run -> run.start_ms,
+                    CAST(
+                        groupArrayIf(
+                            (state, start_ms, end_ms, first_span_ms, last_span_ms, observed_ms, gpu_time_ms, is_used),
+                            state > NOT_KEPT
+                        ),
+                        'Array(Tuple(
+                            state UInt8,
+                            start_ms Int64,
+                            end_ms Int64,
+                            first_span_ms UInt32,
+                            last_span_ms UInt32,
+                            observed_ms UInt64,
+                            gpu_time_ms UInt64,
+                            is_used Bool
+                        ))'
+                    )
+                ) AS runs,
+                arrayMap(
+                    streak -> (
+                        arraySum(run -> if(run.state = IDLE_HELD, run.observed_ms, 0), streak),
+                        arraySum(run -> if(run.state = IDLE_HELD, run.gpu_time_ms, 0), streak),
+                        arrayExists(run -> run.state = IDLE_HELD AND run.is_used, streak)
+                    ),
+                    arraySplit(
+                        (run, before) -> run.state IN (ACTIVE, TRULY_IDLE) OR ${GAP_BEFORE_RUN},
+                        runs,
+                        arrayResize(arrayPushFront(arrayPopBack(runs), runs[1]), length(runs))
+                    )
+                ) AS split,
+                -- What a run that ends streaks begins is no streak of the day before.
+                CAST(
+                    if(runs[1].state IN (ACTIVE, TRULY_IDLE), arrayPushFront(split, (toUInt64(0), toUInt64(0), toUInt8(0))), split),
+                    'Array(Tuple(held_ms UInt64, gpu_time_ms UInt64, is_used Bool))'
+                ) AS streaks,
+                length(streaks) > 1 AS is_broken,
+                arraySlice(streaks, 2, greatest(length(streaks) - 2, 0)) AS between
+            FROM run_rows
+            GROUP BY
+                host,
+                day,
+                gpu
+        )
+        GROUP BY
+            host,
+            day
     )
 SELECT
     due_rows.host AS host,
@@ -580,7 +725,24 @@ SELECT
     activity_rows.each.metric AS `activities.metric`,
     activity_rows.each.told_us AS `activities.told_us`,
     activity_rows.each.weighted AS `activities.weighted`,
-    activity_rows.each.low_us AS `activities.low_us`
+    activity_rows.each.low_us AS `activities.low_us`,
+    streak_rows.each.gpu AS `held_streaks.gpu`,
+    streak_rows.each.first_ms AS `held_streaks.first_ms`,
+    streak_rows.each.first_span_ms AS `held_streaks.first_span_ms`,
+    streak_rows.each.last_ms AS `held_streaks.last_ms`,
+    streak_rows.each.last_span_ms AS `held_streaks.last_span_ms`,
+    streak_rows.each.is_broken AS `held_streaks.is_broken`,
+    streak_rows.each.head_ms AS `held_streaks.head_ms`,
+    streak_rows.each.head_gpu_time_ms AS `held_streaks.head_gpu_time_ms`,
+    streak_rows.each.head_is_used AS `held_streaks.head_is_used`,
+    streak_rows.each.tail_ms AS `held_streaks.tail_ms`,
+    streak_rows.each.tail_gpu_time_ms AS `held_streaks.tail_gpu_time_ms`,
+    streak_rows.each.tail_is_used AS `held_streaks.tail_is_used`,
+    streak_rows.each.never_used_gpu_time_ms AS `held_streaks.never_used_gpu_time_ms`,
+    streak_rows.each.never_used_long_gpu_time_ms AS `held_streaks.never_used_long_gpu_time_ms`,
+    streak_rows.each.low_gpu_time_ms AS `held_streaks.low_gpu_time_ms`,
+    streak_rows.each.low_long_gpu_time_ms AS `held_streaks.low_long_gpu_time_ms`,
+    streak_rows.each.unknown_gpu_time_ms AS `held_streaks.unknown_gpu_time_ms`
 FROM due_rows
 LEFT JOIN day_rows
     ON day_rows.host = due_rows.host AND day_rows.day = due_rows.day
@@ -598,6 +760,8 @@ LEFT JOIN idle_rows
     ON idle_rows.host = due_rows.host AND idle_rows.day = due_rows.day
 LEFT JOIN activity_rows
     ON activity_rows.host = due_rows.host AND activity_rows.day = due_rows.day
+LEFT JOIN streak_rows
+    ON streak_rows.host = due_rows.host AND streak_rows.day = due_rows.day
 -- Hours that were counted again meanwhile are added up the next time.
 WHERE due_rows.is_kept
     OR day_rows.hour_marks = due_rows.marks

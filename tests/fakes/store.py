@@ -27,6 +27,7 @@ def whole(view: View[Any], row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _OFTEN_EMPTY = {
+    "held_days",
     "prices",
     "promises",
     "allocation_names",

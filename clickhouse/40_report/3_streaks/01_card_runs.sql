@@ -67,7 +67,7 @@ FROM
             card_runs.gpu_time_ms,
             card_runs.is_used
         FROM gua.host_hours FINAL
-        WHERE ${USED_HOURS}
+        WHERE ${USED_RUN_HOURS}
     )
     ARRAY JOIN
         card_runs.gpu AS card_gpu,
@@ -100,7 +100,7 @@ FROM
             cards.gpu,
             cards.idle_held_gpu_time_ms
         FROM gua.host_hours FINAL
-        WHERE ${USED_HOURS}
+        WHERE ${USED_RUN_HOURS}
             AND empty(card_runs.state)
     )
     ARRAY JOIN

@@ -53,9 +53,10 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     rule_rows = ask(reader, RULES, {})
     price_rows = ask(reader, PRICES, {})
     prices = Prices.within(price_rows(), since_ms=window.since_ms, until_ms=window.until_ms)
+    days: frozenset[int] = frozenset()
     if hour_rows is None:
         starts = (row.valid_from_ms for row in prices.rows)
-        reader, hours = with_days(reader, bounds, price_starts=starts, timezone=window.timezone)
+        reader, hours, days = with_days(reader, bounds, price_starts=starts, timezone=window.timezone)
     else:
         hours = hours_of(hour_rows(), from_ticks=request.from_ticks)
     read = {**bounds, "tick_hours": tick_hours(hours), "use_hourly": int(not request.from_ticks)}
@@ -72,7 +73,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         read=read,
         prices=prices,
         makes_streaks=card_hours is None,
-        splits_idle=card_hours is None or are_made_of_cards(hours, extents),
+        splits_idle=card_hours is None or are_made_of_cards(hours, extents, days),
     )
     costs, allocation_sources = asking.costs(), asking.once(ask_sources)
     finishing = _ask(asking, wanted)

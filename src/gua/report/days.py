@@ -19,7 +19,7 @@ LEAST_CARD_HOURS: Final = 50_000
 _DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
 _NO_DAY: Final = -1  # an empty list of numbers has no type in SQL
-READ_DAYS: Final = frozenset({"overview", "owners", "costs", "energy", "idle_time", "activity"})
+READ_DAYS: Final = frozenset({"overview", "owners", "costs", "energy", "idle_time", "activity", "idle_split"})
 """Views that read days."""
 READ_DAYS_BY_HOUR: Final = frozenset({"time_of_day", "calendar"})
 """Views that read them where the zone differs from UTC by whole hours."""
@@ -47,19 +47,19 @@ def are_many(extents: Sequence[Extent], window: Window) -> bool:
 
 def with_days(
     reader: ViewReader, bounds: Mapping[str, object], *, price_starts: Iterable[int], timezone: str
-) -> tuple[ViewReader, list[Hour]]:
-    """Return the hours of the window {since_ms, until_ms, hosts}, and a reader that reads days of it where they hold.
+) -> tuple[ViewReader, list[Hour], frozenset[int]]:
+    """Return a reader that reads days of the window {since_ms, until_ms, hosts} where they hold, hours, and days.
 
     A day in which a price begins is read by its hours.
     """
     split = {start_ms // _DAY_MS for start_ms in price_starts if start_ms % _DAY_MS}
     days = tuple(day for day in sorted(HELD_DAYS.rows(reader, bounds)) if day.day not in split)
     if not days:
-        return reader, choose_hours(reader, bounds)
-    of_days = {day.day for day in days}
+        return reader, choose_hours(reader, bounds), frozenset()
+    of_days = frozenset(day.day for day in days)
     # A reader that may ask for views alone is told of all hours.
     others = [hour for hour in HOURS.rows(reader, {**bounds, **by_day(days)}) if hour.hour // 24 not in of_days]
-    return DailyReader(reader, bounds, days, timezone), sorted([*others, *_hours_of(days)])
+    return DailyReader(reader, bounds, days, timezone), sorted([*others, *_hours_of(days)]), of_days
 
 
 def _hours_of(days: Iterable[HeldDay]) -> Iterator[Hour]:

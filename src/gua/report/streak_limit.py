@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 from gua.core.errors import UnavailableError
@@ -35,9 +35,12 @@ def skipped(hours: Sequence[Hour], extents: Sequence[Extent], needed_by: Sequenc
     return max(card_hours, 1)
 
 
-def are_made_of_cards(hours: Sequence[Hour], extents: Sequence[Extent]) -> bool:
-    """Return whether streaks of cards are made unasked, also where those of processes would be too many."""
-    ticked, card_hours = _sizes(hours, extents)
+def are_made_of_cards(hours: Sequence[Hour], extents: Sequence[Extent], days: Container[int] = ()) -> bool:
+    """Return whether streaks of cards are made unasked, also where those of processes would be too many.
+
+    Of the UTC ``days`` they are made of what is kept of a day.
+    """
+    ticked, card_hours = _sizes([hour for hour in hours if hour.hour // 24 not in days], extents)
     return ticked <= MOST_TICKED and card_hours <= MOST_CARD_HOURS_OF_CARDS
 
 

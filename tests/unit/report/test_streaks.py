@@ -48,17 +48,20 @@ def test_of_cards_alone_up_to_more_of_them() -> None:
 
     assert are_made_of_cards(counted(most), cards(100))
     assert not are_made_of_cards(counted(most + 1), cards(100))
+    assert are_made_of_cards(counted(most + 24), cards(100), {0})
+    assert not are_made_of_cards(counted(most + 25), cards(100), {0})
     assert not are_made_of_cards([Hour(hour=1, is_counted=False, card_ticks=MOST_TICKED + 1)], cards(8))
 
 
 @pytest.mark.parametrize(("hosts_cards", "is_split"), [(1_000, True), (10_000, False)])
 def test_what_idle_held_is_made_of_needs_no_processes(*, hosts_cards: int, is_split: bool) -> None:
-    rows = [{"host": "node-1", "gpu": "GPU-1", "state": "idle-held", "low_us": 3_600_000_000}]
+    parts = ("never_used_us", "never_used_long_us", "low_long_us", "unknown_us")
+    rows = [{**dict.fromkeys(parts, 0), "low_us": 3_600_000_000}]
     store = store_of(
         [card("node-1", "GPU-1", (0.0, 1.0, 0.0, 0.0))],
         extents=[extent("node-1", cards=hosts_cards)],
         hours=[hour._asdict() for hour in counted(400)],
-        card_streaks=rows,
+        idle_split=rows,
     )
 
     report = collect(store, ReportRequest(now_ms=UNTIL_MS))

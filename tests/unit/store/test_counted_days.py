@@ -18,6 +18,7 @@ from gua.otlp.encode import encode
 from gua.report import days, streak_limit
 from gua.report.collect import collect
 from gua.report.forms.json import report_json
+from gua.report.sections.headline.model import LONG_STREAK_MS
 from gua.report.views import SHARED
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
@@ -94,11 +95,6 @@ def numbers(store: Store, **request: Any) -> str:  # noqa: ANN401 - as above
     return report(store, sections=SUMS, **request)[0]
 
 
-def without_sizes(report: str) -> list[str]:
-    """Return the lines of a report but that which says how many card-hours were too many for streaks."""
-    return [line for line in report.splitlines() if "streaks_skipped" not in line]
-
-
 def held(store: Store) -> list[int]:
     found = store.rows("held_days", {"since_ms": 0, "until_ms": END_MS + DAY_MS, "hosts": []})
     return [row["day"] for row in found]
@@ -150,14 +146,14 @@ def store(counted: Path, tmp_path: Path) -> Iterator[Store]:
 def test_the_same_report_from_days_from_hours_and_from_ticks(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     # With owners instead of sessions, which are made of runs.
     monkeypatch.setattr(streak_limit, "MOST_CARD_HOURS", 0)
-    monkeypatch.setattr(streak_limit, "MOST_CARD_HOURS_OF_CARDS", 0)
     for name, window in WINDOWS.items():
         of_days, read = report(store, **window)
         ticked, none = report(store, from_ticks=True, **window)
-        assert without_sizes(of_days) == without_sizes(ticked), name
+        assert of_days == ticked, name
+        assert json.loads(of_days)["headline"]["idle_held"]["gpu_hours_in_long_streaks"] > 0
         assert none == {}
         # A price begins on the second of the last three days, and ticks of the first hour of a window before it.
-        assert read["owners"] == read["costs"] == read["overview"] == read["energy"] == read["idle_time"]
+        assert read["owners"] == read["costs"] == read["overview"] == read["energy"] == read["idle_split"]
         assert LAST_DAY in read["overview"] or name == "edges in the middle of ticks"
         assert MIDNIGHT_MS // DAY_MS - 2 not in read["overview"]
         assert ("time_of_day" in read) == (name != "a zone three quarters off")
@@ -166,6 +162,23 @@ def test_the_same_report_from_days_from_hours_and_from_ticks(store: Store, monke
     of_hours, read = report(store)
     assert of_hours == of_days
     assert read == {}
+
+
+def test_idle_held_time_of_days_is_that_of_the_streaks_of_each_card(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for window in ({"since": "4d"}, {"since": "70h", "until": "5h", "hosts": ("lab",)}):
+        of_cards = json.loads(report(store, sections=SUMS, **window)[0])["headline"]["idle_held"]
+        monkeypatch.setattr(streak_limit, "MOST_CARD_HOURS", 0)
+        of_days = json.loads(report(store, sections=SUMS, **window)[0])["headline"]["idle_held"]
+        monkeypatch.undo()
+        monkeypatch.setattr(days, "LEAST_CARD_HOURS", 0)
+        assert of_days == of_cards
+        assert of_days["never_used"]["gpu_hours_in_long_streaks"] < of_days["never_used"]["gpu_hours"]
+
+
+def test_a_long_streak_is_as_long_in_sql() -> None:
+    assert f"{LONG_STREAK_MS} AS LONG_STREAK_MS" in report_views().query("idle_split")
 
 
 def test_runs_are_of_the_same_hours(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

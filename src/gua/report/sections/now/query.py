@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Annotated, Final, NamedTuple
 
 from gua.core.allocation import Use
-from gua.core.parameters import READ
+from gua.core.parameters import BY_DAY, READ
 from gua.core.ports import ViewReader
 from gua.core.rules import State
 from gua.core.tick import AllocationStatus, Mig
@@ -61,12 +61,30 @@ class CardStreaksRow(NamedTuple):
 CARD_STREAKS: Final = View("card_streaks", CardStreaksRow, (*READ, "timezone", "long_streak_ms"))
 
 
+class IdleSplitRow(NamedTuple):
+    """Idle-held GPU time [us] of all cards by the streaks it lies in, as of each card in :class:`CardStreaksRow`."""
+
+    never_used_us: Count
+    never_used_long_us: Count
+    low_us: Count
+    low_long_us: Count
+    unknown_us: Count
+
+
+IDLE_SPLIT: Final = View("idle_split", IdleSplitRow, READ, optional=BY_DAY)
+
+
+def ask_idle_split(reader: ViewReader, read: Mapping[str, object]) -> Answer[IdleSplitRow]:
+    """Ask what the idle-held time of all cards is made of, where nothing else is asked of streaks of cards."""
+    return ask(reader, IDLE_SPLIT, read)
+
+
 def ask_card_streaks(reader: ViewReader, read: Mapping[str, object], window: Window) -> Answer[CardStreaksRow]:
     """Ask what each card's newest tick found, since when, and what its idle-held time is made of."""
     return ask(reader, CARD_STREAKS, {**read, "timezone": window.timezone, "long_streak_ms": LONG_STREAK_MS})
 
 
-def idle_split(rows: Sequence[CardStreaksRow]) -> IdleSplit:
+def idle_split(rows: Sequence[CardStreaksRow] | Sequence[IdleSplitRow]) -> IdleSplit:
     """Return the idle-held time of all cards by the streaks it lies in."""
     return IdleSplit(
         never_used_gpu_ms=sum(row.never_used_us for row in rows) / 1000,
