@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,11 +28,15 @@ from gua.state.directory import Home
 from gua.store.database import Store, open_store
 from gua.store.directory import StoreDirectory
 from gua.store.dsn import EmbeddedDsn, parse_dsn
+from gua.store.tick_rows import TickRows
 
 # Each insert costs as much as 200 ticks of a full host, whatever is in it; what lands at once takes memory.
 _LEAST_BYTES = 6 * 2**20
 _MOST_BYTES = 24 * 2**20
 _MOST_TICKS = 10_000
+# Rows take a fifth of what the points of the same ticks take.
+_LEAST_CHARACTERS = 2 * 2**20
+_MOST_CHARACTERS = 8 * 2**20
 _MOST_WAITING = 4
 """Batches, compressed to a tenth, that wait for the one that lands."""
 _MERGE_TICKS = 1_000
@@ -45,6 +50,38 @@ class Delivery:
 
     where: str
     delivered: int
+
+
+class _Batch:
+    """Ticks to land at once: as rows, where those can be made, and else as points."""
+
+    def __init__(self, *, of_rows: bool) -> None:
+        self.rows = TickRows(time.time_ns() // 1_000_000) if of_rows else None
+        self.spooled: list[SpooledTick] = []
+        self._bytes = 0
+
+    def add(self, tick: Tick) -> None:
+        """Take one more."""
+        if self.rows is not None and self.rows.add(tick):
+            return
+        from gua.otlp.encode import encode  # noqa: PLC0415 - who only reads a store makes no ticks
+
+        raw = encode(tick)
+        number = len(self.spooled)
+        self.spooled.append(SpooledTick(id=number, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
+        self._bytes += len(raw)
+
+    def is_due(self, is_idle: Callable[[], bool]) -> bool:
+        """Return whether it is to be landed: many at once, fewer where who lands them waits."""
+        ticks, characters = (0, 0) if self.rows is None else (self.rows.ticks, self.rows.characters)
+        if max(ticks, len(self.spooled)) >= _MOST_TICKS:
+            return True
+        filled = max(self._bytes / _MOST_BYTES, characters / _MOST_CHARACTERS)
+        least = max(self._bytes / _LEAST_BYTES, characters / _LEAST_CHARACTERS)
+        return filled >= 1 or (least >= 1 and is_idle())
+
+    def __bool__(self) -> bool:
+        return bool(self.spooled) or (self.rows is not None and self.rows.ticks > 0)
 
 
 def nobody(*_: object) -> None:
@@ -114,6 +151,7 @@ def deliver(
     what was delivered before stays, and delivering it again changes nothing. Raises DataError if any was refused.
     """
     store, endpoint = destination_of(store, endpoint)
+    of_rows = not endpoint and isinstance(parse_dsn(store_address(store)), EmbeddedDsn)
     delivered = refused = 0
     landings: deque[Future[DrainResult]] = deque()
     with ExitStack() as opened, ThreadPoolExecutor(max_workers=1) as worker:
@@ -123,7 +161,7 @@ def deliver(
         def is_idle() -> bool:
             return landings[-1].done() if landings else opening.done()
 
-        for batch in chain(_batches(ticks, is_idle), [None]):
+        for batch in chain(_batches(ticks, is_idle, of_rows=of_rows), [None]):
             if batch is not None:
                 landings.append(worker.submit(_land, batch, opening, on_tick))
             while landings and (batch is None or landings[0].done() or len(landings) > _MOST_WAITING):
@@ -155,15 +193,17 @@ def _result(landings: deque[Future[DrainResult]]) -> DrainResult:
         raise
 
 
-def _land(
-    batch: Sequence[SpooledTick], opening: Future[tuple[Landing, str]], on_tick: Callable[[int], None]
-) -> DrainResult:
+def _land(batch: _Batch, opening: Future[tuple[Landing, str]], on_tick: Callable[[int], None]) -> DrainResult:
     """Land ticks where ``opening`` led to, at most so many at once as an endpoint takes in one go."""
     landing, _ = opening.result()
-    most = _MOST_TICKS if isinstance(landing, Store) else BATCH_TICKS
     landed = refused = 0
-    for first in range(0, len(batch), most):
-        part = batch[first : first + most]
+    if isinstance(landing, Store) and batch.rows is not None and batch.rows.ticks:
+        landing.land_rows(batch.rows)
+        landed += batch.rows.ticks
+        on_tick(batch.rows.ticks)
+    most = _MOST_TICKS if isinstance(landing, Store) else BATCH_TICKS
+    for first in range(0, len(batch.spooled), most):
+        part = batch.spooled[first : first + most]
         rejected = landing.land(part)
         refused += len(rejected)
         landed += len(part) - len(rejected)
@@ -250,20 +290,15 @@ def _landing(store: str | None, endpoint: str | None) -> Iterator[tuple[Landing,
         yield opened, str(opened.dsn)
 
 
-def _batches(ticks: Iterable[Tick], is_idle: Callable[[], bool]) -> Iterator[list[SpooledTick]]:
-    """Yield encoded ticks: many at once, fewer where who lands them waits. Those before a failure come, too."""
-    from gua.otlp.encode import encode  # noqa: PLC0415 - as above
-
-    batch: list[SpooledTick] = []
-    size = 0
+def _batches(ticks: Iterable[Tick], is_idle: Callable[[], bool], *, of_rows: bool) -> Iterator[_Batch]:
+    """Yield ticks, many at once. Those before a failure come, too."""
+    batch = _Batch(of_rows=of_rows)
     try:
-        for number, tick in enumerate(ticks):
-            raw = encode(tick)
-            batch.append(SpooledTick(id=number, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
-            size += len(raw)
-            if size >= _MOST_BYTES or len(batch) >= _MOST_TICKS or (size >= _LEAST_BYTES and is_idle()):
+        for tick in ticks:
+            batch.add(tick)
+            if batch.is_due(is_idle):
                 yield batch
-                batch, size = [], 0
+                batch = _Batch(of_rows=of_rows)
     except GuaError:
         if batch:
             yield batch

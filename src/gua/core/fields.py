@@ -10,7 +10,10 @@ from typing import Final
 from gua.core import metrics
 from gua.core.durations import to_rfc3339
 from gua.core.metrics import Metric
+from gua.core.tick import Origin
 
+RESOURCE_TEXT: Final = 4096
+"""The most characters that an attribute of the resource has."""
 _INT64 = 1 << 63
 _YEAR_10000_MS = 253_402_300_800_000
 
@@ -158,6 +161,21 @@ ALLOCATION_INFO: Final = {
 
 MOMENTS: Final = frozenset({"since_ms", "until_ms"})
 """Fields that are sent as text, by :func:`moment`."""
+
+
+def resource(origin: Origin) -> dict[str, str | float]:
+    """Return the attributes of who sends, those that are known, in their order."""
+    own: dict[str, str | float | None] = {
+        "service.name": origin.service_name,
+        "service.version": origin.service_version,
+        "service.instance.id": origin.instance_id,
+        "host.name": origin.host,
+        "host.id": origin.host_id,
+        "gua.sample.interval": origin.interval_ms / 1000,
+        "gua.source": str(origin.source),
+    }
+    pairs = {**own, **{key: value for key, value in origin.attributes if key not in own}}
+    return {key: value for key, value in pairs.items() if value is not None}
 
 
 def moment(unix_ms: int | None) -> str | None:

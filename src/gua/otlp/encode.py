@@ -12,7 +12,6 @@ from gua.core.tick import AgentReading, AllocationSourceReading, CardReading, Or
 from gua.otlp import card_points, wire
 
 _NS_PER_MS = 1_000_000
-_RESOURCE_TEXT = 4096
 _SUM_ENDINGS = {
     MetricKind.DELTA: b"\x10\x01\x18\x01",  # aggregation_temporality = DELTA, is_monotonic = true
     MetricKind.COUNTER: b"\x10\x02\x18\x01",
@@ -122,26 +121,14 @@ def encode(tick: Tick) -> bytes:
 
 @lru_cache(maxsize=256)
 def _resource(origin: Origin) -> bytes:
-    own = {
-        "service.name": origin.service_name,
-        "service.version": origin.service_version,
-        "service.instance.id": origin.instance_id,
-        "host.name": origin.host,
-        "host.id": origin.host_id,
-        "gua.sample.interval": origin.interval_ms / 1000,
-        "gua.source": str(origin.source),
-    }
-    further = {key: value for key, value in origin.attributes if key not in own}
-    pairs: dict[str, str | float | None] = {**own, **further}
     return wire.field(
         0x0A,
         b"".join(
             wire.key_value(
                 wire.RESOURCE_ATTRIBUTES,
                 storable(key),
-                storable(value, _RESOURCE_TEXT) if isinstance(value, str) else value,
+                storable(value, fields.RESOURCE_TEXT) if isinstance(value, str) else value,
             )
-            for key, value in pairs.items()
-            if value is not None
+            for key, value in fields.resource(origin).items()
         ),
     )

@@ -20,6 +20,7 @@ from gua.store.fsync import sync_filesystem
 from gua.store.handles import Handles
 from gua.store.report_views import DATABASE, ViewsInMemory, ViewsOfServer, report_views, report_views_with_days
 from gua.store.schema import Schema, this_version
+from gua.store.tick_rows import TickRows
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -132,6 +133,18 @@ class Store:
 
         try:
             return landing.land_bisecting(batch, insert)
+        finally:
+            self._forget_ticks()
+
+    def land_rows(self, rows: TickRows) -> None:
+        """Insert ticks that were made into rows of an embedded store. Landing a tick again changes nothing."""
+        if self._directory is None:
+            msg = "rows of ticks are for an embedded store"
+            raise ValueError(msg)
+        self._landed = True
+        try:
+            with translated(self.dsn):
+                landing.insert_rows(self._client, rows, self._directory.path)
         finally:
             self._forget_ticks()
 

@@ -17,6 +17,7 @@ from gua.state.compression import compress
 from gua.store.connection import QueryError
 from gua.store.directory import BATCH_PREFIX
 from gua.store.statements import proto_file
+from gua.store.tick_rows import TickRows
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -81,6 +82,27 @@ def insert_embedded(client: Client, batch: Sequence[SpooledTick], directory: Pat
                     "use_structure_from_insertion_table_in_table_functions": 1,
                 },
             )
+    except OSError as error:
+        msg = f"cannot write a batch to {directory} ({error.strerror}): free some space"
+        raise UnavailableError(msg) from None
+
+
+def insert_rows(client: Client, rows: TickRows, directory: Path) -> None:
+    """Insert rows of ticks, likewise through files; those that are there already merge with them."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=BATCH_PREFIX, dir=_literal(directory)) as folder:
+            for part in rows.parts():
+                path = Path(folder) / part.table
+                path.write_text("\n".join(part.lines), encoding="utf-8")
+                names = ", ".join(column.name for column in part.columns)
+                read = ", ".join(f"{column.name} {column.read}" for column in part.columns)
+                values = ", ".join(column.sql for column in part.columns)
+                source = f"file({_quoted(str(path))}, 'JSONCompactEachRow', {_quoted(read)})"
+                client.command(
+                    f"INSERT INTO gua.{part.table} ({names}) SELECT {values} FROM {source}",  # noqa: S608 - of our making
+                    settings={**_SETTINGS, "max_insert_threads": 1},
+                )
+                path.unlink()
     except OSError as error:
         msg = f"cannot write a batch to {directory} ({error.strerror}): free some space"
         raise UnavailableError(msg) from None

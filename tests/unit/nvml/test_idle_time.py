@@ -8,9 +8,10 @@ import pytest
 from pynvml import c_nvmlSample_t, c_nvmlValue_t
 
 from fakes.clock import FakeClock
-from fakes.nvml import NO_PERMISSION, NOT_SUPPORTED, Card, FakeDriver
+from fakes.nvml import FUNCTION_NOT_FOUND, NO_PERMISSION, NOT_SUPPORTED, Card, FakeDriver
 from gua.agent.utilization import Covered, cover
 from gua.core.ports import UtilizationSample
+from gua.core.tick import CardReading
 from gua.nvml.reader import NvmlReader
 
 START_MS = 1_700_000_000_000
@@ -264,3 +265,45 @@ def test_power_of_before_a_clock_was_set_back_is_told_of_what_is_kept() -> None:
     bench.clock.wall -= 1_000
     told = bench.read()
     assert (told.idle_ms, told.powered_ms) == (5_000, 5_000)
+
+
+def test_a_clock_that_was_set_forward_a_day_tells_no_power_of_the_time_between() -> None:
+    bench = Bench()
+    bench.drained(10, 100, 640_000)
+    bench.drained(5, 0, 120_000)
+    day_ms = 86_400_000
+    bench.clock.wall += day_ms
+    bench.sampled_ms += day_ms
+    bench.drained(5, 0, 120_000)
+    told = bench.read()
+    assert told.idle_ms is not None
+    assert told.powered_ms is not None
+    assert told.powered_ms <= told.idle_ms <= 10_000
+    assert told.idle_mj == pytest.approx(told.powered_ms * 120)
+
+
+@pytest.mark.parametrize("code", [NOT_SUPPORTED, FUNCTION_NOT_FOUND])
+def test_a_driver_without_any_of_it_is_read_as_before(code: int) -> None:
+    calls = ("nvmlDeviceGetSamples", "power samples", "nvmlDeviceGetCurrentClocksEventReasons")
+    calls += ("nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRemappedRows", "nvmlDeviceRegisterEvents")
+    calls += ("nvmlGpmQueryDeviceSupport",)
+    clock = FakeClock(wall_ms=START_MS)
+    driver = FakeDriver(
+        Card("GPU-a", gpu=70, gpm_supported=True, faults=dict.fromkeys(calls, code)), Card("GPU-b", gpu=70)
+    )
+    reader = NvmlReader(clock, driver, with_activity=True)
+    for _ in range(2):
+        (without, whole), errors = reader.read()
+        clock.advance(30_000)
+        reader.drain()
+    # The samples are older than any driver: that one has none at all is told.
+    assert {error.call for error in errors} <= ({"nvmlDeviceGetSamples"} if code == FUNCTION_NOT_FOUND else set())
+    health = ("clock_reasons", "xid_errors", "xid", "ecc_errors", "row_remap")
+    assert {getattr(without.reading, name) for name in health} == {None}
+    names = set(CardReading.__dataclass_fields__) - {*health, "uuid", "index", "pci"}
+    assert {name: getattr(without.reading, name) for name in names} == {
+        name: getattr(whole.reading, name) for name in names
+    }
+    assert (without.samples, without.activity) == ((), None)
+    told = cover(without.samples, without.reading.utilization, start_ms=START_MS, end_ms=START_MS + 30_000)
+    assert told == Covered(mean=0.7, largest=0.7, coverage_ms=0)

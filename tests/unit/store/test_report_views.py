@@ -273,7 +273,10 @@ def test_what_is_written_between_two_questions_of_one_window_counts(tmp_path: Pa
     }
 
     def states() -> dict[str, int]:
-        return {str(row["state"]): int(row["card_ticks"]) for row in store.rows("time_of_day", read)}
+        (total,) = (row for row in store.rows("overview", read) if row["is_total"])
+        found = {str(row["state"]): int(row["card_ticks"]) for row in store.rows("time_of_day", read)}
+        assert {state: ticks for state, ticks, *_ in total["states"] if ticks} == found
+        return found
 
     with open_store(f"chdb://{tmp_path}/store") as store:
         for number in (1, 2):
@@ -282,4 +285,5 @@ def test_what_is_written_between_two_questions_of_one_window_counts(tmp_path: Pa
         store.insert_json("settings", [{"key": "active_utilization", "value": 0.9}])
         assert states() == {"idle-held": 2}
         kept = "SELECT name FROM system.tables WHERE database = 'gua_report' AND engine = 'Memory' ORDER BY name"
-        assert [row["name"] for row in store.select(kept)] == ["spans_1", "spans_2", "spans_3"]
+        of_each = [f"{view}_{number}" for view in ("card_parts", "spans") for number in (1, 2, 3)]
+        assert [row["name"] for row in store.select(kept)] == of_each
