@@ -4,7 +4,8 @@ Run: python bench/bench_equal.py BEFORE [--hours 30] [--python FILE]. BEFORE is 
 ``git worktree add`` makes it, FILE the Python of an environment that it runs in (this one's). Three hosts on which
 everything happens that is hard to add up (``tests/fakes/restless.py``) are landed by the other version, but for every
 seventh tick. Each version then reports ten windows, every section, from a copy of its own: as counted, from the ticks
-alone, and after the late ticks and a repeated part have come. Exits with 1 if a number differs.
+alone, and after the late ticks and a repeated part have come; this version also from days, beside the other from what
+was counted. Exits with 1 if a number differs.
 """
 
 from __future__ import annotations
@@ -34,6 +35,15 @@ WINDOWS: Mapping[str, Mapping[str, object]] = {
     "two hosts, added up": {"since": "2d", "hosts": ["node-1", "node-3"], "by": ["host", "program"]},
     "by owner and model": {"since": "20h", "by": ["owner", "model"]},
 }
+# What is told of, in this order, and from what.
+READ = {
+    "as counted": "hours",
+    "from days": "days",
+    "from ticks": "ticks",
+    "after late ticks": "hours",
+    "after late ticks, from days": "days",
+    "late ticks counted, from days": "days",
+}
 # In the Python of a version: land ticks (every seventh, or the others), or print the reports of all windows.
 _COMMON = """
 import json, sys
@@ -54,12 +64,25 @@ with opened as store:
     if not late:
         store.count_hours()
 """
+_COUNT = f"""{_COMMON}
+with opened as store:
+    store.count_hours()
+    if hasattr(store, "count_days"):
+        store.count_days()
+"""
 _REPORT = f"""{_COMMON}
 from gua.report.collect import collect
 from gua.report.forms.json import report_json
 from gua.report.section_list import sections
 from gua.report.window import ReportRequest
 names = frozenset(section.name for section in sections())
+if given[1] == "days":
+    try:
+        from gua.report import days
+    except ImportError:  # a version without them: as counted
+        pass
+    else:
+        days.LEAST_CARD_HOURS = 0
 with opened as store:
     print(json.dumps({{
         name: report_json(collect(store, ReportRequest(
@@ -122,10 +145,15 @@ def main() -> int:
         first, second = stores.values()
         run(_LAND, options.before.resolve(), options.python, first, json.dumps(HOSTS), options.hours, "first")
         shutil.copytree(first, second, symlinks=True)
-        for name, read in (("as counted", "hours"), ("from ticks", "ticks"), ("after late ticks", "hours")):
+        for source, store in stores.items():
+            run(_COUNT, source, options.python, store)
+        for name, read in READ.items():
             if name == "after late ticks":
                 for source, store in stores.items():
                     run(_LAND, source, options.python, store, json.dumps(HOSTS), options.hours, "late")
+            if name == "late ticks counted, from days":
+                for source, store in stores.items():
+                    run(_COUNT, source, options.python, store)
             before, now = (
                 json.loads(run(_REPORT, source, options.python, store, json.dumps(WINDOWS), read))
                 for source, store in stores.items()

@@ -1,5 +1,5 @@
 -- One row is one host and UTC day that is over, whose hours hold, and whose ticks or rules changed since it was added up; the
--- newest first, as many as are added up at a time. Of hours whose ticks are gone it is what they were counted as.
+-- newest month first, as many as are added up at a time. Of hours whose ticks are gone it is what they were counted as.
 CREATE OR REPLACE VIEW gua_report.due_days $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host',
@@ -103,9 +103,11 @@ FROM
                     AND fingerprint = in_force.fingerprint
                     AND NOT (is_kept AND day >= in_force.ticks_from)
             )
+        -- Of one month host by host, as hours lie: few of them are read to add up many days.
         ORDER BY
-            day DESC,
-            host
+            toYYYYMM(day) DESC,
+            host,
+            day DESC
         LIMIT $DAYS_AT_ONCE
     )
 )

@@ -35,7 +35,8 @@ WITH
             *,
             toStartOfDay(hour) AS day
         FROM gua.host_hours${LOCAL} FINAL
-        WHERE toStartOfDay(hour) IN (SELECT day FROM due_rows)
+        WHERE host IN (SELECT host FROM due_rows)
+            AND toStartOfDay(hour) IN (SELECT day FROM due_rows)
             AND (host, toStartOfDay(hour)) IN (
                 SELECT
                     host,

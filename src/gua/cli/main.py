@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import os
@@ -39,7 +40,8 @@ def run() -> None:
 
     open_ahead(arguments[1:])
     code = main(arguments)
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
     # All is closed and written. Taking the engine's library and Python apart first takes 70 ms.
     os._exit(code)
 
