@@ -77,12 +77,8 @@ from gua.report.section_list import sections
 from gua.report.window import ReportRequest
 names = frozenset(section.name for section in sections())
 if given[1] == "days":
-    try:
-        from gua.report import days
-    except ImportError:  # a version without them: as counted
-        pass
-    else:
-        days.LEAST_CARD_HOURS = 0
+    from gua.report import days
+    days.LEAST_CARD_HOURS = 0
 with opened as store:
     print(json.dumps({{
         name: report_json(collect(store, ReportRequest(
@@ -155,8 +151,10 @@ def main() -> int:
                 for source, store in stores.items():
                     run(_COUNT, source, options.python, store)
             before, now = (
-                json.loads(run(_REPORT, source, options.python, store, json.dumps(WINDOWS), read))
-                for source, store in stores.items()
+                json.loads(run(_REPORT, source, options.python, store, json.dumps(WINDOWS), of_version))
+                for (source, store), of_version in zip(
+                    stores.items(), ("hours" if read == "days" else read, read), strict=True
+                )
             )
             count, unlike = compare(before, now)
             print(f"{name}: {len(unlike)} of {count:,} numbers differ, in {len(WINDOWS)} windows", flush=True)

@@ -49,6 +49,8 @@ from servers.tools import MissingToolError, clickhouse_library  # noqa: E402 - l
 
 # Limits in seconds of all queries of a report, for fleets up to a size in cards and days.
 LIMITS = {(64, 30): 0.3, (1_024, 30): 1.0, (10_000, 90): 2.0}
+# Of CPU, whatever the machine: from 8 cards x 30 days to 10,000 x 90 to the tenfold.
+GROWTH_LIMIT = 0.28
 SIZES = ("8x30", "64x30", "512x30", "2048x90", "10000x90")
 FASTER, SMALLER = 100, 15
 # Copied hours come from so many cards at most.
@@ -112,6 +114,7 @@ def growth(server: FleetServer, options: argparse.Namespace) -> None:
         fill_and_count(server, source)
         keep_hours(server)
     measured: dict[Fleet, float] = {}
+    cpu_s: dict[Fleet, float] = {}
     for size in options.sizes:
         cards, days = map(int, size.split("x"))
         fleet = Fleet(cards=cards, days=days)
@@ -129,7 +132,8 @@ def growth(server: FleetServer, options: argparse.Namespace) -> None:
         show("days of hosts", days, note=f"added up in {took:.1f} s; {part}")
         # The first tick began before the first hour; of an hour that lies half outside, copies have no ticks.
         request = asked(fleet, early_ms=60_000)
-        measured[fleet] = show_report(server, request, times=options.times, limit_s=limit_of(fleet))
+        found = show_report(server, request, times=options.times, limit_s=limit_of(fleet))
+        measured[fleet], cpu_s[fleet] = middle(found.queries_s), found.server_cpu_s
         show_command(server, request, times=options.times)
         if options.newest_hour:
             seed_newest_hour(server, fleet)
@@ -144,6 +148,7 @@ def growth(server: FleetServer, options: argparse.Namespace) -> None:
             show(str(fleet), seconds * 1000, "ms", note=f"{rate:,.0f} days of cards a second{since_before}")
             before = {fleet: seconds}
         print(f"  seconds grow as (cards x days) to the power of {exponent(measured):.2f}; 1 would be in proportion")
+        show("CPU of the server grows to the power of", exponent(cpu_s), "", GROWTH_LIMIT)
 
 
 def fill_and_count(server: FleetServer, fleet: Fleet, *, processes: int = 0, show_it: bool = False) -> None:
@@ -151,6 +156,7 @@ def fill_and_count(server: FleetServer, fleet: Fleet, *, processes: int = 0, sho
     took = seed_ticks(server, fleet, processes=processes)
     card_ticks, process_ticks = server.parts("card_ticks")[1], server.parts("process_ticks")[1]
     counting = count_hours(server)
+    count_days(server)
     hours = server.parts("host_hours")[1]
     if show_it:
         show("card ticks", card_ticks, note=f"and {process_ticks:,} process ticks, made in {took:.0f} s")

@@ -5,6 +5,7 @@ $DEFINER
 AS
 WITH
     ${STATES},
+    ${LONG_STREAK},
     -- Asked for once, before any hour is read: what arrives from then on leaves the day due.
     (
         SELECT CAST(

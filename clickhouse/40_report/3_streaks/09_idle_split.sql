@@ -5,7 +5,8 @@ CREATE OR REPLACE VIEW gua_report.idle_split $ON_CLUSTER
 $DEFINER
 AS
 WITH
-    ${STATES}
+    ${STATES},
+    ${LONG_STREAK}
 SELECT
     toUInt64(sum(card_never_used_us)) AS never_used_us,
     toUInt64(sum(card_never_used_long_us)) AS never_used_long_us,

@@ -57,8 +57,10 @@ def with_days(
     if not days:
         return reader, choose_hours(reader, bounds), frozenset()
     of_days = frozenset(day.day for day in days)
-    # A reader that may ask for views alone is told of all hours.
-    others = [hour for hour in HOURS.rows(reader, {**bounds, **by_day(days)}) if hour.hour // 24 not in of_days]
+    others = HOURS.rows(reader, {**bounds, **by_day(days)})
+    if any(hour.hour // 24 in of_days for hour in others):
+        # A store that is asked for views, not by their queries, knows no days: it tells of all hours.
+        return reader, sorted(others), frozenset()
     return DailyReader(reader, bounds, days, timezone), sorted([*others, *_hours_of(days)]), of_days
 
 

@@ -176,6 +176,23 @@ def test_idle_held_time_of_days_is_that_of_the_streaks_of_each_card(
         assert of_days["never_used"]["gpu_hours_in_long_streaks"] < of_days["never_used"]["gpu_hours"]
 
 
+def test_where_views_alone_may_be_asked_for_no_days_are_read(store: Store) -> None:
+    class OfViews(Noting):
+        def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
+            return super().rows(view, {name: value for name, value in parameters.items() if name not in BY_DAY})
+
+    reader = OfViews(store)
+    by_views = collect(reader, ReportRequest(now_ms=END_MS, sections=SUMS))
+    assert json.dumps(report_json(by_views), indent=0) == numbers(store)
+    bounds = {"since_ms": END_MS - 4 * DAY_MS, "until_ms": END_MS, "hosts": []}
+    _, every, none = days.with_days(reader, bounds, price_starts=(), timezone="UTC")
+    daily, same, found = days.with_days(store, bounds, price_starts=(), timezone="UTC")
+    assert none == frozenset()
+    assert LAST_DAY in found
+    assert isinstance(daily, days.DailyReader)
+    assert [hour.hour for hour in every] == [hour.hour for hour in same]
+
+
 def test_a_long_streak_is_as_long_in_sql() -> None:
     assert f"{LONG_STREAK_MS} AS LONG_STREAK_MS" in report_views().query("idle_split")
 
