@@ -18,7 +18,9 @@ from gua.otlp.encode import encode
 from gua.report import days, streak_limit
 from gua.report.collect import collect
 from gua.report.forms.json import report_json
+from gua.report.hours import tick_hours
 from gua.report.sections.headline.model import LONG_STREAK_MS
+from gua.report.sections.now.query import CARD_STREAKS, IDLE_SPLIT
 from gua.report.views import SHARED
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
@@ -174,6 +176,50 @@ def test_idle_held_time_of_days_is_that_of_the_streaks_of_each_card(
         monkeypatch.setattr(days, "LEAST_CARD_HOURS", 0)
         assert of_days == of_cards
         assert of_days["never_used"]["gpu_hours_in_long_streaks"] < of_days["never_used"]["gpu_hours"]
+
+
+# Of each tick one of ten, for a while the same: active, idle-held never used (4) or low (2), truly-idle, unknown, none.
+EDGES = """
+INSERT INTO gua.card_ticks (
+    host, gpu, ts, duration_ms, gpu_time_ms, interval_ms, utilization, memory_used_bytes, memory_reserved_bytes,
+    process_list
+)
+SELECT
+    'edges',
+    concat('GPU-', toString(number % 20) AS card),
+    fromUnixTimestamp64Milli({since_ms} + intDiv(number, 20) * 600000 AS end_ms, 'UTC'),
+    600000,
+    600000,
+    600000,
+    multiIf(kind = 0, 9000, kind < 5, 0, kind < 7, 300, kind = 8, NULL, 0),
+    if(kind = 7, 0, 1073741824),
+    0,
+    'known'
+FROM
+(
+    SELECT number, cityHash64(number % 20, intDiv(number, 20 * (1 + number % 20 % 5))) % 10 AS kind
+    FROM numbers(20 * 6 * 24 * 5)
+)
+WHERE kind != 9
+"""
+
+
+def test_streaks_are_joined_over_midnight_as_over_an_hour(store: Store) -> None:
+    command(store, EDGES.replace("{since_ms}", str(MIDNIGHT_MS - 5 * DAY_MS + 600_000)))
+    store.count_hours()
+    store.count_days()
+    for since_ms, until_ms in ((-5 * DAY_MS, 0), (-4 * DAY_MS - 1_234_567, -DAY_MS // 3 + 1)):
+        bounds = {"since_ms": MIDNIGHT_MS + since_ms, "until_ms": MIDNIGHT_MS + until_ms, "hosts": ["edges"]}
+        reader, found, of_days = days.with_days(store, bounds, price_starts=(), timezone="UTC")
+        read = {**bounds, "tick_hours": tick_hours(found), "use_hourly": 1}
+        assert len(of_days) >= 3
+        (split,) = IDLE_SPLIT.rows(reader, read)
+        asked = {**read, "timezone": "UTC", "long_streak_ms": LONG_STREAK_MS}
+        cards = CARD_STREAKS.rows(store, asked)
+        assert len(cards) == 20
+        assert split._asdict() == {name: sum(getattr(card, name) for card in cards) for name in split._fields}
+        assert 0 < split.low_long_us < split.low_us
+        assert 0 < split.never_used_long_us < split.never_used_us
 
 
 def test_where_views_alone_may_be_asked_for_no_days_are_read(store: Store) -> None:
