@@ -16,7 +16,7 @@ from gua.core.metrics import Metric, StoredColumn
 from gua.core.tick import ProcessType
 
 
-class Column(NamedTuple):
+class TickColumn(NamedTuple):
     """A column of what is inserted: the type it is read as from the file, and ``sql``, what becomes of that."""
 
     name: str
@@ -34,31 +34,31 @@ def _only(metric: Metric) -> StoredColumn:
     return column
 
 
-def _number(column: StoredColumn) -> Column:
-    return Column(column.name, "Nullable(Int64)", f"accurateCastOrNull({column.name}, '{column.type}')")
+def _number(column: StoredColumn) -> TickColumn:
+    return TickColumn(column.name, "Nullable(Int64)", f"accurateCastOrNull({column.name}, '{column.type}')")
 
 
-def _integer(name: str, sql_type: str) -> Column:
-    return Column(name, "Nullable(Int64)", f"accurateCastOrNull({name}, '{sql_type}')")
+def _integer(name: str, sql_type: str) -> TickColumn:
+    return TickColumn(name, "Nullable(Int64)", f"accurateCastOrNull({name}, '{sql_type}')")
 
 
-def _texts(*names: str) -> tuple[Column, ...]:
-    return tuple(Column(name, "Nullable(String)", f"nullIf({name}, '')") for name in names)
+def _texts(*names: str) -> tuple[TickColumn, ...]:
+    return tuple(TickColumn(name, "Nullable(String)", f"nullIf({name}, '')") for name in names)
 
 
-def _moment(name: str) -> Column:
-    return Column(name, "Int64", f"fromUnixTimestamp64Milli({name}, 'UTC')")
+def _moment(name: str) -> TickColumn:
+    return TickColumn(name, "Int64", f"fromUnixTimestamp64Milli({name}, 'UTC')")
 
 
-def _moment_or_none(name: str) -> Column:
-    return Column(name, "Nullable(Int64)", f"fromUnixTimestamp64Milli({name}, 'UTC')")
+def _moment_or_none(name: str) -> TickColumn:
+    return TickColumn(name, "Nullable(Int64)", f"fromUnixTimestamp64Milli({name}, 'UTC')")
 
 
 def _with(every: Iterable[Field], *forms: PointForm) -> tuple[Field, ...]:
     return tuple(field for form in forms for field in every if field.form is form and field.metric.columns)
 
 
-def _columns(every: Iterable[Field]) -> tuple[Column, ...]:
+def _columns(every: Iterable[Field]) -> tuple[TickColumn, ...]:
     return tuple(_number(_stored(field)) for field in every)
 
 
@@ -66,9 +66,9 @@ def _names(every: Sequence[Field]) -> tuple[str, ...]:
     return tuple(field.name for field in every)
 
 
-_HOST: Final = Column("host", "String", "host")
-_GPU: Final = Column("gpu", "String", "gpu")
-_SHARED: Final = Column("memory_shared", "Nullable(Bool)", "memory_shared")
+_HOST: Final = TickColumn("host", "String", "host")
+_GPU: Final = TickColumn("gpu", "String", "gpu")
+_SHARED: Final = TickColumn("memory_shared", "Nullable(Bool)", "memory_shared")
 _INTERVAL: Final = _integer("interval_ms", "UInt32")
 
 # Ratios have a scale, thousandths are stored as they are in a reading.
@@ -117,7 +117,7 @@ PROCESS: Final = (
     _moment("ts"),
     _GPU,
     _number(_only(metrics.PROCESS_SAMPLE_DURATION)),
-    Column("pid", "UInt32", "pid"),
+    TickColumn("pid", "UInt32", "pid"),
     _moment("created"),
     *_columns(_PROCESS_COUNTS),
     _integer("uid", "UInt32"),
@@ -146,8 +146,8 @@ ALLOCATION: Final = (
     _integer("uid", "UInt32"),
     _moment_or_none("since"),
     _moment_or_none("until"),
-    Column("source", "String", "source"),
-    Column("allocation_id", "String", "allocation_id"),
+    TickColumn("source", "String", "source"),
+    TickColumn("allocation_id", "String", "allocation_id"),
     *_texts(*_ALLOCATION_TEXTS),
 )
 
@@ -155,7 +155,7 @@ source_counts: Final = attrgetter("duration_ms", *_names(fields.SOURCE_FIELDS))
 SOURCE: Final = (
     _HOST,
     _moment("ts"),
-    Column("source", "String", "source"),
+    TickColumn("source", "String", "source"),
     *_texts("status", "reason"),
     _number(_only(metrics.ALLOCATION_SOURCE_DURATION)),
     *_columns(fields.SOURCE_FIELDS),
@@ -169,7 +169,7 @@ INFO: Final = (
     _moment("ts"),
     *_texts("source"),
     _INTERVAL,
-    Column("labels", "Map(String, String)", "labels"),
+    TickColumn("labels", "Map(String, String)", "labels"),
     _integer("gpu_index", "UInt16"),
     _SHARED,
     *_texts(*_INFO_TEXTS),
@@ -180,8 +180,8 @@ SEEN: Final = (
     _GPU,
     _moment("first_seen"),
     _moment("last_seen"),
-    Column("longest_ms", "UInt64", "longest_ms"),
-    Column(
+    TickColumn("longest_ms", "UInt64", "longest_ms"),
+    TickColumn(
         "newest_share",
         "Array(Int64)",
         "(fromUnixTimestamp64Milli(newest_share[1], 'UTC'), newest_share[2] / newest_share[3])",
@@ -191,12 +191,12 @@ SEEN: Final = (
 
 AGENT: Final = (
     _HOST,
-    Column("instance", "String", "instance"),
-    Column("host_id", "String", "host_id"),
+    TickColumn("instance", "String", "instance"),
+    TickColumn("host_id", "String", "host_id"),
     _moment("first_seen"),
     _moment("last_seen"),
-    Column("day", "Int64", "toDate(fromUnixTimestamp64Milli(day, 'UTC'), 'UTC')"),
-    Column(
+    TickColumn("day", "Int64", "toDate(fromUnixTimestamp64Milli(day, 'UTC'), 'UTC')"),
+    TickColumn(
         "newest",
         "Array(String)",
         "(fromUnixTimestamp64Milli(last_seen, 'UTC'), CAST(NULL, 'Nullable(Int64)'), "

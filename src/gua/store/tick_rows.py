@@ -27,7 +27,7 @@ from gua.core.tick import (
     Tick,
 )
 from gua.store import tick_columns
-from gua.store.tick_columns import Column
+from gua.store.tick_columns import TickColumn
 
 _YEAR_2000_MS: Final = 946_684_800_000
 _YEAR_2100_MS: Final = 4_102_444_800_000
@@ -40,11 +40,11 @@ _line = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=("
 Row = Sequence[object]
 
 
-class Part(NamedTuple):
+class TableLines(NamedTuple):
     """Rows of one table, each a line of JSON."""
 
     table: str
-    columns: Sequence[Column]
+    columns: Sequence[TickColumn]
     lines: Sequence[str]
 
 
@@ -102,7 +102,7 @@ class TickRows:
         self.ticks += 1
         return True
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[TableLines]:
         """Yield the rows of each table that has some."""
         every = {
             **self._lines,
@@ -120,7 +120,7 @@ class TickRows:
         }
         for table, columns in TABLES.items():
             if lines := every.get(table):
-                yield Part(table, columns, lines)
+                yield TableLines(table, columns, lines)
 
     def _see(self, card: CardReading, tick: Tick, host: str) -> None:
         key = host, _clean(card.uuid)
@@ -154,7 +154,7 @@ class TickRows:
         )
 
 
-TABLES: Final[Mapping[str, Sequence[Column]]] = {
+TABLES: Final[Mapping[str, Sequence[TickColumn]]] = {
     "card_ticks": tick_columns.CARD,
     "process_ticks": tick_columns.PROCESS,
     "allocation_ticks": tick_columns.ALLOCATION,
