@@ -25,7 +25,7 @@ from measures.child import Ran, ran  # noqa: E402 - likewise
 from measures.figures import machine, title  # noqa: E402 - likewise
 from measures.fleet_report import GUA  # noqa: E402 - likewise
 
-_FLOOR = ("Python starts", "modules of the engine's client", "the engine is loaded", "the store is opened")
+_FLOOR = ("Python starts", "the engine is loaded", "the store is opened")
 
 
 def stages(store: str, since: str) -> tuple[int, dict[str, tuple[float, float]]]:

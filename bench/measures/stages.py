@@ -1,7 +1,7 @@
 """One ``gua report`` of an embedded store, a stage after the other, in a process of its own; prints them as JSON.
 
 Run: python -m measures.stages STORE SINCE. Of a stage the CPU time of the process and the seconds on the clock. The
-command itself does several of them at once.
+command itself asks two questions at a time.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ def main() -> None:
     with stage("modules of the command"):
         for name in ("gua.cli.main", "gua.cli.report", "gua.app.report_source"):
             importlib.import_module(name)
-    with stage("modules of the engine's client"):
-        from gua.store.connection import engine_version, import_client  # noqa: PLC0415 - likewise
+    from gua.store.connection import engine_version  # noqa: PLC0415 - likewise
 
-        import_client()
     with stage("the engine is loaded"):
         engine_version()
     from gua.cli.output_options import OutputOptions, choose_output  # noqa: PLC0415 - as above

@@ -7,5 +7,5 @@ CREATE TABLE IF NOT EXISTS gua.schema_versions${LOCAL} $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}MergeTree
 ORDER BY applied
-$NO_DEDUPLICATION
+$TABLE_SETTINGS
 COMMENT 'Versions of this schema, the newest counts'

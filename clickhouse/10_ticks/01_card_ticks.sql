@@ -99,5 +99,5 @@ ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toDate(ts)
 ORDER BY (host, gpu, ts)
 $TICKS_TTL
-$NO_DEDUPLICATION
+$TABLE_SETTINGS
 COMMENT 'One row per card and tick; read with FINAL'

@@ -31,5 +31,5 @@ ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toDate(ts)
 ORDER BY (host, gpu, ts, pid, created)
 $TICKS_TTL
-$NO_DEDUPLICATION
+$TABLE_SETTINGS
 COMMENT 'One row per process, card and tick; read with FINAL'

@@ -19,5 +19,5 @@ CREATE TABLE IF NOT EXISTS gua.card_info${LOCAL} $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(ts)
 ORDER BY (host, gpu)
-$NO_DEDUPLICATION
+$TABLE_SETTINGS
 COMMENT 'What each card is, as last seen; read with FINAL'

@@ -11,5 +11,5 @@ CREATE TABLE IF NOT EXISTS gua.card_seen${LOCAL} $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 ORDER BY (host, gpu)
-$NO_DEDUPLICATION
+$TABLE_SETTINGS
 COMMENT 'First and last sight of each card; read with FINAL'

@@ -20,5 +20,5 @@ CREATE TABLE IF NOT EXISTS gua.agents${LOCAL} $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 ORDER BY (host, instance, host_id, day)
-$NO_DEDUPLICATION
+$TABLE_SETTINGS
 COMMENT 'When each agent was heard; read with FINAL'

@@ -9,5 +9,5 @@ CREATE TABLE IF NOT EXISTS gua.refused_points${LOCAL} $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}AggregatingMergeTree
 ORDER BY (host, day, reason)
-$NO_DEDUPLICATION
+$TABLE_SETTINGS
 COMMENT 'Points that were not taken, as their time cannot be; read with FINAL'

@@ -30,5 +30,5 @@ ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toDate(ts)
 ORDER BY (host, gpu, ts, source, allocation_id)
 $TICKS_TTL
-$NO_DEDUPLICATION
+$TABLE_SETTINGS
 COMMENT 'One row per allocation, card and tick; read with FINAL'

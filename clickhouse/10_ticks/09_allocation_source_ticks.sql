@@ -18,5 +18,5 @@ ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toDate(ts)
 ORDER BY (host, source, ts)
 $TICKS_TTL
-$NO_DEDUPLICATION
+$TABLE_SETTINGS
 COMMENT 'One row per source of allocations and tick; read with FINAL'

@@ -7,5 +7,5 @@ CREATE TABLE IF NOT EXISTS gua.settings${LOCAL} $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(changed)
 ORDER BY key
-$NO_DEDUPLICATION
+$TABLE_SETTINGS
 COMMENT 'Settings of the rules; they apply to the whole window of a report'

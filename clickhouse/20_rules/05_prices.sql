@@ -12,5 +12,5 @@ CREATE TABLE IF NOT EXISTS gua.prices${LOCAL} $ON_CLUSTER
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(changed)
 ORDER BY (model, valid_from)
-$NO_DEDUPLICATION
+$TABLE_SETTINGS
 COMMENT 'Prices of GPU time; read with FINAL, and without what was removed'

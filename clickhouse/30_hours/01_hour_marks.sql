@@ -12,5 +12,5 @@ ENGINE = ${REPLICATED}AggregatingMergeTree
 PARTITION BY toYYYYMM(hour)
 ORDER BY (host, hour)
 $HOURS_TTL
-$NO_DEDUPLICATION
+$TABLE_SETTINGS
 COMMENT 'Which hours have ticks, and which changed since they were counted'

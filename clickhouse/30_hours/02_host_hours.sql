@@ -147,5 +147,5 @@ ENGINE = ${REPLICATED}ReplacingMergeTree(written)
 PARTITION BY toYYYYMM(hour)
 ORDER BY (host, hour)
 $HOURS_TTL
-$NO_DEDUPLICATION
+$TABLE_SETTINGS
 COMMENT 'Counted hours; read with FINAL, and only where gua.hour_marks says that they still hold'

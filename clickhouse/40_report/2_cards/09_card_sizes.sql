@@ -6,6 +6,27 @@ CREATE OR REPLACE VIEW gua_report.card_sizes $ON_CLUSTER
 $DEFINER
 AS
 WITH
+    -- The ticks of instances and their GPUs: of a host without any no tick is read twice.
+    parts AS
+    (
+        SELECT
+            host,
+            gpu,
+            ts,
+            memory_limit_bytes,
+            ifNull(mig, '') AS mig
+        FROM gua.card_ticks FINAL
+        WHERE ${TICK_HOUR} IN {hours:Array(Int64)}
+            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+            AND toUnixTimestamp64Milli(ts) - duration_ms < {until_ms:Int64}
+            AND ${OF_HOSTS}
+            AND gpu GLOBAL IN
+            (
+                SELECT arrayJoin([toString(gpu), assumeNotNull(parent)])
+                FROM gua.card_info FINAL
+                WHERE parent IS NOT NULL
+            )
+    ),
     ticks AS
     (
         SELECT
@@ -71,18 +92,18 @@ LEFT JOIN
     FROM
     (
         SELECT
-            ticks.host AS host,
+            parts.host AS host,
             cards.whole AS whole,
-            sum(ticks.memory_limit_bytes) AS sum_bytes
-        FROM ticks
+            sum(parts.memory_limit_bytes) AS sum_bytes
+        FROM parts
         INNER JOIN cards
-            ON cards.host = ticks.host AND cards.gpu = ticks.gpu
-        WHERE ticks.mig IN ('instance', 'parent')
+            ON cards.host = parts.host AND cards.gpu = parts.gpu
+        WHERE parts.mig IN ('instance', 'parent')
         GROUP BY
             host,
             whole,
-            ticks.ts
-        HAVING maxIf(ticks.memory_limit_bytes, ticks.mig = 'parent') IS NOT NULL
+            parts.ts
+        HAVING maxIf(parts.memory_limit_bytes, parts.mig = 'parent') IS NOT NULL
     )
     GROUP BY
         host,

@@ -93,7 +93,11 @@ FROM
         ) AS free,
         multiIf(newest_state = IDLE_HELD, held[-1], newest_state = TRULY_IDLE, free[-1], []) AS current,
         CAST(
-            groupArrayIf((toHour(hour, {timezone:String}), state, toInt64(observed_ms)), state > NOT_KEPT),
+            -- A run lies within an hour, also one that the window's end cuts.
+            groupArrayIf(
+                (toHour(toDateTime(intDiv(end_ms - 1, 3600000) * 3600, 'UTC'), {timezone:String}), state, toInt64(observed_ms)),
+                state > NOT_KEPT
+            ),
             'Array(Tuple(hour UInt8, state UInt8, observed_ms Int64))'
         ) AS hours,
         -- Of hours of UTC like the others, also in zones that differ from it by parts of an hour.

@@ -1,5 +1,5 @@
 -- One row is one hour of the day, in the given zone, and one state. A tick belongs to the quarter of an hour of its end less
--- 1 ms: zones differ from UTC by whole quarters.
+-- 1 ms, or of the window's, if that is earlier: zones differ from UTC by whole quarters.
 CREATE OR REPLACE VIEW gua_report.time_of_day $ON_CLUSTER
 $DEFINER
 AS
@@ -13,7 +13,7 @@ SELECT
 FROM
 (
     SELECT
-        intDiv(end_ms - 1, 900000) AS quarter,
+        intDiv(inside_until_ms - 1, 900000) AS quarter,
         toUInt8(least(state_code, UNKNOWN)) AS state_is,
         count() AS quarter_ticks,
         sum(gpu_us) AS quarter_gpu_us

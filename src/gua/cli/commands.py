@@ -16,12 +16,12 @@ class Entry:
     """One command: its module in ``cli``, whether it has commands of its own, and its line in ``gua --help``.
 
     Without a line it is left out there: another name of a command, or one that the agent itself starts. One that
-    ``asks`` a store has it opened while its module is imported, and is over once its last line is out.
+    ``is_short`` asks a store once: it is over when its last line is out, and collects no garbage until then.
     """
 
     module: str
     group: bool = False
-    asks: bool = False
+    is_short: bool = False
     summary: str = ""
 
 
@@ -29,10 +29,10 @@ COMMANDS: Final = {
     "demo": Entry(module="demo", summary="Simulate a host with eight cards for a week and report on it."),
     "daemon": Entry(module="daemon", summary="Sample this host's cards and who holds them."),
     "start": Entry(module="daemon"),
-    "report": Entry(module="report", asks=True, summary="Show where the GPU hours went, and who held idle cards."),
+    "report": Entry(module="report", is_short=True, summary="Show where the GPU hours went, and who held idle cards."),
     "status": Entry(module="status", summary="Show whether the agent runs, and the cards as they are now."),
     "top": Entry(module="top", summary="Watch every card and who holds it, live."),
-    "explain": Entry(module="explain", asks=True, summary="Explain why a card was in its state at a moment."),
+    "explain": Entry(module="explain", is_short=True, summary="Explain why a card was in its state at a moment."),
     "stop": Entry(module="stop", summary="Stop the agent of this host and release the driver."),
     "doctor": Entry(module="doctor", summary="Check everything that gua needs here, and say what to do."),
     "run": Entry(module="run", summary="Run a command with cards of its own, and wait for them in order."),
@@ -41,7 +41,7 @@ COMMANDS: Final = {
     "release": Entry(module="release", summary="Give reserved cards back."),
     "queue": Entry(module="queue", summary="Show who waits for cards."),
     "prices": Entry(
-        module="prices", asks=True, group=True, summary="Set what GPU time costs, for the costs in reports."
+        module="prices", is_short=True, group=True, summary="Set what GPU time costs, for the costs in reports."
     ),
     "import": Entry(module="import_", group=True, summary="Import recordings that other tools made."),
     "enroll": Entry(module="enroll", summary="Join a fleet: prove an endpoint with a tick and keep its token."),
@@ -49,7 +49,7 @@ COMMANDS: Final = {
     "exporter": Entry(module="exporter", summary="Serve this host's cards, and who idles on them, to Prometheus."),
     "schema": Entry(module="schema", group=True, summary="Create, show and check the tables and views of a store."),
     "rollup": Entry(module="rollup", summary="Count the hours that reports are read from, where they changed."),
-    "sql": Entry(module="sql", asks=True, summary="Ask the views and tables of a store with SQL, read-only."),
+    "sql": Entry(module="sql", is_short=True, summary="Ask the views and tables of a store with SQL, read-only."),
     "simulate": Entry(module="simulate", summary="Be a simulated host that sends ticks, its last days first."),
     "version": Entry(module="version", summary="Print the versions of gua, Python and the embedded engine."),
     "land": Entry(module="land"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import os
@@ -32,14 +33,12 @@ def run() -> None:
     called = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib takes longer than all of gua --help
     arguments = [*_CALLED_AS.get(called, ()), *sys.argv[1:]]
     entry = COMMANDS.get(arguments[0]) if arguments else None
-    if entry is None or not entry.asks:
+    if entry is None or not entry.is_short:
         sys.exit(main(arguments))
     gc.disable()  # it would look through all that is imported a hundred times
-    from gua.app.store_ahead import open_ahead  # noqa: PLC0415 - only for those that ask a store
-
-    open_ahead(arguments[1:])
     code = main(arguments)
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
     # All is closed and written. Taking the engine's library and Python apart first takes 70 ms.
     os._exit(code)
 

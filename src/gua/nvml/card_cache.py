@@ -38,7 +38,7 @@ class CardCache:
         self.samples = SampleBuffer(driver_clock)
         self.process_utilization = ProcessUtilization(driver_clock)
         self.gpm = Gpm(clock, with_activity=with_activity)
-        self.activity = CardActivity(clock) if with_activity else None
+        self.activity = CardActivity(uuid, clock) if with_activity else None
         self.health = Health(clock)
         self.given_up = GivenUp(uuid)
         self.drained: dict[ReadError, None] = {}

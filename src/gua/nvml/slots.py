@@ -8,7 +8,7 @@ from typing import Final
 
 from gua.core.ports import Clock, RawCard
 from gua.core.tick import ReadError
-from gua.nvml.activity import CardActivity, failures
+from gua.nvml.activity import CardActivity
 from gua.nvml.calls import Calls
 from gua.nvml.card_cache import CardCache
 from gua.nvml.card_read import CardRead, drain
@@ -154,10 +154,10 @@ class Slots:
     def _read_activity(self, read_cards: ReadCards, before: set[str], until: float) -> list[ReadError]:
         """Put the activity of the whole cards that were read after ``before`` into them; return what failed.
 
-        A call that hangs is told, and not made again until the driver is opened anew.
+        A call that hangs is told, and not made again before it comes back.
         """
         asked: list[tuple[_Slot, CardActivity, Ticket]] = []
-        every: list[CardActivity] = []
+        errors: list[ReadError] = []
         # A card that hung took it: what is not waited for would be given up for nothing.
         has_time = until - time.monotonic() > _LEAST_ACTIVITY_SECONDS
         for slot in self._slots:
@@ -165,8 +165,9 @@ class Slots:
             activity = None if cache is None else cache.activity
             if cache is None or activity is None or handle is None or cache.uuid in before:
                 continue
-            every.append(activity)
-            if activity.is_absent or activity.given_up is not None or slot.activity_lane.busy or not has_time:
+            given_up = activity.given_up.errors()
+            errors += given_up
+            if activity.is_absent or given_up or slot.activity_lane.busy or not has_time:
                 continue
             if cache.partitioned or cache.uuid not in read_cards:
                 activity.gpm.begin_anew()
@@ -175,17 +176,16 @@ class Slots:
             slot.activity_lane.submit(ticket)
             asked.append((slot, activity, ticket))
         self._workers.wait([ticket for _, _, ticket in asked], until)
-        errors: list[ReadError] = []
         for slot, activity, ticket in asked:
             if not ticket.done:
-                ticket.hung = True
-                activity.given_up = ticket.no_answer()
+                errors.append(ticket.no_answer())
+                activity.give_up(ticket)
                 continue
             errors += ticket.calls.errors
             if slot.cache is not None:
                 card, *rest = read_cards[slot.cache.uuid]
                 read_cards[slot.cache.uuid] = [activity.take(ticket.calls, card), *rest]
-        return [*errors, *failures(every, errors)]
+        return errors
 
     def _activity_ticket(self, handle: Handle, cache: CardCache, activity: CardActivity) -> Ticket:
         calls = Calls(self._driver, cache.uuid)

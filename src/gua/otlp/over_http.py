@@ -24,7 +24,7 @@ USER_AGENT: Final = "gua"
 _MAX_ANSWER_BYTES: Final = 64 * 1024
 _MAX_REASON: Final = 200
 _WBITS: Final = {"gzip": 31, "deflate": 15}  # the zlib format is what HTTP calls deflate (RFC 9110, 8.4.1.2)
-_LEVEL: Final = 5
+_LEVEL: Final = 3
 _RETRYABLE: Final = (408, 429, 500, 502, 503, 504)
 # What the endpoint says of this request's content. Every other refusal (404, 401, ...) is about the URL or the
 # credentials: no tick is to blame for it, and none may be given up for it.

@@ -7,10 +7,8 @@ import os
 import re
 import resource
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gua.core.errors import TransientError, UnavailableError, UsageError
@@ -26,7 +24,6 @@ _CODE = re.compile(r"Code: (\d+)|error code (\d+)", re.IGNORECASE)
 _OBJECT = re.compile(r"(?:identifier|[Tt]able(?: function)?) [`'\"]?(gua(?:_report)?\.\w+)")
 _LEAST_VERSION = (25, 8)
 _CHDIR = os.chdir
-_IMPORTING = threading.RLock()
 _NOISE = re.compile(
     r"Received ClickHouse exception, code: \d+, server response: |Code: \d+\. DB::Exception: |"
     r" \([A-Z_]+\)(?= |\Z)| \(version [^)]*\)| \(for url [^)]*\)"
@@ -72,17 +69,15 @@ class QueryError(UnavailableError):
 def _without_optional() -> Iterator[None]:
     """Import the engine and its client without the optional libraries they would load; nothing here uses them.
 
-    It halves the time to open a store. Both treat a missing one as "not installed" and go on. One thread at a time:
-    another would take those that the first hides for loaded, and then load them.
+    It halves the time to open a store. Both treat a missing one as "not installed" and go on.
     """
-    with _IMPORTING:
-        hidden = [name for name in ("numpy", "pandas", "polars", "pyarrow") if name not in sys.modules]
-        sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None is how the import system says "not there"
-        try:
-            yield
-        finally:
-            for name in hidden:
-                del sys.modules[name]
+    hidden = [name for name in ("numpy", "pandas", "polars", "pyarrow") if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None is how the import system says "not there"
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 @contextmanager
@@ -98,37 +93,24 @@ def _staying_here() -> Iterator[None]:
         os.chdir = _CHDIR
 
 
-def engine_in_utc() -> None:
-    """Keep ``TZ`` from the engine, which is not loaded where it does not know that zone; it works in UTC anyway.
-
-    ``os.environ``, which other threads read meanwhile, still says what it is.
-    """
-    os.putenv("TZ", "UTC")
-
-
 @contextmanager
 def _in_utc() -> Iterator[None]:
-    engine_in_utc()
+    """Keep ``TZ`` from the engine, which is not loaded where it does not know that zone; it works in UTC anyway."""
+    given = os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"
     try:
         yield
     finally:
-        given = os.environ.get("TZ")
         if given is None:
-            os.unsetenv("TZ")
+            del os.environ["TZ"]
         else:
-            os.putenv("TZ", given)
-
-
-def import_client() -> None:
-    """Import what :func:`connect` needs."""
-    with _without_optional():
-        import clickhouse_connect  # noqa: F401, PLC0415 - 0.1 s that commands without a store do not spend
+            os.environ["TZ"] = given
 
 
 def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
     """Return a client; ``data`` is the embedded engine's own directory. Raises UnavailableError, TransientError."""
-    import_client()
-    import clickhouse_connect  # noqa: PLC0415 - see there
+    with _without_optional():
+        import clickhouse_connect  # noqa: PLC0415 - 0.2 s that commands without a store do not spend
 
     # It logs what it raises, too; without a handler Python would print that beside our one line.
     logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())
@@ -187,15 +169,9 @@ def check_version(dsn: ServerDsn, version: str) -> None:
 
 def engine_version() -> str:
     """Return the version of the embedded engine. Raises UnavailableError, naming the remedy, if it is not installed."""
-    with _in_utc():
-        return imported_engine()
-
-
-def imported_engine() -> str:
-    """Return the version as :func:`engine_version` does, in an environment that is in UTC already."""
     try:
-        with _without_optional(), _staying_here():
-            import chdb  # noqa: PLC0415 - an extra, and 0.1 s
+        with _without_optional(), _staying_here(), _in_utc():
+            import chdb  # noqa: PLC0415 - an extra, and 0.3 s
     except ModuleNotFoundError as error:
         msg = f"the embedded store needs an engine that is not installed ({error.name}): run {install_command()}"
         raise UnavailableError(msg) from None
@@ -203,19 +179,6 @@ def imported_engine() -> str:
         msg = f"the engine of the embedded store cannot be loaded ({error}): check its installation"
         raise UnavailableError(msg) from None
     return str(chdb.engine_version)
-
-
-def started_engine(dsn: EmbeddedDsn, data: Path) -> Callable[[], None]:
-    """Start the engine on its directory, and return what stops it where no client has it open any more.
-
-    A client made meanwhile finds it started. Raises UnavailableError.
-    """
-    import chdb  # noqa: PLC0415 - as above
-
-    _require_room(dsn)
-    # The client calls it by the same path, else it would be another store.
-    opened: Callable[[], None] = chdb.connect(os.path.realpath(data)).close
-    return opened
 
 
 @contextmanager

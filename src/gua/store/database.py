@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.parameters import BY_DAY, PARAMETERS
 from gua.core.ports import SpooledTick
-from gua.store import ahead, asking, hours, landing, merges
+from gua.store import asking, hours, landing, merges
 from gua.store.binding import bound_call
-from gua.store.connection import QueryError, connect, engine_version, import_client, rows_of, translated
+from gua.store.connection import QueryError, connect, engine_version, rows_of, translated
 from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine, nobody
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.fsync import sync_filesystem
@@ -311,11 +311,8 @@ def open_store(
     if isinstance(parsed, ServerDsn):
         return Store(parsed, connect(parsed), None)
     running = engine_version()
-    import_client()
-    begun = ahead.taken(parsed.path)
-    directory = StoreDirectory(parsed.path) if begun is None else begun.directory
-    if begun is None:
-        directory.hold(patience_seconds=patience_seconds, told=told)
+    directory = StoreDirectory(parsed.path)
+    directory.hold(patience_seconds=patience_seconds, told=told)
     try:
         stamped = directory.stamped_engine()
         check_engine(parsed.path, stamped=stamped, running=running)
@@ -325,9 +322,6 @@ def open_store(
     except BaseException:
         directory.release()
         raise
-    finally:
-        if begun is not None:
-            begun.let_go()
     try:
         store.schema.complete()
     except BaseException:

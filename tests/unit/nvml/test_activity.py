@@ -147,9 +147,34 @@ def test_a_call_that_hangs_holds_up_one_reading_and_costs_the_activity_alone(han
         assert host.errors == no_answer
     assert hang.calls == 1
     assert min(seconds[1:]) < seconds[0]  # which waited for half of the call's limit
-    hang.set()  # what comes so late may hang again: it is not asked until the driver is opened anew
     bad.hangs.clear()
-    assert (host.told(), host.errors) == ((0, UNKNOWN), no_answer)
+    hang.set()  # it comes back after all
+    until = time.monotonic() + 60
+    while host.errors and time.monotonic() < until:
+        assert host.told() == (0, UNKNOWN)
+    assert (host.told(), host.errors) == ((30_000, TOLD), [])
+
+
+def test_a_call_that_is_late_three_times_is_not_made_again_until_the_driver_is_opened_anew() -> None:
+    bad = card()
+    host = Host(bad)
+    no_answer = [ReadError(call="nvmlGpmSampleGet", code="NO_ANSWER", uuid="GPU-a")]
+    for late in (1, 2, 3):
+        hang = bad.hangs["nvmlGpmSampleGet"] = Hang()
+        assert (host.told(), host.errors) == ((0, UNKNOWN), no_answer)
+        bad.hangs.clear()
+        hang.set()
+        for slept in range(6_000 if late < 3 else 20):  # until the thread has left the call
+            time.sleep(0.01 * bool(slept))
+            assert host.told() == (0, UNKNOWN)
+            if not host.errors:
+                break
+        assert host.errors == (no_answer if late == 3 else [])
+    host.driver.faults["nvmlDeviceGetCount"] = DRIVER_NOT_LOADED
+    host.tick(600_000)
+    host.driver.faults.clear()
+    host.tick(600_000)
+    assert (host.told(), host.errors) == ((30_000, TOLD), [])
 
 
 def test_a_card_that_hangs_does_not_cost_the_others_their_activity(hang: threading.Event) -> None:

@@ -259,7 +259,10 @@ def test_a_ring_of_power_that_reaches_back_six_seconds_is_asked_after_each_drain
 
 def test_power_of_before_a_clock_was_set_back_is_told_of_what_is_kept() -> None:
     bench = Bench()
-    bench.drained(10, 100, 640_000)
+    bench.drained(20, 100, 640_000)
+    bench.drained(10, 0, 120_000)  # from here on it is known how far the ring reaches back
+    bench.read()
+    bench.drained(5, 100, 640_000)
     bench.drained(5, 0, 120_000)
     bench.drained(5, 100, 640_000)
     bench.clock.wall -= 1_000
