@@ -20,7 +20,7 @@ pytestmark = pytest.mark.pipeline
 
 
 # What each shard has to do for its own hosts.
-OF_EACH_SHARD = {"changed_hours", "counted_hours", "due_hours"}
+OF_EACH_SHARD = {"changed_hours", "counted_hours", "due_hours", "counted_days", "due_days"}
 
 
 class ShardedEngine(Engine):
@@ -71,6 +71,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         shards.apply_schema({**UNREPLICATED, "SETTLE_SECONDS": "0"})
         for server in shards.servers:
             server.query("DROP VIEW gua.count_hours")
+            server.query("DROP VIEW gua.count_days")
         first, second = shards.servers
         with (
             open_store(first.dsn()) as writer,
