@@ -237,11 +237,13 @@ class ViewsInMemory:
 
         def named(call: re.Match[str]) -> str:
             view = call["view"]
-            if self._is_table(view, number):
-                return f"{_of_number(view, number)}{'' if _ALIAS.match(sql, call.end()) else f' AS {view}'}"
-            if not views or SPANS not in self._views.named(call[0]):
-                return call[0]
-            return f"{_of_number(view, number)}({call['given']})"
+            if not self._is_table(view, number):
+                if not views or SPANS not in self._views.named(call[0]):
+                    return call[0]
+                # One that reads nothing but tables has no parameters left, and is asked without.
+                if _PLACE.search(self._of_window(self._views.query(view), number, views=True)):
+                    return f"{_of_number(view, number)}({call['given']})"
+            return f"{_of_number(view, number)}{'' if _ALIAS.match(sql, call.end()) else f' AS {view}'}"
 
         return _PASSED_ON.sub(named, sql)
 
