@@ -154,14 +154,15 @@ class TickRows:
         )
 
 
+# Cards last: an import that is killed leaves no card without those that held it.
 TABLES: Final[Mapping[str, Sequence[TickColumn]]] = {
-    "card_ticks": tick_columns.CARD,
     "process_ticks": tick_columns.PROCESS,
     "allocation_ticks": tick_columns.ALLOCATION,
     "allocation_source_ticks": tick_columns.SOURCE,
     "card_info": tick_columns.INFO,
     "card_seen": tick_columns.SEEN,
     "agents": tick_columns.AGENT,
+    "card_ticks": tick_columns.CARD,
 }
 
 
