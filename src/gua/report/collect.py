@@ -9,7 +9,7 @@ from gua.core.ports import ViewReader
 from gua.report import fleet
 from gua.report.allocation_sources import ask_sources, sources_of
 from gua.report.asking import Asking, Finish
-from gua.report.days import are_many, with_days
+from gua.report.days import DailyReader, are_many, with_days
 from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, hours_of, tick_hours
 from gua.report.model import Card, Headline, Overlap, Report, UnknownReason
@@ -19,7 +19,7 @@ from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, S
 from gua.report.section_list import default_sections, sections
 from gua.report.sections.groups.query import check_by, needs_labels
 from gua.report.states import STATES, StateTime
-from gua.report.streak_limit import are_made_of_cards, skipped
+from gua.report.streak_limit import are_made_of_cards, are_made_of_processes, skipped
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
 _RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
@@ -62,6 +62,9 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     read = {**bounds, "tick_hours": tick_hours(hours), "use_hourly": int(not request.from_ticks)}
     wanted = frozenset(default_sections()) if request.sections is None else request.sections
     card_hours = skipped(hours, extents, _need_streaks(request, wanted))
+    if card_hours is None and isinstance(reader, DailyReader):
+        interval_ms = max(extent.interval_ms or 0 for extent in extents)
+        reader = reader.telling_of_now(min(window.until_ms, request.now_ms), interval_ms)
     asking = Asking(
         reader=reader,
         request=request,
@@ -74,6 +77,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         prices=prices,
         makes_streaks=card_hours is None,
         splits_idle=card_hours is None or are_made_of_cards(hours, extents, days),
+        tells_processes=card_hours is None or are_made_of_processes(hours, extents, days),
     )
     costs, allocation_sources = asking.costs(), asking.once(ask_sources)
     finishing = _ask(asking, wanted)
