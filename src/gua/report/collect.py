@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from gua.core.ports import ViewReader
@@ -12,7 +13,7 @@ from gua.report.asking import Asking, Finish
 from gua.report.days import DailyReader, are_many, with_days
 from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, hours_of, tick_hours
-from gua.report.model import Card, Headline, Overlap, Report, UnknownReason
+from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_cards
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, StateTotal
@@ -83,7 +84,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     finishing = _ask(asking, wanted)
     overview = ask(reader, OVERVIEW, read)()
     total = next(row for row in overview if row.is_total)
-    headline = _headline(total.states, prices, costs())
+    headline = replace(_headline(total.states, prices, costs()), idle_seconds=_idle_seconds(total, overview))
     if not headline.card_ticks:
         raise no_data(window, extents)
     by_card = of_cards(costs())
@@ -155,6 +156,22 @@ def _headline(states: Iterable[StateTotal], prices: Prices, costs: Iterable[Cost
         shares={state: by_state[state].share for state in STATES},
         equivalent_gpus={state: by_state[state].equivalent_gpus for state in STATES},
         costs=prices.costs(gpu_us, by_price_and_state(costs)),
+    )
+
+
+def _idle_seconds(total: OverviewRow, rows: Iterable[OverviewRow]) -> IdleSeconds | None:
+    """Return the idle seconds of active time; the first in order of several cards that have the most."""
+    if not total.active_sampled_gpu_ms:
+        return None
+    cards = (row for row in rows if not row.is_total and row.active_idle_gpu_ms)
+    worst = min(cards, key=lambda row: (-row.active_idle_gpu_ms, row.host, row.gpu_index or 0, row.gpu), default=None)
+    return IdleSeconds(
+        sampled_gpu_ms=total.active_sampled_gpu_ms,
+        idle_gpu_ms=total.active_idle_gpu_ms,
+        idle_share=total.active_idle_gpu_ms / total.active_sampled_gpu_ms,
+        most_idle=None
+        if worst is None
+        else MostIdle(host=worst.host, gpu=worst.gpu, index=worst.gpu_index, idle_gpu_ms=worst.active_idle_gpu_ms),
     )
 
 
