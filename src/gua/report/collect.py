@@ -17,7 +17,7 @@ from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Rep
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_cards
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, StateTotal
-from gua.report.section_list import default_sections, sections
+from gua.report.section_list import default_sections, section_names, sections_of
 from gua.report.sections.groups.query import check_by, needs_labels
 from gua.report.states import STATES, StateTime
 from gua.report.streak_limit import are_made_of_cards, are_made_of_processes, skipped
@@ -110,7 +110,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         skewed=skewed,
         claimed=fleet.claims(claim_rows()),
         allocation_sources=sources_of(allocation_sources()),
-        sections=tuple(section.name for section in sections() if section.name in wanted),
+        sections=tuple(name for name in section_names() if name in wanted),
         streaks_skipped=card_hours,
         asked_ms=request.now_ms,
         groups_by=request.groups_by,
@@ -120,20 +120,21 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
 
 def _need_streaks(request: ReportRequest, wanted: frozenset[str]) -> list[str]:
     """Return what was asked for by name that is made of streaks."""
-    named = [section for section in sections() if section.name in wanted - request.if_cheap]
+    named = sections_of(wanted - request.if_cheap)
     # Hosts and models are told by their cards, too: nobody is refused for them.
     by = [key for key in request.usage_by if key not in request.groups_by]
     needed = sorted(section.name for section in named if section.streaks == "needed") or by
-    if needed or {section.name for section in named} == {*default_sections()}:
+    made = [section.name for section in named if section.streaks == "wanted"]
+    if needed or not made or {section.name for section in named} == {*default_sections()}:
         return needed
-    return [section.name for section in named if section.streaks == "wanted"]
+    return made
 
 
 def _ask(asking: Asking, wanted: frozenset[str]) -> list[Finish]:
     """Ask for every section; one that nobody named is left out where it would take too much."""
     if not asking.makes_streaks:
-        wanted -= {section.name for section in sections() if section.streaks == "needed"}
-    collecting = (section.collect for section in sections() if section.name in wanted)
+        wanted -= {section.name for section in sections_of(wanted) if section.streaks == "needed"}
+    collecting = (section.collect for section in sections_of(wanted))
     asked = (collect(asking) for collect in collecting if collect is not None)
     return [finish for finish in asked if finish is not None]
 
