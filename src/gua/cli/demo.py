@@ -87,9 +87,9 @@ def command(
         typer.echo(f"sent {delivered.delivered:,} simulated ticks of {whence.host} to {delivered.where}")
     elif store:
         _deliver(scenario, whence, store=store)
-        from gua.app import delivery  # noqa: PLC0415 - not before all options are good
+        from gua.app import opening  # noqa: PLC0415 - not before all options are good
 
-        with delivery.open_reader(store) as reader:
+        with opening.open_reader(store) as reader:
             _report(reader, scenario, whence, output=output, width=width)
     else:
         with tempfile.TemporaryDirectory(prefix="gua-demo-") as folder:

@@ -225,15 +225,13 @@ def choose_output(options: OutputOptions) -> Output:
         msg = f"{options.limits[0]!r} belongs to no option: limits go with --what-if, as in --what-if 30m 2h"
         raise UsageError(msg)
     more = ("streaks", "what-if") if options.what_if else ()
-    named = tuple(dict.fromkeys((*choose_sections(options.sections), *more)))
-    if options.csv is not None:
-        named = (check_section("--csv", options.csv),)
+    named = _named(options, more)
     if options.html is not None:
         from gua.report.forms.html_file import check_target  # noqa: PLC0415 - most reports are no page
 
         check_target(options.html)
     if options.is_first_screen():
-        shown, named = (*(BRIEF if options.brief else SECTIONS), *more), more
+        shown: tuple[str, ...] = (*(BRIEF if options.brief else SECTIONS), *more)
     else:
         shown = section_names() if options.html is not None and not options.sections else named
     return Output(
@@ -243,6 +241,15 @@ def choose_output(options: OutputOptions) -> Output:
         limits_ms=tuple(sorted({parse_duration_ms(limit) for limit in options.limits})),
         conditions=tuple(parse_condition(text) for text in _conditions(options.fail_on)),
     )
+
+
+def _named(options: OutputOptions, more: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the sections that the options choose; the first screen has its own, and ``more``."""
+    if options.csv is not None:
+        return (check_section("--csv", options.csv),)
+    if options.is_first_screen():
+        return more
+    return tuple(dict.fromkeys((*choose_sections(options.sections), *more)))
 
 
 def _conditions(written: Sequence[str]) -> Sequence[str]:

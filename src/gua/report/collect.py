@@ -10,17 +10,17 @@ from gua.core.ports import ViewReader
 from gua.report import fleet
 from gua.report.allocation_sources import ask_sources, sources_of
 from gua.report.asking import Asking, Finish
-from gua.report.days import are_many, with_days
+from gua.report.days import DailyReader, are_many, with_days
 from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, hours_of, tick_hours
 from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_cards
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, StateTotal
-from gua.report.section_list import default_sections, sections
+from gua.report.section_list import default_sections, section_names, sections_of
 from gua.report.sections.groups.query import check_by, needs_labels
 from gua.report.states import STATES, StateTime
-from gua.report.streak_limit import are_made_of_cards, skipped
+from gua.report.streak_limit import are_made_of_cards, are_made_of_processes, skipped
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
 _RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
@@ -63,6 +63,9 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     read = {**bounds, "tick_hours": tick_hours(hours), "use_hourly": int(not request.from_ticks)}
     wanted = frozenset(default_sections()) if request.sections is None else request.sections
     card_hours = skipped(hours, extents, _need_streaks(request, wanted))
+    if card_hours is None and isinstance(reader, DailyReader):
+        interval_ms = max(extent.interval_ms or 0 for extent in extents)
+        reader = reader.telling_of_now(min(window.until_ms, request.now_ms), interval_ms)
     asking = Asking(
         reader=reader,
         request=request,
@@ -75,6 +78,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         prices=prices,
         makes_streaks=card_hours is None,
         splits_idle=card_hours is None or are_made_of_cards(hours, extents, days),
+        tells_processes=card_hours is None or are_made_of_processes(hours, extents, days),
     )
     costs, allocation_sources = asking.costs(), asking.once(ask_sources)
     finishing = _ask(asking, wanted)
@@ -106,7 +110,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         skewed=skewed,
         claimed=fleet.claims(claim_rows()),
         allocation_sources=sources_of(allocation_sources()),
-        sections=tuple(section.name for section in sections() if section.name in wanted),
+        sections=tuple(name for name in section_names() if name in wanted),
         streaks_skipped=card_hours,
         asked_ms=request.now_ms,
         groups_by=request.groups_by,
@@ -116,20 +120,21 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
 
 def _need_streaks(request: ReportRequest, wanted: frozenset[str]) -> list[str]:
     """Return what was asked for by name that is made of streaks."""
-    named = [section for section in sections() if section.name in wanted - request.if_cheap]
+    named = sections_of(wanted - request.if_cheap)
     # Hosts and models are told by their cards, too: nobody is refused for them.
     by = [key for key in request.usage_by if key not in request.groups_by]
     needed = sorted(section.name for section in named if section.streaks == "needed") or by
-    if needed or {section.name for section in named} == {*default_sections()}:
+    made = [section.name for section in named if section.streaks == "wanted"]
+    if needed or not made or {section.name for section in named} == {*default_sections()}:
         return needed
-    return [section.name for section in named if section.streaks == "wanted"]
+    return made
 
 
 def _ask(asking: Asking, wanted: frozenset[str]) -> list[Finish]:
     """Ask for every section; one that nobody named is left out where it would take too much."""
     if not asking.makes_streaks:
-        wanted -= {section.name for section in sections() if section.streaks == "needed"}
-    collecting = (section.collect for section in sections() if section.name in wanted)
+        wanted -= {section.name for section in sections_of(wanted) if section.streaks == "needed"}
+    collecting = (section.collect for section in sections_of(wanted))
     asked = (collect(asking) for collect in collecting if collect is not None)
     return [finish for finish in asked if finish is not None]
 

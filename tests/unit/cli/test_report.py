@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fakes.store import UNTIL_MS, FakeStore, lab
-from gua.app import delivery
+from gua.app import opening
 from gua.cli import main
 from gua.cli.report import render_report, style_for
 from gua.core.errors import UsageError
@@ -43,7 +43,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> FakeStore:
     def open_reader(_: str | None) -> Iterator[FakeStore]:
         yield made
 
-    monkeypatch.setattr(delivery, "open_reader", open_reader)
+    monkeypatch.setattr(opening, "open_reader", open_reader)
     return made
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from gua.report.kit.fields import Json, hours, number, to_json
 from gua.report.model import Report
-from gua.report.section_list import sections
+from gua.report.section_list import sections_of
 
 SCHEMA: Final = "gua.report/1"
 
@@ -37,7 +37,7 @@ def report_json(report: Report) -> Json:
 
     A section that was not asked for has no key; where it was and cannot be told it is ``None``.
     """
-    asked = [section for section in sections() if section.name in report.sections]
+    asked = sections_of(report.sections)
     found: Json = {
         "schema": SCHEMA,
         "window": to_json(report.window),

@@ -78,6 +78,5 @@ def _asked(report: Report, style: Style, hours: HourFormat) -> Iterator[Iterable
         yield chain.from_iterable(draw(part, style) for part in usage_by(report, style, hours))
     if work := [*promised_work(report, style, hours)]:
         yield chain.from_iterable(draw(part, style) for part in work)
-    for mark, section in numbered(report):
-        if section.name not in SECTIONS:
-            yield section_lines(mark, section, report, style, hours)
+    for mark, section in numbered(report, without=SECTIONS):
+        yield section_lines(mark, section, report, style, hours)
