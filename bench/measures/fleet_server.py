@@ -23,9 +23,9 @@ WHERE active AND database = 'gua'
 GROUP BY table
 """
 # Who may look at the server itself, as none of the project's own users may.
-_WATCHER = f"""
+_WATCHER = """
 <clickhouse><users><watcher>
-    <password>{PASSWORDS["watcher"]}</password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota>
+    <password/><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota>
     <grants><query>GRANT SELECT ON *.*</query></grants>
 </watcher></users></clickhouse>
 """

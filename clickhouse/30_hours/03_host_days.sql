@@ -102,6 +102,33 @@ CREATE TABLE IF NOT EXISTS gua.host_days${LOCAL} $ON_CLUSTER
         low_long_gpu_time_ms UInt64,
         unknown_gpu_time_ms UInt64
     ) COMMENT 'Idle-held time of each card by its streak: those at both edges of the day (one, if it is not broken), and all between'
+        CODEC(ZSTD(1)),
+    processes Nested (
+        gpu LowCardinality(String),
+        pid UInt32,
+        created_ms Int64,
+        owner LowCardinality(Nullable(String)),
+        program LowCardinality(Nullable(String)),
+        first_ms Int64,
+        last_ms Int64,
+        is_newest Bool,
+        before_ms Int64,
+        first_span_ms UInt32,
+        last_span_ms UInt32,
+        is_broken Bool,
+        head_idle_ms UInt64,
+        head_since_ms Int64,
+        head_span_ms UInt32,
+        tail_idle_ms UInt64,
+        tail_since_ms Int64,
+        tail_span_ms UInt32,
+        tail_unknown_ms Int64,
+        longest_idle_ms UInt64,
+        unknown_ms Int64,
+        held_gpu_time_ms UInt64,
+        held_kib_ms UInt64,
+        held_known_ms UInt64
+    ) COMMENT 'Processes on cards by name: when they had it and, of the newest one of each, its streaks at both edges and longest between'
         CODEC(ZSTD(1))
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)

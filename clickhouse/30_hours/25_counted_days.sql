@@ -655,7 +655,8 @@ WITH
         GROUP BY
             host,
             day
-    )
+    ),
+${DAY_PROCESSES}
 SELECT
     due_rows.host AS host,
     due_rows.day AS day,
@@ -744,7 +745,31 @@ SELECT
     streak_rows.each.never_used_long_gpu_time_ms AS `held_streaks.never_used_long_gpu_time_ms`,
     streak_rows.each.low_gpu_time_ms AS `held_streaks.low_gpu_time_ms`,
     streak_rows.each.low_long_gpu_time_ms AS `held_streaks.low_long_gpu_time_ms`,
-    streak_rows.each.unknown_gpu_time_ms AS `held_streaks.unknown_gpu_time_ms`
+    streak_rows.each.unknown_gpu_time_ms AS `held_streaks.unknown_gpu_time_ms`,
+    process_rows.each.gpu AS `processes.gpu`,
+    process_rows.each.pid AS `processes.pid`,
+    process_rows.each.created_ms AS `processes.created_ms`,
+    process_rows.each.owner AS `processes.owner`,
+    process_rows.each.program AS `processes.program`,
+    process_rows.each.first_ms AS `processes.first_ms`,
+    process_rows.each.last_ms AS `processes.last_ms`,
+    process_rows.each.is_newest AS `processes.is_newest`,
+    process_rows.each.before_ms AS `processes.before_ms`,
+    process_rows.each.first_span_ms AS `processes.first_span_ms`,
+    process_rows.each.last_span_ms AS `processes.last_span_ms`,
+    process_rows.each.is_broken AS `processes.is_broken`,
+    process_rows.each.head_idle_ms AS `processes.head_idle_ms`,
+    process_rows.each.head_since_ms AS `processes.head_since_ms`,
+    process_rows.each.head_span_ms AS `processes.head_span_ms`,
+    process_rows.each.tail_idle_ms AS `processes.tail_idle_ms`,
+    process_rows.each.tail_since_ms AS `processes.tail_since_ms`,
+    process_rows.each.tail_span_ms AS `processes.tail_span_ms`,
+    process_rows.each.tail_unknown_ms AS `processes.tail_unknown_ms`,
+    process_rows.each.longest_idle_ms AS `processes.longest_idle_ms`,
+    process_rows.each.unknown_ms AS `processes.unknown_ms`,
+    process_rows.each.held_gpu_time_ms AS `processes.held_gpu_time_ms`,
+    process_rows.each.held_kib_ms AS `processes.held_kib_ms`,
+    process_rows.each.held_known_ms AS `processes.held_known_ms`
 FROM due_rows
 LEFT JOIN day_rows
     ON day_rows.host = due_rows.host AND day_rows.day = due_rows.day
@@ -764,6 +789,8 @@ LEFT JOIN activity_rows
     ON activity_rows.host = due_rows.host AND activity_rows.day = due_rows.day
 LEFT JOIN streak_rows
     ON streak_rows.host = due_rows.host AND streak_rows.day = due_rows.day
+LEFT JOIN process_rows
+    ON process_rows.host = due_rows.host AND process_rows.day = due_rows.day
 -- Hours that were counted again meanwhile are added up the next time.
 WHERE due_rows.is_kept
     OR day_rows.hour_marks = due_rows.marks

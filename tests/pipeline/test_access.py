@@ -56,9 +56,9 @@ def served(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
             f"{also}</grants></{user}>"
             for user, also in VIEWS_ALONE.items()
         )
-        + f"<watcher><password>{PASSWORDS['watcher']}</password><networks><ip>::/0</ip></networks>"
+        + f"<query_watcher><password>{PASSWORDS['query_watcher']}</password><networks><ip>::/0</ip></networks>"
         "<profile>default</profile><quota>default</quota>"
-        "<grants><query>GRANT SELECT ON system.processes</query></grants></watcher></users></clickhouse>"
+        "<grants><query>GRANT SELECT ON system.processes</query></grants></query_watcher></users></clickhouse>"
     )
     server.start()
     gua = Gua(tmp_path_factory.mktemp("home"))
@@ -302,7 +302,7 @@ def test_a_reader_has_a_hundred_queries_at_once_and_no_more(served: ClickHouseSe
 
 def running(server: ClickHouseServer) -> int:
     """Return how many queries of the reader run."""
-    return int(server.query("SELECT count() FROM system.processes WHERE user = 'gua_reader'", user="watcher"))
+    return int(server.query("SELECT count() FROM system.processes WHERE user = 'gua_reader'", user="query_watcher"))
 
 
 def test_a_reader_reads_every_view_and_may_set_what_is_not_held(gua: Gua, served: ClickHouseServer) -> None:

@@ -24,7 +24,7 @@ PASSWORDS = {
     "site": "of another's",
     "views_alone": "views",
     "views_and_version": "views, too",
-    "watcher": "watcher",
+    "query_watcher": "watches",
 }
 
 

@@ -99,7 +99,7 @@ FROM
             process_runs.memory_known_ms,
             process_runs.memory_bytes
         FROM gua.host_hours FINAL
-        WHERE ${USED_HOURS}
+        WHERE ${USED_RUN_HOURS}
     )
     ARRAY JOIN
         process_runs.gpu AS run_gpu,
@@ -158,7 +158,7 @@ FROM
             identities.gpu_time_ms,
             identities.duration_ms
         FROM gua.host_hours FINAL
-        WHERE ${USED_HOURS}
+        WHERE ${USED_RUN_HOURS}
             AND empty(card_runs.state)
     )
     ARRAY JOIN

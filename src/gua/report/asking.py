@@ -25,7 +25,8 @@ class Asking:
     """One report's questions: ``bounds`` and ``read`` are parameters of the views.
 
     ``prices`` are those that count in the window. ``makes_streaks`` says whether streaks are made: unasked they are not
-    where that would take too much; ``splits_idle`` whether those of cards alone are.
+    where that would take too much; ``splits_idle`` whether those of cards alone are, ``tells_processes`` whether usage
+    is told by process.
     """
 
     reader: ViewReader
@@ -39,6 +40,7 @@ class Asking:
     prices: Prices
     makes_streaks: bool
     splits_idle: bool
+    tells_processes: bool
     asked: dict[tuple[object, ...], Callable[[], object]] = field(default_factory=dict)
 
     def once(self, question: Callable[..., Callable[[], T]], *parameters: object) -> Callable[[], T]:

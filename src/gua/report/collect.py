@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from gua.core.ports import ViewReader
 from gua.report import fleet
 from gua.report.allocation_sources import ask_sources, sources_of
 from gua.report.asking import Asking, Finish
-from gua.report.days import are_many, with_days
+from gua.report.days import DailyReader, are_many, with_days
 from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, hours_of, tick_hours
-from gua.report.model import Card, Headline, Overlap, Report, UnknownReason
+from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_cards
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, StateTotal
 from gua.report.section_list import default_sections, section_names, sections_of
 from gua.report.sections.groups.query import check_by, needs_labels
 from gua.report.states import STATES, StateTime
-from gua.report.streak_limit import are_made_of_cards, skipped
+from gua.report.streak_limit import are_made_of_cards, are_made_of_processes, skipped
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
 _RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
@@ -62,6 +63,9 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     read = {**bounds, "tick_hours": tick_hours(hours), "use_hourly": int(not request.from_ticks)}
     wanted = frozenset(default_sections()) if request.sections is None else request.sections
     card_hours = skipped(hours, extents, _need_streaks(request, wanted))
+    if card_hours is None and isinstance(reader, DailyReader):
+        interval_ms = max(extent.interval_ms or 0 for extent in extents)
+        reader = reader.telling_of_now(min(window.until_ms, request.now_ms), interval_ms)
     asking = Asking(
         reader=reader,
         request=request,
@@ -74,12 +78,13 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         prices=prices,
         makes_streaks=card_hours is None,
         splits_idle=card_hours is None or are_made_of_cards(hours, extents, days),
+        tells_processes=card_hours is None or are_made_of_processes(hours, extents, days),
     )
     costs, allocation_sources = asking.costs(), asking.once(ask_sources)
     finishing = _ask(asking, wanted)
     overview = ask(reader, OVERVIEW, read)()
     total = next(row for row in overview if row.is_total)
-    headline = _headline(total.states, prices, costs())
+    headline = replace(_headline(total.states, prices, costs()), idle_seconds=_idle_seconds(total, overview))
     if not headline.card_ticks:
         raise no_data(window, extents)
     by_card = of_cards(costs())
@@ -152,6 +157,22 @@ def _headline(states: Iterable[StateTotal], prices: Prices, costs: Iterable[Cost
         shares={state: by_state[state].share for state in STATES},
         equivalent_gpus={state: by_state[state].equivalent_gpus for state in STATES},
         costs=prices.costs(gpu_us, by_price_and_state(costs)),
+    )
+
+
+def _idle_seconds(total: OverviewRow, rows: Iterable[OverviewRow]) -> IdleSeconds | None:
+    """Return the idle seconds of active time; the first in order of several cards that have the most."""
+    if not total.active_sampled_gpu_ms:
+        return None
+    cards = (row for row in rows if not row.is_total and row.active_idle_gpu_ms)
+    worst = min(cards, key=lambda row: (-row.active_idle_gpu_ms, row.host, row.gpu_index or 0, row.gpu), default=None)
+    return IdleSeconds(
+        sampled_gpu_ms=total.active_sampled_gpu_ms,
+        idle_gpu_ms=total.active_idle_gpu_ms,
+        idle_share=total.active_idle_gpu_ms / total.active_sampled_gpu_ms,
+        most_idle=None
+        if worst is None
+        else MostIdle(host=worst.host, gpu=worst.gpu, index=worst.gpu_index, idle_gpu_ms=worst.active_idle_gpu_ms),
     )
 
 

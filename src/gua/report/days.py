@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ from gua.core.zones import zone
 from gua.report.hours import HOURS, Hour, choose_hours
 from gua.report.model import Extent, Window
 
-LEAST_CARD_HOURS: Final = 50_000
+LEAST_CARD_HOURS: Final = 20_000
 """Card-hours of a window from which on days are asked for: of fewer, the question takes longer than they save."""
 _DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
@@ -23,6 +23,11 @@ READ_DAYS: Final = frozenset({"overview", "owners", "costs", "energy", "idle_tim
 """Views that read days."""
 READ_DAYS_BY_HOUR: Final = frozenset({"time_of_day", "calendar"})
 """Views that read them where the zone differs from UTC by whole hours."""
+READ_DAYS_BY_KEY: Final = frozenset({"usage"})
+"""Views that read them by what a day knows of processes."""
+_KEYS: Final = frozenset({"identity", "owner", "program", "host", "model"})
+_NOW_HOURS: Final = 30
+_NOW_INTERVALS: Final = 5
 
 
 class HeldDay(NamedTuple):
@@ -61,7 +66,7 @@ def with_days(
     if any(hour.hour // 24 in of_days for hour in others):
         # A store that is asked for views, not by their queries, knows no days: it tells of all hours.
         return reader, sorted(others), frozenset()
-    return DailyReader(reader, bounds, days, timezone), sorted([*others, *_hours_of(days)]), of_days
+    return DailyReader(reader, bounds, days, timezone, days), sorted([*others, *_hours_of(days)]), of_days
 
 
 def _hours_of(days: Iterable[HeldDay]) -> Iterator[Hour]:
@@ -82,6 +87,7 @@ class DailyReader:
     bounds: Mapping[str, object]
     days: Sequence[HeldDay]
     timezone: str
+    of_processes: Sequence[HeldDay]
 
     @property
     def is_concurrent(self) -> bool:
@@ -90,12 +96,26 @@ class DailyReader:
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
         """Return the rows of a view; where it may, and is asked for counted hours, it reads the days."""
-        if self._may(view) and parameters.get("use_hourly") and {**parameters, **self.bounds} == parameters:
-            return self.reader.rows(view, {**parameters, **by_day(self.days)})
+        days = self._of(view, parameters)
+        if days and parameters.get("use_hourly") and {**parameters, **self.bounds} == parameters:
+            return self.reader.rows(view, {**parameters, **by_day(days)})
         return self.reader.rows(view, parameters)
 
-    def _may(self, view: str) -> bool:
-        return view in READ_DAYS or (view in READ_DAYS_BY_HOUR and _is_whole_hours(self.timezone, self.days))
+    def telling_of_now(self, as_of_ms: int, interval_ms: int) -> DailyReader:
+        """Return the reader whose ``usage`` tells who holds cards at ``as_of_ms`` and did in the 24 hours before.
+
+        These are read by their hours, and as long as a tick of ``interval_ms`` may be the newest: a card that is silent
+        for longer has no holders.
+        """
+        until_ms = as_of_ms - max(_NOW_HOURS * _HOUR_MS, _DAY_MS + _NOW_INTERVALS * interval_ms)
+        return replace(self, of_processes=[day for day in self.of_processes if (day.day + 1) * _DAY_MS <= until_ms])
+
+    def _of(self, view: str, parameters: Mapping[str, object]) -> Sequence[HeldDay]:
+        if view in READ_DAYS_BY_KEY:
+            return self.of_processes if parameters["by"] in _KEYS else ()
+        if view in READ_DAYS_BY_HOUR:
+            return self.days if _is_whole_hours(self.timezone, self.days) else ()
+        return self.days if view in READ_DAYS else ()
 
 
 def by_day(days: Sequence[HeldDay]) -> dict[str, object]:

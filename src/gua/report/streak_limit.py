@@ -15,6 +15,8 @@ MOST_CARD_HOURS: Final = 150_000
 """Card-hours of which a report makes streaks without being asked to: of 200 cards, 30 days."""
 MOST_CARD_HOURS_OF_CARDS: Final = 600_000
 """The same of streaks of cards alone, which take a tenth of the time of those of processes: of 830 cards, 30 days."""
+MOST_CARD_DAYS: Final = 40_000
+"""Card-days that are read as days, of which processes are told apart unasked: of 1,300 cards, 30 days."""
 
 
 def skipped(hours: Sequence[Hour], extents: Sequence[Extent], needed_by: Sequence[str]) -> int | None:
@@ -40,8 +42,21 @@ def are_made_of_cards(hours: Sequence[Hour], extents: Sequence[Extent], days: Co
 
     Of the UTC ``days`` they are made of what is kept of a day.
     """
+    return _are_few(hours, extents, days, MOST_CARD_HOURS_OF_CARDS)
+
+
+def are_made_of_processes(hours: Sequence[Hour], extents: Sequence[Extent], days: Container[int] = ()) -> bool:
+    """Return whether processes are told apart unasked (sessions, longest idle), also where not all streaks are made.
+
+    Of the UTC ``days`` a process is what is kept of it on a day.
+    """
+    of_days = sum(hour.hour // 24 in days for hour in hours) * sum(extent.cards for extent in extents)
+    return _are_few(hours, extents, days, MOST_CARD_HOURS) and of_days <= MOST_CARD_DAYS * 24
+
+
+def _are_few(hours: Sequence[Hour], extents: Sequence[Extent], days: Container[int], most: int) -> bool:
     ticked, card_hours = _sizes([hour for hour in hours if hour.hour // 24 not in days], extents)
-    return ticked <= MOST_TICKED and card_hours <= MOST_CARD_HOURS_OF_CARDS
+    return ticked <= MOST_TICKED and card_hours <= most
 
 
 def _sizes(hours: Sequence[Hour], extents: Sequence[Extent]) -> tuple[int, int]:

@@ -13,10 +13,12 @@ from gua.report.section_list import default_sections
 from gua.report.sections.headline.model import IdleSplit
 from gua.report.sections.now.model import Now
 from gua.report.streak_limit import (
+    MOST_CARD_DAYS,
     MOST_CARD_HOURS,
     MOST_CARD_HOURS_OF_CARDS,
     MOST_TICKED,
     are_made_of_cards,
+    are_made_of_processes,
     skipped,
 )
 from gua.report.window import ReportRequest
@@ -41,6 +43,18 @@ def test_unasked_up_to_a_number_of_card_hours() -> None:
     assert needed() == []
     assert skipped(counted(most), cards(100), []) is None
     assert skipped(counted(most + 1), cards(100), []) == MOST_CARD_HOURS + 100
+
+
+def test_processes_are_told_apart_where_few_card_hours_lie_on_no_day() -> None:
+    most = MOST_CARD_HOURS // 100
+
+    assert are_made_of_processes(counted(most), cards(100))
+    assert not are_made_of_processes(counted(most + 1), cards(100))
+    assert are_made_of_processes(counted(most + 24), cards(100), {0})
+    assert not are_made_of_processes(counted(most + 25), cards(100), {0})
+    of_days = frozenset(range(MOST_CARD_DAYS // 100 + 1))
+    assert are_made_of_processes(counted(MOST_CARD_DAYS // 100 * 24), cards(100), of_days)
+    assert not are_made_of_processes(counted(MOST_CARD_DAYS // 100 * 24 + 1), cards(100), of_days)
 
 
 def test_of_cards_alone_up_to_more_of_them() -> None:

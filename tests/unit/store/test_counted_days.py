@@ -18,9 +18,11 @@ from gua.otlp.encode import encode
 from gua.report import days, streak_limit
 from gua.report.collect import collect
 from gua.report.forms.json import report_json
-from gua.report.hours import tick_hours
+from gua.report.hours import choose_hours, tick_hours
+from gua.report.prices import PRICES, Prices
 from gua.report.sections.headline.model import LONG_STREAK_MS
 from gua.report.sections.now.query import CARD_STREAKS, IDLE_SPLIT
+from gua.report.sections.usage.query import USAGE_VIEW, CardProcess, OwnerSpanRow
 from gua.report.views import SHARED
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
@@ -151,7 +153,9 @@ def test_the_same_report_from_days_from_hours_and_from_ticks(store: Store, monke
         of_days, read = report(store, **window)
         ticked, none = report(store, from_ticks=True, **window)
         assert of_days == ticked, name
-        assert json.loads(of_days)["headline"]["idle_held"]["gpu_hours_in_long_streaks"] > 0
+        headline = json.loads(of_days)["headline"]
+        assert headline["idle_held"]["gpu_hours_in_long_streaks"] > 0
+        assert headline["idle_seconds"]["most_idle"]["idle_gpu_hours"] > 0
         assert none == {}
         # A price begins on the second of the last three days, and ticks of the first hour of a window before it.
         assert read["owners"] == read["costs"] == read["overview"] == read["energy"] == read["idle_split"]
@@ -204,22 +208,111 @@ WHERE kind != 9
 """
 
 
-def test_streaks_are_joined_over_midnight_as_over_an_hour(store: Store) -> None:
-    command(store, EDGES.replace("{since_ms}", str(MIDNIGHT_MS - 5 * DAY_MS + 600_000)))
-    store.count_hours()
-    store.count_days()
+# Of each tick and card three processes, which idle, work, are unknown and missing by turns, and change their names.
+EDGE_PROCESSES = """
+INSERT INTO gua.process_ticks (
+    host, gpu, ts, pid, created, duration_ms, gpu_time_ms, memory_bytes, utilization, owner, program, container_id
+)
+SELECT
+    'edges',
+    concat('GPU-', toString(card)),
+    fromUnixTimestamp64Milli({since_ms} + intDiv(number, 60) * 600000, 'UTC'),
+    intDiv(number, 20) % 3 AS place,
+    fromUnixTimestamp64Milli({since_ms} - 600000 + intDiv(tick, 200 + card * 50) * 600000, 'UTC'),
+    600000,
+    100000 + cityHash64(number) % 100000,
+    1048576 * (cityHash64(number) % 9),
+    multiIf(kind = 0, 9000, kind = 1, NULL, 0),
+    if(card % 5 = 1, NULL, ['ana', 'bo'][1 + cityHash64(card, place, intDiv(tick, 50)) % 2]),
+    if(card % 5 = 2, toString(intDiv(tick, 150)), 'python'),
+    if(card % 5 = 3, toString(intDiv(tick, 100)), NULL)
+FROM
+(
+    SELECT
+        number,
+        number % 20 AS card,
+        intDiv(number, 60) AS tick,
+        cityHash64(number % 60, intDiv(tick, 1 + number % 7)) % (if(number % 4 = 0, 400, 12)) AS kind
+    FROM numbers(60 * 6 * 24 * 5)
+)
+WHERE kind != 2
+"""
+Rows = list[OwnerSpanRow]
+
+
+@pytest.fixture(scope="module")
+def edges(counted: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a store with a host besides of which every tick of five days is something else."""
+    folder = tmp_path_factory.mktemp("edges") / "store"
+    shutil.copytree(counted, folder, symlinks=True)
+    with open_store(f"chdb://{folder}") as opened:
+        for statement in (EDGES, EDGE_PROCESSES):
+            command(opened, statement.replace("{since_ms}", str(MIDNIGHT_MS - 5 * DAY_MS + 600_000)))
+        opened.count_hours()
+        assert opened.count_days() == 5
+    return folder
+
+
+@pytest.fixture
+def edge_store(edges: Path) -> Iterator[Store]:
+    with open_store(f"chdb://{edges}") as opened:
+        yield opened
+
+
+def test_streaks_are_joined_over_midnight_as_over_an_hour(edge_store: Store) -> None:
     for since_ms, until_ms in ((-5 * DAY_MS, 0), (-4 * DAY_MS - 1_234_567, -DAY_MS // 3 + 1)):
         bounds = {"since_ms": MIDNIGHT_MS + since_ms, "until_ms": MIDNIGHT_MS + until_ms, "hosts": ["edges"]}
-        reader, found, of_days = days.with_days(store, bounds, price_starts=(), timezone="UTC")
+        reader, found, of_days = days.with_days(edge_store, bounds, price_starts=(), timezone="UTC")
         read = {**bounds, "tick_hours": tick_hours(found), "use_hourly": 1}
         assert len(of_days) >= 3
         (split,) = IDLE_SPLIT.rows(reader, read)
         asked = {**read, "timezone": "UTC", "long_streak_ms": LONG_STREAK_MS}
-        cards = CARD_STREAKS.rows(store, asked)
+        cards = CARD_STREAKS.rows(edge_store, asked)
         assert len(cards) == 20
         assert split._asdict() == {name: sum(getattr(card, name) for card in cards) for name in split._fields}
         assert 0 < split.low_long_us < split.low_us
         assert 0 < split.never_used_long_us < split.never_used_us
+
+
+def owners(rows: Rows) -> Rows:
+    """Return the rows without who is there now, in one order."""
+    listed = [row for row in rows if sum(row.gpu_us)]
+    return sorted((row._replace(holders=(), priced=tuple(sorted(row.priced))) for row in listed), key=repr)
+
+
+def holders(rows: Rows, *, since_ms: int) -> list[CardProcess]:
+    """Return the processes that were there at a moment or later."""
+    return sorted((one for row in rows for one in row.holders if one.last_ms >= since_ms), key=repr)
+
+
+def test_processes_are_the_same_over_midnight_as_over_an_hour(edge_store: Store) -> None:
+    for since_ms, until_ms, hosts, most in (
+        (-5 * DAY_MS, 0, ["edges"], ("identity", "owner", "program", "host", "model")),
+        (-5 * DAY_MS, END_MS - MIDNIGHT_MS, [], ("identity",)),
+        (-4 * DAY_MS - 1_234_567, -DAY_MS // 3 + 1, ["edges", "restless-2"], ("identity",)),
+    ):
+        bounds = {"since_ms": MIDNIGHT_MS + since_ms, "until_ms": MIDNIGHT_MS + until_ms, "hosts": hosts}
+        prices = Prices.within(PRICES.rows(edge_store, {}), since_ms=bounds["since_ms"], until_ms=bounds["until_ms"])
+        starts = [row.valid_from_ms for row in prices.rows]
+        daily, found, of_days = days.with_days(edge_store, bounds, price_starts=starts, timezone="UTC")
+        assert isinstance(daily, days.DailyReader)
+        of_now = daily.telling_of_now(MIDNIGHT_MS + until_ms, 600_000)
+        assert len(of_days) >= len(of_now.of_processes) > 0
+        read = {**bounds, **prices.parameters, "tick_hours": tick_hours(found), "use_hourly": 1}
+        every_hour = tick_hours(choose_hours(edge_store, bounds, from_ticks=True))
+        for by in most:
+            of_hours = USAGE_VIEW.rows(edge_store, {**read, "by": by})
+            assert owners(USAGE_VIEW.rows(daily, {**read, "by": by})) == owners(of_hours)
+        with_now = USAGE_VIEW.rows(of_now, {**read, "by": "identity"})
+        ticked = USAGE_VIEW.rows(edge_store, {**read, "by": "identity", "tick_hours": every_hour, "use_hourly": 0})
+        assert owners(with_now) == owners(ticked)
+        still_there = holders(with_now, since_ms=MIDNIGHT_MS + until_ms - 2 * HOUR_MS)
+        assert still_there == holders(ticked, since_ms=MIDNIGHT_MS + until_ms - 2 * HOUR_MS)
+        if hosts == ["edges"]:
+            # Some idle since a day that is read as one.
+            since = [one.idle_since_ms // DAY_MS for one in still_there if one.idle_since_ms]
+            assert min(since) <= of_now.of_processes[-1].day
+            assert max(row.longest_idle_ms or 0 for row in ticked) > DAY_MS
 
 
 def test_where_views_alone_may_be_asked_for_no_days_are_read(store: Store) -> None:
@@ -328,8 +421,9 @@ def test_what_reads_days_says_so() -> None:
         "hours",
         *days.READ_DAYS,
         *days.READ_DAYS_BY_HOUR,
+        *days.READ_DAYS_BY_KEY,
     }
-    for name in (*days.READ_DAYS, *days.READ_DAYS_BY_HOUR):
+    for name in (*days.READ_DAYS, *days.READ_DAYS_BY_HOUR, *days.READ_DAYS_BY_KEY):
         query = report_views_with_days().written_out(report_views_with_days().query(name))
         assert "{days:Array(Int64)}" in query
         assert "{odd_days:Array(Int64)}" in query

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from gua.core.parameters import PRICED, READ
+from gua.core.parameters import BY_DAY, PRICED, READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
 from gua.report.costs import Costs
@@ -79,7 +79,7 @@ class OwnerSpanRow(NamedTuple):
         return (self.active_us, self.idle_held_us, self.unknown_us)
 
 
-USAGE_VIEW: Final = View("usage", OwnerSpanRow, (*READ, "by", *PRICED))
+USAGE_VIEW: Final = View("usage", OwnerSpanRow, (*READ, "by", *PRICED), optional=BY_DAY)
 
 
 @dataclass(frozen=True, kw_only=True)

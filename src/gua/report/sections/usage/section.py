@@ -19,7 +19,7 @@ from gua.report.sections.usage.query import OWNER_AND_PROGRAM, Whole, ask_usage,
 
 def _collect(asking: Asking) -> Finish:
     prices = asking.prices
-    if not asking.makes_streaks:
+    if not asking.tells_processes:
         answers = ask_by_parts(asking.reader, asking.read, parts(asking.hours), prices)
         return lambda _headline, _cards: Usage(owners=owners_of_parts(answers, prices))
     processes = asking.once(ask_usage, OWNER_AND_PROGRAM, prices)
