@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, cast
 
 from gua.report.kit.fields import Json, hours, number, to_json
 from gua.report.model import Report
@@ -20,21 +20,28 @@ def render_json(report: Report) -> str:
     which makes the report of a large fleet wait for its text (``bench/bench_names.py``). A row becomes text before the
     next one is made: of 10,000 cards rows take five times the memory of their text.
     """
-    keys = ",\n".join(f"  {_text(key)}: {_value(value)}" for key, value in _keys(report))
-    return f"{{\n{keys}\n}}\n"
+    return "".join(_pieces(report))
 
 
-def _value(value: object) -> str:
-    if isinstance(value, Iterator):
-        return _lines(value)
-    if not isinstance(value, list) or not any(isinstance(row, dict) for row in value):
-        return _text(value)
-    return _lines(value)
+def _pieces(report: Report) -> Iterator[str]:
+    before = "{\n"
+    for key, value in _keys(report):
+        yield f"{before}  {_text(key)}: "
+        yield from _value(value)
+        before = ",\n"
+    yield "\n}\n"
 
 
-def _lines(rows: Iterable[object]) -> str:
-    lines = ",\n".join(f"    {_text(row)}" for row in rows)
-    return f"[\n{lines}\n  ]" if lines else "[]"
+def _value(value: object) -> Iterator[str]:
+    has_lines = isinstance(value, Iterator) or (isinstance(value, list) and any(isinstance(row, dict) for row in value))
+    if not has_lines:
+        yield _text(value)
+        return
+    before = "[\n"
+    for row in cast("Iterable[object]", value):
+        yield f"{before}    {_text(row)}"
+        before = ",\n"
+    yield "[]" if before == "[\n" else "\n  ]"
 
 
 def _text(value: object) -> str:
