@@ -48,7 +48,7 @@ class SampleBuffer:
     def __init__(self, clock: DriverClock) -> None:
         self._clock = clock
         self._since_us = 0
-        self._reach_us = 0
+        self._held = 0
         self._drained_ms: int | None = None
         self._period_us = _LONGEST_PERIOD_US
         self._kept: deque[UtilizationSample] = deque(maxlen=MOST_SAMPLES)
@@ -63,7 +63,9 @@ class SampleBuffer:
     @property
     def due(self) -> bool:
         """Whether a ring may have forgotten something by the drain after this one, 5 s from now."""
-        if self._reach_us < LEISURELY_REACH_US or self._drained_ms is None or not self._power.is_leisurely:
+        # A driver that samples more often than before fills its ring sooner.
+        reach_us = self._held * self._period_us
+        if reach_us < LEISURELY_REACH_US or self._drained_ms is None or not self._power.is_leisurely:
             return True
         return self._clock.monotonic_ms() - self._drained_ms >= _LEISURE_MS
 
@@ -80,7 +82,7 @@ class SampleBuffer:
             self._drained_ms = now_ms
         if ring is not None and ring.stamps_us:
             if not self._since_us and ring.lengths_us:  # all that it has, holes in it left out
-                self._reach_us = len(ring.lengths_us) * ring.lengths_us[len(ring.lengths_us) // 2]
+                self._held = len(ring.lengths_us)
             self._clock.learn(ring.stamps_us[-1])
             self._keep(calls, ring)
         if self._unpowered:
