@@ -2,7 +2,8 @@
 
 Run: python bench/bench_fleet.py [--cards 64] [--days 30] [--sizes 8x30 … 10000x90] [--only PART …]. Figures stand
 beside their limits. Ticks are made on the server with SQL (bench/fleet), hours are counted from them with ``gua
-rollup``; larger fleets get hours copied from those, on other days, with other cards and users. Needs npm.
+rollup``; larger fleets get hours copied from those, on other days, with other cards and users, the largest days copied
+from days of such hours. Needs npm.
 By hand, 88 million card ticks: --only ticks --cards 1024 --days 30 --no-older.
 """
 
@@ -35,6 +36,7 @@ from measures.fleet_report import (  # noqa: E402 - likewise
 from measures.fleet_seed import (  # noqa: E402 - likewise
     CARDS_A_HOST,
     Fleet,
+    copy_days,
     count_days,
     count_hours,
     keep_hours,
@@ -56,6 +58,8 @@ SIZES = ("8x30", "64x30", "512x30", "2048x90", "10000x90")
 FASTER, SMALLER = 300, 15
 # Copied hours come from so many cards at most.
 SOURCE_CARDS, SOURCE_DAYS = 64, 30
+# Of a fleet with more days of hosts, some are added up from hours; those of the other hosts are copied.
+MOST_DAYS, ADDED_UP = 25_000, 5_000
 
 
 def limit_of(fleet: Fleet) -> float | None:
@@ -120,9 +124,11 @@ def growth(server: FleetServer, options: argparse.Namespace) -> None:
     for size in options.sizes:
         cards, days = map(int, size.split("x"))
         fleet = Fleet(cards=cards, days=days)
+        is_large = fleet.hosts * fleet.days > MOST_DAYS and not options.all_hours
+        added = fleet.with_days_of_hosts(ADDED_UP) if is_large else fleet
         title(f"{fleet}, hours copied from those of {source}")
         server.clear()
-        took = seed_hours(server, fleet, source)
+        took = seed_hours(server, added, source)
         server.merge("host_hours", "hour_marks")
         _, rows, size_bytes = server.parts("host_hours")
         show("hours of hosts", rows, note=f"made in {took:.1f} s; {size_bytes / rows:.0f} bytes each, merged")
@@ -132,6 +138,11 @@ def growth(server: FleetServer, options: argparse.Namespace) -> None:
         share = 100 * bytes_of_days / size_bytes
         part = f"{bytes_of_days / (days or 1):.0f} bytes each, {share:.0f} % of those of hours"
         show("days of hosts", days, note=f"added up in {took:.1f} s; {part}")
+        if added != fleet:
+            took = copy_days(server, fleet, added)
+            server.merge("host_days", "hour_marks")
+            note = f"the others copied in {took:.1f} s, without hours"
+            show("days of all hosts", server.parts("host_days")[1], note=note)
         # The first tick began before the first hour; of an hour that lies half outside, copies have no ticks.
         request = asked(fleet, early_ms=60_000)
         found = show_report(server, request, times=options.times, limit_s=limit_of(fleet))
@@ -219,6 +230,7 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=30, help="days of ticks")
     parser.add_argument("--storage-days", type=int, default=3, help="days of ticks with 10 processes a card")
     parser.add_argument("--sizes", nargs="*", default=SIZES, metavar="CARDSxDAYS", help="fleets of copied hours")
+    parser.add_argument("--all-hours", action="store_true", help="give every host of a large fleet hours of its own")
     parser.add_argument("--newest-hour", action="store_true", help="also ask with an hour that is not counted yet")
     parser.add_argument("--times", type=int, default=5, help="how often a report is made")
     parser.add_argument("--no-older", dest="older", action="store_false", help=f"leave gpu-usage-audit {VERSION} out")

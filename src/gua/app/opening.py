@@ -44,9 +44,12 @@ def require_store(store: str | None) -> None:
 
 
 @contextmanager
-def open_reader(store: str | None, *, told: Callable[[str], None] = print_error) -> Iterator[Store]:
+def open_reader(
+    store: str | None, *, told: Callable[[str], None] = print_error, needs_newest: bool = True
+) -> Iterator[Store]:
     """Open a store to report from, and land first what the agent of this host has spooled for it.
 
+    Who does not need the newest ticks leaves them where they wait, unless there is no store yet.
     ``told`` as of :func:`open_writer`. Raises UnavailableError where there is no store; a NothingRecordedError of the
     block says why an embedded one may be empty.
     """
@@ -54,7 +57,8 @@ def open_reader(store: str | None, *, told: Callable[[str], None] = print_error)
     spool = home_directory() / "spool.db"
     # What waits for an endpoint is not taken: the spool would take it for delivered.
     destination = store_destination(parsed, home_directory())
-    waiting = destination in awaiting(spool)
+    is_made = not isinstance(parsed, EmbeddedDsn) or StoreDirectory(parsed.path).exists()
+    waiting = (needs_newest or not is_made) and destination in awaiting(spool)
     if not waiting:
         require_store(store)
     with open_writer(store, told=told) as reader:

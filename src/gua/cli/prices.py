@@ -56,7 +56,7 @@ def list_(*, as_json: JsonOption = False, store: StoreOption = None) -> None:
     Example:
         gua prices list --json
     """
-    with opening.open_reader(store) as opened:
+    with opening.open_reader(store, needs_newest=False) as opened:
         rows, models = book.prices(opened), book.models(opened)
     sys.stdout.write(listing.to_json(rows, models) if as_json else listing.to_text(rows, models))
 

@@ -260,14 +260,16 @@ class TestReader:
         assert (home / "store").exists()
 
     @pytest.mark.engine
-    def test_lands_first_what_the_agent_left_in_its_spool(self, home: Path) -> None:
-        with Spool(home / "spool.db", destinations=(STORE,)) as spool:
-            spool.extend((tick(n).ts_ms, encode(tick(n))) for n in range(3))
-        with opening.open_reader(None) as store:
-            (extent,) = store.rows("extent", {"hosts": []})
-        assert extent["last_ms"] == tick(2).ts_ms
-        with Spool(home / "spool.db", destinations=(STORE,)) as spool:
-            assert spool.depth(STORE) == 0
+    def test_lands_first_what_the_agent_left_in_its_spool_where_that_is_needed(self, home: Path) -> None:
+        for first, needs_newest, depth in ((0, False, 0), (3, False, 3), (3, True, 0)):  # without a store there is none
+            with Spool(home / "spool.db", destinations=(STORE,)) as spool:
+                if not spool.depth(STORE):
+                    spool.extend((tick(n).ts_ms, encode(tick(n))) for n in range(first, first + 3))
+            with opening.open_reader(None, needs_newest=needs_newest) as store:
+                (extent,) = store.rows("extent", {"hosts": []})
+            assert extent["last_ms"] == tick(2 if depth else first + 2).ts_ms
+            with Spool(home / "spool.db", destinations=(STORE,)) as spool:
+                assert spool.depth(STORE) == depth
 
     @pytest.mark.engine
     def test_leaves_alone_what_waits_for_an_endpoint(self, home: Path) -> None:
