@@ -19,7 +19,7 @@ from gua.nvml.driver import GPU_UTILIZATION_SAMPLES, Driver, Handle
 from gua.nvml.driver_clock import DriverClock
 from gua.nvml.power_samples import PowerSamples
 from gua.nvml.quirks import ratio
-from gua.nvml.ring import LEISURELY_REACH_US, Ring, read_ring
+from gua.nvml.ring import LEISURE_MS, LEISURELY_REACH_US, Ring, read_ring
 
 # The driver's sampling period is 1/6 to 1 s by product (nvmlDeviceGetUtilizationRates in NVIDIA's reference):
 # a sample says nothing of what lies further back.
@@ -29,8 +29,6 @@ _JITTER: Final = 1.5
 # 10 minutes, the longest interval, if each of 6 samples a second stands alone. If nobody reads, the oldest are
 # forgotten.
 MOST_SAMPLES: Final = 3600
-# Every other drain: they come every 5 s.
-_LEISURE_MS: Final = 7_000
 # What a sample has to reach to be active.
 _ACTIVE_PERCENT: Final = ACTIVE_FROM * 100
 
@@ -67,7 +65,7 @@ class SampleBuffer:
         reach_us = self._held * self._period_us
         if reach_us < LEISURELY_REACH_US or self._drained_ms is None or not self._power.is_leisurely:
             return True
-        return self._clock.monotonic_ms() - self._drained_ms >= _LEISURE_MS
+        return self._clock.monotonic_ms() - self._drained_ms >= LEISURE_MS
 
     def drain(self, driver: Driver, calls: Calls, handle: Handle, *, is_last: bool = False) -> None:
         """Take what the ring gained; ``is_last`` is that :meth:`take` follows at once.
