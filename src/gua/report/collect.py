@@ -131,7 +131,7 @@ def _need_streaks(request: ReportRequest, wanted: frozenset[str]) -> list[str]:
     by = [key for key in request.usage_by if key not in request.groups_by]
     needed = sorted(section.name for section in named if section.streaks == "needed") or by
     made = [section.name for section in named if section.streaks == "wanted"]
-    if needed or not made or {section.name for section in named} == {*default_sections()}:
+    if needed or not made or {section.name for section in named} >= {*default_sections()}:
         return needed
     return made
 
