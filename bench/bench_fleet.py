@@ -2,7 +2,8 @@
 
 Run: python bench/bench_fleet.py [--cards 64] [--days 30] [--sizes 8x30 … 10000x90] [--only PART …]. Figures stand
 beside their limits. Ticks are made on the server with SQL (bench/fleet), hours are counted from them with ``gua
-rollup``; larger fleets get hours copied from those, on other days, with other cards and users. Needs npm.
+rollup``; larger fleets get hours copied from those, on other days, with other cards and users, the largest days copied
+from days of such hours. Needs npm.
 By hand, 88 million card ticks: --only ticks --cards 1024 --days 30 --no-older.
 """
 
@@ -12,7 +13,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,12 +29,14 @@ from measures.fleet_report import (  # noqa: E402 - likewise
     report_command,
     show_command,
     show_equality,
+    show_page,
     show_report,
     timed,
 )
 from measures.fleet_seed import (  # noqa: E402 - likewise
     CARDS_A_HOST,
     Fleet,
+    copy_days,
     count_days,
     count_hours,
     keep_hours,
@@ -52,9 +55,11 @@ LIMITS = {(64, 30): 0.3, (1_024, 30): 1.0, (10_000, 90): 2.0}
 # Of CPU, whatever the machine: from 8 cards x 30 days to 10,000 x 90 to the tenfold.
 GROWTH_LIMIT = 0.28
 SIZES = ("8x30", "64x30", "512x30", "2048x90", "10000x90")
-FASTER, SMALLER = 100, 15
+FASTER, SMALLER = 300, 15
 # Copied hours come from so many cards at most.
 SOURCE_CARDS, SOURCE_DAYS = 64, 30
+# Of a fleet with more days of hosts, some are added up from hours; those of the other hosts are copied.
+MOST_DAYS, ADDED_UP = 25_000, 5_000
 
 
 def limit_of(fleet: Fleet) -> float | None:
@@ -70,10 +75,11 @@ def ticks(server: FleetServer, options: argparse.Namespace) -> None:
     found = show_storage(server)
     show_report(server, asked(fleet), times=options.times, limit_s=limit_of(fleet))
     show_command(server, asked(fleet), times=options.times)
+    show_page(server, asked(fleet), times=options.times)
     if fleet.cards <= SOURCE_CARDS:
         show_equality(server, fleet)
     if options.older:
-        beside_older(server, fleet, days=options.older_days or fleet.days, ours=found.ticks + found.hours)
+        beside_older(server, fleet, every_days=options.older_days or [fleet.days], ours=found.ticks + found.hours)
     if fleet.cards <= SOURCE_CARDS:
         keep_hours(server)
 
@@ -118,9 +124,11 @@ def growth(server: FleetServer, options: argparse.Namespace) -> None:
     for size in options.sizes:
         cards, days = map(int, size.split("x"))
         fleet = Fleet(cards=cards, days=days)
+        is_large = fleet.hosts * fleet.days > MOST_DAYS and not options.all_hours
+        added = fleet.with_days_of_hosts(ADDED_UP) if is_large else fleet
         title(f"{fleet}, hours copied from those of {source}")
         server.clear()
-        took = seed_hours(server, fleet, source)
+        took = seed_hours(server, added, source)
         server.merge("host_hours", "hour_marks")
         _, rows, size_bytes = server.parts("host_hours")
         show("hours of hosts", rows, note=f"made in {took:.1f} s; {size_bytes / rows:.0f} bytes each, merged")
@@ -130,6 +138,11 @@ def growth(server: FleetServer, options: argparse.Namespace) -> None:
         share = 100 * bytes_of_days / size_bytes
         part = f"{bytes_of_days / (days or 1):.0f} bytes each, {share:.0f} % of those of hours"
         show("days of hosts", days, note=f"added up in {took:.1f} s; {part}")
+        if added != fleet:
+            took = copy_days(server, fleet, added)
+            server.merge("host_days", "hour_marks")
+            note = f"the others copied in {took:.1f} s, without hours"
+            show("days of all hosts", server.parts("host_days")[1], note=note)
         # The first tick began before the first hour; of an hour that lies half outside, copies have no ticks.
         request = asked(fleet, early_ms=60_000)
         found = show_report(server, request, times=options.times, limit_s=limit_of(fleet))
@@ -163,33 +176,43 @@ def fill_and_count(server: FleetServer, fleet: Fleet, *, processes: int = 0, sho
         show("gua rollup", hours / counting, "/s", note=f"{hours:,} hours of hosts in {counting:.1f} s")
 
 
-def beside_older(server: FleetServer, fleet: Fleet, *, days: int, ours: int) -> None:
-    """Show what the older tool needs for the same history."""
-    part = Fleet(cards=fleet.cards, days=days)
-    title(f"Beside gpu-usage-audit {VERSION}: {part}")
+def beside_older(server: FleetServer, fleet: Fleet, *, every_days: Sequence[int], ours: int) -> None:
+    """Show what the older tool needs for the last days of the same history, of each number of days one after another.
+
+    Where it needs too long for all days, fewer of them say how it grows.
+    """
+    title(f"Beside gpu-usage-audit {VERSION}: {fleet.cards:,} cards")
     try:
         older = install()
     except CannotInstallError as error:
         print(f"  not measured: {error}")
         return
-    with tempfile.TemporaryDirectory(prefix="gua-bench-") as folder:
-        database = Path(folder) / "gua.db"
-        begun = time.perf_counter()
-        cards, processes = fleet_older.fill(server, fleet, older, database, days=days)
-        size = database.stat().st_size
-        took = time.perf_counter() - begun
-        show(f"{VERSION}: its SQLite", size / 1e6, "MB", note=f"{cards:,} + {processes:,} rows, made in {took:.0f} s")
-        # Of fewer days ours are counted as the same part of all.
-        ratio = size / (ours * days / fleet.days)
-        show("times the bytes of ours", ratio, note=f"at least {SMALLER}: {_verdict(ratio, SMALLER)}")
-        its = fleet_older.report(older, database, fleet, days=days, samples=cards)
-    show(f"{VERSION}: gua report", its.wall_s, "s", note=f"{its.cpu_s:.1f} s CPU, peak {its.peak_mb:,.0f} MB")
-    own = [report_command(server, asked(part), "--width", "80") for _ in range(5)]
-    wall = middle([one.wall_s for one in own])
-    show("this: gua report, the whole command", wall, "s", note=f"peak {max(one.peak_mb for one in own):,.0f} MB")
-    show("times as fast, command beside command", its.wall_s / wall, note=_least(its.wall_s / wall))
-    queries = middle(timed(server, asked(part), times=5).queries_s)
-    show("times as fast, command beside our queries", its.wall_s / queries, note=_least(its.wall_s / queries))
+    its_s: dict[Fleet, float] = {}
+    for days in every_days:
+        part = Fleet(cards=fleet.cards, days=days)
+        with tempfile.TemporaryDirectory(prefix="gua-bench-") as folder:
+            database = Path(folder) / "gua.db"
+            begun = time.perf_counter()
+            cards, processes = fleet_older.fill(server, fleet, older, database, days=days)
+            size = database.stat().st_size
+            took = time.perf_counter() - begun
+            note = f"{cards:,} + {processes:,} rows, made in {took:.0f} s"
+            show(f"{days} days, its SQLite", size / 1e6, "MB", note=note)
+            # Of fewer days ours are counted as the same part of all.
+            ratio = size / (ours * days / fleet.days)
+            show("times the bytes of ours", ratio, note=f"at least {SMALLER}: {_verdict(ratio, SMALLER)}")
+            its = fleet_older.report(older, database, fleet, days=days, samples=cards)
+        show(f"{VERSION}: gua report", its.wall_s, "s", note=f"{its.cpu_s:.1f} s CPU, peak {its.peak_mb:,.0f} MB")
+        own = [report_command(server, asked(part), "--width", "80") for _ in range(5)]
+        wall = middle([one.wall_s for one in own])
+        note = f"{middle([one.cpu_s for one in own]):.2f} s CPU, peak {max(one.peak_mb for one in own):,.0f} MB"
+        show("this: gua report, the whole command", wall, "s", note=note)
+        show("times as fast, command beside command", its.wall_s / wall, note=_least(its.wall_s / wall))
+        queries = middle(timed(server, asked(part), times=5).queries_s)
+        show("times as fast, command beside our queries", its.wall_s / queries, note=_least(its.wall_s / queries))
+        its_s[part] = its.cpu_s
+    if len(its_s) > 1:
+        print(f"  its CPU seconds grow as days to the power of {exponent(its_s):.2f}")
 
 
 def _least(ratio: float) -> str:
@@ -207,10 +230,13 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=30, help="days of ticks")
     parser.add_argument("--storage-days", type=int, default=3, help="days of ticks with 10 processes a card")
     parser.add_argument("--sizes", nargs="*", default=SIZES, metavar="CARDSxDAYS", help="fleets of copied hours")
+    parser.add_argument("--all-hours", action="store_true", help="give every host of a large fleet hours of its own")
     parser.add_argument("--newest-hour", action="store_true", help="also ask with an hour that is not counted yet")
     parser.add_argument("--times", type=int, default=5, help="how often a report is made")
     parser.add_argument("--no-older", dest="older", action="store_false", help=f"leave gpu-usage-audit {VERSION} out")
-    parser.add_argument("--older-days", type=int, help="days that it gets, where memory is short; all if not given")
+    parser.add_argument(
+        "--older-days", type=int, nargs="*", metavar="DAYS", help="days that it gets, one after another"
+    )
     parser.add_argument("--folder", type=Path, help="where the server's data go, for a while; the temporary folder")
     options = parser.parse_args()
     print(machine())

@@ -1,9 +1,10 @@
 """What people wait for: ``gua report`` as a whole process, embedded, against a server and as a page; help and status.
 
 Run: python bench/bench_report.py [--only PART …] [--days 30] [--times 5] [--no-older]. Figures stand beside
-their limits. ``embedded`` is a database of gpu-usage-audit 1.8 of eight cards at 30 s, imported, and that version's
-own report of the same file in the same run; ``server`` and ``page`` are fleets made on a ClickHouse server with SQL,
-and need npm; ``commands`` are asked of an agent on the simulated driver. Each command is run once before it counts.
+their limits. ``embedded`` is a database of gpu-usage-audit 1.8 of eight cards at 30 s, imported, that version's own
+report of the same file in the same run, and the store with an agent of the simulated driver on it; ``server`` and
+``page`` are fleets made on a ClickHouse server with SQL, and need npm; ``commands`` are asked of such an agent. Each
+command is run once before it counts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from measures import lifetime, older_history, older_report  # noqa: E402 - found through the line above
+from measures.beside_agent import with_agent  # noqa: E402 - likewise
 from measures.child import Ran, ran  # noqa: E402 - likewise
 from measures.figures import machine, middle, show, spread, title  # noqa: E402 - likewise
 from measures.fleet_report import GUA, asked  # noqa: E402 - likewise
@@ -47,6 +49,7 @@ def embedded(options: argparse.Namespace) -> None:
         ours = _measure("gua report", options.times, *window, wall_s=EMBEDDED_S, peak_mb=EMBEDDED_MB)
         _measure("gua report --json", options.times, "--json", *window)
         _measure("gua report --section all", options.times, "--section", "all", *window)
+        with_agent(Path(folder, "store"), days=options.days, times=options.times)
         if options.older:
             beside_older(database, options, ours)
 

@@ -27,6 +27,7 @@ from servers.gua import differences
 
 GUA = Path(sys.executable).with_name("gua")
 MEMORY_LIMIT_MB = 120.0
+PAGE_LIMIT_S, PAGE_LIMIT_MB = 1.5, 3.0
 
 
 class TimedReader:
@@ -121,6 +122,19 @@ def show_command(server: FleetServer, request: ReportRequest, *, times: int) -> 
     note = f"{middle([one.cpu_s for one in whole]):.2f} s CPU of its own, {spread([one.wall_s for one in whole])}"
     show("gua report --json, the whole command", middle([one.wall_s for one in whole]), "s", note=note)
     show("its peak memory", max(one.peak_mb for one in whole), "MB", MEMORY_LIMIT_MB)
+
+
+def show_page(server: FleetServer, request: ReportRequest, *, times: int) -> None:
+    """Show what the report needs as a web page with every section."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        whole = [report_command(server, request, "--html", str(page)) for _ in range(times)]
+        size = page.stat().st_size
+    seconds = middle([one.wall_s for one in whole])
+    spent = f"{middle([one.cpu_s for one in whole]):.2f} s CPU of its own, {spread([one.wall_s for one in whole])}"
+    show("gua report --html, the whole command", seconds, "s", PAGE_LIMIT_S, spent)
+    show("its peak memory", max(one.peak_mb for one in whole), "MB")
+    show("its page", size / 1e6, "MB", PAGE_LIMIT_MB)
 
 
 def report_command(server: FleetServer, request: ReportRequest, *options: str) -> Ran:

@@ -1,4 +1,4 @@
-"""Fills a server with a fleet that never was: ticks, or hours copied from hours that were counted from ticks."""
+"""Fills a server with a fleet that never was: ticks, hours copied from counted ones, days copied from days of those."""
 
 from __future__ import annotations
 
@@ -43,6 +43,10 @@ class Fleet:
     @property
     def until_ms(self) -> int:
         return self.since_ms + self.days * DAY_MS
+
+    def with_days_of_hosts(self, most: int) -> Fleet:
+        """Return the fleet, with so many hosts at most that they have ``most`` days together."""
+        return Fleet(cards=min(self.cards, most // self.days * CARDS_A_HOST), days=self.days)
 
     def __str__(self) -> str:
         return f"{self.cards:,} cards x {self.days} days"
@@ -120,8 +124,41 @@ def seed_hours(server: FleetServer, fleet: Fleet, source: Fleet) -> float:
     return time.perf_counter() - begun
 
 
-def _seed_inventory(server: FleetServer, fleet: Fleet) -> None:
-    whole = {"first_host": 0, "hosts": fleet.hosts}
+def copy_days(server: FleetServer, fleet: Fleet, source: Fleet) -> float:
+    """Add the days and marks of all hosts of a fleet beyond those of ``source``, which are there; return the seconds.
+
+    Both begin on the same day; their hours are those of ``source`` alone.
+    """
+    begun = time.perf_counter()
+    _seed_inventory(server, fleet, first_host=source.hosts)
+    server.query("DROP TABLE IF EXISTS gua.bench_days")
+    server.query("CREATE TABLE gua.bench_days AS gua.host_days ENGINE = MergeTree ORDER BY (host, day)")
+    server.query("INSERT INTO gua.bench_days SELECT * FROM gua.host_days FINAL")
+    columns = [line.split("\t")[0] for line in server.query("DESCRIBE TABLE gua.host_days").splitlines()]
+    changed = ",\n".join(f"{how} AS `{column}`" for column in columns if (how := _renamed(column)))
+    whole = {"first_host": source.hosts, "sources": source.hosts}
+    server.run("day_marks", **whole, hosts=fleet.hosts - source.hosts)
+    step = max(1, _COPIES_AT_ONCE // fleet.days)
+    for first in range(source.hosts, fleet.hosts, step):
+        part = {"first_host": first, "hosts": min(step, fleet.hosts - first)}
+        server.run("day_rows", **part, sources=source.hosts, changed=changed)
+    return time.perf_counter() - begun
+
+
+def _renamed(column: str) -> str | None:
+    """Return what a column of a copied day is made of, where it has names of cards or users."""
+    if column == "cards.gpu":
+        return "gpus"
+    if column.endswith(".gpu"):
+        return f"arrayMap(gpu -> gpus[indexOf(source.`cards.gpu`, gpu)], source.`{column}`)"
+    if column.endswith(".owner"):
+        user = "users[1 + (toUInt32OrZero(substring(assumeNotNull(owner), 5)) + other_user) % 300]"
+        return f"arrayMap(owner -> if(owner IS NULL, NULL, {user}), source.`{column}`)"
+    return None
+
+
+def _seed_inventory(server: FleetServer, fleet: Fleet, *, first_host: int = 0) -> None:
+    whole = {"first_host": first_host, "hosts": fleet.hosts - first_host}
     bounds = {"since_ms": fleet.since_ms, "until_ms": fleet.until_ms}
     server.run("card_info", **whole, until_ms=fleet.until_ms)
     server.run("card_seen", **whole, **bounds)

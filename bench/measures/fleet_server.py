@@ -67,7 +67,7 @@ class FleetServer(ClickHouseServer):
         except urllib.error.HTTPError as error:
             raise AssertionError(error.read().decode()) from None
 
-    def run(self, name: str, **values: int) -> None:
+    def run(self, name: str, **values: int | str) -> None:
         """Run a statement of bench/fleet with its numbers filled in."""
         self.query(statement(name, **values))
 
@@ -88,7 +88,7 @@ class FleetServer(ClickHouseServer):
             self.query(f"OPTIMIZE TABLE gua.{table} FINAL")
 
 
-def statement(name: str, **values: int) -> str:
+def statement(name: str, **values: int | str) -> str:
     """Return a statement of bench/fleet; ``$OCCUPANCY`` and ``$NAMES`` are what several have in common."""
     shared = {
         "OCCUPANCY": (STATEMENTS / "occupancy.part").read_text(encoding="utf-8"),

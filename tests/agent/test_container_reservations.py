@@ -87,7 +87,7 @@ def begin(host: Agent, containers: Containers, container: str | None, *line: str
 
 
 def done(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     return process.returncode, out, err
 
 

@@ -116,12 +116,8 @@ def test_the_entry_point_samples_the_cards_and_who_holds_them_without_any_right(
         spool = volume / "state" / "spool.db"
         # Until it answers the spool is being made, and who looks into it would make files of its own there.
         answers = volume / "state" / "agent.sock"
-        poll(lambda: agent.poll() is not None or answers.exists(), "the agent to answer", seconds=30)
-        poll(
-            lambda: agent.poll() is not None or len(read_spool(spool, "endpoint")) >= 2,
-            "two ticks",
-            seconds=30,
-        )
+        poll(lambda: agent.poll() is not None or answers.exists(), "the agent to answer")
+        poll(lambda: agent.poll() is not None or len(read_spool(spool, "endpoint")) >= 2, "two ticks")
         assert agent.poll() is None, log.read_text()
     finally:
         code = container.end(agent)
@@ -189,13 +185,13 @@ class Exporter:
         )
         try:
             url = f"http://127.0.0.1:{port}"
-            poll(lambda: agent.poll() is not None or http_answers(f"{url}/readyz"), "the exporter", seconds=30)
+            poll(lambda: agent.poll() is not None or http_answers(f"{url}/readyz"), "the exporter")
             assert agent.poll() is None, self.log.read_text()
-            assert http_answers(f"{url}/healthz")
+            poll(lambda: http_answers(f"{url}/healthz"), "it to be well")
             pages: list[str] = []
 
             def is_there() -> bool:
-                with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:  # noqa: S310 - the test's own URL
+                with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:  # noqa: S310 - the test's own URL
                     pages.append(answer.read().decode())
                 return until in pages[-1]
 

@@ -82,20 +82,20 @@ def test_cards_are_reserved_extended_and_released_by_hand(host: Agent) -> None:
 
 
 def test_who_waits_is_served_in_order(host: Agent) -> None:
-    first = begun(host, "run", "-g", "4", "--", "sleep", "60")
+    first = begun(host, "run", "-g", "4", "--", "sleep", "600")
     poll(lambda: len(reserved(host)) == 1, "the first to have its cards")
     second = begun(host, "run", "-g", "3", "--", "sh", "-c", SHOW)
     poll(lambda: len(host.queue()) == 1, "the second to wait")
-    third = begun(host, "reserve", "-g", "1", "--wait", "1m", "--short")
+    third = begun(host, "reserve", "-g", "1", "--wait", "10m", "--short")
     poll(lambda: len(host.queue()) == 2, "the third to wait")
     queue = json.loads(host.must("queue", "--json"))["queue"]
     assert [(each["position"], each["kind"], each["count"]) for each in queue] == [(1, "run", 3), (2, "manual", 1)]
     assert host.must("queue").count("GPU") == 2
     os.killpg(first.pid, signal.SIGKILL)
-    out, err = second.communicate(timeout=60)
+    out, err = second.communicate(timeout=120)
     assert out.startswith("0,1,2 ")
     assert "waiting: you are first, 3 more needed: GPU 0 reserved by " in err
-    assert third.communicate(timeout=60)[0] in {"0", "3"}
+    assert third.communicate(timeout=120)[0] in {"0", "3"}
     first.communicate()
 
 
@@ -116,7 +116,7 @@ def test_what_a_command_leaves_keeps_its_card_and_a_killed_one_frees_it(host: Ag
     assert len(reserved(host)) == 1
     stop.touch()
     poll(lambda: not reserved(host), "the child to end")
-    killed = begun(host, "run", "--", "sleep", "60")
+    killed = begun(host, "run", "--", "sleep", "600")
     poll(lambda: reserved(host), "the card to be reserved")
     os.killpg(killed.pid, signal.SIGKILL)
     poll(lambda: not reserved(host), "the card to be free")
@@ -124,7 +124,7 @@ def test_what_a_command_leaves_keeps_its_card_and_a_killed_one_frees_it(host: Ag
 
 
 def test_an_agent_that_is_killed_loses_no_reservation_and_no_place(host: Agent) -> None:
-    first = begun(host, "run", "-g", "4", "--", "sleep", "60")
+    first = begun(host, "run", "-g", "4", "--", "sleep", "600")
     poll(lambda: len(reserved(host)) == 1, "the first to have its cards")
     second = begun(host, "run", "-g", "1", "--", "sh", "-c", SHOW)
     # From what it is told on, its place outlasts the agent.
@@ -137,12 +137,12 @@ def test_an_agent_that_is_killed_loses_no_reservation_and_no_place(host: Agent) 
     assert [{**each, "idle_since_ms": None} for each in reserved(host)] == [
         {**each, "idle_since_ms": None} for each in before
     ]
-    third = begun(host, "reserve", "--wait", "1m", "--short")
+    third = begun(host, "reserve", "--wait", "10m", "--short")
     poll(lambda: len(host.queue()) == 2, "both to wait")
     assert [each["kind"] for each in host.queue()] == ["run", "manual"]
     os.killpg(first.pid, signal.SIGKILL)
-    assert second.communicate(timeout=60)[0].startswith("0 ")
-    assert third.communicate(timeout=60)[0] != ""
+    assert second.communicate(timeout=120)[0].startswith("0 ")
+    assert third.communicate(timeout=120)[0] != ""
     first.communicate()
 
 
@@ -303,11 +303,11 @@ def test_what_nobody_uses_is_given_back_where_the_host_says_so(agent: Agent, sim
     for gpu in ("0", "1"):
         reserve([agent.home / "agent.sock"], {"kind": "manual", "cards": [gpu], "for_ms": 600_000}, say=print)
     simulated_driver.write(Scenario([FREE[0], used, *FREE[2:]]))
-    poll(lambda: [each["gpus"] for each in reserved(agent)] == [[1]], "the unused card to be given back", seconds=60)
+    poll(lambda: [each["gpus"] for each in reserved(agent)] == [[1]], "the unused card to be given back")
     assert reserved(agent)[0]["idle_since_ms"] is None
     assert "ended: its cards were not used for too long" in agent.tail()
     simulated_driver.write(Scenario(FREE))
-    poll(lambda: not reserved(agent), "the other one, too", seconds=60)
+    poll(lambda: not reserved(agent), "the other one, too")
     agent.stop()
 
 
@@ -316,7 +316,7 @@ def test_what_is_reserved_is_an_allocation_of_the_audit(host: Agent) -> None:
     assert {card.allocation for tick in host.ticks() for card in tick.cards} == {None}  # nobody reserves: not looked at
     began = time.time_ns() // 1_000_000
     host.must("reserve", "-G", "1")
-    job = begun(host, "run", "-G", "2", "--", "sleep", "60")
+    job = begun(host, "run", "-G", "2", "--", "sleep", "600")
     poll(lambda: len(reserved(host)) == 2, "both to be reserved")
     host.wait_for_ticks(len(host.ticks()) + 2)
     host.must("release")

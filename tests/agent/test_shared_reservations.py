@@ -40,7 +40,7 @@ while not os.path.exists(stop): time.sleep(0.1)
 # A launcher of workers, as of distributed training: they have sessions of their own, and none of its descriptors.
 LAUNCHER = """
 import subprocess, sys
-worker = subprocess.Popen(["sleep", "60"], start_new_session=True)
+worker = subprocess.Popen(["sleep", "600"], start_new_session=True)
 print(worker.pid, flush=True)
 sys.exit(worker.wait())
 """
@@ -110,7 +110,7 @@ def test_nobody_gives_back_what_is_anothers_but_root(host: Agent, other: SecondU
 
 
 def test_the_command_of_another_user_keeps_its_card_and_only_as_long(host: Agent, other: SecondUser) -> None:
-    job = other.start("run", "-g", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exec sleep 60")
+    job = other.start("run", "-g", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exec sleep 600")
     assert job.stdout is not None
     assert job.stdout.readline() == "0,1\n"
     assert host.run("reserve", "--nonblock").returncode == 75
@@ -169,7 +169,7 @@ def test_a_command_run_by_sudo_keeps_its_card(host: Agent) -> None:
     change = shutil.which("setpriv")
     if os.geteuid() != 0 or change is None:
         pytest.skip("needs root and setpriv")
-    job = start(host, change, "--reuid", "54321", "--clear-groups", "sleep", "60")
+    job = start(host, change, "--reuid", "54321", "--clear-groups", "sleep", "600")
     poll(lambda: reserved(host), "the card to be reserved")
     time.sleep(1)
     assert reserved(host) == 1
@@ -282,7 +282,7 @@ def test_an_agent_of_another_user_is_not_asked_for_cards(host: Agent, user: Seco
 
 
 def test_a_command_that_is_stopped_keeps_its_card(host: Agent) -> None:
-    job = start(host, "sleep", "60")
+    job = start(host, "sleep", "600")
     poll(lambda: reserved(host), "the card to be reserved")
     job.send_signal(signal.SIGSTOP)
     time.sleep(1)

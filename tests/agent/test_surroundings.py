@@ -50,7 +50,7 @@ def test_otherwise_a_terminal_that_closes_ends_it_well(agent: Agent) -> None:
     start(agent, *GUA)
     assert agent.process is not None
     agent.process.send_signal(signal.SIGHUP)
-    assert agent.process.wait(timeout=20) == 0
+    assert agent.process.wait(timeout=60) == 0
     agent.process = None
 
 

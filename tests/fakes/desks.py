@@ -85,7 +85,7 @@ def ended(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def until(fact: Callable[[], object], seconds: float = 10) -> None:
+def until(fact: Callable[[], object], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not fact():
         assert time.monotonic() < deadline

@@ -22,11 +22,12 @@ def agent_tick(
     machine: str | None = None,
     labels: dict[str, str] | None = None,
     source: Source = Source.AGENT,
+    interval_ms: int = INTERVAL_MS,
 ) -> Tick:
     """Return one tick of ``host``: every card with that utilization and 40 GiB in use."""
     reading = {
-        "duration_ms": INTERVAL_MS,
-        "gpu_time_ms": INTERVAL_MS,
+        "duration_ms": interval_ms,
+        "gpu_time_ms": interval_ms,
         "name": "NVIDIA L4",
         "utilization": utilization,
         "memory_used_bytes": 40 * 2**30,
@@ -39,14 +40,14 @@ def agent_tick(
         origin=Origin(
             host=host,
             source=source,
-            interval_ms=INTERVAL_MS,
+            interval_ms=interval_ms,
             instance_id=instance or f"agent of {host}",
             host_id=machine or f"machine of {host}",
             service_version="2.0.0",
             attributes=tuple(sorted((labels or {}).items())),
         ),
         cards=tuple(CardReading(uuid=f"GPU-{host}-{place}", index=place, **reading) for place in range(cards)),
-        agent=AgentReading(started_ms=ts_ms - INTERVAL_MS, tick_duration_seconds=0.004),
+        agent=AgentReading(started_ms=ts_ms - interval_ms, tick_duration_seconds=0.004),
     )
 
 

@@ -20,6 +20,8 @@ from gua.report.model import (
     Extent,
     Filter,
     Headline,
+    IdleSeconds,
+    MostIdle,
     Overlap,
     Report,
     ReportedSource,
@@ -507,7 +509,7 @@ def _report(cards: Sequence[LivedCard], moments: Sequence[datetime], window: Win
                 card_ticks=int((totals[UNKNOWN].card_ticks or 0) * 0.2),
             ),
         ),
-        headline=replace(_headline(totals, len(cards)), costs=costs),
+        headline=replace(_headline(totals, len(cards)), costs=costs, idle_seconds=_idle_seconds(_usefulness(cards))),
         cards=model_cards,
         overlaps=(Overlap(host=hosts[-1], observed_ms=9 * HOUR_MS, elapsed_ms=8 * HOUR_MS),),
         filters=(Filter(key="team", values=("vision", SCRIPT)),),
@@ -935,6 +937,21 @@ def _energy(cards: Sequence[LivedCard]) -> Energy:
     return Energy(cards=tuple(one(place, card) for place, card in enumerate(cards)))
 
 
+def _idle_seconds(found: Usefulness) -> IdleSeconds | None:
+    active = found.states[ACTIVE]
+    if active.idle_share is None:
+        return None
+    worst = max(found.cards, key=lambda card: card.states[ACTIVE].idle_gpu_ms)
+    return IdleSeconds(
+        sampled_gpu_ms=active.sampled_gpu_ms,
+        idle_gpu_ms=active.idle_gpu_ms,
+        idle_share=active.idle_share,
+        most_idle=MostIdle(
+            host=worst.host, gpu=worst.gpu, index=worst.index, idle_gpu_ms=worst.states[ACTIVE].idle_gpu_ms
+        ),
+    )
+
+
 def _usefulness(cards: Sequence[LivedCard]) -> Usefulness:
     """Return idle seconds: of the first card nobody tells, the second has no power samples."""
 
@@ -968,7 +985,7 @@ def _usefulness(cards: Sequence[LivedCard]) -> Usefulness:
             index=card.index,
             model=card.model,
             states={
-                ACTIVE: part(states_of(card.hours)[ACTIVE].gpu_ms, 0.07 * place, place),
+                ACTIVE: part(states_of(card.hours)[ACTIVE].gpu_ms, min(0.07 * place, 0.6), place),
                 IDLE_HELD: part(states_of(card.hours)[IDLE_HELD].gpu_ms, 0.9, place),
             },
             activity=_activity(states_of(card.hours)[ACTIVE].gpu_ms if place else 0.0, place),

@@ -279,6 +279,7 @@ def test_a_reader_has_a_hundred_queries_at_once_and_no_more(served: ClickHouseSe
         }
     )
     secret = {"X-ClickHouse-User": "gua_reader", "X-ClickHouse-Key": PASSWORDS["gua_reader"]}
+    poll(lambda: running(served) == 0, "the queries of other tests to end")
     with ExitStack() as open_ones:
         asked: list[http.client.HTTPConnection] = []
         for _ in range(101):

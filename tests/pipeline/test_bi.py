@@ -206,7 +206,8 @@ def test_prepared_statements_bind_what_they_are_given(jdbc: Jdbc, alchemy: Alche
         ("0",)
     ]
     assert newest is not None
-    assert newest.startswith(time.strftime("%Y-", time.gmtime(time.time() - 3_600)))
+    # The driver tells it in the machine's zone; at the turn of a year that is one or the other.
+    assert newest[:4] in {time.strftime("%Y", time.gmtime(time.time() + day * 86_400)) for day in (-1, 0, 1)}
 
 
 def test_an_answer_that_is_larger_than_the_client_s_memory_is_streamed(jdbc: Jdbc) -> None:
@@ -432,7 +433,7 @@ def test_twenty_dashboards_at_once_leave_the_server_and_its_writer_alone(server:
     charts = [recipe.sql for recipe in RECIPES]
     whole = [f"SELECT * FROM gua_public.{view}" for view in public_views()]
     codes: list[int] = []
-    written: list[float] = []
+    written: list[int] = []
     ended = threading.Event()
 
     def look(number: int) -> None:
@@ -441,9 +442,7 @@ def test_twenty_dashboards_at_once_leave_the_server_and_its_writer_alone(server:
 
     def write() -> None:
         while not ended.is_set():
-            begun = time.monotonic()
-            assert asked(server, "gua_writer", WRITTEN) == 0
-            written.append(time.monotonic() - begun)
+            written.append(asked(server, "gua_writer", WRITTEN))
 
     before = int(server.query("SELECT count() FROM gua.otel_metrics_gauge"))
     writer = threading.Thread(target=write)
@@ -452,14 +451,16 @@ def test_twenty_dashboards_at_once_leave_the_server_and_its_writer_alone(server:
     ended.set()
     writer.join()
     # A reader who takes all that readers may have is refused, in a line; nothing else goes wrong.
+    assert len(codes) == 80
     assert set(codes) <= {0, 241, 202}
     assert codes.count(0) > len(codes) // 2
+    assert set(written) == {0}
     assert int(server.query("SELECT count() FROM gua.otel_metrics_gauge")) - before == 1_000 * len(written)
 
 
 def asked(server: ClickHouseServer, user: str, sql: str) -> int:
     """Run a statement, read all of its answer, and return the number of the error, 0 if there is none."""
-    asking = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=120)
+    asking = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=600)
     secret = {"X-ClickHouse-User": user, "X-ClickHouse-Key": PASSWORDS[user]}
     with closing(asking):
         asking.request("POST", "/?wait_end_of_query=1", body=sql.encode(), headers=secret)

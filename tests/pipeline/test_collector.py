@@ -56,7 +56,7 @@ def post(endpoint: str, metrics: list[dict[str, object]], signal: str = "metrics
         f"{endpoint}/v1/{signal}", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - see above
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - see above
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code

@@ -92,7 +92,7 @@ def status_of(secure: SecureCollector, authorization: str | None) -> int:
     request = urllib.request.Request(f"{secure.endpoint}/v1/metrics", b"{}", headers)  # noqa: S310 - the test's own
     try:
         context = ssl.create_default_context(cafile=str(secure.authority))
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:  # noqa: S310 - as above
+        with urllib.request.urlopen(request, timeout=60, context=context) as answer:  # noqa: S310 - as above
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code

@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fakes.fleet import INTERVAL_MS, agent_tick, spooled_ticks
+from fakes.fleet import agent_tick, spooled_ticks
 from gua.core.tick import Tick
 from gua.store.database import open_store
 from servers.clickhouse import ClickHouseServer
@@ -21,6 +22,9 @@ MANY = 2_000
 # As long as names may be in DNS; 2,000 of them are 10 times what fits into a line of an HTTP request by default.
 NAME = "{:04d}." + "a-long-domain-of-a-large-company." * 6 + "example"
 TEN_MINUTES_MS = 600_000
+# Cards are seen for three intervals after their last tick: longer than these tests take on a busy machine.
+INTERVAL_MS = 120_000
+tick_of = partial(agent_tick, interval_ms=INTERVAL_MS)
 
 
 @dataclass(frozen=True)
@@ -35,27 +39,27 @@ class Fleet:
 def ticks(now_ms: int) -> Iterator[Tick]:
     for back in range(4):
         ts_ms = now_ms - back * INTERVAL_MS
-        yield agent_tick("a-1", ts_ms, cards=2, labels={"team": "vision", "k8s.cluster.name": "a"})
-        yield agent_tick("a-2", ts_ms, utilization=0.0, labels={"team": "audio", "k8s.cluster.name": "a"})
-        yield agent_tick("b-1", ts_ms, labels={"team": "vision", "k8s.cluster.name": "b"})
-        yield agent_tick("ahead", ts_ms + TEN_MINUTES_MS)
-        yield agent_tick("twice", ts_ms, instance="0123456789abcdef")
-        yield agent_tick("twice", ts_ms - 7_000, instance="fedcba9876543210", machine="another")
+        yield tick_of("a-1", ts_ms, cards=2, labels={"team": "vision", "k8s.cluster.name": "a"})
+        yield tick_of("a-2", ts_ms, utilization=0.0, labels={"team": "audio", "k8s.cluster.name": "a"})
+        yield tick_of("b-1", ts_ms, labels={"team": "vision", "k8s.cluster.name": "b"})
+        yield tick_of("ahead", ts_ms + TEN_MINUTES_MS)
+        yield tick_of("twice", ts_ms, instance="0123456789abcdef")
+        yield tick_of("twice", ts_ms - 7_000, instance="fedcba9876543210", machine="another")
 
 
 @pytest.fixture(scope="module")
 def fleet(_built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     server = ClickHouseServer(tmp_path_factory.mktemp("fleet"))
     server.start()
-    now_ms = time.time_ns() // 1_000_000
     with open_store(server.dsn("gua_owner")) as store:
         store.schema.apply()
+        now_ms = time.time_ns() // 1_000_000
         store.land([*spooled_ticks(ticks(now_ms))])
         # Its last tick came when it was made, not when the others land.
-        gone = [agent_tick("quiet", now_ms - back * INTERVAL_MS) for back in range(40, 44)]
+        gone = [tick_of("quiet", now_ms - back * INTERVAL_MS) for back in range(40, 44)]
         store.land([*spooled_ticks(Tick(ts_ms=one.ts_ms, origin=one.origin, cards=one.cards) for one in gone)])
         last = f"{datetime.fromtimestamp(gone[0].ts_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
-        newest = {"ts": last, "lead_ms": -5, "source": "agent", "interval_ms": 30_000, "version": ""}
+        newest = {"ts": last, "lead_ms": -5, "source": "agent", "interval_ms": INTERVAL_MS, "version": ""}
         seen = {"day": last[:10], "first_seen": last, "last_seen": last, "last_received": last, "newest": newest}
         store.insert_json("agents", [{"host": "quiet", "instance": "q", **seen}])
     yield Fleet(server, now_ms)
@@ -129,11 +133,7 @@ def test_a_store_that_is_away_is_no_silence(gua: Gua) -> None:
 def test_two_thousand_hosts_with_long_names_are_asked_for_at_once(fleet: Fleet, gua: Gua) -> None:
     with open_store(fleet.server.dsn("gua_owner")) as store:
         store.land(
-            [
-                *spooled_ticks(
-                    agent_tick(NAME.format(number), fleet.now_ms, labels={"part": "x"}) for number in range(MANY)
-                )
-            ]
+            [*spooled_ticks(tick_of(NAME.format(number), fleet.now_ms, labels={"part": "x"}) for number in range(MANY))]
         )
     report = fleet.report(gua, "--where", "part=x")
     assert len(report["hosts"]) == MANY

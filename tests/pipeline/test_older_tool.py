@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,21 @@ def world(pids: dict[str, int]) -> Scenario:
     )
 
 
+def recorded(database: Path) -> int:
+    """Return how many samples of cards it has recorded so far."""
+    if not database.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=60)) as connection:
+        try:
+            return int(connection.execute("SELECT count(*) FROM gpu_sample").fetchone()[0])
+        except sqlite3.OperationalError:  # it makes its tables only now
+            return 0
+
+
+def recorded_more(database: Path, count: int) -> bool:
+    return recorded(database) >= count
+
+
 def its_counts(older_gua: Path, database: Path) -> dict[str, list[int]]:
     python = older_gua.with_name("python")
     found = subprocess.run([python, "-c", _ITS_COUNTS, database], check=True, capture_output=True, text=True)
@@ -98,12 +114,12 @@ def test_its_own_counts_card_by_card(
     with programs(tmp_path / "bin", "train", "notebook", "Xorg", "vllm") as pids:
         simulated_driver.write(world(pids))
         environment = {**os.environ, **simulated_driver.environment, "HOME": str(tmp_path)}
-        for interval, seconds in (("200ms", 6), ("1s", 4)):
+        for interval, samples in (("200ms", 25), ("1s", 4)):
             command = [older_gua, "daemon", "--foreground", "--interval", interval]
+            before = recorded(database)
             daemon = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
             try:
-                poll(database.exists, "its database")
-                time.sleep(seconds)
+                poll(partial(recorded_more, database, before + 8 * samples), f"{samples} samples of each card")
                 # Its daemon still has it open: what is there so far is taken, and nothing of it is disturbed.
                 gua.must("import", "gua-sqlite", database, "--store", store)
             finally:
@@ -115,7 +131,7 @@ def test_its_own_counts_card_by_card(
     theirs = its_counts(older_gua, database)
     found = json.loads(gua.must("report", "--rules", "gpu-usage-audit", "--json", "--store", store, "--since", "1d"))
 
-    assert sum(map(sum, theirs.values())) > 8 * 20
+    assert sum(map(sum, theirs.values())) >= 8 * 29
     assert {card["gpu"]: [card["gpu-usage-audit"][state] for state in STATES] for card in found["cards"]} == theirs
     assert all(card["gpu-usage-audit"]["not-counted"] == 0 for card in found["cards"])
     ticks = sum(theirs["GPU-0"])

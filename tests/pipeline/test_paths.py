@@ -345,7 +345,7 @@ def scraped(port: int) -> str:
     readings = [""]
 
     def settled() -> bool:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             readings.append(answer.read().decode())
         return bool(readings[-1]) and readings[-1] == readings[-2]
 

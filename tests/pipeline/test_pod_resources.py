@@ -125,7 +125,7 @@ def test_a_kubelet_that_ends_hangs_and_comes_back(server: PodResourcesServer) ->
         reader.ask()
         begun = time.monotonic()
         found = reader.look(NOW - 1000, NOW, CARDS)
-        assert time.monotonic() - begun < 1
+        assert time.monotonic() - begun < 2.5  # one that asks here waits for 3 s
         return found
 
     since = asked().allocations[0].since_ms
@@ -198,12 +198,13 @@ def test_an_agents_ticks_follow_the_kubelet_and_are_in_time_while_it_hangs(
     assert promise.relation is Relation.OTHERS
 
     server.process.send_signal(signal.SIGSTOP)
-    poll(lambda: set(newest().values()) == {AllocationStatus.UNKNOWN}, "the agent to notice", seconds=30)
+    poll(lambda: set(newest().values()) == {AllocationStatus.UNKNOWN}, "the agent to notice")
     (source,) = agent.ticks()[-1].allocation_sources
     assert (source.source, source.reason) == ("kubernetes", "the kubelet: no answer within 3 s")
     server.process.send_signal(signal.SIGCONT)
-    poll(lambda: newest()[working] is AllocationStatus.ALLOCATED, "the agent to be told again", seconds=30)
+    poll(lambda: newest()[working] is AllocationStatus.ALLOCATED, "the agent to be told again")
     ticks = agent.ticks()
-    assert max(after.ts_ms - before.ts_ms for before, after in pairwise(ticks)) < 2000
+    # One that waited for the kubelet would come 3 s after the one before; a busy machine may miss one.
+    assert max(after.ts_ms - before.ts_ms for before, after in pairwise(ticks)) < 2900
     assert_spans_never_overlap(ticks)
     agent.stop()

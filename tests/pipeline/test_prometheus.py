@@ -11,6 +11,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -118,10 +119,10 @@ def test_names_labels_and_values_are_those_that_a_collector_serves_of_the_same_t
         url = f"http://127.0.0.1:{port}/metrics"
 
         def page() -> str:
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 return str(answer.read().decode())
 
-        poll(lambda: "gua_process_info_ratio" in page(), "the Collector's page", seconds=30)
+        poll(lambda: "gua_process_info_ratio" in page(), "the Collector's page")
         theirs = page()
     finally:
         collector.kill()
@@ -162,23 +163,24 @@ def test_the_alert_fires_after_its_grace_time_not_before_and_ends_with_work(
     world(agent.driver, program, Constant(50))
     agent.start("--prometheus", f"127.0.0.1:{port}")
     prometheus = started(make(tmp_path, port, rules))
-    poll(lambda: prometheus.query("up") and prometheus.target()["health"] == "up", "a scrape", seconds=30)
+    poll(lambda: prometheus.query("up") and prometheus.target()["health"] == "up", "a scrape")
     assert prometheus.alerts(alert) == []
 
+    began = time.time()
     world(agent.driver, program, Constant(0))
-    began = time.monotonic()
-    pending = poll(lambda: prometheus.alerts(alert), "the alert to be pending", seconds=60)
+    pending = poll(lambda: prometheus.alerts(alert), "the alert to be pending")
     assert [one["state"] for one in pending] == ["pending"]
-    pending_at = time.monotonic()
+    # Told by Prometheus: on a busy machine it may have been so for a while when it is seen here.
+    pending_at = datetime.fromisoformat(pending[0]["activeAt"]).timestamp()
     assert pending_at - began > IDLE_SECONDS - 4  # a tick and a scrape are a second each, on a busy machine two
-    firing = poll(lambda: [one for one in prometheus.alerts(alert) if one["state"] == "firing"], "it", seconds=30)
-    assert time.monotonic() - pending_at > GRACE_SECONDS - 1.5
+    firing = poll(lambda: [one for one in prometheus.alerts(alert) if one["state"] == "firing"], "it")
+    assert time.time() - pending_at > GRACE_SECONDS - 0.5
     [labels] = [one["labels"] for one in firing]
     assert labels[pid_label] == str(program)
     assert all(str(value) for value in labels.values())
 
     world(agent.driver, program, Constant(50))
-    poll(lambda: not prometheus.alerts(alert), "the alert to end", seconds=30)
+    poll(lambda: not prometheus.alerts(alert), "the alert to end")
     agent.stop()
 
 
@@ -194,7 +196,7 @@ def test_what_vanishes_is_gone_from_prometheus_with_the_next_scrape_and_a_restar
     agent.start("--prometheus", f"127.0.0.1:{port}")
     prometheus = started(make(tmp_path, port, rules))
     idle = f'gua_process_idle_duration_seconds{{process_pid="{program}"}}'
-    poll(lambda: max(prometheus.query(idle).values(), default=0) > 6, "6 s of idling", seconds=60)
+    poll(lambda: max(prometheus.query(idle).values(), default=0) > 6, "6 s of idling")
     before = max(prometheus.query(idle).values())
     agent.stop()
     agent.start("--prometheus", f"127.0.0.1:{port}")
@@ -205,16 +207,19 @@ def test_what_vanishes_is_gone_from_prometheus_with_the_next_scrape_and_a_restar
     world(agent.driver, program, Constant(0), cards=2)
     poll(lambda: not prometheus.query(f'{{hw_id="{uuid(3)}"}}'), "the card to be gone")
     assert not prometheus.query(f'{{uuid="{uuid(3)}"}}')
-    # Every sample of the page was taken: none twice, none that Prometheus cannot read.
-    target = prometheus.target()
-    assert target["lastError"] == ""
-    # Alerts set the target against what its page tells.
-    assert prometheus.query("up and on (job, instance) gua_agent_stale == 0")
-    for told in ("hw_gpu_memory_usage_bytes", "hw_gpu_utilization_ratio", "gua_gpu_process_count"):
-        assert prometheus.query(f"up and on (job, instance) {told}")
-    assert prometheus.query("scrape_samples_scraped") == {
-        (("__name__", "scrape_samples_scraped"), ("instance", f"127.0.0.1:{port}"), ("job", "gua")): pytest.approx(
-            len(prometheus.query('{__name__=~"gua_.*|hw_.*|gpu_idle_.*|target_info", job="gua"}')), abs=2
-        )
-    }
+    # On a busy machine a scrape may take longer than the second that it has, and all series are gone until the next.
+    poll(lambda: taken_whole(prometheus, port), "a scrape of the whole page")
     agent.stop()
+
+
+def taken_whole(prometheus: Prometheus, port: int) -> bool:
+    """Return whether every sample of the page was taken: none twice, none that Prometheus cannot read."""
+    # Alerts set the target against what its page tells.
+    told = ("gua_agent_stale == 0", "hw_gpu_memory_usage_bytes", "hw_gpu_utilization_ratio", "gua_gpu_process_count")
+    labels = (("__name__", "scrape_samples_scraped"), ("instance", f"127.0.0.1:{port}"), ("job", "gua"))
+    there = len(prometheus.query('{__name__=~"gua_.*|hw_.*|gpu_idle_.*|target_info", job="gua"}'))
+    return (
+        prometheus.target()["lastError"] == ""
+        and all(prometheus.query(f"up and on (job, instance) {each}") for each in told)
+        and prometheus.query("scrape_samples_scraped") == {labels: pytest.approx(there, abs=2)}
+    )

@@ -63,6 +63,7 @@ def test_a_simulated_host_gives_the_same_report(
     assert all(state["card_ticks"] > 0 for state in report["headline"]["states"].values()), report["headline"]
     # What the active hours were worth is in what was compared.
     assert report["usefulness"]["loaded"]["idle_gpu_hours"] > 0
+    assert report["headline"]["idle_seconds"]["most_idle"]["idle_gpu_hours"] > 0
     assert report["right_size"]["half"]["gpu_hours"] > 0
     assert sum(card["told_hours"] for card in report["slow_cards"]["cards"]) > 0
 

@@ -190,7 +190,7 @@ class Cluster:
             for agent in self.agents:
                 agent.tick()
 
-    def run_until(self, holds: Callable[[], object], what: str, most: int = 20) -> None:
+    def run_until(self, holds: Callable[[], object], what: str, most: int = 120) -> None:
         for _ in range(most):
             if holds():
                 return
@@ -565,4 +565,5 @@ def test_an_agent_tells_jobs_by_hooks_and_by_asking(
     assert (f"GPU-{before.minors[0]}", before.id, ALICE, "owner") in whose
     assert {(f"GPU-{minor}", job.id, BOB, "nobody") for minor in job.minors} <= whose
     [end_ms] = {each.until_ms for _, each in told if each.id == job.id and each.until_ms is not None}
-    assert abs(end_ms - job.until_ms) < 1000
+    # As its hook tells it, not when Slurm was asked: that is twice a minute.
+    assert abs(end_ms - job.until_ms) < 5000

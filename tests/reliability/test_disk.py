@@ -21,6 +21,7 @@ from fakes.host import DESTINATION, INTERVAL_MS, Cards, Host, show
 from fakes.otlp import Answer, HttpReceiver
 from gua.core.ports import SpooledTick
 from gua.core.tick import Tick
+from gua.local_socket.client import ask_status
 from gua.otlp.decode import decode
 from gua.state.compression import decompress, is_intact
 from reliability.promises import assert_none_is_missing, assert_time_is_told_once
@@ -247,7 +248,9 @@ def test_a_damaged_spool_is_mended_and_the_loss_is_shown_exactly(agent: Agent, h
             # While the sender waits it holds no tick: what it had read before would arrive, and be told as lost.
             receiver.script = [Answer(status=503, retry_after="4")] * 100
             agent.start("--endpoint", receiver.url)
-            poll(lambda: agent.status()["destinations"][0]["failing"], "the sender to fail")
+            # Asked by no command of its own, which takes seconds on a busy machine: the sender waits for four.
+            own = agent.home / "agent.sock"
+            poll(lambda: ask_status(own, timeout_seconds=60)["destinations"][0]["failing"], "the sender to fail")
             pages = damage(path, chance, how)
             refused_requests = len(receiver.requests)
             receiver.script.clear()
@@ -256,8 +259,10 @@ def test_a_damaged_spool_is_mended_and_the_loss_is_shown_exactly(agent: Agent, h
         else:
             pages = damage(path, chance, how)
             agent.start("--endpoint", receiver.url)
-        poll(lambda: agent.status()["destinations"][0]["waiting_ticks"] == 0, "all to arrive", seconds=60)
-        time.sleep(1.1)  # what was lost is shown from the next tick on
+        poll(lambda: agent.status()["destinations"][0]["waiting_ticks"] == 0, "all to arrive")
+        # What was lost is shown from the next tick on; one may be under way.
+        made = agent.status()["ticks"]["made"]
+        poll(lambda: agent.status()["ticks"]["made"] >= made + 2, "the next tick")
         status, doctor = agent.status(), agent.run("doctor", "--json").stdout
         agent.stop()
         received = [tick for request in receiver.requests for tick in ticks_of(request.body)]

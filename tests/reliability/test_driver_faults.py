@@ -42,7 +42,7 @@ class Watched:
     def is_well(self, **changes: object) -> None:
         self.driver.write(replace(self.lab, **changes))  # type: ignore[arg-type] # any field of a scenario
 
-    def until(self, fits: Callable[[Tick], bool], *, times: int = 1, seconds: float = 20) -> list[Tick]:
+    def until(self, fits: Callable[[Tick], bool], *, times: int = 1, seconds: float = 180) -> list[Tick]:
         """Wait until so many ticks in a row, the newest of all, fit; return those."""
 
         def newest() -> list[Tick]:
@@ -51,7 +51,7 @@ class Watched:
 
         return poll(newest, f"ticks that fit; the newest says {states(self.agent.ticks()[-1])}", seconds=seconds)
 
-    def until_well(self, *, times: int = 2, seconds: float = 20) -> list[Tick]:
+    def until_well(self, *, times: int = 2, seconds: float = 180) -> list[Tick]:
         return self.until(lambda tick: states(tick) == WELL, times=times, seconds=seconds)
 
     def ends(self) -> list[Tick]:

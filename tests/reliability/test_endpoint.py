@@ -109,7 +109,7 @@ def sending(
         yield sender
     finally:
         sender.stop()
-        assert sender.join(15)
+        assert sender.join(60)
 
 
 def assert_sound(host: Host, ticks: Sequence[Tick]) -> None:
@@ -162,7 +162,7 @@ def catch_up(host: Host, heard: Heard, *, protocol: str, seconds: float) -> tupl
             took = time.monotonic() - began
         finally:
             done.set()
-            looping.join(10)
+            looping.join(60)
             host.really_ms += round((time.monotonic() - began) * 1000)
         made = host.status()["ticks"]["made"]
         poll(lambda: len(heard.ticks) >= len(piled_up) + made, "the ticks of that time")
@@ -196,7 +196,7 @@ def test_hours_without_the_endpoint_arrive_over_grpc_too(tmp_path: Path) -> None
         host.run(2 * HOUR)
         assert_sound(host, host.ticks())
         with GrpcReceiver() as receiver:
-            took, late = catch_up(host, Heard(receiver), protocol="grpc", seconds=20)
+            took, late = catch_up(host, Heard(receiver), protocol="grpc", seconds=180)
         show(f"240 ticks of 2 h arrived over gRPC in {took:.1f} s, once and in order; latest {max(late) * 1000:.0f} ms")
 
 
@@ -216,7 +216,7 @@ def test_a_slow_endpoint_does_not_slow_the_ticks(agent: Agent, how: str) -> None
         made = status["ticks"]["made"]
         assert status["ticks"]["skipped"] == {}
         waiting = status["destinations"][0]["waiting_ticks"]
-        poll(lambda: len({*heard.ticks}) >= made, f"ticks:\n{agent.tail()}", seconds=30)
+        poll(lambda: len({*heard.ticks}) >= made, f"ticks:\n{agent.tail()}")
         agent.stop()
     assert heard.bodies is not None
     received = {tick.ts_ms: tick for body in heard.bodies for tick in ticks_of(body)}

@@ -60,7 +60,7 @@ class Agent:
             **self.environ,
         }
 
-    def run(self, *arguments: str | Path, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str | Path, seconds: float = 120) -> subprocess.CompletedProcess[str]:
         """Run a gua command of this agent's user and return what happened."""
         return subprocess.run(
             [*GUA, *map(str, arguments)],
@@ -71,7 +71,7 @@ class Agent:
             check=False,
         )
 
-    def must(self, *arguments: str | Path, seconds: float = 60) -> str:
+    def must(self, *arguments: str | Path, seconds: float = 120) -> str:
         """Run it, insist on success and return its standard output."""
         done = self.run(*arguments, seconds=seconds)
         assert done.returncode == 0, f"gua {' '.join(map(str, arguments))}: {done.returncode}\n{done.stderr}"
@@ -111,7 +111,7 @@ class Agent:
         if self.process is None:
             return
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=20)
+        code = self.process.wait(timeout=60)
         self.process = None
         assert code == 0, f"the agent exited with {code}:\n{self.tail()}"
 
@@ -130,7 +130,7 @@ class Agent:
 
     def _asked(self, what: str) -> list[Any]:
         with Conversation(self.home / "agent.sock", {"ask": what}) as conversation:
-            return list(conversation.next(seconds=20)[what])
+            return list(conversation.next(seconds=60)[what])
 
     def tail(self) -> str:
         return self.log.read_text(errors="replace")[-4000:] if self.log.exists() else ""
@@ -139,7 +139,7 @@ class Agent:
         """Return the ticks that wait in the spool, oldest first."""
         return read_spool(self.home / "spool.db", destination)
 
-    def wait_for_ticks(self, count: int, *, destination: str = "store", seconds: float = 60) -> list[Tick]:
+    def wait_for_ticks(self, count: int, *, destination: str = "store", seconds: float = 180) -> list[Tick]:
         """Wait until so many ticks are in the spool and return them."""
         poll(lambda: len(self.ticks(destination)) >= count, f"{count} ticks:\n{self.tail()}", seconds=seconds)
         return self.ticks(destination)

@@ -73,7 +73,7 @@ class Collector:
 
     def own_metric(self, name: str) -> float:
         """Return one of the Collector's own metrics, summed over its labels; 0 before its first point."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=60) as answer:
             text = str(answer.read().decode())
         return sum(float(value) for value in re.findall(rf"(?m)^{name}(?:\{{[^\n]*\}})? (\S+)$", text))
 

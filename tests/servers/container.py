@@ -107,7 +107,7 @@ def end(agent: subprocess.Popen[bytes]) -> int:
     # unshare stays beside a process in a PID namespace of its own, and passes no signal on.
     children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children").read_text("ascii").split()
     os.kill(int(children[0]) if _has_own_pids(agent) else agent.pid, signal.SIGTERM)
-    return agent.wait(timeout=20)
+    return agent.wait(timeout=60)
 
 
 def _has_own_pids(agent: subprocess.Popen[bytes]) -> bool:

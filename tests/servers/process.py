@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -16,25 +18,29 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Of all numbers each process of a test run has its own, so that none takes the port of a server that is just down.
-_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+# A byte for each port: who is given one locks it until it ends, so that nobody takes the port of a server that is just
+# down; neither another process of this run, nor a bench beside it, nor somebody else's run on this machine.
+_CLAIMS = os.open(
+    Path(tempfile.gettempdir(), f"gua-test-ports-{os.geteuid()}"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+)
 _given: set[int] = set()
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of 127.0.0.1 that nobody listens on, and that no test of this run has had.
+    """Return ports of 127.0.0.1 that nobody listens on, and that no test of any run that goes on has had.
 
     They are not of those that outgoing connections take by themselves: one of these could have a server's port while
     the server is down, even connect to itself there.
     """
     below = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
-    numbers = set(range(10_000 + _WORKER, max(below, 11_000), _WORKERS)) - _given
+    numbers = set(range(10_000, max(below, 11_000))) - _given
     sockets: list[socket.socket] = []
     try:
         for number in random.SystemRandom().sample(sorted(numbers), len(numbers)):
             if len(sockets) == count:
                 break
+            if not _claimed(number):
+                continue
             each = socket.socket()
             try:
                 each.bind(("127.0.0.1", number))
@@ -50,8 +56,20 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
-def poll(ask: Callable[[], T], what: str, *, seconds: float = 60) -> T:
-    """Ask until the answer is true, and return it; fail with ``what`` when the time is over."""
+def _claimed(number: int) -> bool:
+    """Return whether this process has the number from now on until its end."""
+    try:
+        fcntl.lockf(_CLAIMS, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+    except OSError:
+        return False
+    return True
+
+
+def poll(ask: Callable[[], T], what: str, *, seconds: float = 180) -> T:
+    """Ask until the answer is true, and return it; fail with ``what`` when the time is over.
+
+    What is there in time costs nothing, however long one would wait for it.
+    """
     deadline = time.monotonic() + seconds
     while not (answer := ask()):
         assert time.monotonic() < deadline, f"gave up after {seconds:g} s waiting for {what}"
@@ -100,12 +118,12 @@ class ServerProcess:
         poll(answers_or_died, f"{self.name} to answer; its log is {self.log}")
 
     def stop(self) -> None:
-        """Ask it to end and wait for that; after 20 s kill it."""
+        """Ask it to end and wait for that; after a minute kill it."""
         if self._process is None:
             return
         self._process.terminate()
         try:
-            self._process.wait(timeout=20)
+            self._process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             self.kill()
         self._process = None

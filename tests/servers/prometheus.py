@@ -69,5 +69,5 @@ class Prometheus(ServerProcess):
         return dict(one)
 
     def _get(self, path: str) -> Any:  # noqa: ANN401 - whatever the API answers
-        with urllib.request.urlopen(f"{self.url}{path}", timeout=5) as answer:  # noqa: S310 - our own server
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=60) as answer:  # noqa: S310 - our own server
             return json.load(answer)["data"]

@@ -286,11 +286,15 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Make every tool that is not there yet."""
+    """Make every tool that is not there yet; what failed once more, as a registry may be away for a moment."""
     made = (clickhouse_library, oldest_engine, checkers, notebook, jdbc_driver, collector_binary, kustomize)
     for tool in (*made, compose_checker, helm, pod_resources_server):
-        tool()
-        print(f"{tool.__name__} is made", flush=True)  # noqa: T201 - the program's output
+        try:
+            tool()
+        except AssertionError as error:
+            print(f"{error}\n{tool.__name__} is tried again", flush=True)  # noqa: T201 - the program's output
+            tool()
+        print(f"{tool.__name__} is made", flush=True)  # noqa: T201 - as above
 
 
 if __name__ == "__main__":

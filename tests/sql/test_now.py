@@ -114,10 +114,11 @@ def test_a_holder_is_idle_since_the_start_of_the_episode_that_goes_on(engine: En
         (3, "unknown", None),
         (4, "idle", 30_000),
     ]
-    assert [None if row["idle_since"] is None else round(seconds_since(row["idle_since"]), -1) for row in rows] in (
-        [100, None, None, 40],
-        [110, None, None, 50],
-    )
+    since = {row["pid"]: datetime.fromisoformat(row["idle_since"]) for row in rows if row["idle_since"] is not None}
+    # Since the first of these ticks began; to the second.
+    begun = {pid: datetime.fromisoformat(stamps[at]) - timedelta(seconds=30) for pid, at in ((1, 71), (4, 11))}
+    assert since.keys() == begun.keys()
+    assert all(abs(since[pid] - begun[pid]) < timedelta(seconds=1) for pid in begun)
     assert {row["card_state"] for row in rows} == {"idle-held"}
 
 

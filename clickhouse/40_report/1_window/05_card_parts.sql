@@ -35,6 +35,8 @@ FROM
         part_truly_idle_gpu_time_ms * 1000 AS truly_idle_gpu_us,
         part_unknown_gpu_time_ms * 1000 AS unknown_gpu_us,
         part_active_ms + part_idle_held_ms + part_truly_idle_ms + part_unknown_ms AS observed_ms,
+        toUInt64(0) AS active_sampled_us,
+        toUInt64(0) AS active_idle_us,
         CAST([], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons,
         CAST([], 'Array(Tuple(start_ms Int64, end_ms Int64, observed_ms UInt64, gpu_us UInt64, share Float64))') AS pieces
     FROM
@@ -110,6 +112,8 @@ FROM
         toUInt64(0) AS truly_idle_gpu_us,
         toUInt64(0) AS unknown_gpu_us,
         toUInt64(0) AS observed_ms,
+        toUInt64(0) AS active_sampled_us,
+        toUInt64(0) AS active_idle_us,
         CAST([], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons,
         CAST([], 'Array(Tuple(start_ms Int64, end_ms Int64, observed_ms UInt64, gpu_us UInt64, share Float64))') AS pieces
     FROM hours
@@ -138,6 +142,8 @@ FROM
         toUInt64(0) AS truly_idle_gpu_us,
         toUInt64(0) AS unknown_gpu_us,
         toUInt64(0) AS observed_ms,
+        toUInt64(0) AS active_sampled_us,
+        toUInt64(0) AS active_idle_us,
         CAST([(why, sum(why_ticks), sum(why_gpu_time_ms) * 1000)], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons,
         CAST([], 'Array(Tuple(start_ms Int64, end_ms Int64, observed_ms UInt64, gpu_us UInt64, share Float64))') AS pieces
     FROM hours
@@ -166,6 +172,8 @@ FROM
         toUInt64(0) AS truly_idle_gpu_us,
         toUInt64(0) AS unknown_gpu_us,
         toUInt64(0) AS observed_ms,
+        toUInt64(0) AS active_sampled_us,
+        toUInt64(0) AS active_idle_us,
         CAST([], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons,
         CAST(
             groupArray((share_start_ms, share_end_ms, share_ms, share_gpu_time_ms * 1000, share_gpu_time_ms * 1000 / share_ms)),
@@ -184,6 +192,36 @@ FROM
     UNION ALL
     SELECT
         host,
+        idle_gpu AS gpu,
+        toInt64(0) AS interval_ms,
+        CAST([], 'Array(Int64)') AS starts_ms,
+        CAST([], 'Array(Int64)') AS ends_ms,
+        toUInt64(0) AS active_ticks,
+        toUInt64(0) AS idle_held_ticks,
+        toUInt64(0) AS truly_idle_ticks,
+        toUInt64(0) AS unknown_ticks,
+        toUInt64(0) AS active_gpu_us,
+        toUInt64(0) AS idle_held_gpu_us,
+        toUInt64(0) AS truly_idle_gpu_us,
+        toUInt64(0) AS unknown_gpu_us,
+        toUInt64(0) AS observed_ms,
+        sum(hour_sampled_us) AS active_sampled_us,
+        sum(hour_idle_us) AS active_idle_us,
+        CAST([], 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons,
+        CAST([], 'Array(Tuple(start_ms Int64, end_ms Int64, observed_ms UInt64, gpu_us UInt64, share Float64))') AS pieces
+    FROM hours
+    ARRAY JOIN
+        idle_times.gpu AS idle_gpu,
+        idle_times.state AS idle_state,
+        idle_times.sampled_us AS hour_sampled_us,
+        idle_times.idle_us AS hour_idle_us
+    WHERE idle_state = ACTIVE
+    GROUP BY
+        host,
+        idle_gpu
+    UNION ALL
+    SELECT
+        host,
         gpu,
         toInt64(card_interval_ms) AS interval_ms,
         card_starts_ms AS starts_ms,
@@ -197,6 +235,8 @@ FROM
         truly_idle_gpu_us,
         unknown_gpu_us,
         active_ms + idle_held_ms + truly_idle_ms + unknown_ms AS observed_ms,
+        active_sampled_us,
+        active_idle_us,
         CAST(card_hour.reasons, 'Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))') AS reasons,
         card_hour.pieces AS pieces
     FROM card_hour

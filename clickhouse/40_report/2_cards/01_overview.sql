@@ -42,6 +42,8 @@ WITH
             sum(idle_held_gpu_us) AS card_idle_held_us,
             sum(truly_idle_gpu_us) AS card_truly_idle_us,
             sum(unknown_gpu_us) AS card_unknown_us,
+            sum(active_sampled_us) AS card_sampled_us,
+            sum(active_idle_us) AS card_idle_us,
             card_active_us + card_idle_held_us + card_truly_idle_us + card_unknown_us AS card_observed_us,
             groupArrayArray(reasons) AS card_reasons,
             arraySort(groupArrayArray(card_parts.pieces)) AS pieces,
@@ -124,6 +126,8 @@ WITH
             observed.card_idle_held_us AS card_idle_held_us,
             observed.card_truly_idle_us AS card_truly_idle_us,
             observed.card_unknown_us AS card_unknown_us,
+            observed.card_sampled_us AS card_sampled_us,
+            observed.card_idle_us AS card_idle_us,
             CAST(
                 arrayMap(why -> (REASON_NAMES[why.code - UNKNOWN + 1], why.ticks, why.gpu_us), observed.card_reasons),
                 'Array(Tuple(reason String, card_ticks UInt64, gpu_us UInt64))'
@@ -160,6 +164,8 @@ SELECT
     sum(card_idle_held_us) / 1000 AS idle_held_gpu_ms,
     sum(card_truly_idle_us) / 1000 AS truly_idle_gpu_ms,
     sum(card_unknown_us) / 1000 AS unknown_gpu_ms,
+    sum(card_sampled_us) / 1000 AS active_sampled_gpu_ms,
+    sum(card_idle_us) / 1000 AS active_idle_gpu_ms,
     expected_gpu_ms / (effective_until_ms - effective_since_ms) AS expected_gpus,
     arrayMap(
         (state, card_ticks, gpu_ms) -> (

@@ -1,4 +1,4 @@
-"""Everything is put together here, once: producers, encoder, spool, stores and endpoints."""
+"""Where ticks go is put together here, once: producers, encoder, spool, stores and endpoints."""
 
 from __future__ import annotations
 
@@ -13,20 +13,17 @@ from itertools import chain
 from pathlib import Path
 
 from gua.agent.delivery import BATCH_TICKS, DrainResult, drain
-from gua.app.destinations import Destination, more_explicit, store_destination
+from gua.app.destinations import Destination, more_explicit
 from gua.app.endpoints import open_agent_endpoint
-from gua.app.first_steps import explained, nothing_recorded
-from gua.app.output import print_error
-from gua.app.store_address import home_directory, store_address
+from gua.app.opening import MERGE_TICKS, open_writer
+from gua.app.store_address import store_address
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
 from gua.core.ports import Landing, Mark, SpooledTick
 from gua.core.tick import Tick
-from gua.spool.database import awaiting
 from gua.spool.queue import Spool
 from gua.state.compression import compress
 from gua.state.directory import Home
-from gua.store.database import Store, open_store
-from gua.store.directory import StoreDirectory
+from gua.store.database import Store
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.tick_rows import TickRows
 
@@ -39,7 +36,6 @@ _LEAST_CHARACTERS = 2 * 2**20
 _MOST_CHARACTERS = 8 * 2**20
 _MOST_WAITING = 4
 """Batches, compressed to a tenth, that wait for the one that lands."""
-_MERGE_TICKS = 1_000
 PATIENCE_SECONDS = 60.0
 """How long a failure that may pass is waited for."""
 
@@ -88,52 +84,6 @@ def nobody(*_: object) -> None:
     """Tell nobody."""
 
 
-def open_writer(store: str | None, *, told: Callable[[str], None] = print_error) -> Store:
-    """Open a store to land in; an embedded one is made, a server must have the schema.
-
-    ``told`` hears for whom it waits, where another process has an embedded one open.
-    """
-    opened = open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), told=told)
-    if opened.is_embedded:  # it was brought to this version
-        return opened
-    try:
-        opened.schema.require()
-    except BaseException:
-        opened.close()
-        raise
-    return opened
-
-
-def require_store(store: str | None) -> None:
-    """Raise UnavailableError where an embedded store is not there yet: opening it would make it."""
-    parsed = parse_dsn(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"))
-    if isinstance(parsed, EmbeddedDsn) and not StoreDirectory(parsed.path).exists():
-        raise nothing_recorded(parsed, home_directory())
-
-
-@contextmanager
-def open_reader(store: str | None, *, told: Callable[[str], None] = print_error) -> Iterator[Store]:
-    """Open a store to report from, and land first what the agent of this host has spooled for it.
-
-    ``told`` as of :func:`open_writer`. Raises UnavailableError where there is no store.
-    """
-    address = store_address(store)
-    parsed = parse_dsn(address, password=os.environ.get("GUA_STORE_PASSWORD"))
-    spool = home_directory() / "spool.db"
-    # What waits for an endpoint is not taken: the spool would take it for delivered.
-    destination = store_destination(parsed, home_directory())
-    waiting = destination in awaiting(spool)
-    if not waiting:
-        require_store(store)
-    with open_writer(store, told=told) as reader, explained(parsed, home_directory()):
-        if waiting:
-            with Spool(spool, destinations=None) as queue:
-                drained = drain(queue, destination, reader, flush=reader.flush)
-            if reader.is_embedded and drained.landed >= _MERGE_TICKS:
-                reader.count_hours()
-        yield reader
-
-
 def deliver(
     ticks: Iterable[Tick],
     *,
@@ -172,7 +122,7 @@ def deliver(
         if isinstance(landing, Store):
             if is_thrown_away:
                 landing.throw_away()
-            elif delivered >= _MERGE_TICKS:
+            elif delivered >= MERGE_TICKS:
                 landing.merge()
                 if landing.is_embedded:
                     landing.count_hours()

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gua.app.store_address import STORE, default_store, store_address
+from gua.app.store_address import store_address, store_destination
 from gua.core.errors import UnavailableError
 from gua.otlp.endpoint import configured_endpoint, read_settings
 from gua.state.enrollment import Enrollment, read_enrollment
-from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
+from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.engine import install_command, is_installed
 
 ENDPOINT: Final = "endpoint"
@@ -71,11 +71,6 @@ def _endpoint(url: str, enrollment: Enrollment | None) -> Destination:
         if url == enrollment.endpoint or read_settings(url, os.environ).url == enrolled.url:
             return Destination(name=ENDPOINT, where=enrolled.shown, endpoint=enrollment.endpoint, enrolled=True)
     return Destination(name=ENDPOINT, where=read_settings(url, os.environ).shown, endpoint=url)
-
-
-def store_destination(parsed: EmbeddedDsn | ServerDsn, home: Path) -> str:
-    """Return the name that the spool has for a store, so that its reports know which ticks still wait for it."""
-    return STORE if parsed == default_store(home) else f"{STORE} {parsed}"
 
 
 def more_explicit(store: str | None, endpoint: str | None) -> tuple[str | None, str | None]:

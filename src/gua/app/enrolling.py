@@ -19,8 +19,8 @@ from gua.core.durations import format_duration
 from gua.core.errors import GuaError, UsageError
 from gua.core.tick import Origin
 from gua.otlp.endpoint import Settings, configured_endpoint, read_settings
-from gua.spool.database import destinations_of
 from gua.spool.queue import Spool
+from gua.spool.waiting import destinations_of
 from gua.state.directory import Home
 from gua.state.enrollment import Enrollment, enrollment_file, forget_enrollment, keep_enrollment, read_enrollment
 from gua.state.host_lock import HostLock, LockHolder

@@ -5,36 +5,24 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from gua.app.destinations import store_destination
 from gua.app.local_agent import of_another
-from gua.app.store_address import default_store, store_address
+from gua.app.store_address import default_store, store_address, store_destination
 from gua.core.errors import NothingRecordedError, UnavailableError
-from gua.spool.database import awaiting
+from gua.spool.waiting import awaiting
 from gua.state.directory import Home, home_path
 from gua.state.last_failure import last_failure
-from gua.store.dsn import EmbeddedDsn, ServerDsn
+from gua.store.dsn import EmbeddedDsn
 from gua.store.engine import install_command, is_installed
 
 if TYPE_CHECKING:
     from gua.app.agent_settings import AgentSettings
 
 LOOK: Final = "just looking: gua demo"
-
-
-@contextmanager
-def explained(store: EmbeddedDsn | ServerDsn, home: Path) -> Iterator[None]:
-    """Say in the block's NothingRecordedError why an embedded store may be empty."""
-    try:
-        yield
-    except NothingRecordedError:
-        if not isinstance(store, EmbeddedDsn):
-            raise
-        raise nothing_recorded(store, home) from None
 
 
 def nothing_recorded(store: EmbeddedDsn, home: Path) -> UnavailableError:

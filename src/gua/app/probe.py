@@ -14,8 +14,8 @@ from gua.core.errors import UnavailableError
 from gua.core.ports import Mark, SpooledTick
 from gua.core.tick import AgentReading, Tick
 from gua.otlp.encode import encode
-from gua.spool.database import destinations_of
 from gua.spool.queue import Spool
+from gua.spool.waiting import destinations_of
 from gua.state.compression import compress, decompress
 from gua.state.directory import Home
 from gua.state.enrollment import Enrollment

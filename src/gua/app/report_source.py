@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from gua.app import delivery
-from gua.app.local_agent import places, remote_reader
+from gua.app import opening
 from gua.app.store_address import STORE
 from gua.core.errors import UsageError
 from gua.core.ports import ViewReader
-from gua.local_socket.client import NobodyError
-from gua.spool.database import awaiting
+from gua.spool.waiting import awaiting
 from gua.state.directory import asking_home
 from gua.store.directory import StoreDirectory
 
@@ -34,8 +32,11 @@ def open_reader(store: str | None, socket: Path | None) -> Iterator[ViewReader]:
         own = StoreDirectory(home / STORE).exists() or STORE in awaiting(home / "spool.db")
     with ExitStack() as opened:
         if (store or own) and not named:
-            yield opened.enter_context(delivery.open_reader(store))
+            yield opened.enter_context(opening.open_reader(store))
             return
+        from gua.app.local_agent import places, remote_reader  # noqa: PLC0415 - who has a store of its own asks no agent
+        from gua.local_socket.client import NobodyError  # noqa: PLC0415 - as above
+
         try:
             remote = opened.enter_context(remote_reader(places(socket, home)))
         except NobodyError:
@@ -44,4 +45,4 @@ def open_reader(store: str | None, socket: Path | None) -> Iterator[ViewReader]:
         else:
             yield remote
             return
-        yield opened.enter_context(delivery.open_reader(None))
+        yield opened.enter_context(opening.open_reader(None))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from gua.state.directory import home_path
-from gua.store.dsn import EmbeddedDsn, is_path
+from gua.store.dsn import EmbeddedDsn, ServerDsn, is_path
 
 STORE: Final = "store"
 
@@ -31,3 +31,8 @@ def store_address(store: str | None, home: Path | None = None) -> str:
 def default_store(home: Path) -> EmbeddedDsn:
     """Return the store of a home that names no other."""
     return EmbeddedDsn(path=home.absolute() / STORE)
+
+
+def store_destination(parsed: EmbeddedDsn | ServerDsn, home: Path) -> str:
+    """Return the name that the spool has for a store, so that its reports know which ticks still wait for it."""
+    return STORE if parsed == default_store(home) else f"{STORE} {parsed}"

@@ -10,8 +10,8 @@ from gua.app.host import Host
 from gua.app.output import safe, say
 from gua.app.single_tick import deliver_waiting, keep_tick
 from gua.core.errors import UnavailableError
-from gua.spool.database import destinations_of
 from gua.spool.queue import Spool
+from gua.spool.waiting import destinations_of
 from gua.state.directory import Home
 from gua.state.host_lock import LockHolder
 

@@ -10,7 +10,7 @@ import typer
 
 from gua.agent import signals
 from gua.app.answer import converse
-from gua.app.delivery import open_reader
+from gua.app.opening import open_reader
 from gua.core.errors import UnavailableError
 
 _POLITENESS: Final = 10

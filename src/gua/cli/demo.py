@@ -51,7 +51,10 @@ def command(
     section: Annotated[
         list[str] | None, value("NAME", "GUA_DEMO_SECTION", "Only this section of the report, or all; repeatable.")
     ] = None,
-    full: Annotated[bool, flag("--full", "GUA_DEMO_FULL", "Every number of the sections shown unasked.")] = False,
+    full: Annotated[
+        bool,
+        flag("--full", "GUA_DEMO_FULL", "Every number of the sections shown unasked, what active hours were worth."),
+    ] = False,
     brief: Annotated[bool, flag("--brief", "GUA_DEMO_BRIEF", "The answers alone.")] = False,
     markdown: Annotated[bool, flag("--markdown", "GUA_DEMO_MARKDOWN", "Print the report as Markdown.")] = False,
     html: Annotated[Path | None, path_value("FILE", "GUA_DEMO_HTML", "Write the report as a web page instead.")] = None,
@@ -87,9 +90,9 @@ def command(
         typer.echo(f"sent {delivered.delivered:,} simulated ticks of {whence.host} to {delivered.where}")
     elif store:
         _deliver(scenario, whence, store=store)
-        from gua.app import delivery  # noqa: PLC0415 - not before all options are good
+        from gua.app import opening  # noqa: PLC0415 - not before all options are good
 
-        with delivery.open_reader(store) as reader:
+        with opening.open_reader(store) as reader:
             _report(reader, scenario, whence, output=output, width=width)
     else:
         with tempfile.TemporaryDirectory(prefix="gua-demo-") as folder:

@@ -11,7 +11,7 @@ import typer
 
 from gua.agent import signals
 from gua.agent.delivery import drain
-from gua.app import delivery
+from gua.app import opening
 from gua.cli.options import StoreOption
 from gua.spool.queue import Spool
 
@@ -31,7 +31,7 @@ def command(
     """
     signals.release()
     os.nice(_NICE)
-    with delivery.open_writer(store) as opened, Spool(spool, destinations=None) as queue:
+    with opening.open_writer(store) as opened, Spool(spool, destinations=None) as queue:
         drained = drain(queue, destination, opened, flush=opened.flush)
         if opened.is_embedded:
             opened.count_hours()

@@ -24,6 +24,7 @@ from gua.report.section_list import check_section, choose_sections, section_name
 
 CONDITION_MET: Final = 1
 _FAIL_ON: Final = "GUA_FAIL_ON"
+_ALSO_FULL: Final = ("usefulness",)  # more questions than a report takes unasked, which JSON does without
 _ANSWERS: Final = frozenset({"now", "usage", "allocation"})  # what a page answers first is made of
 _BETWEEN: Final = re.compile(r"\s+(?=[a-z-]+\s*[<>])")
 
@@ -36,7 +37,10 @@ SectionOption = Annotated[
         "--section",
     ),
 ]
-FullOption = Annotated[bool, flag("--full", "GUA_FULL", "Every number of the sections shown unasked, and the basis.")]
+FullOption = Annotated[
+    bool,
+    flag("--full", "GUA_FULL", "Every number of the sections shown unasked, what active hours were worth, the basis."),
+]
 BriefOption = Annotated[
     bool, flag("--brief", "GUA_BRIEF", "The answers alone, in 24 lines at most; tables asked for come below.")
 ]
@@ -225,15 +229,13 @@ def choose_output(options: OutputOptions) -> Output:
         msg = f"{options.limits[0]!r} belongs to no option: limits go with --what-if, as in --what-if 30m 2h"
         raise UsageError(msg)
     more = ("streaks", "what-if") if options.what_if else ()
-    named = tuple(dict.fromkeys((*choose_sections(options.sections), *more)))
-    if options.csv is not None:
-        named = (check_section("--csv", options.csv),)
+    named = _named(options, more)
     if options.html is not None:
         from gua.report.forms.html_file import check_target  # noqa: PLC0415 - most reports are no page
 
         check_target(options.html)
     if options.is_first_screen():
-        shown, named = (*(BRIEF if options.brief else SECTIONS), *more), more
+        shown: tuple[str, ...] = (*(BRIEF if options.brief else SECTIONS), *more)
     else:
         shown = section_names() if options.html is not None and not options.sections else named
     return Output(
@@ -243,6 +245,16 @@ def choose_output(options: OutputOptions) -> Output:
         limits_ms=tuple(sorted({parse_duration_ms(limit) for limit in options.limits})),
         conditions=tuple(parse_condition(text) for text in _conditions(options.fail_on)),
     )
+
+
+def _named(options: OutputOptions, more: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the sections that the options choose; the first screen has its own, and ``more``."""
+    if options.csv is not None:
+        return (check_section("--csv", options.csv),)
+    if options.is_first_screen():
+        return more
+    also = _ALSO_FULL if options.full else ()
+    return tuple(dict.fromkeys((*choose_sections(options.sections), *also, *more)))
 
 
 def _conditions(written: Sequence[str]) -> Sequence[str]:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gua.app import delivery
+from gua.app import opening
 from gua.app.output import safe
 from gua.cli.options import StoreOption, flag, value
 from gua.core.durations import to_rfc3339
@@ -56,7 +56,7 @@ def list_(*, as_json: JsonOption = False, store: StoreOption = None) -> None:
     Example:
         gua prices list --json
     """
-    with delivery.open_reader(store) as opened:
+    with opening.open_reader(store, needs_newest=False) as opened:
         rows, models = book.prices(opened), book.models(opened)
     sys.stdout.write(listing.to_json(rows, models) if as_json else listing.to_text(rows, models))
 
@@ -98,7 +98,7 @@ def set_(
         valid_from_ms=ALWAYS_MS if valid_from is None else parse_valid_from(valid_from, now_ms=_now_ms()),
         source=source or None,
     )
-    with delivery.open_writer(store) as opened:
+    with opening.open_writer(store) as opened:
         (new,), there = book.put(opened, [given], unseen=_note if force else _refuse, change_currency=change_currency)
     was = next((one for one in there if (one.model, one.valid_from_ms) == (new.model, new.valid_from_ms)), None)
     before = f"; was {was.per_gpu_hour:.10g} {was.currency}" if was else ""
@@ -120,7 +120,7 @@ def import_(
         gua prices import prices.csv
     """
     given = read_prices(file, now_ms=_now_ms())
-    with delivery.open_writer(store) as opened:
+    with opening.open_writer(store) as opened:
         try:
             new, _ = book.put(opened, given, unseen=_note, change_currency=change_currency)
         except UsageError as error:
@@ -152,7 +152,7 @@ def remove(
         gua prices remove "H100 80GB HBM3" --from 2026-01-01
     """
     wanted_ms = None if valid_from is None else parse_valid_from(valid_from, now_ms=_now_ms())
-    with delivery.open_writer(store) as opened:
+    with opening.open_writer(store) as opened:
         there = book.prices(opened)
         name = known_model(_named(model), dict.fromkeys(price.model for price in there)) or model
         of_model = [price for price in there if price.model == name]

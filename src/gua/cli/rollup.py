@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gua.app import delivery
+from gua.app import opening
 from gua.cli.options import StoreOption, flag
 
 
@@ -23,7 +23,7 @@ def command(
     Example:
         gua rollup --store clickhouse://gua_owner@db.example:8123
     """
-    delivery.require_store(store)
-    with delivery.open_writer(store) as opened:
+    opening.require_store(store)
+    with opening.open_writer(store) as opened:
         written = opened.count_hours(anew=anew)
         typer.echo(f"{opened.dsn}: {written} hours of hosts counted")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gua.app import delivery
+from gua.app import opening
 from gua.app.output import print_error
 from gua.app.store_address import store_address
 from gua.cli.options import StoreOption, value
@@ -130,7 +130,7 @@ def check(*, store: StoreOption = None) -> None:
     Example:
         gua schema check --store clickhouse://reader@db.example:8123
     """
-    delivery.require_store(store)
+    opening.require_store(store)
     with open_store(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"), told=print_error) as opened:
         found = opened.schema.check()
         for line in found.lines:

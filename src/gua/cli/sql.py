@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gua.app import answer_forms, delivery
+from gua.app import answer_forms, opening
 from gua.cli.options import StoreOption, flag
 from gua.core.errors import UsageError
 from gua.store import asking
@@ -34,7 +34,7 @@ def command(
         msg = "--csv and --json are two forms: choose one"
         raise UsageError(msg)
     text = asking.statement(sys.stdin.read() if sql == "-" else sql)
-    with delivery.open_reader(store) as opened:
+    with opening.open_reader(store) as opened:
         answer = opened.answer(text)
     form = answer_forms.to_csv if as_csv else answer_forms.to_json if as_json else answer_forms.to_text
     sys.stdout.write(form(answer))

@@ -110,10 +110,10 @@ class Threshold:
 
 
 def _all(store: str | None, width: int | None, *, as_json: bool) -> int:
-    from gua.app import delivery  # noqa: PLC0415 - a store, only for those who ask all hosts
+    from gua.app import opening  # noqa: PLC0415 - a store, only for those who ask all hosts
     from gua.report.status import fleet  # noqa: PLC0415 - a store, only for those who ask all hosts
 
-    with delivery.open_reader(store) as reader:
+    with opening.open_reader(store) as reader:
         hosts = fleet.hosts_now(reader)
     drawn = (
         fleet.to_json(hosts)

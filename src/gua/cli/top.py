@@ -145,15 +145,16 @@ class _StoreSource:
 
     def ask(self) -> Snapshot:
         """Return what the store has now."""
-        from gua.app import delivery  # noqa: PLC0415 - an agent is asked without any store
+        from gua.app import opening  # noqa: PLC0415 - an agent is asked without any store
         from gua.report.top.store import snapshot_of_store  # noqa: PLC0415 - as above
+        from gua.store.directory import nobody  # noqa: PLC0415 - as above
 
         if self._server is not None:
             return snapshot_of_store(self._server, where=str(self._server.dsn), hosts=self._hosts)
         with ExitStack() as once:
             # Not into what is on the screen by then.
-            told = delivery.nobody if self._shown else print_error
-            reader = once.enter_context(delivery.open_reader(self._store, told=told))
+            told = nobody if self._shown else print_error
+            reader = once.enter_context(opening.open_reader(self._store, told=told))
             self._shown = True
             snapshot = snapshot_of_store(reader, where=str(reader.dsn), hosts=self._hosts)
             if not reader.is_embedded:

@@ -68,7 +68,9 @@ class AllocationSeries:
         """Add a card's samples, and return the labels of its allocations: their sums go on with them."""
         if card.allocation is None:
             return set()
-        if card.mig is not Mig.PARENT or card.gpu_time_ms:
+        # Slices that no instance has: none at this tick, and maybe some before.
+        was_told = (USE_TIME, _use_labels(identity, Use.FREE)) in counters.before
+        if card.mig is not Mig.PARENT or card.gpu_time_ms or was_told:
             self._add_use_time(made, card, state, identity, counters)
         before = self._before(card, ts_ms, interval_ms)
         # Of what a failed source does not tell any more, nobody knows that it has ended.
@@ -124,7 +126,7 @@ class AllocationSeries:
         for part in parts(card, state):
             times[part.use] += part.gpu_time_ms
         for each, gpu_time_ms in times.items():
-            labels = f'{identity},use="{each}"'
+            labels = _use_labels(identity, each)
             made[USE_TIME].add(f"{{{labels}}}", counters.added(USE_TIME, labels, gpu_time_ms / 1000))
 
 
@@ -149,6 +151,10 @@ def add_source(made: Mapping[str, Family], source: AllocationSourceReading, coun
             is_gauge = each_field.metric.kind is metrics.MetricKind.GAUGE
             made[family].add(f"{{{labels}}}", value if is_gauge else counters.added(family, labels, value))
     return labels
+
+
+def _use_labels(identity: str, each: Use) -> str:
+    return f'{identity},use="{each}"'
 
 
 def _identity(uuid: str, allocation: AllocationReading) -> str:

@@ -55,6 +55,11 @@ class CardCache:
         return [self.gpm] if self.activity is None else [self.gpm, self.activity.gpm]
 
     @property
+    def due(self) -> bool:
+        """Whether a drain has anything to read: what the driver keeps of the card may be full before the next."""
+        return self.samples.due or self.process_utilization.due
+
+    @property
     def partitioned(self) -> bool:
         """Whether the card was cut into instances at the last reading; it then has no rings."""
         return bool(self._last) and self._last[0][0].mig is Mig.PARENT

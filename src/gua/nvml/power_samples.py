@@ -14,16 +14,17 @@ from typing import Final, NamedTuple
 from gua.nvml.calls import Calls
 from gua.nvml.driver import TOTAL_POWER_SAMPLES, Driver, Handle
 from gua.nvml.driver_clock import DriverClock
-from gua.nvml.ring import Ring, read_ring
+from gua.nvml.ring import LEISURELY_REACH_US, Ring, read_ring
 
 # As of utilization: a sample says nothing of what lies further back than the longest period of the driver.
 _LONGEST_PERIOD_US: Final = 1_000_000
 _JITTER: Final = 1.5
 # No card draws ten times what the largest do today (1.4 kW).
 MOST_MILLIWATTS: Final = 14_000_000
-# The agent drains every 5 s, and may be late by a second. A ring that reaches back further is asked after every second
-# or third of them.
+# The agent drains every 5 s, and may be late by a second; where all rings reach back far, every 10 s. One that reaches
+# back further is asked after every second or third of them.
 _NEXT_DRAIN_US: Final = 6_000_000
+_NEXT_LEISURELY_DRAIN_US: Final = 11_000_000
 # A ring that was not full when its reach was learned may tell of more later.
 _WHOLE_EACH: Final = 64
 _NJ_IN_MJ: Final = 1e6  # mW x us are nJ
@@ -72,7 +73,13 @@ class PowerSamples:
 
     def is_due(self, since_us: int) -> bool:
         """Return whether the ring may have forgotten a moment before it could be asked after another drain."""
-        return self._clock.now_us() - since_us + _NEXT_DRAIN_US > self._reach_us
+        next_us = _NEXT_LEISURELY_DRAIN_US if self.is_leisurely else _NEXT_DRAIN_US
+        return self._clock.now_us() - since_us + next_us > self._reach_us
+
+    @property
+    def is_leisurely(self) -> bool:
+        """Whether nobody asked yet, or the ring reaches back over two drains."""
+        return not self._answers or self._reach_us >= LEISURELY_REACH_US
 
     def read(self, driver: Driver, calls: Calls, handle: Handle, since_us: int) -> PowerDraw | None:
         """Return what the card drew since a moment of the driver's clock; ``None`` where the driver does not tell."""

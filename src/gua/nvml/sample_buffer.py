@@ -1,12 +1,11 @@
 """What a card's rings told between two readings: utilization samples, kept until they are delivered.
 
-The ring may hold only 100 samples, 17 s of them, so it is emptied every few seconds
+The ring may hold only 100 samples, 17 s of them, so it is emptied every 10 s, and a smaller one every 5 s
 (https://docs.nvidia.com/deploy/nvml-api/, nvmlDeviceGetSamples).
 """
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from gua.nvml.driver import GPU_UTILIZATION_SAMPLES, Driver, Handle
 from gua.nvml.driver_clock import DriverClock
 from gua.nvml.power_samples import PowerSamples
 from gua.nvml.quirks import ratio
-from gua.nvml.ring import Ring, read_ring
+from gua.nvml.ring import LEISURE_MS, LEISURELY_REACH_US, Ring, read_ring
 
 # The driver's sampling period is 1/6 to 1 s by product (nvmlDeviceGetUtilizationRates in NVIDIA's reference):
 # a sample says nothing of what lies further back.
@@ -33,8 +32,9 @@ MOST_SAMPLES: Final = 3600
 # What a sample has to reach to be active.
 _ACTIVE_PERCENT: Final = ACTIVE_FROM * 100
 
+_IDLE: Final = b"\1"
+_BUSY: Final = b"\0"
 _BELOW_ACTIVE: Final = bytes(percent < _ACTIVE_PERCENT for percent in range(256))
-_RUNS: Final = re.compile(b"\1+").finditer
 
 _Spans = list[tuple[int, int]]
 """Stretches of time without overlap, oldest first: start and end in microseconds of the driver's clock."""
@@ -46,6 +46,8 @@ class SampleBuffer:
     def __init__(self, clock: DriverClock) -> None:
         self._clock = clock
         self._since_us = 0
+        self._held = 0
+        self._drained_ms: int | None = None
         self._period_us = _LONGEST_PERIOD_US
         self._kept: deque[UtilizationSample] = deque(maxlen=MOST_SAMPLES)
         self._begun = False
@@ -56,6 +58,15 @@ class SampleBuffer:
         self._power = PowerSamples(clock)
         self._is_used = self._was_used = False
 
+    @property
+    def due(self) -> bool:
+        """Whether a ring may have forgotten something by the drain after this one, 5 s from now."""
+        # A driver that samples more often than before fills its ring sooner.
+        reach_us = self._held * self._period_us
+        if reach_us < LEISURELY_REACH_US or self._drained_ms is None or not self._power.is_leisurely:
+            return True
+        return self._clock.monotonic_ms() - self._drained_ms >= LEISURE_MS
+
     def drain(self, driver: Driver, calls: Calls, handle: Handle, *, is_last: bool = False) -> None:
         """Take what the ring gained; ``is_last`` is that :meth:`take` follows at once.
 
@@ -63,8 +74,13 @@ class SampleBuffer:
         """
         if self._since_us > self._clock.now_us():
             self._start_over()
+        now_ms = self._clock.monotonic_ms()
         ring = read_ring(driver, calls, handle, GPU_UTILIZATION_SAMPLES, self._since_us)
+        if ring is not None:
+            self._drained_ms = now_ms
         if ring is not None and ring.stamps_us:
+            if not self._since_us and ring.lengths_us:  # all that it has, holes in it left out
+                self._held = len(ring.lengths_us)
             self._clock.learn(ring.stamps_us[-1])
             self._keep(calls, ring)
         if self._unpowered:
@@ -137,7 +153,11 @@ class SampleBuffer:
         else:
             # Each of them tells since the one before: what follows each other is one stretch.
             starts = (since_us, *times)
-            idle = [(starts[run.start()], starts[run.end()]) for run in _RUNS(_below_active(percents))]
+            idle = []
+            is_idle, end = _below_active(percents) + _BUSY, 0
+            while (start := is_idle.find(_IDLE, end)) >= 0:
+                end = is_idle.find(_BUSY, start)
+                idle.append((starts[start], starts[end]))
         self._add(since_us, until_us, mean / 100, largest / 100, idle)
         self._since_us = until_us
 
@@ -185,11 +205,16 @@ class SampleBuffer:
         draw = self._power.read(driver, calls, handle, since_us) if self._is_used or self._was_used else None
         if draw is None:
             return
-        for place in range(first, len(self._kept)):
-            sample, idle = self._kept[place], self._idle[place]
-            powered_ms, idle_mj = draw.over(idle) if idle else (0, 0.0)
-            if powered_ms and sample.idle_ms:
-                self._kept[place] = sample._replace(powered_ms=min(sample.idle_ms, powered_ms), idle_mj=idle_mj)
+        kept = self._kept
+        for place in range(first, len(kept)):
+            idle = self._idle[place]
+            if not idle:
+                continue
+            powered_ms, idle_mj = draw.over(idle)
+            start_ms, end_ms, mean, largest, idle_ms, _, _ = kept[place]
+            if powered_ms and idle_ms:
+                powered_ms = min(idle_ms, powered_ms)
+                kept[place] = UtilizationSample(start_ms, end_ms, mean, largest, idle_ms, powered_ms, idle_mj)
 
     def _learn_period(self, lengths_us: Sequence[int]) -> None:
         """Take the median of what lies between samples, shortest first; a single one only where there was none."""

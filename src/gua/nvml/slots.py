@@ -204,11 +204,15 @@ class Slots:
         return [raw for cache in order for raw in read_cards.get(cache.uuid) or cache.unread()]
 
     def drain(self, until: float) -> None:
-        """Empty the rings of every whole card; what is slow goes on beside."""
+        """Empty the rings of every whole card that are due; what is slow goes on beside.
+
+        While a card is lost all are: the driver may be opened anew at the next drain, which then reads nothing.
+        """
         tickets = []
+        is_lost = self.lost
         for slot in self._slots:
             handle, cache = slot.handle, slot.cache
-            if handle is None or cache is None or slot.lane.busy or cache.partitioned:
+            if handle is None or cache is None or slot.lane.busy or cache.partitioned or not (is_lost or cache.due):
                 continue
             ticket = self._drain_ticket(handle, cache)
             slot.card_read = None

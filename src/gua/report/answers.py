@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from gua.core.allocation import Use
 from gua.report.costs import Cost, added
 from gua.report.costs import wasted as idle_held_cost
-from gua.report.model import Report
+from gua.report.model import IdleSeconds, Report
 from gua.report.sections.allocation.model import Allocated, PromisedHours
 from gua.report.sections.now.model import SILENT_AFTER, FreeCard, Holder, Now, OtherHolder, PromisedCard
 from gua.report.sections.usage.model import OwnerUsage, Usage
-from gua.report.states import IDLE_HELD, TRULY_IDLE
+from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE
 from gua.report.uses import share
+
+LEAST_IDLE_SHARE: Final = 0.05
+"""Of what samples tell of active time: from this share of idle seconds on they are an answer."""
+LEAST_IDLE_MS: Final = MS_PER_HOUR
+"""And from so much GPU time on, in ms: what is less than an hour nobody looks after."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,6 +106,7 @@ class Answers:
 
     ``free`` is ``None`` where nobody looked; ``maybe_promised`` are cards that nothing holds of which it is not known
     whether they are promised, ``promised`` those that are. ``empty`` is ``None`` where nobody looks at allocation.
+    ``idle_seconds`` are those of active time, ``None`` where they are few or not known.
     """
 
     wasted: Wasted
@@ -110,6 +116,7 @@ class Answers:
     maybe_promised: tuple[FreeCard, ...] = ()
     promised: tuple[PromisedCard, ...] = ()
     empty: EmptyPromise | None = None
+    idle_seconds: IdleSeconds | None = None
 
 
 def answers(report: Report) -> Answers:
@@ -140,7 +147,15 @@ def answers(report: Report) -> Answers:
         maybe_promised=() if now is None else now.maybe_promised,
         promised=() if now is None else tuple(one for one in now.allocations if one.card_state == TRULY_IDLE),
         empty=empty,
+        idle_seconds=_idle_seconds(report),
     )
+
+
+def _idle_seconds(report: Report) -> IdleSeconds | None:
+    found = report.headline.idle_seconds
+    if found is None or found.idle_gpu_ms < LEAST_IDLE_MS or found.idle_share < LEAST_IDLE_SHARE:
+        return None
+    return found
 
 
 def _most_first(total: Cost | None) -> Callable[[ToAsk], tuple[float, float, str]]:

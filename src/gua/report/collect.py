@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from gua.core.ports import ViewReader
@@ -12,11 +13,11 @@ from gua.report.asking import Asking, Finish
 from gua.report.days import DailyReader, are_many, with_days
 from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, hours_of, tick_hours
-from gua.report.model import Card, Headline, Overlap, Report, UnknownReason
+from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_cards
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, StateTotal
-from gua.report.section_list import default_sections, sections
+from gua.report.section_list import default_sections, section_names, sections_of
 from gua.report.sections.groups.query import check_by, needs_labels
 from gua.report.states import STATES, StateTime
 from gua.report.streak_limit import are_made_of_cards, are_made_of_processes, skipped
@@ -89,7 +90,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     finishing = _ask(asking, wanted)
     overview = ask(reader, OVERVIEW, read)()
     total = next(row for row in overview if row.is_total)
-    headline = _headline(total.states, prices, costs())
+    headline = replace(_headline(total.states, prices, costs()), idle_seconds=_idle_seconds(total, overview))
     if not headline.card_ticks:
         raise no_data(window, extents)
     by_card = of_cards(costs())
@@ -115,7 +116,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         skewed=skewed,
         claimed=fleet.claims(claim_rows()),
         allocation_sources=sources_of(allocation_sources()),
-        sections=tuple(section.name for section in sections() if section.name in wanted),
+        sections=tuple(name for name in section_names() if name in wanted),
         streaks_skipped=None if makes_all else card_hours,
         asked_ms=request.now_ms,
         groups_by=request.groups_by,
@@ -125,25 +126,26 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
 
 def _need_streaks(request: ReportRequest, wanted: frozenset[str]) -> list[str]:
     """Return what was asked for by name that is made of streaks."""
-    named = [section for section in sections() if section.name in wanted - request.if_cheap]
+    named = sections_of(wanted - request.if_cheap)
     # Hosts and models are told by their cards, too: nobody is refused for them.
     by = [key for key in request.usage_by if key not in request.groups_by]
     needed = sorted(section.name for section in named if section.streaks == "needed") or by
-    if needed or {section.name for section in named} == {*default_sections()}:
+    made = [section.name for section in named if section.streaks == "wanted"]
+    if needed or not made or {section.name for section in named} >= {*default_sections()}:
         return needed
-    return [section.name for section in named if section.streaks == "wanted"]
+    return made
 
 
 def _left_out(wanted: frozenset[str]) -> frozenset[str]:
     """Return the sections that are made of runs alone, which no day keeps."""
-    return frozenset(section.name for section in sections() if section.streaks == "needed" and section.name in wanted)
+    return frozenset(section.name for section in sections_of(wanted) if section.streaks == "needed")
 
 
 def _ask(asking: Asking, wanted: frozenset[str]) -> list[Finish]:
     """Ask for every section; one that nobody named is left out where it would take too much."""
     if not asking.makes_streaks:
         wanted -= _left_out(wanted)
-    collecting = (section.collect for section in sections() if section.name in wanted)
+    collecting = (section.collect for section in sections_of(wanted))
     asked = (collect(asking) for collect in collecting if collect is not None)
     return [finish for finish in asked if finish is not None]
 
@@ -166,6 +168,22 @@ def _headline(states: Iterable[StateTotal], prices: Prices, costs: Iterable[Cost
         shares={state: by_state[state].share for state in STATES},
         equivalent_gpus={state: by_state[state].equivalent_gpus for state in STATES},
         costs=prices.costs(gpu_us, by_price_and_state(costs)),
+    )
+
+
+def _idle_seconds(total: OverviewRow, rows: Iterable[OverviewRow]) -> IdleSeconds | None:
+    """Return the idle seconds of active time; the first in order of several cards that have the most."""
+    if not total.active_sampled_gpu_ms:
+        return None
+    cards = (row for row in rows if not row.is_total and row.active_idle_gpu_ms)
+    worst = min(cards, key=lambda row: (-row.active_idle_gpu_ms, row.host, row.gpu_index or 0, row.gpu), default=None)
+    return IdleSeconds(
+        sampled_gpu_ms=total.active_sampled_gpu_ms,
+        idle_gpu_ms=total.active_idle_gpu_ms,
+        idle_share=total.active_idle_gpu_ms / total.active_sampled_gpu_ms,
+        most_idle=None
+        if worst is None
+        else MostIdle(host=worst.host, gpu=worst.gpu, index=worst.gpu_index, idle_gpu_ms=worst.active_idle_gpu_ms),
     )
 
 

@@ -69,13 +69,40 @@ class Coverage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MostIdle:
+    """The card with the most idle seconds in active time, in ms of GPU time."""
+
+    host: str
+    gpu: str
+    index: int | None
+    idle_gpu_ms: Hours[float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IdleSeconds:
+    """What samples tell of active GPU time (ms), all cards together, and how much of that was idle seconds.
+
+    ``idle_share`` is of what samples tell. ``most_idle`` is ``None`` where no card had any.
+    """
+
+    sampled_gpu_ms: Hours[float]
+    idle_gpu_ms: Hours[float]
+    idle_share: Ratio[float]
+    most_idle: MostIdle | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Headline:
-    """The split of everything observed, with each state's share, the whole GPUs it is worth, and what it cost."""
+    """The split of everything observed, with each state's share, the whole GPUs it is worth, and what it cost.
+
+    ``idle_seconds`` are those of active time; ``None`` where samples tell of none of it.
+    """
 
     states: States
     shares: Mapping[str, float | None]
     equivalent_gpus: Mapping[str, float | None]
     costs: Costs | None = None
+    idle_seconds: IdleSeconds | None = None
 
     @property
     def card_ticks(self) -> int:

@@ -52,6 +52,8 @@ class OverviewRow(NamedTuple):
     idle_held_gpu_ms: float
     truly_idle_gpu_ms: float
     unknown_gpu_ms: float
+    active_sampled_gpu_ms: float
+    active_idle_gpu_ms: float
     active_card_ticks: Count
     idle_held_card_ticks: Count
     truly_idle_card_ticks: Count

@@ -276,26 +276,6 @@ class Database:
             raise UnavailableError(msg)
 
 
-def destinations_of(path: Path) -> frozenset[str]:
-    """Return where the ticks of the spool at ``path`` are to go, nothing if there is no sound one. Changes nothing."""
-    return _destinations(path, "SELECT name FROM destinations")
-
-
-def awaiting(path: Path) -> frozenset[str]:
-    """Return which destinations lack ticks that the spool at ``path`` holds; otherwise as :func:`destinations_of`."""
-    return _destinations(path, "SELECT name FROM destinations WHERE acknowledged_id < (SELECT max(id) FROM ticks)")
-
-
-def _destinations(path: Path, query: str) -> frozenset[str]:
-    try:
-        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            if pragma(connection, "application_id") != APPLICATION_ID:
-                return frozenset()
-            return frozenset(name for (name,) in connection.execute(query))
-    except sqlite3.Error:
-        return frozenset()
-
-
 def _check(connection: sqlite3.Connection, path: Path) -> None:
     """Raise DamagedError, or UnavailableError if the file is another program's or of a later version."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.parameters import BY_DAY, PARAMETERS
-from gua.core.ports import SpooledTick
-from gua.store import asking, hours, landing, merges
+from gua.store import asking, hours, merges
 from gua.store.binding import bound_call
 from gua.store.connection import QueryError, connect, engine_version, rows_of, translated
 from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine, nobody
@@ -20,10 +19,12 @@ from gua.store.fsync import sync_filesystem
 from gua.store.handles import Handles
 from gua.store.report_views import DATABASE, ViewsInMemory, ViewsOfServer, report_views, report_views_with_days
 from gua.store.schema import Schema, this_version
-from gua.store.tick_rows import TickRows
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
+
+    from gua.core.ports import SpooledTick
+    from gua.store.tick_rows import TickRows
 
 QUERY_MEMORY_BYTES = 300_000_000
 _KEPT_TICKS_BYTES = 100_000_000
@@ -122,6 +123,7 @@ class Store:
 
     def land(self, batch: Sequence[SpooledTick]) -> list[SpooledTick]:
         """Insert spooled ticks; return those that the engine refuses for good. Landing a tick again changes nothing."""
+        from gua.store import landing  # noqa: PLC0415 - for those who land
 
         def insert(part: Sequence[SpooledTick]) -> None:
             with translated(self.dsn):
@@ -141,6 +143,8 @@ class Store:
         if self._directory is None:
             msg = "rows of ticks are for an embedded store"
             raise ValueError(msg)
+        from gua.store import landing  # noqa: PLC0415 - for those who land
+
         self._landed = True
         try:
             with translated(self.dsn):

@@ -83,6 +83,8 @@ KEPT_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "truly_idle_gpu_us UInt64",
         "unknown_gpu_us UInt64",
         "observed_ms UInt64",
+        "active_sampled_us UInt64",
+        "active_idle_us UInt64",
         "reasons Array(Tuple(code UInt8, ticks UInt64, gpu_us UInt64))",
         "pieces Array(Tuple(start_ms Int64, end_ms Int64, observed_ms UInt64, gpu_us UInt64, share Float64))",
     ),

@@ -7,6 +7,7 @@ rows is ``gua.name_local`` on each server, and ``gua.name`` the Distributed tabl
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ def _loaded(given: tuple[tuple[str, str], ...], root: Path, *, with_days: bool) 
     known = _with_fragments(root, tokens, with_days=with_days)
     return [
         Statement(name=str(file.relative_to(root)), sql=sql, creates=_created(sql))
-        for file in sorted(root.rglob("*.sql"))
+        for file in _files(root, ".sql")
         if tokens["LOCAL"] or not file.name.endswith(_ONLY_ON_A_CLUSTER)
         if tokens["DEFINER"] or not file.name.endswith(_ONLY_ON_A_SERVER)
         for sql in [_rendered(file, known)]
@@ -79,11 +80,13 @@ def _loaded(given: tuple[tuple[str, str], ...], root: Path, *, with_days: bool) 
 
 
 def _rendered(file: Path, tokens: Mapping[str, str]) -> str:
-    text = _ENGINE.sub(lambda match: _with_replica(match, tokens), file.read_text("utf-8"))
+    text = file.read_text("utf-8")
+    if "${REPLICATED}" in text:
+        text = _ENGINE.sub(lambda match: _with_replica(match, tokens), text)
     if file.name.endswith(_ONLY_ON_A_CLUSTER):
         local = file.with_name(file.name.removesuffix(_ONLY_ON_A_CLUSTER) + ".sql").read_text("utf-8")
         text = text.replace("$COLUMNS", _columns(local))
-    if of_table := _COLUMNS_OF.search(text):
+    if "$COLUMNS_OF " in text and (of_table := _COLUMNS_OF.search(text)):
         table = file.with_name(f"{of_table['file']}.sql").read_text("utf-8")
         # How a column is kept is the table's own.
         text = text.replace(of_table[0], _CODEC.sub("", _columns(table)))
@@ -96,12 +99,18 @@ def _with_fragments(root: Path, tokens: Mapping[str, str], *, with_days: bool) -
     A part may use those before it, by folder and name. The comment at its top stays in its file.
     """
     known = dict(tokens)
-    for part in sorted(root.rglob("*.part")):
+    for part in _files(root, ".part"):
         if part.stem.endswith(_WITH_DAYS) and not with_days:
             continue
         lines = dropwhile(lambda line: line.startswith("--"), part.read_text("utf-8").splitlines())
         known[part.stem.removesuffix(_WITH_DAYS).upper()] = Template("\n".join(lines).rstrip()).substitute(known)
     return known
+
+
+def _files(root: Path, ending: str) -> list[Path]:
+    """Return the files below a folder with this ending, by folder and name: each report looks for all of them."""
+    found = (Path(folder, name) for folder, _, names in os.walk(root) for name in names if name.endswith(ending))
+    return sorted(found, key=lambda file: file.parts)
 
 
 def _columns(text: str) -> str:
@@ -131,8 +140,8 @@ def proto_file() -> Path:
 
 
 def _created(sql: str) -> tuple[str, str] | None:
-    code = [line for line in sql.splitlines() if not line.startswith("--")]
-    for word in code[0].split():
+    code = next(line for line in sql.splitlines() if not line.startswith("--"))
+    for word in code.split():
         database, dot, name = word.partition(".")
         if dot and database in {"gua", "gua_report", "gua_public"}:
             return database, name

@@ -16,6 +16,7 @@ import pytest
 
 from gua.agent.background import Ready, detach
 from gua.core.errors import UsageError
+from servers.process import poll
 
 # As a command does it: print and end in one process, go on in the other.
 COMMAND = """
@@ -50,13 +51,13 @@ time.sleep(60)
 
 
 def gua(
-    folder: Path, body: str, *, patience_seconds: float = 20, **options: object
+    folder: Path, body: str, *, patience_seconds: float = 120, **options: object
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # type: ignore[call-overload,no-any-return]
         [sys.executable, "-c", COMMAND, body, str(patience_seconds)],
         cwd=folder,
         text=True,
-        timeout=20,
+        timeout=150,
         check=False,
         env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
         **{"capture_output": True, **options},
@@ -135,10 +136,7 @@ def test_an_agent_whose_starter_was_interrupted_starts_all_the_same(tmp_path: Pa
         time.sleep(0.01)
     typed.kill()
     typed.wait()
-    deadline = time.monotonic() + 10
-    while not mark.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    poll(mark.exists, "the agent to be up")
 
 
 def test_closed_standard_streams_are_no_trap(tmp_path: Path) -> None:
@@ -147,13 +145,10 @@ def test_closed_standard_streams_are_no_trap(tmp_path: Path) -> None:
     subprocess.run(
         ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "-", sys.executable, "-c", COMMAND, body, "20", str(mark)],
         cwd=tmp_path,
-        timeout=20,
+        timeout=120,
         check=False,
     )
-    deadline = time.monotonic() + 10
-    while not mark.exists() or not mark.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    poll(lambda: mark.exists() and mark.read_text(), "the agent to be up")
     assert mark.read_text() == str(tmp_path / "agent.log")
 
 

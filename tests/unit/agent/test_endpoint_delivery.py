@@ -15,7 +15,7 @@ from gua.core.errors import TransientError, UnavailableError
 from gua.core.ports import SpooledTick
 from gua.spool.queue import Spool
 
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 60.0
 
 
 @dataclass

@@ -29,7 +29,7 @@ def message(content: bytes) -> bytes:
     return b"\x00" + struct.pack(">I", len(content)) + content
 
 
-def asked(path: Path, talk: Callable[[socket.socket], None], *, seconds: float = 2.0, most: int = 1000) -> bytes:
+def asked(path: Path, talk: Callable[[socket.socket], None], *, seconds: float = 60.0, most: int = 1000) -> bytes:
     with talking(path, talk):
         return call(path, LIST, seconds=seconds, most_bytes=most)
 

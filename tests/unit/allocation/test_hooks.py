@@ -38,7 +38,7 @@ class Hooks:
             env={"GUA_ALLOCATION_FOLDER": str(self.folder), **JOB, **job},
             capture_output=True,
             check=False,
-            timeout=10,
+            timeout=120,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -62,7 +62,7 @@ def test_jobs_that_begin_at_the_same_moment_all_have_their_file(tmp_path: Path) 
         folder.parent.mkdir()
         environ = {**JOB, "GUA_ALLOCATION_FOLDER": str(folder)}
         started = [subprocess.Popen([HOOKS / "prolog"], env={**environ, "SLURM_JOB_ID": str(job)}) for job in range(8)]
-        assert {one.wait(timeout=20) for one in started} == {0}
+        assert {one.wait(timeout=120) for one in started} == {0}
         assert {file.name for file in folder.iterdir()} == {f"slurm-{job}.json" for job in range(8)}
 
 
@@ -86,7 +86,7 @@ def test_a_job_is_told_from_its_prolog_to_its_epilog(hooks: Hooks, shell: str | 
         "cards": cards,
         "since": told["since"],
     }
-    assert before_ms <= told["since"] * 1000 <= before_ms + 5_000
+    assert before_ms <= told["since"] * 1000 <= before_ms + 60_000
     hooks.run("epilog", shell)
     assert hooks.names() == ["slurm-42.ended.json"]
     ended = hooks.told("slurm-42.ended.json")

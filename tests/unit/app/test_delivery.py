@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gua.agent.delivery import DrainResult
-from gua.app import delivery
+from gua.app import delivery, opening
 from gua.app.destinations import ENDPOINT, agent_destinations
 from gua.app.store_address import STORE, store_address
 from gua.core.errors import DataError, NothingRecordedError, TransientError, UnavailableError, UsageError
@@ -125,7 +125,7 @@ class TestDeliver:
         assert delivery.deliver(map(tick, range(3))) == delivery.Delivery(where=store_address(None), delivered=3)
         assert sorted(path.name for path in odd.iterdir()) == ["store"]
         assert sorted(path.name for path in (odd / "store").iterdir()) == ["data", "gua-store.json", "lock"]
-        with delivery.open_reader(None) as store:
+        with opening.open_reader(None) as store:
             assert len(store.rows("extent", {"hosts": []})) == 1
 
     def test_that_fails_half_way_keeps_what_was_delivered_and_leaves_no_spool(
@@ -241,7 +241,7 @@ class TestReader:
         start = "gua daemon" if store is None else "gua daemon --store /nowhere/at/all"
         with (
             pytest.raises(NothingRecordedError, match=f"nothing is recorded in .* yet: start with {start}$") as raised,
-            delivery.open_reader(store),
+            opening.open_reader(store),
         ):
             pass
         assert raised.value.hints == ("just looking: gua demo",)
@@ -250,33 +250,35 @@ class TestReader:
 
     @pytest.mark.engine
     def test_a_store_without_ticks_says_the_same_as_one_that_is_not_there(self, home: Path) -> None:
-        with delivery.open_writer(None):
+        with opening.open_writer(None):
             pass
         with (
             pytest.raises(NothingRecordedError, match=r"nothing is recorded in .* yet: start with gua daemon$"),
-            delivery.open_reader(None) as store,
+            opening.open_reader(None) as store,
         ):
             choose_extents(EXTENT.rows(store, {"hosts": []}), ())
         assert (home / "store").exists()
 
     @pytest.mark.engine
-    def test_lands_first_what_the_agent_left_in_its_spool(self, home: Path) -> None:
-        with Spool(home / "spool.db", destinations=(STORE,)) as spool:
-            spool.extend((tick(n).ts_ms, encode(tick(n))) for n in range(3))
-        with delivery.open_reader(None) as store:
-            (extent,) = store.rows("extent", {"hosts": []})
-        assert extent["last_ms"] == tick(2).ts_ms
-        with Spool(home / "spool.db", destinations=(STORE,)) as spool:
-            assert spool.depth(STORE) == 0
+    def test_lands_first_what_the_agent_left_in_its_spool_where_that_is_needed(self, home: Path) -> None:
+        for first, needs_newest, depth in ((0, False, 0), (3, False, 3), (3, True, 0)):  # without a store there is none
+            with Spool(home / "spool.db", destinations=(STORE,)) as spool:
+                if not spool.depth(STORE):
+                    spool.extend((tick(n).ts_ms, encode(tick(n))) for n in range(first, first + 3))
+            with opening.open_reader(None, needs_newest=needs_newest) as store:
+                (extent,) = store.rows("extent", {"hosts": []})
+            assert extent["last_ms"] == tick(2 if depth else first + 2).ts_ms
+            with Spool(home / "spool.db", destinations=(STORE,)) as spool:
+                assert spool.depth(STORE) == depth
 
     @pytest.mark.engine
     def test_leaves_alone_what_waits_for_an_endpoint(self, home: Path) -> None:
         with Spool(home / "spool.db", destinations=(ENDPOINT,)) as spool:
             spool.extend([(tick(1).ts_ms, encode(tick(1)))])
-        with pytest.raises(UnavailableError, match="nothing is recorded"), delivery.open_reader(None):
+        with pytest.raises(UnavailableError, match="nothing is recorded"), opening.open_reader(None):
             pass
         delivery.deliver([tick(2)])
-        with delivery.open_reader(None) as store:
+        with opening.open_reader(None) as store:
             (extent,) = store.rows("extent", {"hosts": []})
         assert extent["first_ms"] == tick(1).ts_ms  # the second tick's start: the first did not land
         with Spool(home / "spool.db", destinations=(ENDPOINT,)) as spool:
@@ -288,7 +290,7 @@ class TestReader:
         delivery.deliver([tick(5)], store=other)
         with Spool(home / "spool.db", destinations=(STORE,)) as spool:
             spool.extend([(tick(1).ts_ms, encode(tick(1)))])
-        with delivery.open_reader(other) as store:
+        with opening.open_reader(other) as store:
             (extent,) = store.rows("extent", {"hosts": []})
         assert extent["last_ms"] == tick(5).ts_ms
         with Spool(home / "spool.db", destinations=(STORE,)) as spool:
@@ -305,7 +307,7 @@ def test_a_home_that_gpu_usage_audit_1_uses_keeps_its_files(home: Path) -> None:
 
     deliver_agent_tick(sampler(1), store=None, endpoint=None, home=home)
     delivery.deliver([replace(tick(2), origin=replace(tick(2).origin, source=Source.IMPORT, host="imported"))])
-    with delivery.open_reader(None) as store:
+    with opening.open_reader(None) as store:
         assert {row["host"] for row in store.rows("extent", {"hosts": []})} == {"node-1", "imported"}
 
     for name, content in theirs.items():
@@ -344,7 +346,7 @@ def test_who_waits_for_a_store_is_told_for_whom(tmp_path: Path, capsys: pytest.C
     held.hold()
     timer = threading.Timer(1.5, held.release)
     timer.start()
-    with delivery.open_writer(f"chdb://{tmp_path / 'store'}"):
+    with opening.open_writer(f"chdb://{tmp_path / 'store'}"):
         timer.join()
     (line,) = capsys.readouterr().err.splitlines()
     assert line == f"gua: the store {tmp_path / 'store'} is in use by pid {os.getpid()}: waiting for it, 60 s at most"

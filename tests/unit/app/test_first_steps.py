@@ -15,8 +15,8 @@ from gua.app.local_agent import host_socket, places, public_socket
 from gua.app.store_address import store_address
 from gua.core.errors import NothingRecordedError, UnavailableError
 from gua.procfs.reader import ProcFs
-from gua.spool.database import awaiting
 from gua.spool.queue import Spool
+from gua.spool.waiting import awaiting
 from gua.state.directory import Home
 from gua.state.last_failure import last_failure
 from gua.store.dsn import EmbeddedDsn

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from fakes.store import HOUR_MS, SINCE_MS, FakeStore, lab
-from gua.app import delivery
+from gua.app import opening
 from gua.cli import main
 from gua.cli.output_options import OutputOptions, choose_output
 from gua.core.errors import UsageError
 from gua.report.forms.first_screen.parts import SECTIONS
-from gua.report.section_list import default_sections, section_names
+from gua.report.section_list import default_sections, section_named, section_names
 
 EMPTY = (
     "card_streaks",
@@ -45,7 +45,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> FakeStore:
     def open_reader(_: str | None) -> Iterator[FakeStore]:
         yield made
 
-    monkeypatch.setattr(delivery, "open_reader", open_reader)
+    monkeypatch.setattr(opening, "open_reader", open_reader)
     return made
 
 
@@ -66,6 +66,7 @@ def test_unasked_the_answers_come_and_all_of_it_in_full(capsys: pytest.CaptureFi
     answers, brief, full, with_basis, section, section_with_basis = told.values()
     assert [text.startswith("! ") for text in told.values()] == [True, True, False, True, False, False]
     assert "Top owners" in full
+    assert "What the active hours were worth" in full
     assert "Basis: idle-held is" in answers
     assert "By hour" in answers
     assert "Basis" not in brief + section
@@ -161,6 +162,28 @@ def test_a_text_imports_nothing_that_draws_a_page() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "gua.report.sections.now.text" in loaded
     assert [name for name in loaded if name.endswith((".html", ".markup"))] == []
+
+
+def test_a_report_imports_the_sections_that_it_shows_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    section_named.cache_clear()
+    assert main.main(WINDOW) == 0
+    assert capsys.readouterr().out
+    assert section_named.cache_info().misses == len(SECTIONS)
+
+
+def test_who_only_reads_a_store_imports_nothing_that_fills_one() -> None:
+    code = "import sys; from gua.app import opening, report_source; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "gua.store.database" in loaded
+    fill = (
+        "gua.agent",
+        "gua.app.delivery",
+        "gua.local_socket",
+        "gua.otlp",
+        "gua.spool.database",
+        "gua.store.tick_rows",
+    )
+    assert [name for name in loaded if name.startswith(fill)] == []
 
 
 def test_a_page_of_one_section_has_the_answers_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from fakes.store import UNTIL_MS, FakeStore, lab
-from gua.app import answer, children, delivery, report_source
+from gua.app import answer, children, opening, report_source
 from gua.app.answer import converse
 from gua.app.children import answer_in_child
 from gua.cli.main import main
@@ -264,7 +264,7 @@ def test_a_socket_that_is_named_is_asked_before_ones_own_store(
 ) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "gua-store.json").write_text("{}")
-    monkeypatch.setattr(delivery, "open_reader", lambda _: pytest.fail("opened"))
+    monkeypatch.setattr(opening, "open_reader", lambda _: pytest.fail("opened"))
     with reporting(tmp_path / "other.sock", from_store(lambda: nullcontext(lab()))):
         assert gua("--socket", str(tmp_path / "other.sock"))[0] == 0
     code, _, err = gua("--socket", str(tmp_path / "other.sock"))
@@ -283,7 +283,7 @@ def test_ones_own_store_is_opened_though_an_agent_answers(
         opened.append(store)
         yield lab()
 
-    monkeypatch.setattr(delivery, "open_reader", open_reader)
+    monkeypatch.setattr(opening, "open_reader", open_reader)
     with reporting(tmp_path / "agent.sock", Scripted(b"")):
         assert gua()[0] == 0
         assert gua("--store", "chdb:///elsewhere")[0] == 0
@@ -455,7 +455,7 @@ class TestWithTheEngine:
             "price_models": [],
             "price_starts": [],
         }
-        with delivery.open_writer(f"chdb://{home / 'store'}") as store:
+        with opening.open_writer(f"chdb://{home / 'store'}") as store:
             every = [row["hour"] for row in store.rows("hours", {one: parameters[one] for one in BOUNDS})]
             parameters = {**parameters, "tick_hours": every, "hours": every}
             card = next(iter(store.rows("explain_cards", {"hosts": []})))

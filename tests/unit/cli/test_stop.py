@@ -229,12 +229,12 @@ if os.geteuid() == 0:  # nobody else can be, or own things of, another user
                 "except UnavailableError as error:\n    print(error)\n"
             )
             command = [sys.executable, "-c", script, str(place)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
             assert done.stdout.startswith(
                 f"the agent (pid {roots.pid}) belongs to root: sudo gua stop --pid-file {place}"
             )
             (place / "agent.pid").chmod(0o600)
-            done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
             assert done.stdout.startswith(f"may not read {place}/agent.pid: it belongs to another user")
             assert roots.process.poll() is None
             roots.process.kill()
@@ -253,7 +253,7 @@ if os.geteuid() == 0:  # nobody else can be, or own things of, another user
                 env={**os.environ, "GUA_HOST_LOCK": f"gua-test-{uuid.uuid4()}"},
                 capture_output=True,
                 text=True,
-                timeout=20,
+                timeout=120,
                 check=False,
             )
         assert done.returncode == 3
@@ -268,6 +268,6 @@ def test_a_kernel_without_process_descriptors_is_served_too(home: Path, monkeypa
     hung = Agent(home, "hung")
     began = time.monotonic()
     assert main(["stop", "--timeout", "100ms"]) == 3
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     hung.process.kill()
     hung.process.wait()

@@ -104,6 +104,14 @@ def test_gpu_time_is_told_by_use_and_sums_to_all_of_it() -> None:
     assert sum(value for (value,) in uses.values()) == values(found, "gua_gpu_time_seconds_total")[0] == 90
 
 
+def test_gpu_time_by_use_goes_on_after_instances_had_all_of_the_gpu() -> None:
+    nothing_left = replace(FREE, mig=Mig.PARENT, gpu_time_ms=0, unallocated_gpu_time_ms=0)
+    for found, told in zip(pages(nothing_left, FREE, nothing_left, FREE), (None, 30, 30, 60), strict=True):
+        uses = values(found, "gua_gpu_use_time_seconds_total")
+        assert (sum(uses) if uses else None) == told
+        assert values(found, "gua_gpu_time_seconds_total") == [told or 0]
+
+
 def test_an_allocation_is_in_one_use_as_the_rules_have_it() -> None:
     for reading, use in ((IDLE, "empty"), (USED, "used"), (UNTOLD, "unknown")):
         (found,) = pages(reading)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import socket
 import stat
 import threading
@@ -21,9 +22,12 @@ from gua.local_socket import client, server
 from gua.local_socket.client import NoAnswerError, NobodyError, ask_status, believable
 from gua.local_socket.peer import Peer, address_of
 from gua.local_socket.server import PUBLIC_MODE, Limits, Listen, LocalServer
+from servers.process import poll
 from servers.user import as_user, other_uid, shared_folder
 
-QUICK = Limits(request_seconds=0.3, answer_seconds=0.5)
+# Of the tests that are about too long; a busy machine takes as long for what is well.
+QUICK = Limits(request_seconds=0.3, answer_seconds=2)
+PATIENT = Limits(request_seconds=60, answer_seconds=60)
 STATUS = {"schema": "gua.status/1", "running": True}
 
 
@@ -42,10 +46,11 @@ def serving(
     *,
     status: Callable[[], dict[str, Any]] = lambda: STATUS,
     answer: Callable[[socket.socket, Peer], None] | None = None,
+    limits: Limits = PATIENT,
 ) -> Iterator[Served]:
     public, private = folder / "agent.sock", folder / "own.sock"
     listen = [Listen(path=private), Listen(path=public, mode=PUBLIC_MODE)]
-    made = LocalServer(listen=listen, status=status, answer=answer, limits=QUICK)
+    made = LocalServer(listen=listen, status=status, answer=answer, limits=limits)
     made.start()
     try:
         yield Served(public=public, private=private, server=made)
@@ -66,7 +71,7 @@ def served(folder: Path) -> Iterator[Served]:
 
 
 @contextlib.contextmanager
-def connected(path: Path, seconds: float = 5) -> Iterator[socket.socket]:
+def connected(path: Path, seconds: float = 60) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(seconds)
         connection.connect(str(path))
@@ -147,7 +152,6 @@ def test_half_a_line_gets_an_error(served: Served) -> None:
 
 
 def test_a_line_of_100_mb_is_cut_off_at_once(served: Served) -> None:
-    began = time.monotonic()
     sent = 0
     with connected(served.public) as connection:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -156,43 +160,44 @@ def test_a_line_of_100_mb_is_cut_off_at_once(served: Served) -> None:
         answer = json.loads(everything(connection))
     assert "more than 4096 bytes" in answer["error"]
     assert sent < 4 * 2**20
-    assert time.monotonic() - began < 5
 
 
-def test_a_request_that_does_not_come_ends_the_connection(served: Served) -> None:
-    began = time.monotonic()
-    with connected(served.public) as connection:
+def test_a_request_that_does_not_come_ends_the_connection(folder: Path) -> None:
+    with serving(folder, limits=QUICK) as served, connected(served.public) as connection:
         connection.sendall(b'{"gua":1')
         assert "in time" in json.loads(everything(connection))["error"]
-    assert time.monotonic() - began < 10
 
 
-def test_one_that_drips_bytes_has_no_more_time_than_others(served: Served) -> None:
-    began = time.monotonic()
-    with connected(served.public) as connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        while time.monotonic() - began < 20:
-            connection.sendall(b" ")
-            time.sleep(0.02)
-    assert time.monotonic() - began < 10
+def test_one_that_drips_bytes_has_no_more_time_than_others(folder: Path) -> None:
+    with serving(folder, limits=QUICK) as served, connected(served.public) as connection:
+        began = time.monotonic()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            while time.monotonic() - began < 60:
+                connection.sendall(b" ")
+                time.sleep(0.02)
+        assert time.monotonic() - began < 30
 
 
 def test_a_client_that_vanishes_harms_nobody(served: Served) -> None:
     for _ in range(50):
         with connected(served.public) as connection:
             connection.sendall(ask("status"))
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
+
+    def answered() -> bool:
         with contextlib.suppress(UnavailableError):
-            assert ask_status(served.public) == STATUS
-            return
-    pytest.fail("no answer any more")
+            return ask_status(served.public) == STATUS
+        return False
+
+    poll(answered, "an answer")
 
 
 def test_one_that_does_not_read_is_left_behind(folder: Path) -> None:
     large = {**STATUS, "text": "x" * 2_000_000}
-    with serving(folder, status=lambda: large) as made, connected(made.public) as slow:
+    with serving(folder, status=lambda: large, limits=QUICK) as made, connected(made.public) as slow:
         slow.sendall(ask("status"))
-        time.sleep(1)  # longer than an answer may take
+        left = select.poll()
+        left.register(slow, select.POLLRDHUP)
+        assert left.poll(60_000), "longer than an answer may take"
         assert len(ask_status(made.public)["text"]) == 2_000_000
         assert len(everything(slow)) < 2_000_000
 
@@ -201,7 +206,7 @@ def test_many_at_once_are_answered_or_told_to_come_again(served: Served) -> None
     answers: list[dict[str, Any]] = []
 
     def one() -> None:
-        answers.append(ask_status(served.public, timeout_seconds=20))
+        answers.append(ask_status(served.public, timeout_seconds=120))
 
     crowd = [threading.Thread(target=one) for _ in range(60)]
     for thread in crowd:
@@ -213,9 +218,8 @@ def test_many_at_once_are_answered_or_told_to_come_again(served: Served) -> None
 
 def test_one_user_cannot_hold_every_connection(served: Served) -> None:
     with contextlib.ExitStack() as stack:
-        for _ in range(QUICK.connections_per_uid):
+        for _ in range(PATIENT.connections_per_uid):
             stack.enter_context(connected(served.public))
-        time.sleep(0.1)
         refused = said(served.public, ask("status"))
         assert (refused["busy"], refused["exit_code"]) == (True, 3)
     assert ask_status(served.public) == STATUS
@@ -223,7 +227,7 @@ def test_one_user_cannot_hold_every_connection(served: Served) -> None:
 
 def test_others_cannot_keep_the_agents_user_out(folder: Path) -> None:
     held = Held()
-    full = replace(QUICK, connections=1, reports=0, request_seconds=10)
+    full = replace(PATIENT, connections=1, reports=0)
     listen = [Listen(path=folder / "s", mode=PUBLIC_MODE)]
     server = LocalServer(listen=listen, status=lambda: STATUS, answer=held, limits=full)
     server.start()
@@ -494,11 +498,11 @@ def impostor(path: Path, behave: Callable[[socket.socket], None]) -> Iterator[No
 
 
 def test_an_agent_that_does_not_answer_is_told_from_none(folder: Path) -> None:
-    with (
-        impostor(folder / "agent.sock", lambda _: time.sleep(0.5)),
-        pytest.raises(NoAnswerError, match="does not answer in time"),
-    ):
-        ask_status(folder / "agent.sock", timeout_seconds=0.2)
+    told = threading.Event()
+    with impostor(folder / "agent.sock", lambda _: told.wait(60) and None):
+        with pytest.raises(NoAnswerError, match="does not answer in time"):
+            ask_status(folder / "agent.sock", timeout_seconds=0.2)
+        told.set()
 
 
 @pytest.mark.parametrize(

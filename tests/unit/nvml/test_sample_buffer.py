@@ -31,9 +31,9 @@ class Bench:
         self.reader = NvmlReader(self.clock, self.driver)
         self.sampled_us = stamp_from_us
 
-    def run(self, milliseconds: int, percent: int = 0) -> None:
-        for _ in range(milliseconds // 200):
-            self.sampled_us += 200_000
+    def run(self, milliseconds: int, percent: int = 0, *, period_ms: int = 200) -> None:
+        for _ in range(milliseconds // period_ms):
+            self.sampled_us += period_ms * 1000
             self.card.ring.append((self.sampled_us, percent))
         del self.card.ring[:-100]
         self.clock.advance(milliseconds)
@@ -105,6 +105,84 @@ def test_what_the_ring_lost_before_it_was_drained_is_not_made_up() -> None:
     bench.run(60_000, 50)
     # 100 samples of 200 ms are left of the minute; the first of them tells of its own 200 ms.
     assert spans(bench.read()) == [(41_000, 61_000)]
+
+
+def asked(bench: Bench, call: str = "nvmlDeviceGetSamples") -> int:
+    return sum(name == call for name, _ in bench.driver.asked)
+
+
+@pytest.mark.parametrize(
+    ("held", "drains"),
+    [pytest.param(100, 2, id="20 s"), pytest.param(81, 2, id="16 s"), pytest.param(80, 5, id="less than 16 s")],
+)
+def test_a_ring_that_reaches_back_far_is_read_at_every_other_drain_and_tells_the_same(held: int, drains: int) -> None:
+    bench = Bench()
+    bench.run(30_000, 10)
+    del bench.card.ring[:-held]
+    bench.read()
+    bench.read()
+    for _ in range(2):
+        before = asked(bench)
+        for percent in (0, 100, 40, 0, 100):
+            bench.run(5000, percent)
+            bench.reader.drain()
+        bench.run(5000, 30)
+        assert asked(bench) - before == drains
+        samples = bench.read()
+        assert (spans(samples)[-1][1] - spans(samples)[0][0], len(spans(samples))) == (30_000, 1)
+        assert mean(samples) == pytest.approx(270 / 600)
+        assert sum(one.idle_ms or 0 for one in samples) == 10_000
+
+
+def test_a_reading_that_comes_six_seconds_late_loses_nothing_of_a_ring_that_reaches_back_far() -> None:
+    bench = Bench()
+    bench.run(16_200, 50)
+    bench.read()
+    for wait in (5_000, 5_000, 5_000, 5_000 + 6_000):
+        bench.run(wait, 50)
+        del bench.card.ring[:-81]
+        bench.reader.drain()
+    assert spans(bench.read()) == [(16_200, 42_200)]
+
+
+def test_a_ring_of_samples_long_ago_does_not_reach_back_far() -> None:
+    bench = Bench()
+    bench.run(4_000, 50)
+    bench.sampled_us += 3_600_000_000
+    bench.clock.advance(3_600_000)
+    bench.run(4_000, 50)
+    bench.read()
+    before = asked(bench)
+    for _ in range(5):
+        bench.run(5_000, 50)
+        bench.reader.drain()
+    assert asked(bench) - before == 5
+
+
+def test_a_ring_that_a_driver_begins_to_fill_sooner_is_read_at_each_drain() -> None:
+    bench = Bench()
+    bench.run(20_000, 50)
+    bench.read()
+    bench.run(5_000, 50, period_ms=50)
+    bench.read()
+    for _ in range(5):
+        bench.run(5_000, 50, period_ms=50)
+        bench.reader.drain()
+    assert spans(bench.read()) == [(25_000, 50_000)]
+
+
+def test_a_drain_that_failed_is_made_again_at_the_next() -> None:
+    bench = Bench()
+    bench.run(20_000, 50)
+    bench.read()
+    bench.run(10_000, 50)
+    bench.card.faults["nvmlDeviceGetSamples"] = NO_PERMISSION
+    bench.reader.drain()
+    del bench.card.faults["nvmlDeviceGetSamples"]
+    before = asked(bench)
+    bench.run(5_000, 50)
+    bench.reader.drain()
+    assert asked(bench) - before == 1
 
 
 def test_samples_are_delivered_once() -> None:

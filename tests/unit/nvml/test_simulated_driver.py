@@ -635,7 +635,7 @@ def test_a_hung_call_holds_up_no_other_and_ends_when_the_fault_goes(world: World
 def test_a_call_may_take_its_time(world: World) -> None:
     world.is_(
         Card(uuid(0), wrong=[Hang("nvmlDeviceGetName", 60)]),
-        wrong=[Latency("nvmlDeviceGetUUID", 30_000)],
+        wrong=[Latency("nvmlDeviceGetUUID", 300_000)],
     )
 
     def seconds(call: str) -> float:
@@ -644,15 +644,15 @@ def test_a_call_may_take_its_time(world: World) -> None:
         return time.monotonic() - before
 
     assert seconds("nvmlDeviceGetName(card(0))") >= 0.06
-    assert seconds("nvmlDeviceGetUUID(card(0))") >= 0.03
+    assert seconds("nvmlDeviceGetUUID(card(0))") >= 0.3
     # The quickest of some: a busy machine may hold up one, a latency holds up all.
-    assert min(seconds("nvmlDeviceGetIndex(card(0))") for _ in range(5)) < 0.03
+    assert min(seconds("nvmlDeviceGetIndex(card(0))") for _ in range(5)) < 0.3
 
 
 def test_without_a_clock_file_the_time_is_the_systems(world: World) -> None:
     world.write(Scenario([Card(uuid(0), load=Constant(1))]))
 
-    assert abs(max(world.percents()) / 1e6 - time.time()) < 1
+    assert abs(max(world.percents()) / 1e6 - time.time()) < 60
 
 
 @pytest.mark.parametrize(

@@ -27,14 +27,14 @@ def test_a_stop_ends_the_wait_for_a_hung_card_within_a_second_or_so(hang: thread
     cards = NvmlReader(FakeClock(), FakeDriver(bad, Card("GPU-b")), stopping=lambda: True)
     begun = time.monotonic()
     readings, errors = cards.read()
-    assert 1 <= time.monotonic() - begun < 4
+    assert 1 <= time.monotonic() - begun < 4.5  # without the stop it would be 5
     assert [raw.reading.failed for raw in readings] == [None, False]
     assert errors == [ReadError(call="nvmlDeviceGetPowerUsage", code="NO_ANSWER", uuid="GPU-a")]
 
 
 def test_a_stop_leaves_slow_calls_the_time_to_answer() -> None:
     slow = threading.Event()
-    timer = threading.Timer(0.5, slow.set)
+    timer = threading.Timer(0.2, slow.set)
     timer.start()
     bad = Card("GPU-a", hangs={"nvmlDeviceGetPowerUsage": slow})
     cards = NvmlReader(FakeClock(), FakeDriver(bad), stopping=lambda: True)

@@ -25,7 +25,7 @@ from gua.otlp.encode import encode
 from gua.report.collect import collect
 from gua.report.costs import Cost, Costs, added, wasted
 from gua.report.hours import choose_hours, tick_hours
-from gua.report.model import Report
+from gua.report.model import IdleSeconds, Report
 from gua.report.prices import PRICES as REPORT_PRICES
 from gua.report.prices import Prices
 from gua.report.section_list import section_names
@@ -543,6 +543,11 @@ def test_idle_time(both: Both) -> None:
     check_idle_time(found.loaded, [sum(each) for each in zip(*of_state.values(), strict=True)])
     for state, part in found.states.items():
         assert part.gpu_ms == us(both.report.headline.states[state].gpu_ms)
+    check_idle_seconds(both.report.headline.idle_seconds, {key: one[ACTIVE] for key, one in expected.items()})
+    seconds = both.report.headline.idle_seconds
+    if seconds is not None:
+        told = found.states[ACTIVE]
+        assert (seconds.sampled_gpu_ms, seconds.idle_gpu_ms) == (told.sampled_gpu_ms, told.idle_gpu_ms)
 
 
 def check_means(found: Sequence[MeanActivity], ticks: Sequence[Seen]) -> None:
@@ -666,6 +671,23 @@ def check_idle_time(one: IdleTime, sums: list[float]) -> None:
     assert one.measured_gpu_ms == pytest.approx(powered_ms, abs=near)
     assert one.idle_share == (pytest.approx(idle_ms / sampled_ms, abs=1e-6) if sampled_ms else None)
     assert one.idle_joules == (pytest.approx(joules, abs=0.01) if powered_ms else None)
+
+
+def check_idle_seconds(found: IdleSeconds | None, active: dict[Key, list[float]]) -> None:
+    """Compare with the sums of the active ticks of each card."""
+    sampled_ms, idle_ms = (sum(one[place] for one in active.values()) for place in (1, 2))
+    assert (found is None) == (not sampled_ms)
+    if found is None:
+        return
+    near = 0.001 * 2000
+    assert found.sampled_gpu_ms == pytest.approx(sampled_ms, abs=near)
+    assert found.idle_gpu_ms == pytest.approx(idle_ms, abs=near)
+    assert found.idle_share == pytest.approx(idle_ms / sampled_ms, abs=1e-6)
+    worst = found.most_idle
+    assert (worst is None) == (not idle_ms)
+    if worst is not None:
+        assert worst.idle_gpu_ms == pytest.approx(max(one[2] for one in active.values()), abs=near)
+        assert worst.idle_gpu_ms == pytest.approx(active[worst.host, worst.gpu][2], abs=near)
 
 
 def test_week_and_days(both: Both) -> None:

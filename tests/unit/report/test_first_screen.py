@@ -20,7 +20,7 @@ from gua.report.forms.first_screen.screen import render_first_screen
 from gua.report.forms.json import render_json
 from gua.report.kit.basis import at
 from gua.report.kit.style import Style
-from gua.report.model import Headline, Report, UnknownReason, Window
+from gua.report.model import Headline, IdleSeconds, MostIdle, Report, UnknownReason, Window
 from gua.report.sections.groups.model import Groupings
 from gua.report.sections.headline.model import IdleSplit
 from gua.report.sections.now.model import Now
@@ -265,6 +265,55 @@ def test_there_is_a_verdict_for_every_situation(
         assert said in flat(made, 80, brief=brief)
     assert ("Nobody knows" in flat(made)) == (unobserved == 6)
     assert len(drawn(made, brief=True).splitlines()) <= 24
+
+
+def idling(report: Report, idle_hours: float, of_hours: float, *, on_one: float | None = None) -> Report:
+    """Return the report with so many idle hours in the active ones that samples tell of, and of one card."""
+    seconds = IdleSeconds(
+        sampled_gpu_ms=of_hours * HOUR_MS,
+        idle_gpu_ms=idle_hours * HOUR_MS,
+        idle_share=idle_hours / of_hours,
+        most_idle=MostIdle(
+            host="gpu-1",
+            gpu=next(card.gpu for card in report.cards if (card.host, card.index) == ("gpu-1", 1)),
+            index=1,
+            idle_gpu_ms=(idle_hours / 2 if on_one is None else on_one) * HOUR_MS,
+        ),
+    )
+    return replace(report, headline=replace(report.headline, idle_seconds=seconds))
+
+
+def test_idle_seconds_of_active_hours_are_told_with_what_samples_tell_of(week: Report) -> None:
+    said = "Of 175.6 active GPU-hours 20.0 did nothing (16.0 % of the 125.0 that samples tell of)"
+    assert f"{said}, the most on gpu-1 GPU 1 (10.0): gua report --section usefulness" in flat(idling(week, 20, 125))
+    assert f"{said}, all on gpu-1 GPU 1: gua" in flat(idling(week, 20, 125, on_one=20))
+    alone = replace(idling(week, 20, 125), cards=week.cards[:1])
+    assert f"{said}: gua report --section usefulness" in flat(alone)
+
+
+@pytest.mark.parametrize(
+    ("idle_hours", "of_hours", "is_said"),
+    [(5, 100, True), (4.9, 100, False), (1, 2, True), (0.99, 2, False), (0, 100, False), (None, None, False)],
+)
+def test_idle_seconds_are_told_where_they_are_many_and_known(
+    week: Report, idle_hours: float | None, of_hours: float | None, *, is_said: bool
+) -> None:
+    bare = replace(week, headline=replace(week.headline, idle_seconds=None))
+    made = bare if idle_hours is None or of_hours is None else idling(week, idle_hours, of_hours)
+    assert ("that samples tell of" in flat(made)) == is_said
+    assert ("--section usefulness" in flat(made)) == is_said
+    assert "that samples tell of" not in flat(made, brief=True)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_command_that_tells_of_idle_seconds_can_be_typed(week: Report, width: int) -> None:
+    steps = Steps(report="gua report --store 'clickhouse://a-server-of-a-long-name.example.org/gua and more'")
+    text = render_first_screen(week, Style(width=width), steps).replace(" \\\n", " ")
+    (command,) = re.findall(r"(gua report (?:(?!gua report).)*--section usefulness)$", text, re.MULTILINE)
+    assert shlex.split(" ".join(command.split())) == [*shlex.split(steps.report), "--section", "usefulness"]
+    hostile = render_first_screen(week, Style(width=width), replace(steps, report="gua report --store 'a\x1bb'"))
+    assert "usefulness" not in hostile
+    assert "samples tell of" in " ".join(hostile.split())
 
 
 def test_a_host_in_its_first_minutes_says_since_when_it_records(week: Report) -> None:

@@ -249,8 +249,18 @@ def test_sections_that_nobody_asked_for_are_left_out(report: Report) -> None:
 
 def test_the_navigation_has_the_sections_titles(page: str) -> None:
     links = [words for tag, words in Page(page).words if tag == "a"]
-    assert links[:3] == ["Where the GPU-hours went", "What to do now", "Idle capacity"]
+    first = links.index("Where the GPU-hours went")
+    assert links[first : first + 3] == ["Where the GPU-hours went", "What to do now", "Idle capacity"]
     assert links[-1] == "Basis"
+
+
+def test_idle_seconds_lead_to_the_section_or_to_the_command_that_has_it(report: Report) -> None:
+    here, elsewhere = (Page(render_html(one)) for one in (report, replace(report, sections=("headline",))))
+    assert [one["href"] for one in here.of("a")].count("#usefulness") == 2  # beside the navigation's
+    assert "#usefulness" not in [one["href"] for one in elsewhere.of("a")]
+    for page, said in ((here, "usefulness"), (elsewhere, "gua report --section usefulness")):
+        assert "active GPU-hours" in (text := " ".join(words for _, words in page.words))
+        assert re.search(rf"\([\d.]+ % of the [\d.]+ that samples tell of\), the most on .*? : +{said}", text)
 
 
 def folded(page: str) -> list[str]:

@@ -14,8 +14,11 @@ from gua.report.forms.text import render_text
 from gua.report.forms.warnings import warnings
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
+from gua.report.kit.tables import Table
 from gua.report.sections.cards.text import MOST_CARDS
 from gua.report.sections.energy.model import Energy, StateEnergy
+from gua.report.sections.usage.model import Usage
+from gua.report.sections.usage.text import usage_by
 from gua.report.window import ReportRequest
 
 
@@ -104,6 +107,17 @@ def test_owners_that_do_not_fit_are_one_line_that_makes_the_sum_whole() -> None:
     people = [identity("listed", f"user{n}", "python", (1.0, 1.0, 0.0)) for n in range(13)]
     lines = section(store_of([card("a", "GPU-1", (13.0, 13.0, 0.0, 0.0))], identities={SINCE_MS: people}), "Top owners")
     assert lines[-2].split() == ["3", "others", "6.00", "3.00", "3.00", "0.00", "6.00"]
+
+
+def test_shares_of_usage_add_up_as_written() -> None:
+    report = week_report()
+    by = report[Usage].usage_by[2]
+    thirds = tuple(replace(one, gpu_ms=1e6, share=1 / 3) for one in by.rows)
+    assert len(thirds) == 3
+    report = having(report, replace(report[Usage], usage_by=(replace(by, rows=thirds),)))
+    (table,) = [part for part in usage_by(report, Style(width=80), HourFormat(1)) if isinstance(part, Table)]
+    place = [column.title for column in table.columns].index("share %")
+    assert [row[place] for row in table.rows] == ["33.4", "33.3", "33.3"]
 
 
 def test_a_host_that_nobody_held_says_so() -> None:

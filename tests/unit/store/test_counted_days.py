@@ -154,7 +154,9 @@ def test_the_same_report_from_days_from_hours_and_from_ticks(store: Store, monke
         of_days, read = report(store, **window)
         ticked, none = report(store, from_ticks=True, **window)
         assert of_days == ticked, name
-        assert json.loads(of_days)["headline"]["idle_held"]["gpu_hours_in_long_streaks"] > 0
+        headline = json.loads(of_days)["headline"]
+        assert headline["idle_held"]["gpu_hours_in_long_streaks"] > 0
+        assert headline["idle_seconds"]["most_idle"]["idle_gpu_hours"] > 0
         assert none == {}
         # A price begins on the second of the last three days, and ticks of the first hour of a window before it.
         assert read["owners"] == read["costs"] == read["overview"] == read["energy"] == read["idle_split"]

@@ -10,6 +10,7 @@ from gua.report.costs import added
 from gua.report.forms.first_screen.ask import amounts, told_of, unowned, when
 from gua.report.forms.first_screen.free import promised_to
 from gua.report.forms.first_screen.free import sentences as sentences_of_free
+from gua.report.forms.first_screen.idle_seconds import SECTION, sentence
 from gua.report.forms.first_screen.lines import Places, places
 from gua.report.forms.first_screen.verdict import sentences
 from gua.report.forms.html_basis import STYLE
@@ -32,20 +33,32 @@ def first(report: Report, hours: HourFormat) -> Markup:
     """Return what was wasted, whom to ask and what is free, side by side."""
     told, where = answers(report), places(report, STYLE)
     blocks = {
-        "Wasted": _wasted(report, told, hours),
+        "Wasted": _wasted(report, told, where, hours),
         "Whom to ask": _ask(report, told, where, hours),
         f"Free {when(report)}": _free(report, told, where),
     }
     return tag("div", *(tag("div", tag("h2", title), body) for title, body in blocks.items()), class_="answers")
 
 
-def _wasted(report: Report, told: Answers, hours: HourFormat) -> Markup:
+def _wasted(report: Report, told: Answers, where: Places, hours: HourFormat) -> Markup:
     wasted = told.wasted
     cost = tag("bdi", told_of(wasted.cost, STYLE))
     amount = (
         tag("p", tag("strong", state_hours(report, hours)[IDLE_HELD]), " GPU-hours", cost) if wasted.gpu_ms else None
     )
-    return join([amount, tag("p", " ".join(sentences(report, told, STYLE, hours)))])
+    return join(
+        [amount, tag("p", " ".join(sentences(report, told, STYLE, hours))), _idle_seconds(report, told, where, hours)]
+    )
+
+
+def _idle_seconds(report: Report, told: Answers, where: Places, hours: HourFormat) -> Markup | None:
+    """Return the sentence, which leads to its section where the page has that."""
+    if told.idle_seconds is None:
+        return None
+    words = tag("bdi", sentence(report, told.idle_seconds, where, hours))
+    if SECTION not in report.sections:
+        return tag("p", words, f": gua report --section {SECTION}")
+    return tag("p", words, ": ", tag("a", SECTION, href=f"#{SECTION}"))
 
 
 def _ask(report: Report, told: Answers, where: Places, hours: HourFormat) -> Markup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from gua.report.forms.text_basis import basis
 from gua.report.forms.text_heading import heading
@@ -24,10 +24,10 @@ def render_text(report: Report, style: Style, *, with_basis: bool = True) -> str
     return "\n\n".join(blocks) + "\n"
 
 
-def numbered(report: Report) -> Iterator[tuple[str, AnySection]]:
+def numbered(report: Report, *, without: Container[str] = ()) -> Iterator[tuple[str, AnySection]]:
     """Yield the sections that the report has, each with its number, which one below that it is part of lacks."""
     before: set[str | None] = set()
-    for section in map(section_named, report.sections):
+    for section in (section_named(name) for name in report.sections if name not in without):
         if section.is_shown(report):
             yield "  " if section.part_of in before else f"{section_numbers()[section.name]}.", section
             before.add(section.name)

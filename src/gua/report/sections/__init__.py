@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-LISTED: Final[tuple[str, ...]] = (
-    "headline.HEADLINE",
-    "now.NOW",
-    "headline.IDLE_CAPACITY",
-    "groups.GROUPS",
-    "cards.CARDS",
-    "usage.USAGE",
-    "allocation.ALLOCATION",
-    "calendar.TIME_OF_DAY",
-    "streaks.STREAKS",
-    "streaks.WHAT_IF",
-    "contention.CONTENTION",
-    "money.MONEY",
-    "energy.ENERGY",
-    "calendar.WEEK",
-    "calendar.DAYS",
-    "calendar.PREVIOUS",
-    "timeline.TIMELINE",
-    "usefulness.USEFULNESS",
-    "right_size.RIGHT_SIZE",
-    "slow_cards.SLOW_CARDS",
-)
-"""``folder.NAME``: the declaration ``NAME`` in the folder's ``section.py``."""
+LISTED: Final[Mapping[str, str]] = {
+    "headline": "headline.HEADLINE",
+    "now": "now.NOW",
+    "idle-capacity": "headline.IDLE_CAPACITY",
+    "groups": "groups.GROUPS",
+    "cards": "cards.CARDS",
+    "usage": "usage.USAGE",
+    "allocation": "allocation.ALLOCATION",
+    "time-of-day": "calendar.TIME_OF_DAY",
+    "streaks": "streaks.STREAKS",
+    "what-if": "streaks.WHAT_IF",
+    "contention": "contention.CONTENTION",
+    "money": "money.MONEY",
+    "energy": "energy.ENERGY",
+    "week": "calendar.WEEK",
+    "days": "calendar.DAYS",
+    "previous": "calendar.PREVIOUS",
+    "timeline": "timeline.TIMELINE",
+    "usefulness": "usefulness.USEFULNESS",
+    "right-size": "right_size.RIGHT_SIZE",
+    "slow-cards": "slow_cards.SLOW_CARDS",
+}
+"""By name ``folder.NAME``: the declaration ``NAME`` in the folder's ``section.py``, imported where it is wanted."""

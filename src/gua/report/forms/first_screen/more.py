@@ -46,7 +46,7 @@ def more(report: Report, style: Style, steps: Steps) -> Iterator[str]:
         yield from flow(items, style, indent=0, gap=" ")
         return
     for item in items:
-        yield from _typed(item, style)
+        yield from typed(item, style)
 
 
 def price_step(report: Report, style: Style, steps: Steps) -> Iterator[str]:
@@ -55,7 +55,7 @@ def price_step(report: Report, style: Style, steps: Steps) -> Iterator[str]:
     if command is not None:
         priced = any(cost.amounts for cost in (report.headline.costs or {}).values())
         head = "Some cards have no price" if priced else "To see its cost"
-        yield from _typed(f"{head}: {f'{command} {steps.store}'.rstrip()}", style)
+        yield from typed(f"{head}: {f'{command} {steps.store}'.rstrip()}", style)
 
 
 def worst(report: Report) -> Card | None:
@@ -69,7 +69,7 @@ def _named(card: Card, report: Report) -> str:
     return card.gpu if card.index is None or alike > 1 else str(card.index)
 
 
-def _typed(command: str, style: Style) -> Iterator[str]:
+def typed(command: str, style: Style) -> Iterator[str]:
     """Yield a command, over several lines so that a shell takes them as one: half of it may mean something else."""
     if shown_width(command) <= style.width:
         yield command

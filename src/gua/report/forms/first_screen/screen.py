@@ -14,6 +14,7 @@ from gua.report.forms.first_screen.cards import cards
 from gua.report.forms.first_screen.day import day
 from gua.report.forms.first_screen.free import free
 from gua.report.forms.first_screen.heading import heading
+from gua.report.forms.first_screen.idle_seconds import idle_seconds
 from gua.report.forms.first_screen.more import Steps, more, price_step
 from gua.report.forms.first_screen.parts import SECTIONS
 from gua.report.forms.first_screen.verdict import verdict
@@ -44,7 +45,8 @@ def render_first_screen(
     hours = HourFormat.fitting(report.coverage.expected_gpu_ms)
     told = answers(report)
     head = _block(heading(report, style, hours, brief=brief))
-    said = _block(chain(verdict(report, told, style, hours), price_step(report, style, steps)))
+    active = () if brief else idle_seconds(report, told, style, hours, steps)
+    said = _block(chain(verdict(report, told, style, hours), active, price_step(report, style, steps)))
     free_now = _block(free(report, told, style, brief=brief))
     below = [] if brief else [_block(cards(report, style, hours)), _block(day(report, style))]
     last = whole_basis(report, style, hours) if with_basis else () if brief else basis(report, style)
@@ -76,6 +78,5 @@ def _asked(report: Report, style: Style, hours: HourFormat) -> Iterator[Iterable
         yield chain.from_iterable(draw(part, style) for part in usage_by(report, style, hours))
     if work := [*promised_work(report, style, hours)]:
         yield chain.from_iterable(draw(part, style) for part in work)
-    for mark, section in numbered(report):
-        if section.name not in SECTIONS:
-            yield section_lines(mark, section, report, style, hours)
+    for mark, section in numbered(report, without=SECTIONS):
+        yield section_lines(mark, section, report, style, hours)

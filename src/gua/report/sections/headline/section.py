@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gua.report.asking import Asking, Finish
 from gua.report.costs import COST_COLUMNS, Cost, cost_json, costs_json, with_currencies
-from gua.report.kit.fields import Cell, Cells, Json, hours, ratio
+from gua.report.kit.fields import Cell, Cells, Json, hours, json_of, ratio
 from gua.report.model import Report
 from gua.report.section import Csv, Section, on_page
 from gua.report.sections.headline import idle_capacity, text
@@ -40,6 +40,7 @@ def _json(report: Report) -> Json:
         "states": states,
         "costs": None if costs is None else costs_json(costs),
         "idle_held": _idle_held(report),
+        "idle_seconds": None if report.headline.idle_seconds is None else json_of(report.headline.idle_seconds),
     }
 
 

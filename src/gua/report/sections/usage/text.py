@@ -10,7 +10,7 @@ from gua.report.costs import added, wasted
 from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, WASTED_NOTE, Amounts
 from gua.report.kit.basis import at
 from gua.report.kit.draw import STACKED_BELOW
-from gua.report.kit.figures import NONE, HourFormat, percent, plural, span
+from gua.report.kit.figures import NONE, HourFormat, percents, plural, span
 from gua.report.kit.style import Style, table
 from gua.report.kit.tables import Drawn, Heading, Part, Table, TableColumn
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED
@@ -125,7 +125,10 @@ def usage_by(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
                 *(TableColumn(title=title) for title in wasted_titles),
                 *_ROWS,
             ],
-            rows=[_row(one, by.by, report, style, hours, amounts.cells(wasted(one.costs))) for one in shown],
+            rows=[
+                _row(one, by.by, share, report, style, hours, amounts.cells(wasted(one.costs)))
+                for one, share in zip(shown, percents([one.gpu_ms for one in by.rows]), strict=False)
+            ],
             notes=notes if by is report[Usage].usage_by[-1] else (),
         )
         if rest:
@@ -144,12 +147,12 @@ _NOTES: Final = (
 
 
 def _row(  # noqa: PLR0913, PLR0917 - a row, and how its figures are written
-    one: UsageRow, by: str, report: Report, style: Style, hours: HourFormat, amounts: Sequence[str]
+    one: UsageRow, by: str, share: str, report: Report, style: Style, hours: HourFormat, amounts: Sequence[str]
 ) -> list[str]:
     return [
         _row_name(one, by, style),
         hours.of(one.gpu_ms),
-        percent(one.share),
+        share,
         *hours.parts([one.states[state].gpu_ms for state in _STATES]),
         *amounts,
         hours.of(one.process_ms),
