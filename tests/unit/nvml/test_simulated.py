@@ -192,7 +192,7 @@ def test_cards_come_and_go_while_the_agent_runs(host: Host) -> None:
 
 
 def test_a_call_that_hangs_costs_its_own_card_only(simulated_driver: SimulatedDriver) -> None:
-    host = Host(simulated_driver, limit_seconds=0.5)
+    host = Host(simulated_driver, limit_seconds=2)
     host.is_(Card(A), Card(B))
     host.tick()
     host.is_(Card(A, wrong=[Hang("nvmlDeviceGetPowerUsage")]), Card(B))
