@@ -78,7 +78,7 @@ from gua.report.window import ReportRequest
 names = frozenset(section.name for section in sections())
 if given[1] == "days":
     from gua.report import days
-    days.LEAST_CARD_HOURS = 0
+    days.LEAST_CARD_HOURS = days.LEAST_CARD_DAYS = 0
 with opened as store:
     print(json.dumps({{
         name: report_json(collect(store, ReportRequest(

@@ -100,8 +100,19 @@ CREATE TABLE IF NOT EXISTS gua.host_days${LOCAL} $ON_CLUSTER
         never_used_long_gpu_time_ms UInt64,
         low_gpu_time_ms UInt64,
         low_long_gpu_time_ms UInt64,
-        unknown_gpu_time_ms UInt64
-    ) COMMENT 'Idle-held time of each card by its streak: those at both edges of the day (one, if it is not broken), and all between'
+        unknown_gpu_time_ms UInt64,
+        watched_ms Int64,
+        known_ms Int64,
+        held_since_ms Int64,
+        held_span_ms UInt32,
+        held_before_ms Int64,
+        is_free_broken Bool,
+        free_ms UInt64,
+        free_gpu_time_ms UInt64,
+        free_since_ms Int64,
+        free_span_ms UInt32,
+        free_before_ms Int64
+    ) COMMENT 'Idle-held time of each card by its streak: those at the edges of the day, all between; its last truly-idle streak'
         CODEC(ZSTD(1)),
     processes Nested (
         gpu LowCardinality(String),

@@ -579,7 +579,18 @@ WITH
                     arraySum(arrayMap(streak -> if(streak.is_used OR streak.held_ms < LONG_STREAK_MS, 0, streak.gpu_time_ms), between)),
                     arraySum(arrayMap(streak -> if(streak.is_used, streak.gpu_time_ms, 0), between)),
                     arraySum(arrayMap(streak -> if(streak.is_used AND streak.held_ms >= LONG_STREAK_MS, streak.gpu_time_ms, 0), between)),
-                    not_kept_ms
+                    not_kept_ms,
+                    if(length(watched) > 1, watched[-1][1].start_ms, 0),
+                    runs[-1].end_ms - arrayMax(run -> if(run.state != UNKNOWN, run.end_ms, toInt64(0)), runs),
+                    if(last_held_ms > 0, last_held_ms - runs[1].start_ms, 0),
+                    last_held[1].first_span_ms,
+                    last_held_ms - arrayMax(run -> if(run.state != UNKNOWN AND run.start_ms < last_held_ms, run.end_ms, toInt64(0)), runs),
+                    length(free) > 1 OR runs[1].state IN (ACTIVE, IDLE_HELD),
+                    arraySum(last_free.observed_ms),
+                    arraySum(last_free.gpu_time_ms),
+                    if(last_free_ms > 0, last_free_ms - runs[1].start_ms, 0),
+                    last_free[1].first_span_ms,
+                    last_free_ms - arrayMax(run -> if(run.state != UNKNOWN AND run.start_ms < last_free_ms, run.end_ms, toInt64(0)), runs)
                 ))),
                 'Array(Tuple(
                     gpu LowCardinality(String),
@@ -598,7 +609,18 @@ WITH
                     never_used_long_gpu_time_ms UInt64,
                     low_gpu_time_ms UInt64,
                     low_long_gpu_time_ms UInt64,
-                    unknown_gpu_time_ms UInt64
+                    unknown_gpu_time_ms UInt64,
+                    watched_ms Int64,
+                    known_ms Int64,
+                    held_since_ms Int64,
+                    held_span_ms UInt32,
+                    held_before_ms Int64,
+                    is_free_broken Bool,
+                    free_ms UInt64,
+                    free_gpu_time_ms UInt64,
+                    free_since_ms Int64,
+                    free_span_ms UInt32,
+                    free_before_ms Int64
                 ))'
             ) AS each
         FROM
@@ -627,17 +649,18 @@ WITH
                         ))'
                     )
                 ) AS runs,
+                arraySplit(
+                    (run, before) -> run.state IN (ACTIVE, TRULY_IDLE) OR ${GAP_BEFORE_RUN},
+                    runs,
+                    arrayResize(arrayPushFront(arrayPopBack(runs), runs[1]), length(runs))
+                ) AS held,
                 arrayMap(
                     streak -> (
                         arraySum(run -> if(run.state = IDLE_HELD, run.observed_ms, 0), streak),
                         arraySum(run -> if(run.state = IDLE_HELD, run.gpu_time_ms, 0), streak),
                         arrayExists(run -> run.state = IDLE_HELD AND run.is_used, streak)
                     ),
-                    arraySplit(
-                        (run, before) -> run.state IN (ACTIVE, TRULY_IDLE) OR ${GAP_BEFORE_RUN},
-                        runs,
-                        arrayResize(arrayPushFront(arrayPopBack(runs), runs[1]), length(runs))
-                    )
+                    held
                 ) AS split,
                 -- What a run that ends streaks begins is no streak of the day before.
                 CAST(
@@ -645,7 +668,22 @@ WITH
                     'Array(Tuple(held_ms UInt64, gpu_time_ms UInt64, is_used Bool))'
                 ) AS streaks,
                 length(streaks) > 1 AS is_broken,
-                arraySlice(streaks, 2, greatest(length(streaks) - 2, 0)) AS between
+                arraySlice(streaks, 2, greatest(length(streaks) - 2, 0)) AS between,
+                arraySplit(
+                    (run, before) -> ${GAP_BEFORE_RUN},
+                    runs,
+                    arrayResize(arrayPushFront(arrayPopBack(runs), runs[1]), length(runs))
+                ) AS watched,
+                arraySplit(
+                    (run, before) -> run.state IN (ACTIVE, IDLE_HELD) OR ${GAP_BEFORE_RUN},
+                    runs,
+                    arrayResize(arrayPushFront(arrayPopBack(runs), runs[1]), length(runs))
+                ) AS free,
+                -- Of the last streak that may go on over midnight, what is of its state.
+                arrayFilter(run -> run.state = IDLE_HELD, held[-1]) AS last_held,
+                last_held[1].start_ms AS last_held_ms,
+                arrayFilter(run -> run.state = TRULY_IDLE, free[-1]) AS last_free,
+                last_free[1].start_ms AS last_free_ms
             FROM run_rows
             GROUP BY
                 host,
@@ -746,6 +784,17 @@ SELECT
     streak_rows.each.low_gpu_time_ms AS `held_streaks.low_gpu_time_ms`,
     streak_rows.each.low_long_gpu_time_ms AS `held_streaks.low_long_gpu_time_ms`,
     streak_rows.each.unknown_gpu_time_ms AS `held_streaks.unknown_gpu_time_ms`,
+    streak_rows.each.watched_ms AS `held_streaks.watched_ms`,
+    streak_rows.each.known_ms AS `held_streaks.known_ms`,
+    streak_rows.each.held_since_ms AS `held_streaks.held_since_ms`,
+    streak_rows.each.held_span_ms AS `held_streaks.held_span_ms`,
+    streak_rows.each.held_before_ms AS `held_streaks.held_before_ms`,
+    streak_rows.each.is_free_broken AS `held_streaks.is_free_broken`,
+    streak_rows.each.free_ms AS `held_streaks.free_ms`,
+    streak_rows.each.free_gpu_time_ms AS `held_streaks.free_gpu_time_ms`,
+    streak_rows.each.free_since_ms AS `held_streaks.free_since_ms`,
+    streak_rows.each.free_span_ms AS `held_streaks.free_span_ms`,
+    streak_rows.each.free_before_ms AS `held_streaks.free_before_ms`,
     process_rows.each.gpu AS `processes.gpu`,
     process_rows.each.pid AS `processes.pid`,
     process_rows.each.created_ms AS `processes.created_ms`,

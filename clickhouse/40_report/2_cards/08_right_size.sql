@@ -98,7 +98,7 @@ FROM
             -- Who it was stands as one number: a group for each process and tick is more than names in each would let fit.
             SELECT
                 cityHash64(cityHash64(host), cityHash64(gpu), toUnixTimestamp64Milli(ts)) AS card_tick,
-                cityHash64(tuple(owner, program, slurm_job_id)) AS who,
+                sipHash128(tuple(owner, program, slurm_job_id)) AS who,
                 sum(toUInt64(assumeNotNull(gpu_time_ms))) AS attributed_ms,
                 countIf(memory_bytes IS NULL) = 0 AS known,
                 sum(ifNull(memory_bytes, 0)) AS memory,
@@ -143,7 +143,7 @@ FROM
 INNER JOIN
 (
     SELECT
-        cityHash64(tuple(processes.owner, processes.program, processes.slurm_job_id)) AS who,
+        sipHash128(tuple(processes.owner, processes.program, processes.slurm_job_id)) AS who,
         any(processes.owner) AS owner,
         any(processes.program) AS program,
         any(processes.slurm_job_id) AS job

@@ -51,7 +51,10 @@ def command(
     section: Annotated[
         list[str] | None, value("NAME", "GUA_DEMO_SECTION", "Only this section of the report, or all; repeatable.")
     ] = None,
-    full: Annotated[bool, flag("--full", "GUA_DEMO_FULL", "Every number of the sections shown unasked.")] = False,
+    full: Annotated[
+        bool,
+        flag("--full", "GUA_DEMO_FULL", "Every number of the sections shown unasked, what active hours were worth."),
+    ] = False,
     brief: Annotated[bool, flag("--brief", "GUA_DEMO_BRIEF", "The answers alone.")] = False,
     markdown: Annotated[bool, flag("--markdown", "GUA_DEMO_MARKDOWN", "Print the report as Markdown.")] = False,
     html: Annotated[Path | None, path_value("FILE", "GUA_DEMO_HTML", "Write the report as a web page instead.")] = None,

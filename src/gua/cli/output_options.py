@@ -24,6 +24,7 @@ from gua.report.section_list import check_section, choose_sections, section_name
 
 CONDITION_MET: Final = 1
 _FAIL_ON: Final = "GUA_FAIL_ON"
+_ALSO_FULL: Final = ("usefulness",)  # more questions than a report takes unasked, which JSON does without
 _ANSWERS: Final = frozenset({"now", "usage", "allocation"})  # what a page answers first is made of
 _BETWEEN: Final = re.compile(r"\s+(?=[a-z-]+\s*[<>])")
 
@@ -36,7 +37,10 @@ SectionOption = Annotated[
         "--section",
     ),
 ]
-FullOption = Annotated[bool, flag("--full", "GUA_FULL", "Every number of the sections shown unasked, and the basis.")]
+FullOption = Annotated[
+    bool,
+    flag("--full", "GUA_FULL", "Every number of the sections shown unasked, what active hours were worth, the basis."),
+]
 BriefOption = Annotated[
     bool, flag("--brief", "GUA_BRIEF", "The answers alone, in 24 lines at most; tables asked for come below.")
 ]
@@ -249,7 +253,8 @@ def _named(options: OutputOptions, more: tuple[str, ...]) -> tuple[str, ...]:
         return (check_section("--csv", options.csv),)
     if options.is_first_screen():
         return more
-    return tuple(dict.fromkeys((*choose_sections(options.sections), *more)))
+    also = _ALSO_FULL if options.full else ()
+    return tuple(dict.fromkeys((*choose_sections(options.sections), *also, *more)))
 
 
 def _conditions(written: Sequence[str]) -> Sequence[str]:

@@ -18,13 +18,12 @@ from gua.nvml.calls import Calls
 from gua.nvml.driver import Code, Driver, Handle, Row
 from gua.nvml.driver_clock import DriverClock
 from gua.nvml.quirks import ratio
+from gua.nvml.ring import LEISURE_MS
 
 # A first look goes this far back, like the instant card utilization beside it. Samples are at most this apart.
 _FIRST_LOOK_US: Final = 1_000_000
 # The driver's buffer reaches back 100 samples of 1/6 s: an answer tells no more than that of a longer window.
 _LONGEST_WINDOW_MS: Final = 17_000
-# With looks 5 s apart every other one is enough, and there is room left for one that comes late.
-_LEISURE_MS: Final = 7_000
 # More processes than this in one interval are not told apart; those left out are unknown, not idle.
 MOST_PROCESSES: Final = 10_000
 # The driver may read its clock a little later than we read ours, and ours tells whole milliseconds only. Less than
@@ -62,7 +61,7 @@ class ProcessUtilization:
     @property
     def due(self) -> bool:
         """Whether the driver's buffer may be full before the look after this one, 5 s from now."""
-        return self._answered_ms is None or self._clock.monotonic_ms() - self._answered_ms >= _LEISURE_MS
+        return self._answered_ms is None or self._clock.monotonic_ms() - self._answered_ms >= LEISURE_MS
 
     def drain(self, driver: Driver, calls: Calls, handle: Handle) -> None:
         """Ask who used the card since the last answer; whoever is not in the answer used nothing."""

@@ -15,8 +15,10 @@ from gua.nvml.driver import Code, Driver, Handle, Row
 # eight cards: they are read as the C structs that they are. By nvmlValueType_t: time stamp, then a union of 8 bytes.
 # https://docs.nvidia.com/deploy/nvml-api/structnvmlSample__t.html
 _LAYOUTS: Final = ("Qd", "QI4x", "QL", "QQ", "Qq", "Qi4x", "QH6x")
+LEISURE_MS: Final = 7_000
+"""With drains 5 s apart every other one is due after so long, and there is room left for one that comes late."""
 LEISURELY_REACH_US: Final = 16_000_000
-"""The agent drains every 5 s. A ring that reaches back so far is read at every other drain; one may come late then."""
+"""A ring of samples that reaches back so far is read at every other drain."""
 _NO_SAMPLES: Final[dict[int, tuple[int, Sequence[Row]]]] = {Code.NOT_FOUND: (1, ()), Code.NOT_SUPPORTED: (1, ())}
 
 

@@ -19,7 +19,7 @@ from gua.nvml.driver import GPU_UTILIZATION_SAMPLES, Driver, Handle
 from gua.nvml.driver_clock import DriverClock
 from gua.nvml.power_samples import PowerSamples
 from gua.nvml.quirks import ratio
-from gua.nvml.ring import LEISURELY_REACH_US, Ring, read_ring
+from gua.nvml.ring import LEISURE_MS, LEISURELY_REACH_US, Ring, read_ring
 
 # The driver's sampling period is 1/6 to 1 s by product (nvmlDeviceGetUtilizationRates in NVIDIA's reference):
 # a sample says nothing of what lies further back.
@@ -29,8 +29,6 @@ _JITTER: Final = 1.5
 # 10 minutes, the longest interval, if each of 6 samples a second stands alone. If nobody reads, the oldest are
 # forgotten.
 MOST_SAMPLES: Final = 3600
-# Every other drain: they come every 5 s.
-_LEISURE_MS: Final = 7_000
 # What a sample has to reach to be active.
 _ACTIVE_PERCENT: Final = ACTIVE_FROM * 100
 
@@ -48,7 +46,7 @@ class SampleBuffer:
     def __init__(self, clock: DriverClock) -> None:
         self._clock = clock
         self._since_us = 0
-        self._reach_us = 0
+        self._held = 0
         self._drained_ms: int | None = None
         self._period_us = _LONGEST_PERIOD_US
         self._kept: deque[UtilizationSample] = deque(maxlen=MOST_SAMPLES)
@@ -63,9 +61,11 @@ class SampleBuffer:
     @property
     def due(self) -> bool:
         """Whether a ring may have forgotten something by the drain after this one, 5 s from now."""
-        if self._reach_us < LEISURELY_REACH_US or self._drained_ms is None or not self._power.is_leisurely:
+        # A driver that samples more often than before fills its ring sooner.
+        reach_us = self._held * self._period_us
+        if reach_us < LEISURELY_REACH_US or self._drained_ms is None or not self._power.is_leisurely:
             return True
-        return self._clock.monotonic_ms() - self._drained_ms >= _LEISURE_MS
+        return self._clock.monotonic_ms() - self._drained_ms >= LEISURE_MS
 
     def drain(self, driver: Driver, calls: Calls, handle: Handle, *, is_last: bool = False) -> None:
         """Take what the ring gained; ``is_last`` is that :meth:`take` follows at once.
@@ -80,7 +80,7 @@ class SampleBuffer:
             self._drained_ms = now_ms
         if ring is not None and ring.stamps_us:
             if not self._since_us and ring.lengths_us:  # all that it has, holes in it left out
-                self._reach_us = len(ring.lengths_us) * ring.lengths_us[len(ring.lengths_us) // 2]
+                self._held = len(ring.lengths_us)
             self._clock.learn(ring.stamps_us[-1])
             self._keep(calls, ring)
         if self._unpowered:

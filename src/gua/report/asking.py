@@ -24,9 +24,9 @@ Finish = Callable[[Headline, Sequence[Card]], object]
 class Asking:
     """One report's questions: ``bounds`` and ``read`` are parameters of the views.
 
-    ``prices`` are those that count in the window. ``makes_streaks`` says whether streaks are made: unasked they are not
-    where that would take too much; ``splits_idle`` whether those of cards alone are, ``tells_processes`` whether usage
-    is told by process.
+    ``prices`` are those that count in the window. ``makes_streaks`` says whether all streaks are made: unasked they are
+    not where that would take too much; ``tells_now`` whether it is told who holds cards, ``splits_idle`` whether those
+    of cards alone are made, ``tells_processes`` whether usage is told by process.
     """
 
     reader: ViewReader
@@ -39,6 +39,7 @@ class Asking:
     read: Mapping[str, object]
     prices: Prices
     makes_streaks: bool
+    tells_now: bool
     splits_idle: bool
     tells_processes: bool
     asked: dict[tuple[object, ...], Callable[[], object]] = field(default_factory=dict)

@@ -63,9 +63,14 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     read = {**bounds, "tick_hours": tick_hours(hours), "use_hourly": int(not request.from_ticks)}
     wanted = frozenset(default_sections()) if request.sections is None else request.sections
     card_hours = skipped(hours, extents, _need_streaks(request, wanted))
-    if card_hours is None and isinstance(reader, DailyReader):
+    tells_now = card_hours is None
+    if isinstance(reader, DailyReader):
         interval_ms = max(extent.interval_ms or 0 for extent in extents)
-        reader = reader.telling_of_now(min(window.until_ms, request.now_ms), interval_ms)
+        cards_there = sum(extent.cards for extent in extents)
+        of_now = reader.telling_of_now(min(window.until_ms, request.now_ms), interval_ms, cards_there)
+        tells_now = tells_now or are_made_of_processes(hours, extents, of_now.days_before_now)
+        reader = of_now if tells_now else reader
+    makes_all = card_hours is None or (tells_now and not _left_out(wanted))
     asking = Asking(
         reader=reader,
         request=request,
@@ -77,8 +82,9 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         read=read,
         prices=prices,
         makes_streaks=card_hours is None,
-        splits_idle=card_hours is None or are_made_of_cards(hours, extents, days),
-        tells_processes=card_hours is None or are_made_of_processes(hours, extents, days),
+        tells_now=tells_now,
+        splits_idle=tells_now or are_made_of_cards(hours, extents, days),
+        tells_processes=tells_now or are_made_of_processes(hours, extents, days),
     )
     costs, allocation_sources = asking.costs(), asking.once(ask_sources)
     finishing = _ask(asking, wanted)
@@ -111,7 +117,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         claimed=fleet.claims(claim_rows()),
         allocation_sources=sources_of(allocation_sources()),
         sections=tuple(name for name in section_names() if name in wanted),
-        streaks_skipped=card_hours,
+        streaks_skipped=None if makes_all else card_hours,
         asked_ms=request.now_ms,
         groups_by=request.groups_by,
         models={type(model): model for model in models},
@@ -125,15 +131,20 @@ def _need_streaks(request: ReportRequest, wanted: frozenset[str]) -> list[str]:
     by = [key for key in request.usage_by if key not in request.groups_by]
     needed = sorted(section.name for section in named if section.streaks == "needed") or by
     made = [section.name for section in named if section.streaks == "wanted"]
-    if needed or not made or {section.name for section in named} == {*default_sections()}:
+    if needed or not made or {section.name for section in named} >= {*default_sections()}:
         return needed
     return made
+
+
+def _left_out(wanted: frozenset[str]) -> frozenset[str]:
+    """Return the sections that are made of runs alone, which no day keeps."""
+    return frozenset(section.name for section in sections_of(wanted) if section.streaks == "needed")
 
 
 def _ask(asking: Asking, wanted: frozenset[str]) -> list[Finish]:
     """Ask for every section; one that nobody named is left out where it would take too much."""
     if not asking.makes_streaks:
-        wanted -= {section.name for section in sections_of(wanted) if section.streaks == "needed"}
+        wanted -= _left_out(wanted)
     collecting = (section.collect for section in sections_of(wanted))
     asked = (collect(asking) for collect in collecting if collect is not None)
     return [finish for finish in asked if finish is not None]

@@ -25,9 +25,12 @@ READ_DAYS_BY_HOUR: Final = frozenset({"time_of_day", "calendar"})
 """Views that read them where the zone differs from UTC by whole hours."""
 READ_DAYS_BY_KEY: Final = frozenset({"usage"})
 """Views that read them by what a day knows of processes."""
+READ_DAYS_BEFORE_NOW: Final = frozenset({"card_streaks"})
+"""Views that tell of now, and read them but for those before it."""
 _KEYS: Final = frozenset({"identity", "owner", "program", "host", "model"})
 _NOW_HOURS: Final = 30
-_NOW_INTERVALS: Final = 5
+LEAST_CARD_DAYS: Final = 5_000
+"""Card-days from which on streaks of cards are read of days: of fewer, planning takes longer than they save."""
 
 
 class HeldDay(NamedTuple):
@@ -66,7 +69,7 @@ def with_days(
     if any(hour.hour // 24 in of_days for hour in others):
         # A store that is asked for views, not by their queries, knows no days: it tells of all hours.
         return reader, sorted(others), frozenset()
-    return DailyReader(reader, bounds, days, timezone, days), sorted([*others, *_hours_of(days)]), of_days
+    return DailyReader(reader, bounds, days, timezone), sorted([*others, *_hours_of(days)]), of_days
 
 
 def _hours_of(days: Iterable[HeldDay]) -> Iterator[Hour]:
@@ -87,7 +90,8 @@ class DailyReader:
     bounds: Mapping[str, object]
     days: Sequence[HeldDay]
     timezone: str
-    of_processes: Sequence[HeldDay]
+    before_now: Sequence[HeldDay] | None = None
+    cards: int = 0
 
     @property
     def is_concurrent(self) -> bool:
@@ -101,18 +105,27 @@ class DailyReader:
             return self.reader.rows(view, {**parameters, **by_day(days)})
         return self.reader.rows(view, parameters)
 
-    def telling_of_now(self, as_of_ms: int, interval_ms: int) -> DailyReader:
-        """Return the reader whose ``usage`` tells who holds cards at ``as_of_ms`` and did in the 24 hours before.
+    def telling_of_now(self, as_of_ms: int, interval_ms: int, cards: int) -> DailyReader:
+        """Return the reader that also tells who holds any of ``cards`` at ``as_of_ms`` and did in the 24 hours before.
 
-        These are read by their hours, and as long as a tick of ``interval_ms`` may be the newest: a card that is silent
-        for longer has no holders.
+        These are read by their hours, and a few more: a card that is silent for longer has no holders and is not free.
+        Where ticks of ``interval_ms`` are too long for that, all are.
         """
-        until_ms = as_of_ms - max(_NOW_HOURS * _HOUR_MS, _DAY_MS + _NOW_INTERVALS * interval_ms)
-        return replace(self, of_processes=[day for day in self.of_processes if (day.day + 1) * _DAY_MS <= until_ms])
+        until_ms = as_of_ms - _NOW_HOURS * _HOUR_MS
+        days = [day for day in self.days if (day.day + 1) * _DAY_MS <= until_ms] if interval_ms <= _HOUR_MS else []
+        return replace(self, before_now=days, cards=cards)
+
+    @property
+    def days_before_now(self) -> frozenset[int]:
+        """Days that are read as such where it is told who holds cards."""
+        return frozenset(day.day for day in self.before_now or ())
 
     def _of(self, view: str, parameters: Mapping[str, object]) -> Sequence[HeldDay]:
+        if view in READ_DAYS_BEFORE_NOW:
+            return (self.before_now or ()) if self.cards * len(self.days_before_now) >= LEAST_CARD_DAYS else ()
         if view in READ_DAYS_BY_KEY:
-            return self.of_processes if parameters["by"] in _KEYS else ()
+            of_view = self.days if self.before_now is None else self.before_now
+            return of_view if parameters["by"] in _KEYS else ()
         if view in READ_DAYS_BY_HOUR:
             return self.days if _is_whole_hours(self.timezone, self.days) else ()
         return self.days if view in READ_DAYS else ()

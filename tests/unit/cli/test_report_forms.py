@@ -66,6 +66,7 @@ def test_unasked_the_answers_come_and_all_of_it_in_full(capsys: pytest.CaptureFi
     answers, brief, full, with_basis, section, section_with_basis = told.values()
     assert [text.startswith("! ") for text in told.values()] == [True, True, False, True, False, False]
     assert "Top owners" in full
+    assert "What the active hours were worth" in full
     assert "Basis: idle-held is" in answers
     assert "By hour" in answers
     assert "Basis" not in brief + section

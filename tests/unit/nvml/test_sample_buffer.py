@@ -31,9 +31,9 @@ class Bench:
         self.reader = NvmlReader(self.clock, self.driver)
         self.sampled_us = stamp_from_us
 
-    def run(self, milliseconds: int, percent: int = 0) -> None:
-        for _ in range(milliseconds // 200):
-            self.sampled_us += 200_000
+    def run(self, milliseconds: int, percent: int = 0, *, period_ms: int = 200) -> None:
+        for _ in range(milliseconds // period_ms):
+            self.sampled_us += period_ms * 1000
             self.card.ring.append((self.sampled_us, percent))
         del self.card.ring[:-100]
         self.clock.advance(milliseconds)
@@ -157,6 +157,18 @@ def test_a_ring_of_samples_long_ago_does_not_reach_back_far() -> None:
         bench.run(5_000, 50)
         bench.reader.drain()
     assert asked(bench) - before == 5
+
+
+def test_a_ring_that_a_driver_begins_to_fill_sooner_is_read_at_each_drain() -> None:
+    bench = Bench()
+    bench.run(20_000, 50)
+    bench.read()
+    bench.run(5_000, 50, period_ms=50)
+    bench.read()
+    for _ in range(5):
+        bench.run(5_000, 50, period_ms=50)
+        bench.reader.drain()
+    assert spans(bench.read()) == [(25_000, 50_000)]
 
 
 def test_a_drain_that_failed_is_made_again_at_the_next() -> None:

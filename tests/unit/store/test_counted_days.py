@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fakes.restless import restless
+from gua.core.durations import to_rfc3339
 from gua.core.parameters import BY_DAY
 from gua.core.ports import Row, SpooledTick
 from gua.core.tick import Origin, Source, Tick
@@ -21,7 +22,7 @@ from gua.report.forms.json import report_json
 from gua.report.hours import choose_hours, tick_hours
 from gua.report.prices import PRICES, Prices
 from gua.report.sections.headline.model import LONG_STREAK_MS
-from gua.report.sections.now.query import CARD_STREAKS, IDLE_SPLIT
+from gua.report.sections.now.query import CARD_STREAKS, IDLE_SPLIT, CardStreaksRow
 from gua.report.sections.usage.query import USAGE_VIEW, CardProcess, OwnerSpanRow
 from gua.report.views import SHARED
 from gua.report.window import ReportRequest
@@ -182,7 +183,8 @@ def test_idle_held_time_of_days_is_that_of_the_streaks_of_each_card(
         assert of_days["never_used"]["gpu_hours_in_long_streaks"] < of_days["never_used"]["gpu_hours"]
 
 
-# Of each tick one of ten, for a while the same: active, idle-held never used (4) or low (2), truly-idle, unknown, none.
+# Of each tick and card one of ten, for a while the same:
+# active, idle-held never used (4) or low (2), truly-idle, unknown, none.
 EDGES = """
 INSERT INTO gua.card_ticks (
     host, gpu, ts, duration_ms, gpu_time_ms, interval_ms, utilization, memory_used_bytes, memory_reserved_bytes,
@@ -201,7 +203,12 @@ SELECT
     'known'
 FROM
 (
-    SELECT number, cityHash64(number % 20, intDiv(number, 20 * (1 + number % 20 % 5))) % 10 AS kind
+    SELECT
+        number,
+        cityHash64(number % 20, intDiv(number, 20 * (1 + number % 20 % 5))) % 10 AS any,
+        -- From the second day on four of the cards are as they are, two of them not always known.
+        [1, 7, if(any < 3, 8, 1), if(any < 3, 8, 7)][number % 4 + 1] AS later,
+        if(number % 20 < 16 OR number < 20 * 200, any, later) AS kind
     FROM numbers(20 * 6 * 24 * 5)
 )
 WHERE kind != 9
@@ -285,6 +292,13 @@ def holders(rows: Rows, *, since_ms: int) -> list[CardProcess]:
     return sorted((one for row in rows for one in row.holders if one.last_ms >= since_ms), key=repr)
 
 
+def still(rows: Sequence[CardStreaksRow], *, since_ms: int) -> list[CardStreaksRow]:
+    """Return cards in one order; of those that were not there at a moment or later, idle-held time alone."""
+    gone = {"state": "", "newest_span_ms": 0, "watched_since_ms": 0, "is_lower_bound": False}
+    nothing = dict.fromkeys(("since_ms", "in_state_ms", "in_state_us", "free_ratio_at_this_hour"), None)
+    return sorted(row if row.as_of_ms >= since_ms else row._replace(**gone, **nothing) for row in rows)
+
+
 def test_processes_are_the_same_over_midnight_as_over_an_hour(edge_store: Store) -> None:
     for since_ms, until_ms, hosts, most in (
         (-5 * DAY_MS, 0, ["edges"], ("identity", "owner", "program", "host", "model")),
@@ -296,8 +310,8 @@ def test_processes_are_the_same_over_midnight_as_over_an_hour(edge_store: Store)
         starts = [row.valid_from_ms for row in prices.rows]
         daily, found, of_days = days.with_days(edge_store, bounds, price_starts=starts, timezone="UTC")
         assert isinstance(daily, days.DailyReader)
-        of_now = daily.telling_of_now(MIDNIGHT_MS + until_ms, 600_000)
-        assert len(of_days) >= len(of_now.of_processes) > 0
+        of_now = daily.telling_of_now(MIDNIGHT_MS + until_ms, 600_000, cards=10_000)
+        assert len(of_days) >= len(of_now.days_before_now) > 0
         read = {**bounds, **prices.parameters, "tick_hours": tick_hours(found), "use_hourly": 1}
         every_hour = tick_hours(choose_hours(edge_store, bounds, from_ticks=True))
         for by in most:
@@ -308,11 +322,38 @@ def test_processes_are_the_same_over_midnight_as_over_an_hour(edge_store: Store)
         assert owners(with_now) == owners(ticked)
         still_there = holders(with_now, since_ms=MIDNIGHT_MS + until_ms - 2 * HOUR_MS)
         assert still_there == holders(ticked, since_ms=MIDNIGHT_MS + until_ms - 2 * HOUR_MS)
+        asked = {"timezone": "Asia/Kathmandu", "long_streak_ms": LONG_STREAK_MS}
+        now = still(CARD_STREAKS.rows(of_now, {**read, **asked}), since_ms=MIDNIGHT_MS + until_ms - 2 * HOUR_MS)
+        of_ticks = {**read, **asked, "tick_hours": every_hour, "use_hourly": 0}
+        assert now == still(CARD_STREAKS.rows(edge_store, of_ticks), since_ms=MIDNIGHT_MS + until_ms - 2 * HOUR_MS)
         if hosts == ["edges"]:
             # Some idle since a day that is read as one.
             since = [one.idle_since_ms // DAY_MS for one in still_there if one.idle_since_ms]
-            assert min(since) <= of_now.of_processes[-1].day
+            assert min(since) <= max(of_now.days_before_now)
+            long_ago = {one.gpu for one in now if (one.since_ms or END_MS) // DAY_MS in of_now.days_before_now}
+            assert long_ago == {f"GPU-{card}" for card in range(16, 20)}
             assert max(row.longest_idle_ms or 0 for row in ticked) > DAY_MS
+
+
+def test_who_holds_cards_is_told_of_days_where_runs_would_be_too_many(
+    edge_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window: dict[str, Any] = {
+        "since": to_rfc3339(MIDNIGHT_MS - 5 * DAY_MS),
+        "until": to_rfc3339(MIDNIGHT_MS),
+        "sections": frozenset({"headline", "cards", "usage", "now"}),
+    }
+    ticked, _ = report(edge_store, from_ticks=True, **window)
+    assert json.loads(ticked)["now"]["holders"]
+    monkeypatch.setattr(days, "LEAST_CARD_DAYS", 0)
+    monkeypatch.setattr("gua.report.collect.skipped", lambda *_: 1)
+    of_days, read = report(edge_store, **window)
+    assert of_days == ticked
+    assert read["usage"] == read["card_streaks"] == read["overview"][:-1]
+    monkeypatch.setattr(streak_limit, "MOST_CARD_DAYS", 0)
+    left_out = json.loads(report(edge_store, **window)[0])
+    assert left_out["now"] is None
+    assert left_out["streaks_skipped_card_hours"] == 1
 
 
 def test_where_views_alone_may_be_asked_for_no_days_are_read(store: Store) -> None:
@@ -422,8 +463,9 @@ def test_what_reads_days_says_so() -> None:
         *days.READ_DAYS,
         *days.READ_DAYS_BY_HOUR,
         *days.READ_DAYS_BY_KEY,
+        *days.READ_DAYS_BEFORE_NOW,
     }
-    for name in (*days.READ_DAYS, *days.READ_DAYS_BY_HOUR, *days.READ_DAYS_BY_KEY):
+    for name in (*days.READ_DAYS, *days.READ_DAYS_BY_HOUR, *days.READ_DAYS_BY_KEY, *days.READ_DAYS_BEFORE_NOW):
         query = report_views_with_days().written_out(report_views_with_days().query(name))
         assert "{days:Array(Int64)}" in query
         assert "{odd_days:Array(Int64)}" in query

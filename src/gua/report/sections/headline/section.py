@@ -18,7 +18,7 @@ from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE, observed_ms
 def _collect(asking: Asking) -> Finish | None:
     if not asking.splits_idle:
         return None
-    if not asking.makes_streaks:
+    if not asking.tells_now:
         split = asking.once(ask_idle_split)
         return lambda _headline, _cards: idle_split(split())
     rows = asking.once(ask_card_streaks, asking.window)

@@ -58,7 +58,7 @@ class CardStreaksRow(NamedTuple):
     free_ratio_at_this_hour: float | None
 
 
-CARD_STREAKS: Final = View("card_streaks", CardStreaksRow, (*READ, "timezone", "long_streak_ms"))
+CARD_STREAKS: Final = View("card_streaks", CardStreaksRow, (*READ, "timezone", "long_streak_ms"), optional=BY_DAY)
 
 
 class IdleSplitRow(NamedTuple):

@@ -40,7 +40,7 @@ _OF_ALLOCATION = (
 
 
 def _collect(asking: Asking) -> Finish | None:
-    if not asking.makes_streaks:
+    if not asking.tells_now:
         return None
     rows = asking.once(ask_card_streaks, asking.window)
     processes = asking.once(ask_usage, OWNER_AND_PROGRAM, asking.prices)
