@@ -15,7 +15,7 @@ from measures.host import crowded, new_agent
 from servers.agent import Agent
 
 # Beside the same store where nothing waits. Landing a tick takes as long as 200 do.
-REPORT_LIMIT, PRICES_LIMIT = 1.3, 1.15
+REPORT_LIMIT, PRICES_LIMIT = 1.5, 1.15
 _INTERVAL_S = 2
 
 

@@ -62,7 +62,8 @@ def fill(server: FleetServer, fleet: Fleet, older: Path, database: Path, *, days
 
 def report(older: Path, database: Path, fleet: Fleet, *, days: int, samples: int) -> Ran:
     """Make its report, whose window ends now, of the last days of a fleet: so many rows of cards."""
-    hours = (time.time() * 1000 - fleet.until_ms) / 3_600_000 + days * 24
+    # An hour more, in which the database has nothing: on a busy machine it starts later, and so does its window.
+    hours = (time.time() * 1000 - fleet.until_ms) / 3_600_000 + days * 24 + 1
     output = database.with_name("report.txt")
     found = ran(older, "report", "--db", database, "--since", f"{hours:.3f}h", output=output)
     text = output.read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
 from servers.gua import Gua, differences
 from servers.process import poll
-from servers.shards import CLUSTER, UNREPLICATED, Shards
+from servers.shards import UNREPLICATED, Shards
 from servers.tap import send, split, tapped
 
 # Some of each shard.
@@ -251,27 +251,3 @@ def test_the_reader_reads_every_view_of_both_shards_and_no_raw_points(shards: Sh
         for name in raw:
             with pytest.raises(AssertionError, match="Not enough privileges"):
                 server.query(f"SELECT Value FROM gua.{name}", user="gua_reader")
-
-
-@pytest.mark.usefixtures("_built")
-def test_gua_applies_the_schema_to_each_server_and_finds_it_as_it_should_be(gua: Gua, tmp_path: Path) -> None:
-    both = Shards(tmp_path)
-    apply = ("schema", "apply", "--cluster", CLUSTER, "--replication", "none", "--store")
-    first, second = both.servers
-    try:
-        both.start()
-        early = gua.run(*apply, first.dsn())
-        assert early.returncode == 3
-        assert "apply the schema to every server of the cluster lab, then here again" in early.stderr
-        for server in (second, first):
-            gua.must(*apply, server.dsn())
-        for server in both.servers:
-            gua.must("schema", "check", "--store", server.dsn())
-            assert gua.run("schema", "check", "--store", server.dsn("gua_reader")).returncode == 0
-            gua.must("schema", "apply", "--keep-ticks", "90d", "--store", server.dsn())
-            assert "toIntervalDay(90)" in server.query("SHOW CREATE TABLE gua.process_ticks_local")
-            gua.must("schema", "check", "--store", server.dsn())
-        for server in both.servers:
-            assert server.query("SELECT value FROM gua.settings FINAL WHERE key = 'keep_ticks_days'") == "90"
-    finally:
-        both.kill()

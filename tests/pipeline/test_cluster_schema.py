@@ -33,6 +33,7 @@ def test_it_is_applied_to_each_server_and_stays_as_it_was_set(gua: Gua, shards: 
     for store in (second, first):
         assert "ticks 90d" in gua.must("schema", "apply", "--store", store, *FORM, "--keep-ticks", "90d")
     for store in (first, second):
+        gua.must("schema", "check", "--store", store)
         assert "ticks 90d" in gua.must("schema", "apply", "--store", store)
         gua.must("schema", "check", "--store", store)
         refused = gua.run("schema", "apply", "--store", store, "--cluster", "other")
@@ -41,6 +42,8 @@ def test_it_is_applied_to_each_server_and_stays_as_it_was_set(gua: Gua, shards: 
     for server in shards.servers:
         noted = "SELECT groupUniqArray(value) FROM gua.settings WHERE key = 'keep_ticks_days'"
         assert server.query(noted) == "[90]"
+        assert server.query("SELECT value FROM gua.settings FINAL WHERE key = 'keep_ticks_days'") == "90"
+        gua.must("schema", "check", "--store", server.dsn("gua_reader"))
         assert "toIntervalDay(90)" in server.query("SHOW CREATE TABLE gua.process_ticks_local")
 
     for store in (first, second):

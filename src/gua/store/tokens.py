@@ -15,7 +15,7 @@ _SETTLE_SECONDS: Final = 10
 # Hosts x hours counted in one statement: 8 cards with 10 processes each at 30 s are 10 million rows.
 _HOURS_AT_ONCE: Final = 1_000
 # Hosts x days added up in one statement: of each a row is read for each of its hours.
-_DAYS_AT_ONCE: Final = 1_000
+_DAYS_AT_ONCE: Final = 500
 # As in remote_servers of the server's configuration, or a macro of it.
 _CLUSTER: Final = re.compile(r"\{\w{1,64}\}|\w[\w.-]{0,127}", re.ASCII)
 # By the names of database and table, not by {uuid}: a server that joins later finds the replicas of its shard.

@@ -288,8 +288,12 @@ def owners(rows: Rows) -> Rows:
 
 
 def holders(rows: Rows, *, since_ms: int) -> list[CardProcess]:
-    """Return the processes that were there at a moment or later."""
-    return sorted((one for row in rows for one in row.holders if one.last_ms >= since_ms), key=repr)
+    """Return the processes of each card that were there last, at a moment or later."""
+    found = [one for row in rows for one in row.holders if one.last_ms >= since_ms]
+    newest: dict[tuple[str, str], int] = {}
+    for one in found:
+        newest[one.host, one.gpu] = max(newest.get((one.host, one.gpu), 0), one.last_ms)
+    return sorted((one for one in found if one.last_ms == newest[one.host, one.gpu]), key=repr)
 
 
 def still(rows: Sequence[CardStreaksRow], *, since_ms: int) -> list[CardStreaksRow]:
