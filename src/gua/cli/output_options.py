@@ -24,7 +24,7 @@ from gua.report.section_list import check_section, choose_sections, section_name
 
 CONDITION_MET: Final = 1
 _FAIL_ON: Final = "GUA_FAIL_ON"
-_ALSO_FULL: Final = ("usefulness",)  # more questions than a report takes unasked, which JSON does without
+ALSO_FULL: Final = ("usefulness",)  # more questions than a report takes unasked, which JSON does without
 _ANSWERS: Final = frozenset({"now", "usage", "allocation"})  # what a page answers first is made of
 _BETWEEN: Final = re.compile(r"\s+(?=[a-z-]+\s*[<>])")
 
@@ -253,7 +253,7 @@ def _named(options: OutputOptions, more: tuple[str, ...]) -> tuple[str, ...]:
         return (check_section("--csv", options.csv),)
     if options.is_first_screen():
         return more
-    also = _ALSO_FULL if options.full else ()
+    also = ALSO_FULL if options.full else ()
     return tuple(dict.fromkeys((*choose_sections(options.sections), *also, *more)))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
 
+from gua.core.errors import UnavailableError
 from gua.core.ports import Row, ViewReader
 from gua.core.rules import ProcessState, State
 from gua.core.untrusted import (
@@ -78,11 +79,22 @@ class View(Generic[R]):
         return self.parsed(reader.rows(self.name, parameters))
 
     def parsed(self, rows: Iterable[Row]) -> list[R]:
-        """Return rows of the view, as a store gives them, as objects."""
+        """Return rows of the view, as a store gives them, as objects.
+
+        Raises UnavailableError where they lack a column, as those of another version's view do.
+        """
         columns = [(name, None if column.read is _same else column.read) for name, column in self.columns.items()]
-        return [
-            self.row(**{name: row[name] if read is None else read(row[name]) for name, read in columns}) for row in rows
-        ]
+        try:
+            return [
+                self.row(**{name: row[name] if read is None else read(row[name]) for name, read in columns})
+                for row in rows
+            ]
+        except KeyError as error:
+            msg = (
+                f"the view {self.name} is of another version of gua, it lacks {error.args[0]}: "
+                "on a server run gua schema apply with this version"
+            )
+            raise UnavailableError(msg) from None
 
 
 def _same(value: object) -> object:

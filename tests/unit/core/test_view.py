@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from gua.core.errors import UnavailableError
 from gua.core.view import Count, Date, HourOfDay, Moment, StateName, View
 
 
@@ -44,6 +45,11 @@ def test_a_row_becomes_what_its_class_says() -> None:
     assert row.parts == (Part("active", 1.5), Part("unknown", None))
     assert row.parts[0].state == "active"
     assert row.last_ms is None
+
+
+def test_a_view_of_another_version_that_lacks_a_column_is_named_with_what_to_do() -> None:
+    with pytest.raises(UnavailableError, match=r"view whole .* lacks hour: .*schema apply"):
+        VIEW.parsed([{name: value for name, value in ROW.items() if name != "hour"}])
 
 
 @pytest.mark.parametrize(

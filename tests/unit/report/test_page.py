@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gua.cli import main
+from gua.cli.output_options import ALSO_FULL
 from gua.report.section_list import default_sections, section_names
 
 pytestmark = pytest.mark.engine
@@ -52,8 +53,11 @@ def test_a_command_prints_what_the_page_shows(
         start = places[0] + len(run)
 
 
-def test_the_page_shows_every_section_and_names_the_default_ones() -> None:
+def test_the_page_shows_every_section_and_names_those_of_the_full_report() -> None:
     text = PAGE.read_text("utf-8")
     rows = dict(re.findall(r"^\| `([a-z-]+)` \| .* \| (.*) \|$", text.partition("## Forms")[0], flags=re.MULTILINE))
     assert tuple(rows) == section_names()
-    assert {name for name, unless_chosen in rows.items() if unless_chosen.startswith("shown")} == {*default_sections()}
+    assert {name for name, unless_chosen in rows.items() if unless_chosen.startswith("shown")} == {
+        *default_sections(),
+        *ALSO_FULL,
+    }
