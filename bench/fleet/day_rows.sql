@@ -2,21 +2,7 @@
 -- the names of other cards and of other users; the columns in which such names stand are given.
 INSERT INTO gua.host_days
 WITH
-    (
-        SELECT groupArray(each)
-        FROM
-        (
-            SELECT arraySort(groupArray(concat('GPU-', toString(reinterpretAsUUID(sipHash128('gpu', number)))))) AS each
-            FROM numbers(($FIRST_HOST + $HOSTS) * 8)
-            GROUP BY intDiv(number, 8) AS host_number
-            ORDER BY host_number
-        )
-    ) AS cards_of,
-    (
-        SELECT groupArray(concat('gpu-node-', leftPad(toString(number), 4, '0')))
-        FROM numbers($FIRST_HOST + $HOSTS)
-    ) AS hosts,
-    (SELECT groupArray(concat('user', leftPad(toString(number), 3, '0'))) FROM numbers(300)) AS users
+$COPIES
 SELECT
     source.* REPLACE (
         hosts[host_number + 1] AS host,

@@ -3,21 +3,7 @@
 -- same numbers, times are shorter by up to a second: sums of one row agree to about that.
 INSERT INTO gua.host_hours
 WITH
-    (
-        SELECT groupArray(each)
-        FROM
-        (
-            SELECT arraySort(groupArray(concat('GPU-', toString(reinterpretAsUUID(sipHash128('gpu', number)))))) AS each
-            FROM numbers(($FIRST_HOST + $HOSTS) * 8)
-            GROUP BY intDiv(number, 8) AS host_number
-            ORDER BY host_number
-        )
-    ) AS cards_of,
-    (
-        SELECT groupArray(concat('gpu-node-', leftPad(toString(number), 4, '0')))
-        FROM numbers($FIRST_HOST + $HOSTS)
-    ) AS hosts,
-    (SELECT groupArray(concat('user', leftPad(toString(number), 3, '0'))) FROM numbers(300)) AS users,
+$COPIES,
     cityHash64('varied', host_number, source_hour, later_days) AS varied,
     (one, by, place) -> toUInt64(if(one >= 1000, one - cityHash64(varied, by, place) % 1000, one)) AS shorter
 SELECT

@@ -89,10 +89,10 @@ class FleetServer(ClickHouseServer):
 
 
 def statement(name: str, **values: int | str) -> str:
-    """Return a statement of bench/fleet; ``$OCCUPANCY`` and ``$NAMES`` are what several have in common."""
+    """Return a statement of bench/fleet; ``$OCCUPANCY``, ``$NAMES`` and ``$COPIES`` are what several have in common."""
     shared = {
-        "OCCUPANCY": (STATEMENTS / "occupancy.part").read_text(encoding="utf-8"),
-        "NAMES": (STATEMENTS / "names.part").read_text(encoding="utf-8"),
+        part: (STATEMENTS / f"{part.lower()}.part").read_text(encoding="utf-8")
+        for part in ("OCCUPANCY", "NAMES", "COPIES")
     }
     text = Template((STATEMENTS / f"{name}.sql").read_text(encoding="utf-8"))
     return Template(text.safe_substitute(shared)).substitute({key.upper(): value for key, value in values.items()})

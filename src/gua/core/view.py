@@ -90,6 +90,8 @@ class View(Generic[R]):
                 for row in rows
             ]
         except KeyError as error:
+            if error.args[0] not in self.columns:
+                raise
             msg = (
                 f"the view {self.name} is of another version of gua, it lacks {error.args[0]}: "
                 "on a server run gua schema apply with this version"

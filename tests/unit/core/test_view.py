@@ -52,6 +52,15 @@ def test_a_view_of_another_version_that_lacks_a_column_is_named_with_what_to_do(
         VIEW.parsed([{name: value for name, value in ROW.items() if name != "hour"}])
 
 
+def test_what_fails_within_a_value_is_not_taken_for_a_column_that_is_not_there() -> None:
+    class Odd(dict[str, object]):
+        def __getitem__(self, name: str) -> object:
+            return {}["something else"]
+
+    with pytest.raises(KeyError, match="something else"):
+        VIEW.parsed([Odd()])
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [
