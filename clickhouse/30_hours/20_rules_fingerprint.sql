@@ -1,5 +1,5 @@
 -- One row: a number that differs whenever the rules in force do. Counted hours carry that of the rules they were judged by.
--- The 6 in it stands for the rules as written in 20_rules and what 30_hours keeps of an hour: who changes either changes it.
+-- The 7 in it stands for the rules as written in 20_rules and what 30_hours keeps of an hour: who changes either changes it.
 CREATE OR REPLACE VIEW gua_report.rules_fingerprint $ON_CLUSTER
 (
     fingerprint UInt64 COMMENT 'Hash of the settings in force',
@@ -8,7 +8,7 @@ CREATE OR REPLACE VIEW gua_report.rules_fingerprint $ON_CLUSTER
 $DEFINER
 AS
 SELECT
-    cityHash64(6, groupArray((key, value))) AS fingerprint,
+    cityHash64(7, groupArray((key, value))) AS fingerprint,
     (
         -- In seconds, as a DateTime before 1970 comes out as one far ahead.
         SELECT if(

@@ -19,7 +19,7 @@ from typing import Final
 
 from gua.core.errors import UnavailableError
 
-SCHEMA_VERSION: Final = 8
+SCHEMA_VERSION: Final = 9
 # Files of this ending make the tables that only a cluster has; their $COLUMNS are those of the file without it.
 _ONLY_ON_A_CLUSTER: Final = "_distributed.sql"
 # Of this one what a server does by itself, time and again.
