@@ -42,7 +42,7 @@ LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]
 
 # Read from ticks, also where hours are counted.
-OF_ALL_HOURS = {"right_size", "card_sizes", "slow_cards", "activity_owners", "busy_with_few_sms"}
+OF_ALL_HOURS = {"right_size", "activity_owners", "busy_with_few_sms"}
 # Asked by what counts hours, as views; conftest.py makes the server's anew, so that they do not wait.
 OF_COUNTING = {"counted_hours", "due_hours", "counted_days", "due_days"}
 

@@ -19,7 +19,9 @@ LEAST_CARD_HOURS: Final = 20_000
 _DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
 _NO_DAY: Final = -1  # an empty list of numbers has no type in SQL
-READ_DAYS: Final = frozenset({"overview", "owners", "costs", "energy", "idle_time", "activity", "idle_split"})
+READ_DAYS: Final = frozenset(
+    {"overview", "owners", "costs", "energy", "idle_time", "activity", "idle_split", "card_sizes", "slow_cards"}
+)
 """Views that read days."""
 READ_DAYS_BY_HOUR: Final = frozenset({"time_of_day", "calendar"})
 """Views that read them where the zone differs from UTC by whole hours."""

@@ -23,7 +23,7 @@ from gua.report.prices import COSTS, PRICES
 from gua.report.promises import ALLOCATION_NAMES, PROMISED_WORK, PROMISES
 from gua.report.rows import EXTENT, OVERVIEW, RULES, TIME_OF_DAY
 from gua.report.sections.calendar.query import CALENDAR
-from gua.report.sections.contention.query import CONTENTION
+from gua.report.sections.contention.query import CONTENTION, UNPROMISED
 from gua.report.sections.energy.query import ENERGY
 from gua.report.sections.now.query import CARD_STREAKS, IDLE_SPLIT
 from gua.report.sections.right_size.query import CARD_SIZES, RIGHT_SIZE_VIEW
@@ -58,6 +58,7 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     STREAKS,
     EMPTY_LIMITS,
     CONTENTION,
+    UNPROMISED,
     WAITS,
     RESERVATIONS,
     TIMELINE,
