@@ -51,7 +51,11 @@ ${CONTENTION_CARDS},
                     toString(host) AS host,
                     toString(gpu) AS gpu,
                     arraySort(groupArray(start_ms * 2 + is_partitioned)) AS starts,
-                    arrayFilter((one, before) -> one % 2 != before % 2, starts, arrayPushFront(arrayPopBack(starts), starts[1] + 1)) AS modes,
+                    arrayFilter(
+                        (one, before) -> one % 2 != before % 2,
+                        starts,
+                        arrayPushFront(arrayPopBack(starts), starts[1] + 1)
+                    ) AS modes,
                     -- What rounding leaves between the ticks of a run is not observed either, and stands at its end.
                     groupArrayIf(start_ms, is_told) AS starts_ms,
                     groupArrayIf(start_ms + toInt64(observed_ms), is_told) AS ends_ms,

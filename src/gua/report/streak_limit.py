@@ -19,8 +19,8 @@ MOST_CARD_HOURS_IN_PARTS: Final = 5_000_000
 """The same of sections made of runs that are asked for in parts of hosts: of 2,300 cards, 90 days."""
 MOST_CARD_HOURS_AT_ONCE: Final = 500_000
 """The same of those that are asked for of all hosts at once, as what one needs of another's: of 690 cards, 30 days."""
-MOST_CARD_DAYS: Final = 20_000
-"""Card-days that are read as days, of which processes are told apart unasked: of 660 cards, 30 days."""
+MOST_CARD_DAYS: Final = 200_000
+"""Card-days that are read as days, of which processes are told apart unasked: of 2,200 cards, 90 days."""
 
 
 def skipped(hours: Sequence[Hour], extents: Sequence[Extent], needed_by: Sequence[str]) -> int | None:

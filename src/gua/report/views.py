@@ -31,7 +31,7 @@ from gua.report.sections.slow_cards.query import SLOW_CARDS_VIEW
 from gua.report.sections.streaks.query import EMPTY_LIMITS, STREAKS
 from gua.report.sections.timeline.query import PRESENCES, TIMELINE
 from gua.report.sections.usage.by_parts import OWNERS
-from gua.report.sections.usage.query import USAGE_VIEW
+from gua.report.sections.usage.query import HOLDERS, USAGE_VIEW
 from gua.report.sections.usefulness.activity import ACTIVITY, ACTIVITY_OWNERS, BUSY_WITH_FEW_SMS
 from gua.report.sections.usefulness.query import IDLE_TIME
 from gua.report.waits import RESERVATIONS, WAITS
@@ -54,6 +54,7 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     CARD_STREAKS,
     IDLE_SPLIT,
     USAGE_VIEW,
+    HOLDERS,
     STREAKS,
     EMPTY_LIMITS,
     CONTENTION,
