@@ -15,8 +15,8 @@ MOST_CARD_HOURS: Final = 150_000
 """Card-hours of which a report makes streaks without being asked to: of 200 cards, 30 days."""
 MOST_CARD_HOURS_OF_CARDS: Final = 600_000
 """The same of streaks of cards alone, which take a tenth of the time of those of processes: of 830 cards, 30 days."""
-MOST_CARD_DAYS: Final = 20_000
-"""Card-days that are read as days, of which processes are told apart unasked: of 660 cards, 30 days."""
+MOST_CARD_DAYS: Final = 200_000
+"""Card-days that are read as days, of which processes are told apart unasked: of 2,200 cards, 90 days."""
 
 
 def skipped(hours: Sequence[Hour], extents: Sequence[Extent], needed_by: Sequence[str]) -> int | None:

@@ -28,7 +28,7 @@ from gua.report.sections.headline.model import LONG_STREAK_MS
 from gua.report.sections.now.query import CARD_STREAKS, IDLE_SPLIT, CardStreaksRow
 from gua.report.sections.right_size.query import CARD_SIZES
 from gua.report.sections.slow_cards.query import SLOW_CARDS_VIEW
-from gua.report.sections.usage.query import USAGE_VIEW, CardProcess, OwnerSpanRow
+from gua.report.sections.usage.query import HOLDERS, USAGE_VIEW, CardProcess, OwnerSpanRow
 from gua.report.views import SHARED
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
@@ -315,9 +315,9 @@ def owners(rows: Rows) -> Rows:
     return sorted((row._replace(holders=(), priced=tuple(sorted(row.priced))) for row in listed), key=repr)
 
 
-def holders(rows: Rows, *, since_ms: int) -> list[CardProcess]:
+def holders(listed: Iterable[CardProcess], *, since_ms: int) -> list[CardProcess]:
     """Return the processes of each card that were there last, at a moment or later."""
-    found = [one for row in rows for one in row.holders if one.last_ms >= since_ms]
+    found = [one for one in listed if one.last_ms >= since_ms]
     newest: dict[tuple[str, str], int] = {}
     for one in found:
         newest[one.host, one.gpu] = max(newest.get((one.host, one.gpu), 0), one.last_ms)
@@ -352,12 +352,15 @@ def test_processes_are_the_same_over_midnight_as_over_an_hour(edge_store: Store)
         with_now = USAGE_VIEW.rows(of_now, {**read, "by": "identity"})
         ticked = USAGE_VIEW.rows(edge_store, {**read, "by": "identity", "tick_hours": every_hour, "use_hourly": 0})
         assert owners(with_now) == owners(ticked)
-        still_there = holders(with_now, since_ms=MIDNIGHT_MS + until_ms - 2 * HOUR_MS)
-        assert still_there == holders(ticked, since_ms=MIDNIGHT_MS + until_ms - 2 * HOUR_MS)
+        assert not any(row.holders for row in with_now)
+        recently = {"since_ms": MIDNIGHT_MS + until_ms - 2 * HOUR_MS}
+        of_ticks = {**read, "tick_hours": every_hour, "use_hourly": 0}
+        still_there = holders(HOLDERS.rows(of_now, read), **recently)
+        assert still_there == holders(HOLDERS.rows(edge_store, of_ticks), **recently)
+        assert still_there == holders((one for row in ticked for one in row.holders), **recently)
         asked = {"timezone": "Asia/Kathmandu", "long_streak_ms": LONG_STREAK_MS}
-        now = still(CARD_STREAKS.rows(of_now, {**read, **asked}), since_ms=MIDNIGHT_MS + until_ms - 2 * HOUR_MS)
-        of_ticks = {**read, **asked, "tick_hours": every_hour, "use_hourly": 0}
-        assert now == still(CARD_STREAKS.rows(edge_store, of_ticks), since_ms=MIDNIGHT_MS + until_ms - 2 * HOUR_MS)
+        now = still(CARD_STREAKS.rows(of_now, {**read, **asked}), **recently)
+        assert now == still(CARD_STREAKS.rows(edge_store, {**of_ticks, **asked}), **recently)
         if hosts == ["edges"]:
             # Some idle since a day that is read as one.
             since = [one.idle_since_ms // DAY_MS for one in still_there if one.idle_since_ms]
@@ -381,7 +384,8 @@ def test_who_holds_cards_is_told_of_days_where_runs_would_be_too_many(
     monkeypatch.setattr("gua.report.collect.skipped", lambda *_: 1)
     of_days, read = report(edge_store, **window)
     assert of_days == ticked
-    assert read["usage"] == read["card_streaks"] == read["overview"][:-1]
+    assert read["usage"] == read["overview"]
+    assert read["holders"] == read["card_streaks"] == read["overview"][:-1]
     monkeypatch.setattr(streak_limit, "MOST_CARD_DAYS", 0)
     left_out = json.loads(report(edge_store, **window)[0])
     assert left_out["now"] is None

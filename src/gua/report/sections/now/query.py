@@ -28,7 +28,7 @@ from gua.report.sections.now.model import (
     OtherHolder,
     PromisedCard,
 )
-from gua.report.sections.usage.query import CardProcess, OwnerSpanRow
+from gua.report.sections.usage.query import CardProcess
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE
 
 _LANDING_TICKS: Final = 1.5
@@ -97,7 +97,7 @@ def idle_split(rows: Sequence[CardStreaksRow] | Sequence[IdleSplitRow]) -> IdleS
 
 def now(  # noqa: PLR0913 - what is known of the cards comes from six questions
     card_rows: Sequence[CardStreaksRow],
-    usage_rows: Iterable[OwnerSpanRow],
+    listed: Iterable[CardProcess],
     promise_rows: Iterable[PromiseRow] = (),
     name_rows: Iterable[AllocationNameRow] = (),
     *,
@@ -121,7 +121,7 @@ def now(  # noqa: PLR0913 - what is known of the cards comes from six questions
         and row.as_of_ms
         and as_of_ms - row.as_of_ms <= SILENT_AFTER * max(interval_ms.get(row.host, 0), row.newest_span_ms)
     }
-    processes = _processes(usage_rows)
+    processes = _by_card(listed)
     holders = sorted(
         (
             one
@@ -182,11 +182,10 @@ def _card_now(card: Card, row: CardStreaksRow | None) -> CardNow:
     )
 
 
-def _processes(usage_rows: Iterable[OwnerSpanRow]) -> dict[Key, list[CardProcess]]:
+def _by_card(listed: Iterable[CardProcess]) -> dict[Key, list[CardProcess]]:
     found: dict[Key, list[CardProcess]] = {}
-    for row in usage_rows:
-        for process in row.holders:
-            found.setdefault((process.host, process.gpu), []).append(process)
+    for process in listed:
+        found.setdefault((process.host, process.gpu), []).append(process)
     return found
 
 
