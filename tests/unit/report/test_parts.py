@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
+from fakes.reports import lacking, week_report
 from fakes.store import extent
+from gua.report.forms.warnings import warnings
 from gua.report.hours import Hour
+from gua.report.kit.figures import HourFormat
+from gua.report.kit.style import Style
 from gua.report.model import Extent
 from gua.report.parts import in_parts, parts_of
 from gua.report.prices import PricedTime, Prices
+from gua.report.sections.contention.model import Contentions
 from gua.report.sections.streaks.query import EmptyLimitsRow, StreaksRow, ask_streaks, streaks, what_if_empty
 from gua.report.streak_limit import MOST_CARD_HOURS, MOST_CARD_HOURS_AT_ONCE, MOST_TICKED, are_made_of_runs
 
@@ -95,3 +100,18 @@ def test_sections_of_runs_up_to_a_limit_of_their_own_and_of_one_host() -> None:
     assert not are_made_of_runs(hours, hosts(MOST_CARD_HOURS // 1_000 + 1), most)
     waiting = [Hour(hour=1, is_counted=False, card_ticks=MOST_TICKED + 1)]
     assert not are_made_of_runs(waiting, hosts(8), most)
+
+
+def test_what_is_left_out_for_size_is_said_where_it_was_asked_for() -> None:
+    week = week_report()
+    large = replace(lacking(week, Contentions), streaks_skipped=600_000)
+    hours = HourFormat(1)
+
+    (said,) = set(warnings(large, Style(width=80), hours)) - set(warnings(week, Style(width=80), hours))
+
+    assert said == (
+        "Left out for size, 600,000 card-hours: contention. Ask for one by name (--section contention), or choose a "
+        "shorter window or fewer hosts."
+    )
+    assert said not in set(warnings(replace(large, sections=("headline", "now")), Style(width=80), hours))
+    assert said not in set(warnings(replace(large, streaks_skipped=None), Style(width=80), hours))
