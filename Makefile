@@ -12,6 +12,8 @@ BENCH_FLEET ?= --cards 16 --days 2 --sizes 8x30 --storage-days 1 --times 3 --no-
 BENCH_IMPORT ?= --days 3
 BENCH_RESERVATIONS ?= --times 200
 BENCH_REPORT ?= --days 7 --times 3 --no-older
+# Of this version beside itself: that its figures can be had.
+BENCH_VERSIONS ?= --only tick landing --landing-ticks 120 --ticks 40 --times 1
 
 PACKAGE ?=
 
@@ -77,6 +79,7 @@ bench-stores: setup
 	$(BIN)/python bench/bench_store.py --days $(BENCH_DAYS)
 	$(BIN)/python bench/bench_fleet.py $(BENCH_FLEET)
 	$(BIN)/python bench/bench_report.py $(BENCH_REPORT)
+	$(BIN)/python bench/bench_versions.py . $(BENCH_VERSIONS)
 
 clean:
 	rm -rf .venv .tools dist build

@@ -20,12 +20,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from fakes.full_host import full_host
-from gua.otlp.encode import encode
-from gua.spool.queue import Spool
+from measures.spooled import TICKS_A_DAY, spool_days
 
-INTERVAL_MS = 30_000
-TICKS_A_DAY = 86_400_000 // INTERVAL_MS
 END_MS = 1_774_915_200_000
 GUA = Path(sys.executable).with_name("gua")
 
@@ -44,21 +40,6 @@ def child(*command: str | Path) -> tuple[str, float, float]:
     if process.returncode:
         sys.exit(f"{command[0]} ended with {process.returncode}")
     return output, time.perf_counter() - begun, usage.ru_maxrss / 1024
-
-
-def spool_days(path: Path, begin_ms: int, ticks: int) -> float:
-    """Fill a spool and return the seconds it took."""
-    begun = time.perf_counter()
-    host = full_host(days=ticks / TICKS_A_DAY, interval_ms=INTERVAL_MS, end_ms=begin_ms + ticks * INTERVAL_MS)
-    batch: list[tuple[int, bytes]] = []
-    with Spool(path, max_bytes=None) as spool:
-        for tick in host:
-            batch.append((tick.ts_ms, encode(tick)))
-            if len(batch) == 480:
-                spool.extend(batch)
-                batch = []
-        spool.extend(batch)
-    return time.perf_counter() - begun
 
 
 def stored_bytes(directory: Path) -> int:

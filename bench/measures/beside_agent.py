@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from measures.child import Ran, ran
@@ -22,10 +24,7 @@ _INTERVAL_S = 2
 def with_agent(store: Path, *, days: int, times: int) -> None:
     """Show commands of an agent's user, by turns with the same where nothing waits; the store is copied."""
     title("The same store with an agent that spools a tick every two seconds")
-    with crowded() as driver, new_agent(driver) as agent:
-        agent.home.mkdir(0o700)
-        shutil.copytree(store, agent.home / "store", symlinks=True)
-        agent.start(interval=f"{_INTERVAL_S}s")
+    with agent_with(store) as agent:
         for name, limit, command in (
             ("gua report", REPORT_LIMIT, ("report", "--since", f"{days}d")),
             ("gua prices list", PRICES_LIMIT, ("prices", "list")),
@@ -36,19 +35,33 @@ def with_agent(store: Path, *, days: int, times: int) -> None:
                 show(label, middle([one.wall_s for one in every]), "s", note=f"{cpu}, {_spread(every)}")
             ratio = middle([one.cpu_s for one in waiting]) / middle([one.cpu_s for one in alone])
             show("  CPU of it", ratio, "", limit)
+
+
+@contextmanager
+def agent_with(store: Path) -> Iterator[Agent]:
+    """Yield a running agent that has a copy of a store, and spools a tick every two seconds."""
+    with crowded() as driver, new_agent(driver) as agent:
+        agent.home.mkdir(0o700)
+        shutil.copytree(store, agent.home / "store", symlinks=True)
+        agent.start(interval=f"{_INTERVAL_S}s")
+        yield agent
         agent.stop()
+
+
+def typed(agent: Agent, *command: str, output: Path) -> Ran:
+    """Run a command as the agent's user types it, once something waits."""
+    time.sleep(_INTERVAL_S)
+    return ran(GUA, *command, output=output, environ=agent.environment())
 
 
 def _by_turns(agent: Agent, command: tuple[str, ...], times: int) -> tuple[list[Ran], list[Ran]]:
     """Return what a command took of the store alone, and as the agent's user types it."""
-    own = agent.environment()
-    other = {**own, "GUA_HOME": str(agent.folder / "elsewhere")}
+    other = {**agent.environment(), "GUA_HOME": str(agent.folder / "elsewhere")}
     alone, waiting = [], []
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "output")
         for _ in range(times + 1):
-            time.sleep(_INTERVAL_S)
-            waiting.append(ran(GUA, *command, output=output, environ=own))
+            waiting.append(typed(agent, *command, output=output))
             alone.append(ran(GUA, *command, "--store", agent.home / "store", output=output, environ=other))
     return alone[1:], waiting[1:]
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from gzip import compress
 from pathlib import Path
+from typing import Any
 
 from measures.figures import additions_ms, cpu_ms, middle, rss_mb, show, spread, title
 from measures.host import CARDS, PROCESSES, child, crowded, new_agent, pid_of, simulated, sleeping
@@ -53,28 +54,33 @@ def tick_cost(ticks: int) -> None:
     title(
         f"One tick of {CARDS} cards x {PROCESSES // CARDS} processes every 30 s, 5 drains between (CPU, simulated time)"
     )
-    with sleeping() as pids, simulated(crowd(pids, cards=CARDS)) as driver:
-        clock = driver.scenario.with_name("clock")
-        clock.write_text("1", encoding="ascii")
-        replace_text(driver.scenario, replace(crowd(pids, cards=CARDS), clock=clock).text())
+    with on_foot() as (driver, clock):
         for way in WAYS:
-            with receiver_of(way) as receiver:
-                told = json.loads(
-                    child(
-                        "tick",
-                        clock,
-                        "--ticks",
-                        ticks,
-                        *options(receiver),
-                        environ={**driver.environment, **environment(way)},
-                    )
-                )
+            told = tick_told(driver, clock, way, ticks)
             ours = [block["ours_ms"] for block in told["blocks"]]
             nvml = middle([block["nvml_ms"] for block in told["blocks"]])
             delivery = "" if way == "store" else " and delivered"
             show(f"{way}: made, spooled{delivery}", middle(ours), "ms", CPU_LIMIT_MS[way], note=spread(ours))
             show(f"{way}: the same, of a million additions", middle(ours) / additions_ms(), "", ADDITIONS_LIMIT)
             show(f"{way}: NVML apart, {told['calls']:.0f} calls", nvml, "ms")
+
+
+@contextmanager
+def on_foot() -> Iterator[tuple[SimulatedDriver, Path]]:
+    """Yield the driver of that host in simulated time, and the file that says what time it is."""
+    with sleeping() as pids, simulated(crowd(pids, cards=CARDS)) as driver:
+        clock = driver.scenario.with_name("clock")
+        clock.write_text("1", encoding="ascii")
+        replace_text(driver.scenario, replace(crowd(pids, cards=CARDS), clock=clock).text())
+        yield driver, clock
+
+
+def tick_told(driver: SimulatedDriver, clock: Path, way: str, ticks: int) -> dict[str, Any]:
+    """Return what measures.tick tells of so many ticks that are kept or delivered that way."""
+    with receiver_of(way) as receiver:
+        environ = {**driver.environment, **environment(way)}
+        told = json.loads(child("tick", clock, "--ticks", ticks, *options(receiver), environ=environ))
+    return dict(told)
 
 
 def allocation_cost(ticks: int, *, jobs: int = JOBS) -> None:

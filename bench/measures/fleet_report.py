@@ -82,24 +82,29 @@ class Timed:
 
 def timed(server: FleetServer, request: ReportRequest, *, times: int) -> Timed:
     """Make some reports as the reader does, after one that is not counted."""
-    together, alone = [], []
+    alone = []
     with open_store(server.dsn("gua_reader")) as store:
-        for number in range(times + 1):
-            if number == 1:
-                before_ms = cpu_ms(server.pid)
-            together.append(TimedReader(store))
-            collect(together[-1], request)
-        used_ms = cpu_ms(server.pid) - before_ms
+        queries_s, server_cpu_s = together(server, store, request, times=times)
         for _ in range(times):
             alone.append(TimedReader(store, is_concurrent=False, pid=server.pid))
             collect(alone[-1], request)
     return Timed(
-        queries_s=[one.asking_s for one in together[1:]],
+        queries_s=queries_s,
         one_by_one_s=middle([one.asking_s for one in alone]),
         by_view={view: middle([one.seconds[view] for one in alone]) for view in alone[0].seconds},
-        server_cpu_s=used_ms / times / 1000,
+        server_cpu_s=server_cpu_s,
         cpu_ms_by_view={view: middle([one.cpu_ms[view] for one in alone]) for view in alone[0].seconds},
     )
+
+
+def together(server: FleetServer, store: Store, request: ReportRequest, *, times: int) -> tuple[list[float], float]:
+    """Return the seconds of all queries of some reports, after one that is not counted, and the server's CPU of one."""
+    collect(store, request)
+    before_ms = cpu_ms(server.pid)
+    readers = [TimedReader(store) for _ in range(times)]
+    for reader in readers:
+        collect(reader, request)
+    return [reader.asking_s for reader in readers], (cpu_ms(server.pid) - before_ms) / times / 1000
 
 
 def show_report(server: FleetServer, request: ReportRequest, *, times: int, limit_s: float | None = None) -> Timed:

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from string import Template
 
-from measures.host import BENCH
-
 from servers.clickhouse import PASSWORDS, ClickHouseServer
 from servers.gua import Gua
+from servers.tools import ROOT
 
-STATEMENTS = BENCH / "fleet"
+# Of the version whose servers these are: they fit its schema.
+STATEMENTS = ROOT / "bench" / "fleet"
 PATIENCE_S = 3_600
 _PARTS = """
 SELECT table, count(), sum(rows), sum(bytes_on_disk)
@@ -80,20 +80,18 @@ class FleetServer(ClickHouseServer):
     def clear(self) -> None:
         """Empty every table that the bench fills."""
         for table in TABLES:
-            self.query(f"TRUNCATE TABLE gua.{table}")
+            self.query(f"TRUNCATE TABLE IF EXISTS gua.{table}")
 
     def merge(self, *tables: str) -> None:
-        """Merge all parts of a partition into one, as the server does in time."""
+        """Merge all parts of a partition into one, as the server does in time; older versions may lack a table."""
         for table in tables:
-            self.query(f"OPTIMIZE TABLE gua.{table} FINAL")
+            if self.query(f"EXISTS TABLE gua.{table}") == "1":
+                self.query(f"OPTIMIZE TABLE gua.{table} FINAL")
 
 
 def statement(name: str, **values: int | str) -> str:
     """Return a statement of bench/fleet; ``$OCCUPANCY``, ``$NAMES`` and ``$COPIES`` are what several have in common."""
-    shared = {
-        part: (STATEMENTS / f"{part.lower()}.part").read_text(encoding="utf-8")
-        for part in ("OCCUPANCY", "NAMES", "COPIES")
-    }
+    shared = {part.stem.upper(): part.read_text(encoding="utf-8") for part in STATEMENTS.glob("*.part")}
     text = Template((STATEMENTS / f"{name}.sql").read_text(encoding="utf-8"))
     return Template(text.safe_substitute(shared)).substitute({key.upper(): value for key, value in values.items()})
 
@@ -106,7 +104,7 @@ def fleet_server(folder: Path) -> Iterator[FleetServer]:
     try:
         server.gua.must("schema", "apply", "--store", server.dsn())
         server.query("DROP VIEW gua.count_hours")
-        server.query("DROP VIEW gua.count_days")
+        server.query("DROP VIEW IF EXISTS gua.count_days")
         yield server
     finally:
         server.kill()

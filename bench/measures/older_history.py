@@ -21,8 +21,8 @@ _PROCESS = (
 )  # fmt: skip
 
 
-def write(path: Path, *, days: int) -> int:
-    """Write so many days and return how many rows of processes they have. The same every time."""
+def write(path: Path, *, days: int, hours: int = 24) -> int:
+    """Write the first hours of so many days; return how many rows of processes they have. The same every time."""
     database = OlderDatabase(path, "1.7")
     database.host("gpu-node")
     run = database.run(INTERVAL_SECONDS)
@@ -32,8 +32,8 @@ def write(path: Path, *, days: int) -> int:
     )
     processes = 0
     for day in range(days):
-        database.insert("gpu_sample", _CARD, _cards(day, run))
-        rows = list(_processes(day, run))
+        database.insert("gpu_sample", _CARD, _cards(day, run, hours))
+        rows = list(_processes(day, run, hours))
         processes += len(rows)
         database.insert("proc_sample", _PROCESS, rows)
     database.close()
@@ -44,8 +44,8 @@ def _uuid(card: int) -> str:
     return f"GPU-{card:08d}-0000-0000-0000-000000000000"
 
 
-def _moments(day: int) -> Iterator[tuple[int, str]]:
-    for tick in range(day * TICKS_A_DAY, (day + 1) * TICKS_A_DAY):
+def _moments(day: int, hours: int) -> Iterator[tuple[int, str]]:
+    for tick in range(day * TICKS_A_DAY, day * TICKS_A_DAY + hours * TICKS_A_DAY // 24):
         yield tick, (START + timedelta(seconds=tick * INTERVAL_SECONDS, microseconds=tick * 37 % 900_000)).isoformat()
 
 
@@ -56,8 +56,8 @@ def _use(card: int, tick: int) -> tuple[int, int]:
     return (40 + (tick + card) % 60 if busy else tick % 4), 0 if hour % 11 == 0 and not busy else 1 + card % 2
 
 
-def _cards(day: int, run: int) -> Iterator[tuple[object, ...]]:
-    for tick, ts in _moments(day):
+def _cards(day: int, run: int, hours: int) -> Iterator[tuple[object, ...]]:
+    for tick, ts in _moments(day, hours):
         for card in range(CARDS):
             util, count = _use(card, tick)
             used = 590 + count * (20_000 + card * 100 + tick // 500 % 64)
@@ -65,8 +65,8 @@ def _cards(day: int, run: int) -> Iterator[tuple[object, ...]]:
             yield ts, _uuid(card), util, run, card, used, 30 + util // 3, 70 + util * 4, state
 
 
-def _processes(day: int, run: int) -> Iterator[tuple[object, ...]]:
-    for tick, ts in _moments(day):
+def _processes(day: int, run: int, hours: int) -> Iterator[tuple[object, ...]]:
+    for tick, ts in _moments(day, hours):
         for card in range(CARDS):
             for number in range(_use(card, tick)[1]):
                 user = f"user{(card + number + day // 3) % 6}"

@@ -93,7 +93,7 @@ class OnFoot:
         destination = "otlp" if endpoint else "store"
         spool = held.enter_context(Spool(folder / "spool.db", destinations=[destination]))
         self.told = Told(self.clock, folder / "log", destination, spool, interval_ms)
-        cards = NvmlReader(self.clock, self.driver, with_activity=activity)
+        cards = NvmlReader(self.clock, self.driver, **({"with_activity": True} if activity else {}))
         held.callback(cards.close)
         self._sender = None if endpoint is None else _sender(folder / "spool.db", endpoint, self.told)
         sources = AllocationSettings(sources=() if allocations is None else ("files",), folder=allocations)
