@@ -5,7 +5,7 @@ the older version in which `make setup` ran; it fills the store and counts its h
 version opens it: its first report beside the next ones. On a server `gua schema apply` runs, and hours are counted anew
 where the rules differ, while two readers ask in a loop: `gua report --json`, of the older version as long as its schema
 is in force and of this one from then on, and SQL as BI tools do. Fails if a reader is refused by both, or if a number
-differs of what the older report told before. Needs npm.
+differs of what the older report told before; what is left out until hours are counted anew is told. Needs npm.
 """
 
 from __future__ import annotations
@@ -35,17 +35,28 @@ from measures.fleet_server import PATIENCE_S, FleetServer  # noqa: E402 - likewi
 from servers.gua import Gua  # noqa: E402 - likewise
 
 BI = "SELECT state, round(sum(gpu_hours), 3) FROM gua_public.card_hours GROUP BY state ORDER BY state"
+SKIPPED = ".streaks_skipped_card_hours"
 REFUSALS = ("this gua knows", "this gua needs")
 
 
-def changed(before: str, now: str) -> list[str]:
-    """Return what an older report told and a newer one tells otherwise; what is new in it may stand there."""
+def changed(before: str, now: str) -> tuple[list[str], int]:
+    """Return what an older report told and a newer one tells otherwise, and how many numbers it leaves out for now.
+
+    Hours that are to be counted anew are read from their ticks meanwhile; of too many ticks no streaks are made, as
+    ``streaks_skipped_card_hours`` says. What is new in a report may stand there.
+    """
     told = dict(leaves(json.loads(now)))
-    return [
-        f"{path}: {one!r} before, {told.get(path, 'nothing')!r} now"
-        for path, one in leaves(json.loads(before))
-        if told.get(path, "nothing") != one
-    ]
+    is_short = told.get(SKIPPED) is not None
+    unlike, left_out = [], 0
+    for path, one in leaves(json.loads(before)):
+        other = told.get(path)
+        if one == other:
+            continue
+        if is_short and (other is None or other == 0 or path == SKIPPED):
+            left_out += 1
+        else:
+            unlike.append(f"{path}: {one!r} before, {told.get(path, 'nothing')!r} now")
+    return unlike, left_out
 
 
 def embedded(older: Path, options: argparse.Namespace) -> bool:
@@ -157,10 +168,14 @@ def _took(name: str, found: Ran) -> None:
 
 
 def _same(name: str, before: list[str], now: list[str]) -> bool:
-    unlike = [line for one, other in zip(before, now, strict=True) for line in changed(one, other)]
+    compared = [changed(one, other) for one, other in zip(before, now, strict=True)]
     every = sum(len(list(leaves(json.loads(one)))) for one in before)
+    unlike = [line for lines, _ in compared for line in lines]
     show(name, len(unlike), note=f"of {every:,}")
     print(*(f"    {line}\n" for line in dict.fromkeys(unlike[:20])), sep="", end="")
+    if short := [left_out for _, left_out in compared if left_out]:
+        note = f"{max(short):,} numbers each, of streaks, until hours are counted anew"
+        show("  reports that leave out something", len(short), note=note)
     return not unlike
 
 

@@ -174,10 +174,12 @@ def derive(row: str, every: dict[str, list[dict[str, float]]], shared: Path, opt
         except CannotInstallError as error:
             print(f"  {VERSION}: not measured: {error}")
             return
-        seconds = middle([one.wall_s for one in its])
-        print(f"  {VERSION}: {spread([one.wall_s for one in its])} s, {max(one.peak_mb for one in its):,.0f} MB")
+        clock_s, cpu_s = middle([one.wall_s for one in its]), middle([one.cpu_s for one in its])
+        clock, cpu = (spread([getattr(one, name) for one in its]) for name in ("wall_s", "cpu_s"))
+        print(f"  {VERSION}: {clock} s, {cpu} s of CPU, {max(one.peak_mb for one in its):,.0f} MB")
         for one in (one for found in every.values() for one in found):
-            one[AS_1_8_0] = seconds / one["gua report: clock, s"]
+            one[AS_1_8_0] = clock_s / one["gua report: clock, s"]
+            one[f"{AS_1_8_0}, CPU"] = cpu_s / one["gua report: CPU, s"]
 
 
 def spread(values: list[float]) -> str:

@@ -122,6 +122,8 @@ class Engine:
             read |= self._read(parameters)
         if view in priced_views():
             read = {"price_models": [], "price_starts": [], **read}
+        if view == "streaks":
+            read.setdefault("in_parts", 0)
         if view == "owners":
             read.setdefault("hours", read["tick_hours"])
         if view in OF_ALL_HOURS and "hours" not in parameters:

@@ -94,9 +94,8 @@ FROM
             WHERE ${TICK_HOUR} IN {hours:Array(Int64)}
                 AND gpu_time_ms IS NOT NULL
             GROUP BY who_and_tick
-            -- Of a month of eight cards with many processes still more than one question may hold in memory. The way over the
-            -- disk takes a third more of the whole question's CPU.
-            SETTINGS max_bytes_before_external_group_by = 110000000
+            -- Of a month of eight cards with many processes still more than one question may hold in memory.
+            SETTINGS max_bytes_before_external_group_by = 90000000
         ) AS process
         INNER JOIN
         (
@@ -150,3 +149,5 @@ LEFT JOIN
     ON priced.host = names.host
     AND priced.gpu = names.gpu
 GROUP BY taken.who
+-- Threads would make groups of the same ticks each, and put them together; of many hosts as many questions are asked at once.
+SETTINGS max_threads = 1

@@ -1,7 +1,8 @@
 -- One row is one limit: the idle streaks with more idle time than it, by the rule of gua_report.idle_streaks. given_back_us: their GPU
 -- time on idle-held cards after the limit. false_alarms: the process was active again within false_alarm_ms of when its idle time
 -- reached the limit. A limit of 0 is all streaks. Both times are told by price, too: number and GPU time; what no price given counts for
--- is left out. Holders are counted by a hash: that two of a million share one of 2^64 has a chance of 3 in 10^8.
+-- is left out. Holders are counted by a hash: that two of a million share one of 2^64 has a chance of 3 in 10^8. Who asks for the hosts
+-- in several parts (in_parts) gets these hashes, as a holder may be on hosts of two.
 CREATE OR REPLACE VIEW gua_report.streaks $ON_CLUSTER
 $DEFINER
 AS
@@ -11,6 +12,7 @@ SELECT
     limit_ms,
     count() AS streaks,
     uniqExact(holder) AS holders,
+    groupUniqArrayIf(holder, {in_parts:UInt8} > 0) AS holder_hashes,
     sum(streak_ms) AS idle_ms,
     sum(streak_us) AS idle_held_us,
     sum(back_us) AS given_back_us,

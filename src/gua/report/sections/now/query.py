@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Final, NamedTuple
 
@@ -13,6 +13,7 @@ from gua.core.rules import State
 from gua.core.tick import AllocationStatus, Mig
 from gua.core.untrusted import is_word_of
 from gua.core.view import Count, Moment, ValueKind, View
+from gua.report.asking import Asking
 from gua.report.model import Card, Extent, Window
 from gua.report.prices import Prices
 from gua.report.promises import AllocationNameRow, PromiseRow
@@ -82,6 +83,15 @@ def ask_idle_split(reader: ViewReader, read: Mapping[str, object]) -> Answer[Idl
 def ask_card_streaks(reader: ViewReader, read: Mapping[str, object], window: Window) -> Answer[CardStreaksRow]:
     """Ask what each card's newest tick found, since when, and what its idle-held time is made of."""
     return ask(reader, CARD_STREAKS, {**read, "timezone": window.timezone, "long_streak_ms": LONG_STREAK_MS})
+
+
+def ask_split(asking: Asking) -> Callable[[], IdleSplit]:
+    """Ask what the idle-held time of all cards is made of: of days alone where nothing else is told of cards."""
+    if asking.splits_idle and not asking.tells_now:
+        split = asking.once(ask_idle_split)
+        return lambda: idle_split(split())
+    cards = asking.once(ask_card_streaks, asking.window)
+    return lambda: idle_split(cards())
 
 
 def idle_split(rows: Sequence[CardStreaksRow] | Sequence[IdleSplitRow]) -> IdleSplit:
