@@ -300,7 +300,7 @@ def newest_of(counted: Counted) -> dict[Key, Seen]:
     for key, ticks in counted.ticks.items():
         newest = max(ticks, key=lambda one: one.until_ms)
         patience_ms = 3 * max(counted.cards[key]["interval_ms"], newest.ms)
-        if counted.cards[key]["mig"] != "parent" and counted.until_ms - newest.until_ms <= patience_ms:
+        if means.mode(counted.cards[key], newest) != "parent" and counted.until_ms - newest.until_ms <= patience_ms:
             found[key] = newest
     return found
 
@@ -320,9 +320,10 @@ def test_who_is_idle_now(both: Both) -> None:
     newest = newest_of(counted)
     states = [one.state for one in newest.values()]
     assert tuple(now.cards[state] for state in STATES) == tuple(states.count(state) for state in STATES)
-    can_be_held = {
-        (card.host, card.gpu) for card in both.report.cards if counted.cards[card.host, card.gpu]["mig"] != "parent"
-    }
+    # What a card is, the newest tick in the window tells.
+    last = {key: max(ticks, key=lambda one: one.until_ms) for key, ticks in counted.ticks.items()}
+    every = [(card.host, card.gpu) for card in both.report.cards]
+    can_be_held = {key for key in every if means.mode(counted.cards[key], last.get(key)) != "parent"}
     assert now.cards[SILENT] == len(can_be_held) - len(newest)
     listed = {(one.host, one.gpu, one.pid, one.created_ms or 0): one for one in now.holders if one.pid is not None}
     present = {key: present_on(counted, key, one) for key, one in newest.items()}
