@@ -115,7 +115,24 @@ SELECT
     source.`activities.metric` AS `activities.metric`,
     source.`activities.told_us` AS `activities.told_us`,
     source.`activities.weighted` AS `activities.weighted`,
-    source.`activities.low_us` AS `activities.low_us`
+    source.`activities.low_us` AS `activities.low_us`,
+    arrayMap(gpu -> gpus[indexOf(places, indexOf(source.`cards.gpu`, gpu))], source.`sizes.gpu`) AS `sizes.gpu`,
+    source.`sizes.limit_bytes` AS `sizes.limit_bytes`,
+    source.`sizes.reserved_bytes` AS `sizes.reserved_bytes`,
+    source.`sizes.is_cut` AS `sizes.is_cut`,
+    source.`sizes.is_instance` AS `sizes.is_instance`,
+    source.`sizes.is_shared` AS `sizes.is_shared`,
+    source.`sizes.whole_bytes` AS `sizes.whole_bytes`,
+    arrayMap(gpu -> gpus[indexOf(places, indexOf(source.`cards.gpu`, gpu))], source.`health.gpu`) AS `health.gpu`,
+    source.`health.told_ms` AS `health.told_ms`,
+    source.`health.heat_ms` AS `health.heat_ms`,
+    source.`health.power_cap_ms` AS `health.power_cap_ms`,
+    source.`health.hardware_ms` AS `health.hardware_ms`,
+    source.`health.slowed_ms` AS `health.slowed_ms`,
+    source.`health.xid_errors` AS `health.xid_errors`,
+    source.`health.xid` AS `health.xid`,
+    source.`health.ecc_errors` AS `health.ecc_errors`,
+    source.`health.row_remap` AS `health.row_remap`
 FROM
 (
     SELECT

@@ -211,6 +211,7 @@ ${USE_RUN_ROWS},
     ),
 ${CARD_RUN_ROWS},
 ${PROCESS_RUN_ROWS},
+${TOLD_ROWS},
     card_rows AS
     (
         SELECT
@@ -629,7 +630,24 @@ SELECT
     card_rows.card_activities.metric AS `activities.metric`,
     card_rows.card_activities.told_us AS `activities.told_us`,
     card_rows.card_activities.weighted AS `activities.weighted`,
-    card_rows.card_activities.low_us AS `activities.low_us`
+    card_rows.card_activities.low_us AS `activities.low_us`,
+    told_rows.card_sizes.gpu AS `sizes.gpu`,
+    told_rows.card_sizes.limit_bytes AS `sizes.limit_bytes`,
+    told_rows.card_sizes.reserved_bytes AS `sizes.reserved_bytes`,
+    told_rows.card_sizes.is_cut AS `sizes.is_cut`,
+    told_rows.card_sizes.is_instance AS `sizes.is_instance`,
+    told_rows.card_sizes.is_shared AS `sizes.is_shared`,
+    told_rows.card_sizes.whole_bytes AS `sizes.whole_bytes`,
+    told_rows.card_health.gpu AS `health.gpu`,
+    told_rows.card_health.told_ms AS `health.told_ms`,
+    told_rows.card_health.heat_ms AS `health.heat_ms`,
+    told_rows.card_health.power_cap_ms AS `health.power_cap_ms`,
+    told_rows.card_health.hardware_ms AS `health.hardware_ms`,
+    told_rows.card_health.slowed_ms AS `health.slowed_ms`,
+    told_rows.card_health.xid_errors AS `health.xid_errors`,
+    told_rows.card_health.xid AS `health.xid`,
+    told_rows.card_health.ecc_errors AS `health.ecc_errors`,
+    told_rows.card_health.row_remap AS `health.row_remap`
 FROM due_rows
 LEFT JOIN card_rows
     ON card_rows.host = due_rows.host AND card_rows.hour = due_rows.hour
@@ -643,4 +661,6 @@ LEFT JOIN use_rows
     ON use_rows.host = due_rows.host AND use_rows.hour = due_rows.hour
 LEFT JOIN source_rows
     ON source_rows.host = due_rows.host AND source_rows.hour = due_rows.hour
+LEFT JOIN told_rows
+    ON told_rows.host = due_rows.host AND told_rows.hour = due_rows.hour
 COMMENT 'Due hours, counted'

@@ -48,6 +48,7 @@ WITH
 ${DAY_CARDS},
 ${DAY_OWNERS},
 ${DAY_MEASUREMENTS},
+${DAY_TOLD},
 ${DAY_STREAKS},
 ${DAY_PROCESSES}
 SELECT
@@ -173,7 +174,24 @@ SELECT
     process_rows.each.unknown_ms AS `processes.unknown_ms`,
     process_rows.each.held_gpu_time_ms AS `processes.held_gpu_time_ms`,
     process_rows.each.held_kib_ms AS `processes.held_kib_ms`,
-    process_rows.each.held_known_ms AS `processes.held_known_ms`
+    process_rows.each.held_known_ms AS `processes.held_known_ms`,
+    size_rows.each.gpu AS `sizes.gpu`,
+    size_rows.each.limit_bytes AS `sizes.limit_bytes`,
+    size_rows.each.reserved_bytes AS `sizes.reserved_bytes`,
+    size_rows.each.is_cut AS `sizes.is_cut`,
+    size_rows.each.is_instance AS `sizes.is_instance`,
+    size_rows.each.is_shared AS `sizes.is_shared`,
+    size_rows.each.whole_bytes AS `sizes.whole_bytes`,
+    health_rows.each.gpu AS `health.gpu`,
+    health_rows.each.told_ms AS `health.told_ms`,
+    health_rows.each.heat_ms AS `health.heat_ms`,
+    health_rows.each.power_cap_ms AS `health.power_cap_ms`,
+    health_rows.each.hardware_ms AS `health.hardware_ms`,
+    health_rows.each.slowed_ms AS `health.slowed_ms`,
+    health_rows.each.xid_errors AS `health.xid_errors`,
+    health_rows.each.xid AS `health.xid`,
+    health_rows.each.ecc_errors AS `health.ecc_errors`,
+    health_rows.each.row_remap AS `health.row_remap`
 FROM due_rows
 LEFT JOIN day_rows
     ON day_rows.host = due_rows.host AND day_rows.day = due_rows.day
@@ -195,6 +213,10 @@ LEFT JOIN streak_rows
     ON streak_rows.host = due_rows.host AND streak_rows.day = due_rows.day
 LEFT JOIN process_rows
     ON process_rows.host = due_rows.host AND process_rows.day = due_rows.day
+LEFT JOIN size_rows
+    ON size_rows.host = due_rows.host AND size_rows.day = due_rows.day
+LEFT JOIN health_rows
+    ON health_rows.host = due_rows.host AND health_rows.day = due_rows.day
 -- Hours that were counted again meanwhile are added up the next time.
 WHERE due_rows.is_kept
     OR day_rows.hour_marks = due_rows.marks

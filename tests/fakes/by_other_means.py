@@ -20,8 +20,8 @@ Key = tuple[str, str]
 _CARD_TICKS: Final = """
 SELECT host, gpu, toUnixTimestamp64Milli(ts) AS ts_ms, duration_ms, gpu_time_ms, state, reason, largest_utilization,
     energy_mj, power_mw, ticks.mig AS mig, ticks.allocation AS allocation, ticks.nobodys_ms AS nobodys_ms,
-    ticks.size AS size, ticks.reserve AS reserve, ticks.reasons AS reasons, ticks.xids AS xids, ticks.last_xid AS xid,
-    ticks.eccs AS eccs, ticks.remap AS remap,
+    ticks.size AS size, ticks.reserve AS reserve, ticks.is_shared AS is_shared,
+    ticks.reasons AS reasons, ticks.xids AS xids, ticks.last_xid AS xid, ticks.eccs AS eccs, ticks.remap AS remap,
     busiest_utilization, ticks.sm AS sm, ticks.occupancy AS occupancy, ticks.tensor AS tensor,
     ticks.bandwidth AS bandwidth,
     ticks.sampled AS sampled, ticks.idle AS idle, ticks.powered AS powered, ticks.idle_joules AS idle_joules
@@ -29,7 +29,8 @@ FROM gua.card_states
 LEFT JOIN
     (
         SELECT host, gpu, ts, mig, allocation, unallocated_gpu_time_ms AS nobodys_ms,
-            memory_limit_bytes AS size, memory_reserved_bytes AS reserve, clock_reasons AS reasons,
+            memory_limit_bytes AS size, memory_reserved_bytes AS reserve,
+            ifNull(memory_shared, false) AS is_shared, clock_reasons AS reasons,
             xid_errors AS xids, xid AS last_xid, ecc_errors AS eccs, row_remap AS remap,
             sm_utilization AS sm, sm_occupancy AS occupancy, tensor_utilization AS tensor,
             memory_bandwidth_utilization AS bandwidth,
@@ -705,6 +706,20 @@ def whole_bytes(counted: Counted, key: Key) -> int | None:
         if (host, whole) in rows and rows[host, whole]["size"] is not None
     ]
     return max(told, default=None)
+
+
+def size(counted: Counted, key: Key) -> dict[str, int | None]:
+    """Return what a card's ticks tell of its memory."""
+    rows = [one.row for one in counted.ticks[key]]
+    is_instance = any(row["mig"] == "instance" for row in rows)
+    return {
+        "limit_bytes": min((row["size"] for row in rows if row["size"] is not None), default=None),
+        "reserved_bytes": max((row["reserve"] for row in rows if row["reserve"] is not None), default=None),
+        "is_cut": any(row["mig"] == "parent" for row in rows),
+        "is_instance": is_instance,
+        "whole_bytes": whole_bytes(counted, key) if is_instance else None,
+        "is_shared": any(row["is_shared"] for row in rows),
+    }
 
 
 def slowed(counted: Counted, key: Key) -> dict[str, int | None]:

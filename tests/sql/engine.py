@@ -42,7 +42,7 @@ LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]
 
 # Read from ticks, also where hours are counted.
-OF_ALL_HOURS = {"right_size", "card_sizes", "slow_cards", "activity_owners", "busy_with_few_sms"}
+OF_ALL_HOURS = {"right_size", "activity_owners", "busy_with_few_sms"}
 # Asked by what counts hours, as views; conftest.py makes the server's anew, so that they do not wait.
 OF_COUNTING = {"counted_hours", "due_hours", "counted_days", "due_days"}
 
@@ -122,6 +122,8 @@ class Engine:
             read |= self._read(parameters)
         if view in priced_views():
             read = {"price_models": [], "price_starts": [], **read}
+        if view == "streaks":
+            read.setdefault("in_parts", 0)
         if view == "owners":
             read.setdefault("hours", read["tick_hours"])
         if view in OF_ALL_HOURS and "hours" not in parameters:

@@ -10,44 +10,4 @@ $DEFINER
 AS
 WITH
     ${STATES}
-SELECT
-    multiIf(
-        {by:String} IN ('owner', 'identity'), owner.names.owner,
-        {by:String} = 'program', owner.names.program,
-        {by:String} = 'container', owner.names.container_id,
-        {by:String} = 'pod', owner.names.pod_uid,
-        {by:String} = 'job', owner.names.slurm_job_id,
-        {by:String} = 'kind', coalesce(told_kind, ${WORKLOAD_KIND}),
-        {by:String} = 'served-model', told_model,
-        {by:String} = 'host', toNullable(toString(host)),
-        model
-    ) AS name,
-    if({by:String} = 'identity', owner.names.program, NULL) AS program,
-    sum(part_active_us) AS active_us,
-    sum(part_idle_held_us) AS idle_held_us,
-    sum(part_unknown_us) AS unknown_us,
-    sum(part_ms) AS process_ms,
-    uniqExactIf((host, pid, created_ms), is_kept) AS sessions,
-    minIfOrNull(part_first_ms, is_kept) AS first_ms,
-    maxIfOrNull(part_last_ms, is_kept) AS last_ms,
-    maxIfOrNull(longest_ms, is_kept AND is_newest) AS longest_idle_ms,
-    groupArrayArray(if(is_newest, holding, [])) AS holders,
-    CAST(
-        arrayFilter(
-            part -> part.1 > 0 AND part.2 != TRULY_IDLE,
-            arrayMap(
-                (kind, us) -> (intDiv(kind, 8), kind % 8, us),
-                tupleElement(sumMap(part_kinds, part_us), 1),
-                tupleElement(sumMap(part_kinds, part_us), 2)
-            )
-        ),
-        'Array(Tuple(UInt32, UInt8, UInt64))'
-    ) AS priced
-FROM
-(
-${USAGE_ROWS}
-)
-GROUP BY
-    name,
-    program
-HAVING active_us + idle_held_us + unknown_us > 0 OR notEmpty(holders)
+${USAGE}

@@ -1,81 +1,178 @@
--- One row is one limit: the idle streaks with more idle time than it. given_back_us: their GPU time on idle-held cards after the
--- limit. false_alarms: the process was active again within false_alarm_ms of when its idle time reached the limit. A limit of 0 is all
--- streaks. Both times are told by price, too: number and GPU time; what no price given counts for is left out.
+-- One row is one limit: the idle streaks with more idle time than it, by the rule of gua_report.idle_streaks. given_back_us: their GPU
+-- time on idle-held cards after the limit. false_alarms: the process was active again within false_alarm_ms of when its idle time
+-- reached the limit. A limit of 0 is all streaks. Both times are told by price, too: number and GPU time; what no price given counts for
+-- is left out. Holders are counted by a hash: that two of a million share one of 2^64 has a chance of 3 in 10^8. Who asks for the hosts
+-- in several parts (in_parts) gets these hashes, as a holder may be on hosts of two.
 CREATE OR REPLACE VIEW gua_report.streaks $ON_CLUSTER
 $DEFINER
 AS
+WITH
+    ${STATES}
 SELECT
     limit_ms,
     count() AS streaks,
     uniqExact(holder) AS holders,
+    groupUniqArrayIf(holder, {in_parts:UInt8} > 0) AS holder_hashes,
     sum(streak_ms) AS idle_ms,
-    sum(arraySum(runs.idle_held_us)) AS idle_held_us,
-    sum(arraySum(given_backs_us)) AS given_back_us,
+    sum(streak_us) AS idle_held_us,
+    sum(back_us) AS given_back_us,
     countIf(
         next_active_ms >= 0
         -- Since the moment at which it had been idle for so long, in the last run that begins with less.
-        AND next_active_ms - arrayMax(
-            (run, before_ms) -> if(
-                toInt64(before_ms) < greatest(limit_ms, 1),
-                run.start_ms + limit_ms - toInt64(before_ms),
-                toInt64(0)
-            ),
-            runs,
-            arrayPushFront(arrayPopBack(arrayCumSum(runs.idle_ms)), toUInt64(0))
+        AND next_active_ms - limit_ms - arrayMax(
+            arraySlice(offsets_ms, 1, arrayFirstIndex(idle -> toInt64(idle) >= greatest(limit_ms, 1), idle_until_ms))
         ) <= {false_alarm_ms:Int64}
     ) AS false_alarms,
     CAST(
-        arrayFilter(part -> part.1 > 0, arrayZip(
-            tupleElement(sumMap(prices_of_runs, priced_runs.idle_held_us), 1),
-            tupleElement(sumMap(prices_of_runs, priced_runs.idle_held_us), 2)
-        )),
+        arrayFilter(part -> part.1 > 0, arrayZip((sumMap(prices_of_runs, priced_us) AS of_streaks).1, of_streaks.2)),
         'Array(Tuple(UInt32, UInt64))'
     ) AS idle_held_priced,
     CAST(
-        arrayFilter(part -> part.1 > 0, arrayZip(
-            tupleElement(sumMap(prices_of_runs, priced_backs_us), 1),
-            tupleElement(sumMap(prices_of_runs, priced_backs_us), 2)
-        )),
+        arrayFilter(part -> part.1 > 0, arrayZip((sumMap(prices_of_runs, priced_backs_us) AS of_backs).1, of_backs.2)),
         'Array(Tuple(UInt32, UInt64))'
     ) AS given_back_priced
 FROM
 (
     SELECT
-        holder,
-        streak.idle_ms AS streak_ms,
-        streak.runs AS runs,
-        if(streak.next_active_ms < 0, toInt64(-1), streak.end_ms + streak.next_active_ms) AS next_active_ms,
-        arrayJoin(arrayFilter(limit -> toInt64(streak.idle_ms) > limit, {limits_ms:Array(Int64)})) AS limit_ms,
+        *,
+        arrayJoin(arrayFilter(limit -> toInt64(streak_ms) > limit, {limits_ms:Array(Int64)})) AS limit_ms,
+        -- The run in which the limit is reached; all of what comes after it is given back.
+        arrayFirstIndex(idle -> toInt64(idle) > limit_ms, idle_until_ms) AS reached,
+        toUInt64(round(
+            (held_until_us[reached] - held_until_us[reached - 1])
+            * (toInt64(idle_until_ms[reached]) - limit_ms)
+            / (idle_until_ms[reached] - idle_until_ms[reached - 1])
+        )) AS reached_us,
+        streak_us - held_until_us[reached] + reached_us AS back_us,
         arrayMap(
-            (run, before_ms) -> toUInt64(round(
-                run.idle_held_us
-                * greatest(toInt64(before_ms + run.idle_ms) - greatest(limit_ms, toInt64(before_ms)), 0)
-                / greatest(run.idle_ms, 1)
-            )),
-            runs,
-            arrayPushFront(arrayPopBack(arrayCumSum(runs.idle_ms)), toUInt64(0))
-        ) AS given_backs_us,
-        if(empty(prices), [], runs) AS priced_runs,
-        if(empty(prices), [], given_backs_us) AS priced_backs_us,
-        arrayMap(run -> ${PRICE_OF_RUN}, priced_runs) AS prices_of_runs
+            (held_us, place) -> multiIf(place < reached, 0, place = reached, reached_us, held_us),
+            priced_us,
+            arrayEnumerate(priced_us)
+        ) AS priced_backs_us
     FROM
     (
         SELECT
-            holder,
-            priced.prices AS prices,
-            arrayJoin(streaks) AS streak
-        FROM gua_report.process_streaks(${WINDOW}) AS process
-        LEFT JOIN
+            if(told_holder = 0, cityHash64('process', host, pid, created_ms), told_holder) AS holder,
+            next_active_ms,
+            -- Idle and GPU time from the streak's beginning to the end of each run; what is unknown has none.
+            arrayCumSum(streak.idle_ms) AS idle_until_ms,
+            arrayCumSum(streak.idle_held_us) AS held_until_us,
+            idle_until_ms[-1] AS streak_ms,
+            held_until_us[-1] AS streak_us,
+            -- When a run begins, less the idle time before it.
+            arrayMap(
+                (start_ms, until_ms, idle) -> if(idle = 0, toInt64(0), start_ms - toInt64(until_ms - idle)),
+                streak.start_ms,
+                idle_until_ms,
+                streak.idle_ms
+            ) AS offsets_ms,
+            arrayMap(run -> ${PRICE_OF_RUN}, if(empty(prices), [], streak)) AS prices_of_runs,
+            if(empty(prices), [], streak.idle_held_us) AS priced_us
+        FROM
         (
             SELECT
                 host,
-                gpu,
-                ${CARD_PRICES} AS prices
-            FROM gua.card_info AS cards FINAL
-            WHERE notEmpty({price_models:Array(String)})
-        ) AS priced
-            ON priced.host = process.host AND priced.gpu = process.gpu
-        WHERE is_kept
+                pid,
+                created_ms,
+                told_holder,
+                priced.prices AS prices,
+                CAST(
+                    arrayZip(
+                        runs.start_ms,
+                        runs.end_ms,
+                        runs.state,
+                        runs.first_span_ms,
+                        runs.last_span_ms,
+                        runs.idle_ms,
+                        runs.idle_held_us,
+                        -- When it is active again, or -1.
+                        arrayReverseFill(
+                            at_ms -> at_ms >= 0,
+                            arrayMap(run -> if(run.state = ACTIVE, run.start_ms, toInt64(-1)), runs)
+                        )
+                    ),
+                    'Array(Tuple(
+                        start_ms Int64,
+                        end_ms Int64,
+                        state UInt8,
+                        first_span_ms UInt32,
+                        last_span_ms UInt32,
+                        idle_ms UInt64,
+                        idle_held_us UInt64,
+                        next_active_ms Int64
+                    ))'
+                ) AS every_run,
+                -- An active run ends streaks, whatever gap is beside it.
+                arrayFilter(run -> run.state != ACTIVE, every_run) AS others,
+                arraySplit(
+                    (run, before) -> run.next_active_ms != before.next_active_ms OR ${GAP_BEFORE_RUN},
+                    others,
+                    arrayPushFront(arrayPopBack(others), others[1])
+                ) AS segments,
+                arrayJoin(segments) AS streak,
+                streak[1].next_active_ms AS next_active_ms
+            FROM
+            (
+                SELECT
+                    host,
+                    gpu,
+                    pid,
+                    created_ms,
+                    argMax(
+                        multiIf(
+                            slurm_job_id IS NOT NULL, assumeNotNull(cityHash64('job', slurm_job_id)),
+                            pod_uid IS NOT NULL, assumeNotNull(cityHash64('pod', pod_uid)),
+                            container_id IS NOT NULL, assumeNotNull(cityHash64('container', container_id)),
+                            owner IS NOT NULL, assumeNotNull(cityHash64('user', owner)),
+                            toUInt64(0)
+                        ),
+                        start_ms
+                    ) AS told_holder,
+                    groupArray(start_ms) AS unsorted_ms,
+                    -- Arrays of numbers, sorted together once: groups of tuples take several times as long.
+                    arraySort(
+                        (run, by) -> by,
+                        CAST(
+                            arrayZip(
+                                unsorted_ms,
+                                groupArray(end_ms),
+                                groupArray(state),
+                                groupArray(first_span_ms),
+                                groupArray(last_span_ms),
+                                groupArray(if(state = PROCESS_IDLE, observed_ms, 0)),
+                                groupArray(if(state = PROCESS_IDLE AND card_state = IDLE_HELD, gpu_us, 0))
+                            ),
+                            'Array(Tuple(
+                                start_ms Int64,
+                                end_ms Int64,
+                                state UInt8,
+                                first_span_ms UInt32,
+                                last_span_ms UInt32,
+                                idle_ms UInt64,
+                                idle_held_us UInt64
+                            ))'
+                        ),
+                        unsorted_ms
+                    ) AS runs
+                FROM gua_report.process_runs(${WINDOW})
+                GROUP BY
+                    host,
+                    gpu,
+                    pid,
+                    created_ms
+                HAVING max(state) > NOT_KEPT AND countIf(state = PROCESS_IDLE) > 0
+            ) AS process
+            LEFT JOIN
+            (
+                SELECT
+                    host,
+                    gpu,
+                    ${CARD_PRICES} AS prices
+                FROM gua.card_info AS cards FINAL
+                WHERE notEmpty({price_models:Array(String)})
+            ) AS priced
+                ON priced.host = process.host AND priced.gpu = process.gpu
+        )
     )
 )
 GROUP BY limit_ms

@@ -1,4 +1,5 @@
--- One row is one of the processes that were longest on a card, each card's `limit` of them, and how many it had in all.
+-- One row is one of the processes that were longest on a card, each card's `limit` of them, and how many it had in all. Sums of runs
+-- tell it: each idle run lies in one streak, and who it was is told by the last run.
 CREATE OR REPLACE VIEW gua_report.timeline_processes $ON_CLUSTER
 $DEFINER
 AS
@@ -8,16 +9,34 @@ SELECT
     host,
     gpu,
     pid,
-    owner,
-    program,
+    newest.1 AS owner,
+    newest.2 AS program,
     first_ms,
-    last_ms,
-    toInt64(arraySum(streaks.idle_ms)) AS idle_ms,
-    toInt64(arraySum(arrayMap(run -> if(run.state = PROCESS_UNKNOWN, run.observed_ms, 0), runs))) AS unknown_ms,
+    newest.3 AS last_ms,
+    idle_ms,
+    unknown_ms,
     count() OVER (PARTITION BY host, gpu) AS processes,
-    row_number() OVER (PARTITION BY host, gpu ORDER BY arraySum(runs.observed_ms) DESC, first_ms, pid) AS place
-FROM gua_report.process_streaks(${WINDOW})
-WHERE is_kept
+    row_number() OVER (PARTITION BY host, gpu ORDER BY every_ms DESC, first_ms, pid) AS place
+FROM
+(
+    SELECT
+        host,
+        gpu,
+        pid,
+        created_ms,
+        argMax((owner, program, end_ms), start_ms) AS newest,
+        min(start_ms) AS first_ms,
+        sum(observed_ms) AS every_ms,
+        toInt64(sumIf(observed_ms, state = PROCESS_IDLE)) AS idle_ms,
+        toInt64(sumIf(observed_ms, state = PROCESS_UNKNOWN)) AS unknown_ms
+    FROM gua_report.process_runs(${WINDOW})
+    GROUP BY
+        host,
+        gpu,
+        pid,
+        created_ms
+    HAVING max(state) > NOT_KEPT
+)
 QUALIFY place <= {limit:UInt32}
 ORDER BY
     host,

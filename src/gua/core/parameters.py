@@ -54,6 +54,7 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
     "cell_ms": Parameter("Int64", is_within(1, LAST_MS)),
     "price_models": Parameter("Array(String)", is_list_of(is_host, most=_MOST_PRICES)),
     "price_starts": Parameter("Array(Int64)", is_list_of(is_moment, most=_MOST_PRICES)),
+    "in_parts": Parameter("UInt8", is_flag),
     "limits_ms": Parameter("Array(Int64)", is_list_of(is_moment, most=_MOST_LIMITS)),
 }
 BOUNDS: Final = ("since_ms", "until_ms", "hosts")

@@ -11,6 +11,7 @@ from gua.report.allocation_sources import ask_sources
 from gua.report.filters import Labels
 from gua.report.hours import Hour
 from gua.report.model import Card, Extent, Headline, Window
+from gua.report.parts import Parts, in_parts
 from gua.report.prices import CostsRow, Prices, ask_costs
 from gua.report.promises import PromiseRow, ask_promises
 from gua.report.window import ReportRequest
@@ -24,9 +25,9 @@ Finish = Callable[[Headline, Sequence[Card]], object]
 class Asking:
     """One report's questions: ``bounds`` and ``read`` are parameters of the views.
 
-    ``prices`` are those that count in the window. ``makes_streaks`` says whether all streaks are made: unasked they are
-    not where that would take too much; ``tells_now`` whether it is told who holds cards, ``splits_idle`` whether those
-    of cards alone are made, ``tells_processes`` whether usage is told by process.
+    ``prices`` are those that count in the window. ``parts`` are the hosts of each question whose answer is made of
+    runs, where those of all are too many for one. ``tells_now`` says whether it is told who holds cards,
+    ``splits_idle`` whether streaks of cards alone are made, ``tells_processes`` whether usage is told by process.
     """
 
     reader: ViewReader
@@ -38,7 +39,7 @@ class Asking:
     bounds: Mapping[str, object]
     read: Mapping[str, object]
     prices: Prices
-    makes_streaks: bool
+    parts: Parts
     tells_now: bool
     splits_idle: bool
     tells_processes: bool
@@ -46,9 +47,18 @@ class Asking:
 
     def once(self, question: Callable[..., Callable[[], T]], *parameters: object) -> Callable[[], T]:
         """Ask ``question(reader, read, *parameters)``; return what gives the answer, as often as it is wanted."""
+        return self._once(self.reader, question, *parameters)
+
+    def once_in_parts(self, question: Callable[..., Callable[[], T]], *parameters: object) -> Callable[[], T]:
+        """Ask the same in the parts of a large fleet; the rows are those of one part after the other."""
+        return self._once(in_parts(self.reader, self.parts), question, *parameters)
+
+    def _once(
+        self, reader: ViewReader, question: Callable[..., Callable[[], T]], *parameters: object
+    ) -> Callable[[], T]:
         key = (question, *parameters)
         if key not in self.asked:
-            self.asked[key] = _kept(question(self.reader, self.read, *parameters))
+            self.asked[key] = _kept(question(reader, self.read, *parameters))
         return cast("Callable[[], T]", self.asked[key])
 
     def promises(self) -> Callable[[], Sequence[PromiseRow]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,15 +12,22 @@ from gua.report.allocation_sources import ask_sources, sources_of
 from gua.report.asking import Asking, Finish
 from gua.report.days import DailyReader, are_many, with_days
 from gua.report.filters import Selection, filters
-from gua.report.hours import HOURS, hours_of, tick_hours
-from gua.report.model import Card, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
+from gua.report.hours import HOURS, Hour, hours_of, tick_hours
+from gua.report.model import Card, Extent, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
+from gua.report.parts import parts_of
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_cards
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, StateTotal
 from gua.report.section_list import default_sections, section_names, sections_of
 from gua.report.sections.groups.query import check_by, needs_labels
 from gua.report.states import STATES, StateTime
-from gua.report.streak_limit import are_made_of_cards, are_made_of_processes, skipped
+from gua.report.streak_limit import (
+    MOST_CARD_HOURS,
+    are_made_of_cards,
+    are_made_of_processes,
+    are_made_of_runs,
+    skipped,
+)
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
 _RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
@@ -70,7 +77,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         of_now = reader.telling_of_now(min(window.until_ms, request.now_ms), interval_ms, cards_there)
         tells_now = tells_now or are_made_of_processes(hours, extents, of_now.days_before_now)
         reader = of_now if tells_now else reader
-    makes_all = card_hours is None or (tells_now and not _left_out(wanted))
+    left_out = frozenset() if card_hours is None else _left_out(wanted, hours, extents)
     asking = Asking(
         reader=reader,
         request=request,
@@ -81,13 +88,13 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         bounds=bounds,
         read=read,
         prices=prices,
-        makes_streaks=card_hours is None,
+        parts=parts_of(extents, len(hours), MOST_CARD_HOURS),
         tells_now=tells_now,
         splits_idle=tells_now or are_made_of_cards(hours, extents, days),
         tells_processes=tells_now or are_made_of_processes(hours, extents, days),
     )
     costs, allocation_sources = asking.costs(), asking.once(ask_sources)
-    finishing = _ask(asking, wanted)
+    finishing = _ask(asking, wanted - left_out)
     overview = ask(reader, OVERVIEW, read)()
     total = next(row for row in overview if row.is_total)
     headline = replace(_headline(total.states, prices, costs()), idle_seconds=_idle_seconds(total, overview))
@@ -117,7 +124,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         claimed=fleet.claims(claim_rows()),
         allocation_sources=sources_of(allocation_sources()),
         sections=tuple(name for name in section_names() if name in wanted),
-        streaks_skipped=None if makes_all else card_hours,
+        streaks_skipped=None if tells_now and not left_out else card_hours,
         asked_ms=request.now_ms,
         groups_by=request.groups_by,
         models={type(model): model for model in models},
@@ -136,15 +143,17 @@ def _need_streaks(request: ReportRequest, wanted: frozenset[str]) -> list[str]:
     return made
 
 
-def _left_out(wanted: frozenset[str]) -> frozenset[str]:
-    """Return the sections that are made of runs alone, which no day keeps."""
-    return frozenset(section.name for section in sections_of(wanted) if section.streaks == "needed")
+def _left_out(wanted: frozenset[str], hours: Sequence[Hour], extents: Sequence[Extent]) -> frozenset[str]:
+    """Return the sections that nobody named and that are made of runs, which no day keeps, where those are too many."""
+    return frozenset(
+        section.name
+        for section in sections_of(wanted)
+        if section.streaks == "needed" and not are_made_of_runs(hours, extents, section.most_card_hours)
+    )
 
 
 def _ask(asking: Asking, wanted: frozenset[str]) -> list[Finish]:
-    """Ask for every section; one that nobody named is left out where it would take too much."""
-    if not asking.makes_streaks:
-        wanted -= _left_out(wanted)
+    """Ask for every section."""
     collecting = (section.collect for section in sections_of(wanted))
     asked = (collect(asking) for collect in collecting if collect is not None)
     return [finish for finish in asked if finish is not None]

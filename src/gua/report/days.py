@@ -19,13 +19,15 @@ LEAST_CARD_HOURS: Final = 20_000
 _DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
 _NO_DAY: Final = -1  # an empty list of numbers has no type in SQL
-READ_DAYS: Final = frozenset({"overview", "owners", "costs", "energy", "idle_time", "activity", "idle_split"})
+READ_DAYS: Final = frozenset(
+    {"overview", "owners", "costs", "energy", "idle_time", "activity", "idle_split", "card_sizes", "slow_cards"}
+)
 """Views that read days."""
 READ_DAYS_BY_HOUR: Final = frozenset({"time_of_day", "calendar"})
 """Views that read them where the zone differs from UTC by whole hours."""
 READ_DAYS_BY_KEY: Final = frozenset({"usage"})
 """Views that read them by what a day knows of processes."""
-READ_DAYS_BEFORE_NOW: Final = frozenset({"card_streaks"})
+READ_DAYS_BEFORE_NOW: Final = frozenset({"card_streaks", "holders"})
 """Views that tell of now, and read them but for those before it."""
 _KEYS: Final = frozenset({"identity", "owner", "program", "host", "model"})
 _NOW_HOURS: Final = 30
@@ -120,12 +122,19 @@ class DailyReader:
         """Days that are read as such where it is told who holds cards."""
         return frozenset(day.day for day in self.before_now or ())
 
+    @property
+    def tells_holders_apart(self) -> bool:
+        """Whether who holds cards is a question besides usage, of which usage by owners does not tell."""
+        return bool(self.before_now)
+
     def _of(self, view: str, parameters: Mapping[str, object]) -> Sequence[HeldDay]:
         if view in READ_DAYS_BEFORE_NOW:
-            return (self.before_now or ()) if self.cards * len(self.days_before_now) >= LEAST_CARD_DAYS else ()
+            is_worth_it = view == "holders" or self.cards * len(self.days_before_now) >= LEAST_CARD_DAYS
+            return (self.before_now or ()) if is_worth_it else ()
         if view in READ_DAYS_BY_KEY:
-            of_view = self.days if self.before_now is None else self.before_now
-            return of_view if parameters["by"] in _KEYS else ()
+            # Where no day lies before now, one question of hours tells of both.
+            is_apart = self.before_now is None or self.tells_holders_apart
+            return self.days if is_apart and parameters["by"] in _KEYS else ()
         if view in READ_DAYS_BY_HOUR:
             return self.days if _is_whole_hours(self.timezone, self.days) else ()
         return self.days if view in READ_DAYS else ()

@@ -48,8 +48,8 @@ class Section(Generic[M]):
     has it. ``drawn``: its text where that is more than ``text``, which Markdown has, too; ``html``: what a page has
     where that is more. ``json`` is made of the model where nothing else is said, below the section's name; ``spread``:
     the model's keys stand in the report's own object. ``streaks``: ``needed`` where it cannot be had without them,
-    ``wanted`` where they are made for it as soon as it is chosen. ``part_of``: the section under whose number it stands
-    where both are shown.
+    ``wanted`` where they are made for it as soon as it is chosen; of more than ``most_card_hours`` it is made only
+    where it is asked for by name. ``part_of``: the section under whose number it stands where both are shown.
     """
 
     name: str
@@ -65,6 +65,7 @@ class Section(Generic[M]):
     has: Callable[[Report], bool] | None = None
     is_default: bool = False
     streaks: Literal["needed", "wanted"] | None = None
+    most_card_hours: int = 0
     part_of: str | None = None
 
     def titled(self, report: Report) -> str:

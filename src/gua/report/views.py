@@ -23,7 +23,7 @@ from gua.report.prices import COSTS, PRICES
 from gua.report.promises import ALLOCATION_NAMES, PROMISED_WORK, PROMISES
 from gua.report.rows import EXTENT, OVERVIEW, RULES, TIME_OF_DAY
 from gua.report.sections.calendar.query import CALENDAR
-from gua.report.sections.contention.query import CONTENTION
+from gua.report.sections.contention.query import CONTENTION, UNPROMISED
 from gua.report.sections.energy.query import ENERGY
 from gua.report.sections.now.query import CARD_STREAKS, IDLE_SPLIT
 from gua.report.sections.right_size.query import CARD_SIZES, RIGHT_SIZE_VIEW
@@ -31,7 +31,7 @@ from gua.report.sections.slow_cards.query import SLOW_CARDS_VIEW
 from gua.report.sections.streaks.query import EMPTY_LIMITS, STREAKS
 from gua.report.sections.timeline.query import PRESENCES, TIMELINE
 from gua.report.sections.usage.by_parts import OWNERS
-from gua.report.sections.usage.query import USAGE_VIEW
+from gua.report.sections.usage.query import HOLDERS, USAGE_VIEW
 from gua.report.sections.usefulness.activity import ACTIVITY, ACTIVITY_OWNERS, BUSY_WITH_FEW_SMS
 from gua.report.sections.usefulness.query import IDLE_TIME
 from gua.report.waits import RESERVATIONS, WAITS
@@ -54,9 +54,11 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     CARD_STREAKS,
     IDLE_SPLIT,
     USAGE_VIEW,
+    HOLDERS,
     STREAKS,
     EMPTY_LIMITS,
     CONTENTION,
+    UNPROMISED,
     WAITS,
     RESERVATIONS,
     TIMELINE,

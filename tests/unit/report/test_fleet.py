@@ -46,7 +46,7 @@ def fleet(**views: object) -> FakeStore:
     return store_of(cards, **{"labels": labels, **views})
 
 
-def report(store: FakeStore, **asked: str | tuple[str, ...]) -> Report:
+def report(store: FakeStore, **asked: str | tuple[str, ...] | frozenset[str]) -> Report:
     return collect(store, ReportRequest(now_ms=UNTIL_MS, since="2d", **asked))
 
 
@@ -82,6 +82,15 @@ def test_text_of_a_fleet_is_the_golden_one(golden: Callable[[str, str], None], w
 def test_json_of_a_fleet_is_the_golden_one(golden: Callable[[str, str], None]) -> None:
     made = report(fleet(), where=tuple(f"host.name={host}" for host in LABELS), by=("cluster",))
     golden("fleet.json", render_json(made))
+
+
+def test_no_question_is_of_other_hosts_than_those_chosen_by_a_label() -> None:
+    hours = [{"hour": SINCE_MS // HOUR_MS, "is_counted": True, "card_ticks": 12}]
+    store = fleet(activity=[{"host": "a-1", "gpu": "GPU-1", "metric": 1, "told_us": 1}], hours=hours)
+    report(store, where=("team=vision",), sections=frozenset({"right-size", "slow-cards", "usefulness"}))
+    asked = {view: parameters["hosts"] for view, parameters in store.asked if "since_ms" in parameters}
+    assert {"right_size", "card_sizes", "slow_cards", "activity_owners"} <= set(asked)
+    assert [view for view, hosts in asked.items() if hosts != ["a-1", "b-1"]] == []
 
 
 @pytest.mark.parametrize("by", ["host", "cluster", "model", "team"])

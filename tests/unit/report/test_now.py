@@ -87,7 +87,7 @@ def told(
     cards = [card("node-1", row["gpu"], (0.0, 24.0, 0.0, 0.0), **of_card) for row in rows]
     return now(
         CARD_STREAKS.parsed(whole(CARD_STREAKS, row) for row in rows),
-        USAGE_VIEW.parsed([whole(USAGE_VIEW, {"holders": processes})]),
+        USAGE_VIEW.parsed([whole(USAGE_VIEW, {"holders": processes})])[0].holders,
         PROMISES.parsed(whole(PROMISES, {"host": "node-1", "is_total": False, **row}) for row in promises),
         ALLOCATION_NAMES.parsed(whole(ALLOCATION_NAMES, {"host": "node-1", **row}) for row in names),
         cards=[_card(row, PRICES, ()) for row in OVERVIEW.parsed(whole(OVERVIEW, row) for row in cards)],

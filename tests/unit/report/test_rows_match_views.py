@@ -31,6 +31,7 @@ LOOSE = {
     ("timeline_processes", "first_ms"),
     ("timeline_processes", "last_ms"),
     ("usage", "holders"),
+    ("holders", "first_ms"),
     ("extent", "interval_ms"),
     ("overview", "effective_since_ms"),
     ("overview", "effective_until_ms"),

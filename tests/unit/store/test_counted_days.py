@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fakes import by_other_means as means
+from fakes.by_other_means import Recorded
 from fakes.restless import restless
 from gua.core.durations import to_rfc3339
 from gua.core.parameters import BY_DAY
@@ -23,7 +26,9 @@ from gua.report.hours import choose_hours, tick_hours
 from gua.report.prices import PRICES, Prices
 from gua.report.sections.headline.model import LONG_STREAK_MS
 from gua.report.sections.now.query import CARD_STREAKS, IDLE_SPLIT, CardStreaksRow
-from gua.report.sections.usage.query import USAGE_VIEW, CardProcess, OwnerSpanRow
+from gua.report.sections.right_size.query import CARD_SIZES
+from gua.report.sections.slow_cards.query import SLOW_CARDS_VIEW
+from gua.report.sections.usage.query import HOLDERS, USAGE_VIEW, CardProcess, OwnerSpanRow
 from gua.report.views import SHARED
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
@@ -40,7 +45,7 @@ MIDNIGHT_MS = END_MS // DAY_MS * DAY_MS
 LAST_DAY = MIDNIGHT_MS // DAY_MS - 1
 SUMS = frozenset({"headline", "cards"})
 # Sections of which a question reads days.
-OF_DAYS = frozenset({"headline", "cards", "usage", "time-of-day", "money", "energy", "usefulness"})
+OF_DAYS = frozenset({"headline", "cards", "usage", "time-of-day", "money", "energy", "usefulness", "slow-cards"})
 WINDOWS: Mapping[str, Mapping[str, Any]] = {
     "everything": {"since": "6d"},
     "edges in the middle of ticks": {"since": "2026-03-23T07:13:07.501999", "until": "2026-03-26T22:59:59.999999"},
@@ -160,6 +165,7 @@ def test_the_same_report_from_days_from_hours_and_from_ticks(store: Store, monke
         assert none == {}
         # A price begins on the second of the last three days, and ticks of the first hour of a window before it.
         assert read["owners"] == read["costs"] == read["overview"] == read["energy"] == read["idle_split"]
+        assert read["slow_cards"] == read["overview"]
         assert LAST_DAY in read["overview"] or name == "edges in the middle of ticks"
         assert MIDNIGHT_MS // DAY_MS - 2 not in read["overview"]
         assert ("time_of_day" in read) == (name != "a zone three quarters off")
@@ -181,6 +187,28 @@ def test_idle_held_time_of_days_is_that_of_the_streaks_of_each_card(
         monkeypatch.setattr(days, "LEAST_CARD_HOURS", 0)
         assert of_days == of_cards
         assert of_days["never_used"]["gpu_hours_in_long_streaks"] < of_days["never_used"]["gpu_hours"]
+
+
+def test_why_cards_are_slow_and_what_memory_they_have_is_told_of_days_as_of_ticks(store: Store) -> None:
+    recorded = Recorded(store)
+    told: Counter[str] = Counter()
+    for since_ms, until_ms, hosts in (
+        (-5 * DAY_MS, DAY_MS, ()),
+        (-4 * DAY_MS - 1_234_567, -DAY_MS // 2 - 1_000_001, ("restless-1", "restless-2")),
+    ):
+        window = MIDNIGHT_MS + since_ms, MIDNIGHT_MS + until_ms
+        bounds = {"since_ms": window[0], "until_ms": window[1], "hosts": list(hosts)}
+        reader, found, of_days = days.with_days(store, bounds, price_starts=(), timezone="UTC")
+        read = {**bounds, "tick_hours": tick_hours(found), "use_hourly": 1}
+        assert len(of_days) >= 3
+        of_ticks = recorded.window(*window, hosts)
+        for view, expected in ((SLOW_CARDS_VIEW, means.slowed), (CARD_SIZES, means.size)):
+            rows = {(row.host, row.gpu): row._asdict() for row in view.rows(reader, read)}
+            assert set(rows) == set(of_ticks.ticks)
+            for key, row in rows.items():
+                assert {name: row[name] for name in expected(of_ticks, key)} == expected(of_ticks, key), key
+                told.update(name for name, value in row.items() if value)
+    assert told >= Counter(("heat_ms", "hardware_ms", "xid", "xid_errors", "row_remap", "is_cut", "whole_bytes"))
 
 
 # Of each tick and card one of ten, for a while the same:
@@ -287,9 +315,9 @@ def owners(rows: Rows) -> Rows:
     return sorted((row._replace(holders=(), priced=tuple(sorted(row.priced))) for row in listed), key=repr)
 
 
-def holders(rows: Rows, *, since_ms: int) -> list[CardProcess]:
+def holders(listed: Iterable[CardProcess], *, since_ms: int) -> list[CardProcess]:
     """Return the processes of each card that were there last, at a moment or later."""
-    found = [one for row in rows for one in row.holders if one.last_ms >= since_ms]
+    found = [one for one in listed if one.last_ms >= since_ms]
     newest: dict[tuple[str, str], int] = {}
     for one in found:
         newest[one.host, one.gpu] = max(newest.get((one.host, one.gpu), 0), one.last_ms)
@@ -324,12 +352,15 @@ def test_processes_are_the_same_over_midnight_as_over_an_hour(edge_store: Store)
         with_now = USAGE_VIEW.rows(of_now, {**read, "by": "identity"})
         ticked = USAGE_VIEW.rows(edge_store, {**read, "by": "identity", "tick_hours": every_hour, "use_hourly": 0})
         assert owners(with_now) == owners(ticked)
-        still_there = holders(with_now, since_ms=MIDNIGHT_MS + until_ms - 2 * HOUR_MS)
-        assert still_there == holders(ticked, since_ms=MIDNIGHT_MS + until_ms - 2 * HOUR_MS)
+        assert not any(row.holders for row in with_now)
+        recently = {"since_ms": MIDNIGHT_MS + until_ms - 2 * HOUR_MS}
+        of_ticks = {**read, "tick_hours": every_hour, "use_hourly": 0}
+        still_there = holders(HOLDERS.rows(of_now, read), **recently)
+        assert still_there == holders(HOLDERS.rows(edge_store, of_ticks), **recently)
+        assert still_there == holders((one for row in ticked for one in row.holders), **recently)
         asked = {"timezone": "Asia/Kathmandu", "long_streak_ms": LONG_STREAK_MS}
-        now = still(CARD_STREAKS.rows(of_now, {**read, **asked}), since_ms=MIDNIGHT_MS + until_ms - 2 * HOUR_MS)
-        of_ticks = {**read, **asked, "tick_hours": every_hour, "use_hourly": 0}
-        assert now == still(CARD_STREAKS.rows(edge_store, of_ticks), since_ms=MIDNIGHT_MS + until_ms - 2 * HOUR_MS)
+        now = still(CARD_STREAKS.rows(of_now, {**read, **asked}), **recently)
+        assert now == still(CARD_STREAKS.rows(edge_store, {**of_ticks, **asked}), **recently)
         if hosts == ["edges"]:
             # Some idle since a day that is read as one.
             since = [one.idle_since_ms // DAY_MS for one in still_there if one.idle_since_ms]
@@ -353,7 +384,8 @@ def test_who_holds_cards_is_told_of_days_where_runs_would_be_too_many(
     monkeypatch.setattr("gua.report.collect.skipped", lambda *_: 1)
     of_days, read = report(edge_store, **window)
     assert of_days == ticked
-    assert read["usage"] == read["card_streaks"] == read["overview"][:-1]
+    assert read["usage"] == read["overview"]
+    assert read["holders"] == read["card_streaks"] == read["overview"][:-1]
     monkeypatch.setattr(streak_limit, "MOST_CARD_DAYS", 0)
     left_out = json.loads(report(edge_store, **window)[0])
     assert left_out["now"] is None

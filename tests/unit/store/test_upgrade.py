@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from gua.core.untrusted import LAST_MS
+from gua.report.hours import choose_hours, tick_hours
+from gua.report.sections.right_size.query import CARD_SIZES
+from gua.report.sections.slow_cards.query import SLOW_CARDS_VIEW
 from gua.store import statements
 from gua.store.database import open_store
 from servers.gua import Gua, differences
@@ -105,6 +109,36 @@ def test_one_that_was_cut_off_is_completed_at_the_next_opening(old: str) -> None
         )
         assert [row["codec"].replace("(4)", "").replace("(8)", "") for row in stepped] == ["CODEC(GCD, ZSTD(1))"] * 2
     assert rows(old) == before > 0
+
+
+@pytest.mark.parametrize("imported", [VERSIONS[-1]], indirect=True)
+def test_why_cards_were_slow_is_not_known_of_hours_that_were_counted_before_it_was_kept(
+    old: str, tmp_path: Path
+) -> None:
+    columns = "SELECT name FROM system.columns WHERE table = 'host_hours' AND match(name, '^(sizes|health)[.]')"
+    with open_store(old) as store:
+        assert store.count_hours() > 0
+        client = store._client  # noqa: SLF001 - as above
+        for row in store.select(columns):
+            client.command(f"ALTER TABLE gua.host_hours DROP COLUMN `{row['name']}`")
+        client.command(
+            f"ALTER TABLE gua.schema_versions DELETE WHERE version = {statements.SCHEMA_VERSION} "
+            "SETTINGS mutations_sync = 1"
+        )
+        for table in ("card_ticks", "process_ticks"):
+            client.command(f"TRUNCATE TABLE gua.{table}")
+        store.insert_json("settings", [{"key": "keep_ticks_days", "value": 30}])
+    with open_store(old) as store:
+        assert len(store.select(columns)) == 7 + 10
+        bounds = {"since_ms": 0, "until_ms": LAST_MS, "hosts": []}
+        read = {**bounds, "tick_hours": tick_hours(choose_hours(store, bounds)), "use_hourly": 1}
+        cards = SLOW_CARDS_VIEW.rows(store, read)
+        sizes = CARD_SIZES.rows(store, read)
+    assert sum(card.observed_ms for card in cards) > 0
+    assert {card[5:] for card in cards} == {(0, 0, 0, 0, 0, None, None, None, None)}
+    assert sizes == []
+    said = Gua(tmp_path / "home").must("report", "--section", "slow-cards", "--store", old, "--since", "3650d")
+    assert "Not known: no tick tells why clocks were held down, or of errors." in said
 
 
 def test_how_long_ticks_are_kept_stays_set(tmp_path: Path) -> None:

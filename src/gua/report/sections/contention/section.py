@@ -9,18 +9,18 @@ from gua.report.asking import Asking, Finish
 from gua.report.costs import with_currencies
 from gua.report.kit.fields import Cells, cells, columns
 from gua.report.model import Report
-from gua.report.questions import ask
 from gua.report.section import Csv, Section
 from gua.report.sections.contention import text
 from gua.report.sections.contention.model import Contention, Contentions
-from gua.report.sections.contention.query import CONTENTION as ROWS
-from gua.report.sections.contention.query import contention
+from gua.report.sections.contention.query import ask_contention, contention
+from gua.report.streak_limit import MOST_CARD_HOURS_AT_ONCE
 from gua.report.waits import ask_waits
 
 
 def _collect(asking: Asking) -> Finish:
-    answer = ask(asking.reader, ROWS, {**asking.read, **asking.prices.parameters})
-    waits = asking.once(ask_waits, asking.once(ask_sources))
+    sources = asking.once(ask_sources)
+    answer = asking.once(ask_contention, asking.prices, sources)
+    waits = asking.once(ask_waits, sources)
     return lambda _headline, _cards: Contentions(contention(answer(), asking.prices, waits()))
 
 
@@ -38,4 +38,5 @@ CONTENTION = Section(
     text=text.contention,
     csv=Csv(("of", *columns(Contention)), _rows),
     streaks="needed",
+    most_card_hours=MOST_CARD_HOURS_AT_ONCE,
 )

@@ -11,18 +11,15 @@ from gua.report.model import Report
 from gua.report.section import Csv, Section, on_page
 from gua.report.sections.headline import idle_capacity, text
 from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
-from gua.report.sections.now.query import ask_card_streaks, ask_idle_split, idle_split
+from gua.report.sections.now.query import ask_split
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE, observed_ms
 
 
 def _collect(asking: Asking) -> Finish | None:
     if not asking.splits_idle:
         return None
-    if not asking.tells_now:
-        split = asking.once(ask_idle_split)
-        return lambda _headline, _cards: idle_split(split())
-    rows = asking.once(ask_card_streaks, asking.window)
-    return lambda _headline, _cards: idle_split(list(rows()))
+    split = ask_split(asking)
+    return lambda _headline, _cards: split()
 
 
 def _json(report: Report) -> Json:

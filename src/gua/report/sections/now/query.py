@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Final, NamedTuple
 
@@ -13,6 +13,7 @@ from gua.core.rules import State
 from gua.core.tick import AllocationStatus, Mig
 from gua.core.untrusted import is_word_of
 from gua.core.view import Count, Moment, ValueKind, View
+from gua.report.asking import Asking
 from gua.report.model import Card, Extent, Window
 from gua.report.prices import Prices
 from gua.report.promises import AllocationNameRow, PromiseRow
@@ -28,7 +29,7 @@ from gua.report.sections.now.model import (
     OtherHolder,
     PromisedCard,
 )
-from gua.report.sections.usage.query import CardProcess, OwnerSpanRow
+from gua.report.sections.usage.query import CardProcess
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE
 
 _LANDING_TICKS: Final = 1.5
@@ -84,6 +85,15 @@ def ask_card_streaks(reader: ViewReader, read: Mapping[str, object], window: Win
     return ask(reader, CARD_STREAKS, {**read, "timezone": window.timezone, "long_streak_ms": LONG_STREAK_MS})
 
 
+def ask_split(asking: Asking) -> Callable[[], IdleSplit]:
+    """Ask what the idle-held time of all cards is made of: of days alone where nothing else is told of cards."""
+    if asking.splits_idle and not asking.tells_now:
+        split = asking.once(ask_idle_split)
+        return lambda: idle_split(split())
+    cards = asking.once(ask_card_streaks, asking.window)
+    return lambda: idle_split(cards())
+
+
 def idle_split(rows: Sequence[CardStreaksRow] | Sequence[IdleSplitRow]) -> IdleSplit:
     """Return the idle-held time of all cards by the streaks it lies in."""
     return IdleSplit(
@@ -97,7 +107,7 @@ def idle_split(rows: Sequence[CardStreaksRow] | Sequence[IdleSplitRow]) -> IdleS
 
 def now(  # noqa: PLR0913 - what is known of the cards comes from six questions
     card_rows: Sequence[CardStreaksRow],
-    usage_rows: Iterable[OwnerSpanRow],
+    listed: Iterable[CardProcess],
     promise_rows: Iterable[PromiseRow] = (),
     name_rows: Iterable[AllocationNameRow] = (),
     *,
@@ -121,7 +131,7 @@ def now(  # noqa: PLR0913 - what is known of the cards comes from six questions
         and row.as_of_ms
         and as_of_ms - row.as_of_ms <= SILENT_AFTER * max(interval_ms.get(row.host, 0), row.newest_span_ms)
     }
-    processes = _processes(usage_rows)
+    processes = _by_card(listed)
     holders = sorted(
         (
             one
@@ -182,11 +192,10 @@ def _card_now(card: Card, row: CardStreaksRow | None) -> CardNow:
     )
 
 
-def _processes(usage_rows: Iterable[OwnerSpanRow]) -> dict[Key, list[CardProcess]]:
+def _by_card(listed: Iterable[CardProcess]) -> dict[Key, list[CardProcess]]:
     found: dict[Key, list[CardProcess]] = {}
-    for row in usage_rows:
-        for process in row.holders:
-            found.setdefault((process.host, process.gpu), []).append(process)
+    for process in listed:
+        found.setdefault((process.host, process.gpu), []).append(process)
     return found
 
 

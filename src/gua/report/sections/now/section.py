@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from gua.report.allocation_sources import ask_sources
 from gua.report.asking import Asking, Finish
 from gua.report.costs import with_currencies
+from gua.report.days import DailyReader
 from gua.report.kit.basis import at
 from gua.report.kit.fields import Cell, Cells, cells, columns
 from gua.report.model import Report
@@ -15,7 +16,7 @@ from gua.report.section import Csv, Section, on_page
 from gua.report.sections.now import text
 from gua.report.sections.now.model import Holder, Now
 from gua.report.sections.now.query import ask_card_streaks, now
-from gua.report.sections.usage.query import OWNER_AND_PROGRAM, ask_usage
+from gua.report.sections.usage.query import OWNER_AND_PROGRAM, CardProcess, ask_holders, ask_usage
 from gua.report.states import TRULY_IDLE
 
 # Holders, free cards and allocations have these columns in common.
@@ -43,12 +44,12 @@ def _collect(asking: Asking) -> Finish | None:
     if not asking.tells_now:
         return None
     rows = asking.once(ask_card_streaks, asking.window)
-    processes = asking.once(ask_usage, OWNER_AND_PROGRAM, asking.prices)
+    listed = _listed(asking)
     promises = asking.promises()
     names = asking.once(ask_allocation_names, asking.once(ask_sources))
     return lambda _headline, cards: now(
         list(rows()),
-        processes(),
+        listed(),
         promises(),
         names(),
         cards=cards,
@@ -57,6 +58,14 @@ def _collect(asking: Asking) -> Finish | None:
         now_ms=asking.request.now_ms,
         prices=asking.prices,
     )
+
+
+def _listed(asking: Asking) -> Callable[[], Iterable[CardProcess]]:
+    """Ask who is on each card now: usage tells it besides, but of days."""
+    if isinstance(asking.reader, DailyReader) and asking.reader.tells_holders_apart:
+        return asking.once(ask_holders, asking.prices)
+    owners = asking.once(ask_usage, OWNER_AND_PROGRAM, asking.prices)
+    return lambda: (process for row in owners() for process in row.holders)
 
 
 def _rows(found: Now, _report: Report) -> Iterator[Cells]:

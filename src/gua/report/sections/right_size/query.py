@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from gua.core.facts import RATIO_SCALE
 from gua.core.metrics import ACTIVITY_SCALE
-from gua.core.parameters import BOUNDS, PRICED
+from gua.core.parameters import BOUNDS, BY_DAY, PRICED, READ
 from gua.core.view import Count, View
 from gua.report.asking import Asking, Finish
 from gua.report.costs import added
@@ -74,25 +74,24 @@ class CardSizeRow(NamedTuple):
 
 
 RIGHT_SIZE_VIEW: Final = View("right_size", RightSizeRow, (*BOUNDS, "hours", *PRICED))
-CARD_SIZES: Final = View("card_sizes", CardSizeRow, (*BOUNDS, "hours"))
+CARD_SIZES: Final = View("card_sizes", CardSizeRow, READ, optional=BY_DAY)
 
 
 def right_size(asking: Asking) -> Finish:
     """Ask what programs took of cards, and what the cards have; a question for every few hosts of a large fleet."""
     hours = [hour.hour for hour in asking.hours] or [_NO_HOUR]
-    every: list[tuple[Answer[RightSizeRow], Answer[CardSizeRow]]] = []
-    for hosts in some_hosts(asking):
+    every: list[Answer[RightSizeRow]] = []
+    for hosts in some_hosts(asking, asking.hours):
         bounds = {**asking.bounds, "hosts": hosts, "hours": hours}
-        every.append(
-            (
-                ask(asking.reader, RIGHT_SIZE_VIEW, {**bounds, **asking.prices.parameters}),
-                ask(asking.reader, CARD_SIZES, bounds),
-            )
-        )
+        every.append(ask(asking.reader, RIGHT_SIZE_VIEW, {**bounds, **asking.prices.parameters}))
+    from_ticks = [hour for hour in asking.hours if not hour.is_counted]
+    of_cards: list[Answer[CardSizeRow]] = [
+        ask(asking.reader, CARD_SIZES, {**asking.read, "hosts": hosts}) for hosts in some_hosts(asking, from_ticks)
+    ]
 
     def finish(headline: Headline, _cards: Sequence[Card]) -> RightSize:
         held_ms = sum(headline.states[state].gpu_ms for state in (ACTIVE, IDLE_HELD, UNKNOWN))
-        rows, sizes = [row for one, _ in every for row in one()], [row for _, one in every for row in one()]
+        rows, sizes = [row for one in every for row in one()], [row for one in of_cards for row in one()]
         return right_size_of(rows, sizes, asking.prices, held_ms)
 
     return finish

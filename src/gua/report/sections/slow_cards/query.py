@@ -1,17 +1,15 @@
-"""Why cards were slow, from ticks: hours hold no reasons."""
+"""Why cards were slow, and errors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from gua.core.parameters import BOUNDS
+from gua.core.parameters import BY_DAY, READ
 from gua.core.view import Count, View
 from gua.report.asking import Asking, Finish
 from gua.report.questions import ask
 from gua.report.sections.slow_cards.model import SlowCard, SlowCards
-
-_NO_HOUR: Final = -1  # an empty list of numbers has no type in SQL
 
 
 class SlowCardRow(NamedTuple):
@@ -33,13 +31,12 @@ class SlowCardRow(NamedTuple):
     row_remap: Count | None
 
 
-SLOW_CARDS_VIEW: Final = View("slow_cards", SlowCardRow, (*BOUNDS, "hours"))
+SLOW_CARDS_VIEW: Final = View("slow_cards", SlowCardRow, READ, optional=BY_DAY)
 
 
 def slow_cards(asking: Asking) -> Finish:
     """Ask what each card's driver told."""
-    hours = [hour.hour for hour in asking.hours] or [_NO_HOUR]
-    answer = ask(asking.reader, SLOW_CARDS_VIEW, {**asking.bounds, "hours": hours})
+    answer = ask(asking.reader, SLOW_CARDS_VIEW, asking.read)
     return lambda _headline, _cards: slow_cards_of(answer())
 
 

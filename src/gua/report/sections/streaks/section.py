@@ -11,22 +11,23 @@ from gua.report.costs import with_currencies
 from gua.report.kit.fields import Cells, Json, cells, columns, hours, to_json
 from gua.report.model import Card, Headline
 from gua.report.section import Csv, Section
-from gua.report.sections.now.query import ask_card_streaks, idle_split
+from gua.report.sections.now.query import ask_split
 from gua.report.sections.streaks import text, what_if
 from gua.report.sections.streaks.model import FALSE_ALARM_MS, StreakClass, Streaks, WhatIf
 from gua.report.sections.streaks.query import ask_empty_limits, ask_streaks, streaks, what_if_empty
+from gua.report.streak_limit import MOST_CARD_HOURS_IN_PARTS
 
 
 def _collect(asking: Asking) -> Finish:
     limits_ms = asking.request.what_if_limits_ms
-    cards = asking.once(ask_card_streaks, asking.window)
+    split = ask_split(asking)
     prices = asking.prices
-    answer = asking.once(ask_streaks, limits_ms, prices)
+    answer = asking.once_in_parts(ask_streaks, limits_ms, prices)
     sources = asking.once(ask_sources)
-    empty = asking.once(ask_empty_limits, limits_ms, prices, sources)
+    empty = asking.once_in_parts(ask_empty_limits, limits_ms, prices, sources)
 
     def finish(_headline: Headline, _cards: Sequence[Card]) -> Streaks:
-        found = streaks(answer(), limits_ms, idle_split(list(cards())).unknown_gpu_ms, prices)
+        found = streaks(answer(), limits_ms, split().unknown_gpu_ms, prices)
         return replace(found, what_if_empty=what_if_empty(empty(), limits_ms, prices)) if sources() else found
 
     return finish
@@ -52,6 +53,7 @@ STREAKS = Section(
     json=lambda found: {"classes": to_json(found.classes), "unknown_gpu_hours": hours(found.unknown_gpu_ms)},
     csv=Csv(columns(StreakClass), lambda found, _report: _rows(found.classes, "longer_than_seconds")),
     streaks="needed",
+    most_card_hours=MOST_CARD_HOURS_IN_PARTS,
 )
 
 
@@ -73,4 +75,5 @@ WHAT_IF = Section(
     json=_what_if,
     csv=Csv(("rule", *columns(WhatIf), "allocations"), lambda found, _report: _limits(found)),
     streaks="needed",
+    most_card_hours=MOST_CARD_HOURS_IN_PARTS,
 )

@@ -8,16 +8,18 @@ from gua.core.durations import to_rfc3339
 from gua.report.asking import Asking, Finish
 from gua.report.kit.fields import Cells, cells, state_columns
 from gua.report.model import Report
+from gua.report.parts import in_parts
 from gua.report.section import Csv, Section, on_page, zoned
 from gua.report.sections.timeline import text
 from gua.report.sections.timeline.model import Timeline
 from gua.report.sections.timeline.query import ask_timeline, timeline
+from gua.report.streak_limit import MOST_CARD_HOURS_IN_PARTS
 
 _SECONDS = state_columns("seconds")
 
 
 def _collect(asking: Asking) -> Finish:
-    answers = ask_timeline(asking.reader, asking.read, asking.window)
+    answers = ask_timeline(in_parts(asking.reader, asking.parts), asking.read, asking.window)
     return lambda _headline, cards: timeline(answers, asking.window, cards)
 
 
@@ -39,4 +41,5 @@ TIMELINE = Section(
     html=on_page(__package__, "timeline"),
     csv=Csv(("host", "gpu", "index", "cell_begin", *_SECONDS), _rows),
     streaks="needed",
+    most_card_hours=MOST_CARD_HOURS_IN_PARTS,
 )

@@ -80,6 +80,7 @@ class OwnerSpanRow(NamedTuple):
 
 
 USAGE_VIEW: Final = View("usage", OwnerSpanRow, (*READ, "by", *PRICED), optional=BY_DAY)
+HOLDERS: Final = View("holders", CardProcess, (*READ, *PRICED), optional=BY_DAY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +95,11 @@ class Whole:
 def ask_usage(reader: ViewReader, read: Mapping[str, object], by: str, prices: Prices) -> Answer[OwnerSpanRow]:
     """Ask for the owners and programs (``identity``), or for sums by another key."""
     return ask(reader, USAGE_VIEW, {**read, "by": by, **prices.parameters})
+
+
+def ask_holders(reader: ViewReader, read: Mapping[str, object], prices: Prices) -> Answer[CardProcess]:
+    """Ask for the processes of each card's newest tick, where usage is told of days, which do not know them."""
+    return ask(reader, HOLDERS, {**read, **prices.parameters})
 
 
 def owners_of(rows: Sequence[OwnerSpanRow], whole: Whole) -> tuple[OwnerUsage, ...]:

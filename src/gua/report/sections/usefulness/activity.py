@@ -86,7 +86,7 @@ def ask_activity(asking: Asking) -> AskedActivity:
         return kept[0]
 
     hours = [hour.hour for hour in asking.hours] or [_NO_HOUR]
-    parts = [{**asking.bounds, "hosts": hosts, "hours": hours} for hosts in some_hosts(asking)]
+    parts = [{**asking.bounds, "hosts": hosts, "hours": hours} for hosts in some_hosts(asking, asking.hours)]
     return AskedActivity(
         cards=told,
         owners=[ask_if(asking.reader, told, ACTIVITY_OWNERS, part) for part in parts],

@@ -1,0 +1,50 @@
+"""Questions of a large fleet in several parts, each of some hosts, so that each fits into the memory of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gua.core.ports import Row, ViewReader
+from gua.report.model import Extent
+
+Parts = tuple[tuple[str, ...], ...]
+"""The hosts of each part; of a fleet that is asked for at once there is none."""
+
+
+def parts_of(extents: Sequence[Extent], hours: int, most: int) -> Parts:
+    """Return the hosts in parts of at most ``most`` card-hours of so many ``hours``; one host is never divided."""
+    cards: dict[str, int] = {}
+    for extent in extents:
+        cards[extent.host] = cards.get(extent.host, 0) + extent.cards
+    parts: list[list[str]] = [[]]
+    filled = 0
+    for host in sorted(cards):
+        if parts[-1] and (filled + cards[host]) * hours > most:
+            parts.append([])
+            filled = 0
+        parts[-1].append(host)
+        filled += cards[host]
+    return tuple(map(tuple, parts)) if len(parts) > 1 else ()
+
+
+def in_parts(reader: ViewReader, parts: Parts) -> ViewReader:
+    """Return a reader that asks each question once for each part, one after the other, and gives the rows of all."""
+    return PartReader(reader, parts) if parts else reader
+
+
+@dataclass(frozen=True)
+class PartReader:
+    """A reader of several parts of a fleet."""
+
+    reader: ViewReader
+    parts: Parts
+
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether several threads may ask at the same time."""
+        return self.reader.is_concurrent
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
+        """Return the rows of a view, of the first part first."""
+        return [row for hosts in self.parts for row in self.reader.rows(view, {**parameters, "hosts": list(hosts)})]
