@@ -3,8 +3,8 @@
 -- Expected: from first seen to the window's end, or to its own last tick where no agent keeps watching (imports, the
 -- simulator) or the card is a MIG instance, which may be gone for good; weighted by the card's share of a GPU then. A gap
 -- is a hole of more than one interval; the hole before the window's end is one only past two, since the next tick is
--- still to come. Share is of observed time; equivalent GPUs = share x expected card-hours / hours of the effective
--- window, which is the window clipped to the first and last expected moment of any card.
+-- still to come. mig is of the newest tick in the window. Share is of observed time; equivalent GPUs = share x expected
+-- card-hours / hours of the effective window, which is the window clipped to the first and last expected moment of any card.
 CREATE OR REPLACE VIEW gua_report.overview $ON_CLUSTER
 $DEFINER
 AS
@@ -90,7 +90,20 @@ WITH
             seen.gpu_index AS card_index,
             seen.name AS card_name,
             seen.model AS card_model,
-            seen.mig AS card_mig,
+            -- What is known of a card is of its newest tick. Where that comes after the window, a GPU was partitioned at its end if the
+            -- newest piece, which is of such an hour, is less than 1000 us of a ms, and whole if in the other hours it had all of them.
+            if(
+                toUnixTimestamp64Milli(seen.last_seen) > {until_ms:Int64}
+                    AND observed.card_observed_ms > 0
+                    AND ifNull(seen.mig IN ('none', 'parent'), false),
+                multiIf(
+                    observed.last_share < 999 AND notEmpty(observed.pieces)
+                        AND observed.pieces.end_ms[-1] = observed.every_end[-1], 'parent',
+                    observed.last_share >= 999, 'none',
+                    seen.mig
+                ),
+                seen.mig
+            ) AS card_mig,
             seen.parent AS card_parent,
             seen.source AS source,
             seen.expected_since_ms AS card_since_ms,

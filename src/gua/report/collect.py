@@ -22,7 +22,7 @@ from gua.report.section_list import default_sections, section_names, sections_of
 from gua.report.sections.groups.query import check_by, needs_labels
 from gua.report.states import STATES, StateTime
 from gua.report.streak_limit import (
-    MOST_CARD_HOURS,
+    MOST_CARD_HOURS_OF_A_PART,
     are_made_of_cards,
     are_made_of_processes,
     are_made_of_runs,
@@ -88,7 +88,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         bounds=bounds,
         read=read,
         prices=prices,
-        parts=parts_of(extents, len(hours), MOST_CARD_HOURS),
+        parts=parts_of(extents, len(hours), MOST_CARD_HOURS_OF_A_PART),
         tells_now=tells_now,
         splits_idle=tells_now or are_made_of_cards(hours, extents, days),
         tells_processes=tells_now or are_made_of_processes(hours, extents, days),

@@ -15,12 +15,14 @@ MOST_CARD_HOURS: Final = 150_000
 """Card-hours of which a report makes streaks without being asked to: of 200 cards, 30 days."""
 MOST_CARD_HOURS_OF_CARDS: Final = 600_000
 """The same of streaks of cards alone, which take a tenth of the time of those of processes: of 830 cards, 30 days."""
-MOST_CARD_HOURS_IN_PARTS: Final = 5_000_000
-"""The same of sections made of runs that are asked for in parts of hosts: of 2,300 cards, 90 days."""
+MOST_CARD_HOURS_OF_A_PART: Final = 100_000
+"""Card-hours of which streaks of processes are asked for at once: 220 MB, where an embedded engine has 300."""
+MOST_CARD_HOURS_IN_PARTS: Final = 2_000_000
+"""The same of sections made of runs that are asked for in parts of hosts: of 930 cards, 90 days."""
 MOST_CARD_HOURS_AT_ONCE: Final = 500_000
 """The same of those that are asked for of all hosts at once, as what one needs of another's: of 690 cards, 30 days."""
-MOST_CARD_DAYS: Final = 200_000
-"""Card-days that are read as days, of which processes are told apart unasked: of 2,200 cards, 90 days."""
+MOST_CARD_DAYS: Final = 100_000
+"""Card-days that are read as days, of which processes are told apart unasked: of 1,100 cards, 90 days."""
 
 
 def skipped(hours: Sequence[Hour], extents: Sequence[Extent], needed_by: Sequence[str]) -> int | None:
@@ -61,7 +63,7 @@ def are_made_of_processes(hours: Sequence[Hour], extents: Sequence[Extent], days
 def are_made_of_runs(hours: Sequence[Hour], extents: Sequence[Extent], most: int) -> bool:
     """Return whether a section that is made of runs of up to ``most`` card-hours is made unasked.
 
-    No part of it may be larger than one that is asked for at once: a part has one host at least.
+    A part has one host at least, and none may have more card-hours than streaks are made of unasked.
     """
     ticked, card_hours = _sizes(hours, extents)
     of_hosts: dict[str, int] = {}

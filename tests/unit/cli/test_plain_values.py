@@ -1,4 +1,4 @@
-"""Text and nothing are taken as they are, all else is checked as typer does, with the same words."""
+"""Text, any path and nothing are taken as they are, all else is checked as typer does, with the same words."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ def command(
     word: Annotated[str | None, typer.Option(envvar="PLAIN_WORD")] = None,
     default: str = "as it is",
     path: Path | None = None,
+    any_path: Annotated[Path | None, typer.Option(readable=False)] = None,
+    there: Annotated[Path | None, typer.Option(readable=False, exists=True)] = None,
+    folder: Annotated[Path | None, typer.Option(readable=False, file_okay=False)] = None,
     number: Annotated[int | None, typer.Option(min=1)] = None,
     many: Annotated[list[str] | None, typer.Option()] = None,
     turned: Annotated[str | None, typer.Option(parser=str.upper)] = None,
     called: Annotated[str | None, typer.Option(callback=lambda value: f"called with {value}")] = None,
 ) -> None:
-    SEEN.append((word, default, path, number, many, turned, called))
+    SEEN.append((word, default, path, any_path, there, folder, number, many, turned, called))
 
 
 def needing(word: Annotated[str, typer.Option()]) -> None:
@@ -60,6 +63,12 @@ def called(*arguments: str, function: object = command, plain: bool) -> object:
         ("--word", ""),
         ("--word=0", "--default", "other"),
         ("--path", "/a/b"),
+        ("--any-path", "/a/b"),
+        ("--any-path", __file__),
+        ("--any-path", ""),
+        ("--any-path", "a//b/../c/"),
+        ("--there", "/a/b"),
+        ("--folder", __file__),
         ("--number", "3"),
         ("--number", "0"),
         ("--number", "three"),
@@ -85,7 +94,8 @@ def test_what_is_needed_is_asked_for() -> None:
     assert "word" in str(missing)
 
 
-def test_a_usual_command_loads_no_pydantic(tmp_path: Path) -> None:
-    given = [sys.executable, "-c", PROGRAM, "report", "--since", "30d", "--brief", "--store", str(tmp_path / "none")]
+@pytest.mark.parametrize("form", [("--brief",), ("--html", "page.html")])
+def test_a_usual_command_loads_no_pydantic(form: tuple[str, ...], tmp_path: Path) -> None:
+    given = [sys.executable, "-c", PROGRAM, "report", "--since", "30d", *form, "--store", str(tmp_path / "none")]
     done = subprocess.run(given, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["3", "False"], done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -827,6 +827,19 @@ def test_costs_of_streaks_and_of_what_limits_give_back(both: Both) -> None:
         check(one.cost, [episode for episode in every if episode.ms > one.longer_than_ms], 0)
     for limit in both.report[Streaks].what_if:
         check(limit.cost, [episode for episode in every if episode.ms > limit.limit_ms], limit.limit_ms)
+
+
+def test_a_fleet_in_parts_of_hosts_has_the_same_numbers(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ReportRequest(since="3d", what_if_limits_ms=LIMITS_MS, now_ms=END_MS)
+    asked = replace(asked, sections=frozenset({"streaks", "what-if", "timeline"}))
+    whole = collect(store, asked)
+    monkeypatch.setattr("gua.report.collect.MOST_CARD_HOURS_OF_A_PART", 1)
+
+    in_parts = collect(store, asked)
+
+    assert in_parts[Streaks] == whole[Streaks]
+    assert in_parts[Timeline] == whole[Timeline]
+    assert whole[Streaks].what_if[0].cost is not None
 
 
 @pytest.mark.parametrize("by", ["identity", *USAGE_BY])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from fakes.promises import promised
 from fakes.restless import restless
-from gua.core.ports import SpooledTick
+from gua.core.ports import Row, SpooledTick
 from gua.core.tick import Tick
 from gua.otlp.encode import encode
 from gua.report.collect import collect
@@ -20,12 +21,23 @@ from gua.report.section_list import section_names
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS
 from gua.state.compression import compress
-from gua.store.database import open_store
+from gua.store.database import Store, open_store
 
 pytestmark = pytest.mark.engine
 
 # What allocation itself says, and what it divides anew.
 OF_ALLOCATION = ("allocation", "contention", "what_if")
+
+
+class WithPromises:
+    """A store that is asked for contention with promises, whether or not anything tells of any."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.is_concurrent = False
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> Sequence[Row]:
+        return self._store.rows(view.removesuffix("_without_promises"), parameters)
 
 
 def report_of(folder: Path, ticks: Iterable[Tick]) -> dict[str, Any]:
@@ -43,6 +55,10 @@ def report_of(folder: Path, ticks: Iterable[Tick]) -> dict[str, Any]:
             since="3d", timezone="Asia/Kathmandu", sections=frozenset(section_names()), by=("owner",), now_ms=END_MS
         )
         whole: dict[str, Any] = json.loads(render_json(collect(store, asked)))
+        contention = json.loads(
+            render_json(collect(WithPromises(store), replace(asked, sections=frozenset({"contention"}))))
+        )
+        assert contention["contention"] == whole["contention"]
         return whole
 
 

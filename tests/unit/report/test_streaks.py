@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fakes.store import UNTIL_MS, card, extent, store_of
@@ -10,8 +12,11 @@ from gua.report.collect import _need_streaks, collect
 from gua.report.hours import Hour
 from gua.report.model import Extent
 from gua.report.section_list import default_sections
+from gua.report.sections.contention.model import Contentions
 from gua.report.sections.headline.model import IdleSplit
 from gua.report.sections.now.model import Now
+from gua.report.sections.streaks.model import Streaks
+from gua.report.sections.timeline.model import Timeline
 from gua.report.streak_limit import (
     MOST_CARD_DAYS,
     MOST_CARD_HOURS,
@@ -85,6 +90,30 @@ def test_what_idle_held_is_made_of_needs_no_processes(*, hosts_cards: int, is_sp
     assert "usage" not in {view for view, _ in store.asked}
     split = report.get(IdleSplit)
     assert (split is not None and split.low_gpu_ms == 3_600_000) is is_split
+
+
+def test_sections_of_runs_of_a_large_fleet_are_asked_for_in_parts_or_left_out() -> None:
+    hosts = [f"node-{number}" for number in range(9)]
+    of_runs = ("streaks", "timeline", "timeline_processes")
+    store = store_of(
+        [card(host, f"GPU-{host}", (0.0, 1.0, 0.0, 0.0)) for host in hosts],
+        extents=[extent(host, cards=100) for host in hosts],
+        hours=[hour._asdict() for hour in counted(720)],
+        **{view: [] for view in (*of_runs, "contention_without_promises", "card_streaks", "idle_split")},
+    )
+    wanted = frozenset({"streaks", "timeline", "contention"})
+    unasked = ReportRequest(now_ms=UNTIL_MS, sections=wanted, if_cheap=wanted)
+
+    report = collect(store, unasked)
+
+    assert report.streaks_skipped == 648_000
+    assert (report.get(Contentions), report.get(Streaks) is None, report.get(Timeline) is None) == (None, False, False)
+    for view in of_runs:
+        assert [asked["hosts"] for name, asked in store.asked if name == view] == [[host] for host in hosts]
+    assert not [name for name, _ in store.asked if name.startswith("contention")]
+    named = collect(store, replace(unasked, if_cheap=frozenset()))
+    assert named.streaks_skipped is None
+    assert named.get(Contentions) is not None
 
 
 @pytest.mark.parametrize("section", ["now", "streaks", "what-if", "contention"])

@@ -272,6 +272,25 @@ FROM
 )
 WHERE kind != 2
 """
+# One that idles from a day into the next, which a price splits and is read by its hours, and one of a single tick.
+LATE_PROCESSES = """
+INSERT INTO gua.process_ticks (
+    host, gpu, ts, pid, created, duration_ms, gpu_time_ms, memory_bytes, utilization, owner, program
+)
+SELECT
+    'edges',
+    'GPU-16',
+    fromUnixTimestamp64Milli({since_ms} + tick * 600000, 'UTC'),
+    if(tick = 672, 78, 77) AS pid,
+    fromUnixTimestamp64Milli({since_ms} + if(tick = 672, 671, 346) * 600000, 'UTC'),
+    600000,
+    100000,
+    1048576,
+    0,
+    'cy',
+    'late'
+FROM (SELECT arrayJoin(arrayPushBack(range(347, 456), 672)) AS tick)
+"""
 Rows = list[OwnerSpanRow]
 
 
@@ -281,7 +300,7 @@ def edges(counted: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("edges") / "store"
     shutil.copytree(counted, folder, symlinks=True)
     with open_store(f"chdb://{folder}") as opened:
-        for statement in (EDGES, EDGE_PROCESSES):
+        for statement in (EDGES, EDGE_PROCESSES, LATE_PROCESSES):
             command(opened, statement.replace("{since_ms}", str(MIDNIGHT_MS - 5 * DAY_MS + 600_000)))
         opened.count_hours()
         assert opened.count_days() == 5

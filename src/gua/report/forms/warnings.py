@@ -10,6 +10,7 @@ from gua.report.kit.figures import HourFormat, percent, plural
 from gua.report.kit.lengths import span
 from gua.report.kit.style import Style
 from gua.report.model import Claim, Claimant, Report, ReportedSource, Skew, shortened
+from gua.report.section_list import sections_of
 from gua.report.sections.now.model import SILENT_AFTER
 
 MOST_NAMED: Final = 5
@@ -42,7 +43,22 @@ def warnings(report: Report, style: Style, hours: HourFormat, *, says_since: boo
             f"Host {style.name(overlap.host, 32)} has {observed} observed hours of a card in {elapsed} hours of time: "
             "two agents run under this name, or its clock was set back. Its numbers are too high."
         )
+    yield from _left_out(report)
     yield from troubles(report, style)
+
+
+def _left_out(report: Report) -> Iterator[str]:
+    """Yield which sections are not there as they are made of too many runs."""
+    names = [
+        section.name
+        for section in sections_of(report.sections)
+        if section.streaks == "needed" and report.get(section.model) is None
+    ]
+    if names and report.streaks_skipped is not None:
+        yield (
+            f"Left out for size, {plural(report.streaks_skipped, 'card-hour')}: {', '.join(names)}. Ask for one by "
+            f"name (--section {names[0]}), or choose a shorter window or fewer hosts."
+        )
 
 
 def just_begun_ms(report: Report) -> int | None:

@@ -1,0 +1,117 @@
+"""A large fleet is asked for in parts of hosts: which, and what their answers are together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from fakes.reports import lacking, week_report
+from fakes.store import extent
+from gua.report.forms.warnings import warnings
+from gua.report.hours import Hour
+from gua.report.kit.figures import HourFormat
+from gua.report.kit.style import Style
+from gua.report.model import Extent
+from gua.report.parts import in_parts, parts_of
+from gua.report.prices import PricedTime, Prices
+from gua.report.sections.contention.model import Contentions
+from gua.report.sections.streaks.query import EmptyLimitsRow, StreaksRow, ask_streaks, streaks, what_if_empty
+from gua.report.streak_limit import MOST_CARD_HOURS, MOST_CARD_HOURS_AT_ONCE, MOST_TICKED, are_made_of_runs
+
+NO_PRICES = Prices.within((), since_ms=0, until_ms=1)
+
+
+def hosts(*cards: int) -> list[Extent]:
+    return [Extent(**extent(f"node-{number}", cards=count)) for number, count in enumerate(cards)]
+
+
+@dataclass
+class Asked:
+    """A reader that keeps what it was asked, and answers with the hosts."""
+
+    is_concurrent: bool = False
+    asked: list[Mapping[str, object]] = field(default_factory=list)
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[dict[str, object]]:
+        self.asked.append(parameters)
+        return [{"view": view, "hosts": parameters["hosts"]}]
+
+
+def test_hosts_fill_parts_and_a_host_is_never_divided() -> None:
+    assert parts_of(hosts(8, 8, 8), 100, 2_400) == ()
+    assert parts_of(hosts(8, 8, 8), 100, 2_399) == (("node-0", "node-1"), ("node-2",))
+    assert parts_of(hosts(4, 80, 4, 4), 100, 800) == (("node-0",), ("node-1",), ("node-2", "node-3"))
+    assert parts_of(hosts(80), 100, 800) == ()
+    # A host whose ticks come from two sources is in one part.
+    assert parts_of([*hosts(8, 8), *hosts(8)], 100, 1_600) == (("node-0",), ("node-1",))
+
+
+def test_each_part_is_asked_for_by_its_hosts() -> None:
+    reader = Asked()
+
+    rows = in_parts(reader, (("a", "b"), ("c",))).rows("streaks", {"hosts": [], "limit": 3})
+
+    assert rows == [{"view": "streaks", "hosts": ["a", "b"]}, {"view": "streaks", "hosts": ["c"]}]
+    assert reader.asked == [{"hosts": ["a", "b"], "limit": 3}, {"hosts": ["c"], "limit": 3}]
+    assert in_parts(reader, ()) is reader
+
+
+def test_holders_are_told_apart_where_there_are_parts_alone() -> None:
+    reader = Asked()
+    for parts in ((), (("a",), ("b",))):
+        with pytest.raises(Exception, match="limit_ms"):
+            ask_streaks(in_parts(reader, parts), {"hosts": []}, (), NO_PRICES)()
+
+    assert [asked["in_parts"] for asked in reader.asked] == [0, 1, 1]
+
+
+def test_streaks_of_parts_are_added_up_and_a_holder_of_two_counts_once() -> None:
+    first = StreaksRow(0, 3, 2, (11, 12), 5_000, 4_000, 4_000, 1, (PricedTime(1, 300),), (PricedTime(1, 200),))
+    second = StreaksRow(
+        0, 4, 2, (12, 13), 1_000, 2_000, 1_500, 2, (PricedTime(1, 5), PricedTime(2, 7)), (PricedTime(2, 6),)
+    )
+
+    found = streaks([first, second, first._replace(limit_ms=3_600_000, holders=9)], (), 0, NO_PRICES)
+
+    whole = found.classes[0]
+    assert (whole.streaks, whole.holders, whole.idle_ms, whole.idle_held_gpu_ms) == (7, 3, 6_000, 6)
+    # Of one row the number of holders is the store's.
+    assert found.classes[1].holders == 9
+
+
+def test_what_is_empty_in_parts_is_added_up() -> None:
+    rows = [EmptyLimitsRow(300_000, 2, 1, 3_000, 1, ()), EmptyLimitsRow(300_000, 5, 4, 2_000, 0, ())]
+
+    (found,) = what_if_empty(rows, [300_000], NO_PRICES)
+
+    assert (found.reclaims, found.allocations, found.gpu_ms, found.false_alarms) == (7, 5, 5, 1)
+
+
+def test_sections_of_runs_up_to_a_limit_of_their_own_and_of_one_host() -> None:
+    most = MOST_CARD_HOURS_AT_ONCE
+    hours = [Hour(hour=hour, is_counted=True, card_ticks=120) for hour in range(1_000)]
+    of_hosts = hosts(*(100 for _ in range(most // 100_000)))
+
+    assert are_made_of_runs(hours, of_hosts, most)
+    assert not are_made_of_runs(hours, [*of_hosts, *hosts(1)], most)
+    assert are_made_of_runs(hours, hosts(MOST_CARD_HOURS // 1_000), most)
+    assert not are_made_of_runs(hours, hosts(MOST_CARD_HOURS // 1_000 + 1), most)
+    waiting = [Hour(hour=1, is_counted=False, card_ticks=MOST_TICKED + 1)]
+    assert not are_made_of_runs(waiting, hosts(8), most)
+
+
+def test_what_is_left_out_for_size_is_said_where_it_was_asked_for() -> None:
+    week = week_report()
+    large = replace(lacking(week, Contentions), streaks_skipped=600_000)
+    hours = HourFormat(1)
+
+    (said,) = set(warnings(large, Style(width=80), hours)) - set(warnings(week, Style(width=80), hours))
+
+    assert said == (
+        "Left out for size, 600,000 card-hours: contention. Ask for one by name (--section contention), or choose a "
+        "shorter window or fewer hosts."
+    )
+    assert said not in set(warnings(replace(large, sections=("headline", "now")), Style(width=80), hours))
+    assert said not in set(warnings(replace(large, streaks_skipped=None), Style(width=80), hours))
