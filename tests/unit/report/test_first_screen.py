@@ -95,6 +95,13 @@ def test_no_line_is_wider_than_asked_for(week: Report, fleet: Report, width: int
         assert [line for line in lines if cells(line) > width] == []
 
 
+def test_of_many_intervals_the_shortest_and_the_longest_are_told(week: Report) -> None:
+    extent = week.extents[0]
+    every = [replace(extent, host=f"node-{ms}", interval_ms=ms) for ms in (1_000, 30_000, 60_000, 600_000)]
+    assert "one every 1s to 10m;" in flat(replace(week, extents=tuple(every)))
+    assert "one every 1s or 30s or 1m;" in flat(replace(week, extents=tuple(every[:3])))
+
+
 def test_colour_changes_no_letter(week: Report) -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", drawn(week, colour=True)) == drawn(week)
 
