@@ -12,9 +12,10 @@ from fakes.store import SINCE_MS, UNTIL_MS, FakeStore, card, extent, identity, l
 from gua.report.collect import collect
 from gua.report.forms.text import render_text
 from gua.report.forms.warnings import warnings
+from gua.report.kit.draw import draw
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Table
+from gua.report.kit.tables import Table, TableColumn
 from gua.report.sections.cards.text import MOST_CARDS
 from gua.report.sections.energy.model import Energy, StateEnergy
 from gua.report.sections.usage.model import Usage
@@ -134,6 +135,14 @@ def test_colour_changes_no_letter(width: int) -> None:
 def test_a_word_that_is_cut_stays_in_the_characters_of_the_terminal() -> None:
     (line,) = Style(width=20, unicode=False).wrap("h" * 100)
     assert (line.isascii(), len(line), ".." in line) == (True, 20, True)
+
+
+@pytest.mark.parametrize(("width", "shown"), [(80, 2), (64, 0)])
+def test_amounts_in_two_currencies_are_shown_together_or_not_at_all(width: int, shown: int) -> None:
+    money = [TableColumn(title=currency, leaves=1) for currency in ("EUR", "USD")]
+    table = Table(columns=[TableColumn(title="GPU-hours of", left=True), *money], rows=[["x" * 48, "38", "3.52 12345"]])
+    head, _row = draw(table, Style(width=width))
+    assert sum(currency in head for currency in ("EUR", "USD")) == shown
 
 
 def test_energy_that_nobody_measured_is_not_zero() -> None:

@@ -133,10 +133,11 @@ def _fitting(table: Table, style: Style) -> list[int] | None:
         natural = [_natural(table, place) for place in places]
         return places if _INDENT + sum(natural) + len(natural) - 1 <= style.width else None
     while _least(table, places) > style.width:
-        leaving = [place for place in places if table.columns[place].leaves]
-        if not leaving:
+        turn = max(table.columns[place].leaves for place in places)
+        if not turn:
             return None
-        places.remove(max(leaving, key=lambda place: table.columns[place].leaves))
+        # Together, as they come: of amounts in two currencies one alone would look like all.
+        places = [place for place in places if table.columns[place].leaves != turn]
     return places
 
 

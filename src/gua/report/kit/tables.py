@@ -16,7 +16,7 @@ class TableColumn:
     """One column of a table.
 
     ``left``: flush left, as names are. ``shortest``: a name that may be cut to so many columns where room is short,
-    0 if it is never cut. ``leaves``: where there still is no room the largest leaves first; 0 stays.
+    0 if it is never cut. ``leaves``: where there still is no room those of the largest leave first; 0 stays.
     """
 
     title: str
