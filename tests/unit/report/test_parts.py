@@ -110,8 +110,8 @@ def test_what_is_left_out_for_size_is_said_where_it_was_asked_for() -> None:
     (said,) = set(warnings(large, Style(width=80), hours)) - set(warnings(week, Style(width=80), hours))
 
     assert said == (
-        "Left out for size, 600,000 card-hours: contention. Ask for one by name (--section contention), or choose a "
-        "shorter window or fewer hosts."
+        "Left out for size, 600,000 card-hours: contention. Ask for one by name (--section contention), choose a "
+        "shorter window or fewer hosts, or count hours with gua rollup."
     )
     assert said not in set(warnings(replace(large, sections=("headline", "now")), Style(width=80), hours))
     assert said not in set(warnings(replace(large, streaks_skipped=None), Style(width=80), hours))

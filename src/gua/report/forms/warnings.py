@@ -57,7 +57,7 @@ def _left_out(report: Report) -> Iterator[str]:
     if names and report.streaks_skipped is not None:
         yield (
             f"Left out for size, {plural(report.streaks_skipped, 'card-hour')}: {', '.join(names)}. Ask for one by "
-            f"name (--section {names[0]}), or choose a shorter window or fewer hosts."
+            f"name (--section {names[0]}), choose a shorter window or fewer hosts, or count hours with gua rollup."
         )
 
 
