@@ -116,7 +116,7 @@ def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
     logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())
     with translated(dsn):
         if isinstance(dsn, EmbeddedDsn):
-            _require_room(dsn)
+            _require_descriptors(dsn)
             with _staying_here():
                 client: Client = clickhouse_connect.get_client(interface="chdb", path=data)
         else:
@@ -140,12 +140,16 @@ def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
         return client
 
 
-def _require_room(dsn: EmbeddedDsn) -> None:
-    """Raise UnavailableError where the engine would run out of descriptors or addresses: it hangs, or is aborted."""
+def require_addresses(dsn: EmbeddedDsn) -> None:
+    """Raise UnavailableError where the engine would run out of addresses, before its library takes most of them."""
     addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
     if addresses != resource.RLIM_INFINITY and addresses < _ADDRESSES_BYTES:
         msg = f"{dsn} needs 3 GiB of address space: allow more, as with ulimit -v unlimited"
         raise UnavailableError(msg)
+
+
+def _require_descriptors(dsn: EmbeddedDsn) -> None:
+    """Raise UnavailableError where the engine would run out of descriptors: it hangs, or is aborted."""
     opened: list[int] = []
     try:
         opened += [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)]

@@ -12,7 +12,7 @@ from gua.core.errors import TransientError, UnavailableError
 from gua.core.parameters import BY_DAY, PARAMETERS
 from gua.store import asking, hours, merges
 from gua.store.binding import bound_call
-from gua.store.connection import QueryError, connect, engine_version, rows_of, translated
+from gua.store.connection import QueryError, connect, engine_version, require_addresses, rows_of, translated
 from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine, nobody
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.fsync import sync_filesystem
@@ -314,6 +314,7 @@ def open_store(
     parsed = parse_dsn(dsn, password=password)
     if isinstance(parsed, ServerDsn):
         return Store(parsed, connect(parsed), None)
+    require_addresses(parsed)
     running = engine_version()
     directory = StoreDirectory(parsed.path)
     directory.hold(patience_seconds=patience_seconds, told=told)

@@ -451,6 +451,7 @@ class TestWithTheEngine:
             "long_streak_ms": 1_800_000,
             "false_alarm_ms": 600_000,
             "cell_ms": 86_400_000,
+            "in_parts": 0,
             "limits_ms": [0, 300_000],
             "price_models": [],
             "price_starts": [],

@@ -21,7 +21,7 @@ _COLUMNS: Final = (
     TableColumn(title="some free %"),
     TableColumn(title="all active %"),
     TableColumn(title="not known %"),
-    TableColumn(title="idle-held GPU-h", leaves=3),
+    TableColumn(title="idle-held GPU-h", leaves=4),
 )
 _PROMISED: Final = TableColumn(title="promised GPU-h", leaves=3)
 MOST_HOSTS: Final = 20
@@ -46,7 +46,7 @@ def contention(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
         columns=[
             *_COLUMNS,
             *([_PROMISED] if looked_at else []),
-            *(TableColumn(title=title, leaves=4) for title in amounts.titles("", style.name)),
+            *(TableColumn(title=title, leaves=5) for title in amounts.titles("", style.name)),
         ],
         rows=[
             [

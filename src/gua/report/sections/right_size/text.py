@@ -25,17 +25,17 @@ _NOTES: Final = (
     ("busy %", "largest utilization of a process"),
     ("SMs %", "of the card, not exceeded for 95 % of the time"),
 )
-_SMS: Final = TableColumn(title="SMs %", leaves=4)
+_SMS: Final = TableColumn(title="SMs %", leaves=6)
 _PROGRAMS: Final = (
     TableColumn(title="owner", left=True, shortest=6),
     TableColumn(title="program", left=True, shortest=6),
     TableColumn(title="on", left=True, shortest=6),
     TableColumn(title="fits", left=True),
     TableColumn(title="GPU-hours"),
-    TableColumn(title="peak GiB", leaves=1),
-    TableColumn(title="95 %", leaves=3),
-    TableColumn(title="of GiB", leaves=1),
-    TableColumn(title="busy %", leaves=2),
+    TableColumn(title="peak GiB", leaves=3),
+    TableColumn(title="95 %", leaves=5),
+    TableColumn(title="of GiB", leaves=2),
+    TableColumn(title="busy %", leaves=4),
     _SMS,
 )
 

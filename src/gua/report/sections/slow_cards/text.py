@@ -14,12 +14,12 @@ from gua.report.model import Report
 from gua.report.sections.slow_cards.model import SlowCard, SlowCards
 
 _CARDS: Final = (
-    TableColumn(title="hours told", leaves=2),
+    TableColumn(title="hours told", leaves=3),
     TableColumn(title="heat"),
     TableColumn(title="hardware"),
     TableColumn(title="power cap"),
     TableColumn(title="XID events"),
-    TableColumn(title="ECC errors", leaves=1),
+    TableColumn(title="ECC errors", leaves=2),
     TableColumn(title="memory rows", left=True, leaves=1),
 )
 
