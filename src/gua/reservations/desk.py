@@ -125,6 +125,7 @@ class Desk:
         self._idle: Mapping[str, IdleStreak] = {}
         self._forgiven: dict[str, int] = {}
         self._queue: list[CardRequest] = []
+        self._turn = 0
         self._waits = WaitMeter(lambda: round(boot_seconds() * 1000))
         self._absent: dict[str, float] = {}
         self._closing = False
@@ -263,7 +264,8 @@ class Desk:
             if any(waiting.place == request.place for waiting in self._queue):
                 msg = "that place in the queue is taken"
                 raise UnavailableError(msg)
-            self._queue.append(replace(request, asked_ms=self._wall_ms()))
+            self._turn += 1
+            self._queue.append(replace(request, asked_ms=self._wall_ms(), turn=self._turn))
             self._waits.note(len(self._queue))
             return False
 
@@ -490,6 +492,7 @@ class Desk:
         for request in self._ledger.queue():
             if request.pid is None or self._start_ticks(request.pid) == request.start_ticks:
                 self._queue.append(request)
+                self._turn = request.turn
             else:
                 self._ledger.dequeue(request.place)
         boot_ms = round(self._boot_seconds() * 1000)

@@ -7,6 +7,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -194,11 +195,10 @@ class Ledger:
         }
 
     def enqueue(self, request: CardRequest) -> None:
-        """Put a request at the end of the queue."""
+        """Put a request at its turn in the queue, whenever that is written down."""
         with self._change() as connection:
             connection.execute(
-                "INSERT INTO waiting SELECT ?, 1 + ifnull(max(number), 0), ?, NULL FROM waiting",
-                (request.place, _dumped(request)),
+                "INSERT INTO waiting VALUES (?, ?, ?, NULL)", (request.place, request.turn, _dumped(request))
             )
 
     def dequeue(self, place: str) -> None:
@@ -223,7 +223,8 @@ class Ledger:
 
     def queue(self) -> list[CardRequest]:
         """Return the requests that wait, in their order."""
-        return [_loaded(str(text)) for (text,) in self._all("SELECT request FROM waiting ORDER BY number")]
+        rows = self._all("SELECT request, number FROM waiting ORDER BY number")
+        return [replace(_loaded(str(text)), turn=int(number)) for text, number in rows]
 
     def forget_before(self, ended_ms: int) -> None:
         """Forget the reservations that ended before a time."""

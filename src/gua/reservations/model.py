@@ -58,9 +58,10 @@ class Wish:
 class CardRequest:
     """Somebody's request for cards. ``place`` names it in the queue. Times are Unix ms, ``for_ms`` a length in ms.
 
-    ``asked_ms`` is when it took its place. ``pid`` and ``start_ticks`` are the process that asks, and later the leader
-    of the reservation's command. ``container`` is where it runs if that container, and no user of the host, asks.
-    ``workload_kind`` and ``workload_model`` are what it is declared to be for.
+    ``asked_ms`` is when it took its place, ``turn`` the number of that place: the queue goes by it. ``pid`` and
+    ``start_ticks`` are the process that asks, and later the leader of the reservation's command. ``container`` is where
+    it runs if that container, and no user of the host, asks. ``workload_kind`` and ``workload_model`` are what it is
+    declared to be for.
     """
 
     place: str
@@ -69,6 +70,7 @@ class CardRequest:
     kind: Kind
     wish: Wish
     asked_ms: int
+    turn: int = 0
     for_ms: int | None = None
     note: str | None = None
     pid: int | None = None

@@ -152,6 +152,23 @@ def test_the_place_of_who_has_ended_is_gone_with_the_next_agent(tmp_path: Path) 
     again.close()
 
 
+def test_the_next_agent_serves_in_the_order_of_asking_whoever_was_written_down_first(tmp_path: Path) -> None:
+    first = opened(tmp_path / "reservations")
+    got(first, asked(4))
+    early, late, never = asked(4), asked(4), asked(4)
+    for request in (early, never, late):
+        first.enter(request)
+    for request in (late, early):  # two threads of the agent, which was killed before the third wrote
+        first.keep_place(request)
+    first.close()
+    for _ in range(2):
+        again = opened(tmp_path / "reservations")
+        newcomer = asked(1)
+        again.enter(newcomer)
+        assert [request.place for request in again.queue()] == [early.place, late.place, newcomer.place]
+        again.close()
+
+
 def test_a_place_is_kept_for_a_minute_however_often_the_agent_is_started_anew(tmp_path: Path) -> None:
     boot = 1_000.0
     clock = {"boot_seconds": lambda: boot}
