@@ -209,12 +209,12 @@ class Store:
         """
         with_days = "days" in parameters
         if self._directory is not None:
-            views = report_views_with_days() if with_days else report_views()
+            views = (report_views_with_days() if with_days else report_views()).of(parameters)
             asked = views.written_out(views.query(view)) if with_days else views.query(view)
             return self._select(asked, parameters, self._report_settings)
         call, values = bound_call(parameters, _PARAMETER_TYPES)
         try:
-            if query := self._server_views.query(view, call, with_days=with_days):
+            if query := self._server_views.query(view, call, parameters, with_days=with_days):
                 return self._select(query, values, self._report_settings)
         except QueryError as error:
             if not error.no_right:
@@ -281,8 +281,10 @@ class Store:
     def _ask(
         self, client: Client, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]
     ) -> list[Mapping[str, Any]]:
+        # Of a question that was left with none of its parameters they would be taken for those of Python's "%".
+        bound = {name: value for name, value in parameters.items() if f"{{{name}:" in sql}
         with translated(self.dsn):
-            return rows_of(client.query(sql, parameters=dict(parameters), settings={**self._settings, **settings}))
+            return rows_of(client.query(sql, parameters=bound, settings={**self._settings, **settings}))
 
     @property
     def _report_settings(self) -> Mapping[str, object]:
