@@ -39,6 +39,15 @@ def tick_hours(hours: Sequence[Hour]) -> list[int]:
     return [hour.hour for hour in hours if not hour.is_counted] or [_NO_HOUR]
 
 
+def read_of(bounds: Mapping[str, object], hours: Sequence[Hour]) -> dict[str, object]:
+    """Return the parameters by which views of the window read these hours, as counted or from their ticks.
+
+    Where none is read as it was counted, nothing that reads counted hours is planned.
+    """
+    use_hourly = int(any(hour.is_counted for hour in hours))
+    return {**bounds, "tick_hours": tick_hours(hours), "use_hourly": use_hourly}
+
+
 def parts(hours: Sequence[Hour]) -> Iterator[list[int]]:
     """Yield the hours that are read from their ticks in parts of a bounded number of card ticks, one part at least."""
     part: list[int] = []
