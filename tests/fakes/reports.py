@@ -1134,6 +1134,7 @@ def _timeline(cards: Sequence[LivedCard], window: Window) -> Timeline:
                 pid=4000 + place * 10 + number,
                 since_ms=window.since_ms + number * 9 * HOUR_MS,
                 until_ms=window.until_ms - number * 31 * HOUR_MS,
+                observed_ms=window.until_ms - window.since_ms - number * 40 * HOUR_MS,
                 idle_ms=(60 - number * 20) * HOUR_MS,
             )
             for number, (owner, program) in enumerate((_PEOPLE * 3)[place * 3 : place * 3 + 3])

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gua.report.hours import choose_hours, tick_hours
+from gua.report.hours import choose_hours, read_of
 from gua.store.database import Store, call_of
 from sql.cases import (
     CASES,
@@ -144,7 +144,8 @@ class Engine:
     def _read(self, parameters: Mapping[str, object]) -> dict[str, object]:
         """Return which hours a report would read from ticks."""
         bounds = {name: parameters[name] for name in ("since_ms", "until_ms", "hosts")}
-        return {"tick_hours": tick_hours(choose_hours(self.reader, bounds)), "use_hourly": 1}
+        found = read_of(bounds, choose_hours(self.reader, bounds))
+        return {name: found[name] for name in ("tick_hours", "use_hourly")}
 
 
 def _json(value: object) -> object:

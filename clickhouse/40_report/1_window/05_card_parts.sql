@@ -6,11 +6,13 @@ $DEFINER
 AS
 WITH
     ${STATES},
+    -- ONLY with counted hours
     hours AS
     (
         SELECT *
         FROM ${USED_ROWS}
     ),
+    -- END
     spans AS
     (
         SELECT *
@@ -20,6 +22,7 @@ ${HOUR_STATES}
 SELECT *
 FROM
 (
+    -- ONLY with counted hours
     SELECT
         host,
         card_gpu AS gpu,
@@ -220,6 +223,7 @@ FROM
         host,
         idle_gpu
     UNION ALL
+    -- END
     SELECT
         host,
         gpu,

@@ -39,6 +39,7 @@ FROM
         run_gpu_us AS gpu_us,
         run_is_used AS is_used
     FROM card_run_rows
+    -- ONLY with counted hours
     UNION ALL
     SELECT
         host,
@@ -107,4 +108,5 @@ FROM
         cards.gpu AS card_gpu,
         cards.idle_held_gpu_time_ms AS card_gpu_time_ms
     WHERE card_gpu_time_ms > 0
+    -- END
 )

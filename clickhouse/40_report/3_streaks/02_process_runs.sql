@@ -49,6 +49,7 @@ FROM
         run_known_ms AS known_ms,
         run_memory_bytes AS memory_bytes
     FROM process_run_rows
+    -- ONLY with counted hours
     UNION ALL
     SELECT
         host,
@@ -168,4 +169,5 @@ FROM
         identities.state AS run_card_state,
         identities.gpu_time_ms AS run_gpu_time_ms,
         identities.duration_ms AS run_duration_ms
+    -- END
 )

@@ -1,7 +1,6 @@
 -- One row is one process on one card in the window: its runs, who it was at the last of them, and its idle streaks by the rule of
 -- gua_report.idle_streaks. Of a run the identity is the number of one of identities, and memory is -1 where it is not known.
--- Of a streak next_active_ms is the time from its end to the next active tick, whatever lies between, or -1. Rows of pid 0
--- stand for hours of which runs were not kept.
+-- Rows of pid 0 stand for hours of which runs were not kept.
 CREATE OR REPLACE VIEW gua_report.process_streaks $ON_CLUSTER
 $DEFINER
 AS
@@ -15,50 +14,19 @@ SELECT
     runs,
     identities,
     arrayFirst(each -> each.number = runs[-1].identity, identities).names AS identity,
-    identity.owner AS owner,
-    identity.program AS program,
-    multiIf(
-        identity.slurm_job_id IS NOT NULL, concat('job ', assumeNotNull(identity.slurm_job_id)),
-        identity.pod_uid IS NOT NULL, concat('pod ', assumeNotNull(identity.pod_uid)),
-        identity.container_id IS NOT NULL, concat('container ', assumeNotNull(identity.container_id)),
-        identity.owner IS NOT NULL, concat('user ', assumeNotNull(identity.owner)),
-        concat('process ', toString(host), ' ', toString(pid), ' ', toString(created_ms))
-    ) AS holder,
     is_kept,
     if(is_kept, runs[1].start_ms, NULL) AS first_ms,
     if(is_kept, runs[-1].end_ms, NULL) AS last_ms,
-    arrayMap(segment -> arrayFilter(run -> run.state = PROCESS_IDLE, segment), segments) AS idle_runs,
-    -- Of every segment, when the first active one after it begins: an active run always begins one.
-    arrayPushBack(
-        arrayPopFront(
-            arrayReverseFill(
-                at_ms -> at_ms >= 0,
-                arrayMap(segment -> if(segment[1].state = ACTIVE, segment[1].start_ms, toInt64(-1)), segments)
-            )
-        ),
-        toInt64(-1)
-    ) AS next_actives_ms,
+    arrayFilter(
+        idle -> notEmpty(idle),
+        arrayMap(segment -> arrayFilter(run -> run.state = PROCESS_IDLE, segment), segments)
+    ) AS idle_runs,
     CAST(
         arrayMap(
-            (idle, active_ms) -> (
-                idle[1].start_ms,
-                idle[-1].end_ms,
-                arraySum(idle.observed_ms),
-                arrayMap(run -> (run.observed_ms, if(run.card_state = IDLE_HELD, run.gpu_us, 0), run.start_ms, run.end_ms), idle),
-                if(active_ms < 0, toInt64(-1), active_ms - idle[-1].end_ms),
-                idle[1].first_span_ms
-            ),
-            arrayFilter(idle -> notEmpty(idle), idle_runs),
-            arrayFilter((active_ms, idle) -> notEmpty(idle), next_actives_ms, idle_runs)
+            idle -> (idle[1].start_ms, idle[-1].end_ms, arraySum(idle.observed_ms), idle[1].first_span_ms),
+            idle_runs
         ),
-        'Array(Tuple(
-            start_ms Int64,
-            end_ms Int64,
-            idle_ms UInt64,
-            runs Array(Tuple(idle_ms UInt64, idle_held_us UInt64, start_ms Int64, end_ms Int64)),
-            next_active_ms Int64,
-            first_span_ms UInt32
-        ))'
+        'Array(Tuple(start_ms Int64, end_ms Int64, idle_ms UInt64, first_span_ms UInt32))'
     ) AS streaks
 FROM
 (

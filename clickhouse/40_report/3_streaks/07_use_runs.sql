@@ -68,6 +68,7 @@ FROM
         run_ms AS observed_ms,
         run_gpu_us AS gpu_us
     FROM use_run_rows
+    -- ONLY with counted hours
     UNION ALL
     SELECT
         host,
@@ -117,4 +118,5 @@ FROM
         use_runs.last_span_ms AS use_last_span_ms,
         use_runs.duration_ms AS use_duration_ms,
         use_runs.gpu_time_ms AS use_gpu_time_ms
+    -- END
 )

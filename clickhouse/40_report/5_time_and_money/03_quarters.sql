@@ -21,6 +21,8 @@ FROM
     GROUP BY
         quarter,
         state_is
+    -- ONLY with counted hours
     UNION ALL
 ${COUNTED_QUARTERS}
+    -- END
 )

@@ -21,8 +21,10 @@ FROM
     GROUP BY
         quarter,
         state_is
+    -- ONLY with counted hours
     UNION ALL
 ${COUNTED_QUARTERS}
+    -- END
 )
 GROUP BY
     hour,

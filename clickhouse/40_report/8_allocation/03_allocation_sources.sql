@@ -37,6 +37,7 @@ FROM
             AND duration_ms > 0
             AND inside_ms > 0
     )
+    -- ONLY with counted hours
     UNION ALL
     SELECT
         host,
@@ -66,6 +67,7 @@ FROM
         allocation_sources.last_ms AS source_last_ms,
         allocation_sources.last_failed_ms AS source_last_failed_ms,
         allocation_sources.reason AS source_reason
+    -- END
 )
 GROUP BY
     host,

@@ -99,6 +99,13 @@ class Reservations:
         return None if streak is None else streak.since_ms
 
     def _reserve(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], lines: Lines) -> None:
+        try:
+            self._serve(connection, peer, asked, lines)
+        except UnavailableError:
+            if not self._desk.closing:  # else its truth is closed before its socket: they ask again, of the next agent
+                raise
+
+    def _serve(self, connection: socket.socket, peer: Peer, asked: Mapping[str, Any], lines: Lines) -> None:
         ruler = None if asked.get("beside_scheduler") is True else self._beside()
         if ruler is not None:
             msg = f"{ruler}: ask it for cards; --beside-scheduler reserves beside it"
@@ -167,8 +174,9 @@ class Reservations:
                 if said is None or said.get("got") is not True:
                     self._desk.cancel(granted)
                     return
-                self._desk.handed_over(granted)
-                send_line(connection, {"kept": True}, seconds=_SEND_SECONDS)
+                # It has ended where they asked twice, and the first answer was taken back: no line, they ask again.
+                if self._desk.handed_over(granted):
+                    send_line(connection, {"kept": True}, seconds=_SEND_SECONDS)
             else:
                 self._desk.handed_over(granted)
         except (OSError, LineError):

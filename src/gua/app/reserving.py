@@ -98,7 +98,7 @@ def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callab
     Where the agent ends or restarts meanwhile, the next one is asked for the same place, for :data:`LOST_SECONDS`.
     Raises NoAgentError, and the error that the agent tells: NotNowError where the wait is over.
     """
-    waiting = _Waiting({**request, "place": secrets.token_hex(8)})
+    waiting = _Waiting({**request, "place": secrets.token_hex(8)}, began_at=time.monotonic())
     while True:
         try:
             return _asked(tried, lambda path: _conversation(path, waiting, say))
@@ -113,17 +113,31 @@ def reserve(tried: Sequence[Path], request: Mapping[str, object], *, say: Callab
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request with its place in the queue, and when an agent last took it or told of it (monotonic)."""
+    """A request with its place in the queue, and when an agent was last there that had taken it (monotonic)."""
 
     asked: dict[str, object]
+    began_at: float
     heard_at: float | None = None
+
+    def request(self) -> dict[str, object]:
+        """Return what an agent is asked: its wait is what is left of the whole."""
+        wait_ms = self.asked.get("wait_ms")
+        if self.heard_at is None or not isinstance(wait_ms, int):
+            return self.asked
+        passed_ms = round((time.monotonic() - self.began_at) * 1000)
+        return {**self.asked, "wait_ms": max(0, wait_ms - passed_ms)}
 
 
 def _conversation(path: Path, waiting: _Waiting, say: Callable[[str], None]) -> Grant:
-    with Conversation(path, {"ask": "reserve", **waiting.asked}) as conversation:
+    with Conversation(path, {"ask": "reserve", **waiting.request()}) as conversation:
         waiting.heard_at = time.monotonic() if waiting.heard_at is None else waiting.heard_at
+        is_told = False
         while True:
-            line = conversation.next()
+            try:
+                line = conversation.next()
+            finally:
+                if is_told:  # it was there until now, however long it had nothing new to say
+                    waiting.heard_at = time.monotonic()
             if isinstance(granted := line.get("granted"), dict):
                 grant = Grant(reservation=granted, lifeline=next(iter(conversation.descriptors), None))
                 if grant.lifeline is None:
@@ -132,6 +146,7 @@ def _conversation(path: Path, waiting: _Waiting, say: Callable[[str], None]) -> 
                 return grant
             if isinstance(words := line.get("waiting"), dict):
                 waiting.heard_at = time.monotonic()
+                is_told = True
                 say(waiting_text(words))
 
 

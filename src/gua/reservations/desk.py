@@ -126,6 +126,7 @@ class Desk:
         self._forgiven: dict[str, int] = {}
         self._queue: list[CardRequest] = []
         self._turn = 0
+        self._kept_to = 0
         self._waits = WaitMeter(lambda: round(boot_seconds() * 1000))
         self._absent: dict[str, float] = {}
         self._closing = False
@@ -270,12 +271,17 @@ class Desk:
             return False
 
     def keep_place(self, request: CardRequest) -> None:
-        """Write a place down, so that it outlasts the agent: for those who have to wait."""
+        """Write a place down, so that it outlasts the agent: for those who have to wait.
+
+        With it those before it of whom that is not known yet: the first may be looking at the cards, and none who came
+        later is to stand before it where the agent is killed meanwhile.
+        """
         with self._changed:
-            for waiting in self._queue:
-                if waiting.place == request.place:
-                    self._was_used = True  # how long they wait counts, also where nobody has been given a card yet
-                    self._ledger.enqueue(waiting)
+            turn = next((waiting.turn for waiting in self._queue if waiting.place == request.place), 0)
+            if turn > self._kept_to:
+                self._was_used = True  # how long they wait counts, also where nobody has been given a card yet
+                self._ledger.enqueue(waiting for waiting in self._queue if self._kept_to < waiting.turn <= turn)
+                self._kept_to = turn
 
     def leave(self, place: str) -> None:
         """Give up a place; nothing happens to one that is gone. While closing it is kept, for the next agent."""
@@ -331,14 +337,16 @@ class Desk:
         """Take back a grant that could not be handed over."""
         self._end(granted.reservation.id, Ending.CANCELLED)
 
-    def handed_over(self, granted: Granted) -> None:
-        """Take note that who asked has the grant."""
+    def handed_over(self, granted: Granted) -> bool:
+        """Take note that who asked has the grant; return whether there still is one: it may have ended meanwhile."""
         with self._changed:
             held = self._held.get(granted.reservation.id)
-            if held is not None:
-                self._ledger.handed_over(granted.reservation.id)
-                held.reservation = replace(held.reservation, handed_over=True)
-                held.claim_until = None
+            if held is None:
+                return False
+            self._ledger.handed_over(granted.reservation.id)
+            held.reservation = replace(held.reservation, handed_over=True)
+            held.claim_until = None
+            return True
 
     def granted_before(self, request: CardRequest) -> Granted | None:
         """Return the grant for a request that comes back, ``None`` if it had none.
@@ -448,8 +456,6 @@ class Desk:
             raise
         self._queue = [waiting for waiting in self._queue if waiting.place != request.place]
         self._waits.note(len(self._queue))
-        with contextlib.suppress(GuaError):
-            self._ledger.dequeue(request.place)
         self._hold(reservation).race_at = time.monotonic() + _RACE_SECONDS
         self._changed.notify_all()
         self._stir()
@@ -490,9 +496,9 @@ class Desk:
     def _find_the_queue(self) -> None:
         """Take in the places that were kept, but of those who have ended meanwhile: nobody comes back to these."""
         for request in self._ledger.queue():
-            if request.pid is None or self._start_ticks(request.pid) == request.start_ticks:
+            if self._is_there(request):
                 self._queue.append(request)
-                self._turn = request.turn
+                self._turn = self._kept_to = request.turn
             else:
                 self._ledger.dequeue(request.place)
         boot_ms = round(self._boot_seconds() * 1000)
@@ -582,7 +588,7 @@ class Desk:
         self._look_at_cards()
         now, boot_now = time.monotonic(), self._boot_seconds()
         with self._changed:
-            for place in [place for place, until in self._absent.items() if until <= now]:
+            for place in [place for place, until in self._absent.items() if until <= now or self._has_ended(place)]:
                 del self._absent[place]
                 self.leave(place)
             waits = [until - now for until in self._absent.values()]
@@ -663,8 +669,11 @@ class Desk:
         # A terminal multiplexer or an ssh-agent that was started inside has the lock and no use for a card.
         return Ending.ORPHANED if now - held.last_there > ORPHAN_SECONDS else None
 
-    def _is_there(self, reservation: Reservation) -> bool:
-        return reservation.pid is None or self._start_ticks(reservation.pid) == reservation.start_ticks
+    def _is_there(self, asker: Reservation | CardRequest) -> bool:
+        return asker.pid is None or self._start_ticks(asker.pid) == asker.start_ticks
+
+    def _has_ended(self, place: str) -> bool:
+        return any(waiting.place == place and not self._is_there(waiting) for waiting in self._queue)
 
 
 def _is_for(reservation: Reservation, request: CardRequest) -> bool:

@@ -98,7 +98,10 @@ class Ledger:
         self._connection.close()
 
     def grant(self, reservation: Reservation) -> None:
-        """Write a new reservation. Raises TakenError if somebody has one of its cards."""
+        """Write a new reservation, whose place in the queue is given up with that.
+
+        Raises TakenError if somebody has one of its cards.
+        """
         with self._change() as connection:
             connection.execute(
                 f"INSERT INTO reservations ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL,"  # noqa: S608
@@ -131,6 +134,7 @@ class Ledger:
                 )
             except sqlite3.IntegrityError as error:
                 raise TakenError(reservation.id) from error
+            connection.execute("DELETE FROM waiting WHERE place = ?", (reservation.place,))
 
     def end(self, identifier: str, *, ended_ms: int, ending: Ending, by: str | None = None) -> None:
         """End a reservation; nothing happens to one that has ended."""
@@ -194,11 +198,12 @@ class Ledger:
             )
         }
 
-    def enqueue(self, request: CardRequest) -> None:
-        """Put a request at its turn in the queue, whenever that is written down."""
+    def enqueue(self, requests: Iterable[CardRequest]) -> None:
+        """Put requests at their turns in the queue, whenever that is written down; all of them or none."""
         with self._change() as connection:
-            connection.execute(
-                "INSERT INTO waiting VALUES (?, ?, ?, NULL)", (request.place, request.turn, _dumped(request))
+            connection.executemany(
+                "INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, NULL)",
+                [(request.place, request.turn, _dumped(request)) for request in requests],
             )
 
     def dequeue(self, place: str) -> None:

@@ -46,9 +46,10 @@ _REPORT_SETTINGS = {
     "optimize_group_by_function_keys": 0,
     "optimize_and_compare_chain": 0,
     "optimize_extract_common_expressions": 0,
+    "optimize_aggregators_of_group_by_keys": 0,
 }
 REPORT_SETTINGS = READ_SETTINGS | _REPORT_SETTINGS
-# What only the embedded engine of this version is told, beyond what stands in the scripts of --sql.
+# What the embedded engine of this version is told, and a server that knows it, beyond the scripts of --sql.
 _ENGINE_SETTINGS = {
     # A twentieth of the time of a report.
     "query_plan_remove_unused_columns": 0,
@@ -209,12 +210,12 @@ class Store:
         """
         with_days = "days" in parameters
         if self._directory is not None:
-            views = report_views_with_days() if with_days else report_views()
+            views = (report_views_with_days() if with_days else report_views()).of(parameters)
             asked = views.written_out(views.query(view)) if with_days else views.query(view)
             return self._select(asked, parameters, self._report_settings)
         call, values = bound_call(parameters, _PARAMETER_TYPES)
         try:
-            if query := self._server_views.query(view, call, with_days=with_days):
+            if query := self._server_views.query(view, call, parameters, with_days=with_days):
                 return self._select(query, values, self._report_settings)
         except QueryError as error:
             if not error.no_right:
@@ -281,8 +282,10 @@ class Store:
     def _ask(
         self, client: Client, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]
     ) -> list[Mapping[str, Any]]:
+        # Of a question that was left with none of its parameters they would be taken for those of Python's "%".
+        bound = {name: value for name, value in parameters.items() if f"{{{name}:" in sql}
         with translated(self.dsn):
-            return rows_of(client.query(sql, parameters=dict(parameters), settings={**self._settings, **settings}))
+            return rows_of(client.query(sql, parameters=bound, settings={**self._settings, **settings}))
 
     @property
     def _report_settings(self) -> Mapping[str, object]:
@@ -290,7 +293,8 @@ class Store:
         if self._directory is not None:
             return _REPORT_SETTINGS
         known = self._client.server_settings
-        return {name: value for name, value in _REPORT_SETTINGS.items() if name in known and not known[name].readonly}
+        wanted = _REPORT_SETTINGS | _ENGINE_SETTINGS
+        return {name: value for name, value in wanted.items() if name in known and not known[name].readonly}
 
     @property
     def _settings(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Final
 
 from gua.core.errors import UnavailableError
+from gua.store import left_out
 from gua.store.kept_columns import KEPT_COLUMNS, SPANS
 from gua.store.statements import Statement, load
 from gua.store.tokens import EMBEDDED_TOKENS, server_tokens
@@ -44,16 +45,35 @@ _MOST_HOURS, _MOST_WINDOWS = 4, 3
 class ReportViews:
     """The views among rendered statements, by name."""
 
-    def __init__(self, statements: Iterable[Statement], *, stay: frozenset[str] = _STAY) -> None:
+    def __init__(
+        self,
+        statements: Iterable[Statement],
+        *,
+        stay: frozenset[str] = _STAY,
+        needless: frozenset[str] = frozenset(),
+    ) -> None:
         self._stay = stay
+        self._needless = needless
         self._statements = {one.creates[1]: one for one in statements if one.creates and one.creates[0] == DATABASE}
+        self._of: dict[frozenset[str], ReportViews] = {}
 
-    def query(self, view: str) -> str:
-        """Return the query of a view as its file has it. Raises UnavailableError where there is no such view."""
+    def of(self, parameters: Mapping[str, object]) -> ReportViews:
+        """Return them without what a question with these parameters needs nothing of; the rows are the same."""
+        names = left_out.needless(parameters)
+        if names not in self._of:
+            self._of[names] = ReportViews(self._statements.values(), stay=self._stay, needless=names)
+        return self._of[names]
+
+    def query(self, view: str, *, whole: bool = False) -> str:
+        """Return the query of a view as its file has it, without what is not needed of it unless ``whole``.
+
+        Raises UnavailableError where there is no such view.
+        """
         if view not in self._statements:
             msg = f"there is no view {DATABASE}.{view} in this version"
             raise UnavailableError(msg)
-        lines = [line for line in self._statements[view].sql.splitlines() if not line.lstrip().startswith("--")]
+        sql = left_out.without(self._statements[view].sql, frozenset() if whole else self._needless)
+        lines = [line for line in sql.splitlines() if not line.lstrip().startswith("--")]
         after = lines[lines.index("AS") + 1 :]
         return "\n".join(line for line in after if not line.startswith("COMMENT "))
 
@@ -72,7 +92,7 @@ class ReportViews:
                 pieces.append(sql[done:end])
                 done = end
                 continue
-            query = self.query(call["view"])
+            query = self.query(call["view"], whole=not _passes_on(given))
             written = _bound(self.written_out(query, deep=True) if deep else query, given)
             alias = "" if _ALIAS.match(sql, end) else f" AS {call['view']}"
             pieces += [sql[done : call.start()], call["before"], f"(\n{written}\n){alias}"]
@@ -140,6 +160,7 @@ class ViewsInMemory:
         self._columns = columns
         self._made: set[str] = set()
         self._numbers: dict[str, int | None] = {}
+        self._of: dict[int, ReportViews] = {}
         self._windows = 0
         self._tables: dict[tuple[str, int], _Kept] = {}
         self._making = threading.Lock()
@@ -154,7 +175,7 @@ class ViewsInMemory:
         given = {name: parameters[name] for name in sorted(_WINDOW & parameters.keys())}
         number = self._window(given) if SPANS in self._views.named(sql) else None
         if number is None or not self._keep(SPANS, number, given):
-            written = self._views.written_out(sql)
+            written = self._views.of(parameters).written_out(sql)
             with self._making:
                 self._make(written)
             return written
@@ -182,8 +203,11 @@ class ViewsInMemory:
             return None
         with self._making:
             if (key := repr(given)) not in self._numbers:
-                self._numbers[key] = self._windows + 1 if self._windows < _MOST_WINDOWS else None
-                self._windows += self._windows < _MOST_WINDOWS
+                self._numbers[key] = None
+                if self._windows < _MOST_WINDOWS:
+                    self._windows += 1
+                    self._numbers[key] = self._windows
+                    self._of[self._windows] = self._views.of(given)
             return self._numbers[key]
 
     def _keep_for(self, sql: str, number: int, given: Mapping[str, object]) -> None:
@@ -192,7 +216,7 @@ class ViewsInMemory:
             if call["view"] in self._columns:
                 self._keep(call["view"], number, given)
             elif SPANS in self._views.named(call[0]):
-                self._keep_for(self._views.query(call["view"]), number, given)
+                self._keep_for(self._of[number].query(call["view"]), number, given)
 
     def _keep(self, view: str, number: int, given: Mapping[str, object]) -> bool:
         """Return whether a view's rows are kept, once it is known."""
@@ -209,9 +233,9 @@ class ViewsInMemory:
         return kept.is_there
 
     def _is_made(self, view: str, number: int, given: Mapping[str, object]) -> bool:
-        query = self._views.query(view)
+        query = self._of[number].query(view)
         self._keep_for(query, number, given)
-        rows = self._views.written_out(query, deep=True) if view == SPANS else self._written_out(query, number)
+        rows = self._of[number].written_out(query, deep=True) if view == SPANS else self._written_out(query, number)
         table = _of_number(view, number)
         with self._making:
             self._make_database()
@@ -226,7 +250,7 @@ class ViewsInMemory:
         return True
 
     def _written_out(self, sql: str, number: int) -> str:
-        return self._of_window(self._views.written_out(self._of_window(sql, number)), number, views=True)
+        return self._of_window(self._of[number].written_out(self._of_window(sql, number)), number, views=True)
 
     def _is_table(self, view: str, number: int) -> bool:
         kept = self._tables.get((view, number))
@@ -241,7 +265,7 @@ class ViewsInMemory:
                 if not views or SPANS not in self._views.named(call[0]):
                     return call[0]
                 # One that reads nothing but tables has no parameters left, and is asked without.
-                if _PLACE.search(self._of_window(self._views.query(view), number, views=True)):
+                if _PLACE.search(self._of_window(self._of[number].query(view), number, views=True)):
                     return f"{_of_number(view, number)}({call['given']})"
             return f"{_of_number(view, number)}{'' if _ALIAS.match(sql, call.end()) else f' AS {view}'}"
 
@@ -253,7 +277,7 @@ class ViewsInMemory:
         for view, number in _NUMBERED.findall(sql):
             if self._is_table(view, int(number)) or (name := _of_number(view, int(number))) in self._made:
                 continue
-            query = self._of_window(self._views.query(view), int(number), views=True)
+            query = self._of_window(self._of[int(number)].query(view), int(number), views=True)
             self._make(query)
             self._command(f"CREATE VIEW {name} AS\n{query}", {})
             self._made.add(name)
@@ -302,10 +326,12 @@ class ViewsOfServer:
         self._asked = False
         self._asking = threading.Lock()
 
-    def query(self, view: str, call: str, *, with_days: bool = False) -> str | None:
+    def query(
+        self, view: str, call: str, parameters: Mapping[str, object] | None = None, *, with_days: bool = False
+    ) -> str | None:
         """Return the query to ask in the place of a view with these arguments in brackets; None: ask the view.
 
-        ``with_days``: the one that reads the days which it is given.
+        It is without what ``parameters`` need nothing of. ``with_days``: the one that reads the days which it is given.
         """
         with self._asking:
             if not self._asked:
@@ -314,7 +340,7 @@ class ViewsOfServer:
                 self._asked = True
         if self._views is None:
             return None
-        return (report_views_with_days() if with_days else self._views).called(view, call)
+        return (report_views_with_days() if with_days else self._views).of(parameters or {}).called(view, call)
 
     def refuse(self) -> None:
         """Ask the views from now on: the user may not read what they are made of."""
@@ -336,6 +362,12 @@ def _arguments(sql: str, start: int) -> tuple[dict[str, str], int]:
             written[-1] += text
     pairs = (one.partition("=") for one in written if one.strip())
     return {name.strip(): value.strip() for name, _, value in pairs}, end
+
+
+def _passes_on(given: Mapping[str, str]) -> bool:
+    """Return whether a call gives nothing but the parameters of the question, under their own names."""
+    places = ((name, _PLACE.fullmatch(value)) for name, value in given.items())
+    return all(place is not None and place["name"] == name for name, place in places)
 
 
 def _bound(sql: str, given: Mapping[str, str]) -> str:

@@ -161,5 +161,8 @@ def test_an_owner_on_several_cards_is_judged_on_each_and_hours_and_money_add_up(
     assert found.half.cost is not None
     assert (found.half.cost.amounts, found.half.cost.unpriced_gpu_ms) == ({"EUR": 2.5}, 3_600_000)
     assert (found.none.workloads, found.not_known.workloads, found.every.workloads) == (2, 4, 7)
+    assert found.smaller.workloads == 0
+    assert found.smaller.cost is not None, "nothing is not of unknown cost"
+    assert (found.smaller.cost.amounts, found.smaller.cost.unpriced_gpu_ms) == ({}, 0)
     (bo,) = [one for one in found.workloads if one.owner == "bo"]
     assert bo.untold_gpu_ms == 3_600_000

@@ -159,7 +159,7 @@ def test_every_view_is_asked_for_the_same_window_and_hosts() -> None:
     by_view = {view: parameters for view, parameters in asked.asked if view != "owners"}
     assert by_view.pop("extent") == {"hosts": []}
     assert by_view.pop("rules") == by_view.pop("prices") == {}
-    read = {**bounds, "tick_hours": [row["hour"] for row in asked.views["hours"]], "use_hourly": 1}
+    read = {**bounds, "tick_hours": [row["hour"] for row in asked.views["hours"]], "use_hourly": 0}
     assert by_view.pop("time_of_day") == {**read, "timezone": "Asia/Tokyo"}
     assert by_view.pop("overview") == by_view.pop("allocation_sources") == read
     assert set(by_view) == {"hours", "fleet", "host_name_conflicts"}

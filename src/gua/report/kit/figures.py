@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gua.report.kit import lengths
@@ -31,19 +31,34 @@ def apportion(values: Sequence[float], parts: int) -> list[int]:
     return whole
 
 
-def percents(values: Sequence[float]) -> list[str]:
+def apportion_rest(values: Sequence[float], parts: int) -> list[int]:
+    """Split ``parts`` as :func:`apportion` does, but round the first by itself: smaller values never round above it."""
+    total = sum(values)
+    first = round(values[0] * parts / total) if total > 0 else 0
+    return [first, *apportion(values[1:], parts - first)]
+
+
+def percents(values: Sequence[float], split: Callable[[Sequence[float], int], list[int]] = apportion) -> list[str]:
     """Return each value's part of their sum in percent with one decimal; together 100.0; ``-`` if the sum is 0.
 
-    What is not 0 is at least ``<0.1``, what is not everything at most ``>99.9``.
+    What is not 0 is at least ``<0.1``, what is not everything at most ``>99.9``. ``split`` is how it is rounded.
     """
     total = sum(values)
     if total <= 0:
         return [NONE] * len(values)
-    tenths = apportion(values, _SHARE_PARTS)
+    tenths = split(values, _SHARE_PARTS)
     return [
         NOT_ZERO if value > 0 and part == 0 else _percent(value / total, part)
         for value, part in zip(values, tenths, strict=True)
     ]
+
+
+def points(now: Sequence[float], then: Sequence[float]) -> list[str]:
+    """Return by how many points of a hundred the parts of a whole changed, as :func:`percents` writes both."""
+    if sum(now) <= 0 or sum(then) <= 0:
+        return [NONE] * len(now)
+    both = zip(apportion(now, _SHARE_PARTS), apportion(then, _SHARE_PARTS), strict=True)
+    return [f"{(one - before) / 10:+.1f}" for one, before in both]
 
 
 def within(values: Sequence[float], place: int, parts: Sequence[float]) -> list[str]:
@@ -86,9 +101,11 @@ class HourFormat:
         """Return hours with thousands separators; ``<0.1`` instead of a zero that is none."""
         return self._written(milliseconds, round(milliseconds * 10**self.decimals / MS_PER_HOUR))
 
-    def parts(self, values: Sequence[float]) -> list[str]:
+    def parts(
+        self, values: Sequence[float], split: Callable[[Sequence[float], int], list[int]] = apportion
+    ) -> list[str]:
         """Return the hours of parts such that they add up to the hours of their sum as :meth:`of` writes it."""
-        units = apportion(values, round(sum(values) * 10**self.decimals / MS_PER_HOUR))
+        units = split(values, round(sum(values) * 10**self.decimals / MS_PER_HOUR))
         return [self._written(value, unit) for value, unit in zip(values, units, strict=True)]
 
     def within(self, values: Sequence[float], place: int, parts: Sequence[float]) -> list[str]:
@@ -143,3 +160,12 @@ def amount(value: float | None, decimals: int = 1) -> str:
     if 0 < abs(value) < least / 2:
         return f"{'<' if value > 0 else '>-'}{least:.{decimals}f}"
     return f"{value:,.{decimals}f}"
+
+
+def amounts(values: Sequence[float], decimals: int = 1) -> list[str]:
+    """Return amounts, none below 0, such that they add up to their sum as :func:`amount` writes it."""
+    units = apportion(values, round(sum(values) * 10**decimals))
+    return [
+        f"<{10**-decimals:.{decimals}f}" if value > 0 and unit == 0 else f"{unit / 10**decimals:,.{decimals}f}"
+        for value, unit in zip(values, units, strict=True)
+    ]

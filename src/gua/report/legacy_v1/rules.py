@@ -14,7 +14,7 @@ from gua.core.untrusted import is_word_of
 from gua.core.view import Count, StateName, ValueKind, View
 from gua.report import fleet
 from gua.report.filters import Selection
-from gua.report.hours import Hour, choose_hours, tick_hours
+from gua.report.hours import Hour, choose_hours, read_of
 from gua.report.model import Window
 from gua.report.rows import EXTENT, OVERVIEW
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE
@@ -135,7 +135,7 @@ def collect_older_rules(reader: ViewReader, request: ReportRequest) -> OlderRule
             ours[row.host, row.gpu][row.ours] += count
     if not cells:
         raise no_data(window, extents)
-    read = {**bounds, "tick_hours": tick_hours(hours), "use_hourly": int(not request.from_ticks)}
+    read = read_of(bounds, hours)
     labels = {(row.host, row.gpu): (row.gpu_index, row.name) for row in OVERVIEW.rows(reader, read) if not row.is_total}
     cards = [
         OlderCard(

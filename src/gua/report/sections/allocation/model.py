@@ -14,7 +14,7 @@ from gua.report.uses import UNUSED, ByPromisedUse, ByUse, CostByUse, total
 class Allocated:
     """GPU time promised by a source, in ms: all of it, or (``owner``) what one owner was promised.
 
-    ``shared_gpu_ms``: the part of ``used`` and ``held`` in which processes of others were on the cards, too.
+    ``shared_gpu_ms``: the part in which processes of the owner and of others were on the cards.
     ``costs`` is ``None`` without prices. Of the source gua, ``runs`` and ``manuals`` count an owner's reservations that
     were there at a tick of the window: of commands, and by hand; ``None`` where ticks that told that are gone.
     """

@@ -10,7 +10,7 @@ from gua.core.parameters import BY_DAY, READ
 from gua.core.ports import Row, ViewReader
 from gua.core.view import Count, Date, HourOfDay, StateName, View, Weekday
 from gua.core.zones import zone
-from gua.report.hours import choose_hours, tick_hours
+from gua.report.hours import choose_hours, read_of
 from gua.report.model import Window
 from gua.report.questions import ask
 from gua.report.rows import OVERVIEW, OverviewRow
@@ -125,9 +125,7 @@ class _Totals:
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
         hours = choose_hours(self._reader, parameters, from_ticks=self._from_ticks)
-        return self._reader.rows(
-            view, {**parameters, "tick_hours": tick_hours(hours), "use_hourly": int(not self._from_ticks)}
-        )
+        return self._reader.rows(view, read_of(parameters, hours))
 
 
 def _pieces(since_ms: int, until_ms: int, local: tzinfo) -> Iterator[tuple[int, int]]:

@@ -57,7 +57,7 @@ def contention(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
             for one in (*every, *shown)
         ],
         notes=[
-            ("GPUs", "those that are not partitioned; a MIG instance is no GPU for who wants one"),
+            ("GPUs", "those that are not partitioned, the most at a time; a MIG instance is no GPU for who wants one"),
             ("idle-held GPU-h", "what the idle-held cards were worth in the contended hours"),
             *(
                 [(_PROMISED.title, "the same of promised cards that nothing held: free for nobody")]
@@ -89,7 +89,7 @@ def _waits(one: Contention, hours: HourFormat) -> Iterator[str]:
     if one.wait_ms is None or one.waited_ms is None:
         return
     if one.waits_unknown_ms:
-        yield f"Who waited is not known of {hours.of(one.waits_unknown_ms)} hours: their ticks are gone."
+        yield f"Who waited is not known of {hours.of(one.waits_unknown_ms)} hours: no tick that is kept tells it."
     if not one.wait_ms:
         when = " in the others" if one.waits_unknown_ms else ""
         yield f"Nobody waited in the queue of gua run and gua reserve{when}."

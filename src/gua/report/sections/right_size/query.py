@@ -109,13 +109,13 @@ def right_size_of(
     )
     return RightSize(
         held_gpu_ms=held_ms,
-        every=_added(found, found),
-        half=_added([one for one in found if one.fits_half], found),
-        slice=_added([one for one in found if one.fits_slice], found),
-        smaller=_added([one for one in found if one.fits_smaller], found),
-        any=_added([one for one in found if one.fits], found),
-        none=_added([one for one in found if one.fits is False], found),
-        not_known=_added([one for one in found if one.fits is None], found),
+        every=_added(found, found, prices),
+        half=_added([one for one in found if one.fits_half], found, prices),
+        slice=_added([one for one in found if one.fits_slice], found, prices),
+        smaller=_added([one for one in found if one.fits_smaller], found, prices),
+        any=_added([one for one in found if one.fits], found, prices),
+        none=_added([one for one in found if one.fits is False], found, prices),
+        not_known=_added([one for one in found if one.fits is None], found, prices),
         workloads=tuple(found),
     )
 
@@ -165,11 +165,11 @@ def _ratio(stored: int | None) -> float | None:
     return None if stored is None else stored / RATIO_SCALE
 
 
-def _added(some: Sequence[ProgramOnCard], every: Sequence[ProgramOnCard]) -> FitTime:
+def _added(some: Sequence[ProgramOnCard], every: Sequence[ProgramOnCard], prices: Prices) -> FitTime:
     gpu_ms, whole_ms = (math.fsum(one.gpu_ms for one in each) for each in (some, every))
     return FitTime(
         workloads=len(some),
         gpu_ms=gpu_ms,
         share=gpu_ms / whole_ms if whole_ms else None,
-        cost=added(one.cost for one in some),
+        cost=added((prices.cost(0, ()), *(one.cost for one in some))),
     )

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from gua.report.kit.amounts import Amounts
-from gua.report.kit.figures import NONE, HourFormat, amount, percent, plural
+from gua.report.kit.figures import NONE, HourFormat, amount, apportion_rest, percent, percents, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.kit.words import card_name, known
 from gua.report.model import Report
-from gua.report.sections.right_size.model import FitTime, ProgramOnCard, RightSize
+from gua.report.sections.right_size.model import ProgramOnCard, RightSize
 
 MOST_PROGRAMS: Final = 24
 _GIB: Final = 1 << 30
@@ -52,14 +52,6 @@ def right_size(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
         "a smaller profile of its GPU."
     )
     amounts = Amounts.of_report(report)
-    rows = (
-        ("half a card", found.half),
-        ("a MIG slice", found.slice),
-        ("a smaller model here", found.smaller),
-        ("any of these", found.any),
-        ("none of these", found.none),
-        ("not known", found.not_known),
-    )
     yield Table(
         columns=[
             TableColumn(title="would have fitted", left=True),
@@ -67,7 +59,7 @@ def right_size(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
             TableColumn(title="%"),
             *(TableColumn(title=title, leaves=1) for title in amounts.titles("cost", style.name)),
         ],
-        rows=[[name, *_fit(part, hours, amounts)] for name, part in rows],
+        rows=_fit_rows(found, hours, amounts),
     )
     yield (
         f"Of {hours.of(found.held_gpu_ms)} held GPU-hours, processes in ticks tell of {hours.of(found.every.gpu_ms)}: "
@@ -90,8 +82,17 @@ def right_size(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
         yield f"and {plural(len(groups) - most, 'more program')}: --csv right-size has every one."
 
 
-def _fit(part: FitTime, hours: HourFormat, amounts: Amounts) -> list[str]:
-    return [hours.of(part.gpu_ms), percent(part.share), *amounts.cells(part.cost)]
+def _fit_rows(found: RightSize, hours: HourFormat, amounts: Amounts) -> list[list[str]]:
+    """Return a row for each fit: the last three add up to all that is told, the others are no more than any of them."""
+    others = (("half a card", found.half), ("a MIG slice", found.slice), ("a smaller model here", found.smaller))
+    whole = (("any of these", found.any), ("none of these", found.none), ("not known", found.not_known))
+    values = [part.gpu_ms for _, part in whole]
+    in_hours = [*(hours.of(part.gpu_ms) for _, part in others), *hours.parts(values, apportion_rest)]
+    in_shares = [*(percent(part.share) for _, part in others), *percents(values, apportion_rest)]
+    return [
+        [name, of_all, share, *amounts.cells(part.cost)]
+        for (name, part), of_all, share in zip((*others, *whole), in_hours, in_shares, strict=True)
+    ]
 
 
 def _programs(workloads: Sequence[ProgramOnCard]) -> list[list[ProgramOnCard]]:

@@ -61,8 +61,8 @@ def timeline(report: Report, _hours: object) -> Markup | None:
             tag("div", body, class_="scroll", role="region", aria_label=caption, tabindex=0),
             paragraph(
                 "A column that holds several states is split from the bottom up: active, idle-held, truly-idle, "
-                "unknown. Unobserved time is hatched. A thin bar is a process on the card; beside it stands how "
-                "long it was there and how much of that idle."
+                "unknown. Unobserved time is hatched. A thin bar is a process on the card, from its first tick there "
+                "to its last; beside it stands how long it was observed there and how much of that idle."
             ),
             paragraph(f"And {rest:,} more with less idle-held time." if rest else None),
         ]
@@ -118,11 +118,12 @@ class _Pen:
         since = max(holder.since_ms, self.drawn.since_ms)
         there = max(min(holder.until_ms, self.drawn.until_ms) - since, 0)
         start, wide = (100 * part / whole if whole else 0 for part in (since - self.drawn.since_ms, there))
-        idle = percent(holder.idle_ms / there) if there else NONE
+        observed = holder.observed_ms
+        idle = percent(holder.idle_ms / observed) if observed else NONE
         seen = f"from {at(holder.since_ms, self.window)} to {at(holder.until_ms, self.window)}"
-        told = f"{span(there)}, {idle} % idle"
-        if holder.unknown_ms and there:
-            told += f", {percent(min(holder.unknown_ms / there, 1))} % unknown"
+        told = f"{span(observed)}, {idle} % idle"
+        if holder.unknown_ms and observed:
+            told += f", {percent(holder.unknown_ms / observed)} % unknown"
         bar = tag("rect", x=f"{start:.2f}%", width=f"{wide:.2f}%", height=_LANE_HEIGHT)
         owner = NOT_KNOWN if holder.owner is None else name(holder.owner, 16)
         program = NOT_KNOWN if holder.program is None else name(holder.program, 20)

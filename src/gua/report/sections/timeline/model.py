@@ -13,13 +13,17 @@ _CELLS = Unit(json=lambda cells: [[part / 1000 for part in cell] for cell in cel
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Presence:
-    """One process on a card, clipped to the window (Unix ms): ``idle_ms`` of it idle, ``unknown_ms`` not known."""
+    """One process on a card, clipped to the window (Unix ms).
+
+    ``observed_ms`` is what ticks cover of its time there, ``idle_ms`` of that idle, ``unknown_ms`` not known.
+    """
 
     owner: str | None
     program: str | None
     pid: int
     since_ms: Timestamp[int]
     until_ms: Timestamp[int]
+    observed_ms: Seconds[int]
     idle_ms: Seconds[int]
     unknown_ms: Seconds[int] = 0
 

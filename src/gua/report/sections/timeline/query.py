@@ -47,6 +47,7 @@ class PresenceRow(NamedTuple):
     program: str | None
     first_ms: Moment
     last_ms: Moment
+    observed_ms: Count
     idle_ms: Count
     unknown_ms: Count
     processes: Count
@@ -112,6 +113,7 @@ def _card_timeline(
                 pid=row.pid,
                 since_ms=row.first_ms,
                 until_ms=row.last_ms,
+                observed_ms=row.observed_ms,
                 idle_ms=row.idle_ms,
                 unknown_ms=row.unknown_ms,
             )

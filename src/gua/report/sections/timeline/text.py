@@ -107,5 +107,5 @@ def _holder(one: Presence, style: Style, hours: HourFormat) -> str:
     unknown = f", {hours.of(one.unknown_ms)} unknown" if one.unknown_ms else ""
     return (
         f"{known(one.owner, style)} {known(one.program, style)} (pid {one.pid}): "
-        f"{hours.of(one.until_ms - one.since_ms)} hours, {hours.of(one.idle_ms)} idle{unknown}"
+        f"{hours.of(one.observed_ms)} hours, {hours.of(one.idle_ms)} idle{unknown}"
     )

@@ -10,7 +10,7 @@ from gua.report.kit.card_tables import card_table
 from gua.report.kit.figures import NONE, HourFormat, percent, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
-from gua.report.kit.words import NAME_WIDTH, index
+from gua.report.kit.words import NAME_WIDTH, index, known
 from gua.report.model import Report
 from gua.report.sections.usefulness.model import (
     METRICS,
@@ -115,8 +115,8 @@ def _owners(found: Usefulness, style: Style, hours: HourFormat) -> Iterator[Part
 
 def _owner(one: OwnerActivity, style: Style, hours: HourFormat) -> list[str]:
     return [
-        style.name(one.owner or NONE, NAME_WIDTH),
-        style.name(one.program or NONE, NAME_WIDTH),
+        known(one.owner, style),
+        known(one.program, style),
         hours.of(one.gpu_ms),
         percent(one.sm),
         percent(one.tensor),

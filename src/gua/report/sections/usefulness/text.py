@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from gua.core.idle_time import ACTIVE_FROM
 from gua.report.kit.card_tables import card_table
-from gua.report.kit.figures import NONE, HourFormat, amount, percent
+from gua.report.kit.figures import NONE, HourFormat, amount, amounts, percent
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.model import Report
@@ -25,6 +25,7 @@ _STATES: Final = (
     TableColumn(title="kWh", leaves=2),
     TableColumn(title="of idle hours", leaves=2),
 )
+_KWH_DECIMALS: Final = 2
 _CARDS: Final = (
     TableColumn(title="active"),
     TableColumn(title="samples tell of"),
@@ -52,10 +53,7 @@ def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[P
     )
     yield Table(
         columns=_STATES,
-        rows=[
-            *([state, *_state(part, hours)] for state, part in found.states.items()),
-            ["both", *_state(found.loaded, hours)],
-        ],
+        rows=_by_state(found, hours),
     )
     yield (
         f"While a program may have been loaded, {percent(found.loaded.idle_share)} % of what samples tell of was idle "
@@ -73,12 +71,32 @@ def _most_idle(card: CardIdleTime) -> float:
     return -card.states[ACTIVE].idle_gpu_ms
 
 
-def _state(part: IdleTime, hours: HourFormat) -> list[str]:
-    return [
-        *_told(part, hours),
-        NONE if part.idle_joules is None else amount(part.idle_joules / JOULES_PER_KWH, 2),
-        hours.of(part.measured_gpu_ms),
-    ]
+def _by_state(found: Usefulness, hours: HourFormat) -> list[list[str]]:
+    """Return a row for each state and one for both, to which each column adds up."""
+    parts = list(found.states.values())
+    every = [*parts, found.loaded]
+
+    def told(values: Sequence[float]) -> list[str]:
+        return [*hours.parts(values), hours.of(sum(values))]
+
+    energies = [(part.idle_joules or 0) / JOULES_PER_KWH for part in parts]
+    columns = (
+        [*found.states, "both"],
+        told([part.gpu_ms for part in parts]),
+        told([part.sampled_gpu_ms for part in parts]),
+        _known(told([part.idle_gpu_ms for part in parts]), (part.sampled_gpu_ms > 0 for part in every)),
+        [percent(part.idle_share) for part in every],
+        _known(
+            [*amounts(energies, _KWH_DECIMALS), amount(sum(energies), _KWH_DECIMALS)],
+            (part.idle_joules is not None for part in every),
+        ),
+        told([part.measured_gpu_ms for part in parts]),
+    )
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _known(written: Sequence[str], are_known: Iterable[bool]) -> list[str]:
+    return [one if is_known else NONE for one, is_known in zip(written, are_known, strict=True)]
 
 
 def _told(part: IdleTime, hours: HourFormat) -> list[str]:

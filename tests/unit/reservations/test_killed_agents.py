@@ -1,0 +1,264 @@
+"""The order of service and each place, at whatever moment an agent is killed or stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from fakes.desks import asked, cards_of_now, ended, got, opened, until
+from gua.app import reserving
+from gua.app.asker import Askers
+from gua.app.reservations import Reservations
+from gua.app.reserving import NoAgentError, reserve
+from gua.core.errors import NotNowError, UnavailableError
+from gua.local_socket.peer import Lines, peer_of
+from gua.procfs.reader import ProcFs
+from gua.reservations.desk import Desk, Granted, Waiting
+from gua.reservations.ledger import Ledger
+from gua.reservations.model import CardRequest
+
+
+def waiting(desk: Desk, request: CardRequest) -> Waiting:
+    answer = desk.attempt(request.place)
+    assert isinstance(answer, Waiting)
+    return answer
+
+
+def places(desk: Desk) -> list[str]:
+    return [request.place for request in desk.queue()]
+
+
+def test_with_a_place_those_before_it_are_kept(tmp_path: Path) -> None:
+    """The first looks at the cards, which may take long, when the agent is killed; who came later was told to wait."""
+    first = opened(tmp_path / "reservations")
+    got(first, asked(4))
+    head, second, newest = (asked(1, pid=os.getpid()) for _ in range(3))
+    for request in (head, second, newest):
+        first.enter(request)
+    since = first.queue()[0].asked_ms
+    first.keep_place(second)
+    first.close()
+    again = opened(tmp_path / "reservations")
+    assert again.enter(second)
+    assert not again.enter(newest)  # nobody was behind it
+    assert again.enter(head)
+    assert places(again) == [head.place, second.place, newest.place]
+    assert again.queue()[0].asked_ms == since
+    again.close()
+
+
+def test_a_grant_and_the_end_of_its_place_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the next agent keeps the place of who has cards, and all who wait stand behind nobody for a minute."""
+    first = opened(tmp_path / "reservations")
+    before = got(first, asked(4))
+    head, second = asked(4, pid=os.getpid()), asked(1, pid=os.getpid())
+    for request in (head, second):
+        first.enter(request)
+        assert waiting(first, request)
+        first.keep_place(request)
+    first.end([before.reservation.id], by=None)
+    with monkeypatch.context() as killed:  # an agent that does nothing more once the grant was written
+        killed.setattr(Ledger, "dequeue", lambda *_: None)
+        assert isinstance(first.attempt(head.place), Granted)
+    first.close()
+    again = opened(tmp_path / "reservations")
+    assert again.granted_before(head) is not None
+    assert places(again) == [second.place]
+    again.close()
+
+
+def test_a_place_to_which_nobody_can_come_back_is_gone_at_once(tmp_path: Path) -> None:
+    first = opened(tmp_path / "reservations")
+    got(first, asked(4))
+    process = subprocess.Popen(["sleep", "600"])
+    head, second = asked(4, pid=process.pid), asked(1, pid=os.getpid())
+    for request in (head, second):
+        first.enter(request)
+        first.keep_place(request)
+    first.close()
+    again = opened(tmp_path / "reservations")
+    assert places(again) == [head.place, second.place]
+    ended(process)  # after the next agent looked who is there, and before it asked that one
+    until(lambda: places(again) == [second.place], seconds=30)  # the minute of its place is not over
+    again.close()
+
+
+@contextmanager
+def conversation(
+    desk: Desk,
+) -> Iterator[tuple[socket.socket, list[Exception]]]:
+    """Ask the agent's end in a thread, for all cards by hand; give the other end, and the error that it tells."""
+    here, there = socket.socketpair()
+    told: list[Exception] = []
+    asks = Reservations(desk, cards=cards_of_now, askers=Askers(ProcFs(), str)).conversations()["reserve"]
+    request = {"kind": "manual", "count": 4, "place": "mine"}
+
+    def serve() -> None:
+        with there:
+            try:
+                asks(there, peer_of(there), request, Lines(there, longest_bytes=4096))
+            except Exception as error:  # noqa: BLE001 - what they are told
+                told.append(error)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with here:
+        yield here, told
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def line(connection: socket.socket) -> dict[str, object] | None:
+    return Lines(connection, longest_bytes=2**20).object(deadline=time.monotonic() + 60)
+
+
+def test_who_has_to_wait_as_the_agent_stops_is_told_nothing_and_asks_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = opened(tmp_path / "reservations")
+    got(desk, asked(4))
+    keep_place = desk.keep_place
+
+    def late(request: CardRequest) -> None:
+        desk.close()  # between the look at the cards and this
+        keep_place(request)
+
+    monkeypatch.setattr(desk, "keep_place", late)
+    with conversation(desk) as (connection, told):
+        assert line(connection) is None
+    assert told == []
+
+
+def test_who_cannot_be_kept_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = opened(tmp_path / "reservations")
+    got(desk, asked(4))
+
+    def full(*_: object) -> None:
+        msg = "the disk is full"
+        raise UnavailableError(msg)
+
+    monkeypatch.setattr(Ledger, "enqueue", full)
+    with conversation(desk) as (connection, told):
+        assert line(connection) is None
+    assert [str(error) for error in told] == ["the disk is full"]
+    assert desk.queue() == []
+    desk.close()
+
+
+def test_nobody_is_told_to_have_what_was_taken_back_meanwhile(tmp_path: Path) -> None:
+    """A client that gave up a slow agent asks again, and is handed the grant that the first answer then takes back."""
+    desk = opened(tmp_path / "reservations")
+    with conversation(desk) as (connection, told):
+        granted = line(connection)
+        assert granted is not None
+        (held,) = desk.reservations()
+        desk.cancel(Granted(reservation=held, lifeline=None, indices=()))
+        connection.sendall(b'{"got":true}\n')
+        assert line(connection) is None
+    assert told == []
+    desk.close()
+
+
+class Agents:
+    """What listens at a socket, one answer after the other: each gets the request and the connection."""
+
+    def __init__(self, path: Path, *answers: Callable[[socket.socket], None]) -> None:
+        self.path = path
+        self.asked: list[dict[str, object]] = []
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        self._answers = answers
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with self._listener:  # once all have answered nobody listens
+            for answer in self._answers:
+                connection, _ = self._listener.accept()
+                with connection:
+                    request = line(connection)
+                    assert request is not None
+                    self.asked.append(request)
+                    answer(connection)
+
+    def close(self) -> None:
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+
+def says(**message: object) -> Callable[[socket.socket], None]:
+    return lambda connection: connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+@pytest.fixture
+def passed(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The client's clock: its time is the sum of these, to which its pauses of half a second come."""
+    passed: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: sum(passed), sleep=passed.append)
+    monkeypatch.setattr(reserving, "time", clock)
+    return passed
+
+
+def gives(connection: socket.socket) -> None:
+    says(granted={"id": "a", "cards": ["GPU-0"], "gpus": [0]})(connection)
+    assert line(connection) == {"got": True}
+    says(kept=True)(connection)
+
+
+def test_the_minute_of_a_place_begins_when_the_agent_went_however_long_it_was_silent(
+    tmp_path: Path, passed: list[float]
+) -> None:
+    said: list[str] = []
+
+    def waits(connection: socket.socket) -> None:
+        says(waiting={"ahead": 1})(connection)
+        until(lambda: said)
+        passed.append(3600)
+
+    agents = Agents(tmp_path / "agent.sock", waits, gives)
+    assert reserve([agents.path], {"kind": "manual", "count": 1}, say=said.append).gpus == "0"
+    agents.close()
+    assert said == ["waiting: 1 request is before yours"]
+
+
+def test_who_was_told_nothing_gives_an_agent_that_only_ends_a_minute(tmp_path: Path, passed: list[float]) -> None:
+    def ends(_: socket.socket) -> None:
+        passed.append(40)
+
+    # The first may have ended before the client looked at its clock.
+    agents = Agents(tmp_path / "agent.sock", ends, ends)
+    with pytest.raises(NoAgentError, match="went away while you waited"):
+        reserve([agents.path], {"kind": "manual", "count": 1}, say=print)
+    agents.close()
+    assert 60 < sum(passed) < 110
+
+
+def test_a_wait_is_as_long_as_it_was_to_be_however_many_agents_it_sees(tmp_path: Path, passed: list[float]) -> None:
+    said: list[str] = []
+
+    def waits(connection: socket.socket) -> None:
+        before = len(said)
+        says(waiting={"ahead": before + 1})(connection)
+        until(lambda: len(said) > before)
+        passed.append(240)
+
+    def over(connection: socket.socket) -> None:
+        says(error="no cards now", exit_code=75)(connection)
+
+    agents = Agents(tmp_path / "agent.sock", waits, waits, waits, over)
+    with pytest.raises(NotNowError):
+        reserve([agents.path], {"kind": "run", "count": 1, "wait_ms": 600_000}, say=said.append)
+    agents.close()
+    assert [request["wait_ms"] for request in agents.asked] == [600_000, 359_500, 119_000, 0]
+    assert len({request["place"] for request in agents.asked}) == 1
