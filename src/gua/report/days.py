@@ -11,7 +11,7 @@ from gua.core.parameters import BOUNDS
 from gua.core.ports import Row, ViewReader
 from gua.core.view import Count, View
 from gua.core.zones import zone
-from gua.report.hours import HOURS, Hour, choose_hours
+from gua.report.hours import HOURS, Hour, choose_hours, hours_of
 from gua.report.model import Extent, Window
 
 LEAST_CARD_HOURS: Final = 20_000
@@ -67,7 +67,7 @@ def with_days(
     if not days:
         return reader, choose_hours(reader, bounds), frozenset()
     of_days = frozenset(day.day for day in days)
-    others = HOURS.rows(reader, {**bounds, **by_day(days)})
+    others = hours_of(reader, bounds, HOURS.rows(reader, {**bounds, **by_day(days)}))
     if any(hour.hour // 24 in of_days for hour in others):
         # A store that is asked for views, not by their queries, knows no days: it tells of all hours.
         return reader, sorted(others), frozenset()
@@ -122,19 +122,14 @@ class DailyReader:
         """Days that are read as such where it is told who holds cards."""
         return frozenset(day.day for day in self.before_now or ())
 
-    @property
-    def tells_holders_apart(self) -> bool:
-        """Whether who holds cards is a question besides usage, of which usage by owners does not tell."""
-        return bool(self.before_now)
-
     def _of(self, view: str, parameters: Mapping[str, object]) -> Sequence[HeldDay]:
         if view in READ_DAYS_BEFORE_NOW:
             is_worth_it = view == "holders" or self.cards * len(self.days_before_now) >= LEAST_CARD_DAYS
             return (self.before_now or ()) if is_worth_it else ()
         if view in READ_DAYS_BY_KEY:
-            # Where no day lies before now, one question of hours tells of both.
-            is_apart = self.before_now is None or self.tells_holders_apart
-            return self.days if is_apart and parameters["by"] in _KEYS else ()
+            # Who holds cards now is told besides: of hours.
+            days = self.days if self.before_now is None else self.before_now
+            return days if parameters["by"] in _KEYS else ()
         if view in READ_DAYS_BY_HOUR:
             return self.days if _is_whole_hours(self.timezone, self.days) else ()
         return self.days if view in READ_DAYS else ()

@@ -46,9 +46,10 @@ _REPORT_SETTINGS = {
     "optimize_group_by_function_keys": 0,
     "optimize_and_compare_chain": 0,
     "optimize_extract_common_expressions": 0,
+    "optimize_aggregators_of_group_by_keys": 0,
 }
 REPORT_SETTINGS = READ_SETTINGS | _REPORT_SETTINGS
-# What only the embedded engine of this version is told, beyond what stands in the scripts of --sql.
+# What the embedded engine of this version is told, and a server that knows it, beyond the scripts of --sql.
 _ENGINE_SETTINGS = {
     # A twentieth of the time of a report.
     "query_plan_remove_unused_columns": 0,
@@ -292,7 +293,8 @@ class Store:
         if self._directory is not None:
             return _REPORT_SETTINGS
         known = self._client.server_settings
-        return {name: value for name, value in _REPORT_SETTINGS.items() if name in known and not known[name].readonly}
+        wanted = _REPORT_SETTINGS | _ENGINE_SETTINGS
+        return {name: value for name, value in wanted.items() if name in known and not known[name].readonly}
 
     @property
     def _settings(self) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from gua.report.allocation_sources import ask_sources
 from gua.report.asking import Asking, Finish
 from gua.report.costs import with_currencies
-from gua.report.days import DailyReader
 from gua.report.kit.basis import at
 from gua.report.kit.fields import Cell, Cells, cells, columns
 from gua.report.model import Report
@@ -61,8 +60,8 @@ def _collect(asking: Asking) -> Finish | None:
 
 
 def _listed(asking: Asking) -> Callable[[], Iterable[CardProcess]]:
-    """Ask who is on each card now: usage tells it besides, but of days."""
-    if isinstance(asking.reader, DailyReader) and asking.reader.tells_holders_apart:
+    """Ask who is on each card now: usage tells it besides, where it is told by process."""
+    if not asking.tells_processes:
         return asking.once(ask_holders, asking.prices)
     owners = asking.once(ask_usage, OWNER_AND_PROGRAM, asking.prices)
     return lambda: (process for row in owners() for process in row.holders)
