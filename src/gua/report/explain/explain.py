@@ -234,7 +234,9 @@ def _moments(reader: ViewReader, card: ExplainedCard, at_ms: int, most: int) -> 
     """Return the ticks next to a moment as (end, duration) in ms: so many on each side of the one it lies in."""
     near = _ask_moments(reader, card, at_ms, most + 1, (at_ms - _NEAR_MS, at_ms + _NEAR_MS))
     sides = [sum(end < at_ms for end, _ in near), sum(end >= at_ms for end, _ in near)]
-    if min(sides) <= most:  # there may be others farther away
+    is_short_before = sides[0] <= most and card.first_ms < at_ms - _NEAR_MS
+    is_short_after = sides[1] <= most and card.last_ms > at_ms + _NEAR_MS
+    if is_short_before or is_short_after:  # there are others farther away
         near = _ask_moments(reader, card, at_ms, most + 1, (_FIRST_MS, _LAST_MS))
     before = [tick for tick in near if tick[0] < at_ms]
     after = [tick for tick in near if tick[0] >= at_ms]
@@ -276,10 +278,11 @@ def _explained(
     rules = rules_of(settings)
     parameters = {"host": card.host, "gpu": card.gpu, "since_ms": moments[0][0] - 1, "until_ms": moments[-1][0]}
     processes: dict[int, list[ExplainedProcessRow]] = {}
-    for row in EXPLAIN_PROCESSES.rows(reader, parameters):
+    process_rows = EXPLAIN_PROCESSES.rows(reader, parameters)
+    ticks = EXPLAIN_TICKS.rows(reader, parameters)
+    for row in process_rows:
         processes.setdefault(row.ts_ms, []).append(row)
     parts: dict[int, list[ExplainedPartRow]] = {}
-    ticks = EXPLAIN_TICKS.rows(reader, parameters)
     # Where nobody looked there is no part, and the question takes as long as all others together.
     if any(row.allocation is not None for row in ticks):
         for part in EXPLAIN_ALLOCATIONS.rows(reader, parameters):
