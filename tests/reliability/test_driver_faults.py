@@ -59,7 +59,7 @@ class Watched:
         self.agent.stop()
         ticks = self.agent.ticks()
         assert_time_is_told_once(ticks, self.began_ms)
-        assert_none_is_missing(ticks)
+        assert_none_is_missing(ticks, kept_waiting_ms=self.agent.kept_waiting_ms)
         assert "Traceback" not in self.agent.tail()
         return ticks
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -36,6 +37,9 @@ class Agent:
     environ: Mapping[str, str] = field(default_factory=dict)
     lock: str = field(default_factory=lambda: f"gua-test-{uuid.uuid4().hex[:12]}")
     process: subprocess.Popen[bytes] | None = None
+    kept_waiting_ms: int = 0
+    """For how long it had no CPU from its first answer, or its start, until it was stopped."""
+    _waited_before_ms: int = 0
 
     @property
     def home(self) -> Path:
@@ -87,8 +91,10 @@ class Agent:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+        self._waited_before_ms = 0
         if wait:
             poll(self.answers, f"the agent to answer:\n{self.tail()}")
+            self._waited_before_ms = kept_waiting_ms(self.process.pid)
 
     def answers(self) -> bool:
         """Return whether the running agent answers; fails if it has ended."""
@@ -110,6 +116,7 @@ class Agent:
         """Ask it to end, and insist that it does so soon and well."""
         if self.process is None:
             return
+        self.kept_waiting_ms = kept_waiting_ms(self.process.pid) - self._waited_before_ms
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout=60)
         self.process = None
@@ -143,6 +150,15 @@ class Agent:
         """Wait until so many ticks are in the spool and return them."""
         poll(lambda: len(self.ticks(destination)) >= count, f"{count} ticks:\n{self.tail()}", seconds=seconds)
         return self.ticks(destination)
+
+
+def kept_waiting_ms(pid: int) -> int:
+    """Return for how long the threads of a process could have run and had no CPU, as on a machine that is too busy."""
+    waited_ns = 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended; or this kernel does not count
+            waited_ns += int((thread / "schedstat").read_text(encoding="ascii").split()[1])
+    return waited_ns // 1_000_000
 
 
 def read_spool(path: Path, destination: str = "store") -> list[Tick]:

@@ -26,7 +26,7 @@ CASES = sorted(about.parent for about in HERE.glob("*/*/about.md"))
 COUNTED_HOURS = ("gua", "host_hours")
 # Of these a row is a tick, or what is still to be counted.
 UNCOUNTED = {
-    *("spans", "due_hours", "changed_hours", "counted_hours", "hours", "card_parts"),
+    *("spans", "due_hours", "changed_hours", "counted_hours", "hours", "hour_ticks", "card_parts"),
     *("due_days", "counted_days", "held_days"),
 }
 # The parameters by which a report tells a view which hours to read from ticks, and which prices there are.

@@ -283,7 +283,16 @@ def by_points(body: bytes) -> Iterator[bytes]:
 
 
 # What tells which hours changed, and how often: that differs by how ticks came, and changes no sum.
-BOOKKEEPING = {"hours", "due_hours", "counted_hours", "changed_hours", "due_days", "counted_days", "held_days"}
+BOOKKEEPING = {
+    "hours",
+    "hour_ticks",
+    "due_hours",
+    "counted_hours",
+    "changed_hours",
+    "due_days",
+    "counted_days",
+    "held_days",
+}
 # What is about agents, which these ticks have none of, and about the present, which they are not from.
 PRESENT = {
     "fleet",

@@ -1,7 +1,7 @@
 -- One row is one UTC hour of which something may lie in the window, as a number since 1970: whether its counted rows may be
--- used for all hosts asked for, as nothing changed since and it lies wholly inside, and how many card ticks it has, about.
--- The others are read from their ticks. An hour whose ticks are gone stays as it was counted, with all of a tick that began
--- before the window.
+-- used for all hosts asked for, as nothing changed since and it lies wholly inside, and how many card ticks it then has, about;
+-- NULL of the others, which are read from their ticks (gua_report.hour_ticks). An hour whose ticks are gone stays as it was
+-- counted, with all of a tick that began before the window.
 CREATE OR REPLACE VIEW gua_report.hours $ON_CLUSTER
 $DEFINER
 AS
@@ -29,37 +29,24 @@ WITH
             arraySum(quarter_ticks) AS ticks
         FROM gua.host_hours FINAL
         WHERE ${WINDOW_HOURS}
-    ),
-    known AS
-    (
-        SELECT
-            intDiv(toUnixTimestamp(hour), 3600) AS number,
-            toBool(
-                (
-                    sum(arrived) = sum(counted) AND max(others) = 0 AND min(first_ms) >= {since_ms:Int64}
-                    OR hour < in_force.ticks_from AND toInt64(number) * 3600000 >= {since_ms:Int64}
-                )
-                AND (toInt64(number) + 1) * 3600000 <= {until_ms:Int64}
-            ) AS is_counted,
-            sum(ticks) AS counted_ticks
-        FROM every
-        GROUP BY hour
-    ),
-    (SELECT groupArray(number) FROM known WHERE NOT is_counted) AS from_ticks
+    )
 SELECT
-    toInt64(known.number) AS hour,
-    known.is_counted AS is_counted,
-    toUInt64(if(known.is_counted, known.counted_ticks, waiting.ticks)) AS card_ticks
-FROM known
-LEFT JOIN
+    toInt64(number) AS hour,
+    is_counted,
+    if(is_counted, counted_ticks, NULL) AS card_ticks
+FROM
 (
     SELECT
-        ${TICK_HOUR} AS number,
-        count() AS ticks
-    FROM gua.card_ticks
-    WHERE ${TICK_HOUR} GLOBAL IN (SELECT arrayJoin(from_ticks))
-        AND ${OF_HOSTS}
-    GROUP BY number
-) AS waiting
-    ON waiting.number = known.number
+        intDiv(toUnixTimestamp(hour), 3600) AS number,
+        toBool(
+            (
+                sum(arrived) = sum(counted) AND max(others) = 0 AND min(first_ms) >= {since_ms:Int64}
+                OR hour < in_force.ticks_from AND toInt64(number) * 3600000 >= {since_ms:Int64}
+            )
+            AND (toInt64(number) + 1) * 3600000 <= {until_ms:Int64}
+        ) AS is_counted,
+        sum(ticks) AS counted_ticks
+    FROM every
+    GROUP BY hour
+)
 ORDER BY hour

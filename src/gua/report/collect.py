@@ -12,7 +12,7 @@ from gua.report.allocation_sources import ask_sources, sources_of
 from gua.report.asking import Asking, Finish
 from gua.report.days import DailyReader, are_many, with_days
 from gua.report.filters import Selection, filters
-from gua.report.hours import HOURS, Hour, hours_of, read_of
+from gua.report.hours import HOURS, Hour, hours_of, read_of, ticks_an_hour
 from gua.report.model import Card, Extent, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
 from gua.report.parts import parts_of
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_cards
@@ -66,7 +66,9 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         starts = (row.valid_from_ms for row in prices.rows)
         reader, hours, days = with_days(reader, bounds, price_starts=starts, timezone=window.timezone)
     else:
-        hours = hours_of(hour_rows(), from_ticks=request.from_ticks)
+        hours = hours_of(
+            reader, bounds, hour_rows(), from_ticks=request.from_ticks, most_an_hour=ticks_an_hour(extents)
+        )
     read = read_of(bounds, hours)
     wanted = frozenset(default_sections()) if request.sections is None else request.sections
     card_hours = skipped(hours, extents, _need_streaks(request, wanted))

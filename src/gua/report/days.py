@@ -11,7 +11,7 @@ from gua.core.parameters import BOUNDS
 from gua.core.ports import Row, ViewReader
 from gua.core.view import Count, View
 from gua.core.zones import zone
-from gua.report.hours import HOURS, Hour, choose_hours
+from gua.report.hours import HOURS, Hour, choose_hours, hours_of
 from gua.report.model import Extent, Window
 
 LEAST_CARD_HOURS: Final = 20_000
@@ -67,7 +67,7 @@ def with_days(
     if not days:
         return reader, choose_hours(reader, bounds), frozenset()
     of_days = frozenset(day.day for day in days)
-    others = HOURS.rows(reader, {**bounds, **by_day(days)})
+    others = hours_of(reader, bounds, HOURS.rows(reader, {**bounds, **by_day(days)}))
     if any(hour.hour // 24 in of_days for hour in others):
         # A store that is asked for views, not by their queries, knows no days: it tells of all hours.
         return reader, sorted(others), frozenset()

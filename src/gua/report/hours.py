@@ -8,30 +8,80 @@ from typing import Final, NamedTuple
 from gua.core.parameters import BOUNDS, BY_DAY
 from gua.core.ports import ViewReader
 from gua.core.view import Count, View
+from gua.report.model import Extent
+from gua.report.states import MS_PER_HOUR
 
 PART_CARD_TICKS: Final = 450_000
+FEW_CARD_TICKS: Final = 25_000
+"""A tenth of the smallest number that anything is decided by."""
 _NO_HOUR: Final = -1  # an empty list of numbers has no type in SQL
 
 
+class HourRow(NamedTuple):
+    """A UTC hour with ticks, as a number since 1970: whether its counted rows hold, and then its card ticks, about."""
+
+    hour: int
+    is_counted: bool
+    card_ticks: Count | None
+
+
 class Hour(NamedTuple):
-    """A UTC hour with ticks, as a number since 1970: whether its counted rows hold, and its card ticks, about."""
+    """The same with its card ticks, about; 0 of an hour that is read from ticks which are too few to be counted."""
 
     hour: int
     is_counted: bool
     card_ticks: Count
 
 
-HOURS: Final = View("hours", Hour, BOUNDS, optional=BY_DAY)
+class HourTicks(NamedTuple):
+    """A UTC hour as a number since 1970, and its card ticks."""
+
+    hour: int
+    card_ticks: Count
+
+
+HOURS: Final = View("hours", HourRow, BOUNDS, optional=BY_DAY)
+HOUR_TICKS: Final = View("hour_ticks", HourTicks, ("hosts", "hours"))
 
 
 def choose_hours(reader: ViewReader, bounds: Mapping[str, object], *, from_ticks: bool = False) -> list[Hour]:
     """Return the hours of the window {since_ms, until_ms, hosts}, with ``from_ticks`` none of them as counted."""
-    return hours_of(HOURS.rows(reader, bounds), from_ticks=from_ticks)
+    return hours_of(reader, bounds, HOURS.rows(reader, bounds), from_ticks=from_ticks)
 
 
-def hours_of(rows: Iterable[Hour], *, from_ticks: bool = False) -> list[Hour]:
-    """Return the rows of ``gua_report.hours`` in their order, with ``from_ticks`` none of them as counted."""
-    return [row._replace(is_counted=row.is_counted and not from_ticks) for row in sorted(rows)]
+def hours_of(
+    reader: ViewReader,
+    bounds: Mapping[str, object],
+    rows: Iterable[HourRow],
+    *,
+    from_ticks: bool = False,
+    most_an_hour: int | None = None,
+) -> list[Hour]:
+    """Return the hours of rows of ``gua_report.hours`` in order, with ``from_ticks`` none of them as counted.
+
+    The ticks of those that are not counted are asked for, unless they have at most ``most_an_hour``, which are few.
+    """
+    found = sorted(rows, key=lambda row: row.hour)
+    waiting = [row.hour for row in found if row.card_ticks is None]
+    ticks: dict[int, int] = {}
+    if waiting and (most_an_hour is None or len(waiting) * most_an_hour > FEW_CARD_TICKS):
+        ticks = {
+            row.hour: row.card_ticks for row in HOUR_TICKS.rows(reader, {"hosts": bounds["hosts"], "hours": waiting})
+        }
+    return [
+        Hour(
+            row.hour,
+            is_counted=row.is_counted and not from_ticks,
+            card_ticks=ticks.get(row.hour, 0) if row.card_ticks is None else row.card_ticks,
+        )
+        for row in found
+    ]
+
+
+def ticks_an_hour(extents: Iterable[Extent]) -> int | None:
+    """Return how many ticks these cards have in an hour at most; None where that is not told."""
+    rates = [extent.cards * MS_PER_HOUR / extent.interval_ms if extent.interval_ms else None for extent in extents]
+    return None if None in rates else round(sum(rate for rate in rates if rate is not None))
 
 
 def tick_hours(hours: Sequence[Hour]) -> list[int]:

@@ -17,7 +17,7 @@ from gua.report.explain.rows import (
     EXPLAIN_TICKS,
 )
 from gua.report.fleet import CLAIMS, FLEET, LABELS
-from gua.report.hours import HOURS
+from gua.report.hours import HOUR_TICKS, HOURS
 from gua.report.legacy_v1.rules import OLDER_RULE
 from gua.report.prices import COSTS, PRICES
 from gua.report.promises import ALLOCATION_NAMES, PROMISED_WORK, PROMISES
@@ -41,6 +41,7 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     RULES,
     OVERVIEW,
     HOURS,
+    HOUR_TICKS,
     HELD_DAYS,
     LABELS,
     FLEET,

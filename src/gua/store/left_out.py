@@ -29,6 +29,8 @@ Parameters = Mapping[str, object]
 # Of a block, whether a question with these parameters needs none of it; one that is not given needs it.
 BLOCKS: Final[Mapping[str, Callable[[Parameters], bool]]] = {
     "counted hours": lambda given: given.get("use_hourly") == 0,
+    # A report asks for them of hours that are counted; from ticks each of its views reads them by itself.
+    "measurements": lambda given: "tick_hours" in given,
     "prices": lambda given: given.get("price_models") == [],
     "prices or models": lambda given: given.get("price_models") == [] and given.get("by", "model") != "model",
     "what was told": lambda given: given.get("by", _TOLD[0]) not in _TOLD,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -106,19 +107,26 @@ def test_an_empty_store_says_that_it_has_seen_no_card(
     assert main([*given, "--force"]) == 0
 
 
-def test_a_name_that_several_models_have_is_refused(gua: Run, folder: Path) -> None:
+@contextmanager
+def one_more_card(folder: Path, **of_it: str) -> Iterator[None]:
+    """Let the store of these tests have one more card meanwhile."""
+    card = {"host": "m", "gpu": "GPU-9"}
     with open_store(f"chdb://{folder}") as store:
-        card = {"host": "m", "gpu": "GPU-9"}
-        store.insert_json("card_info", [{**card, "ts": 1_774_440_000, "model": "L4"}])
+        store.insert_json("card_info", [{**card, "ts": 1_774_440_000, **of_it}])
         store.insert_json("card_seen", [{**card, "first_seen": 1_774_440_000, "last_seen": 1_774_443_600}])
     try:
-        told = "gua: 'l4' may be 'L4' or 'NVIDIA L4': write one of them in full\n"
-        assert gua("set", "l4", "1", "--currency", "EUR") == (2, "", told)
-        assert gua("set", "NVIDIA L4", "1", "--currency", "EUR")[0] == 0
+        yield
     finally:
         with open_store(f"chdb://{folder}") as store:
             for table in ("card_info", "card_seen"):
                 store._client.command(f"DELETE FROM gua.{table} WHERE host = 'm'")  # noqa: SLF001 - as above
+
+
+def test_a_name_that_several_models_have_is_refused(gua: Run, folder: Path) -> None:
+    with one_more_card(folder, model="L4"):
+        told = "gua: 'l4' may be 'L4' or 'NVIDIA L4': write one of them in full\n"
+        assert gua("set", "l4", "1", "--currency", "EUR") == (2, "", told)
+        assert gua("set", "NVIDIA L4", "1", "--currency", "EUR")[0] == 0
 
 
 def test_a_second_currency_needs_to_be_meant(gua: Run) -> None:
@@ -180,9 +188,6 @@ def test_what_is_no_file_of_prices_is_one_line_and_read_to_no_end(gua: Run, tmp_
 
 
 def test_a_card_of_which_only_the_name_is_known_has_a_price_by_it(gua: Run, folder: Path) -> None:
-    with open_store(f"chdb://{folder}") as store:
-        card = {"host": "imported", "gpu": "GPU-9"}
-        store.insert_json("card_info", [{**card, "ts": 1_774_440_000, "name": "NVIDIA A100"}])
-        store.insert_json("card_seen", [{**card, "first_seen": 1_774_440_000, "last_seen": 1_774_443_600}])
-    code, said, told = gua("set", "A100", "1", "--currency", "EUR")
+    with one_more_card(folder, name="NVIDIA A100"):
+        code, said, told = gua("set", "A100", "1", "--currency", "EUR")
     assert (code, said, told) == (0, "NVIDIA A100: 1 EUR per GPU-hour from the beginning\n", "")

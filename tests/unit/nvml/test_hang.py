@@ -56,13 +56,15 @@ def test_nobody_waits_for_it_again_and_each_tick_counts_it_once(hang: threading.
     bad = Card("GPU-a", hangs={"nvmlDeviceGetPowerUsage": hang})
     cards = reader(FakeDriver(bad, Card("GPU-b")))
     cards.read()
+    took: list[float] = []
     for _ in range(5):
         begun = time.monotonic()
         cards.drain()
         readings, errors = cards.read()
-        assert time.monotonic() - begun < LIMIT
+        took.append(time.monotonic() - begun)
         assert [raw.reading.failed for raw in readings] == [None, False]
         assert errors == [ReadError(call="nvmlDeviceGetPowerUsage", code="NO_ANSWER", uuid="GPU-a")]
+    assert min(took) < LIMIT  # a busy machine may hold up one, who waits again is held up each time
 
 
 def test_when_it_comes_back_its_late_answer_is_thrown_away_and_the_card_is_read_anew(hang: threading.Event) -> None:
@@ -271,44 +273,52 @@ def test_a_release_that_hangs_is_not_waited_for_either(hang: threading.Event) ->
     assert time.monotonic() - begun < 5
 
 
+def threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("nvml ")}
+
+
+def end(new: set[threading.Thread]) -> bool:
+    for thread in new:
+        thread.join(10)
+    return not any(thread.is_alive() for thread in new)
+
+
 def test_threads_end_with_the_reader() -> None:
-    before = threading.active_count()
+    before = threads()
     cards = reader(FakeDriver(Card("GPU-a"), Card("GPU-b")))
     cards.read()
-    names = {thread.name for thread in threading.enumerate()}
-    assert any(name.startswith("nvml ") for name in names)
+    new = threads() - before
+    assert new
     cards.close()
-    time.sleep(0.15)
-    assert threading.active_count() <= before
-
-
-def threads() -> int:
-    return sum(thread.name.startswith("nvml ") for thread in threading.enumerate())
+    assert end(new)
 
 
 def test_cards_that_answer_at_once_share_a_thread_and_slow_ones_get_more(hang: threading.Event) -> None:
     several = [Card(f"GPU-{letter}") for letter in "abcd"]
     cards = reader(FakeDriver(*several))
-    before = threads()
+    before = threads()  # of other readers; they may end meanwhile
     cards.read()
-    assert threads() - before <= 2  # a second one where this machine was slow
+    assert len(threads() - before) <= 2  # a second one where this machine was slow
     for card in several[:3]:
         card.hangs["nvmlDeviceGetPowerUsage"] = hang
     readings, _ = cards.read()
     assert [raw.reading.failed for raw in readings] == [None, None, None, False]
-    assert threads() - before >= 4
+    assert len(threads() - before) >= 4
     for _ in range(5):
         cards.drain()
         cards.read()
-    assert threads() - before <= 5
+    assert len(threads() - before) <= 5
     cards.close()
 
 
 def test_threads_of_a_reader_that_nobody_closed_end_when_it_is_forgotten() -> None:
-    before = threading.active_count()
-    reader(FakeDriver(Card("GPU-a"))).read()
-    time.sleep(0.15)
-    assert threading.active_count() <= before
+    before = threads()
+    cards = reader(FakeDriver(Card("GPU-a")))
+    cards.read()
+    new = threads() - before
+    assert new
+    del cards
+    assert end(new)
 
 
 def test_a_driver_that_is_gone_is_not_opened_anew_under_a_call_that_hangs(hang: threading.Event) -> None:

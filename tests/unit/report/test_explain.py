@@ -217,6 +217,19 @@ def test_only_a_day_is_read_where_it_has_enough_ticks() -> None:
     assert bounds == [NOON_MS + 130_000 - 86_400_000]
 
 
+@pytest.mark.parametrize(
+    ("first_ms", "last_ms", "times"),
+    [(0, 90_000, 1), (-172_800_000, 90_000, 2), (0, 172_800_000, 2)],
+    ids=["seen for a day", "seen before", "seen after"],
+)
+def test_more_than_a_day_is_read_where_the_card_was_seen_then(first_ms: int, last_ms: int, times: int) -> None:
+    seen = card("GPU-a", first_ms=NOON_MS + first_ms, last_ms=NOON_MS + last_ms)
+    store = ExplainedStore([seen], [tick(30 * number) for number in range(4)])
+    found = explain(store, request(time="2026-03-25T12:00:40Z"))
+    assert [view for view, _ in store.asked].count("explain_moments") == times
+    assert len(found.ticks) == 4
+
+
 def test_a_duration_counts_back_from_now_or_from_the_newest_tick_of_a_recording() -> None:
     store = lab()
     assert explain(store, request(time="1h")).at_ms == NOON_MS + 3_600_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,12 +13,18 @@ from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Table
 from gua.report.model import Report
+from gua.report.sections.calendar.model import Previous
+from gua.report.sections.calendar.previous import previous
 from gua.report.sections.energy.text import JOULES_PER_KWH
+from gua.report.sections.headline.model import IdleSplit
+from gua.report.sections.headline.text import headline
+from gua.report.sections.money.model import ModelCost, Money
+from gua.report.sections.money.text import money
 from gua.report.sections.right_size.model import FitTime, RightSize
 from gua.report.sections.right_size.text import right_size
 from gua.report.sections.usefulness.model import IdleTime, Usefulness
 from gua.report.sections.usefulness.text import usefulness
-from gua.report.states import ACTIVE, IDLE_HELD
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, StateTime
 
 HOUR_MS = 3_600_000
 STYLE = Style(width=200)
@@ -87,3 +94,38 @@ def test_of_a_state_of_which_nothing_is_told_nothing_is_said() -> None:
     found = replace(report[Usefulness], states={ACTIVE: told, IDLE_HELD: untold}, loaded=told)
     rows = first_table(usefulness, having(report, found))
     assert rows[1][1:] == ["1.0", "0.0", "-", "-", "-", "0.0"]
+
+
+def test_a_change_is_the_difference_of_the_shares_beside_it() -> None:
+    report = week_report()
+    states, before = (
+        {state: StateTime(gpu_ms=hours * HOUR_MS) for state, hours in zip(STATES, every, strict=True)}
+        for every in ((1, 1, 1, 0), (0, 2, 2, 2))
+    )
+    found = replace(report[Previous], states=before)
+    shown = replace(having(report, found), headline=replace(report.headline, states=states))
+    rows = first_table(previous, shown)
+    assert [row[-1] for row in rows] == ["+33.4", "-0.1", "+0.0", "-33.3"]
+    for _, _, share, _, share_before, changed in rows:
+        assert float(share) - float(share_before) == pytest.approx(float(changed))
+
+
+def test_what_models_cost_is_what_the_currency_s_sum_says() -> None:
+    report = week_report()
+    costs = tuple(
+        ModelCost(model=model, currency="EUR", gpu_ms={}, cost=dict.fromkeys(STATES, 0.024), unpriced_gpu_ms={})
+        for model in ("A30", "H100", "L4")
+    )
+    shown = having(report, replace(report[Money], costs=costs))
+    texts = [part for part in money(shown, STYLE, HourFormat(1)) if isinstance(part, str)]
+    rows = first_table(money, shown)
+    assert texts[0] == "idle-held: 0.07 EUR (estimated)"
+    for place in range(2, 6):
+        assert sum(float(row[place]) for row in rows) == pytest.approx(0.07)
+
+
+def test_long_streaks_are_those_never_used_and_the_low_ones() -> None:
+    report = week_report()
+    split = replace(report[IdleSplit], never_used_long_gpu_ms=0.14 * HOUR_MS, low_long_gpu_ms=0.14 * HOUR_MS)
+    told = next(part for part in headline(having(report, split), STYLE, HourFormat(1)) if isinstance(part, str))
+    assert re.findall(r"[0-9]\.[0-9]", told) == ["0.3", "0.2", "0.1"]

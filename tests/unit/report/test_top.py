@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import cells
 from gua.report.allocation_sources import SOURCES
 from gua.report.kit.style import Style
+from gua.report.top import tables
 from gua.report.top.agent import snapshot_of_agent
 from gua.report.top.json_ import render_top_json
 from gua.report.top.model import Snapshot, aged
@@ -103,19 +105,22 @@ class TestDrawing:
         (row,) = (line for line in lines if line.startswith("0 "))
         assert f" {text} H100" in re.sub(" +", " ", row)
 
-    def test_until_when_a_card_is_promised_stands_where_somebody_said_so(self) -> None:
-        year = time.localtime().tm_year
-        noon = int(time.mktime((year + 1, 3, 25, 12, 30, 0, 0, 0, -1))) * 1000
-        today = round(time.time() * 1000)
-        until = [promised(allocation(use="used", until_ms=each)) for each in (noon, today, 2**80, None)]
-        cards = [card(number, **each) for number, each in enumerate(until)]
+    def test_until_when_a_card_is_promised_stands_where_somebody_said_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        now = time.mktime((2026, 12, 31, 23, 59, 59, 0, 0, -1))
+        clock = SimpleNamespace(localtime=lambda seconds=now: time.localtime(seconds), strftime=time.strftime)
+        monkeypatch.setattr(tables, "time", clock)
+        until = [round(now * 1000) + each for each in (0, 2_000, 84 * 24 * HOUR_MS, -2 * 24 * HOUR_MS)]
+        promises = [promised(allocation(use="used", until_ms=each)) for each in (*until, 2**80, None)]
+        cards = [card(number, **each) for number, each in enumerate(promises)]
         shown = drawn(snapshot(cards), TopView(panes="cards"), width=90)
         rows = [line for line in shown.splitlines() if re.match(r"\d idle", line)]
-        assert f"used 1h {year + 1}-03-25 H100" in rows[0]
-        assert re.search(r"used 1h +\d\d:\d\d +H100", rows[1])
-        assert re.search(r"used 1h {6,}H100", rows[2])
-        assert re.search(r"used 1h {6,}H100", rows[3])
-        assert "until" not in drawn(snapshot((card(0, **until[3]),)), TopView(panes="cards"), width=90)
+        assert re.search(r"used 1h +23:59 +H100", rows[0])
+        assert re.search(r"used 1h +2027-01-01 +H100", rows[1])
+        assert re.search(r"used 1h +2027-03-25 +H100", rows[2])
+        assert re.search(r"used 1h +12-29 23:59 +H100", rows[3])
+        assert re.search(r"used 1h {6,}H100", rows[4])
+        assert re.search(r"used 1h {6,}H100", rows[5])
+        assert "until" not in drawn(snapshot((card(0, **promises[5]),)), TopView(panes="cards"), width=90)
 
     def test_a_filter_finds_whom_a_card_is_promised_to(self) -> None:
         for text in ("BOB", "78", "used-by", "kubernetes/"[:3]):

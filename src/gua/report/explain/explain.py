@@ -34,6 +34,7 @@ from gua.report.explain.rows import (
 from gua.report.explain.uses import UseLine, decided, use_lines
 from gua.report.explain.values import facts_of
 from gua.report.model import Setting
+from gua.report.questions import ask
 from gua.report.rows import EXTENT, RULES
 from gua.report.window import choose_extents, names
 
@@ -144,6 +145,7 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
     Raises UsageError for what is not there (it says what is) or is in the future, UnavailableError for an empty store.
     """
     ticks_around, around_ms = _around(request.around)
+    rule_rows = ask(reader, RULES, {})
     extents = EXTENT.rows(reader, {"hosts": []})
     host, wanted, time = _addressed(request.words, sorted({extent.host for extent in choose_extents(extents, ())}))
     of_host = choose_extents(extents, (host,))
@@ -168,7 +170,7 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
         msg = f"there are no ticks of {card.gpu} of {host} any more: the store keeps its hours alone"
         raise UnavailableError(msg)
     before, after = _beside(moments, at_ms)
-    settings = tuple(RULES.rows(reader, {}))
+    settings = tuple(rule_rows())
     ticks = _explained(reader, card, moments, settings)
     return Explanation(
         card=card,
@@ -234,7 +236,9 @@ def _moments(reader: ViewReader, card: ExplainedCard, at_ms: int, most: int) -> 
     """Return the ticks next to a moment as (end, duration) in ms: so many on each side of the one it lies in."""
     near = _ask_moments(reader, card, at_ms, most + 1, (at_ms - _NEAR_MS, at_ms + _NEAR_MS))
     sides = [sum(end < at_ms for end, _ in near), sum(end >= at_ms for end, _ in near)]
-    if min(sides) <= most:  # there may be others farther away
+    is_short_before = sides[0] <= most and card.first_ms < at_ms - _NEAR_MS
+    is_short_after = sides[1] <= most and card.last_ms > at_ms + _NEAR_MS
+    if is_short_before or is_short_after:  # there are others farther away
         near = _ask_moments(reader, card, at_ms, most + 1, (_FIRST_MS, _LAST_MS))
     before = [tick for tick in near if tick[0] < at_ms]
     after = [tick for tick in near if tick[0] >= at_ms]
@@ -276,10 +280,11 @@ def _explained(
     rules = rules_of(settings)
     parameters = {"host": card.host, "gpu": card.gpu, "since_ms": moments[0][0] - 1, "until_ms": moments[-1][0]}
     processes: dict[int, list[ExplainedProcessRow]] = {}
-    for row in EXPLAIN_PROCESSES.rows(reader, parameters):
+    process_rows = ask(reader, EXPLAIN_PROCESSES, parameters)
+    ticks = EXPLAIN_TICKS.rows(reader, parameters)
+    for row in process_rows():
         processes.setdefault(row.ts_ms, []).append(row)
     parts: dict[int, list[ExplainedPartRow]] = {}
-    ticks = EXPLAIN_TICKS.rows(reader, parameters)
     # Where nobody looked there is no part, and the question takes as long as all others together.
     if any(row.allocation is not None for row in ticks):
         for part in EXPLAIN_ALLOCATIONS.rows(reader, parameters):

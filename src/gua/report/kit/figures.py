@@ -53,6 +53,14 @@ def percents(values: Sequence[float], split: Callable[[Sequence[float], int], li
     ]
 
 
+def points(now: Sequence[float], then: Sequence[float]) -> list[str]:
+    """Return by how many points of a hundred the parts of a whole changed, as :func:`percents` writes both."""
+    if sum(now) <= 0 or sum(then) <= 0:
+        return [NONE] * len(now)
+    both = zip(apportion(now, _SHARE_PARTS), apportion(then, _SHARE_PARTS), strict=True)
+    return [f"{(one - before) / 10:+.1f}" for one, before in both]
+
+
 def within(values: Sequence[float], place: int, parts: Sequence[float]) -> list[str]:
     """Return each part of one value in percent of all values, together what :func:`percents` writes of that value."""
     total = sum(values)

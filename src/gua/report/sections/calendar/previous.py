@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from gua.report.kit.basis import at, length
-from gua.report.kit.figures import NONE, HourFormat, percent, percents
+from gua.report.kit.figures import HourFormat, percent, percents, points
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.calendar.model import Previous
-from gua.report.states import STATES, observed_ms, share
+from gua.report.states import STATES, observed_ms
 
 _COLUMNS: Final = (
     TableColumn(title="", left=True),
@@ -40,16 +40,12 @@ def previous(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]
         )
     here = [report.headline.states[state].gpu_ms for state in STATES]
     there = [found.states[state].gpu_ms for state in STATES]
-    written = zip(STATES, hours.parts(here), percents(here), hours.parts(there), percents(there), strict=True)
-    yield Table(
-        columns=_COLUMNS,
-        rows=[
-            [state, *figures, change(share(report.headline.states, state), share(found.states, state))]
-            for state, *figures in written
-        ],
+    columns = (
+        STATES,
+        hours.parts(here),
+        percents(here),
+        hours.parts(there),
+        percents(there),
+        points(here, there),
     )
-
-
-def change(now: float | None, then: float | None) -> str:
-    """Return by how many percentage points a share changed, with its sign."""
-    return NONE if now is None or then is None else f"{(now - then) * 100:+.1f}"
+    yield Table(columns=_COLUMNS, rows=[list(row) for row in zip(*columns, strict=True)])

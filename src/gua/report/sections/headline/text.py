@@ -83,10 +83,11 @@ def _idle_parts(report: Report, hours: HourFormat) -> list[tuple[str, str, str]]
 def _sentences(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
     split = report.get(IdleSplit)
     if split is not None:
+        never_used, low = hours.parts((split.never_used_long_gpu_ms, split.low_long_gpu_ms))
         yield (
             f"{hours.of(split.long_gpu_ms)} idle-held GPU-hours lie in streaks of 30 minutes and more: "
-            f"{hours.of(split.never_used_long_gpu_ms)} never used (no engine or process above 0 in the whole streak), "
-            f"{hours.of(split.low_long_gpu_ms)} low"
+            f"{never_used} never used (no engine or process above 0 in the whole streak), "
+            f"{low} low"
         )
         if split.unknown_gpu_ms > 0:
             yield f"{STREAKS_UNKNOWN}: hours whose ticks are gone and whose streaks nobody kept"

@@ -7,7 +7,7 @@ from typing import Final
 
 from gua.report.kit.amounts import CENTS
 from gua.report.kit.basis import at
-from gua.report.kit.figures import NONE, HourFormat, amount
+from gua.report.kit.figures import NONE, HourFormat, amount, amounts
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.kit.words import NAME_WIDTH, known
@@ -40,7 +40,7 @@ def money(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield f"idle-held: {amount(held, CENTS)} {style.name(currency, NAME_WIDTH)} (estimated)"
     if (command := price_command(report.cards)) is not None:
         yield f"{'Some cards' if currencies else 'These cards'} have no price. Set one: {command}"
-    yield Table(columns=_COSTS, rows=[_cost(cost, style, hours) for cost in found.costs], heads=2)
+    yield Table(columns=_COSTS, rows=_rows(found.costs, style, hours), heads=2)
     if not found.prices:
         return
     yield Heading("Prices: estimated from what somebody entered, valid from a moment on")
@@ -59,10 +59,20 @@ def money(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     )
 
 
-def _cost(cost: ModelCost, style: Style, hours: HourFormat) -> Sequence[str]:
+def _rows(costs: Sequence[ModelCost], style: Style, hours: HourFormat) -> list[list[str]]:
+    """Return a row for each model and currency; what a currency's rows cost adds up as its sum is written."""
+    written: dict[tuple[int, str], str] = {}
+    for currency in {cost.currency for cost in costs if cost.currency is not None}:
+        places = [place for place, cost in enumerate(costs) if cost.currency == currency]
+        for state in STATES:
+            told = amounts([costs[place].cost.get(state, 0) for place in places], CENTS)
+            written.update(((place, state), one) for place, one in zip(places, told, strict=True))
     return [
-        known(cost.model, style),
-        NONE if cost.currency is None else style.name(cost.currency, NAME_WIDTH),
-        *(NONE if cost.currency is None else amount(cost.cost.get(state, 0), CENTS) for state in STATES),
-        hours.of(sum(cost.unpriced_gpu_ms.values())),
+        [
+            known(cost.model, style),
+            NONE if cost.currency is None else style.name(cost.currency, NAME_WIDTH),
+            *(written.get((place, state), NONE) for state in STATES),
+            hours.of(sum(cost.unpriced_gpu_ms.values())),
+        ]
+        for place, cost in enumerate(costs)
     ]

@@ -1,0 +1,52 @@
+"""Hours of a window: the ticks of those that are read from ticks are asked for where they may be many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gua.core.ports import Row
+from gua.report.hours import FEW_CARD_TICKS, Hour, HourRow, hours_of, read_of, ticks_an_hour
+from gua.report.model import Extent
+
+BOUNDS = {"since_ms": 1, "until_ms": 2, "hosts": ["a"]}
+ROWS = [HourRow(7, is_counted=False, card_ticks=None), HourRow(5, is_counted=True, card_ticks=9)]
+
+
+class Store:
+    """Tells of hour 7's ticks, and remembers what it was asked."""
+
+    is_concurrent = False
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, object]]] = []
+
+    def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
+        self.asked.append((view, dict(parameters)))
+        return [{"hour": 7, "card_ticks": 40_000}]
+
+
+def extent(cards: int, interval_ms: int) -> Extent:
+    return Extent(host="a", source="agent", cards=cards, first_ms=0, last_ms=1, interval_ms=interval_ms)
+
+
+def test_ticks_are_counted_where_they_may_be_many_or_nothing_tells_how_many_they_are() -> None:
+    for most in (None, FEW_CARD_TICKS + 1):
+        store = Store()
+        found = hours_of(store, BOUNDS, ROWS, most_an_hour=most)
+        assert found == [Hour(5, is_counted=True, card_ticks=9), Hour(7, is_counted=False, card_ticks=40_000)]
+        assert store.asked == [("hour_ticks", {"hosts": ["a"], "hours": [7]})]
+
+
+def test_few_ticks_are_not_counted_and_from_ticks_nothing_is_as_it_was_counted() -> None:
+    store = Store()
+    found = hours_of(store, BOUNDS, ROWS, from_ticks=True, most_an_hour=FEW_CARD_TICKS)
+    assert found == [Hour(5, is_counted=False, card_ticks=9), Hour(7, is_counted=False, card_ticks=0)]
+    assert hours_of(store, BOUNDS, ROWS[1:]) == [Hour(5, is_counted=True, card_ticks=9)]
+    assert store.asked == []
+    assert read_of(BOUNDS, found) == {**BOUNDS, "tick_hours": [5, 7], "use_hourly": 0}
+    assert read_of(BOUNDS, [*found, Hour(8, is_counted=True, card_ticks=0)])["use_hourly"] == 1
+
+
+def test_an_hour_has_as_many_ticks_as_the_intervals_of_its_cards_say() -> None:
+    assert ticks_an_hour([extent(8, 30_000), extent(2, 1_000)]) == 8 * 120 + 2 * 3600
+    assert ticks_an_hour([extent(8, 30_000), extent(2, 0)]) is None
