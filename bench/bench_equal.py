@@ -5,7 +5,7 @@ Run: python bench/bench_equal.py BEFORE [--hours 30] [--python FILE]. BEFORE is 
 everything happens that is hard to add up (``tests/fakes/restless.py``) are landed by the other version, but for every
 seventh tick. Each version then reports ten windows, every section, from a copy of its own: as counted, from the ticks
 alone, and after the late ticks and a repeated part have come; this version also from days, beside the other from what
-was counted. Exits with 1 if a number differs.
+was counted. Exits with 1 if a number differs; a field that the other version does not know is named, and no difference.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 HOSTS = {"node-1": 1, "node-2": 2, "node-3": 5}
+EXAMPLES = 3
 END_MS = 1_774_600_000_123  # 2026-03-27T08:26:40.123Z
 WINDOWS: Mapping[str, Mapping[str, object]] = {
     "all of it": {"since": "30d"},
@@ -117,16 +119,31 @@ def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
         yield path, value
 
 
-def compare(before: object, now: object) -> tuple[int, list[str]]:
-    """Return how many numbers and words the first has, and where the second differs."""
+def compare(before: object, now: object) -> tuple[int, dict[str, list[str]], dict[str, int]]:
+    """Return how many numbers and words the first has, where the second differs, and what it alone tells.
+
+    Both by field, which is a place without the numbers of a list; of what it alone tells how often.
+    """
     ones, others = dict(leaves(before)), dict(leaves(now))
     missing = object()
-    unlike = [
-        f"{path.lstrip('.')}: {ones.get(path, 'nothing')!r} before, {others.get(path, 'nothing')!r} now"
-        for path in sorted({*ones, *others})
-        if ones.get(path, missing) != others.get(path, missing)
-    ]
-    return len(ones), unlike
+    known = {field_of(path) for path in ones}
+    unlike: dict[str, list[str]] = {}
+    alone: dict[str, int] = {}
+    for path in sorted({*ones, *others}):
+        if ones.get(path, missing) == others.get(path, missing):
+            continue
+        field = field_of(path)
+        if field not in known:
+            alone[field] = alone.get(field, 0) + 1
+            continue
+        said = f"{ones.get(path, 'nothing')!r} before, {others.get(path, 'nothing')!r} now"
+        unlike.setdefault(field, []).append(f"{path.lstrip('.')}: {said}")
+    return len(ones), unlike, alone
+
+
+def field_of(path: str) -> str:
+    """Return a place of a report without the numbers of its lists."""
+    return re.sub(r"\[\d+\]", "[]", path).lstrip(".")
 
 
 def main() -> int:
@@ -156,10 +173,14 @@ def main() -> int:
                     stores.items(), ("hours" if read == "days" else read, read), strict=True
                 )
             )
-            count, unlike = compare(before, now)
-            print(f"{name}: {len(unlike)} of {count:,} numbers differ, in {len(WINDOWS)} windows", flush=True)
-            print(*(f"  {line}\n" for line in unlike[:20]), sep="", end="")
-            different += len(unlike)
+            count, unlike, alone = compare(before, now)
+            number = sum(map(len, unlike.values()))
+            print(f"{name}: {number} of {count:,} numbers differ, in {len(WINDOWS)} windows", flush=True)
+            for field, lines in sorted(unlike.items(), key=lambda one: -len(one[1])):
+                print(f"  {len(lines)} of {field}", *lines[:EXAMPLES], sep="\n    ")
+            for field, times in alone.items():
+                print(f"  not told before, {times} times: {field}")
+            different += number
     return 1 if different else 0
 
 
