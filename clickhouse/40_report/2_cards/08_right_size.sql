@@ -54,7 +54,7 @@ FROM
         max(arrayMax((more, ms) -> if(ms > 0, more, 0), used.utilizations, used.held_each)) AS busiest,
         quantileExactWeightedArrayState(0.95)(used.utilizations, used.told_each) AS utilizations,
         max(arrayMax(used.sms_each)) AS most_sms,
-        quantileExactWeightedArrayState(0.95)(used.sms_each, used.held_each) AS sms
+        quantileExactWeightedArrayState(0.95)(used.sms_each, used.sms_told_each) AS sms
     FROM
     (
         -- What does not count has no weight.
@@ -72,6 +72,7 @@ FROM
             arrayMap((ms, times) -> if(times < MANY, ms, 0), held_each, there) AS known_each,
             arrayMap((ms, more) -> if(more > 0, ms, 0), held_each, utilizations) AS told_each,
             arrayMap((one, ms) -> if(ms > 0, intDiv(one % MOST_TOLD, 2), 0), told, held_each) AS sms_each,
+            arrayMap((ms, more) -> if(more > 0, ms, 0), held_each, sms_each) AS sms_told_each,
             if(
                 empty(parts),
                 arraySum((gpu_ms, ms) -> if(ms > 0, gpu_ms * 1000, 0), attributed, held_each),
