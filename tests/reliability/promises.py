@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from gua.core.facts import card_facts
 from gua.core.rules import Rules, classify
@@ -39,6 +40,16 @@ def assert_none_is_missing(ticks: Sequence[Tick], interval_ms: int = INTERVAL_MS
         missing += max(apart - 1, hole_ms > 2)
     due = [due_ms(tick) for tick in ticks]
     assert missing <= kept_waiting_ms // interval_ms, f"{missing} ticks or spans missing; due {due}"
+
+
+def assert_none_was_skipped(
+    status: Mapping[str, Any], interval_ms: int = INTERVAL_MS, *, kept_waiting_ms: int = 0
+) -> None:
+    """Hold what an agent's status says of ticks that were due and not made to the same."""
+    skipped = dict(status["ticks"]["skipped"])
+    missed = skipped.pop("missed", 0)
+    assert skipped == {}
+    assert missed <= kept_waiting_ms // interval_ms, f"{missed} missed, kept waiting for {kept_waiting_ms} ms"
 
 
 def due_ms(tick: Tick) -> float:

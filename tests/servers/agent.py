@@ -38,7 +38,8 @@ class Agent:
     lock: str = field(default_factory=lambda: f"gua-test-{uuid.uuid4().hex[:12]}")
     process: subprocess.Popen[bytes] | None = None
     kept_waiting_ms: int = 0
-    """For how long it had no CPU until it was stopped."""
+    """For how long it had no CPU from its first answer, or its start, until it was stopped."""
+    _waited_before_ms: int = 0
 
     @property
     def home(self) -> Path:
@@ -90,8 +91,10 @@ class Agent:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+        self._waited_before_ms = 0
         if wait:
             poll(self.answers, f"the agent to answer:\n{self.tail()}")
+            self._waited_before_ms = kept_waiting_ms(self.process.pid)
 
     def answers(self) -> bool:
         """Return whether the running agent answers; fails if it has ended."""
@@ -113,7 +116,7 @@ class Agent:
         """Ask it to end, and insist that it does so soon and well."""
         if self.process is None:
             return
-        self.kept_waiting_ms = kept_waiting_ms(self.process.pid)
+        self.kept_waiting_ms = kept_waiting_ms(self.process.pid) - self._waited_before_ms
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout=60)
         self.process = None

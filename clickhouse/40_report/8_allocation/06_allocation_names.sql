@@ -19,8 +19,6 @@ WHERE ts > fromUnixTimestamp64Milli(
         'UTC'
     )
     AND ts <= fromUnixTimestamp64Milli({until_ms:Int64} + 3600000, 'UTC')
-    -- The tick over the window's end counts, and what later ones told does not.
-    AND toUnixTimestamp64Milli(ts) - ifNull(duration_ms, 0) < {until_ms:Int64}
     AND ${OF_HOSTS}
 GROUP BY
     host,

@@ -114,7 +114,10 @@ class Reservations:
         wait_ms = _amount(asked, "wait_ms", most=LONGEST_MS)
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
         accepts = asked.get("accept_unknown") is True
-        again = self._desk.granted_before(request)
+        try:
+            again = self._desk.granted_before(request)
+        except UnavailableError:  # it is theirs, and nobody else's while they ask again
+            return
         if again is not None:
             self._hand_over(connection, again, lines)
             return
@@ -191,14 +194,15 @@ class Reservations:
 
     def _request(self, asker: Asker, asked: Mapping[str, Any]) -> CardRequest:
         kind = Kind(asked["kind"]) if asked.get("kind") in {each.value for each in Kind} else Kind.MANUAL
-        place = asked.get("place")
+        said = asked.get("place")
+        place = said if isinstance(said, str) and said.isalnum() and len(said) <= LONGEST_NOTE else None
         note = asked.get("note")
         return request_of(
             uid=asker.uid,
             owner=asker.owner,
             kind=kind,
-            wish=self._wish(asked),
-            place=place if isinstance(place, str) and place.isalnum() and len(place) <= LONGEST_NOTE else None,
+            wish=self._wish(asked, None if place is None else self._desk.known_wish(place, asker.uid)),
+            place=place,
             for_ms=_amount(asked, "for_ms", most=LONGEST_MS, least=1),
             note=storable(note, LONGEST_NOTE) if isinstance(note, str) else None,
             pid=asker.pid if asker.start_ticks is not None else None,
@@ -207,8 +211,13 @@ class Reservations:
             workload=declared(object_in(asked.get("labels"))),
         )
 
-    def _wish(self, asked: Mapping[str, Any]) -> Wish:
-        cards = self._cards()
+    def _wish(self, asked: Mapping[str, Any], known: Wish | None) -> Wish:
+        try:
+            cards = self._cards()
+        except UnavailableError:  # who comes back waits on until they can be read
+            if known is None:
+                raise
+            return known
         self._index = {card.uuid: card.index for card in cards}
         count, named = asked.get("count"), asked.get("cards")
         if isinstance(named, list) and named and len(named) <= MOST_CARDS:

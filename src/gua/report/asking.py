@@ -27,6 +27,7 @@ class Asking:
 
     ``prices`` are those that count in the window. ``parts`` are the hosts of each question whose answer is made of
     runs, where those of all are too many for one. ``tells_now`` says whether it is told who holds cards,
+    ``tells_holders_apart`` whether that is a question besides usage by owners,
     ``splits_idle`` whether streaks of cards alone are made, ``tells_processes`` whether usage is told by process.
     """
 
@@ -41,6 +42,7 @@ class Asking:
     prices: Prices
     parts: Parts
     tells_now: bool
+    tells_holders_apart: bool
     splits_idle: bool
     tells_processes: bool
     asked: dict[tuple[object, ...], Callable[[], object]] = field(default_factory=dict)

@@ -72,13 +72,9 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     read = read_of(bounds, hours)
     wanted = frozenset(default_sections()) if request.sections is None else request.sections
     card_hours = skipped(hours, extents, _need_streaks(request, wanted))
-    tells_now = card_hours is None
-    if isinstance(reader, DailyReader):
-        interval_ms = max(extent.interval_ms or 0 for extent in extents)
-        cards_there = sum(extent.cards for extent in extents)
-        of_now = reader.telling_of_now(min(window.until_ms, request.now_ms), interval_ms, cards_there)
-        tells_now = tells_now or are_made_of_processes(hours, extents, of_now.days_before_now)
-        reader = of_now if tells_now else reader
+    as_of_ms = min(window.until_ms, request.now_ms)
+    reader, tells_now = _telling_of_now(reader, as_of_ms, hours, extents, is_asked=card_hours is None)
+    tells_processes = tells_now or are_made_of_processes(hours, extents, days)
     left_out = frozenset() if card_hours is None else _left_out(wanted, hours, extents)
     asking = Asking(
         reader=reader,
@@ -92,8 +88,9 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         prices=prices,
         parts=parts_of(extents, len(hours), MOST_CARD_HOURS_OF_A_PART),
         tells_now=tells_now,
+        tells_holders_apart=isinstance(reader, DailyReader) and reader.tells_holders_apart,
         splits_idle=tells_now or are_made_of_cards(hours, extents, days),
-        tells_processes=tells_now or are_made_of_processes(hours, extents, days),
+        tells_processes=tells_processes,
     )
     costs, allocation_sources = asking.costs(), asking.once(ask_sources)
     finishing = _ask(asking, wanted - left_out)
@@ -126,11 +123,26 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         claimed=fleet.claims(claim_rows()),
         allocation_sources=sources_of(allocation_sources()),
         sections=tuple(name for name in section_names() if name in wanted),
-        streaks_skipped=None if tells_now and not left_out else card_hours,
+        streaks_skipped=None if tells_now and tells_processes and not left_out else card_hours,
         asked_ms=request.now_ms,
         groups_by=request.groups_by,
         models={type(model): model for model in models},
     )
+
+
+def _telling_of_now(
+    reader: ViewReader, as_of_ms: int, hours: Sequence[Hour], extents: Sequence[Extent], *, is_asked: bool
+) -> tuple[ViewReader, bool]:
+    """Return the reader to ask, and whether it is told who holds cards."""
+    if not isinstance(reader, DailyReader):
+        return reader, is_asked
+    interval_ms = max(extent.interval_ms or 0 for extent in extents)
+    of_now = reader.telling_of_now(as_of_ms, interval_ms, sum(extent.cards for extent in extents))
+    before_now = of_now.days_before_now
+    are_few = are_made_of_processes(hours, extents, before_now)
+    if not (is_asked or are_few):
+        return reader, False
+    return replace(of_now, tells_holders_apart=bool(before_now) and not are_few), True
 
 
 def _need_streaks(request: ReportRequest, wanted: frozenset[str]) -> list[str]:

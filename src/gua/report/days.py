@@ -94,6 +94,7 @@ class DailyReader:
     timezone: str
     before_now: Sequence[HeldDay] | None = None
     cards: int = 0
+    tells_holders_apart: bool = False
 
     @property
     def is_concurrent(self) -> bool:
@@ -127,8 +128,9 @@ class DailyReader:
             is_worth_it = view == "holders" or self.cards * len(self.days_before_now) >= LEAST_CARD_DAYS
             return (self.before_now or ()) if is_worth_it else ()
         if view in READ_DAYS_BY_KEY:
-            # Who holds cards now is told besides: of hours.
-            days = self.days if self.before_now is None else self.before_now
+            # Usage tells who holds cards now besides, of hours, but where that is asked apart.
+            tells_now = self.before_now is not None and not self.tells_holders_apart
+            days = self.before_now if tells_now and self.before_now is not None else self.days
             return days if parameters["by"] in _KEYS else ()
         if view in READ_DAYS_BY_HOUR:
             return self.days if _is_whole_hours(self.timezone, self.days) else ()

@@ -270,6 +270,16 @@ class Desk:
             self._waits.note(len(self._queue))
             return False
 
+    def known_wish(self, place: str, uid: int) -> Wish | None:
+        """Return what a user who comes back to a place waits for, or was granted; ``None`` if nobody is awaited."""
+        with self._changed:
+            for waiting in self._queue:
+                if (waiting.place, waiting.uid) == (place, uid) and place in self._absent:
+                    return waiting.wish
+            held = (held.reservation for held in self._held.values())
+            granted = next((each for each in held if (each.place, each.uid) == (place, uid)), None)
+            return None if granted is None else Wish(cards=granted.cards)
+
     def keep_place(self, request: CardRequest) -> None:
         """Write a place down, so that it outlasts the agent: for those who have to wait.
 
@@ -351,7 +361,8 @@ class Desk:
     def granted_before(self, request: CardRequest) -> Granted | None:
         """Return the grant for a request that comes back, ``None`` if it had none.
 
-        An agent may have been killed after it wrote a grant down and before it told who waits for it.
+        An agent may have been killed after it wrote a grant down and before it told who waits for it. Raises
+        UnavailableError where it cannot be handed over now.
         """
         with self._changed:
             held = next((held for held in self._held.values() if _is_for(held.reservation, request)), None)
@@ -363,13 +374,14 @@ class Desk:
                 msg = f"cannot hand a reservation over ({error.strerror}): try again"
                 raise UnavailableError(msg) from None
             reservation = held.reservation
-        with contextlib.suppress(UnavailableError):
+        try:
             index = {card.uuid: card.index for card in self._probe()}
-            indices = tuple(index.get(card, -1) for card in reservation.cards)
-            return Granted(reservation=reservation, lifeline=descriptor, indices=indices)
-        if descriptor is not None:
-            os.close(descriptor)
-        return None
+        except UnavailableError:
+            if descriptor is not None:
+                os.close(descriptor)
+            raise
+        indices = tuple(index.get(card, -1) for card in reservation.cards)
+        return Granted(reservation=reservation, lifeline=descriptor, indices=indices)
 
     def end(self, identifiers: Sequence[str], *, by: str | None) -> list[Reservation]:
         """End reservations by their ids, and return those that were there."""

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ from gua.local_socket.peer import Lines, peer_of
 from gua.procfs.reader import ProcFs
 from gua.reservations.desk import Desk, Granted, Waiting
 from gua.reservations.ledger import Ledger
-from gua.reservations.model import CardRequest
+from gua.reservations.model import Candidate, CardRequest
 
 
 def waiting(desk: Desk, request: CardRequest) -> Waiting:
@@ -95,12 +95,12 @@ def test_a_place_to_which_nobody_can_come_back_is_gone_at_once(tmp_path: Path) -
 
 @contextmanager
 def conversation(
-    desk: Desk,
+    desk: Desk, cards: Callable[[], Sequence[Candidate]] = cards_of_now
 ) -> Iterator[tuple[socket.socket, list[Exception]]]:
     """Ask the agent's end in a thread, for all cards by hand; give the other end, and the error that it tells."""
     here, there = socket.socketpair()
     told: list[Exception] = []
-    asks = Reservations(desk, cards=cards_of_now, askers=Askers(ProcFs(), str)).conversations()["reserve"]
+    asks = Reservations(desk, cards=cards, askers=Askers(ProcFs(), str)).conversations()["reserve"]
     request = {"kind": "manual", "count": 4, "place": "mine"}
 
     def serve() -> None:
@@ -167,6 +167,69 @@ def test_nobody_is_told_to_have_what_was_taken_back_meanwhile(tmp_path: Path) ->
         assert line(connection) is None
     assert told == []
     desk.close()
+
+
+class Driver:
+    """A driver that can be away."""
+
+    def __init__(self) -> None:
+        self.is_away = True
+
+    def __call__(self) -> Sequence[Candidate]:
+        if self.is_away:
+            msg = "the driver is not loaded"
+            raise UnavailableError(msg)
+        return cards_of_now()
+
+
+def test_who_comes_back_while_the_cards_cannot_be_read_keeps_the_place(tmp_path: Path) -> None:
+    first = opened(tmp_path / "reservations")
+    got(first, asked(4))
+    head, second = asked(4, uid=os.geteuid(), place="mine"), asked(1)
+    for request in (head, second):
+        first.enter(request)
+        first.keep_place(request)
+    first.close()
+    driver = Driver()
+    again = opened(tmp_path / "reservations", driver)
+    with conversation(again, driver) as (connection, told):
+        waiting = line(connection)
+        assert waiting is not None
+        assert waiting["waiting"] == {
+            "place": "mine",
+            "position": 1,
+            "ahead": 0,
+            "missing": 4,
+            "next_end_ms": None,
+            "reasons": {},
+            "idle_since_ms": {},
+            "trouble": "the driver is not loaded",
+        }
+        assert places(again) == ["mine", second.place]
+    with conversation(again, driver) as (connection, told):  # a newcomer is told at once
+        assert line(connection) is None
+    assert [str(error) for error in told] == ["the driver is not loaded"]
+    again.close()
+
+
+def test_who_comes_back_for_a_grant_while_the_cards_cannot_be_read_is_given_no_other(tmp_path: Path) -> None:
+    first = opened(tmp_path / "reservations")
+    granted = got(first, asked(2, uid=os.geteuid(), place="mine", pid=os.getpid()))
+    first.close()
+    driver = Driver()
+    again = opened(tmp_path / "reservations", driver)
+    with conversation(again, driver) as (connection, told):
+        assert line(connection) is None  # so they ask again
+    assert (told, again.queue(), len(again.reservations())) == ([], [], 1)
+    driver.is_away = False
+    with conversation(again, driver) as (connection, told):
+        answer = line(connection)
+        assert answer is not None
+        assert isinstance(answer["granted"], dict)
+        assert answer["granted"]["id"] == granted.reservation.id
+        connection.sendall(b'{"got":true}\n')
+        assert line(connection) == {"kept": True}
+    again.close()
 
 
 class Agents:

@@ -371,12 +371,12 @@ def test_processes_are_the_same_over_midnight_as_over_an_hour(edge_store: Store)
         with_now = USAGE_VIEW.rows(of_now, {**read, "by": "identity"})
         ticked = USAGE_VIEW.rows(edge_store, {**read, "by": "identity", "tick_hours": every_hour, "use_hourly": 0})
         assert owners(with_now) == owners(ticked)
-        assert not any(row.holders for row in with_now)
         recently = {"since_ms": MIDNIGHT_MS + until_ms - 2 * HOUR_MS}
         of_ticks = {**read, "tick_hours": every_hour, "use_hourly": 0}
         still_there = holders(HOLDERS.rows(of_now, read), **recently)
         assert still_there == holders(HOLDERS.rows(edge_store, of_ticks), **recently)
         assert still_there == holders((one for row in ticked for one in row.holders), **recently)
+        assert still_there == holders((one for row in with_now for one in row.holders), **recently)
         asked = {"timezone": "Asia/Kathmandu", "long_streak_ms": LONG_STREAK_MS}
         now = still(CARD_STREAKS.rows(of_now, {**read, **asked}), **recently)
         assert now == still(CARD_STREAKS.rows(edge_store, {**of_ticks, **asked}), **recently)
@@ -403,9 +403,16 @@ def test_who_holds_cards_is_told_of_days_where_runs_would_be_too_many(
     monkeypatch.setattr("gua.report.collect.skipped", lambda *_: 1)
     of_days, read = report(edge_store, **window)
     assert of_days == ticked
+    assert "holders" not in read
+    assert read["usage"] == read["card_streaks"] == read["overview"][:-1]
+    monkeypatch.setattr(streak_limit, "MOST_CARD_DAYS", 0)
+    # Of a large fleet by name: apart from usage.
+    monkeypatch.setattr("gua.report.collect.skipped", lambda *_: None)
+    of_both, read = report(edge_store, **window)
+    assert of_both == ticked
     assert read["usage"] == read["overview"]
     assert read["holders"] == read["card_streaks"] == read["overview"][:-1]
-    monkeypatch.setattr(streak_limit, "MOST_CARD_DAYS", 0)
+    monkeypatch.setattr("gua.report.collect.skipped", lambda *_: 1)
     left_out = json.loads(report(edge_store, **window)[0])
     assert left_out["now"] is None
     assert left_out["streaks_skipped_card_hours"] == 1

@@ -34,6 +34,7 @@ from gua.report.explain.rows import (
 from gua.report.explain.uses import UseLine, decided, use_lines
 from gua.report.explain.values import facts_of
 from gua.report.model import Setting
+from gua.report.questions import ask
 from gua.report.rows import EXTENT, RULES
 from gua.report.window import choose_extents, names
 
@@ -144,6 +145,7 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
     Raises UsageError for what is not there (it says what is) or is in the future, UnavailableError for an empty store.
     """
     ticks_around, around_ms = _around(request.around)
+    rule_rows = ask(reader, RULES, {})
     extents = EXTENT.rows(reader, {"hosts": []})
     host, wanted, time = _addressed(request.words, sorted({extent.host for extent in choose_extents(extents, ())}))
     of_host = choose_extents(extents, (host,))
@@ -168,7 +170,7 @@ def explain(reader: ViewReader, request: ExplainRequest) -> Explanation:
         msg = f"there are no ticks of {card.gpu} of {host} any more: the store keeps its hours alone"
         raise UnavailableError(msg)
     before, after = _beside(moments, at_ms)
-    settings = tuple(RULES.rows(reader, {}))
+    settings = tuple(rule_rows())
     ticks = _explained(reader, card, moments, settings)
     return Explanation(
         card=card,
@@ -278,9 +280,9 @@ def _explained(
     rules = rules_of(settings)
     parameters = {"host": card.host, "gpu": card.gpu, "since_ms": moments[0][0] - 1, "until_ms": moments[-1][0]}
     processes: dict[int, list[ExplainedProcessRow]] = {}
-    process_rows = EXPLAIN_PROCESSES.rows(reader, parameters)
+    process_rows = ask(reader, EXPLAIN_PROCESSES, parameters)
     ticks = EXPLAIN_TICKS.rows(reader, parameters)
-    for row in process_rows:
+    for row in process_rows():
         processes.setdefault(row.ts_ms, []).append(row)
     parts: dict[int, list[ExplainedPartRow]] = {}
     # Where nobody looked there is no part, and the question takes as long as all others together.
