@@ -26,6 +26,7 @@ from gua.report.streak_limit import (
     are_made_of_cards,
     are_made_of_processes,
     are_made_of_runs,
+    are_read_as_ticks,
     skipped,
 )
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
@@ -75,7 +76,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     as_of_ms = min(window.until_ms, request.now_ms)
     reader, tells_now = _telling_of_now(reader, as_of_ms, hours, extents, is_asked=card_hours is None)
     tells_processes = tells_now or are_made_of_processes(hours, extents, days)
-    left_out = frozenset() if card_hours is None else _left_out(wanted, hours, extents)
+    left_out = frozenset() if card_hours is None else _left_out(wanted & request.if_cheap, hours, extents)
     asking = Asking(
         reader=reader,
         request=request,
@@ -158,11 +159,14 @@ def _need_streaks(request: ReportRequest, wanted: frozenset[str]) -> list[str]:
 
 
 def _left_out(wanted: frozenset[str], hours: Sequence[Hour], extents: Sequence[Extent]) -> frozenset[str]:
-    """Return the sections that nobody named and that are made of runs, which no day keeps, where those are too many."""
+    """Return of sections that nobody named those of runs or ticks, which no day keeps, where these are too many."""
     return frozenset(
         section.name
         for section in sections_of(wanted)
-        if section.streaks == "needed" and not are_made_of_runs(hours, extents, section.most_card_hours)
+        if section.most_card_hours
+        and not (are_made_of_runs if section.streaks == "needed" else are_read_as_ticks)(
+            hours, extents, section.most_card_hours
+        )
     )
 
 

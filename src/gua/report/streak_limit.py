@@ -21,6 +21,8 @@ MOST_CARD_HOURS_IN_PARTS: Final = 2_000_000
 """The same of sections made of runs that are asked for in parts of hosts: of 930 cards, 90 days."""
 MOST_CARD_HOURS_AT_ONCE: Final = 500_000
 """The same of those that are asked for of all hosts at once, as what one needs of another's: of 690 cards, 30 days."""
+MOST_CARD_HOURS_OF_TICKS: Final = 2_000_000
+"""The same of those that read every tick of a process, host by host: five minutes of a server's CPU."""
 MOST_CARD_DAYS: Final = 100_000
 """Card-days that are read as days, of which processes are told apart unasked: of 1,100 cards, 90 days."""
 
@@ -71,6 +73,11 @@ def are_made_of_runs(hours: Sequence[Hour], extents: Sequence[Extent], most: int
         of_hosts[extent.host] = of_hosts.get(extent.host, 0) + extent.cards
     of_one = max(of_hosts.values(), default=0) * len(hours)
     return ticked <= MOST_TICKED and card_hours <= most and of_one <= MOST_CARD_HOURS
+
+
+def are_read_as_ticks(hours: Sequence[Hour], extents: Sequence[Extent], most: int) -> bool:
+    """Return whether a section that reads the ticks of up to ``most`` card-hours is made unasked."""
+    return _sizes(hours, extents)[1] <= most
 
 
 def _are_few(hours: Sequence[Hour], extents: Sequence[Extent], days: Container[int], most: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from gua.store.tick_rows import TickRows
 
 QUERY_MEMORY_BYTES = 300_000_000
+# Of one report. A page asks a question for each host of those that read ticks; a user of a server has memory for twenty
+# questions, and each has a minute.
+MOST_QUESTIONS_AT_ONCE = 8
 _KEPT_TICKS_BYTES = 100_000_000
 _PARAMETER_TYPES = {name: parameter.type for name, parameter in PARAMETERS.items()}
 READ_SETTINGS = {
@@ -74,6 +78,7 @@ class Store:
         self._handles = (
             Handles(client, lambda: connect(dsn, data=str(directory.data))) if directory is not None else None
         )
+        self._asked_at_once = threading.BoundedSemaphore(MOST_QUESTIONS_AT_ONCE)
         self._views = ViewsInMemory(report_views(), self._command) if directory is not None else None
         self.schema = Schema(dsn, client, self.select, embedded=directory is not None)
         self._server_views = ViewsOfServer(self.schema.applied, this_version)
@@ -244,7 +249,8 @@ class Store:
         self, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]
     ) -> list[Mapping[str, Any]]:
         if self._handles is None or self._views is None:
-            return self._ask(self._client, sql, parameters, settings)
+            with self._asked_at_once:
+                return self._ask(self._client, sql, parameters, settings)
         sql = self._views.asked(sql, parameters)
         shared = {"max_memory_usage": QUERY_MEMORY_BYTES // self._handles.most}
         try:

@@ -17,8 +17,16 @@ from gua.report.model import Extent
 from gua.report.parts import in_parts, parts_of
 from gua.report.prices import PricedTime, Prices
 from gua.report.sections.contention.model import Contentions
+from gua.report.sections.right_size.model import RightSize
 from gua.report.sections.streaks.query import EmptyLimitsRow, StreaksRow, ask_streaks, streaks, what_if_empty
-from gua.report.streak_limit import MOST_CARD_HOURS, MOST_CARD_HOURS_AT_ONCE, MOST_TICKED, are_made_of_runs
+from gua.report.streak_limit import (
+    MOST_CARD_HOURS,
+    MOST_CARD_HOURS_AT_ONCE,
+    MOST_CARD_HOURS_OF_TICKS,
+    MOST_TICKED,
+    are_made_of_runs,
+    are_read_as_ticks,
+)
 
 NO_PRICES = Prices.within((), since_ms=0, until_ms=1)
 
@@ -102,6 +110,14 @@ def test_sections_of_runs_up_to_a_limit_of_their_own_and_of_one_host() -> None:
     assert not are_made_of_runs(waiting, hosts(8), most)
 
 
+def test_sections_of_ticks_up_to_a_limit_whatever_is_counted() -> None:
+    hours = [Hour(hour=hour, is_counted=False, card_ticks=MOST_TICKED) for hour in range(1_000)]
+    most = MOST_CARD_HOURS_OF_TICKS
+
+    assert are_read_as_ticks(hours, hosts(most // 1_000), most)
+    assert not are_read_as_ticks(hours, hosts(most // 1_000 + 1), most)
+
+
 def test_what_is_left_out_for_size_is_said_where_it_was_asked_for() -> None:
     week = week_report()
     large = replace(lacking(week, Contentions), streaks_skipped=600_000)
@@ -113,5 +129,7 @@ def test_what_is_left_out_for_size_is_said_where_it_was_asked_for() -> None:
         "Left out for size, 600,000 card-hours: contention. Ask for one by name (--section contention), choose a "
         "shorter window or fewer hosts, or count hours with gua rollup."
     )
+    without = replace(lacking(week, Contentions, RightSize), streaks_skipped=3_000_000)
+    assert any(": contention, right-size. Ask" in line for line in warnings(without, Style(width=80), hours))
     assert said not in set(warnings(replace(large, sections=("headline", "now")), Style(width=80), hours))
     assert said not in set(warnings(replace(large, streaks_skipped=None), Style(width=80), hours))

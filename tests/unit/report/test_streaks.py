@@ -15,6 +15,7 @@ from gua.report.section_list import default_sections
 from gua.report.sections.contention.model import Contentions
 from gua.report.sections.headline.model import IdleSplit
 from gua.report.sections.now.model import Now
+from gua.report.sections.right_size.model import RightSize
 from gua.report.sections.streaks.model import Streaks
 from gua.report.sections.timeline.model import Timeline
 from gua.report.streak_limit import (
@@ -114,6 +115,24 @@ def test_sections_of_runs_of_a_large_fleet_are_asked_for_in_parts_or_left_out() 
     named = collect(store, replace(unasked, if_cheap=frozenset()))
     assert named.streaks_skipped is None
     assert named.get(Contentions) is not None
+
+
+@pytest.mark.parametrize(("hosts_cards", "is_told"), [(2_700, True), (2_800, False)])
+def test_right_size_of_a_large_fleet_is_left_out_where_nobody_named_it(*, hosts_cards: int, is_told: bool) -> None:
+    store = store_of(
+        [card("node-1", "GPU-1", (0.0, 1.0, 0.0, 0.0))],
+        extents=[extent("node-1", cards=hosts_cards)],
+        hours=[hour._asdict() for hour in counted(720)],
+        **{view: [] for view in ("right_size", "card_sizes", "card_streaks", "idle_split")},
+    )
+    wanted = frozenset({"right-size"})
+    unasked = ReportRequest(now_ms=UNTIL_MS, sections=wanted, if_cheap=wanted)
+
+    assert (collect(store, unasked).get(RightSize) is not None) is is_told
+    assert [name for name, _ in store.asked if name in {"right_size", "card_sizes"}] == ["right_size", "card_sizes"][
+        : 2 * is_told
+    ]
+    assert collect(store, replace(unasked, if_cheap=frozenset())).get(RightSize) is not None
 
 
 @pytest.mark.parametrize("section", ["now", "streaks", "what-if", "contention"])

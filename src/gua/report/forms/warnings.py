@@ -48,11 +48,11 @@ def warnings(report: Report, style: Style, hours: HourFormat, *, says_since: boo
 
 
 def _left_out(report: Report) -> Iterator[str]:
-    """Yield which sections are not there as they are made of too many runs."""
+    """Yield which sections are not there as they are made of too many runs or ticks."""
     names = [
         section.name
         for section in sections_of(report.sections)
-        if section.streaks == "needed" and report.get(section.model) is None
+        if section.most_card_hours and report.get(section.model) is None
     ]
     if names and report.streaks_skipped is not None:
         yield (

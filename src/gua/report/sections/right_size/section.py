@@ -11,6 +11,7 @@ from gua.report.section import Csv, Section
 from gua.report.sections.right_size import text
 from gua.report.sections.right_size.model import ProgramOnCard, RightSize
 from gua.report.sections.right_size.query import right_size
+from gua.report.streak_limit import MOST_CARD_HOURS_OF_TICKS
 
 
 def _rows(found: RightSize, _report: Report) -> Iterator[Cells]:
@@ -24,6 +25,7 @@ RIGHT_SIZE = Section(
     title="What would have fitted less memory",
     model=RightSize,
     collect=right_size,
+    most_card_hours=MOST_CARD_HOURS_OF_TICKS,
     text=text.right_size,
     csv=Csv(columns(ProgramOnCard), _rows),
 )

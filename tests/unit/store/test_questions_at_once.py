@@ -1,0 +1,43 @@
+"""How many questions a server is asked at the same time."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+from gua.store.database import MOST_QUESTIONS_AT_ONCE, Store
+from gua.store.dsn import ServerDsn
+
+DSN = ServerDsn(host="db.example", port=8123, secure=False, user="gua_reader", password="")
+
+
+class Crowded:
+    """A client whose questions are answered once as many as may be are asked, and that counts them."""
+
+    def __init__(self) -> None:
+        self.server_settings: dict[str, Any] = {}
+        self.most = self._now = 0
+        self._lock = threading.Lock()
+        self._full = threading.Barrier(MOST_QUESTIONS_AT_ONCE)
+
+    def query(self, *_: object, **__: object) -> SimpleNamespace:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        self._full.wait(timeout=60)
+        with self._lock:
+            self._now -= 1
+        return SimpleNamespace(column_names=["one"], result_rows=[(1,)])
+
+
+def test_the_questions_of_many_hosts_wait_for_one_another() -> None:
+    client = Crowded()
+    store = Store(DSN, client, None)  # type: ignore[arg-type] # what a question needs of it
+    asking = [threading.Thread(target=store.select, args=("SELECT 1",)) for _ in range(4 * MOST_QUESTIONS_AT_ONCE)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in asking)
+    assert client.most == MOST_QUESTIONS_AT_ONCE
