@@ -56,7 +56,9 @@ def pages_after(descriptor: int, frames: int) -> Iterator[bytes]:
     """Yield the pages of the present round that stand after so many frames."""
     for number, frame in enumerate(_frames(descriptor), start=1):
         if frame and number > frames:
-            yield os.pread(descriptor, PAGE_BYTES, frame.offset + _FRAME_HEADER_BYTES)
+            page = os.pread(descriptor, PAGE_BYTES, frame.offset + _FRAME_HEADER_BYTES)
+            if len(page) == PAGE_BYTES:
+                yield page
 
 
 def committed_pages(descriptor: int) -> tuple[dict[int, int], bool]:
@@ -84,13 +86,20 @@ def committed_pages(descriptor: int) -> tuple[dict[int, int], bool]:
 
 
 def _frames(descriptor: int) -> Iterator[_Frame | None]:
-    """Yield the frames of the present round in order, ``None`` for those that carry other salts."""
+    """Yield the frames of the present round in order, ``None`` for those that carry other salts.
+
+    Another process may cut the log meanwhile: it ends there.
+    """
     present = salts(descriptor)
-    if present is None:
+    header = os.pread(descriptor, HEADER_BYTES, 0)
+    if present is None or len(header) < HEADER_BYTES:
         return
-    seed = _HEADER.unpack(os.pread(descriptor, HEADER_BYTES, 0))[6:]
+    seed = _HEADER.unpack(header)[6:]
     for offset in range(HEADER_BYTES, os.fstat(descriptor).st_size - _FRAME_BYTES + 1, _FRAME_BYTES):
-        fields = _FRAME.unpack(os.pread(descriptor, _FRAME_HEADER_BYTES, offset))
+        frame_header = os.pread(descriptor, _FRAME_HEADER_BYTES, offset)
+        if len(frame_header) < _FRAME_HEADER_BYTES:
+            return
+        fields = _FRAME.unpack(frame_header)
         sums = fields[4], fields[5]
         if fields[2:4] == present:
             yield _Frame(offset=offset, page=fields[0], commits=fields[1] != 0, sums=sums, seed=(seed[0], seed[1]))

@@ -5,9 +5,11 @@ import os
 import random
 import signal
 import struct
+import sys
 import termios
 import threading
 import time
+import traceback
 from array import array
 from collections.abc import Callable
 from pathlib import Path
@@ -28,13 +30,16 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "spool.db"
 
 
-def wait_for(pipe: int, count: int) -> None:
-    """Wait until so many numbers are there to be read."""
+def wait_for(pid: int, pipe: int, count: int) -> None:
+    """Wait until so many numbers are there to be read; fail if the child has ended before."""
     there = array("i", [0])
 
     def enough() -> bool:
+        has_ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         fcntl.ioctl(pipe, termios.FIONREAD, there)
-        return there[0] >= count * NUMBER.size
+        is_enough = there[0] >= count * NUMBER.size
+        assert is_enough or not has_ended, "the child has ended: see its traceback"
+        return is_enough
 
     poll(enough, f"{count} numbers")
 
@@ -47,6 +52,10 @@ def child(work: Callable[[int], None]) -> tuple[int, int]:
         try:
             os.close(here)
             work(there)
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+            raise
         finally:
             os._exit(1)  # nothing of the test run goes on in the child
     os.close(there)
@@ -81,7 +90,7 @@ def test_an_appender_that_is_killed_at_any_moment_loses_no_tick_that_it_was_told
 
     for _ in range(30):
         pid, pipe = child(append)
-        wait_for(pipe, 2)
+        wait_for(pid, pipe, 2)
         time.sleep(noise.random() * 0.03)
         kill(pid)
         acknowledged = told(pipe)
@@ -133,7 +142,7 @@ def test_a_sender_that_is_killed_at_any_moment_loses_nothing_and_acknowledges_no
     sampler.start()
     for gate, (pid, pipe) in zip(gates, children, strict=True):
         os.write(gate[1], b"x")
-        wait_for(pipe, 10)  # two batches: the first of them was acknowledged
+        wait_for(pid, pipe, 10)  # two batches: the first of them was acknowledged
         time.sleep(noise.random() * 0.08)
         kill(pid)
         delivered |= set(told(pipe))
