@@ -116,7 +116,8 @@ class Agent:
         """Ask it to end, and insist that it does so soon and well."""
         if self.process is None:
             return
-        self.kept_waiting_ms = kept_waiting_ms(self.process.pid) - self._waited_before_ms
+        # Of one that has ended by itself nothing is told any more.
+        self.kept_waiting_ms = max(0, kept_waiting_ms(self.process.pid) - self._waited_before_ms)
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout=60)
         self.process = None
