@@ -77,10 +77,11 @@ class ReportViews:
         after = lines[lines.index("AS") + 1 :]
         return "\n".join(line for line in after if not line.startswith("COMMENT "))
 
-    def written_out(self, sql: str, *, deep: bool = False) -> str:
+    def written_out(self, sql: str, *, deep: bool = False, whole: bool = False) -> str:
         """Return ``sql`` with the query of each view in the view's place; ``deep``: of those within, too.
 
-        Of a few that are planned faster as views it stays a call, unless ``deep``.
+        Of a few that are planned faster as views it stays a call, unless ``deep``. ``whole``, as with a view that is
+        given other parameters than the question's: with all blocks.
         """
         if DATABASE not in sql:
             return sql
@@ -92,8 +93,9 @@ class ReportViews:
                 pieces.append(sql[done:end])
                 done = end
                 continue
-            query = self.query(call["view"], whole=not _passes_on(given))
-            written = _bound(self.written_out(query, deep=True) if deep else query, given)
+            of_others = whole or not _passes_on(given)
+            query = self.query(call["view"], whole=of_others)
+            written = _bound(self.written_out(query, deep=True, whole=of_others) if deep else query, given)
             alias = "" if _ALIAS.match(sql, end) else f" AS {call['view']}"
             pieces += [sql[done : call.start()], call["before"], f"(\n{written}\n){alias}"]
             done = end

@@ -12,8 +12,8 @@ from fakes.fleet import agent_tick, spooled_ticks
 from gua.core.tick import ProcessReading, Tick
 from gua.store.database import open_store
 from gua.store.left_out import BLOCKS, needless, without
-from gua.store.report_views import report_views
-from gua.store.statements import load
+from gua.store.report_views import ReportViews, report_views
+from gua.store.statements import Statement, load
 from gua.store.tokens import EMBEDDED_TOKENS
 
 SQL = """SELECT
@@ -86,6 +86,22 @@ def test_every_block_of_the_shipped_sql_has_a_known_name_and_an_end() -> None:
             left = without(one.sql, frozenset(BLOCKS))
             assert not _COMMENT.search(left), one.name
     assert named == BLOCKS.keys()
+
+
+def test_a_view_that_is_given_other_parameters_than_the_question_is_whole_with_all_within() -> None:
+    inner = "CREATE VIEW gua_report.inner\nAS\nSELECT 1\n-- ONLY with counted hours\nUNION ALL SELECT 2\n-- END"
+    middle = "CREATE VIEW gua_report.middle\nAS\nSELECT * FROM gua_report.inner(use_hourly = {use_hourly:UInt8})"
+    views = ReportViews(
+        Statement(name=name, sql=sql, creates=("gua_report", name))
+        for name, sql in (("inner", inner), ("middle", middle))
+    ).of({"use_hourly": 0})
+    for view in ("inner", "middle"):
+        passed_on, given = (
+            views.written_out(f"SELECT * FROM gua_report.{view}(use_hourly = {value})", deep=True)
+            for value in ("{use_hourly:UInt8}", "1")
+        )
+        assert "SELECT 2" not in passed_on
+        assert "SELECT 2" in given
 
 
 def test_a_query_without_blocks_asks_for_fewer_tables() -> None:
