@@ -60,10 +60,6 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     # Nothing else can be asked before it is known which hours are read from ticks: it is asked for first.
     reads_days = not request.from_ticks and are_many(extents, window)
     hour_rows = None if reads_days else ask(reader, HOURS, bounds)
-    # Hosts are silent by the window's end, or by now if that is earlier.
-    fleet_rows = ask(reader, fleet.FLEET, {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
-    claim_rows = ask(reader, fleet.CLAIMS, bounds)
-    rule_rows = ask(reader, RULES, {})
     price_rows = ask(reader, PRICES, {})
     prices = Prices.within(price_rows(), since_ms=window.since_ms, until_ms=window.until_ms)
 
@@ -102,9 +98,15 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         splits_idle=tells_now or are_made_of_cards(hours, extents, days),
         tells_processes=tells_processes,
     )
+    # The longest first; what nothing else waits for last.
+    overview_rows = ask(reader, OVERVIEW, read)
     costs, allocation_sources = asking.costs(), asking.once(ask_sources)
     finishing = _ask(asking, wanted - left_out)
-    overview = ask(reader, OVERVIEW, read)()
+    # Hosts are silent by the window's end, or by now if that is earlier.
+    fleet_rows = ask(reader, fleet.FLEET, {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
+    claim_rows = ask(reader, fleet.CLAIMS, bounds)
+    rule_rows = ask(reader, RULES, {})
+    overview = overview_rows()
     total = next(row for row in overview if row.is_total)
     headline = replace(_headline(total.states, prices, costs()), idle_seconds=_idle_seconds(total, overview))
     if not headline.card_ticks:
