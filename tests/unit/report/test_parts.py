@@ -126,8 +126,14 @@ def test_what_is_left_out_for_size_is_said_where_it_was_asked_for() -> None:
     (said,) = set(warnings(large, Style(width=80), hours)) - set(warnings(week, Style(width=80), hours))
 
     assert said == (
-        "Left out for size, 600,000 card-hours: contention. Ask for one by name (--section contention), choose a "
-        "shorter window or fewer hosts, or count hours with gua rollup."
+        "Left out for size, 600,000 card-hours: contention. Ask for one by name (--section contention), or choose a "
+        "shorter window or fewer hosts."
+    )
+    waiting = replace(lacking(week, Contentions), streaks_skipped=600, uncounted_card_ticks=300_000)
+    (said_of_ticks,) = set(warnings(waiting, Style(width=80), hours)) - set(warnings(week, Style(width=80), hours))
+    assert said_of_ticks == (
+        "Left out: contention. 300,000 card ticks lie in hours that are not counted. Leave out --from-ticks, count "
+        "them with gua rollup (a server or an agent does within the hour), or choose a shorter window or fewer hosts."
     )
     without = replace(lacking(week, Contentions, RightSize), streaks_skipped=3_000_000)
     assert any(": contention, right-size. Ask" in line for line in warnings(without, Style(width=80), hours))

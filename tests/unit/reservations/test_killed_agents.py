@@ -9,13 +9,14 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from fakes.desks import asked, cards_of_now, ended, got, opened, until
+from fakes.sockets import listening
 from gua.app import reserving
 from gua.app.asker import Askers
 from gua.app.reservations import Reservations
@@ -238,15 +239,14 @@ class Agents:
     def __init__(self, path: Path, *answers: Callable[[socket.socket], None]) -> None:
         self.path = path
         self.asked: list[dict[str, object]] = []
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(path))
-        self._listener.listen()
+        self._listening = ExitStack()
+        self._listener = self._listening.enter_context(listening(path))
         self._answers = answers
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def _serve(self) -> None:
-        with self._listener:  # once all have answered nobody listens
+        with self._listening:  # once all have answered nobody listens
             for answer in self._answers:
                 connection, _ = self._listener.accept()
                 with connection:
