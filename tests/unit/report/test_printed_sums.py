@@ -14,11 +14,13 @@ from gua.core.allocation import Use
 from gua.report.answers import Asked, AskedOfEmpty, EmptyPromise, Unowned, answers
 from gua.report.forms.first_screen.ask import amounts
 from gua.report.forms.first_screen.day import day
+from gua.report.forms.first_screen.idle_seconds import sentence
+from gua.report.forms.first_screen.lines import places
 from gua.report.forms.first_screen.verdict import sentences
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Table
-from gua.report.model import Report
+from gua.report.model import IdleSeconds, Report
 from gua.report.sections.allocation.model import PromisedHours
 from gua.report.sections.allocation.text import allocation
 from gua.report.sections.calendar.model import Previous, TimeOfDay
@@ -93,17 +95,29 @@ def test_idle_seconds_of_both_states_are_those_of_each() -> None:
     report = week_report()
     part, both = (idle_time(times * 1.04, times * 0.64, times * 0.34, times * 0.24, times * 0.024) for times in (1, 2))
     found = replace(report[Usefulness], states={ACTIVE: part, IDLE_HELD: part}, loaded=both)
-    active, held, together = first_table(usefulness, having(report, found))
+    states = {state: StateTime(gpu_ms=1.04 * HOUR_MS) for state in STATES}
+    shown = replace(having(report, found), headline=replace(report.headline, states=states))
+    active, held, together = first_table(usefulness, shown)
     assert together == ["both", "2.1", "1.3", "0.7", "53.1", "0.05", "0.5"]
     for place in (1, 2, 3, 5, 6):
         assert float(active[place]) + float(held[place]) == pytest.approx(float(together[place]))
+    assert active[1] == state_hours(shown, HourFormat(1))[ACTIVE]
+    told = IdleSeconds(
+        sampled_gpu_ms=part.sampled_gpu_ms,
+        idle_gpu_ms=part.idle_gpu_ms,
+        idle_share=part.idle_share or 0,
+        most_idle=None,
+    )
+    said = sentence(shown, told, places(shown, STYLE), HourFormat(1))
+    assert re.findall(r"[0-9]+\.[0-9]", said) == [active[1], active[3], active[4], active[2]]
 
 
 def test_of_a_state_of_which_nothing_is_told_nothing_is_said() -> None:
     report = week_report()
     told, untold = idle_time(1, 1, 1), idle_time(1)
     found = replace(report[Usefulness], states={ACTIVE: told, IDLE_HELD: untold}, loaded=told)
-    rows = first_table(usefulness, having(report, found))
+    states = {state: StateTime(gpu_ms=HOUR_MS) for state in STATES}
+    rows = first_table(usefulness, replace(having(report, found), headline=replace(report.headline, states=states)))
     assert rows[1][1:] == ["1.0", "0.0", "-", "-", "-", "0.0"]
 
 
