@@ -223,7 +223,7 @@ def test_the_strip_says_in_which_hour_a_state_is_most(week: Report) -> None:
         shares = [hour["states"][state]["share"] or 0 for hour in made["time_of_day"]]
         (said,) = re.findall(rf"^  {state} .* most (\d\d): ([\d.]+) %$", drawn(week), re.MULTILINE)
         assert float(said[1]) == near(100 * max(shares))
-        assert round(100 * shares[int(said[0])], 1) == float(said[1])
+        assert float(said[1]) == near(100 * shares[int(said[0])])
 
 
 def near(value: float) -> Any:  # noqa: ANN401 - pytest has no name for it
