@@ -88,8 +88,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 # Goldens are of one zone, of pipes of 80 columns and without colour, whatever the developer's terminal is.
 os.environ["TZ"] = "UTC"
 time.tzset()
-for _name in ("COLUMNS", "FORCE_COLOR", "CLICOLOR_FORCE", "NO_COLOR", "GUA_TIMEZONE"):
+for _name in ("COLUMNS", "FORCE_COLOR", "CLICOLOR_FORCE", "NO_COLOR"):
     os.environ.pop(_name, None)
+
+# Nor do settings of the developer's own gua count, but those that are for tests.
+_FOR_TESTS = {"GUA_REQUIRE_ALL", "GUA_BUILD_OPTIONS", "GUA_TEST_GPU"}
+for _name in [name for name in os.environ if name.startswith(("GUA_", "OTEL_"))]:
+    if _name not in _FOR_TESTS:
+        os.environ.pop(_name)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

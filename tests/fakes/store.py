@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
+import pytest
+
+from gua.app import opening
 from gua.core.view import View
 from gua.report.views import SHARED
 
@@ -263,3 +267,15 @@ def lab() -> FakeStore:
         ],
         overlaps=[{"host": "gpu-1", "observed_ms": 50 * HOUR_MS, "elapsed_ms": 48 * HOUR_MS}],
     )
+
+
+def behind_report(made: FakeStore, monkeypatch: pytest.MonkeyPatch) -> FakeStore:
+    """Put a store behind ``gua report`` of a user without a state directory."""
+
+    @contextmanager
+    def open_reader(_: str | None) -> Iterator[FakeStore]:
+        yield made
+
+    monkeypatch.setattr(opening, "open_reader", open_reader)
+    monkeypatch.setenv("GUA_HOME", "/nonexistent/.gua")
+    return made

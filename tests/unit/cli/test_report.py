@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
 
-from fakes.store import UNTIL_MS, FakeStore, lab
-from gua.app import opening
+from fakes.store import UNTIL_MS, FakeStore, behind_report, lab
 from gua.cli import main
 from gua.cli.report import render_report, style_for
 from gua.core.errors import UsageError
@@ -37,14 +34,7 @@ class Stream(io.StringIO):
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> FakeStore:
     """Put a small lab behind ``gua report``."""
-    made = lab()
-
-    @contextmanager
-    def open_reader(_: str | None) -> Iterator[FakeStore]:
-        yield made
-
-    monkeypatch.setattr(opening, "open_reader", open_reader)
-    return made
+    return behind_report(lab(), monkeypatch)
 
 
 def test_a_pipe_gets_eighty_columns_without_colour() -> None:

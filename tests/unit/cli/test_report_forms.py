@@ -6,15 +6,12 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
 
 import pytest
 
-from fakes.store import HOUR_MS, SINCE_MS, FakeStore, lab
-from gua.app import opening
+from fakes.store import HOUR_MS, SINCE_MS, FakeStore, behind_report, lab
 from gua.cli import main
 from gua.cli.output_options import OutputOptions, choose_output
 from gua.core.errors import UsageError
@@ -40,13 +37,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> FakeStore:
     """Put a small lab behind ``gua report``."""
     made = lab()
     made.views |= {view: [] for view in EMPTY}
-
-    @contextmanager
-    def open_reader(_: str | None) -> Iterator[FakeStore]:
-        yield made
-
-    monkeypatch.setattr(opening, "open_reader", open_reader)
-    return made
+    return behind_report(made, monkeypatch)
 
 
 def test_sections_are_the_ones_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -275,14 +266,14 @@ def test_what_if_adds_its_sections_and_sorts_its_limits() -> None:
     assert form.limits_ms == (1_800_000, 7_200_000)
 
 
-def test_what_a_condition_or_a_page_needs_is_collected_and_not_printed() -> None:
+def test_what_a_condition_or_a_page_needs_is_collected_and_not_printed(tmp_path: Path) -> None:
     form = choose_output(OutputOptions(sections=("cards",), fail_on=("streak > 1h",)))
     assert form.shown == ("cards",)
     assert form.sections == {"cards", "now"}
-    page = choose_output(OutputOptions(html=Path("x.html")))
+    page = choose_output(OutputOptions(html=tmp_path / "x.html"))
     assert page.sections == {*page.shown} == {*section_names()}
     assert page.if_cheap == page.sections.difference(default_sections())
-    chosen = choose_output(OutputOptions(html=Path("x.html"), sections=("cards",)))
+    chosen = choose_output(OutputOptions(html=tmp_path / "x.html", sections=("cards",)))
     assert chosen.shown == ("cards",)
     assert chosen.if_cheap == {"now", "usage", "allocation"}
 
