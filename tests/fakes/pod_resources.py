@@ -13,7 +13,9 @@ from pathlib import Path
 
 import grpc
 
+from fakes.sockets import listening
 from gua.allocation.pod_resources import LIST
+from gua.state.socket_address import address_of
 
 Claim = tuple[str, str, str, Sequence[str]]
 
@@ -83,29 +85,28 @@ def pod_resources(path: Path, answer: bytes = b"") -> Iterator[Served]:
 
     server = grpc.server(ThreadPoolExecutor(2), options=[("grpc.max_send_message_length", -1)])
     server.add_generic_rpc_handlers((Handler(),))
-    server.add_insecure_port(f"unix:{path}")
-    server.start()
-    try:
-        yield served
-    finally:
-        server.stop(None).wait(5)
+    with address_of(path) as address:
+        server.add_insecure_port(f"unix:{address}")
+        server.start()
+        try:
+            yield served
+        finally:
+            server.stop(None).wait(5)
 
 
 @contextmanager
 def talking(path: Path, talk: Callable[[socket.socket], None]) -> Iterator[None]:
     """Serve one connection at the socket by ``talk``."""
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
-        listening.listen(8)
+    with listening(path) as listener:
 
         def serve() -> None:
             with suppress(OSError):
-                connection, _ = listening.accept()
+                connection, _ = listener.accept()
                 with connection, suppress(OSError):
                     talk(connection)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield
-        listening.shutdown(socket.SHUT_RDWR)
+        listener.shutdown(socket.SHUT_RDWR)
         thread.join(5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from gua.core.parameters import BOUNDS
 from gua.core.ports import Row, ViewReader
@@ -104,9 +104,16 @@ class DailyReader:
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
         """Return the rows of a view; where it may, and is asked for counted hours, it reads the days."""
         days = self._of(view, parameters)
-        if days and parameters.get("use_hourly") and {**parameters, **self.bounds} == parameters:
+        if days and parameters.get("use_hourly") and self._is_within(parameters):
             return self.reader.rows(view, {**parameters, **by_day(days)})
         return self.reader.rows(view, parameters)
+
+    def _is_within(self, parameters: Mapping[str, object]) -> bool:
+        """Return whether a question is of the same window, and of its hosts or some of them: days hold for each."""
+        every, some = ({*cast("Sequence[str]", given["hosts"])} for given in (self.bounds, parameters))
+        return {**parameters, **self.bounds, "hosts": parameters["hosts"]} == parameters and (
+            not every or (bool(some) and some <= every)
+        )
 
     def telling_of_now(self, as_of_ms: int, interval_ms: int, cards: int) -> DailyReader:
         """Return the reader that also tells who holds any of ``cards`` at ``as_of_ms`` and did in the 24 hours before.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -81,6 +82,7 @@ class Store:
         self._handles = (
             Handles(client, lambda: connect(dsn, data=str(directory.data))) if directory is not None else None
         )
+        self._turns = itertools.count(1)
         self._asked_at_once = threading.BoundedSemaphore(MOST_QUESTIONS_AT_ONCE)
         self._views = ViewsInMemory(report_views(), self._command) if directory is not None else None
         self.schema = Schema(dsn, client, self.select, embedded=directory is not None)
@@ -266,10 +268,11 @@ class Store:
         if self._handles is None or self._views is None:
             with self._asked_at_once:
                 return self._ask(self._client, sql, parameters, settings)
+        turn = next(self._turns)  # what is asked first is answered first, also where it waits for what others make
         sql = self._views.asked(sql, parameters)
         shared = {"max_memory_usage": QUERY_MEMORY_BYTES // self._handles.most}
         try:
-            with self._handles.lent() as handle:
+            with self._handles.lent(turn) as handle:
                 return self._ask(handle, sql, parameters, {**settings, **shared})
         except TransientError:
             if self._handles.most == 1:
@@ -291,7 +294,7 @@ class Store:
             client.close()
 
     def _command(self, sql: str, parameters: Mapping[str, object]) -> None:
-        """Run a statement on a handle that no question is asked by."""
+        """Run a statement on a handle that no question is asked by: other questions wait for what it makes."""
         if self._handles is not None:
             if parameters:
                 # In the statement: those of a command are each set and reset by one of its own.

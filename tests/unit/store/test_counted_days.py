@@ -23,6 +23,7 @@ from gua.report import days, streak_limit
 from gua.report.collect import collect
 from gua.report.forms.json import report_json
 from gua.report.hours import choose_hours, tick_hours
+from gua.report.parts import in_parts
 from gua.report.prices import PRICES, Prices
 from gua.report.sections.headline.model import LONG_STREAK_MS
 from gua.report.sections.now.query import CARD_STREAKS, IDLE_SPLIT, CardStreaksRow
@@ -433,6 +434,34 @@ def test_where_views_alone_may_be_asked_for_no_days_are_read(store: Store) -> No
     assert LAST_DAY in found
     assert isinstance(daily, days.DailyReader)
     assert [hour.hour for hour in every] == [hour.hour for hour in same]
+
+
+def test_hosts_that_are_asked_for_in_parts_are_read_of_days_too(store: Store) -> None:
+    bounds: dict[str, Any] = {"since_ms": MIDNIGHT_MS - 4 * DAY_MS, "until_ms": END_MS, "hosts": []}
+    noting = Noting(store)
+    for hosts, parts in (
+        ([], (("lab",), ("restless-1", "restless-2"))),
+        (["lab", "restless-1"], (("restless-1",), ("lab",))),
+    ):
+        daily, every, _ = days.with_days(noting, {**bounds, "hosts": hosts}, price_starts=(), timezone="UTC")
+        read = {**bounds, "hosts": hosts, "tick_hours": tick_hours(every), "use_hourly": 1}
+        (whole,) = IDLE_SPLIT.rows(daily, read)
+        rows = []
+        for part in parts:
+            noting.by_day.clear()
+            rows += IDLE_SPLIT.rows(in_parts(daily, (part,)), read)
+            assert LAST_DAY in noting.by_day["idle_split"]
+        assert whole.low_us > 0
+        assert whole._asdict() == {name: sum(getattr(row, name) for row in rows) for name in whole._fields}
+        # Of other hosts or another window it is not known which days hold.
+        for other in ({"hosts": [*hosts, "node"]} if hosts else {}, {"since_ms": MIDNIGHT_MS - 3 * DAY_MS}):
+            noting.by_day.clear()
+            IDLE_SPLIT.rows(daily, {**read, **other})
+            assert bool(noting.by_day) == (not other)
+        if hosts:
+            noting.by_day.clear()
+            IDLE_SPLIT.rows(daily, {**read, "hosts": []})
+            assert not noting.by_day
 
 
 def test_a_long_streak_is_as_long_in_sql() -> None:

@@ -12,7 +12,6 @@ from gua.core.parameters import BOUNDS, BY_DAY, PRICED, READ
 from gua.core.view import Count, View
 from gua.report.asking import Asking, Finish
 from gua.report.costs import added
-from gua.report.host_parts import some_hosts
 from gua.report.model import Card, Headline
 from gua.report.prices import PricedTime, Prices
 from gua.report.questions import Answer, ask
@@ -81,12 +80,12 @@ def right_size(asking: Asking) -> Finish:
     """Ask what programs took of cards, and what the cards have; a question for every few hosts of a large fleet."""
     hours = [hour.hour for hour in asking.hours] or [_NO_HOUR]
     every: list[Answer[RightSizeRow]] = []
-    for hosts in some_hosts(asking, asking.hours):
+    for hosts in asking.hosts_of_ticks(asking.hours):
         bounds = {**asking.bounds, "hosts": hosts, "hours": hours}
         every.append(ask(asking.reader, RIGHT_SIZE_VIEW, {**bounds, **asking.prices.parameters}))
     from_ticks = [hour for hour in asking.hours if not hour.is_counted]
     of_cards: list[Answer[CardSizeRow]] = [
-        ask(asking.reader, CARD_SIZES, {**asking.read, "hosts": hosts}) for hosts in some_hosts(asking, from_ticks)
+        ask(asking.reader, CARD_SIZES, {**asking.read, "hosts": hosts}) for hosts in asking.hosts_of_ticks(from_ticks)
     ]
 
     def finish(headline: Headline, _cards: Sequence[Card]) -> RightSize:
