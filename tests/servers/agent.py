@@ -93,7 +93,11 @@ class Agent:
             )
         self._waited_before_ms = 0
         if wait:
-            poll(self.answers, f"the agent to answer:\n{self.tail()}")
+            try:
+                poll(self.answers, f"the agent to answer:\n{self.tail()}")
+            except BaseException:  # a fixture that fails here ends nothing
+                self.process.kill()
+                raise
             self._waited_before_ms = kept_waiting_ms(self.process.pid)
 
     def answers(self) -> bool:
