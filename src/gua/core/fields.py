@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gua.core import metrics
 from gua.core.durations import to_rfc3339
 from gua.core.metrics import Metric
-from gua.core.tick import Origin
+
+if TYPE_CHECKING:
+    from gua.core.tick import Origin
 
 RESOURCE_TEXT: Final = 4096
 """The most characters that an attribute of the resource has."""

@@ -7,9 +7,12 @@ believed only beside the mark that it was stored with. A damaged file that is re
 from __future__ import annotations
 
 import sqlite3
+from typing import TYPE_CHECKING
 
-from gua.core.idleness import IdleCounter, IdleCounters, Key, dumps, loads
 from gua.state.compression import compress, decompress
+
+if TYPE_CHECKING:
+    from gua.core.idleness import IdleCounter, IdleCounters, Key
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS idle_clocks (
@@ -23,6 +26,8 @@ CREATE TABLE IF NOT EXISTS idle_clocks (
 def put(database: sqlite3.Connection, ts_ms: int, clocks: IdleCounters) -> None:
     """Store the clocks beside the mark of that moment. Belongs into its transaction."""
     if clocks or _is_there(database):
+        from gua.core.idleness import dumps  # noqa: PLC0415 - for an agent: who lands what waits stores none
+
         database.execute(_TABLE)
         database.execute("INSERT OR REPLACE INTO idle_clocks VALUES (1, ?, ?)", (ts_ms, compress(dumps(clocks))))
 
@@ -33,6 +38,8 @@ def get(database: sqlite3.Connection, ts_ms: int) -> dict[Key, IdleCounter]:
         return {}
     match database.execute("SELECT blob FROM idle_clocks WHERE ts_ms = ?", (ts_ms,)).fetchone():
         case (bytes(blob),):
+            from gua.core.idleness import loads  # noqa: PLC0415 - as above
+
             try:
                 return loads(decompress(blob))
             except ValueError:

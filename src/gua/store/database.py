@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
     from gua.core.ports import SpooledTick
-    from gua.store.landing import TableRows
     from gua.store.requests.batch import Forms
+    from gua.store.table_rows import TableRows
     from gua.store.tick_rows import TickRows
 
 QUERY_MEMORY_BYTES = 300_000_000

@@ -11,7 +11,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING
 
 from gua.core.errors import UnavailableError
 from gua.core.ports import SpooledTick
@@ -20,7 +20,7 @@ from gua.store.connection import QueryError
 from gua.store.directory import BATCH_PREFIX
 from gua.store.requests.columns import size
 from gua.store.statements import proto_file
-from gua.store.tick_columns import TickColumn
+from gua.store.table_rows import TableRows
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -35,26 +35,6 @@ _SETTINGS = {
 }
 # In the statement: those of a command are each set and reset by one of its own, 4 ms of CPU together.
 _OF_ROWS = ", ".join(f"{name} = {value}" for name, value in {**_SETTINGS, "max_insert_threads": 1}.items())
-
-
-class TableRows(Protocol):
-    """Rows of one table, in a format of the engine's."""
-
-    format: ClassVar[str]
-
-    @property
-    def table(self) -> str:
-        """The table's name in ``gua``."""
-        ...
-
-    @property
-    def columns(self) -> Sequence[TickColumn]:
-        """What is read from the file, in order."""
-        ...
-
-    def write(self, path: Path) -> None:
-        """Write the rows to a file."""
-        ...
 
 
 def batch_bytes(batch: Sequence[SpooledTick]) -> bytes:

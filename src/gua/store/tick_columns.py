@@ -8,20 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 from gua.core import fields, metrics
 from gua.core.fields import Field, PointForm
 from gua.core.metrics import Metric, StoredColumn
 from gua.core.tick import ProcessType
-
-
-class TickColumn(NamedTuple):
-    """A column of what is inserted: the type it is read as from the file, and ``sql``, what becomes of that."""
-
-    name: str
-    read: str
-    sql: str
+from gua.store.table_rows import TickColumn
 
 
 def _stored(field: Field) -> StoredColumn:

@@ -29,7 +29,7 @@ from gua.core.tick import (
     Tick,
 )
 from gua.store import tick_columns
-from gua.store.tick_columns import TickColumn
+from gua.store.table_rows import TickColumn
 
 _YEAR_2000_MS: Final = 946_684_800_000
 _YEAR_2100_MS: Final = 4_102_444_800_000

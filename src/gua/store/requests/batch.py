@@ -17,7 +17,7 @@ from gua.store.requests import columns
 from gua.store.requests.form import FilledTick, Form, Seen, form_of
 from gua.store.requests.reading import NotPlainError
 from gua.store.requests.subjects import Sender
-from gua.store.tick_columns import TickColumn
+from gua.store.table_rows import TickColumn
 
 _DAY_MS: Final = 86_400_000
 MOST_KEPT: Final = 4 * 2**20

@@ -16,7 +16,7 @@ from gua.core import fields, metrics
 from gua.core.durations import to_ms
 from gua.core.metrics import Subject
 from gua.store.requests.reading import Attributes, NotPlainError, Value
-from gua.store.tick_columns import TickColumn
+from gua.store.table_rows import TickColumn
 
 _YEAR_2100_MS: Final = 4_102_444_800_000
 _MOST: Final = {"UInt16": 0xFFFF, "UInt32": 0xFFFF_FFFF}

@@ -7,6 +7,7 @@ its points alone tell in full. Text stays bytes: a store keeps them as they are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from struct import Struct, error
 from typing import Final, NamedTuple
 
@@ -115,17 +116,22 @@ def attributes_of(raw: bytes, *, resource: bool = False) -> Attributes:
         raise NotPlainError from None
 
 
+@lru_cache(maxsize=4096)
 def _attributes(raw: bytes, tag: int) -> Attributes:
-    pairs = {}
     fields = _fields(raw, 0, len(raw))
-    for found, begin, end in fields:
-        (of_key, *key), (of_value, *value) = _fields(raw, begin, end)
-        if (found, of_key, of_value) != (tag, _FIRST, _SECOND):
-            raise NotPlainError
-        pairs[raw[slice(*key)]] = _value(raw[slice(*value)])
-    if len(pairs) != len(fields) or any(type(value) is not _TYPES.get(key, bytes) for key, value in pairs.items()):
+    pairs = dict([_pair(raw[begin:end]) for _, begin, end in fields])
+    if len(pairs) != len(fields) or any(found != tag for found, _, _ in fields):
         raise NotPlainError
     return pairs
+
+
+@lru_cache(maxsize=4096)
+def _pair(raw: bytes) -> tuple[bytes, Value]:
+    (of_key, *place), (of_value, begin, end) = _fields(raw, 0, len(raw))
+    key, value = raw[slice(*place)], _value(raw[begin:end])
+    if (of_key, of_value) != (_FIRST, _SECOND) or type(value) is not _TYPES.get(key, bytes):
+        raise NotPlainError
+    return key, value
 
 
 def _value(raw: bytes) -> Value:
@@ -155,7 +161,9 @@ def _fields(raw: bytes, begin: int, end: int) -> list[tuple[int, int, int]]:
 
 def _length(raw: bytes, at: int, end: int) -> tuple[int, int]:
     """Return where what has a length begins and ends. Raises NotPlainError where that is beyond the end."""
-    length, first = _varint(raw, at)
+    length, first = raw[at], at + 1
+    if length & 0x80:
+        length, first = _varint(raw, at)
     if first + length > end:
         raise NotPlainError
     return first, first + length
