@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -57,11 +56,11 @@ def pod(
 
 @dataclass
 class Served:
-    """What a server answers with, or fails with; ``asked`` counts."""
+    """What a server answers with, or fails with, and whether it answers at all before it ends; ``asked`` counts."""
 
     answer: bytes = b""
     status: grpc.StatusCode | None = None
-    seconds: float = 0.0
+    answers: bool = True
     asked: int = 0
     requests: list[bytes] = field(default_factory=list)
 
@@ -69,12 +68,13 @@ class Served:
 @contextmanager
 def pod_resources(path: Path, answer: bytes = b"") -> Iterator[Served]:
     """Serve PodResources by grpc itself."""
-    served = Served(answer=answer)
+    served, ended = Served(answer=answer), threading.Event()
 
     def answered(request: bytes, context: grpc.ServicerContext) -> bytes:
         served.asked += 1
         served.requests.append(request)
-        time.sleep(served.seconds)
+        if not served.answers:
+            ended.wait(60)
         if served.status is not None:
             context.abort(served.status, "rejected by rate limit: 7 é")
         return served.answer
@@ -91,6 +91,7 @@ def pod_resources(path: Path, answer: bytes = b"") -> Iterator[Served]:
         try:
             yield served
         finally:
+            ended.set()
             server.stop(None).wait(5)
 
 
