@@ -27,6 +27,8 @@ from gua.report.streak_limit import (
     are_made_of_processes,
     are_made_of_runs,
     are_read_as_ticks,
+    holders_are_told_apart,
+    sessions_are_told_apart,
     skipped,
 )
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
@@ -75,7 +77,10 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     card_hours = skipped(hours, extents, _need_streaks(request, wanted))
     as_of_ms = min(window.until_ms, request.now_ms)
     reader, tells_now = _telling_of_now(reader, as_of_ms, hours, extents, is_asked=card_hours is None)
-    tells_processes = tells_now or are_made_of_processes(hours, extents, days)
+    tells_holders_apart = isinstance(reader, DailyReader) and reader.tells_holders_apart
+    tells_processes = (
+        card_hours is None or (tells_now and not tells_holders_apart) or sessions_are_told_apart(hours, extents, days)
+    )
     left_out = frozenset() if card_hours is None else _left_out(wanted & request.if_cheap, hours, extents)
     asking = Asking(
         reader=reader,
@@ -89,7 +94,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         prices=prices,
         parts=parts_of(extents, len(hours), MOST_CARD_HOURS_OF_A_PART),
         tells_now=tells_now,
-        tells_holders_apart=isinstance(reader, DailyReader) and reader.tells_holders_apart,
+        tells_holders_apart=tells_holders_apart,
         splits_idle=tells_now or are_made_of_cards(hours, extents, days),
         tells_processes=tells_processes,
     )
@@ -141,7 +146,7 @@ def _telling_of_now(
     of_now = reader.telling_of_now(as_of_ms, interval_ms, sum(extent.cards for extent in extents))
     before_now = of_now.days_before_now
     are_few = are_made_of_processes(hours, extents, before_now)
-    if not (is_asked or are_few):
+    if not (is_asked or are_few or (before_now and holders_are_told_apart(hours, extents, before_now))):
         return reader, False
     return replace(of_now, tells_holders_apart=bool(before_now) and not are_few), True
 
