@@ -58,11 +58,14 @@ def main() -> None:
         report = collect(recorded, request)
     with stage("the report is drawn"):
         chosen.render(report, style_for(sys.stdout, 80, {}))
-    for again in ("asked again", "planned again"):
-        with stage(f"questions, {again}"):
-            for view, parameters in recorded.questions:
-                explain = "EXPLAIN PIPELINE " if again == "planned again" else ""
-                opened.select(explain + report_views().query(view), parameters)
+    # Of another window, of which nothing is kept yet.
+    shifted = {"until_ms": max(given.get("until_ms", 0) for _, given in recorded.questions) - 1}
+    for view, given in recorded.questions:
+        with stage(f"{view}, asked alone"):
+            list(opened.rows(view, {**given, **(shifted if "until_ms" in given else {})}))
+    with stage("questions, planned again"):
+        for view, given in recorded.questions:
+            opened.select("EXPLAIN PIPELINE " + report_views().query(view), given)
     with stage("the store is closed"):
         opened.close()
     print(json.dumps([len(recorded.questions), STAGES]))

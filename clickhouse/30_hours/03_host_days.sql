@@ -141,29 +141,7 @@ CREATE TABLE IF NOT EXISTS gua.host_days${LOCAL} $ON_CLUSTER
         held_known_ms UInt64
     ) COMMENT 'Processes on cards by name: when they had it and, of the newest one of each, its streaks at both edges and longest between'
         CODEC(ZSTD(1)),
-    sizes Nested (
-        gpu LowCardinality(String),
-        limit_bytes Nullable(UInt64),
-        reserved_bytes Nullable(UInt64),
-        is_cut Bool,
-        is_instance Bool,
-        is_shared Bool,
-        whole_bytes Nullable(UInt64)
-    ) COMMENT 'Memory of cards: least in total, most reserved; ever partitioned, an instance, the host''s; most of a GPU''s parts'
-        CODEC(ZSTD(1)),
-    health Nested (
-        gpu LowCardinality(String),
-        told_ms UInt64,
-        heat_ms UInt64,
-        power_cap_ms UInt64,
-        hardware_ms UInt64,
-        slowed_ms UInt64,
-        xid_errors Nullable(UInt64),
-        xid Nullable(UInt16),
-        ecc_errors Nullable(UInt64),
-        row_remap Nullable(UInt8)
-    ) COMMENT 'Of cards that tell: time told why clocks were held down, by what; errors, newest XID and state of rows; NULL: not told'
-        CODEC(ZSTD(1))
+${KEPT_OF_CARDS}
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)
 PARTITION BY toYYYYMM(day)

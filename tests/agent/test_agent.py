@@ -13,6 +13,7 @@ import pytest
 
 from driver.fixture import SimulatedDriver
 from driver.scenario import Card, Constant, Hang, Scenario, uuid
+from fakes.sockets import bound
 from gua.otlp.decode import decode
 from gua.store.engine import install_command
 from servers.agent import GUA, Agent, assert_spans_never_overlap, observed_ms, wall_ms
@@ -197,8 +198,7 @@ def test_a_killed_agent_leaves_nothing_that_stops_the_next_one(agent: Agent) -> 
 
 
 def test_a_service_manager_hears_that_it_is_ready_alive_and_stopping(agent: Agent) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(agent.folder / "notify"))
+    with bound(agent.folder / "notify", socket.SOCK_DGRAM) as manager:
         manager.settimeout(120)
         agent.environ = {"NOTIFY_SOCKET": str(agent.folder / "notify"), "WATCHDOG_USEC": "60000000"}
         agent.start()

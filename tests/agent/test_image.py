@@ -24,7 +24,7 @@ from servers.agent import read_spool
 from servers.process import free_ports, http_answers, poll
 from servers.second_user import SecondUser, second_user
 from servers.tools import ROOT
-from servers.user import shared_folder
+from servers.user import readable_by_all, shared_folder
 
 PROC = ROOT / "tests/fixtures/proc/host"
 DOCKERFILE = (ROOT / "deploy/docker/Dockerfile").read_text(encoding="utf-8")
@@ -62,8 +62,8 @@ def for_everybody(driver: SimulatedDriver, folder: Path, user: SecondUser) -> di
     library, scenario = folder / "library", folder / "scenario"
     shutil.copytree(driver.library, library, dirs_exist_ok=True)
     shutil.copyfile(driver.scenario, scenario)
-    library.chmod(0o755)
-    scenario.chmod(0o644)
+    for each in (library, scenario):
+        readable_by_all(each)
     paths = [str(library), user.environ.get("LD_LIBRARY_PATH", "")]
     return {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, paths)), "GUA_SIMULATED_DRIVER": str(scenario)}
 
@@ -240,12 +240,11 @@ def test_pods_have_names_where_the_service_accounts_token_is_mounted(
     shutil.copyfile(simulated_driver.scenario, exporter.driver["GUA_SIMULATED_DRIVER"])
     proc = folder / f"proc-{tmp_path.name}"
     shutil.copytree(PROC, proc, symlinks=True)
+    readable_by_all(proc)
     mounted = folder / f"secrets-{tmp_path.name}"
     mounted.mkdir()
-    mounted.chmod(0o755)
     with kubelet(mounted) as fake:
-        for each in fake.account.iterdir():
-            each.chmod(0o644)
+        readable_by_all(mounted)
         with exporter.page(
             'k8s_pod_name="', account=fake.account, GUA_PROCFS=str(proc), GUA_KUBELET=str(fake.kubelet)
         ) as page:

@@ -18,6 +18,7 @@ import pytest
 
 from driver.fixture import SimulatedDriver
 from driver.scenario import MIB, Card, Constant, Process, Scenario
+from fakes.sockets import listening
 from gua.app.reserving import NoAgentError, reserve
 from servers.agent import GUA, Agent
 from servers.fixture import uuid
@@ -202,12 +203,9 @@ def test_without_an_agent_nothing_is_reserved(agent: Agent) -> None:
 
 
 def test_who_asks_an_agent_that_ends_before_it_answers_asks_the_next_one_for_the_same(tmp_path: Path) -> None:
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(tmp_path / "agent.sock"))
-    listener.listen()
     places: list[str] = []
 
-    def answer() -> None:
+    def answer(listener: socket.socket) -> None:
         for said in (b"", json.dumps({"granted": {"id": "a", "cards": ["GPU-0"], "gpus": [0]}}).encode() + b"\n"):
             connection, _ = listener.accept()
             with connection:
@@ -217,35 +215,32 @@ def test_who_asks_an_agent_that_ends_before_it_answers_asks_the_next_one_for_the
                     assert json.loads(connection.recv(4096)) == {"got": True}
                     connection.sendall(b'{"kept":true}\n')
 
-    thread = threading.Thread(target=answer)
-    thread.start()
-    assert reserve([tmp_path / "agent.sock"], {"kind": "manual", "count": 1}, say=print).gpus == "0"
-    thread.join(60)
-    listener.close()
+    with listening(tmp_path / "agent.sock") as listener:
+        thread = threading.Thread(target=answer, args=(listener,))
+        thread.start()
+        assert reserve([tmp_path / "agent.sock"], {"kind": "manual", "count": 1}, say=print).gpus == "0"
+        thread.join(60)
     assert len(places) == 2
     assert len(set(places)) == 1
 
 
 def test_an_agent_of_an_older_version_is_told_to_be_started_anew(tmp_path: Path) -> None:
     """It answers as version 0.1.0 did, which knew no reservations."""
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(tmp_path / "agent.sock"))
-    listener.listen()
 
-    def answer() -> None:
+    def answer(listener: socket.socket) -> None:
         connection, _ = listener.accept()
         with connection:
             connection.recv(4096)
             words = "the agent answers ping, status and report, nothing else"
             connection.sendall(json.dumps({"error": words, "exit_code": 3, "busy": False}).encode() + b"\n")
 
-    thread = threading.Thread(target=answer)
-    thread.start()
-    with pytest.raises(NoAgentError, match=r"is older than this gua .* gua stop && gua daemon") as told:
-        reserve([tmp_path / "agent.sock"], {"kind": "run", "count": 1}, say=print)
+    with listening(tmp_path / "agent.sock") as listener:
+        thread = threading.Thread(target=answer, args=(listener,))
+        thread.start()
+        with pytest.raises(NoAgentError, match=r"is older than this gua .* gua stop && gua daemon") as told:
+            reserve([tmp_path / "agent.sock"], {"kind": "run", "count": 1}, say=print)
+        thread.join(60)
     assert told.value.exit_code == 69
-    thread.join(60)
-    listener.close()
 
 
 def test_signals_are_the_commands_own(host: Agent) -> None:

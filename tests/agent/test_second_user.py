@@ -17,6 +17,7 @@ import pytest
 
 from driver.fixture import SimulatedDriver
 from driver.scenario import Scenario
+from fakes.sockets import connected
 from servers.agent import Agent
 from servers.second_user import SecondUser, second_user
 from servers.user import as_user, shared_folder
@@ -103,9 +104,7 @@ def test_garbage_gets_nothing_and_changes_nothing(host: Host) -> None:
     def send() -> list[bytes]:
         answers = []
         for garbage in GARBAGE * 3:
-            with socket.socket(socket.AF_UNIX) as connection:
-                connection.settimeout(60)
-                connection.connect(str(host.socket))
+            with connected(host.socket) as connection:
                 connection.sendall(garbage)
                 connection.shutdown(socket.SHUT_WR)
                 answers.append(connection.recv(65_536))
@@ -140,8 +139,11 @@ def test_nothing_of_the_agents_own_can_be_read_or_asked(host: Host) -> None:
                 found.append(errno.errorcode[error.errno or 0])
             else:
                 found.append(f"read {path}")
-        with socket.socket(socket.AF_UNIX) as connection:
-            found.append(errno.errorcode[connection.connect_ex(str(home / "agent.sock"))])
+        try:
+            with connected(home / "agent.sock"):
+                found.append("connected")
+        except OSError as error:
+            found.append(errno.errorcode[error.errno or 0])
         return found
 
     # The folder itself, and so everything in it.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import pytest
 
 from driver.fixture import SimulatedDriver
 from driver.scenario import MIB, Card, Process, Scenario
+from fakes.sockets import connected
 from gua.app.reserving import ask, reserve
 from servers.agent import GUA, Agent
 from servers.fixture import uuid
@@ -184,7 +185,7 @@ def test_a_terminal_multiplexer_keeps_the_card_of_what_runs_in_it_and_outlives_i
     """Its server inherits the lock, and goes on when its window and the command that started it have ended."""
     if shutil.which("tmux") is None:
         pytest.skip("needs tmux")
-    tmux = ["tmux", "-S", str(tmp_path / "tmux"), "-f", os.devnull]
+    tmux = ["tmux", "-S", "tmux", "-f", os.devnull]  # from the folder: tmux takes 107 bytes
     window = "until test -e stop; do sleep 0.1; done"
     leader = start(host, *tmux, "new-session", "-d", window, ";", "set", "-g", "exit-empty", "off", cwd=tmp_path)
     assert leader.wait() == 0
@@ -192,13 +193,17 @@ def test_a_terminal_multiplexer_keeps_the_card_of_what_runs_in_it_and_outlives_i
         time.sleep(0.5)
         (held,) = host.reservations()  # the leader has ended; the lock lives in the server and its window
         (tmp_path / "stop").touch()
-        listed = [*tmux, "list-sessions"]
-        poll(lambda: subprocess.run(listed, capture_output=True, check=False).stdout == b"", "the window to end")
+
+        def windows() -> bytes:
+            listed = [*tmux, "list-sessions"]
+            return subprocess.run(listed, capture_output=True, check=False, cwd=tmp_path).stdout
+
+        poll(lambda: not windows(), "the window to end")
         time.sleep(0.5)
         # Five minutes more, in test_desk's clock: nothing of its is on the card.
         assert [each["id"] for each in host.reservations()] == [held["id"]]
     finally:
-        subprocess.run([*tmux, "kill-server"], check=False, capture_output=True)
+        subprocess.run([*tmux, "kill-server"], check=False, capture_output=True, cwd=tmp_path)
     is_free(host)
 
 
@@ -220,8 +225,7 @@ def test_a_client_that_is_stopped_between_grant_and_exec_keeps_its_card_until_it
 def test_cards_by_hand_that_nobody_took_note_of_are_taken_back(host: Agent) -> None:
     """Who asked is gone, or says nothing: of a command its lock would tell."""
     for says in (None, b'{"got":false}\n', b"garbage\n"):
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(host.home / "agent.sock"))
+        with connected(host.home / "agent.sock") as connection:
             connection.sendall(b'{"gua":1,"ask":"reserve","count":1,"for_ms":60000}\n')
             assert b'"granted"' in connection.recv(4096)
             if says is not None:
@@ -232,8 +236,7 @@ def test_cards_by_hand_that_nobody_took_note_of_are_taken_back(host: Agent) -> N
 
 def test_who_waits_and_goes_leaves_the_queue_whatever_it_has_sent(host: Agent) -> None:
     host.must("reserve", "-g", "2", "--short")
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(str(host.home / "agent.sock"))
+    with connected(host.home / "agent.sock") as connection:
         connection.sendall(b'{"gua":1,"ask":"reserve","count":1}\n')
         assert b'"waiting"' in connection.recv(4096)
         assert len(host.queue()) == 1
@@ -304,22 +307,17 @@ def test_scripts_that_use_small_descriptors_keep_their_card(host: Agent, tmp_pat
 
 
 def test_garbage_and_held_connections_disturb_nobody(host: Agent, other: SecondUser) -> None:
-    held = []
+    held = ExitStack()
     for request in (
         b'{"gua":1,"ask":"reserve"',
         b'{"gua":1,"ask":"reserve","count":1e99}\n',
         b'{"gua":1,"ask":"extend"}\n',
     ):
-        connection = socket.socket(socket.AF_UNIX)
-        connection.connect(str(host.folder / "run" / "agent.sock"))
-        connection.sendall(request)
-        held.append(connection)
+        held.enter_context(connected(host.folder / "run" / "agent.sock")).sendall(request)
     for count in ("true", "[]", "null", "-3", '"2"'):
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(host.folder / "run" / "agent.sock"))
+        with connected(host.folder / "run" / "agent.sock") as connection:
             connection.sendall(b'{"gua":1,"ask":"reserve","count":%s,"wait_ms":0}\n' % count.encode())
             assert b'"error"' in connection.recv(4096)
     assert other.run("reserve", "--short").stdout == "0"
-    for connection in held:
-        connection.close()
+    held.close()
     assert reserved(host) == 1

@@ -67,6 +67,21 @@ def got(desk: Desk, request: CardRequest) -> Granted:
     return granted
 
 
+def keep_places(desk: Desk, *requests: CardRequest) -> None:
+    """Let them wait in this order, so that their places outlast the agent."""
+    for request in requests:
+        desk.enter(request)
+        desk.keep_place(request)
+
+
+def killed_while_waiting(folder: Path, *requests: CardRequest, **settings: object) -> None:
+    """Leave what an agent leaves that gave all cards to one and was killed while these waited."""
+    first = opened(folder, **settings)  # type: ignore[arg-type]
+    got(first, asked(4))
+    keep_places(first, *requests)
+    first.close()
+
+
 def run(desk: Desk, command: str, *, uid: int = 1000, **wish: object) -> tuple[subprocess.Popen[bytes], Granted]:
     """Start a command as `gua run` does: the process asks, is given the descriptor, and executes in place."""
     here, there = socket.socketpair()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -13,7 +12,9 @@ from pathlib import Path
 
 import grpc
 
+from fakes.sockets import listening
 from gua.allocation.pod_resources import LIST
+from gua.state.socket_address import address_of
 
 Claim = tuple[str, str, str, Sequence[str]]
 
@@ -55,11 +56,11 @@ def pod(
 
 @dataclass
 class Served:
-    """What a server answers with, or fails with; ``asked`` counts."""
+    """What a server answers with, or fails with, and whether it answers at all before it ends; ``asked`` counts."""
 
     answer: bytes = b""
     status: grpc.StatusCode | None = None
-    seconds: float = 0.0
+    answers: bool = True
     asked: int = 0
     requests: list[bytes] = field(default_factory=list)
 
@@ -67,12 +68,13 @@ class Served:
 @contextmanager
 def pod_resources(path: Path, answer: bytes = b"") -> Iterator[Served]:
     """Serve PodResources by grpc itself."""
-    served = Served(answer=answer)
+    served, ended = Served(answer=answer), threading.Event()
 
     def answered(request: bytes, context: grpc.ServicerContext) -> bytes:
         served.asked += 1
         served.requests.append(request)
-        time.sleep(served.seconds)
+        if not served.answers:
+            ended.wait(60)
         if served.status is not None:
             context.abort(served.status, "rejected by rate limit: 7 é")
         return served.answer
@@ -83,29 +85,29 @@ def pod_resources(path: Path, answer: bytes = b"") -> Iterator[Served]:
 
     server = grpc.server(ThreadPoolExecutor(2), options=[("grpc.max_send_message_length", -1)])
     server.add_generic_rpc_handlers((Handler(),))
-    server.add_insecure_port(f"unix:{path}")
-    server.start()
-    try:
-        yield served
-    finally:
-        server.stop(None).wait(5)
+    with address_of(path) as address:
+        server.add_insecure_port(f"unix:{address}")
+        server.start()
+        try:
+            yield served
+        finally:
+            ended.set()
+            server.stop(None).wait(5)
 
 
 @contextmanager
 def talking(path: Path, talk: Callable[[socket.socket], None]) -> Iterator[None]:
     """Serve one connection at the socket by ``talk``."""
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
-        listening.listen(8)
+    with listening(path) as listener:
 
         def serve() -> None:
             with suppress(OSError):
-                connection, _ = listening.accept()
+                connection, _ = listener.accept()
                 with connection, suppress(OSError):
                     talk(connection)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield
-        listening.shutdown(socket.SHUT_RDWR)
+        listener.shutdown(socket.SHUT_RDWR)
         thread.join(5)

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.fixture import SimulatedDriver
+from fakes.sockets import connected
 from gua.core.tick import Tick
 from gua.local_socket.client import Conversation
 from gua.otlp.decode import decode
@@ -101,9 +101,10 @@ class Agent:
         assert self.process is not None
         code = self.process.poll()
         assert code is None, f"the agent exited with {code}:\n{self.tail()}"
-        with socket.socket(socket.AF_UNIX) as caller:
-            # A killed agent leaves its socket's file behind, so that the file alone says nothing.
-            return caller.connect_ex(str(self.home / "agent.sock")) == 0
+        # A killed agent leaves its socket's file behind, so that the file alone says nothing.
+        with contextlib.suppress(OSError), connected(self.home / "agent.sock"):
+            return True
+        return False
 
     def kill(self) -> None:
         """End it as a crash would."""

@@ -22,6 +22,7 @@ UID = 10_001  # of the image's user, see deploy/docker/Dockerfile
 _ACCOUNT = "/run/secrets/kubernetes.io/serviceaccount"  # /var/run is /run
 _SET_UP = r"""
 set -eu
+umask 022  # as engines have it, also for what they make to mount in
 mount --bind "$1" "$1"
 if [ -n "$ACCOUNT" ]; then
   mount -t tmpfs tmpfs /run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,6 +45,14 @@ def as_user(uid: int, function: Callable[[], T]) -> T:
     if error is not None:
         raise error
     return answered  # type: ignore[no-any-return]
+
+
+def readable_by_all(folder: Path) -> None:
+    """Let every user read what is in a folder, whatever the umask was with which it or a checkout was made."""
+    for place in (folder, *folder.rglob("*")):
+        if not place.is_symlink():
+            mode = stat.S_IMODE(place.stat().st_mode)
+            place.chmod(mode | 0o444 | (0o111 if place.is_dir() or mode & 0o100 else 0))
 
 
 @contextmanager

@@ -18,10 +18,10 @@ SELECT
     sum(back_us) AS given_back_us,
     countIf(
         next_active_ms >= 0
-        -- Since the moment at which it had been idle for so long, in the last run that begins with less.
-        AND next_active_ms - limit_ms - arrayMax(
-            arraySlice(offsets_ms, 1, arrayFirstIndex(idle -> toInt64(idle) >= greatest(limit_ms, 1), idle_until_ms))
-        ) <= {false_alarm_ms:Int64}
+        -- Since the moment at which it had been idle for so long: holes within a run, of a second at most, are spread over it.
+        AND next_active_ms - starts_ms[last] - toInt64(round(
+            (limit_ms - toInt64(idle_until_ms[last] - idles_ms[last])) * (ends_ms[last] - starts_ms[last]) / idles_ms[last]
+        )) <= {false_alarm_ms:Int64}
     ) AS false_alarms,
     CAST(
         arrayFilter(part -> part.1 > 0, arrayZip((sumMap(prices_of_runs, priced_us) AS of_streaks).1, of_streaks.2)),
@@ -36,6 +36,8 @@ FROM
     SELECT
         *,
         arrayJoin(arrayFilter(limit -> toInt64(streak_ms) > limit, {limits_ms:Array(Int64)})) AS limit_ms,
+        -- The last run that begins with less idle time than the limit.
+        arrayFirstIndex(idle -> toInt64(idle) >= greatest(limit_ms, 1), idle_until_ms) AS last,
         -- The run in which the limit is reached; all of what comes after it is given back.
         arrayFirstIndex(idle -> toInt64(idle) > limit_ms, idle_until_ms) AS reached,
         toUInt64(round(
@@ -59,13 +61,9 @@ FROM
             arrayCumSum(streak.idle_held_us) AS held_until_us,
             idle_until_ms[-1] AS streak_ms,
             held_until_us[-1] AS streak_us,
-            -- When a run begins, less the idle time before it.
-            arrayMap(
-                (start_ms, until_ms, idle) -> if(idle = 0, toInt64(0), start_ms - toInt64(until_ms - idle)),
-                streak.start_ms,
-                idle_until_ms,
-                streak.idle_ms
-            ) AS offsets_ms,
+            streak.start_ms AS starts_ms,
+            streak.end_ms AS ends_ms,
+            streak.idle_ms AS idles_ms,
             arrayMap(run -> ${PRICE_OF_RUN}, if(empty(prices), [], streak)) AS prices_of_runs,
             if(empty(prices), [], streak.idle_held_us) AS priced_us
         FROM

@@ -13,16 +13,12 @@ SELECT
     sum(arraySum(given_backs_us)) AS given_back_us,
     countIf(
         used_again_ms >= 0
-        -- Since the moment at which it had been empty for so long, in the last run that begins with less.
-        AND used_again_ms - arrayMax(
-            (run, before_ms) -> if(
-                toInt64(before_ms) < greatest(limit_ms, 1),
-                run.start_ms + limit_ms - toInt64(before_ms),
-                toInt64(0)
-            ),
-            pieces,
-            arrayPushFront(arrayPopBack(arrayCumSum(pieces.empty_ms)), toUInt64(0))
-        ) <= {false_alarm_ms:Int64}
+        -- Since the moment at which it had been empty for so long: holes within a run, of a second at most, are spread over it.
+        AND used_again_ms - pieces[last].start_ms - toInt64(round(
+            (limit_ms - toInt64(empty_until_ms[last] - pieces[last].empty_ms))
+            * (pieces[last].end_ms - pieces[last].start_ms)
+            / pieces[last].empty_ms
+        )) <= {false_alarm_ms:Int64}
     ) AS false_alarms,
     CAST(
         arrayFilter(part -> part.1 > 0, arrayZip(
@@ -50,6 +46,9 @@ FROM
         prices_of_pieces,
         if(next_used_ms < 0, toInt64(-1), end_ms + next_used_ms) AS used_again_ms,
         arrayJoin(arrayFilter(limit -> toInt64(streak_ms) > limit, {limits_ms:Array(Int64)})) AS limit_ms,
+        arrayCumSum(pieces.empty_ms) AS empty_until_ms,
+        -- The last run that begins with less empty time than the limit.
+        arrayFirstIndex(empty -> toInt64(empty) >= greatest(limit_ms, 1), empty_until_ms) AS last,
         arrayMap(
             (run, before_ms) -> toUInt64(round(
                 run.gpu_us
@@ -57,7 +56,7 @@ FROM
                 / greatest(run.empty_ms, 1)
             )),
             pieces,
-            arrayPushFront(arrayPopBack(arrayCumSum(pieces.empty_ms)), toUInt64(0))
+            arrayPushFront(arrayPopBack(empty_until_ms), toUInt64(0))
         ) AS given_backs_us,
         if(empty(prices_of_pieces), [], pieces.gpu_us) AS priced_us,
         if(empty(prices_of_pieces), [], given_backs_us) AS priced_backs_us

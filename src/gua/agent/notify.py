@@ -6,8 +6,11 @@ import contextlib
 import os
 import socket
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 from gua.core.plaintext import safe
+from gua.state.socket_address import address_of
 
 _LONGEST_STATUS = 200
 
@@ -48,7 +51,8 @@ class Notifier:
             return
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
             sending.settimeout(0)  # a manager that does not read must not stop the agent
-            sending.sendto(message.encode("utf-8", "replace"), self._address)
+            with _short(self._address) as address:
+                sending.sendto(message.encode("utf-8", "replace"), address)
 
 
 def _address(text: str) -> str | None:
@@ -56,6 +60,10 @@ def _address(text: str) -> str | None:
     if text.startswith("@"):
         return f"\0{text[1:]}"
     return text if text.startswith("/") else None
+
+
+def _short(address: str) -> AbstractContextManager[str]:
+    return nullcontext(address) if address.startswith("\0") else address_of(Path(address))
 
 
 def _watchdog_seconds(environ: Mapping[str, str], pid: int) -> float | None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from gua.allocation.hpack import headers
 from gua.core.errors import GuaError
+from gua.state.socket_address import address_of
 
 MOST_BYTES: Final = 4 * 2**20
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -55,7 +56,8 @@ def call(path: Path, method: str, request: bytes = b"", *, seconds: float, most_
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
         try:
             connection.settimeout(seconds)
-            connection.connect(str(path))
+            with address_of(path) as address:
+                connection.connect(address)
             connection.sendall(_question(method, request, seconds, most_bytes))
             return _Answer(connection, deadline, most_bytes).message()
         except TimeoutError:

@@ -15,6 +15,7 @@ from gua.core.plaintext import safe
 
 AUTO: Final = "auto"
 _LONGEST_REASON: Final = 160
+_CUT: Final = "..."
 _MOST_NOTES: Final = 20
 
 
@@ -99,4 +100,9 @@ def _look(reader: SourceReader, since_ms: int, now_ms: int, cards: Sequence[Card
 
 
 def _plain(text: str) -> str:
-    return safe(text)[:_LONGEST_REASON]
+    """Return a reason without its middle where it is long: at the end stands what is wrong with a path."""
+    plain = safe(text)
+    if len(plain) <= _LONGEST_REASON:
+        return plain
+    half = (_LONGEST_REASON - len(_CUT)) // 2
+    return f"{plain[:half]}{_CUT}{plain[-half:]}"

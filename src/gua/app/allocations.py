@@ -41,6 +41,27 @@ class AllocationSettings:
     pod_resources: Path | None = None
 
     @classmethod
+    def of_options(
+        cls,
+        *,
+        sources: Sequence[str] | None,
+        folder: Path | None,
+        slurm_node: str | None,
+        slurm_poll: str | None,
+        slurm_job_mapping: Path | None,
+        pod_resources: Path | None,
+    ) -> AllocationSettings:
+        """Return what the options of a command say; paths hold wherever the agent goes. Raises UsageError."""
+        return cls(
+            sources=chosen_sources(sources),
+            folder=folder and folder.absolute(),
+            slurm_node=slurm_node or None,
+            slurm_poll_seconds=poll_seconds(slurm_poll),
+            slurm_job_mapping=slurm_job_mapping and slurm_job_mapping.absolute(),
+            pod_resources=pod_resources and pod_resources.absolute(),
+        )
+
+    @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> AllocationSettings:
         """Return the settings of an object that holds them as text and numbers."""
         paths = {

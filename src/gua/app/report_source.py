@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from gua.app import opening
+from gua.app.output import print_error
 from gua.app.store_address import STORE
-from gua.core.errors import UsageError
+from gua.core.errors import GuaError, UsageError
 from gua.core.ports import ViewReader
 from gua.spool.waiting import awaiting
 from gua.state.directory import asking_home
+from gua.store.database import Store
 from gua.store.directory import StoreDirectory
 
 
@@ -46,3 +48,21 @@ def open_reader(store: str | None, socket: Path | None) -> Iterator[ViewReader]:
             yield remote
             return
         yield opened.enter_context(opening.open_reader(None))
+
+
+def counting(reader: ViewReader) -> Callable[[], None] | None:
+    """Return what counts the hours of an embedded store that are due; a server and an agent count by themselves.
+
+    It tells that it does, as it may take long, and why it could not: a report is had without.
+    """
+    if not isinstance(reader, Store) or not reader.is_embedded:
+        return None
+
+    def count() -> None:
+        print_error("hours of the store are not counted yet, or by another version: they are counted now, once")
+        try:
+            reader.count_hours()
+        except GuaError as error:
+            print_error(f"hours could not be counted: {error}")
+
+    return count

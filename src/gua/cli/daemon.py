@@ -11,7 +11,7 @@ import typer
 from gua.agent.background import Launched, Ready, detach
 from gua.app.agent_process import become_agent
 from gua.app.agent_settings import AgentSettings, Places, require_procfs
-from gua.app.allocations import AllocationSettings, chosen_sources, poll_seconds
+from gua.app.allocations import AllocationSettings
 from gua.app.destinations import agent_destinations
 from gua.app.first_steps import after_start
 from gua.app.local_agent import public_socket
@@ -130,13 +130,13 @@ def command(
     text, of = between(interval, os.environ if served else {}, default="30s")
     interval_ms = parse_interval_ms(text, of=of)
     asked = kubelet_of(kubelet, insecure=kubelet_insecure)
-    promises = AllocationSettings(
-        sources=chosen_sources(allocation),
-        folder=allocation_folder and allocation_folder.absolute(),
-        slurm_node=slurm_node or None,
-        slurm_poll_seconds=poll_seconds(slurm_poll),
-        slurm_job_mapping=slurm_job_mapping and slurm_job_mapping.absolute(),
-        pod_resources=pod_resources and pod_resources.absolute(),
+    promises = AllocationSettings.of_options(
+        sources=allocation,
+        folder=allocation_folder,
+        slurm_node=slurm_node,
+        slurm_poll=slurm_poll,
+        slurm_job_mapping=slurm_job_mapping,
+        pod_resources=pod_resources,
     )
     reads_activity = parse_activity(activity)
     idle_release_ms = None if idle_release is None else parse_duration_ms(idle_release)

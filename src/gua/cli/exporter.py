@@ -9,7 +9,7 @@ from typing import Annotated
 from gua.agent.background import Ready
 from gua.app.agent_process import become_agent
 from gua.app.agent_settings import AgentSettings, Places, require_procfs
-from gua.app.allocations import AllocationSettings, chosen_sources, poll_seconds
+from gua.app.allocations import AllocationSettings
 from gua.app.local_agent import public_socket
 from gua.app.serving import DEFAULT, between, kubelet_of, serving
 from gua.cli.daemon import parse_interval_ms
@@ -76,13 +76,13 @@ def command(
     text, of = between(interval, os.environ, default="5s")
     interval_ms = parse_interval_ms(text, of=of)
     asked = kubelet_of(kubelet, insecure=kubelet_insecure)
-    promises = AllocationSettings(
-        sources=chosen_sources(allocation),
-        folder=allocation_folder and allocation_folder.absolute(),
-        slurm_node=slurm_node or None,
-        slurm_poll_seconds=poll_seconds(slurm_poll),
-        slurm_job_mapping=slurm_job_mapping and slurm_job_mapping.absolute(),
-        pod_resources=pod_resources and pod_resources.absolute(),
+    promises = AllocationSettings.of_options(
+        sources=allocation,
+        folder=allocation_folder,
+        slurm_node=slurm_node,
+        slurm_poll=slurm_poll,
+        slurm_job_mapping=slurm_job_mapping,
+        pod_resources=pod_resources,
     )
     require_procfs(procfs)
     os.umask(0o077)

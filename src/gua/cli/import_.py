@@ -14,7 +14,14 @@ from gua.app.imported import check_host, row_interval_ms, summary, warn_of_cards
 from gua.app.local_zone import asked_zone
 from gua.app.origins import origin_elsewhere
 from gua.cli import import_canhazgpu, import_dmon, import_gua_sqlite, import_otlp_json
-from gua.cli.options import EndpointOption, StoreOption, value
+from gua.cli.options import (
+    EndpointOption,
+    RecordingsArgument,
+    RowIntervalOption,
+    RowZoneOption,
+    StoreOption,
+    value,
+)
 from gua.core.tick import Source
 from gua.core.zones import zone
 from gua.identity.process import DEFAULT_IGNORED
@@ -42,22 +49,13 @@ def group() -> None:
 
 @app.command("nvidia-smi")
 def nvidia_smi(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE", help="Recordings of one host's cards, in any order; - is stdin."),
-    ],
+    files: RecordingsArgument,
     *,
     host: Annotated[
         str | None, value("NAME", "GUA_HOST", f"Host of the cards; {DEFAULT_HOST} if no row tells it.")
     ] = None,
-    interval: Annotated[
-        str | None,
-        value("DURATION", "GUA_INTERVAL", "What a row stands for; the median distance of a card's rows if not given."),
-    ] = None,
-    timezone: Annotated[
-        str | None,
-        value("ZONE", "GUA_TIMEZONE", "Zone of times without an offset: Europe/Berlin, UTC; the host's if not given."),
-    ] = None,
+    interval: RowIntervalOption = None,
+    timezone: RowZoneOption = None,
     columns: Annotated[
         str | None, value("NAMES", "GUA_COLUMNS", "Columns of CSV without a header, as given to --query-gpu.")
     ] = None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +12,14 @@ from gua.app import delivery
 from gua.app.imported import card_names, check_host, row_interval_ms, summary, warn_of_cards_twice, with_stdin
 from gua.app.local_zone import asked_zone
 from gua.app.origins import origin_elsewhere
-from gua.cli.options import EndpointOption, StoreOption, value
+from gua.cli.options import (
+    EndpointOption,
+    RecordingsArgument,
+    RowIntervalOption,
+    RowZoneOption,
+    StoreOption,
+    value,
+)
 from gua.core.tick import Source
 from gua.core.zones import zone
 from gua.imports.recording import Recording
@@ -23,20 +29,11 @@ from gua.imports.values import parse_size
 
 
 def command(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE", help="Recordings of one host's cards, in any order; - is stdin."),
-    ],
+    files: RecordingsArgument,
     *,
     host: Annotated[str | None, value("NAME", "GUA_HOST", f"Host of the cards; {DEFAULT_HOST} if not given.")] = None,
-    interval: Annotated[
-        str | None,
-        value("DURATION", "GUA_INTERVAL", "What a row stands for; the median distance of a card's rows if not given."),
-    ] = None,
-    timezone: Annotated[
-        str | None,
-        value("ZONE", "GUA_TIMEZONE", "Zone of times without an offset: Europe/Berlin, UTC; the host's if not given."),
-    ] = None,
+    interval: RowIntervalOption = None,
+    timezone: RowZoneOption = None,
     cards: Annotated[
         str | None,
         value("UUIDS", "GUA_CARDS", "The cards by index, as in GPU-1234…,GPU-5678…; names of their own if not given."),

@@ -167,3 +167,15 @@ TimezoneOption = Annotated[
     ),
 ]
 WidthOption = Annotated[int | None, value("COLUMNS", "GUA_WIDTH", "Columns of text; the terminal's if not given.")]
+RecordingsArgument = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE", help="Recordings of one host's cards, in any order; - is stdin."),
+]
+RowIntervalOption = Annotated[
+    str | None,
+    value("DURATION", "GUA_INTERVAL", "What a row stands for; the median distance of a card's rows if not given."),
+]
+RowZoneOption = Annotated[
+    str | None,
+    value("ZONE", "GUA_TIMEZONE", "Zone of times without an offset: Europe/Berlin, UTC; the host's if not given."),
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Final, TextIO
 
@@ -202,7 +203,7 @@ def command(
     )
     request = _without_variables(request, context)
     check_request(request)
-    from gua.app.report_source import open_reader  # noqa: PLC0415 - not before all options are good
+    from gua.app.report_source import counting, open_reader  # noqa: PLC0415 - not before all options are good
 
     with open_reader(store, socket) as reader:
         if rules is not None:
@@ -211,7 +212,7 @@ def command(
             style = style_for(sys.stdout, width, os.environ)
             sys.stdout.write(render_other_rules(reader, request, style, as_json=as_json))
             return 0
-        return render_report(reader, request, chosen, width=width)
+        return render_report(reader, request, chosen, width=width, count=counting(reader))
 
 
 def _without_variables(request: ReportRequest, context: typer.Context) -> ReportRequest:
@@ -236,9 +237,11 @@ def render_report(
     *,
     width: int | None = None,
     out: TextIO | None = None,
+    count: Callable[[], None] | None = None,
 ) -> int:
     """Write the report of a store to ``out`` (stdout) in the form asked for, and return the exit code.
 
+    ``count`` as of :func:`gua.report.collect.collect`.
     Nothing is written where it fails. Raises UsageError for what cannot be understood, UnavailableError where there is
     no data, or, after the report, where a condition cannot be told.
     """
@@ -247,6 +250,7 @@ def render_report(
     report = collect(
         recorded or reader,
         replace(request, sections=chosen.sections, if_cheap=chosen.if_cheap, what_if_limits_ms=chosen.limits_ms),
+        count=count,
     )
     stream = sys.stdout if out is None else out
     if recorded is not None:

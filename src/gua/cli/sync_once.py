@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from gua.app.agent_settings import require_procfs
-from gua.app.allocations import AllocationSettings, chosen_sources, poll_seconds
+from gua.app.allocations import AllocationSettings
 from gua.app.destinations import agent_destinations
 from gua.app.host import open_host
 from gua.app.sync import sync_alone, sync_beside
@@ -60,13 +60,13 @@ def command(
         gua sync-once --with-history
     """
     interval_ms = parse_interval_ms(interval)
-    promises = AllocationSettings(
-        sources=chosen_sources(allocation),
-        folder=allocation_folder and allocation_folder.absolute(),
-        slurm_node=slurm_node or None,
-        slurm_poll_seconds=poll_seconds(slurm_poll),
-        slurm_job_mapping=slurm_job_mapping and slurm_job_mapping.absolute(),
-        pod_resources=pod_resources and pod_resources.absolute(),
+    promises = AllocationSettings.of_options(
+        sources=allocation,
+        folder=allocation_folder,
+        slurm_node=slurm_node,
+        slurm_poll=slurm_poll,
+        slurm_job_mapping=slurm_job_mapping,
+        pod_resources=pod_resources,
     )
     home = home_path(state_dir, os.environ)
     destinations = agent_destinations(store, endpoint, home)

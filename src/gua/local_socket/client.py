@@ -22,7 +22,8 @@ from gua.core.errors import (
     UsageError,
 )
 from gua.core.plaintext import safe
-from gua.local_socket.peer import LineError, Lines, Peer, address_of, peer_of, send_line
+from gua.local_socket.peer import LineError, Lines, Peer, peer_of, send_line
+from gua.state.socket_address import address_of
 
 if TYPE_CHECKING:
     from gua.local_socket.views import Views

@@ -1,20 +1,16 @@
-"""Unix sockets: who is at the other end, paths longer than an address holds, and one JSON line at a time."""
+"""Unix sockets: who is at the other end, and one JSON line at a time."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-_LONGEST_ADDRESS: Final = 107  # sun_path has 108 bytes, unix(7)
 _CREDENTIALS: Final = struct.Struct("iII")
 _CHUNK_BYTES: Final = 65_536
 
@@ -40,19 +36,6 @@ def peer_of(connection: socket.socket) -> Peer:
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, gid = _CREDENTIALS.unpack(raw)
     return Peer(pid=pid, uid=uid, gid=gid)
-
-
-@contextmanager
-def address_of(path: Path) -> Iterator[str]:
-    """Yield an address for ``path``: the path, or a short one by way of its open folder where it is too long."""
-    if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
-        yield str(path)
-        return
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)
 
 
 class Lines:

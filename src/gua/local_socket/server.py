@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gua.core.errors import GuaError, UnavailableError
-from gua.local_socket.peer import LineError, Lines, Peer, address_of, complain, peer_of, send_line
+from gua.local_socket.peer import LineError, Lines, Peer, complain, peer_of, send_line
+from gua.state.socket_address import address_of
 
 PROTOCOL: Final = 1
 PRIVATE_MODE: Final = 0o600

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -11,7 +11,7 @@ from gua.report.allocation_sources import ask_sources
 from gua.report.filters import Labels
 from gua.report.hours import Hour
 from gua.report.model import Card, Extent, Headline, Window
-from gua.report.parts import Parts, in_parts
+from gua.report.parts import Parts, in_parts, parts_of_ticks
 from gua.report.prices import CostsRow, Prices, ask_costs
 from gua.report.promises import PromiseRow, ask_promises
 from gua.report.window import ReportRequest
@@ -62,6 +62,11 @@ class Asking:
         if key not in self.asked:
             self.asked[key] = _kept(question(reader, self.read, *parameters))
         return cast("Callable[[], T]", self.asked[key])
+
+    def hosts_of_ticks(self, hours: Iterable[Hour]) -> list[list[str]]:
+        """Return the hosts to ask for together where the ticks of ``hours`` are read; of no names, all."""
+        parts = parts_of_ticks(self.extents, hours)
+        return [list(part) for part in parts] or [cast("list[str]", self.bounds["hosts"])]
 
     def promises(self) -> Callable[[], Sequence[PromiseRow]]:
         """Ask to whom cards are promised, once and only where a source tells; return what gives the answer."""

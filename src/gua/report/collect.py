@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,7 +12,7 @@ from gua.report.allocation_sources import ask_sources, sources_of
 from gua.report.asking import Asking, Finish
 from gua.report.days import DailyReader, are_many, with_days
 from gua.report.filters import Selection, filters
-from gua.report.hours import HOURS, Hour, hours_of, read_of, ticks_an_hour
+from gua.report.hours import HOURS, Hour, HourRow, hours_of, read_of, ticks_an_hour
 from gua.report.model import Card, Extent, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
 from gua.report.parts import parts_of
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_cards
@@ -30,6 +30,7 @@ from gua.report.streak_limit import (
     holders_are_told_apart,
     sessions_are_told_apart,
     skipped,
+    too_many_uncounted,
 )
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
@@ -37,8 +38,11 @@ _RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
 _REASONS: Final = ("lost", "utilization", "pid_namespace", "processes", "memory")
 
 
-def collect(reader: ViewReader, request: ReportRequest) -> Report:
+def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], None] | None = None) -> Report:
     """Return the report of the window and hosts asked for.
+
+    ``count`` counts hours of a store that nobody else counts for it, as after an upgrade; it is called where streaks
+    could not be made of the ticks of those that are not counted.
 
     Raises UsageError for a host, moment or zone that means nothing, UnavailableError where there is no data.
     """
@@ -58,20 +62,21 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
     # Nothing else can be asked before it is known which hours are read from ticks: it is asked for first.
     reads_days = not request.from_ticks and are_many(extents, window)
     hour_rows = None if reads_days else ask(reader, HOURS, bounds)
-    # Hosts are silent by the window's end, or by now if that is earlier.
-    fleet_rows = ask(reader, fleet.FLEET, {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
-    claim_rows = ask(reader, fleet.CLAIMS, bounds)
-    rule_rows = ask(reader, RULES, {})
     price_rows = ask(reader, PRICES, {})
     prices = Prices.within(price_rows(), since_ms=window.since_ms, until_ms=window.until_ms)
-    days: frozenset[int] = frozenset()
-    if hour_rows is None:
-        starts = (row.valid_from_ms for row in prices.rows)
-        reader, hours, days = with_days(reader, bounds, price_starts=starts, timezone=window.timezone)
-    else:
-        hours = hours_of(
-            reader, bounds, hour_rows(), from_ticks=request.from_ticks, most_an_hour=ticks_an_hour(extents)
-        )
+
+    def read_from(rows: Iterable[HourRow] | None) -> tuple[ViewReader, list[Hour], frozenset[int]]:
+        if rows is None:
+            starts = (row.valid_from_ms for row in prices.rows)
+            return with_days(reader, bounds, price_starts=starts, timezone=window.timezone)
+        most = ticks_an_hour(extents)
+        return reader, hours_of(reader, bounds, rows, from_ticks=request.from_ticks, most_an_hour=most), frozenset()
+
+    daily, hours, days = read_from(None if hour_rows is None else hour_rows())
+    if count is not None and not request.from_ticks and too_many_uncounted(hours):
+        count()
+        daily, hours, days = read_from(None if reads_days else HOURS.rows(reader, bounds))
+    reader = daily
     read = read_of(bounds, hours)
     wanted = frozenset(default_sections()) if request.sections is None else request.sections
     card_hours = skipped(hours, extents, _need_streaks(request, wanted))
@@ -98,9 +103,15 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         splits_idle=tells_now or are_made_of_cards(hours, extents, days),
         tells_processes=tells_processes,
     )
+    # The longest first; what nothing else waits for last.
+    overview_rows = ask(reader, OVERVIEW, read)
     costs, allocation_sources = asking.costs(), asking.once(ask_sources)
     finishing = _ask(asking, wanted - left_out)
-    overview = ask(reader, OVERVIEW, read)()
+    # Hosts are silent by the window's end, or by now if that is earlier.
+    fleet_rows = ask(reader, fleet.FLEET, {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
+    claim_rows = ask(reader, fleet.CLAIMS, bounds)
+    rule_rows = ask(reader, RULES, {})
+    overview = overview_rows()
     total = next(row for row in overview if row.is_total)
     headline = replace(_headline(total.states, prices, costs()), idle_seconds=_idle_seconds(total, overview))
     if not headline.card_ticks:
@@ -130,6 +141,7 @@ def collect(reader: ViewReader, request: ReportRequest) -> Report:
         allocation_sources=sources_of(allocation_sources()),
         sections=tuple(name for name in section_names() if name in wanted),
         streaks_skipped=None if tells_now and tells_processes and not left_out else card_hours,
+        uncounted_card_ticks=too_many_uncounted(hours),
         asked_ms=request.now_ms,
         groups_by=request.groups_by,
         models={type(model): model for model in models},

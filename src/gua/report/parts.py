@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gua.core.ports import Row, ViewReader
+from gua.report.hours import PART_CARD_TICKS, Hour
 from gua.report.model import Extent
 
 Parts = tuple[tuple[str, ...], ...]
@@ -26,6 +27,16 @@ def parts_of(extents: Sequence[Extent], hours: int, most: int) -> Parts:
         parts[-1].append(host)
         filled += cards[host]
     return tuple(map(tuple, parts)) if len(parts) > 1 else ()
+
+
+def parts_of_ticks(extents: Sequence[Extent], hours: Iterable[Hour]) -> Parts:
+    """Return the hosts in parts of equally many, for questions that read the ticks of ``hours``."""
+    hosts = sorted({extent.host for extent in extents})
+    card_ticks = sum(hour.card_ticks for hour in hours)
+    most = max(1, PART_CARD_TICKS * len(hosts) // max(card_ticks, 1))
+    return (
+        tuple(tuple(hosts[first : first + most]) for first in range(0, len(hosts), most)) if most < len(hosts) else ()
+    )
 
 
 def in_parts(reader: ViewReader, parts: Parts) -> ViewReader:

@@ -49,6 +49,12 @@ def skipped(hours: Sequence[Hour], extents: Sequence[Extent], needed_by: Sequenc
     return max(card_hours, 1)
 
 
+def too_many_uncounted(hours: Sequence[Hour]) -> int:
+    """Return the card ticks of hours that are not counted, 0 where streaks can be made of them."""
+    ticked, _ = _sizes(hours, ())
+    return ticked if ticked > MOST_TICKED else 0
+
+
 def are_made_of_cards(hours: Sequence[Hour], extents: Sequence[Extent], days: Container[int] = ()) -> bool:
     """Return whether streaks of cards are made unasked, also where those of processes would be too many.
 

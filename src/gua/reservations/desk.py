@@ -664,12 +664,8 @@ class Desk:
 
     def _over(self, held: _Held, now: float, boot_now: float) -> Ending | None:
         """Return why a reservation is over, ``None`` if it is not."""
-        if held.claim_until is not None:
-            # Granted by an agent that was killed, and nobody knows whether who asked was told.
-            if held.path is not None and lifeline.is_held(held.path):
-                held.claim_until = None
-            elif held.claim_until <= now or not self._is_there(held.reservation):
-                return Ending.CANCELLED
+        if held.claim_until is not None and self._is_unclaimed(held, held.claim_until <= now):
+            return Ending.CANCELLED
         if held.due is not None and held.due <= boot_now and held.path is None:
             return Ending.EXPIRED
         if held.path is None:
@@ -680,6 +676,22 @@ class Desk:
             return Ending.COMMAND
         # A terminal multiplexer or an ssh-agent that was started inside has the lock and no use for a card.
         return Ending.ORPHANED if now - held.last_there > ORPHAN_SECONDS else None
+
+    def _is_unclaimed(self, held: _Held, is_time_over: bool) -> bool:  # noqa: FBT001 - of the one call above
+        """Return whether nobody has what an agent granted that was killed before it knew that who asked was told."""
+        if held.path is None or not lifeline.is_held(held.path):
+            if not self._is_there(held.reservation):
+                return True
+            if not is_time_over:
+                return False
+            # A client that was not told asks again, or ends: who lives is its command, which closed every descriptor.
+            if held.leader is None:
+                return True
+        with contextlib.suppress(GuaError):  # a full disk: the next agent finds it out again
+            self._ledger.handed_over(held.reservation.id)
+        held.reservation = replace(held.reservation, handed_over=True)
+        held.claim_until = None
+        return False
 
     def _is_there(self, asker: Reservation | CardRequest) -> bool:
         return asker.pid is None or self._start_ticks(asker.pid) == asker.start_ticks

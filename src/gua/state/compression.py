@@ -49,13 +49,18 @@ def decompress(blob: bytes) -> bytes:
 
 def is_intact(blob: bytes, raw_length: int) -> bool:
     """Return whether ``blob`` is one whole zstd frame of ``raw_length`` bytes; never makes more than those."""
+    return content(blob, raw_length) is not None
+
+
+def content(blob: bytes, raw_length: int) -> bytes | None:
+    """Return the content of one whole zstd frame, ``None`` if that is not of ``raw_length`` bytes; never makes more."""
     reader = zstd.ZstdDecompressor()
     try:
         if zstd.get_frame_info(blob).decompressed_size != raw_length:
-            return False
+            return None
         raw = reader.decompress(blob, max_length=raw_length + 1)
         # A frame that was read just to its last byte still has its checksum to come.
         more = b"" if reader.eof else reader.decompress(b"", max_length=1)
     except (zstd.ZstdError, EOFError):
-        return False
-    return reader.eof and len(raw) == raw_length and not more and not reader.unused_data
+        return None
+    return raw if reader.eof and len(raw) == raw_length and not more and not reader.unused_data else None

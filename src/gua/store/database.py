@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
     from gua.core.ports import SpooledTick
+    from gua.store.landing import TableRows
+    from gua.store.requests.batch import Forms
     from gua.store.tick_rows import TickRows
 
 QUERY_MEMORY_BYTES = 300_000_000
@@ -75,9 +78,11 @@ class Store:
         self._client = client
         self._directory = directory
         self._landed = False
+        self._forms: Forms | None = None
         self._handles = (
             Handles(client, lambda: connect(dsn, data=str(directory.data))) if directory is not None else None
         )
+        self._turns = itertools.count(1)
         self._asked_at_once = threading.BoundedSemaphore(MOST_QUESTIONS_AT_ONCE)
         self._views = ViewsInMemory(report_views(), self._command) if directory is not None else None
         self.schema = Schema(dsn, client, self.select, embedded=directory is not None)
@@ -140,23 +145,35 @@ class Store:
                     landing.insert_embedded(self._client, part, self._directory.path)
 
         try:
-            return landing.land_bisecting(batch, insert)
+            others = batch if self._directory is None else self._land_requests(batch)
+            return landing.land_bisecting(others, insert, have_some_landed=len(others) < len(batch))
         finally:
             self._forget_ticks()
+
+    def _land_requests(self, batch: Sequence[SpooledTick]) -> Sequence[SpooledTick]:
+        """Insert the ticks of which rows can be made here, and return those that are to be landed by their points."""
+        from gua.store.requests.batch import Forms, landed_as_rows  # noqa: PLC0415 - for those who land
+
+        if self._forms is None:
+            self._forms = Forms()
+        return landed_as_rows(batch, self._forms, self._insert_rows)
 
     def land_rows(self, rows: TickRows) -> None:
         """Insert ticks that were made into rows of an embedded store. Landing a tick again changes nothing."""
+        try:
+            self._insert_rows(rows.parts())
+        finally:
+            self._forget_ticks()
+
+    def _insert_rows(self, parts: Iterable[TableRows]) -> None:
+        from gua.store import landing  # noqa: PLC0415 - for those who land
+
         if self._directory is None:
             msg = "rows of ticks are for an embedded store"
             raise ValueError(msg)
-        from gua.store import landing  # noqa: PLC0415 - for those who land
-
         self._landed = True
-        try:
-            with translated(self.dsn):
-                landing.insert_rows(self._client, rows, self._directory.path)
-        finally:
-            self._forget_ticks()
+        with translated(self.dsn):
+            landing.insert_rows(self._client, parts, self._directory.path)
 
     def flush(self) -> None:
         """Return when what was landed has reached the disk; a server's own care. Raises UnavailableError."""
@@ -251,10 +268,11 @@ class Store:
         if self._handles is None or self._views is None:
             with self._asked_at_once:
                 return self._ask(self._client, sql, parameters, settings)
+        turn = next(self._turns)  # what is asked first is answered first, also where it waits for what others make
         sql = self._views.asked(sql, parameters)
         shared = {"max_memory_usage": QUERY_MEMORY_BYTES // self._handles.most}
         try:
-            with self._handles.lent() as handle:
+            with self._handles.lent(turn) as handle:
                 return self._ask(handle, sql, parameters, {**settings, **shared})
         except TransientError:
             if self._handles.most == 1:
@@ -276,7 +294,7 @@ class Store:
             client.close()
 
     def _command(self, sql: str, parameters: Mapping[str, object]) -> None:
-        """Run a statement on a handle that no question is asked by."""
+        """Run a statement on a handle that no question is asked by: other questions wait for what it makes."""
         if self._handles is not None:
             if parameters:
                 # In the statement: those of a command are each set and reset by one of its own.

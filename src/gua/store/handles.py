@@ -32,15 +32,24 @@ class Handles:
         self.most = min(MOST, processors()) if most is None else most
         self._free = [first]
         self._lent = 0
+        self._waiting: list[int] = []
         self._alone = 0
         self._is_closed = False
         self._changed = threading.Condition()
 
     @contextmanager
-    def lent(self) -> Iterator[Client]:
-        """Yield a handle, once one may be had. Raises UnavailableError if closed, and what opening one raises."""
+    def lent(self, turn: int = 0) -> Iterator[Client]:
+        """Yield a handle, once one may be had: of those who wait the lowest turn first.
+
+        Raises UnavailableError if closed, and what opening one raises.
+        """
         with self._changed:
-            self._changed.wait_for(self._may_lend)
+            self._waiting.append(turn)
+            try:
+                self._changed.wait_for(lambda: self._may_lend(turn))
+            finally:
+                self._waiting.remove(turn)
+                self._changed.notify_all()  # there may be another handle for who comes next
             if self._is_closed:
                 raise self._closed()
             handle = self._free.pop() if self._free else None
@@ -79,10 +88,10 @@ class Handles:
         for handle in handles:
             handle.close()
 
-    def _may_lend(self) -> bool:
+    def _may_lend(self, turn: int) -> bool:
         if self._is_closed:
             return True
-        return not self._alone and (bool(self._free) or self._lent < self.most)
+        return not self._alone and turn <= min(self._waiting) and (bool(self._free) or self._lent < self.most)
 
     @staticmethod
     def _closed() -> UnavailableError:

@@ -1,23 +1,26 @@
-"""Spooled ticks into the store: ClickHouse itself reads the OTLP bytes, Python decodes nothing.
+"""Spooled ticks into the store: as rows, or as points, of which ClickHouse itself reads the OTLP bytes.
 
-A batch is one length-delimited message (ProtobufList): the length of all requests, then the requests as they
-are. The spool's blobs are zstd frames, and frames may follow each other, so not even they are unpacked.
+An embedded store lands rows (:mod:`gua.store.requests`), and points where rows do not tell all; a server points.
+
+A batch of points is one length-delimited message (ProtobufList): the length of all requests, then the requests as
+they are. The spool's blobs are zstd frames, and frames may follow each other, so not even they are unpacked.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from gua.core.errors import UnavailableError
 from gua.core.ports import SpooledTick
 from gua.state.compression import compress
 from gua.store.connection import QueryError
 from gua.store.directory import BATCH_PREFIX
+from gua.store.requests.columns import size
 from gua.store.statements import proto_file
-from gua.store.tick_rows import TickRows
+from gua.store.tick_columns import TickColumn
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -30,22 +33,47 @@ _SETTINGS = {
     # On a cluster: it has landed when it is on its shard.
     "distributed_foreground_insert": 1,
 }
+# In the statement: those of a command are each set and reset by one of its own, 4 ms of CPU together.
+_OF_ROWS = ", ".join(f"{name} = {value}" for name, value in {**_SETTINGS, "max_insert_threads": 1}.items())
+
+
+class TableRows(Protocol):
+    """Rows of one table, in a format of the engine's."""
+
+    format: ClassVar[str]
+
+    @property
+    def table(self) -> str:
+        """The table's name in ``gua``."""
+        ...
+
+    @property
+    def columns(self) -> Sequence[TickColumn]:
+        """What is read from the file, in order."""
+        ...
+
+    def write(self, path: Path) -> None:
+        """Write the rows to a file."""
+        ...
 
 
 def batch_bytes(batch: Sequence[SpooledTick]) -> bytes:
     """Return the batch as one zstd stream of a ProtobufList message."""
-    return compress(_varint(sum(tick.raw_length for tick in batch))) + b"".join(tick.blob for tick in batch)
+    return compress(size(sum(tick.raw_length for tick in batch))) + b"".join(tick.blob for tick in batch)
 
 
-def land_bisecting(batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTick]], None]) -> list[SpooledTick]:
+def land_bisecting(
+    batch: Sequence[SpooledTick], insert: Callable[[Sequence[SpooledTick]], None], *, have_some_landed: bool = False
+) -> list[SpooledTick]:
     """Insert the batch; where the engine refuses it, halve it until the ticks at fault stand alone; return those.
 
-    Raises UnavailableError if it refuses every one of several ticks: then it is not the ticks.
+    Raises UnavailableError if it refuses every one of several ticks, and none beside them landed: then it is not the
+    ticks.
     """
     if not batch:
         return []
     refused = _refused(batch, insert)
-    if len(refused) == len(batch) > 1:
+    if len(refused) == len(batch) > 1 and not have_some_landed:
         insert(batch)
     return refused
 
@@ -87,20 +115,19 @@ def insert_embedded(client: Client, batch: Sequence[SpooledTick], directory: Pat
         raise UnavailableError(msg) from None
 
 
-def insert_rows(client: Client, rows: TickRows, directory: Path) -> None:
-    """Insert rows of ticks, likewise through files; those that are there already merge with them."""
+def insert_rows(client: Client, parts: Iterable[TableRows], directory: Path) -> None:
+    """Insert rows of tables, likewise through files; those that are there already merge with them."""
     try:
         with tempfile.TemporaryDirectory(prefix=BATCH_PREFIX, dir=_literal(directory)) as folder:
-            for part in rows.parts():
+            for part in parts:
                 path = Path(folder) / part.table
-                path.write_text("\n".join(part.lines), encoding="utf-8")
+                part.write(path)
                 names = ", ".join(column.name for column in part.columns)
                 read = ", ".join(f"{column.name} {column.read}" for column in part.columns)
                 values = ", ".join(column.sql for column in part.columns)
-                source = f"file({_quoted(str(path))}, 'JSONCompactEachRow', {_quoted(read)})"
+                source = f"file({_quoted(str(path))}, '{part.format}', {_quoted(read)})"
                 client.command(
-                    f"INSERT INTO gua.{part.table} ({names}) SELECT {values} FROM {source}",  # noqa: S608 - of our making
-                    settings={**_SETTINGS, "max_insert_threads": 1},
+                    f"INSERT INTO gua.{part.table} ({names}) SETTINGS {_OF_ROWS} SELECT {values} FROM {source}"  # noqa: S608 - of our making
                 )
                 path.unlink()
     except OSError as error:
@@ -127,15 +154,6 @@ def insert_server(client: Client, batch: Sequence[SpooledTick]) -> None:
             "format_schema_message_name": MESSAGE,
         },
     )
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 def _quoted(text: str) -> str:

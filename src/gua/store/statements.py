@@ -89,7 +89,7 @@ def _rendered(file: Path, tokens: Mapping[str, str]) -> str:
     if "$COLUMNS_OF " in text and (of_table := _COLUMNS_OF.search(text)):
         table = file.with_name(f"{of_table['file']}.sql").read_text("utf-8")
         # How a column is kept is the table's own.
-        text = text.replace(of_table[0], _CODEC.sub("", _columns(table)))
+        text = text.replace(of_table[0], _CODEC.sub("", Template(_columns(table)).substitute(tokens)))
     return Template(text).substitute(tokens).strip()
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import ClassVar, Final, NamedTuple
 
 from gua.core import fields
 from gua.core.facts import RATIO_SCALE, busiest, type_totals
@@ -40,12 +42,18 @@ _line = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=("
 Row = Sequence[object]
 
 
-class TableLines(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TableLines:
     """Rows of one table, each a line of JSON."""
 
+    format: ClassVar = "JSONCompactEachRow"
     table: str
     columns: Sequence[TickColumn]
     lines: Sequence[str]
+
+    def write(self, path: Path) -> None:
+        """Write the rows to a file."""
+        path.write_text("\n".join(self.lines), encoding="utf-8")
 
 
 class _NotPlainError(Exception):

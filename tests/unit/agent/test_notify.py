@@ -6,20 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from fakes.sockets import bound
 from gua.agent.notify import Notifier
 
 
-def listening(address: str) -> socket.socket:
-    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    manager.bind(address)
-    manager.settimeout(0)
-    return manager
-
-
 def test_systemd_hears_of_every_step(tmp_path: Path) -> None:
-    address = str(tmp_path / "notify")
-    with listening(address) as manager:
-        notifier = Notifier({"NOTIFY_SOCKET": address})
+    with bound(tmp_path / "notify", socket.SOCK_DGRAM) as manager:
+        notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
         assert notifier.supervised
         notifier.ready("8 cards")
         notifier.ready(main_pid=77)
@@ -37,17 +30,25 @@ def test_systemd_hears_of_every_step(tmp_path: Path) -> None:
         ]
 
 
+def test_a_path_longer_than_an_address_is_reached(tmp_path: Path) -> None:
+    folder = tmp_path / ("f" * 120)
+    folder.mkdir()
+    with bound(folder / "notify", socket.SOCK_DGRAM) as manager:
+        Notifier({"NOTIFY_SOCKET": str(folder / "notify")}).alive()
+        assert manager.recv(4096) == b"WATCHDOG=1"
+
+
 def test_an_abstract_socket_is_reached() -> None:
     name = f"gua-test-{uuid.uuid4()}"
-    with listening(f"\0{name}") as manager:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"\0{name}")
         Notifier({"NOTIFY_SOCKET": f"@{name}"}).alive()
         assert manager.recv(4096) == b"WATCHDOG=1"
 
 
 def test_a_status_cannot_carry_a_second_message(tmp_path: Path) -> None:
-    address = str(tmp_path / "notify")
-    with listening(address) as manager:
-        Notifier({"NOTIFY_SOCKET": address}).status("a\nMAINPID=1\x1b[2J" + "x" * 1000)
+    with bound(tmp_path / "notify", socket.SOCK_DGRAM) as manager:
+        Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")}).status("a\nMAINPID=1\x1b[2J" + "x" * 1000)
         message = manager.recv(4096).decode()
         assert message.startswith("STATUS=a MAINPID=1[2Jxxx")
         assert len(message) <= 210
@@ -65,9 +66,8 @@ def test_where_nobody_listens_nothing_happens(address: str) -> None:
 
 
 def test_a_manager_that_does_not_read_does_not_stop_the_agent(tmp_path: Path) -> None:
-    address = str(tmp_path / "notify")
-    with listening(address):
-        notifier = Notifier({"NOTIFY_SOCKET": address})
+    with bound(tmp_path / "notify", socket.SOCK_DGRAM):
+        notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
         for _ in range(2_000):
             notifier.alive()
 

@@ -89,7 +89,8 @@ def test_slurm_that_is_named_and_has_nothing_fails_as_a_source(programs: Path, t
     sources = open_sources(["slurm"], openers(AllocationFolder(tmp_path / "allocations"), settings))
     assert sources is not None
     [health] = sources.look(0, 1, ()).sources
-    assert health.reason == f"{tmp_path}/allocations: No such file or directory"
+    assert health.reason is not None
+    assert health.reason.endswith("/allocations: No such file or directory")
 
 
 def test_a_period_below_half_a_minute_is_half_a_minute(programs: Path, tmp_path: Path) -> None:

@@ -74,6 +74,16 @@ def test_reasons_and_notes_are_safe_for_terminals_and_short() -> None:
     assert sources.notes == (health.reason,) * 20
 
 
+def test_what_is_wrong_with_a_long_path_is_told() -> None:
+    reason = f"/{'home/' * 100}allocations: No such file or directory"
+    [health] = Sources([Reader("files", ReaderLook(reason=reason))]).look(0, 1, ()).sources
+    assert health.reason is not None
+    assert len(health.reason) <= 160
+    assert health.reason.startswith("/home/home/")
+    assert health.reason.endswith("/allocations: No such file or directory")
+    assert "..." in health.reason
+
+
 def test_all_are_closed_whatever_happens() -> None:
     readers = [Reader("files", ReaderLook()), Reader("slurm", ReaderLook())]
     Sources(readers).close()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.sockets import connected, listening
 from gua.app.asker import Asker, Askers
 from gua.core.allocation import Allocation, belongs
 from gua.core.errors import TransientError
@@ -47,24 +48,18 @@ def who(connection: socket.socket, procfs: ProcFs, pid: int, uid: int) -> Asker:
 
 
 @pytest.fixture
-def child() -> Iterator[tuple[int, socket.socket]]:
+def child(tmp_path: Path) -> Iterator[tuple[int, socket.socket]]:
     """Return a process that connected, and the agent's end of its connection."""
-    folder = Path(os.environ.get("TMPDIR", "/tmp")) / f"gua-asker-{os.getpid()}"  # noqa: S108 - an address has 108 bytes
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(folder))
-    listener.listen()
-    pid = os.fork()
-    if pid == 0:
-        caller = socket.socket(socket.AF_UNIX)
-        caller.connect(str(folder))
-        caller.recv(1)
-        os._exit(0)
-    connection, _ = listener.accept()
+    with listening(tmp_path / "socket") as listener:
+        pid = os.fork()
+        if pid == 0:
+            with connected(tmp_path / "socket") as caller:
+                caller.recv(1)
+            os._exit(0)
+        connection, _ = listener.accept()
     assert peer_of(connection).pid == pid
     yield pid, connection
     connection.close()
-    listener.close()
-    folder.unlink()
     os.waitpid(pid, 0)
 
 

@@ -8,7 +8,6 @@ import re
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.sockets import listening
 from fakes.top import card, holder, snapshot
 from gua.cli import main as frame
 from gua.cli import top
@@ -130,9 +130,7 @@ def test_where_nobody_answers_nothing_is_said(store: str, tmp_path: Path) -> Non
 
 
 def test_an_agent_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(tmp_path / "agent.sock"))
-        server.listen()
+    with listening(tmp_path / "agent.sock"):
         environ = {**os.environ, "GUA_HOME": str(tmp_path)}
         environ.pop("GUA_STORE", None)
         begin = time.monotonic()

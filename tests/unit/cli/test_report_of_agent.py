@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from fakes.sockets import connected
 from fakes.store import UNTIL_MS, FakeStore, lab
 from gua.app import answer, children, opening, report_source
 from gua.app.answer import converse
@@ -152,10 +153,8 @@ def test_a_question_that_is_not_allowed_never_reaches_the_store(folder: Path) ->
 def test_garbage_in_a_report_ends_in_an_error_line(folder: Path, line: bytes) -> None:
     with (
         reporting(folder / "s", from_store(lambda: nullcontext(lab()))),
-        socket.socket(socket.AF_UNIX) as connection,
+        connected(folder / "s") as connection,
     ):
-        connection.settimeout(5)
-        connection.connect(str(folder / "s"))
         connection.sendall(b'{"gua":1,"ask":"report"}\n')
         assert connection.recv(100) == b'{"ready":true}\n'
         connection.sendall(line)

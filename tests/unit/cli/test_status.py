@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ import pytest
 
 from fakes.cards import GIB, INTERVAL_MS, MIB, START_MS, allocation, card, process, promised, tick
 from fakes.clock import FakeClock
+from fakes.sockets import bound, listening
 from gua.agent.status import Board, SpoolFigures
 from gua.cli.main import main
 from gua.cli.status import Threshold, parse_threshold, with_threshold
@@ -411,8 +411,8 @@ def test_the_host_wide_agent_is_asked_where_this_user_has_none(gua: Callable[...
     (tmp_path / "run").mkdir()
     with answering(tmp_path / "run" / "agent.sock", lab()):
         assert gua().code == 0
-        with socket.socket(socket.AF_UNIX) as dead:  # of this user's agent, which was killed
-            dead.bind(str(tmp_path / "agent.sock"))
+        with bound(tmp_path / "agent.sock"):  # of this user's agent, which was killed
+            pass
         assert gua().code == 0
 
 
@@ -450,9 +450,7 @@ def test_a_home_that_is_not_there_is_not_made(gua: Callable[..., Ran], tmp_path:
 
 
 def test_an_agent_that_does_not_answer_ends_it_with_4(gua: Callable[..., Ran], tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(tmp_path / "agent.sock"))
-        silent.listen()
+    with listening(tmp_path / "agent.sock"):
         began = time.monotonic()
         ran = gua()
         told = json.loads(gua("--json").out)
@@ -498,9 +496,7 @@ def test_who_may_not_ask_ends_it_with_4(gua: Callable[..., Ran]) -> None:
 
 @pytest.mark.parametrize("answer", [b'{"running":true}\n', b'{"running":true,"cards":[1],"rules":[]}\n'])
 def test_an_answer_of_another_shape_is_no_traceback(gua: Callable[..., Ran], tmp_path: Path, answer: bytes) -> None:
-    with socket.socket(socket.AF_UNIX) as strange:
-        strange.bind(str(tmp_path / "agent.sock"))
-        strange.listen()
+    with listening(tmp_path / "agent.sock") as strange:
 
         def serve() -> None:
             with contextlib.suppress(OSError):

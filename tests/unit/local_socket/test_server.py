@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
+from fakes.sockets import bound, connected, listening
 from gua.core.errors import DataError, UnavailableError
 from gua.local_socket import client, server
 from gua.local_socket.client import NoAnswerError, NobodyError, ask_status, believable
-from gua.local_socket.peer import Peer, address_of
+from gua.local_socket.peer import Peer
 from gua.local_socket.server import PUBLIC_MODE, Limits, Listen, LocalServer
 from servers.process import poll
 from servers.user import as_user, other_uid, shared_folder
@@ -68,14 +69,6 @@ def folder() -> Iterator[Path]:
 def served(folder: Path) -> Iterator[Served]:
     with serving(folder) as made:
         yield made
-
-
-@contextlib.contextmanager
-def connected(path: Path, seconds: float = 60) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(seconds)
-        connection.connect(str(path))
-        yield connection
 
 
 def everything(connection: socket.socket) -> bytes:
@@ -393,8 +386,8 @@ def test_a_link_that_takes_the_sockets_place_does_not_open_what_it_leads_to(
 
 def left_over(path: Path) -> None:
     """Leave a socket behind as an agent does that is killed."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
-        dead.bind(str(path))
+    with bound(path):
+        pass
 
 
 def test_a_socket_of_a_killed_agent_is_replaced(folder: Path) -> None:
@@ -480,10 +473,7 @@ def test_the_agent_goes_on_when_descriptors_run_out(served: Served, monkeypatch:
 @contextlib.contextmanager
 def impostor(path: Path, behave: Callable[[socket.socket], None]) -> Iterator[None]:
     """Listen at a path and treat one connection as told."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        with address_of(path) as address:
-            listener.bind(address)
-        listener.listen()
+    with listening(path) as listener:
 
         def serve() -> None:
             with contextlib.suppress(OSError):

@@ -17,7 +17,8 @@ UV = ROOT / ".tools" / "uv" / "bin" / "uv"
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("GUA_", "PYTHON", "UV_"))}
+    left_out = [name for name in os.environ if name.startswith(("GUA_", "PYTHON", "UV_")) and name != "UV_CACHE_DIR"]
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,

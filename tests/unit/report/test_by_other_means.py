@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
@@ -267,8 +267,24 @@ def test_usage_by(both: Both, by: str) -> None:
         assert party.sessions == len(share.sessions)
         assert (party.first_ms, party.last_ms) == (share.first_ms, share.last_ms)
         assert party.longest_idle_ms == share.longest_idle_ms
-    (unlisted,) = [party for party in found.rows if party.kind == "unlisted"]
-    assert tuple(unlisted.states[state].gpu_ms for state in HELD) == tuple(us(rest.gpu_ms[state]) for state in HELD)
+    rests = unlisted_by(both.counted, by, expected) if by in {"host", "model"} else {None: rest.gpu_ms}
+    assert {
+        party.name: [party.states[state].gpu_ms for state in HELD] for party in found.rows if party.kind == "unlisted"
+    } == {name: [us(gpu_ms[state]) for state in HELD] for name, gpu_ms in rests.items() if sum(gpu_ms.values()) >= 1}
+
+
+def unlisted_by(counted: Counted, by: str, listed: Mapping[object, means.Share]) -> Mapping[object, dict[str, float]]:
+    """Return what no listed process had on the cards of each host, or model."""
+    rests: dict[object, dict[str, float]] = defaultdict(lambda: dict.fromkeys(HELD, 0.0))
+    for (host, gpu), ticks in counted.ticks.items():
+        name = host if by == "host" else counted.cards[host, gpu]["model"]
+        for one in ticks:
+            if one.state in HELD:
+                rests[name][one.state] += one.gpu_ms
+    for name, share in listed.items():
+        for state in HELD:
+            rests[name][state] -= share.gpu_ms[state]
+    return rests
 
 
 def test_owners(both: Both) -> None:

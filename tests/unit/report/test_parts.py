@@ -10,11 +10,11 @@ import pytest
 from fakes.reports import lacking, week_report
 from fakes.store import extent
 from gua.report.forms.warnings import warnings
-from gua.report.hours import Hour
+from gua.report.hours import PART_CARD_TICKS, Hour
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.model import Extent
-from gua.report.parts import in_parts, parts_of
+from gua.report.parts import in_parts, parts_of, parts_of_ticks
 from gua.report.prices import PricedTime, Prices
 from gua.report.sections.contention.model import Contentions
 from gua.report.sections.right_size.model import RightSize
@@ -54,6 +54,16 @@ def test_hosts_fill_parts_and_a_host_is_never_divided() -> None:
     assert parts_of(hosts(80), 100, 800) == ()
     # A host whose ticks come from two sources is in one part.
     assert parts_of([*hosts(8, 8), *hosts(8)], 100, 1_600) == (("node-0",), ("node-1",))
+
+
+def test_ticks_are_read_of_as_many_hosts_as_a_question_takes() -> None:
+    def ticks(card_ticks: int) -> list[Hour]:
+        return [Hour(hour=hour, is_counted=False, card_ticks=card_ticks // 2) for hour in (1, 2)]
+
+    assert parts_of_ticks(hosts(8, 8, 8), ticks(PART_CARD_TICKS)) == ()
+    assert parts_of_ticks(hosts(8, 8, 8), ticks(PART_CARD_TICKS + 2)) == (("node-0", "node-1"), ("node-2",))
+    assert parts_of_ticks(hosts(8, 8), ticks(100 * PART_CARD_TICKS)) == (("node-0",), ("node-1",))
+    assert parts_of_ticks(hosts(8, 8), ()) == ()
 
 
 def test_each_part_is_asked_for_by_its_hosts() -> None:
@@ -126,8 +136,14 @@ def test_what_is_left_out_for_size_is_said_where_it_was_asked_for() -> None:
     (said,) = set(warnings(large, Style(width=80), hours)) - set(warnings(week, Style(width=80), hours))
 
     assert said == (
-        "Left out for size, 600,000 card-hours: contention. Ask for one by name (--section contention), choose a "
-        "shorter window or fewer hosts, or count hours with gua rollup."
+        "Left out for size, 600,000 card-hours: contention. Ask for one by name (--section contention), or choose a "
+        "shorter window or fewer hosts."
+    )
+    waiting = replace(lacking(week, Contentions), streaks_skipped=600, uncounted_card_ticks=300_000)
+    (said_of_ticks,) = set(warnings(waiting, Style(width=80), hours)) - set(warnings(week, Style(width=80), hours))
+    assert said_of_ticks == (
+        "Left out: contention. 300,000 card ticks lie in hours that are not counted. Leave out --from-ticks, count "
+        "them with gua rollup (a server or an agent does within the hour), or choose a shorter window or fewer hosts."
     )
     without = replace(lacking(week, Contentions, RightSize), streaks_skipped=3_000_000)
     assert any(": contention, right-size. Ask" in line for line in warnings(without, Style(width=80), hours))

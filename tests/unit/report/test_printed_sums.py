@@ -5,31 +5,44 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from fakes.reports import having, week_report
+from gua.core.allocation import Use
+from gua.report.answers import Asked, AskedOfEmpty, EmptyPromise, Unowned, answers
+from gua.report.forms.first_screen.ask import amounts
+from gua.report.forms.first_screen.day import day
+from gua.report.forms.first_screen.idle_seconds import sentence
+from gua.report.forms.first_screen.lines import places
+from gua.report.forms.first_screen.verdict import sentences
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Table
-from gua.report.model import Report
-from gua.report.sections.calendar.model import Previous
+from gua.report.model import IdleSeconds, Report
+from gua.report.sections.allocation.model import PromisedHours
+from gua.report.sections.allocation.text import allocation
+from gua.report.sections.calendar.model import Previous, TimeOfDay
 from gua.report.sections.calendar.previous import previous
+from gua.report.sections.calendar.time_of_day import time_of_day
 from gua.report.sections.energy.text import JOULES_PER_KWH
 from gua.report.sections.headline.model import IdleSplit
-from gua.report.sections.headline.text import headline
+from gua.report.sections.headline.text import headline, state_hours
 from gua.report.sections.money.model import ModelCost, Money
 from gua.report.sections.money.text import money
 from gua.report.sections.right_size.model import FitTime, RightSize
 from gua.report.sections.right_size.text import right_size
+from gua.report.sections.usage.text import drawn as drawn_usage
 from gua.report.sections.usefulness.model import IdleTime, Usefulness
 from gua.report.sections.usefulness.text import usefulness
-from gua.report.states import ACTIVE, IDLE_HELD, STATES, StateTime
+from gua.report.states import ACTIVE, IDLE_HELD, STATES, UNKNOWN, StateTime
 
 HOUR_MS = 3_600_000
 STYLE = Style(width=200)
 # Each is rounded up by itself: 0.2 + 0.2 + 0.2 are not 0.5.
 SIXTHS = 0.16 * HOUR_MS
+NOT_THERE: dict[str, Any] = {"cost": None, "holds": (), "last_ms": None, "is_gone": True}
 
 
 def first_table(body: Callable[..., object], report: Report) -> list[list[str]]:
@@ -82,17 +95,29 @@ def test_idle_seconds_of_both_states_are_those_of_each() -> None:
     report = week_report()
     part, both = (idle_time(times * 1.04, times * 0.64, times * 0.34, times * 0.24, times * 0.024) for times in (1, 2))
     found = replace(report[Usefulness], states={ACTIVE: part, IDLE_HELD: part}, loaded=both)
-    active, held, together = first_table(usefulness, having(report, found))
+    states = {state: StateTime(gpu_ms=1.04 * HOUR_MS) for state in STATES}
+    shown = replace(having(report, found), headline=replace(report.headline, states=states))
+    active, held, together = first_table(usefulness, shown)
     assert together == ["both", "2.1", "1.3", "0.7", "53.1", "0.05", "0.5"]
     for place in (1, 2, 3, 5, 6):
         assert float(active[place]) + float(held[place]) == pytest.approx(float(together[place]))
+    assert active[1] == state_hours(shown, HourFormat(1))[ACTIVE]
+    told = IdleSeconds(
+        sampled_gpu_ms=part.sampled_gpu_ms,
+        idle_gpu_ms=part.idle_gpu_ms,
+        idle_share=part.idle_share or 0,
+        most_idle=None,
+    )
+    said = sentence(shown, told, places(shown, STYLE), HourFormat(1))
+    assert re.findall(r"[0-9]+\.[0-9]", said) == [active[1], active[3], active[4], active[2]]
 
 
 def test_of_a_state_of_which_nothing_is_told_nothing_is_said() -> None:
     report = week_report()
     told, untold = idle_time(1, 1, 1), idle_time(1)
     found = replace(report[Usefulness], states={ACTIVE: told, IDLE_HELD: untold}, loaded=told)
-    rows = first_table(usefulness, having(report, found))
+    states = {state: StateTime(gpu_ms=HOUR_MS) for state in STATES}
+    rows = first_table(usefulness, replace(having(report, found), headline=replace(report.headline, states=states)))
     assert rows[1][1:] == ["1.0", "0.0", "-", "-", "-", "0.0"]
 
 
@@ -129,3 +154,48 @@ def test_long_streaks_are_those_never_used_and_the_low_ones() -> None:
     split = replace(report[IdleSplit], never_used_long_gpu_ms=0.14 * HOUR_MS, low_long_gpu_ms=0.14 * HOUR_MS)
     told = next(part for part in headline(having(report, split), STYLE, HourFormat(1)) if isinstance(part, str))
     assert re.findall(r"[0-9]\.[0-9]", told) == ["0.3", "0.2", "0.1"]
+
+
+def test_whom_to_ask_the_others_and_nobody_add_up_to_what_was_held_and_what_was_empty() -> None:
+    """As the section of states and that of allocation write both: in tenths 0.2, 0.2, 0.2, 0.2 and 0.2, 0.2, 0.3."""
+    report = week_report()
+    sixth = StateTime(gpu_ms=SIXTHS)
+    states = {**dict.fromkeys(STATES, sixth), IDLE_HELD: StateTime(gpu_ms=4 * SIXTHS)}
+    promised = replace(report[PromisedHours], uses={Use.USED: SIXTHS, Use.EMPTY: 3 * SIXTHS, Use.FREE: SIXTHS})
+    shown = replace(having(report, promised), headline=replace(report.headline, states=states))
+    held = [Asked(owner=f"h{n}", gpu_ms=SIXTHS, wasted_gpu_ms=SIXTHS, **NOT_THERE) for n in range(3)]
+    empty = [AskedOfEmpty(owner=f"e{n}", gpu_ms=SIXTHS, wasted_gpu_ms=SIXTHS, cost=None, holds=()) for n in range(3)]
+    nobody = Unowned(wasted_gpu_ms=SIXTHS, cost=None, holds=())
+    hours = HourFormat(1)
+    uses = first_table(allocation, shown)
+    (of_empty,) = (float(row[1]) for row in uses if row[0] == Use.EMPTY)
+    together = float(state_hours(shown, hours)[IDLE_HELD]) + of_empty
+    for most in range(1, 4):
+        named = [*held[:most], *empty[:most]]
+        of_named, of_rest, of_nobody = amounts(shown, named, [*held[most:], *empty[most:]], nobody, hours)
+        assert sum(map(float, (*of_named, of_rest, of_nobody))) == pytest.approx(together)
+    told = replace(answers(shown), empty=EmptyPromise(gpu_ms=3 * SIXTHS, cost=None, share=0.6))
+    said = " ".join(sentences(shown, told, STYLE, hours))
+    assert f"{of_empty} GPU-hours ({next(row[2] for row in uses if row[0] == Use.EMPTY)} %) were allocated" in said
+
+
+def test_the_hour_in_which_a_state_is_most_is_written_as_in_its_section() -> None:
+    report = week_report()
+    thirds = {state: StateTime(gpu_ms=0 if state == UNKNOWN else HOUR_MS) for state in STATES}
+    shown = having(report, TimeOfDay(replace(hour, states=thirds) for hour in report[TimeOfDay]))
+    first = first_table(time_of_day, shown)[0]
+    assert first == ["00-01", "33.4", "33.3", "33.3", "0.0"]
+    assert re.findall(r"most 00: ([\d.]+) %", "\n".join(day(shown, STYLE))) == first[1:4]
+
+
+def test_what_the_hours_of_owners_are_is_said_once_where_currencies_leave_room_for_a_plain_table_alone() -> None:
+    told = [part for part in drawn_usage(week_report(), Style(width=80), HourFormat(1)) if isinstance(part, str)]
+    assert len(told) == len(set(told))
+
+
+def test_of_busy_cards_with_few_sms_unknown_owners_are_unknown() -> None:
+    report = week_report()
+    run = replace(report[Usefulness].busy_with_few_sms[0], owners=("ann", None), programs=(None,))
+    shown = having(report, replace(report[Usefulness], busy_with_few_sms=(run,)))
+    last = [list(part.rows) for part in usefulness(shown, STYLE, HourFormat(1)) if isinstance(part, Table)][-1]
+    assert list(last[0])[-2:] == ["ann, (unknown)", "(unknown)"]

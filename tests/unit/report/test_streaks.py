@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fakes.store import UNTIL_MS, card, extent, store_of
+from fakes.store import HOUR_MS, UNTIL_MS, FakeStore, card, extent, store_of
 from gua.core.errors import UnavailableError
 from gua.report.collect import _need_streaks, collect
 from gua.report.hours import Hour
@@ -32,6 +32,8 @@ from gua.report.streak_limit import (
     skipped,
 )
 from gua.report.window import ReportRequest
+
+CARDS = frozenset({"cards"})
 
 
 def counted(hours: int) -> list[Hour]:
@@ -162,6 +164,36 @@ def test_of_any_fleet_where_a_section_is_asked_for(section: str) -> None:
 
 def test_of_any_fleet_for_what_processes_are_added_up_by() -> None:
     assert needed(by=("owner",)) == ["owner"]
+
+
+@pytest.mark.parametrize(("from_ticks", "ticks"), [(False, MOST_TICKED), (True, MOST_TICKED + 1)])
+def test_hours_are_counted_for_a_report_only_where_streaks_need_them(*, from_ticks: bool, ticks: int) -> None:
+    store = waiting_store(ticks)
+
+    report = collect(store, ReportRequest(now_ms=UNTIL_MS, from_ticks=from_ticks, sections=CARDS), count=pytest.fail)
+
+    assert report.uncounted_card_ticks == (ticks if from_ticks else 0)
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_hours_are_counted_where_streaks_could_not_be_made(*, is_counted: bool) -> None:
+    store = waiting_store(MOST_TICKED + 1)
+    times: list[int] = []
+
+    def count() -> None:
+        times.append(1)
+        store.views["hours"][0]["is_counted"] = is_counted
+
+    report = collect(store, ReportRequest(now_ms=UNTIL_MS, sections=CARDS), count=count)
+
+    assert times == [1]
+    assert report.uncounted_card_ticks == (0 if is_counted else MOST_TICKED + 1)
+
+
+def waiting_store(ticks: int) -> FakeStore:
+    """Return a store with one hour that is not counted."""
+    row = Hour(hour=UNTIL_MS // HOUR_MS - 1, is_counted=False, card_ticks=ticks)
+    return store_of([card("node-1", "GPU-1", (0.0, 1.0, 0.0, 0.0))], hours=[row._asdict()], idle_split=[])
 
 
 def test_ticks_that_are_too_many_are_left_out_unasked_and_refused_where_asked_for() -> None:

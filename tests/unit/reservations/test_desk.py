@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes.desks import asked, got, opened, run, until
+from fakes.desks import asked, ended, got, keep_places, killed_while_waiting, opened, run, until
 from gua.core.errors import UnavailableError
 from gua.reservations import desk as of_desk
 from gua.reservations.desk import Desk, Granted, Waiting
@@ -54,10 +54,10 @@ def test_who_asks_for_more_than_there_is_does_not_wait(desk: Desk) -> None:
 def test_a_manual_reservation_ends_at_its_time(desk: Desk) -> None:
     got(desk, asked(for_ms=300))
     until(lambda: not desk.reservations())
-    (ended,) = desk.since(0)
-    assert ended.ending is Ending.EXPIRED
-    assert ended.ended_ms is not None
-    assert ended.ended_ms - ended.since_ms >= 300  # and nobody had to ask for it
+    (over,) = desk.since(0)
+    assert over.ending is Ending.EXPIRED
+    assert over.ended_ms is not None
+    assert over.ended_ms - over.since_ms >= 300  # and nobody had to ask for it
 
 
 def test_it_can_be_extended_and_released(tmp_path: Path) -> None:
@@ -113,14 +113,12 @@ def test_a_daemon_without_use_for_the_card_loses_it(desk: Desk, monkeypatch: pyt
 def test_the_next_agent_finds_what_was_reserved(tmp_path: Path) -> None:
     first = opened(tmp_path / "reservations")
     process, granted = run(first, "exec sleep 60")
-    ended, _ = run(first, "exec sleep 60")
+    other, _ = run(first, "exec sleep 60")
     got(first, asked(for_ms=60_000))
     waiting = asked(3)
-    first.enter(waiting)
-    first.keep_place(waiting)
+    keep_places(first, waiting)
     first.close()
-    ended.kill()
-    ended.wait()
+    ended(other)
     second = opened(tmp_path / "reservations")
     until(lambda: len(second.reservations()) == 2)
     assert second.reservations()[0].id == granted.reservation.id
@@ -137,16 +135,10 @@ def test_the_next_agent_finds_what_was_reserved(tmp_path: Path) -> None:
 
 
 def test_the_place_of_who_has_ended_is_gone_with_the_next_agent(tmp_path: Path) -> None:
-    first = opened(tmp_path / "reservations")
-    got(first, asked(4))
     waits = subprocess.Popen(["sleep", "60"])
     head, second = asked(4, pid=waits.pid), asked(4, pid=os.getpid())
-    for request in (head, second):
-        first.enter(request)
-        first.keep_place(request)
-    first.close()
-    waits.kill()
-    waits.wait()
+    killed_while_waiting(tmp_path / "reservations", head, second)
+    ended(waits)
     again = opened(tmp_path / "reservations")
     assert [request.place for request in again.queue()] == [second.place]
     again.close()
@@ -172,13 +164,8 @@ def test_the_next_agent_serves_in_the_order_of_asking_whoever_was_written_down_f
 def test_a_place_is_kept_for_a_minute_however_often_the_agent_is_started_anew(tmp_path: Path) -> None:
     boot = 1_000.0
     clock = {"boot_seconds": lambda: boot}
-    first = opened(tmp_path / "reservations", **clock)
-    got(first, asked(4))
     stays, stopped = asked(1, pid=os.getpid()), asked(1, pid=os.getpid())
-    for request in (stopped, stays):
-        first.enter(request)
-        first.keep_place(request)
-    first.close()
+    killed_while_waiting(tmp_path / "reservations", stopped, stays, **clock)
     for _ in range(4):
         again = opened(tmp_path / "reservations", **clock)
         assert again.enter(stays)
@@ -217,26 +204,56 @@ def test_a_grant_of_which_a_killed_agent_told_nobody_is_handed_over_by_the_next(
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-@pytest.mark.parametrize("ended", [True, False], ids=["who asked has ended", "who asked does not come back"])
-def test_a_grant_of_which_nobody_was_told_does_not_last(
-    tmp_path: Path, kind: Kind, *, ended: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grant_of_which_nobody_was_told_ends_with_who_asked(tmp_path: Path, kind: Kind) -> None:
     asks = subprocess.Popen(["sleep", "60"])
-    first = opened(tmp_path / "reservations")
-    granted = got(first, asked(1, kind=kind, pid=asks.pid))
-    if granted.lifeline is not None:
-        os.close(granted.lifeline)
-    first.close()
-    if ended:
-        asks.kill()
-        asks.wait()
-    else:
-        monkeypatch.setattr(of_desk, "PLACE_SECONDS", 0.5)
+    killed_before_it_told(tmp_path, kind, asks.pid)
+    ended(asks)
     second = opened(tmp_path / "reservations")
     until(lambda: not second.reservations())
     second.close()
-    asks.kill()
-    asks.wait()
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_of_who_asked_and_does_not_come_back_a_living_command_keeps_its_cards(
+    tmp_path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told, as a client that was not asks again or ends; and it may have closed every descriptor."""
+    command = subprocess.Popen(["sleep", "60"])
+    killed_before_it_told(tmp_path, kind, command.pid)
+    monkeypatch.setattr(of_desk, "PLACE_SECONDS", 0.2)
+    second = opened(tmp_path / "reservations")
+    if kind is Kind.RUN:
+        until(lambda: second.reservations()[0].handed_over)
+        second.close()
+        second = opened(tmp_path / "reservations")  # which knows it from the start
+        assert second.reservations()[0].handed_over
+        ended(command)
+    until(lambda: not second.reservations())
+    assert second.since(0)[0].ending is (Ending.COMMAND if kind is Kind.RUN else Ending.CANCELLED)
+    second.close()
+    ended(command)
+
+
+def killed_before_it_told(tmp_path: Path, kind: Kind, pid: int) -> None:
+    first = opened(tmp_path / "reservations")
+    granted = got(first, asked(1, kind=kind, pid=pid))
+    if granted.lifeline is not None:
+        os.close(granted.lifeline)
+    first.close()
+
+
+def test_a_lock_that_is_held_is_known_to_be_handed_over_by_later_agents(tmp_path: Path) -> None:
+    first = opened(tmp_path / "reservations")
+    process, _ = run(first, "exec sleep 60")
+    first.close()
+    second = opened(tmp_path / "reservations")
+    until(lambda: second.reservations()[0].handed_over)
+    second.close()
+    third = opened(tmp_path / "reservations")
+    assert third.reservations()[0].handed_over
+    ended(process)
+    until(lambda: not third.reservations())
+    third.close()
 
 
 def test_a_damaged_truth_is_set_aside_and_those_that_live_go_on(tmp_path: Path) -> None:

@@ -9,13 +9,14 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from fakes.desks import asked, cards_of_now, ended, got, opened, until
+from fakes.desks import asked, cards_of_now, ended, got, killed_while_waiting, opened, until
+from fakes.sockets import listening
 from gua.app import reserving
 from gua.app.asker import Askers
 from gua.app.reservations import Reservations
@@ -78,14 +79,9 @@ def test_a_grant_and_the_end_of_its_place_are_one(tmp_path: Path, monkeypatch: p
 
 
 def test_a_place_to_which_nobody_can_come_back_is_gone_at_once(tmp_path: Path) -> None:
-    first = opened(tmp_path / "reservations")
-    got(first, asked(4))
     process = subprocess.Popen(["sleep", "600"])
     head, second = asked(4, pid=process.pid), asked(1, pid=os.getpid())
-    for request in (head, second):
-        first.enter(request)
-        first.keep_place(request)
-    first.close()
+    killed_while_waiting(tmp_path / "reservations", head, second)
     again = opened(tmp_path / "reservations")
     assert places(again) == [head.place, second.place]
     ended(process)  # after the next agent looked who is there, and before it asked that one
@@ -183,13 +179,8 @@ class Driver:
 
 
 def test_who_comes_back_while_the_cards_cannot_be_read_keeps_the_place(tmp_path: Path) -> None:
-    first = opened(tmp_path / "reservations")
-    got(first, asked(4))
     head, second = asked(4, uid=os.geteuid(), place="mine"), asked(1)
-    for request in (head, second):
-        first.enter(request)
-        first.keep_place(request)
-    first.close()
+    killed_while_waiting(tmp_path / "reservations", head, second)
     driver = Driver()
     again = opened(tmp_path / "reservations", driver)
     with conversation(again, driver) as (connection, told):
@@ -238,15 +229,14 @@ class Agents:
     def __init__(self, path: Path, *answers: Callable[[socket.socket], None]) -> None:
         self.path = path
         self.asked: list[dict[str, object]] = []
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(path))
-        self._listener.listen()
+        self._listening = ExitStack()
+        self._listener = self._listening.enter_context(listening(path))
         self._answers = answers
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def _serve(self) -> None:
-        with self._listener:  # once all have answered nobody listens
+        with self._listening:  # once all have answered nobody listens
             for answer in self._answers:
                 connection, _ = self._listener.accept()
                 with connection:

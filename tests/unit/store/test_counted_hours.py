@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
+from gua.app.report_source import counting
+from gua.core.errors import UnavailableError
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Source, Tick
 from gua.otlp.encode import encode
+from gua.report import hours as report_hours
+from gua.report import streak_limit
 from gua.report.collect import collect
 from gua.report.forms.json import report_json
 from gua.report.hours import choose_hours
@@ -110,6 +114,46 @@ def test_the_same_report_with_and_without(store: Store) -> None:
     for name, window in WINDOWS.items():
         assert listed_owners(store, from_ticks=True, **window) == [], name
         assert listed_owners(store, **window) != [], name
+
+
+def make_few_ticks_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streak_limit, "MOST_TICKED", 1_000)
+    monkeypatch.setattr(report_hours, "FEW_CARD_TICKS", 0)
+
+
+def test_a_report_counts_what_an_upgrade_left_uncounted_and_says_so(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ReportRequest(now_ms=END_MS)
+    counted = report_json(collect(store, asked))
+    command(store, "ALTER TABLE gua.host_hours UPDATE fingerprint = 1 WHERE true SETTINGS mutations_sync = 1")
+    make_few_ticks_too_many(monkeypatch)
+    assert uncounted(store) > 40
+    assert collect(store, asked).uncounted_card_ticks > 1_000
+
+    assert report_json(collect(store, asked, count=counting(store))) == counted
+
+    assert uncounted(store) == 0
+    assert capsys.readouterr().err == (
+        "gua: hours of the store are not counted yet, or by another version: they are counted now, once\n"
+    )
+    assert report_json(collect(store, asked, count=pytest.fail)) == counted
+
+
+def test_a_report_is_had_where_hours_cannot_be_counted(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> int:
+        msg = "the disk is full"
+        raise UnavailableError(msg)
+
+    monkeypatch.setattr(Store, "count_hours", full)
+    make_few_ticks_too_many(monkeypatch)
+    command(store, "TRUNCATE TABLE gua.host_hours")
+    assert (
+        collect(store, ReportRequest(now_ms=END_MS, sections=SUMS), count=counting(store)).uncounted_card_ticks > 1_000
+    )
+    assert capsys.readouterr().err.endswith("gua: hours could not be counted: the disk is full\n")
 
 
 def test_ticks_that_are_landed_again_change_nothing(store: Store, hosts: dict[str, list[SpooledTick]]) -> None:

@@ -61,6 +61,45 @@ def test_who_asks_beside_another_gets_a_handle_of_its_own_up_to_the_most() -> No
     assert len(made) == 2
 
 
+def test_the_lowest_turn_of_those_who_wait_comes_first() -> None:
+    lending, made = handles(most=1)
+    order: list[int] = []
+
+    def asking(turn: int) -> None:
+        with lending.lent(turn):
+            order.append(turn)
+
+    threads = [threading.Thread(target=asking, args=(turn,)) for turn in (3, 2, 0, 4, 1)]
+    with lending.lent():
+        for thread in threads:
+            thread.start()
+        while len(lending._waiting) < len(threads):  # noqa: SLF001 - nothing tells when a thread has begun to wait
+            time.sleep(0.001)
+    for thread in threads:
+        thread.join(60)
+    assert order == [0, 1, 2, 3, 4]
+    assert len(made) == 1
+
+
+def test_who_has_a_later_turn_gets_the_other_handle_at_once() -> None:
+    lending, _ = handles(most=2)
+    both = threading.Barrier(2)
+
+    def asking(turn: int) -> None:
+        with lending.lent(turn):
+            both.wait(timeout=60)  # two at a time, or none gets on
+
+    threads = [threading.Thread(target=asking, args=(turn,)) for turn in (2, 1)]
+    with lending.alone():
+        for waiting, thread in enumerate(threads, 1):
+            thread.start()
+            while len(lending._waiting) < waiting:  # noqa: SLF001 - as above
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join(60)
+    assert not both.broken
+
+
 def test_who_wants_to_be_alone_waits_for_all_and_holds_up_those_after() -> None:
     lending, _ = handles(most=3)
     order: list[str] = []

@@ -63,7 +63,7 @@ def _idle_seconds(report: Report, told: Answers, where: Places, hours: HourForma
 
 def _ask(report: Report, told: Answers, where: Places, hours: HourFormat) -> Markup:
     shown, rest = told.ask[:MOST], told.ask[MOST:]
-    written, of_rest, of_unowned = amounts(shown, rest, told.unowned, hours)
+    written, of_rest, of_unowned = amounts(report, shown, rest, told.unowned, hours)
     owners = [tag("li", *_owner(report, one, wasted, where)) for one, wasted in zip(shown, written, strict=True)]
     of_others = told_of(added(one.cost for one in rest), STYLE)
     left = None if told.unowned is None else tag("bdi", unowned(report, told.unowned, of_unowned, where, STYLE))

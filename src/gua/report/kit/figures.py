@@ -99,21 +99,28 @@ class HourFormat:
 
     def of(self, milliseconds: float) -> str:
         """Return hours with thousands separators; ``<0.1`` instead of a zero that is none."""
-        return self._written(milliseconds, round(milliseconds * 10**self.decimals / MS_PER_HOUR))
+        return self.written(milliseconds, round(milliseconds * 10**self.decimals / MS_PER_HOUR))
 
     def parts(
         self, values: Sequence[float], split: Callable[[Sequence[float], int], list[int]] = apportion
     ) -> list[str]:
         """Return the hours of parts such that they add up to the hours of their sum as :meth:`of` writes it."""
-        units = split(values, round(sum(values) * 10**self.decimals / MS_PER_HOUR))
-        return [self._written(value, unit) for value, unit in zip(values, units, strict=True)]
+        units = self.units(values, split)
+        return [self.written(value, unit) for value, unit in zip(values, units, strict=True)]
+
+    def units(
+        self, values: Sequence[float], split: Callable[[Sequence[float], int], list[int]] = apportion
+    ) -> list[int]:
+        """Return how many of the last decimal :meth:`parts` writes of each."""
+        return split(values, round(sum(values) * 10**self.decimals / MS_PER_HOUR))
 
     def within(self, values: Sequence[float], place: int, parts: Sequence[float]) -> list[str]:
         """Return the hours of the parts of one value such that they add up to it as :meth:`parts` writes it."""
-        units = apportion(values, round(sum(values) * 10**self.decimals / MS_PER_HOUR))[place]
-        return [self._written(part, unit) for part, unit in zip(parts, apportion(parts, units), strict=True)]
+        units = apportion(parts, self.units(values)[place])
+        return [self.written(part, unit) for part, unit in zip(parts, units, strict=True)]
 
-    def _written(self, milliseconds: float, units: int) -> str:
+    def written(self, milliseconds: float, units: int) -> str:
+        """Return ``units`` of the last decimal as hours; ``<0.1`` instead of a zero that is none."""
         if units == 0 and milliseconds > 0:
             return f"<{10**-self.decimals:.{self.decimals}f}"
         return f"{units / 10**self.decimals:,.{self.decimals}f}"

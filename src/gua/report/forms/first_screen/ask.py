@@ -6,17 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from gua.core.allocation import Use
 from gua.report.answers import Answers, Asked, AskedOfEmpty, ToAsk, Unowned
 from gua.report.costs import Cost, added
 from gua.report.forms.first_screen.lines import Places, places, rows
 from gua.report.kit.amounts import Amounts, written
 from gua.report.kit.basis import size
-from gua.report.kit.figures import NONE, HourFormat, at_least, percent, plural, span
+from gua.report.kit.figures import NONE, HourFormat, apportion, at_least, percent, plural, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Table, TableColumn
 from gua.report.kit.words import known, skipped
 from gua.report.model import Report
-from gua.report.sections.allocation.text import allocation_name
+from gua.report.sections.allocation.text import allocation_name, use_units
+from gua.report.sections.headline.text import state_units
+from gua.report.states import IDLE_HELD
 
 MOST_ASKED: Final = 5
 MOST_BRIEFLY: Final = 3
@@ -39,7 +42,7 @@ def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, 
     """Yield a line an owner, ``most`` of them, and what no listed process owns; nothing where nothing was held idle."""
     shown = told.ask if len(told.ask) <= most + 1 else told.ask[:most]
     rest = told.ask[len(shown) :]
-    hours_of, of_rest, of_unowned = amounts(shown, rest, told.unowned, hours)
+    hours_of, of_rest, of_unowned = amounts(report, shown, rest, told.unowned, hours)
     where, money = places(report, style), Amounts.of_report(report)
     if shown:
         holds = [replace(column, title=column.title.format(when=when(report))) for column in _HOLDS]
@@ -72,7 +75,7 @@ def _whom(one: ToAsk, told: Answers, style: Style) -> str:
 
 
 def amounts(
-    shown: Sequence[ToAsk], rest: Sequence[ToAsk], unowned: Unowned | None, hours: HourFormat
+    report: Report, shown: Sequence[ToAsk], rest: Sequence[ToAsk], unowned: Unowned | None, hours: HourFormat
 ) -> tuple[list[str], str, str]:
     """Return the hours of each owner shown, of the rest and of nobody.
 
@@ -82,14 +85,19 @@ def amounts(
     empty = [one for one in shown if isinstance(one, AskedOfEmpty)]
     rest_held_ms = sum(one.wasted_gpu_ms for one in rest if isinstance(one, Asked))
     rest_empty_ms = sum(one.wasted_gpu_ms for one in rest if isinstance(one, AskedOfEmpty))
-    *of_held, of_rest, of_unowned = hours.parts(
-        [*(one.wasted_gpu_ms for one in held), rest_held_ms, unowned.wasted_gpu_ms if unowned else 0]
+    unowned_ms = unowned.wasted_gpu_ms if unowned else 0
+    *of_held, rest_held, of_unowned = apportion(
+        [*(one.wasted_gpu_ms for one in held), rest_held_ms, unowned_ms], state_units(report, hours)[IDLE_HELD]
     )
-    *of_empty, of_rest_empty = hours.parts([*(one.wasted_gpu_ms for one in empty), rest_empty_ms])
-    if rest_empty_ms:
-        of_rest = hours.of(rest_held_ms + rest_empty_ms) if rest_held_ms else of_rest_empty
-    written = {id(one): text for one, text in zip((*held, *empty), (*of_held, *of_empty), strict=True)}
-    return [written[id(one)] for one in shown], of_rest, of_unowned
+    *of_empty, rest_empty = apportion(
+        [*(one.wasted_gpu_ms for one in empty), rest_empty_ms], use_units(report, hours).get(Use.EMPTY, 0)
+    )
+    units = {id(one): each for one, each in zip((*held, *empty), (*of_held, *of_empty), strict=True)}
+    return (
+        [hours.written(one.wasted_gpu_ms, units[id(one)]) for one in shown],
+        hours.written(rest_held_ms + rest_empty_ms, rest_held + rest_empty),
+        hours.written(unowned_ms, of_unowned),
+    )
 
 
 def when(report: Report) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gua.core.plaintext import cells
-from gua.report.kit.figures import percent
+from gua.report.kit.figures import percents
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.sections.calendar.model import TimeOfDay
@@ -27,8 +27,7 @@ def day(report: Report, style: Style) -> Iterator[str]:
     hours = report.get(TimeOfDay)
     if hours is None:
         return
-    rows = [_row(state, [share(hour.states, state) or 0 for hour in hours]) for state in STATES]
-    rows = [row for row in rows if any(row[1])]
+    rows = [row for row in (_row(hours, state) for state in STATES) if any(row[1])]
     if not rows:
         return
     zone = report.window.timezone
@@ -49,9 +48,12 @@ def day(report: Report, style: Style) -> Iterator[str]:
             yield f"    {style.paint(state, _strip(parts, style, 1).rstrip())}"
 
 
-def _row(state: str, parts: Sequence[float]) -> _Row:
+def _row(hours: TimeOfDay, state: str) -> _Row:
+    """Return a state, its share of each hour, and the hour in which it is most, written as in the section."""
+    parts = [share(hour.states, state) or 0 for hour in hours]
     most = max(range(_HOURS), key=parts.__getitem__)
-    return state, parts, f"most {most:02d}: {percent(parts[most])} %"
+    written = percents([hours[most].states[one].gpu_ms for one in STATES])[STATES.index(state)]
+    return state, parts, f"most {most:02d}: {written} %"
 
 
 def _marks(columns: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from gua.core.allocation import Use
 from gua.report.answers import Answers, EmptyPromise, Wasted
 from gua.report.forms.first_screen.lines import flow
 from gua.report.forms.warnings import just_begun_ms
@@ -14,6 +15,7 @@ from gua.report.kit.basis import REASONS
 from gua.report.kit.figures import NONE, HourFormat, percent, percents
 from gua.report.kit.style import Style
 from gua.report.model import Report
+from gua.report.sections.allocation.text import use_share, use_units
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, observed_ms
 
 _MUCH: Final = 0.1  # of the expected time
@@ -55,9 +57,9 @@ def sentences(report: Report, told: Answers, style: Style, hours: HourFormat) ->
             f"{written[IDLE_HELD]} of {hours.of(observed)} GPU-hours observed ({shares[IDLE_HELD]} %) were "
             f"held and did nothing{_gpus(wasted)}{_money(wasted, style, hours)}."
         )
-        yield from _worst_first(held, wasted.gpu_ms, told.empty, style, hours)
+        yield from _worst_first(held, report, told, style, hours)
     elif told.empty is not None and _is_much(told.empty):
-        yield _empty(told.empty, style, hours)
+        yield _empty(report, told.empty, style, hours)
     else:
         yield (
             f"No GPU was held without being used: of {hours.of(observed)} GPU-hours observed, "
@@ -74,23 +76,23 @@ def sentences(report: Report, told: Answers, style: Style, hours: HourFormat) ->
         )
 
 
-def _worst_first(
-    held: str, held_ms: float, empty: EmptyPromise | None, style: Style, hours: HourFormat
-) -> Iterator[str]:
-    if empty is None or not (_is_much(empty) or empty.gpu_ms > held_ms):
+def _worst_first(held: str, report: Report, told: Answers, style: Style, hours: HourFormat) -> Iterator[str]:
+    empty, is_more = told.empty, told.empty is not None and told.empty.gpu_ms > told.wasted.gpu_ms
+    if empty is None or not (_is_much(empty) or is_more):
         yield held
         return
-    both = [held, _empty(empty, style, hours)]
-    yield from reversed(both) if empty.gpu_ms > held_ms else both
+    both = [held, _empty(report, empty, style, hours)]
+    yield from reversed(both) if is_more else both
 
 
 def _is_much(empty: EmptyPromise) -> bool:
     return (empty.share or 0) >= _MUCH_EMPTY
 
 
-def _empty(empty: EmptyPromise, style: Style, hours: HourFormat) -> str:
+def _empty(report: Report, empty: EmptyPromise, style: Style, hours: HourFormat) -> str:
     cost = "" if empty.cost is None or not empty.cost.amounts else f": {written(empty.cost, style.name)}"
-    return f"{hours.of(empty.gpu_ms)} GPU-hours ({percent(empty.share)} %) were allocated and nobody was there{cost}."
+    told, share = hours.written(empty.gpu_ms, use_units(report, hours)[Use.EMPTY]), use_share(report, Use.EMPTY)
+    return f"{told} GPU-hours ({share} %) were allocated and nobody was there{cost}."
 
 
 def _gpus(wasted: Wasted) -> str:

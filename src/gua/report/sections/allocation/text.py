@@ -89,6 +89,21 @@ def allocation(report: Report, style: Style, hours: HourFormat) -> Iterator[Part
     yield from _health(found.sources, style)
 
 
+def use_units(report: Report, hours: HourFormat) -> dict[Use, int]:
+    """Return how many of the last decimal the section writes of each use, none where nobody looked."""
+    found = report.get(PromisedHours)
+    if found is None:
+        return {}
+    return dict(zip(USES, hours.units([found.uses.get(use, 0) for use in USES]), strict=True))
+
+
+def use_share(report: Report, use: Use) -> str:
+    """Return the share of a use in percent as the section writes it."""
+    found = report.get(PromisedHours)
+    values = [found.uses.get(one, 0) for one in USES] if found else []
+    return dict(zip(USES, percents(values), strict=False)).get(use, NONE)
+
+
 def _uses(found: PromisedHours, report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     values = [found.uses.get(use, 0) for use in USES]
     money = Amounts.of_report(report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from gua.core.tick import Mig
@@ -64,13 +64,7 @@ def group_of(name: str | None, cards: Sequence[Card]) -> Group:
         observed_gpu_ms=_sum(card.observed_gpu_ms for card in cards),
         unobserved_gpu_ms=_sum(card.unobserved_gpu_ms for card in cards),
         gaps=sum(card.gaps for card in cards),
-        states={
-            state: StateTime(
-                gpu_ms=_sum(card.states[state].gpu_ms for card in cards),
-                card_ticks=sum(card.states[state].card_ticks or 0 for card in cards),
-            )
-            for state in STATES
-        },
+        states=_added_states([card.states for card in cards]),
         costs=added_by_state(card.costs for card in cards),
     )
 
@@ -86,15 +80,19 @@ def added(groups: Sequence[Group]) -> Group:
         observed_gpu_ms=_sum(group.observed_gpu_ms for group in groups),
         unobserved_gpu_ms=_sum(group.unobserved_gpu_ms for group in groups),
         gaps=sum(group.gaps for group in groups),
-        states={
-            state: StateTime(
-                gpu_ms=_sum(group.states[state].gpu_ms for group in groups),
-                card_ticks=sum(group.states[state].card_ticks or 0 for group in groups),
-            )
-            for state in STATES
-        },
+        states=_added_states([group.states for group in groups]),
         costs=added_by_state(group.costs for group in groups),
     )
+
+
+def _added_states(every: Sequence[Mapping[str, StateTime]]) -> dict[str, StateTime]:
+    return {
+        state: StateTime(
+            gpu_ms=_sum(states[state].gpu_ms for states in every),
+            card_ticks=sum(states[state].card_ticks or 0 for states in every),
+        )
+        for state in STATES
+    }
 
 
 def _sum(values: Iterable[float]) -> float:

@@ -104,4 +104,10 @@ def _sentences(report: Report, style: Style, hours: HourFormat) -> Iterator[str]
 
 def state_hours(report: Report, hours: HourFormat) -> dict[str, str]:
     """Return each state's hours, written so that they add up to the observed hours, the same in every section."""
-    return dict(zip(STATES, hours.parts([report.headline.states[state].gpu_ms for state in STATES]), strict=True))
+    units = state_units(report, hours)
+    return {state: hours.written(report.headline.states[state].gpu_ms, units[state]) for state in STATES}
+
+
+def state_units(report: Report, hours: HourFormat) -> dict[str, int]:
+    """Return the same as how many of the last decimal are written."""
+    return dict(zip(STATES, hours.units([report.headline.states[state].gpu_ms for state in STATES]), strict=True))

@@ -8,11 +8,10 @@ from typing import Final, NamedTuple
 
 from gua.core.facts import RATIO_SCALE
 from gua.core.metrics import ACTIVITY_SCALE
-from gua.core.parameters import BOUNDS, BY_DAY, PRICED, READ
+from gua.core.parameters import BY_DAY, PRICED, READ
 from gua.core.view import Count, View
 from gua.report.asking import Asking, Finish
 from gua.report.costs import added
-from gua.report.host_parts import some_hosts
 from gua.report.model import Card, Headline
 from gua.report.prices import PricedTime, Prices
 from gua.report.questions import Answer, ask
@@ -73,7 +72,7 @@ class CardSizeRow(NamedTuple):
     is_shared: Count
 
 
-RIGHT_SIZE_VIEW: Final = View("right_size", RightSizeRow, (*BOUNDS, "hours", *PRICED))
+RIGHT_SIZE_VIEW: Final = View("right_size", RightSizeRow, (*READ, "hours", *PRICED))
 CARD_SIZES: Final = View("card_sizes", CardSizeRow, READ, optional=BY_DAY)
 
 
@@ -81,12 +80,12 @@ def right_size(asking: Asking) -> Finish:
     """Ask what programs took of cards, and what the cards have; a question for every few hosts of a large fleet."""
     hours = [hour.hour for hour in asking.hours] or [_NO_HOUR]
     every: list[Answer[RightSizeRow]] = []
-    for hosts in some_hosts(asking, asking.hours):
-        bounds = {**asking.bounds, "hosts": hosts, "hours": hours}
-        every.append(ask(asking.reader, RIGHT_SIZE_VIEW, {**bounds, **asking.prices.parameters}))
+    for hosts in asking.hosts_of_ticks(asking.hours):
+        read = {**asking.read, "hosts": hosts, "hours": hours}
+        every.append(ask(asking.reader, RIGHT_SIZE_VIEW, {**read, **asking.prices.parameters}))
     from_ticks = [hour for hour in asking.hours if not hour.is_counted]
     of_cards: list[Answer[CardSizeRow]] = [
-        ask(asking.reader, CARD_SIZES, {**asking.read, "hosts": hosts}) for hosts in some_hosts(asking, from_ticks)
+        ask(asking.reader, CARD_SIZES, {**asking.read, "hosts": hosts}) for hosts in asking.hosts_of_ticks(from_ticks)
     ]
 
     def finish(headline: Headline, _cards: Sequence[Card]) -> RightSize:

@@ -51,8 +51,8 @@ class OwnerUsage:
 class UsageRow:
     """One owner (program, container, …) of processes; times in ms, Unix ms for moments.
 
-    ``kind`` is ``listed``, or ``unlisted`` for the one row of time in which no listed process was on a card that was
-    not truly-idle. ``name`` is ``None`` where it is not known, or where a process has none (is in no container). The
+    ``kind`` is ``listed``, or ``unlisted`` for time in which no listed process was on a card that was not truly-idle:
+    one row, by host and model one of each. ``name`` is ``None`` where it is not known, or where there is none. The
     split GPU times are attributed (docs/rules.md) and add up, over all rows, to those of cards that were active,
     idle-held or unknown; ``share`` is the part of that sum, 0 to 1. ``process_ms``: how long its processes were on
     those cards, each for itself. ``longest_idle_ms``: longest idle streak of any process that had the name when it was

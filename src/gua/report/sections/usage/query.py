@@ -11,8 +11,7 @@ from gua.core.parameters import BY_DAY, PRICED, READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
 from gua.report.costs import Costs
-from gua.report.model import Headline
-from gua.report.prices import PricedState, PricedTime, PricedUs, Prices, of_states
+from gua.report.prices import CostsRow, PricedState, PricedTime, PricedUs, Prices, by_price_and_state, of_states
 from gua.report.questions import Answer, ask
 from gua.report.sections.usage.model import OwnerUsage, UsageBy, UsageRow
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, StateTime
@@ -85,11 +84,18 @@ HOLDERS: Final = View("holders", CardProcess, (*READ, *PRICED), optional=BY_DAY)
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
-    """What all rows together must come to: the report's headline, and of it the priced time by price and state [us]."""
+    """What all rows together must come to: the GPU time of cards by state, and of it the priced time by price [us]."""
 
-    headline: Headline
+    gpu_us: Mapping[str, int]
     prices: Prices
     priced: PricedUs
+
+    @classmethod
+    def of(cls, every: Iterable[Mapping[str, StateTime]], prices: Prices, costs: Iterable[CostsRow]) -> Whole:
+        """Return the time of cards, each by state, of which ``costs`` are the rows."""
+        times = list(every)
+        gpu_us = {state: sum(round(time[state].gpu_ms * 1000) for time in times) for state in STATES}
+        return cls(gpu_us=gpu_us, prices=prices, priced=by_price_and_state(costs))
 
 
 def ask_usage(reader: ViewReader, read: Mapping[str, object], by: str, prices: Prices) -> Answer[OwnerSpanRow]:
@@ -121,7 +127,7 @@ def owners_of(rows: Sequence[OwnerSpanRow], whole: Whole) -> tuple[OwnerUsage, .
         for row in rows
         if sum(row.gpu_us) > 0
     ]
-    if sum(rest := _unlisted(rows, whole.headline)) > 0:
+    if sum(rest := _unlisted(rows, whole)) > 0:
         found.append(
             OwnerUsage(
                 kind="unlisted",
@@ -138,43 +144,50 @@ def owners_of(rows: Sequence[OwnerSpanRow], whole: Whole) -> tuple[OwnerUsage, .
     return tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.owner or "", one.program or "")))
 
 
-def usage_of(by: str, rows: Sequence[OwnerSpanRow], whole: Whole) -> UsageBy:
-    """Return the rows by one key, the largest first, with that of kind ``unlisted`` where there is such time."""
-    total = sum(whole.headline.states[state].gpu_ms for state in _HELD)
-    rest = _unlisted(rows, whole.headline)
-    rest_priced = unlisted_priced(whole.priced, (of_states(row.priced) for row in rows))
+def usage_of(
+    by: str, rows: Sequence[OwnerSpanRow], whole: Whole, groups: Mapping[str | None, Whole] | None = None
+) -> UsageBy:
+    """Return the rows by one key, the largest first, with those of kind ``unlisted`` where there is such time.
+
+    ``groups``: what the rows of each name together must come to, where the key is one of cards.
+    """
+    total = sum(whole.gpu_us[state] for state in _HELD) / 1000
     found = [
-        *(
-            _usage_row(row, row.gpu_us, total, _costs(row.gpu_us, of_states(row.priced), whole.prices))
-            for row in rows
-            if sum(row.gpu_us)
-        ),
-        *([_usage_row(None, rest, total, _costs(rest, rest_priced, whole.prices))] if sum(rest) > 0 else []),
+        _usage_row(row, row.gpu_us, total, _costs(row.gpu_us, of_states(row.priced), whole.prices))
+        for row in rows
+        if sum(row.gpu_us)
     ]
+    for name, of_name in ({None: whole} if groups is None else groups).items():
+        listed = rows if groups is None else [row for row in rows if row.name == name]
+        if sum(rest := _unlisted(listed, of_name)) > 0:
+            priced = unlisted_priced(of_name.priced, (of_states(row.priced) for row in listed))
+            found.append(_usage_row(name, rest, total, _costs(rest, priced, whole.prices)))
     return UsageBy(by=by, rows=tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.name or ""))))
 
 
-def _usage_row(row: OwnerSpanRow | None, us: Sequence[int], total_ms: float, costs: Costs | None) -> UsageRow:
+def _usage_row(row: OwnerSpanRow | str | None, us: Sequence[int], total_ms: float, costs: Costs | None) -> UsageRow:
+    """Return a row; of a name, or of none, what no listed process had there."""
     gpu_ms = sum(us) / 1000
+    listed = row if isinstance(row, OwnerSpanRow) else None
     return UsageRow(
-        kind="listed" if row else "unlisted",
-        name=row.name if row else None,
+        kind="listed" if listed else "unlisted",
+        name=row.name if isinstance(row, OwnerSpanRow) else row,
         costs=costs,
         gpu_ms=gpu_ms,
         states=_states(us),
         share=gpu_ms / total_ms if total_ms else None,
-        process_ms=row.process_ms if row else gpu_ms,
-        longest_idle_ms=row.longest_idle_ms if row else None,
-        sessions=(row.sessions or None) if row else 0,
-        first_ms=row.first_ms if row else None,
-        last_ms=row.last_ms if row else None,
+        process_ms=listed.process_ms if listed else gpu_ms,
+        longest_idle_ms=listed.longest_idle_ms if listed else None,
+        sessions=(listed.sessions or None) if listed else None,
+        first_ms=listed.first_ms if listed else None,
+        last_ms=listed.last_ms if listed else None,
     )
 
 
-def _unlisted(rows: Iterable[OwnerSpanRow], headline: Headline) -> list[int]:
+def _unlisted(rows: Iterable[OwnerSpanRow], whole: Whole) -> list[int]:
     """Return what is left of each state's GPU time in us; nothing where processes were given more than there was."""
     listed = [sum(us) for us in zip((0, 0, 0), *(row.gpu_us for row in rows), strict=True)]
-    rests = [round(headline.states[state].gpu_ms * 1000) - us for state, us in zip(_HELD, listed, strict=True)]
+    rests = [whole.gpu_us[state] - us for state, us in zip(_HELD, listed, strict=True)]
     return [rest if rest >= LEAST_US else 0 for rest in rests]
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from gua.report.asking import Asking, Finish
 from gua.report.costs import with_currencies
 from gua.report.hours import parts
 from gua.report.kit.fields import Cells, cells
 from gua.report.model import Card, Headline, Report
-from gua.report.prices import by_price_and_state
+from gua.report.prices import CostsRow, Prices, of_cards
 from gua.report.section import Csv, Section
 from gua.report.sections.usage import text
 from gua.report.sections.usage.by_parts import ask_by_parts, owners_of_parts
-from gua.report.sections.usage.model import Usage
+from gua.report.sections.usage.model import BY_HOST, BY_MODEL, Usage
 from gua.report.sections.usage.query import OWNER_AND_PROGRAM, Whole, ask_usage, owners_of, usage_of
 
 
@@ -26,14 +27,36 @@ def _collect(asking: Asking) -> Finish:
     by = {key: asking.once(ask_usage, key, prices) for key in asking.request.usage_by}
     costs = asking.costs()
 
-    def finish(headline: Headline, _cards: Sequence[Card]) -> Usage:
-        whole = Whole(headline=headline, prices=prices, priced=by_price_and_state(costs()))
+    def finish(headline: Headline, cards: Sequence[Card]) -> Usage:
+        whole = Whole.of([headline.states], prices, costs())
         return Usage(
             owners=owners_of(list(processes()), whole),
-            usage_by=tuple(usage_of(key, list(answer()), whole) for key, answer in by.items()),
+            usage_by=tuple(
+                usage_of(key, list(answer()), whole, _groups(key, cards, prices, costs())) for key, answer in by.items()
+            ),
         )
 
     return finish
+
+
+def _groups(
+    by: str, cards: Iterable[Card], prices: Prices, costs: Iterable[CostsRow]
+) -> Mapping[str | None, Whole] | None:
+    """Return what the rows of each host, or model, must come to; ``None`` for a key that is none of cards."""
+    if by not in {BY_HOST, BY_MODEL}:
+        return None
+    named: dict[str | None, list[Card]] = {}
+    for card in cards:
+        named.setdefault(card.host if by == BY_HOST else card.model or card.name, []).append(card)
+    rows = of_cards(costs)
+    return {
+        name: Whole.of(
+            (card.states for card in of_name),
+            prices,
+            chain.from_iterable(rows.get((card.host, card.gpu), ()) for card in of_name),
+        )
+        for name, of_name in named.items()
+    }
 
 
 def _rows(usage: Usage, _report: Report) -> Iterator[Cells]:

@@ -165,7 +165,7 @@ def _row(  # noqa: PLR0913, PLR0917 - a row, and how its figures are written
 
 def _row_name(one: UsageRow, by: str, style: Style) -> str:
     if one.kind != "listed":
-        return UNLISTED
+        return UNLISTED if one.name is None else f"{style.name(one.name, _NAME_WIDTH)} {UNLISTED}"
     if one.name is None:
         return NONE_OF_IT if by in _HAVE_NONE else NOT_KNOWN
     return style.name(one.name, _NAME_WIDTH) or '""'
@@ -173,13 +173,13 @@ def _row_name(one: UsageRow, by: str, style: Style) -> str:
 
 def _owners(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the ten largest and the rest as one line, so that they add up to the time that was not truly-idle."""
-    yield _SAYS
     top, rest = report[Usage].owners[:MOST_OWNERS], report[Usage].owners[MOST_OWNERS:]
     amounts = Amounts.of_report(report)
     room = style.width - AMOUNT_WIDTH * len(amounts.currencies)
     if room < STACKED_BELOW:
         yield from _owners_as_table(report, style, hours)
         return
+    yield _SAYS
     with_streaks = room >= _STREAKS_FROM and any(one.sessions is not None for one in top)
     figures = _Figures(amounts, style, hours, with_process_hours=room >= _PROCESS_HOURS_FROM)
     written = [

@@ -11,7 +11,6 @@ from gua.core.metrics import ACTIVITY_SCALE
 from gua.core.parameters import BOUNDS, BY_DAY, READ
 from gua.core.view import Count, Moment, View
 from gua.report.asking import Asking
-from gua.report.host_parts import some_hosts
 from gua.report.questions import Answer, ask, ask_if
 from gua.report.sections.usefulness.model import METRICS, BusyWithFewSms, MeanActivity, OwnerActivity
 
@@ -86,7 +85,7 @@ def ask_activity(asking: Asking) -> AskedActivity:
         return kept[0]
 
     hours = [hour.hour for hour in asking.hours] or [_NO_HOUR]
-    parts = [{**asking.bounds, "hosts": hosts, "hours": hours} for hosts in some_hosts(asking, asking.hours)]
+    parts = [{**asking.bounds, "hosts": hosts, "hours": hours} for hosts in asking.hosts_of_ticks(asking.hours)]
     return AskedActivity(
         cards=told,
         owners=[ask_if(asking.reader, told, ACTIVITY_OWNERS, part) for part in parts],

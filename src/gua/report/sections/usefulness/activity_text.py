@@ -10,7 +10,7 @@ from gua.report.kit.card_tables import card_table
 from gua.report.kit.figures import NONE, HourFormat, percent, plural
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
-from gua.report.kit.words import NAME_WIDTH, index, known
+from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, index, known
 from gua.report.model import Report
 from gua.report.sections.usefulness.model import (
     METRICS,
@@ -157,7 +157,7 @@ def _run(one: BusyWithFewSms, timezone: str, style: Style, hours: HourFormat) ->
         percent(one.sm),
         percent(one.tensor),
         *(
-            style.name(", ".join(name or NONE for name in names) or NONE, NAME_WIDTH)
+            style.name(", ".join(name or NOT_KNOWN for name in names) or NONE, NAME_WIDTH)
             for names in (one.owners, one.programs)
         ),
     ]

@@ -12,6 +12,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.energy.text import JOULES_PER_KWH
+from gua.report.sections.headline.text import state_units
 from gua.report.sections.usefulness.activity_text import activity
 from gua.report.sections.usefulness.model import CardIdleTime, IdleTime, Usefulness
 from gua.report.states import ACTIVE
@@ -53,7 +54,7 @@ def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[P
     )
     yield Table(
         columns=_STATES,
-        rows=_by_state(found, hours),
+        rows=_by_state(report, hours),
     )
     yield (
         f"While a program may have been loaded, {percent(found.loaded.idle_share)} % of what samples tell of was idle "
@@ -71,18 +72,24 @@ def _most_idle(card: CardIdleTime) -> float:
     return -card.states[ACTIVE].idle_gpu_ms
 
 
-def _by_state(found: Usefulness, hours: HourFormat) -> list[list[str]]:
-    """Return a row for each state and one for both, to which each column adds up."""
+def _by_state(report: Report, hours: HourFormat) -> list[list[str]]:
+    """Return a row for each state and one for both, to which each column adds up.
+
+    Active hours are written as in the headline, and what samples tell of them as on the first screen.
+    """
+    found = report[Usefulness]
     parts = list(found.states.values())
     every = [*parts, found.loaded]
 
-    def told(values: Sequence[float]) -> list[str]:
-        return [*hours.parts(values), hours.of(sum(values))]
+    def told(values: Sequence[float], active: int | None = None) -> list[str]:
+        (both,) = hours.units([sum(values)])
+        first = min(hours.units(values[:1])[0] if active is None else active, both)
+        return [*map(hours.written, [*values, sum(values)], [first, both - first, both])]
 
     energies = [(part.idle_joules or 0) / JOULES_PER_KWH for part in parts]
     columns = (
         [*found.states, "both"],
-        told([part.gpu_ms for part in parts]),
+        told([part.gpu_ms for part in parts], state_units(report, hours)[ACTIVE]),
         told([part.sampled_gpu_ms for part in parts]),
         _known(told([part.idle_gpu_ms for part in parts]), (part.sampled_gpu_ms > 0 for part in every)),
         [percent(part.idle_share) for part in every],
