@@ -63,5 +63,7 @@ READ: Final = (*BOUNDS, "tick_hours", "use_hourly")
 """The same, the hours that are read from their ticks, and whether others are read as they were counted."""
 BY_DAY: Final = ("days", "odd_days")
 """UTC days that are read as days, not their hours; those between the first and the last of them that are not."""
+NOW_HOURS: Final = 30
+"""Hours before a window's end that are not read as days where it is told who holds cards then."""
 PRICED: Final = ("price_models", "price_starts")
 """The prices that GPU time is told by: their models, and when they begin, the earliest first."""

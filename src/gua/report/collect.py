@@ -27,6 +27,8 @@ from gua.report.streak_limit import (
     are_made_of_processes,
     are_made_of_runs,
     are_read_as_ticks,
+    holders_are_told_apart,
+    sessions_are_told_apart,
     skipped,
     too_many_uncounted,
 )
@@ -79,8 +81,12 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     wanted = frozenset(default_sections()) if request.sections is None else request.sections
     card_hours = skipped(hours, extents, _need_streaks(request, wanted))
     as_of_ms = min(window.until_ms, request.now_ms)
-    reader, tells_now = _telling_of_now(reader, as_of_ms, hours, extents, is_asked=card_hours is None)
-    tells_processes = tells_now or are_made_of_processes(hours, extents, days)
+    reader, tells_now, tells_holders_apart = _telling_of_now(
+        reader, as_of_ms, hours, extents, is_asked=card_hours is None
+    )
+    tells_processes = (
+        card_hours is None or (tells_now and not tells_holders_apart) or sessions_are_told_apart(hours, extents, days)
+    )
     left_out = frozenset() if card_hours is None else _left_out(wanted & request.if_cheap, hours, extents)
     asking = Asking(
         reader=reader,
@@ -94,7 +100,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         prices=prices,
         parts=parts_of(extents, len(hours), MOST_CARD_HOURS_OF_A_PART),
         tells_now=tells_now,
-        tells_holders_apart=isinstance(reader, DailyReader) and reader.tells_holders_apart,
+        tells_holders_apart=tells_holders_apart,
         splits_idle=tells_now or are_made_of_cards(hours, extents, days),
         tells_processes=tells_processes,
     )
@@ -145,17 +151,18 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
 
 def _telling_of_now(
     reader: ViewReader, as_of_ms: int, hours: Sequence[Hour], extents: Sequence[Extent], *, is_asked: bool
-) -> tuple[ViewReader, bool]:
-    """Return the reader to ask, and whether it is told who holds cards."""
+) -> tuple[ViewReader, bool, bool]:
+    """Return the reader to ask, whether it is told who holds cards, and whether that is a question besides usage."""
     if not isinstance(reader, DailyReader):
-        return reader, is_asked
+        return reader, is_asked, False
     interval_ms = max(extent.interval_ms or 0 for extent in extents)
     of_now = reader.telling_of_now(as_of_ms, interval_ms, sum(extent.cards for extent in extents))
     before_now = of_now.days_before_now
     are_few = are_made_of_processes(hours, extents, before_now)
-    if not (is_asked or are_few):
-        return reader, False
-    return replace(of_now, tells_holders_apart=bool(before_now) and not are_few), True
+    if not (is_asked or are_few or (before_now and holders_are_told_apart(hours, extents, before_now))):
+        return reader, False, False
+    is_apart = bool(before_now) and not are_few
+    return replace(of_now, tells_holders_apart=is_apart), True, is_apart
 
 
 def _need_streaks(request: ReportRequest, wanted: frozenset[str]) -> list[str]:

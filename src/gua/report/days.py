@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, cast
 
-from gua.core.parameters import BOUNDS
+from gua.core.parameters import BOUNDS, NOW_HOURS
 from gua.core.ports import Row, ViewReader
 from gua.core.view import Count, View
 from gua.core.zones import zone
@@ -30,7 +30,6 @@ READ_DAYS_BY_KEY: Final = frozenset({"usage"})
 READ_DAYS_BEFORE_NOW: Final = frozenset({"card_streaks", "holders"})
 """Views that tell of now, and read them but for those before it."""
 _KEYS: Final = frozenset({"identity", "owner", "program", "host", "model"})
-_NOW_HOURS: Final = 30
 LEAST_CARD_DAYS: Final = 5_000
 """Card-days from which on streaks of cards are read of days: of fewer, planning takes longer than they save."""
 
@@ -121,7 +120,7 @@ class DailyReader:
         These are read by their hours, and a few more: a card that is silent for longer has no holders and is not free.
         Where ticks of ``interval_ms`` are too long for that, all are.
         """
-        until_ms = as_of_ms - _NOW_HOURS * _HOUR_MS
+        until_ms = as_of_ms - NOW_HOURS * _HOUR_MS
         days = [day for day in self.days if (day.day + 1) * _DAY_MS <= until_ms] if interval_ms <= _HOUR_MS else []
         return replace(self, before_now=days, cards=cards)
 

@@ -24,7 +24,11 @@ MOST_CARD_HOURS_AT_ONCE: Final = 500_000
 MOST_CARD_HOURS_OF_TICKS: Final = 2_000_000
 """The same of those that read every tick of a process, host by host: five minutes of a server's CPU."""
 MOST_CARD_DAYS: Final = 100_000
-"""Card-days that are read as days, of which processes are told apart unasked: of 1,100 cards, 90 days."""
+"""Card-days that are read as days, of which usage tells who holds cards besides: of 1,100 cards, 90 days."""
+MOST_CARD_DAYS_APART: Final = 400_000
+"""The same where that is a question of its own, and either is made unasked: of 4,400 cards, 90 days."""
+MOST_CARD_HOURS_OF_NOW: Final = 240_000
+"""Card-hours before now of which who holds cards is told unasked, as a question of its own: 4,400 cards, 54 hours."""
 
 
 def skipped(hours: Sequence[Hour], extents: Sequence[Extent], needed_by: Sequence[str]) -> int | None:
@@ -64,8 +68,18 @@ def are_made_of_processes(hours: Sequence[Hour], extents: Sequence[Extent], days
 
     Of the UTC ``days`` a process is what is kept of it on a day.
     """
-    of_days = sum(hour.hour // 24 in days for hour in hours) * sum(extent.cards for extent in extents)
-    return _are_few(hours, extents, days, MOST_CARD_HOURS) and of_days <= MOST_CARD_DAYS * 24
+    return _are_few(hours, extents, days, MOST_CARD_HOURS) and _of_days(hours, extents, days) <= MOST_CARD_DAYS
+
+
+def sessions_are_told_apart(hours: Sequence[Hour], extents: Sequence[Extent], days: Container[int]) -> bool:
+    """Return the same of sessions and longest idle times alone, of a fleet that is asked besides who holds cards."""
+    return _are_few(hours, extents, days, MOST_CARD_HOURS) and _of_days(hours, extents, days) <= MOST_CARD_DAYS_APART
+
+
+def holders_are_told_apart(hours: Sequence[Hour], extents: Sequence[Extent], before_now: Container[int]) -> bool:
+    """Return whether a large fleet is asked unasked who holds cards; the days ``before_now`` are read as days."""
+    are_few = _are_few(hours, extents, before_now, MOST_CARD_HOURS_OF_NOW)
+    return are_few and _of_days(hours, extents, before_now) <= MOST_CARD_DAYS_APART
 
 
 def are_made_of_runs(hours: Sequence[Hour], extents: Sequence[Extent], most: int) -> bool:
@@ -84,6 +98,11 @@ def are_made_of_runs(hours: Sequence[Hour], extents: Sequence[Extent], most: int
 def are_read_as_ticks(hours: Sequence[Hour], extents: Sequence[Extent], most: int) -> bool:
     """Return whether a section that reads the ticks of up to ``most`` card-hours is made unasked."""
     return _sizes(hours, extents)[1] <= most
+
+
+def _of_days(hours: Sequence[Hour], extents: Sequence[Extent], days: Container[int]) -> float:
+    """Return the card-days that are read as days."""
+    return sum(hour.hour // 24 in days for hour in hours) * sum(extent.cards for extent in extents) / 24
 
 
 def _are_few(hours: Sequence[Hour], extents: Sequence[Extent], days: Container[int], most: int) -> bool:

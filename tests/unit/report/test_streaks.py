@@ -20,11 +20,15 @@ from gua.report.sections.streaks.model import Streaks
 from gua.report.sections.timeline.model import Timeline
 from gua.report.streak_limit import (
     MOST_CARD_DAYS,
+    MOST_CARD_DAYS_APART,
     MOST_CARD_HOURS,
     MOST_CARD_HOURS_OF_CARDS,
+    MOST_CARD_HOURS_OF_NOW,
     MOST_TICKED,
     are_made_of_cards,
     are_made_of_processes,
+    holders_are_told_apart,
+    sessions_are_told_apart,
     skipped,
 )
 from gua.report.window import ReportRequest
@@ -63,6 +67,20 @@ def test_processes_are_told_apart_where_few_card_hours_lie_on_no_day() -> None:
     of_days = frozenset(range(MOST_CARD_DAYS // 100 + 1))
     assert are_made_of_processes(counted(MOST_CARD_DAYS // 100 * 24), cards(100), of_days)
     assert not are_made_of_processes(counted(MOST_CARD_DAYS // 100 * 24 + 1), cards(100), of_days)
+
+
+def test_of_a_large_fleet_sessions_and_holders_are_told_apart_each_by_its_own_hours() -> None:
+    for is_told, most_hours in (
+        (sessions_are_told_apart, MOST_CARD_HOURS),
+        (holders_are_told_apart, MOST_CARD_HOURS_OF_NOW),
+    ):
+        most = most_hours // 100
+        assert is_told(counted(most + 24), cards(100), {0})
+        assert not is_told(counted(most + 25), cards(100), {0})
+        of_days = frozenset(range(MOST_CARD_DAYS_APART // 100 + 1))
+        assert is_told(counted(MOST_CARD_DAYS_APART // 100 * 24), cards(100), of_days)
+        assert not is_told(counted(MOST_CARD_DAYS_APART // 100 * 24 + 1), cards(100), of_days)
+    assert MOST_CARD_DAYS < MOST_CARD_DAYS_APART
 
 
 def test_of_cards_alone_up_to_more_of_them() -> None:

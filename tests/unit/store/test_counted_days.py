@@ -26,7 +26,7 @@ from gua.report.hours import choose_hours, tick_hours
 from gua.report.parts import in_parts
 from gua.report.prices import PRICES, Prices
 from gua.report.sections.headline.model import LONG_STREAK_MS
-from gua.report.sections.now.query import CARD_STREAKS, IDLE_SPLIT, CardStreaksRow
+from gua.report.sections.now.query import CARD_STREAKS, IDLE_SPLIT, CardStreaksRow, _began_unseen
 from gua.report.sections.right_size.query import CARD_SIZES
 from gua.report.sections.slow_cards.query import SLOW_CARDS_VIEW
 from gua.report.sections.usage.query import HOLDERS, USAGE_VIEW, CardProcess, OwnerSpanRow
@@ -44,6 +44,8 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 MIDNIGHT_MS = END_MS // DAY_MS * DAY_MS
 LAST_DAY = MIDNIGHT_MS // DAY_MS - 1
+# Of a row of card_streaks, what a card does now and since when.
+OF_NOW = CardStreaksRow._fields.index("watched_since_ms")
 SUMS = frozenset({"headline", "cards"})
 # Sections of which a question reads days.
 OF_DAYS = frozenset({"headline", "cards", "usage", "time-of-day", "money", "energy", "usefulness", "slow-cards"})
@@ -380,6 +382,16 @@ def test_processes_are_the_same_over_midnight_as_over_an_hour(edge_store: Store)
         assert still_there == holders((one for row in with_now for one in row.holders), **recently)
         asked = {"timezone": "Asia/Kathmandu", "long_streak_ms": LONG_STREAK_MS}
         now = still(CARD_STREAKS.rows(of_now, {**read, **asked}), **recently)
+        # Of a large fleet of those days alone that tell since when; of a process, whether its card was watched before.
+        brief = {(row.host, row.gpu): row for row in CARD_STREAKS.rows(of_now, {**read, **asked, "long_streak_ms": 0})}
+        for row in now:
+            if row.as_of_ms >= recently["since_ms"]:
+                here = brief[row.host, row.gpu]
+                assert here.watched_since_ms >= row.watched_since_ms
+                assert here[:OF_NOW] == row[:OF_NOW]
+        for one in still_there:
+            watched = [rows[one.host, one.gpu].watched_since_ms for rows in (brief, {(r.host, r.gpu): r for r in now})]
+            assert _began_unseen(one, watched[0]) == _began_unseen(one, watched[1])
         assert now == still(CARD_STREAKS.rows(edge_store, {**of_ticks, **asked}), **recently)
         if hosts == ["edges"]:
             # Some idle since a day that is read as one.
@@ -410,10 +422,20 @@ def test_who_holds_cards_is_told_of_days_where_runs_would_be_too_many(
     # Of a large fleet by name: apart from usage.
     monkeypatch.setattr("gua.report.collect.skipped", lambda *_: None)
     of_both, read = report(edge_store, **window)
-    assert of_both == ticked
-    assert read["usage"] == read["overview"]
+    # Of so many cards it is not told how often one is free at an hour.
+    brief = [line if "free_ratio_at_this_hour" not in line else "" for line in of_both.splitlines()]
+    assert brief == [line if "free_ratio_at_this_hour" not in line else "" for line in ticked.splitlines()]
+    assert {one["free_ratio_at_this_hour"] for one in json.loads(of_both)["now"]["free"]} == {None}
+    assert read["usage"] == read["overview"] == read["idle_split"]
     assert read["holders"] == read["card_streaks"] == read["overview"][:-1]
+    # Nor need it be asked for: up to a size of its own.
     monkeypatch.setattr("gua.report.collect.skipped", lambda *_: 1)
+    assert report(edge_store, **window)[0] == of_both
+    monkeypatch.setattr(streak_limit, "MOST_CARD_HOURS_OF_NOW", 0)
+    without_now = json.loads(report(edge_store, **window)[0])
+    assert without_now["now"] is None
+    assert without_now["owners"] == json.loads(of_both)["owners"]
+    monkeypatch.setattr(streak_limit, "MOST_CARD_DAYS_APART", 0)
     left_out = json.loads(report(edge_store, **window)[0])
     assert left_out["now"] is None
     assert left_out["streaks_skipped_card_hours"] == 1

@@ -29,6 +29,7 @@ UNION ALL
 SELECT 2
 -- END
 """
+DAY_MS = 86_400_000
 _COMMENT = re.compile(r"^\s*-- (ONLY with (?P<name>.*)|OTHERWISE .*|END.*)$", re.MULTILINE)
 
 
@@ -63,6 +64,11 @@ def test_a_block_is_left_out_with_what_stands_in_its_place() -> None:
         ({"by": "owner", "price_models": ["H100"]}, {"what was told", "other keys"}),
         ({"by": "model", "price_models": []}, {"prices", "what was told"}),
         ({"by": "identity", "price_models": []}, {"prices", "prices or models", "what was told", "other keys"}),
+        # Days up to 30 hours before the window ends tell who is there then, newer ones do not.
+        ({"days": [3, 9], "until_ms": 10 * DAY_MS + 30 * 3_600_000}, set()),
+        ({"days": [3, 9], "until_ms": 10 * DAY_MS + 30 * 3_600_000 - 1}, {"who is there"}),
+        ({"long_streak_ms": 0}, {"split and hours of cards"}),
+        ({"long_streak_ms": 1}, {"days of cards"}),
     ],
 )
 def test_what_is_not_given_is_needed(parameters: dict[str, object], names: set[str]) -> None:

@@ -80,18 +80,29 @@ def ask_idle_split(reader: ViewReader, read: Mapping[str, object]) -> Answer[Idl
     return ask(reader, IDLE_SPLIT, read)
 
 
-def ask_card_streaks(reader: ViewReader, read: Mapping[str, object], window: Window) -> Answer[CardStreaksRow]:
-    """Ask what each card's newest tick found, since when, and what its idle-held time is made of."""
-    return ask(reader, CARD_STREAKS, {**read, "timezone": window.timezone, "long_streak_ms": LONG_STREAK_MS})
+def ask_card_streaks(
+    reader: ViewReader, read: Mapping[str, object], window: Window, long_streak_ms: int = LONG_STREAK_MS
+) -> Answer[CardStreaksRow]:
+    """Ask what each card's newest tick found, since when, and what its idle-held time is made of.
+
+    Of days, with 0 for ``long_streak_ms``: without that, and without how often it is free at this hour.
+    """
+    return ask(reader, CARD_STREAKS, {**read, "timezone": window.timezone, "long_streak_ms": long_streak_ms})
 
 
 def ask_split(asking: Asking) -> Callable[[], IdleSplit]:
-    """Ask what the idle-held time of all cards is made of: of days alone where nothing else is told of cards."""
-    if asking.splits_idle and not asking.tells_now:
+    """Ask what the idle-held time of all cards is made of: besides where cards are many, or nothing else is told."""
+    if asking.splits_idle and (asking.tells_holders_apart or not asking.tells_now):
         split = asking.once(ask_idle_split)
         return lambda: idle_split(split())
-    cards = asking.once(ask_card_streaks, asking.window)
+    cards = ask_cards(asking)
     return lambda: idle_split(cards())
+
+
+def ask_cards(asking: Asking) -> Callable[[], Sequence[CardStreaksRow]]:
+    """Ask what is told of each card; of a large fleet, which is asked for who holds cards apart, what is now alone."""
+    brief = (0,) if asking.tells_holders_apart else ()
+    return asking.once(ask_card_streaks, asking.window, *brief)
 
 
 def idle_split(rows: Sequence[CardStreaksRow] | Sequence[IdleSplitRow]) -> IdleSplit:

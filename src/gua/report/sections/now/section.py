@@ -14,7 +14,7 @@ from gua.report.promises import ask_allocation_names
 from gua.report.section import Csv, Section, on_page
 from gua.report.sections.now import text
 from gua.report.sections.now.model import Holder, Now
-from gua.report.sections.now.query import ask_card_streaks, now
+from gua.report.sections.now.query import ask_cards, now
 from gua.report.sections.usage.query import OWNER_AND_PROGRAM, CardProcess, ask_holders, ask_usage
 from gua.report.states import TRULY_IDLE
 
@@ -42,7 +42,7 @@ _OF_ALLOCATION = (
 def _collect(asking: Asking) -> Finish | None:
     if not asking.tells_now:
         return None
-    rows = asking.once(ask_card_streaks, asking.window)
+    rows = ask_cards(asking)
     listed = _listed(asking)
     promises = asking.promises()
     names = asking.once(ask_allocation_names, asking.once(ask_sources))
