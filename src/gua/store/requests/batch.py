@@ -16,7 +16,7 @@ from gua.store.connection import QueryError
 from gua.store.requests import columns
 from gua.store.requests.form import FilledTick, Form, Seen, form_of
 from gua.store.requests.reading import NotPlainError
-from gua.store.requests.subjects import Sender
+from gua.store.requests.subjects import RequestSender
 from gua.store.table_rows import TickColumn
 
 _DAY_MS: Final = 86_400_000
@@ -88,7 +88,7 @@ class RequestRows:
         self.now_ms = now_ms
         self._rows: dict[str, list[bytes]] = {}
         self._seen: dict[tuple[bytes, bytes], tuple[int, int, int, tuple[int, float]]] = {}
-        self._newest: dict[tuple[bytes, bytes], tuple[int, Sender, bytes]] = {}
+        self._newest: dict[tuple[bytes, bytes], tuple[int, RequestSender, bytes]] = {}
         self._agents: dict[tuple[bytes, bytes, bytes, int], tuple[int, tuple[int, bytes, bytes, int]]] = {}
 
     def add(self, raw: bytes) -> bool:
@@ -132,12 +132,12 @@ class RequestRows:
             max(newest, (ts_ms, seen.share)),
         )
 
-    def _describe(self, gpu: bytes, info: bytes, sender: Sender, ts_ms: int) -> None:
+    def _describe(self, gpu: bytes, info: bytes, sender: RequestSender, ts_ms: int) -> None:
         described = self._newest.get((sender.host, gpu))
         if described is None or described[0] <= ts_ms:
             self._newest[sender.host, gpu] = ts_ms, sender, info
 
-    def _hear(self, sender: Sender, ts_ms: int) -> None:
+    def _hear(self, sender: RequestSender, ts_ms: int) -> None:
         key = sender.host, *sender.agent, ts_ms // _DAY_MS
         newest = ts_ms, sender.version, sender.source, sender.interval_ms
         first_ms, before = self._agents.get(key, (ts_ms, newest))

@@ -16,7 +16,7 @@ from gua.core import metrics
 from gua.store.requests import columns, subjects
 from gua.store.requests.columns import RowForm
 from gua.store.requests.reading import VALUE_BYTES, NotPlainError, Point, read
-from gua.store.requests.subjects import Row, Sender
+from gua.store.requests.subjects import RequestSender, SubjectRow
 
 _NS_PER_MS: Final = 1_000_000
 _MOST_UINT32: Final = 0xFFFF_FFFF
@@ -71,7 +71,9 @@ class _Card(NamedTuple):
 class Form:
     """What requests of a form have in common. Made by :func:`form_of`."""
 
-    def __init__(self, raw: bytes, points: Sequence[Point], of: Sender, rows: dict[RowForm, list[Row]]) -> None:
+    def __init__(
+        self, raw: bytes, points: Sequence[Point], of: RequestSender, rows: dict[RowForm, list[SubjectRow]]
+    ) -> None:
         """Work out where what stands. Raises NotPlainError where views would have to tell."""
         self.sender = of
         self.hears_agent = any(point.metric is metrics.AGENT_TICK_DURATION for point in points)
@@ -102,7 +104,7 @@ class Form:
         self._tags = [_tags(span) for span, _ in spans]
         return span_of
 
-    def _write_rows(self, values: int, rows: dict[RowForm, list[Row]]) -> None:
+    def _write_rows(self, values: int, rows: dict[RowForm, list[SubjectRow]]) -> None:
         picked: list[int] = []
         layout = ["<"]
         self._texts: list[bytes] = []

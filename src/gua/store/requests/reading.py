@@ -55,14 +55,14 @@ class Point(NamedTuple):
     attributes: bytes
 
 
-class Request(NamedTuple):
+class OwnRequest(NamedTuple):
     """What is in a request: who sent it, and its points in order; attributes as :func:`attributes_of` reads them."""
 
     resource: bytes
     points: list[Point]
 
 
-def read(raw: bytes) -> Request:
+def read(raw: bytes) -> OwnRequest:
     """Return what is in a request. Raises NotPlainError where it is not of the form that our encoder writes."""
     try:
         return _request(raw)
@@ -70,7 +70,7 @@ def read(raw: bytes) -> Request:
         raise NotPlainError from None
 
 
-def _request(raw: bytes) -> Request:
+def _request(raw: bytes) -> OwnRequest:
     ((tag, begin, end),) = _fields(raw, 0, len(raw))
     (of_resource, *resource), (of_scope, *scoped) = _fields(raw, begin, end)
     (of_name, *named), *found = _fields(raw, *scoped)
@@ -84,7 +84,7 @@ def _request(raw: bytes) -> Request:
         if tag != _SECOND:
             raise NotPlainError
         points += _points(raw, begin, end)
-    return Request(raw[slice(*resource)], points)
+    return OwnRequest(raw[slice(*resource)], points)
 
 
 def _points(raw: bytes, begin: int, end: int) -> Iterator[Point]:

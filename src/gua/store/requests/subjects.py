@@ -56,7 +56,7 @@ class _Said(NamedTuple):
     is_info: bool
 
 
-class Row:
+class SubjectRow:
     """A row of a table of ticks: which point is which number, and the attributes that tell what it is about."""
 
     def __init__(self, identity: Identity) -> None:
@@ -66,7 +66,7 @@ class Row:
         self.info = b""
 
 
-class Sender(NamedTuple):
+class RequestSender(NamedTuple):
     """Who sent the request; ``host`` and ``labels`` as they are written."""
 
     host: bytes
@@ -78,7 +78,7 @@ class Sender(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def sender(raw: bytes) -> Sender:
+def sender(raw: bytes) -> RequestSender:
     """Return who sent it. Raises NotPlainError where views would have to tell."""
     resource = attributes_of(raw, resource=True)
     texts = {key: value for key, value in resource.items() if isinstance(value, bytes)}
@@ -91,7 +91,7 @@ def sender(raw: bytes) -> Sender:
         raise NotPlainError
     number = repr(interval).removesuffix(".0").encode()
     labels = [columns.text(key) + columns.text(texts.get(key, number)) for key in resource]
-    return Sender(
+    return RequestSender(
         columns.text(host),
         source,
         interval_ms,
@@ -101,9 +101,9 @@ def sender(raw: bytes) -> Sender:
     )
 
 
-def rows(points: Sequence[Point]) -> dict[RowForm, list[Row]]:
+def rows(points: Sequence[Point]) -> dict[RowForm, list[SubjectRow]]:
     """Return the rows that the points make. Raises NotPlainError where views would have to tell."""
-    found: dict[str, dict[Identity, Row]] = {form.table: {} for form in columns.FORMS.values()}
+    found: dict[str, dict[Identity, SubjectRow]] = {form.table: {} for form in columns.FORMS.values()}
     for number, (metric, _, _, _, attributes) in enumerate(points):
         said = _said(metric.name, attributes)
         if said is None:
@@ -112,7 +112,7 @@ def rows(points: Sequence[Point]) -> dict[RowForm, list[Row]]:
         of_table = found[form.table]
         row = of_table.get(identity[:keys])
         if row is None:
-            row = of_table[identity[:keys]] = Row(identity)
+            row = of_table[identity[:keys]] = SubjectRow(identity)
         if row.identity != identity or column in row.numbers or (is_info and row.info):
             raise NotPlainError
         if column is not None:
@@ -149,7 +149,7 @@ def _said(metric: str, raw: bytes) -> _Said | None:
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def text_of(table: str, info: bytes, of: Sender) -> bytes:
+def text_of(table: str, info: bytes, of: RequestSender) -> bytes:
     """Return the bytes of a row of a table without its time and numbers. Raises NotPlainError."""
     attributes = attributes_of(info)
     if table == columns.CARD.table:
