@@ -27,7 +27,8 @@ class PeriodicLanding(DeliveryThread):
     """Calls ``land`` every hour until :meth:`stop`; after a failure first after a minute, doubling to the hour.
 
     ``land(stopping)`` runs the child, ends it when ``stopping`` is set, and raises GuaError with what went wrong.
-    The first landing comes within an hour, at a random moment: hosts that were started together do not land together.
+    The first landing comes at a random moment of the second half of the first hour: hosts that were started together
+    do not land together, and what was just started has nothing to land.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class PeriodicLanding(DeliveryThread):
 
     def run(self) -> None:
         """Land until stopped."""
-        wait = self._every_seconds * self._jitter()
+        wait = self._every_seconds * (1 + self._jitter()) / 2
         back_off = _FIRST_BACK_OFF_SECONDS
         while not self._stop.wait(wait):
             try:

@@ -224,3 +224,17 @@ def test_a_landing_that_fails_in_an_unforeseen_way_is_tried_again() -> None:
     landing.stop()
     assert landing.join(PATIENCE_SECONDS)
     assert told.said == ["unexpected BlockingIOError: [Errno 11] Resource temporarily unavailable"]
+
+
+def test_an_agent_that_was_just_started_lands_nothing_yet() -> None:
+    begun = threading.Event()
+
+    def land(_stopping: threading.Event) -> Landed:
+        begun.set()
+        return Landed(ticks=0, refused=0)
+
+    landing = PeriodicLanding("store", land=land, watcher=Told(), every_seconds=3600, jitter=lambda: 0.0)
+    landing.start()
+    assert not begun.wait(0.1)
+    landing.stop()
+    assert landing.join(PATIENCE_SECONDS)
