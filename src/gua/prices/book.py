@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from gua.core.errors import UsageError
-from gua.core.view import Count, Moment, View
-from gua.prices.price import ModelPrice, check_currencies, known_model
+from gua.core.errors import GuaError, UsageError
+from gua.core.view import Count, View
+from gua.prices import kept
+from gua.prices.kept import PriceList
+from gua.prices.price import ModelPrice, PriceRow, check_currencies, known_model
 from gua.store.database import Store
+from gua.store.dsn import EmbeddedDsn
 
 _NAMED: Final = 5
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PriceRow(ModelPrice):
-    """A price as the store has it: ``until_ms`` is when the next one of its model begins (Unix ms)."""
-
-    until_ms: Moment | None
 
 
 class ModelRow(NamedTuple):
@@ -83,6 +80,26 @@ def prices(store: Store) -> list[PriceRow]:
 def models(store: Store) -> dict[str, int]:
     """Return how many cards of each model the store has."""
     return {row.model: row.cards for row in MODELS.rows(store, {})}
+
+
+def listed(store: Store) -> PriceList:
+    """Return prices and models of a store; an embedded one's are kept, so that the next who asks needs no engine."""
+    if not isinstance(store.dsn, EmbeddedDsn):
+        return PriceList(prices(store), models(store))
+    path = store.dsn.path
+    state = kept.state(path)
+    found = PriceList(prices(store), models(store))
+    # Parts that were merged meanwhile have the same rows; the next who asks keeps the list.
+    if state is not None and state == kept.state(path):
+        kept.write(path, state, found)
+    return found
+
+
+def keep(store: Store) -> None:
+    """Keep the list of an embedded store whose prices were changed. What is in the way is no fault of the change."""
+    if store.is_embedded:
+        with suppress(GuaError):
+            listed(store)
 
 
 def some(names: Iterable[str]) -> str:

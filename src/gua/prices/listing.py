@@ -8,7 +8,7 @@ from typing import Final
 
 from gua.core.durations import to_rfc3339
 from gua.core.plaintext import cells, pad, safe
-from gua.prices.book import PriceRow
+from gua.prices.price import PriceRow
 
 _WIDEST: Final = 60
 

@@ -44,6 +44,13 @@ class ModelPrice:
         return f"{self.model}: {self.per_gpu_hour:.10g} {self.currency} per GPU-hour from {self.since}{said}"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PriceRow(ModelPrice):
+    """A price as the store has it: ``until_ms`` is when the next one of its model begins (Unix ms)."""
+
+    until_ms: int | None
+
+
 def parse_amount(text: str) -> float:
     """Return a price: 0 or more, with a point for decimals. Raises UsageError."""
     found = _AMOUNT.fullmatch(text.strip())
