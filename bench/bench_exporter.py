@@ -31,7 +31,8 @@ from measures.host import crowded, new_agent, pid_of  # noqa: E402 - likewise
 
 from fakes.cards import GIB, START_MS, card, process, tick  # noqa: E402 - likewise
 from gua.core.idleness import IdleCounter  # noqa: E402 - likewise
-from gua.core.tick import Origin, Source, Tick  # noqa: E402 - likewise
+from gua.core.tick import Origin, Tick  # noqa: E402 - likewise
+from gua.core.words import Source  # noqa: E402 - likewise
 from gua.exporter.address import Address, Serving  # noqa: E402 - likewise
 from gua.exporter.endpoint import PrometheusEndpoint  # noqa: E402 - likewise
 from gua.procfs.clock import SystemClock  # noqa: E402 - likewise

@@ -17,18 +17,8 @@ from random import Random
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from gua.core.ports import Activity, Mark
-from gua.core.tick import (
-    AgentReading,
-    CardReading,
-    ErrorCount,
-    Mig,
-    Origin,
-    ProcessList,
-    ProcessReading,
-    ProcessType,
-    Source,
-    Tick,
-)
+from gua.core.tick import AgentReading, CardReading, ErrorCount, Origin, ProcessReading, Tick
+from gua.core.words import Mig, ProcessList, ProcessType, Source
 from gua.otlp.encode import encode
 from gua.spool.queue import Spool
 from gua.state.compression import compress

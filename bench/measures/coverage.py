@@ -15,7 +15,8 @@ from measures.simulated import FileClock
 from gua.agent.sampler import Sampler
 from gua.agent.schedule import DRAIN_EVERY_MS
 from gua.core.ports import Mark, RawCard, RawProcess
-from gua.core.tick import Origin, ProcessReading, ReadError, Source
+from gua.core.tick import Origin, ProcessReading, ReadError
+from gua.core.words import Source
 from gua.nvml.reader import NvmlReader
 
 INTERVAL_MS = 30_000

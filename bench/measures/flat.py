@@ -22,7 +22,8 @@ from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.status import Board, SpoolFigures
 from gua.core.ports import SpooledTick
-from gua.core.tick import Origin, Source
+from gua.core.tick import Origin
+from gua.core.words import Source
 from gua.identity.owner import Owners
 from gua.identity.process import ProcessIdentity
 from gua.nvml.reader import NvmlReader

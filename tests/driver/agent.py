@@ -17,7 +17,8 @@ from typing import Any
 
 from gua.agent.sampler import Sampler
 from gua.core.ports import RawProcess
-from gua.core.tick import Origin, ProcessReading, Source
+from gua.core.tick import Origin, ProcessReading
+from gua.core.words import Source
 from gua.nvml.reader import NvmlReader
 
 

@@ -21,7 +21,8 @@ from gua.agent.sampler import Sampler
 from gua.core.errors import UnavailableError
 from gua.core.idleness import IdleCounters
 from gua.core.ports import RawProcess
-from gua.core.tick import Origin, ProcessReading, Source
+from gua.core.tick import Origin, ProcessReading
+from gua.core.words import Source
 from gua.exporter.address import Address, Serving
 from gua.exporter.endpoint import PrometheusEndpoint
 from gua.exporter.server import Request

@@ -10,16 +10,13 @@ from gua.core.tick import (
     AgentReading,
     AllocationReading,
     AllocationSourceReading,
-    AllocationStatus,
     CardReading,
     ErrorCount,
     Origin,
-    ProcessList,
     ProcessReading,
-    Relation,
-    Source,
     Tick,
 )
+from gua.core.words import AllocationStatus, ProcessList, Relation, Source
 
 GIB = 2**30
 MIB = 2**20

@@ -10,17 +10,12 @@ from gua.core.tick import (
     AgentReading,
     AllocationReading,
     AllocationSourceReading,
-    AllocationStatus,
     CardReading,
-    Mig,
     Origin,
-    ProcessList,
     ProcessReading,
-    ProcessType,
-    Relation,
-    Source,
     Tick,
 )
+from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Source
 from gua.sim.host import Scenario, simulate
 from gua.store.database import Store
 from gua.store.tick_rows import TABLES

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gua.core.ports import SpooledTick
-from gua.core.tick import AgentReading, CardReading, Origin, ProcessList, Source, Tick
+from gua.core.tick import AgentReading, CardReading, Origin, Tick
+from gua.core.words import ProcessList, Source
 from gua.otlp.encode import encode
 from gua.state.compression import compress
 

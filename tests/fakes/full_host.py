@@ -12,18 +12,8 @@ from random import Random
 from typing import Final
 
 from gua.core.attribution import attribute
-from gua.core.tick import (
-    AgentReading,
-    CardReading,
-    ErrorCount,
-    Mig,
-    Origin,
-    ProcessList,
-    ProcessReading,
-    ProcessType,
-    Source,
-    Tick,
-)
+from gua.core.tick import AgentReading, CardReading, ErrorCount, Origin, ProcessReading, Tick
+from gua.core.words import Mig, ProcessList, ProcessType, Source
 from gua.sim.calendar import HOUR_MS, MINUTE_MS
 from gua.sim.cards import DRIVER, MEMORY_BYTES, NAME, RESERVED_BYTES, CardSlot, slot_of
 from gua.sim.habit import GIB, MIB

@@ -19,7 +19,8 @@ from gua.agent.outbox import Outbox
 from gua.agent.sampler import QueueHealth, Sampler
 from gua.agent.status import Board, SpoolFigures
 from gua.core.ports import CardReader, Clock, RawCard, RawProcess
-from gua.core.tick import CardReading, Origin, ProcessList, ProcessReading, ReadError, Source, Tick
+from gua.core.tick import CardReading, Origin, ProcessReading, ReadError, Tick
+from gua.core.words import ProcessList, Source
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode
 from gua.spool.queue import Spool

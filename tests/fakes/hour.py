@@ -15,7 +15,8 @@ from fakes.nvml import GPU_IS_LOST, MIB, NOT_SUPPORTED, Card, FakeDriver, Proces
 from gua.agent.sampler import QueueHealth, Sampler
 from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
 from gua.core.ports import Mark
-from gua.core.tick import Origin, ReadError, Source
+from gua.core.tick import Origin, ReadError
+from gua.core.words import Source
 from gua.identity.owner import Owners
 from gua.identity.process import ProcessIdentity
 from gua.nvml.reader import NvmlReader

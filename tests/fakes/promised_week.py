@@ -12,7 +12,8 @@ from itertools import pairwise
 from gua.core.allocation import parts
 from gua.core.facts import card_facts
 from gua.core.rules import Rules, State, classify
-from gua.core.tick import CardReading, ProcessList, ProcessType, Tick
+from gua.core.tick import CardReading, Tick
+from gua.core.words import ProcessList, ProcessType
 from gua.sim.calendar import HOUR_MS, MINUTE_MS
 from gua.sim.host import DAY_MS
 

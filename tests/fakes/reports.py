@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from gua.core.allocation import Use
-from gua.core.tick import AllocationStatus
+from gua.core.words import AllocationStatus, Use
 from gua.report.costs import Cost, Costs, added, added_by_state
 from gua.report.model import (
     Card,

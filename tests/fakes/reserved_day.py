@@ -17,7 +17,8 @@ from fakes.clock import FakeClock
 from gua.agent.sampler import Sampler
 from gua.app.reservations import WithReservations
 from gua.core.ports import RawCard, RawProcess
-from gua.core.tick import CardReading, Origin, ProcessList, ProcessReading, ReadError, Source, Tick
+from gua.core.tick import CardReading, Origin, ProcessReading, ReadError, Tick
+from gua.core.words import ProcessList, Source
 from gua.reservations.desk import Desk, Granted, request_of
 from gua.reservations.model import Candidate, CardRequest, Kind, Wish
 

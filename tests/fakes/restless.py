@@ -8,16 +8,8 @@ from random import Random
 from typing import Final
 
 from gua.core.attribution import attribute
-from gua.core.tick import (
-    CardReading,
-    Mig,
-    Origin,
-    ProcessList,
-    ProcessReading,
-    ProcessType,
-    Source,
-    Tick,
-)
+from gua.core.tick import CardReading, Origin, ProcessReading, Tick
+from gua.core.words import Mig, ProcessList, ProcessType, Source
 
 INTERVAL_MS: Final = 30_000
 MODE_MS: Final = 80 * 60_000

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gua.core.ports import SpooledTick
-from gua.core.tick import CardReading, Origin, Source, Tick
+from gua.core.tick import CardReading, Origin, Tick
+from gua.core.words import Source
 from gua.otlp.encode import encode
 from gua.state.compression import compress
 

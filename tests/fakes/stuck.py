@@ -7,7 +7,8 @@ from random import Random
 from typing import Final
 
 from gua.core.attribution import attribute
-from gua.core.tick import CardReading, Mig, Origin, ProcessList, ProcessReading, Source, Tick
+from gua.core.tick import CardReading, Origin, ProcessReading, Tick
+from gua.core.words import Mig, ProcessList, Source
 
 INTERVAL_MS: Final = 60_000
 _GIB: Final = 2**30

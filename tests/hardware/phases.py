@@ -9,7 +9,8 @@ from typing import Any
 
 from gua.core.facts import card_facts
 from gua.core.rules import Rules, State, classify
-from gua.core.tick import CardReading, ProcessList, ProcessReading
+from gua.core.tick import CardReading, ProcessReading
+from gua.core.words import ProcessList
 from hardware import smi
 
 MIB = 2**20

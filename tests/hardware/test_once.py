@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gua.core.ports import RawCard
-from gua.core.tick import Mig, ProcessList
+from gua.core.words import Mig, ProcessList
 from gua.nvml.reader import NvmlReader
 from gua.procfs.clock import SystemClock
 from gua.procfs.reader import ProcFs

@@ -22,7 +22,8 @@ import pytest
 
 from gua.core.plaintext import storable
 from gua.core.ports import SpooledTick
-from gua.core.tick import CardReading, Mig, Origin, ProcessList, ProcessReading, Source, Tick
+from gua.core.tick import CardReading, Origin, ProcessReading, Tick
+from gua.core.words import Mig, ProcessList, Source
 from gua.otlp.encode import encode
 from gua.sim.host import simulate_from
 from gua.state.compression import compress

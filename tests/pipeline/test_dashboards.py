@@ -19,17 +19,13 @@ from gua.core.tick import (
     AgentReading,
     AllocationReading,
     AllocationSourceReading,
-    AllocationStatus,
     CardReading,
     ErrorCount,
-    Mig,
     Origin,
-    ProcessList,
     ProcessReading,
-    Relation,
-    Source,
     Tick,
 )
+from gua.core.words import AllocationStatus, Mig, ProcessList, Relation, Source
 from gua.otlp.encode import encode
 from gua.state.compression import compress
 from gua.store.database import open_store

@@ -16,7 +16,7 @@ from gua.allocation.kubelet import ask_pod_resources
 from gua.allocation.kubernetes import KubernetesReader, kubernetes_opener
 from gua.allocation.reader import ReaderLook
 from gua.core.allocation import CardKey
-from gua.core.tick import AllocationStatus, Relation
+from gua.core.words import AllocationStatus, Relation
 from servers.agent import Agent, assert_spans_never_overlap
 from servers.pod_resources import PodResourcesServer, claimed, told
 from servers.process import poll

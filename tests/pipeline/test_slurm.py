@@ -37,11 +37,12 @@ from gua.allocation.slurm_poll import PollAnswer, SlurmPoll
 from gua.allocation.sources import Sources
 from gua.app.destinations import ENDPOINT
 from gua.app.owners import owners_of
-from gua.core.allocation import Use, parts
+from gua.core.allocation import parts
 from gua.core.facts import card_facts
 from gua.core.ports import Mark
 from gua.core.rules import Rules, classify
-from gua.core.tick import Origin, Source, Tick
+from gua.core.tick import Origin, Tick
+from gua.core.words import Source, Use
 from gua.identity.process import ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.procfs.boot import stored_boot_time_ms

@@ -12,7 +12,8 @@ import pytest
 
 from driver.fixture import SimulatedDriver
 from driver.scenario import IDLE, MIB, Card, Fault, Hang, Instance, Lost, Process, Scenario, Unload, Wrong, uuid
-from gua.core.tick import CardReading, Mig, ProcessList, Tick
+from gua.core.tick import CardReading, Tick
+from gua.core.words import Mig, ProcessList
 from reliability.promises import assert_none_is_missing, assert_time_is_told_once, counted, states
 from servers.agent import Agent, wall_ms
 from servers.process import poll

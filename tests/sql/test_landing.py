@@ -14,20 +14,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from gua.core.errors import UnavailableError
 from gua.core.ports import SpooledTick
-from gua.core.tick import (
-    AllocationReading,
-    AllocationSourceReading,
-    AllocationStatus,
-    CardReading,
-    Mig,
-    Origin,
-    ProcessList,
-    ProcessReading,
-    ProcessType,
-    Relation,
-    Source,
-    Tick,
-)
+from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading, Origin, ProcessReading, Tick
+from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Source
 from gua.otlp.encode import encode
 from gua.sim.host import Scenario, simulate
 from gua.state.compression import compress

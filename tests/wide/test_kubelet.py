@@ -25,11 +25,12 @@ from gua.allocation.kubelet import PodResources, ask_pod_resources
 from gua.allocation.kubernetes import KubernetesReader
 from gua.allocation.pod_folders import pods_by_folders
 from gua.allocation.sources import Sources
-from gua.core.allocation import Use, parts
+from gua.core.allocation import parts
 from gua.core.facts import card_facts
 from gua.core.ports import Mark, RawCard, RawProcess
 from gua.core.rules import Rules, classify
-from gua.core.tick import AllocationStatus, CardReading, Origin, ProcessList, ReadError, Source, Tick
+from gua.core.tick import CardReading, Origin, ReadError, Tick
+from gua.core.words import AllocationStatus, ProcessList, Source, Use
 from gua.identity.owner import Owners
 from gua.identity.process import ProcessIdentity
 from gua.procfs.boot import stored_boot_time_ms

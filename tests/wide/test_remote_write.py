@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from gua.core.tick import Origin, Source
+from gua.core.tick import Origin
+from gua.core.words import Source
 from gua.otlp.encode import encode
 from gua.sim.host import simulate_from
 from servers.collector import CONFIG

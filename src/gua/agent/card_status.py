@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from gua.core.allocation import Use, use
+from gua.core.allocation import use
 from gua.core.durations import to_rfc3339
 from gua.core.facts import CardFacts, TypeTotals, card_facts, ratio
 from gua.core.rules import Rules, State, Verdict, classify, process_state
-from gua.core.tick import AllocationReading, CardReading, ProcessList, ProcessReading, ProcessType, Relation, Tick
+from gua.core.tick import AllocationReading, CardReading, ProcessReading, Tick
 from gua.core.untrusted import is_count, is_moment, is_row_of, objects_in, or_unknown
+from gua.core.words import ProcessList, ProcessType, Relation, Use
 
 BREAK_INTERVALS: Final = 2
 MISSED_TICKS: Final = 2

@@ -9,7 +9,8 @@ from typing import Final, Self
 from gua.core.idleness import GAP_MS, RESTART_GAP_MS, IdleCounter, IdleCounters, Key, advance, idle_ms, kept
 from gua.core.ports import Mark
 from gua.core.rules import Rules
-from gua.core.tick import ProcessReading, ProcessType
+from gua.core.tick import ProcessReading
+from gua.core.words import ProcessType
 
 _SHIPPED: Final = Rules()
 _DRIFT_MS: Final = 1_000

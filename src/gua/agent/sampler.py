@@ -14,17 +14,8 @@ from gua.core import idle_time
 from gua.core.allocation import AllocationLook, CardKey, CardTick, Promise, Promises, SourceHealth
 from gua.core.attribution import split_gpu_time
 from gua.core.ports import AllocationSources, CardReader, Clock, Mark, ProcessFacts, RawCard, RawProcess
-from gua.core.tick import (
-    AgentReading,
-    AllocationSourceReading,
-    AllocationStatus,
-    CardReading,
-    ErrorCount,
-    Origin,
-    ProcessList,
-    ReadError,
-    Tick,
-)
+from gua.core.tick import AgentReading, AllocationSourceReading, CardReading, ErrorCount, Origin, ReadError, Tick
+from gua.core.words import AllocationStatus, ProcessList
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

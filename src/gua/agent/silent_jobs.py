@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gua.core.tick import AllocationStatus, ProcessType, Tick
+from gua.core.tick import Tick
+from gua.core.words import AllocationStatus, ProcessType
 
 PATIENCE_MS: Final = 3 * 60 * 1000
 """How long a job may be there before it is told: Slurm is asked once a minute."""

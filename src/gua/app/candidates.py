@@ -11,7 +11,8 @@ from gua.core.errors import UnavailableError
 from gua.core.facts import card_facts
 from gua.core.ports import CardReader, ProcessFacts, RawCard
 from gua.core.rules import Reason, Rules, State, classify
-from gua.core.tick import CardReading, Mig, ProcessReading, ProcessType
+from gua.core.tick import CardReading, ProcessReading
+from gua.core.words import Mig, ProcessType
 from gua.reservations.model import Candidate
 
 _GIB: Final = 2**30

@@ -16,7 +16,8 @@ from gua.app.allocations import AllocationSettings, open_allocations
 from gua.app.candidates import Candidates
 from gua.app.owners import owners_of
 from gua.core.ports import CardReader, Clock, ProcessFacts
-from gua.core.tick import Origin, Source
+from gua.core.tick import Origin
+from gua.core.words import Source
 from gua.identity.kubelet import Kubelet
 from gua.identity.owner import Owners
 from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from importlib.metadata import version
 
-from gua.core.tick import Origin, Source
+from gua.core.tick import Origin
+from gua.core.words import Source
 from gua.otlp.resource import origin
 
 

@@ -13,20 +13,8 @@ from typing import Final
 
 from gua.core.facts import RATIO_SCALE, busiest, ratio, totals_by_type
 from gua.core.metrics import ACTIVITY_SCALE
-from gua.core.tick import (
-    AllocationReading,
-    AllocationSourceReading,
-    AllocationStatus,
-    CardReading,
-    Mig,
-    Origin,
-    ProcessList,
-    ProcessReading,
-    ProcessType,
-    Relation,
-    Source,
-    Tick,
-)
+from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading, Origin, ProcessReading, Tick
+from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Source
 from gua.store.history import AllocationRow, AllocationSourceRow, CardInfo, CardRow, ProcessRow
 
 _NO_INFO: Final = CardInfo(gpu="")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gua.core.durations import to_rfc3339
 from gua.core.plaintext import pad, safe
-from gua.core.tick import Mig
+from gua.core.words import Mig
 
 HELD_MB: Final = 1024
 """Memory above which it calls a card used."""

@@ -22,7 +22,8 @@ from gua.cli.output_options import Output, OutputOptions, choose_output
 from gua.cli.report import render_report
 from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError
-from gua.core.tick import Origin, Source, Tick
+from gua.core.tick import Origin, Tick
+from gua.core.words import Source
 from gua.report.kit.figures import plural
 from gua.report.kit.style import NARROWEST, WIDEST
 from gua.report.window import ReportRequest

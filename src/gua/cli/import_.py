@@ -22,7 +22,7 @@ from gua.cli.options import (
     StoreOption,
     value,
 )
-from gua.core.tick import Source
+from gua.core.words import Source
 from gua.core.zones import zone
 from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.recording import Recording

@@ -16,7 +16,7 @@ from gua.app.output import safe
 from gua.cli.options import EndpointOption, StoreOption, value
 from gua.core.durations import to_rfc3339
 from gua.core.errors import UsageError
-from gua.core.tick import Source
+from gua.core.words import Source
 from gua.imports.canhazgpu import HOUR_MS, ReservedHistory, read
 from gua.imports.rows import DEFAULT_HOST
 from gua.imports.survey import check_not_ahead

@@ -20,7 +20,7 @@ from gua.cli.options import (
     StoreOption,
     value,
 )
-from gua.core.tick import Source
+from gua.core.words import Source
 from gua.core.zones import zone
 from gua.imports.recording import Recording
 from gua.imports.rows import DEFAULT_HOST, Reading

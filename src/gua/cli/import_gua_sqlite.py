@@ -16,7 +16,7 @@ from gua.app.origins import origin_elsewhere
 from gua.app.output import safe
 from gua.cli.options import EndpointOption, StoreOption, value
 from gua.core.durations import format_duration, to_rfc3339
-from gua.core.tick import Source
+from gua.core.words import Source
 from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.legacy_v1.histories import Histories
 from gua.imports.rows import DEFAULT_HOST

@@ -18,7 +18,7 @@ from gua.app.origins import origin_elsewhere
 from gua.app.simulated_host import ALIVE, DESTINATION, now_ms, send_when_due
 from gua.cli.options import value
 from gua.core.durations import format_duration, parse_duration_ms
-from gua.core.tick import Source
+from gua.core.words import Source
 from gua.otlp.send import open_endpoint
 from gua.sim.host import DEFAULT_CARDS, simulate_from
 from gua.spool.queue import Spool

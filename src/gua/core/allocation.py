@@ -10,34 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from itertools import pairwise
 from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple, cast
 
 from gua.core.rules import State
-from gua.core.tick import (
-    AllocationReading,
-    AllocationStatus,
-    CardReading,
-    ProcessList,
-    ProcessReading,
-    ProcessType,
-    Relation,
-)
+from gua.core.tick import AllocationReading, CardReading, ProcessReading
+from gua.core.words import AllocationStatus, ProcessList, ProcessType, Relation, Use
 from gua.core.workloads import NO_WORK, Work, together, workload_kind
-
-
-class Use(StrEnum):
-    """What became of a part of a card tick's GPU time."""
-
-    USED = "used"
-    HELD = "held"
-    USED_BY_OTHERS = "used-by-others"
-    EMPTY = "empty"
-    UNALLOCATED_USE = "unallocated-use"
-    FREE = "free"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

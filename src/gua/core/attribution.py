@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gua.core.tick import CardReading, ProcessReading, ProcessType
+from gua.core.tick import CardReading, ProcessReading
+from gua.core.words import ProcessType
 
 Holder = tuple[str, str | int | None]
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from gua.core.tick import CardReading, ProcessList, ProcessReading, ProcessType
+from gua.core.words import ProcessList, ProcessType
+
+if TYPE_CHECKING:
+    from gua.core.tick import CardReading, ProcessReading
 
 RATIO_SCALE = 10_000
 

@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from gua.core.facts import ratio
 from gua.core.rules import ProcessState, Rules, process_state
-from gua.core.tick import ProcessReading, ProcessType
+from gua.core.tick import ProcessReading
+from gua.core.words import ProcessType
 
 GAP_MS: Final = 30_000
 """Nobody may have looked for so long, or for twice the longer of the two ticks beside it: the streak goes on."""

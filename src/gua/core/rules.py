@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from gua.core.errors import UsageError
 from gua.core.facts import RATIO_SCALE, CardFacts, TypeTotals
-from gua.core.tick import ProcessList, ProcessType
+from gua.core.words import ProcessList, ProcessType
 
 MIB: Final = 2**20
 UNKNOWN_RESERVE_BYTES: Final = 1024 * MIB

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gua.core.tick import ProcessType
 from gua.core.view import Count
+from gua.core.words import ProcessType
 
 Totals = tuple[int | None, int | None, int | None]
 

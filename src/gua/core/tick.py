@@ -7,64 +7,9 @@ always means unknown, never zero; zero is a value.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
-
-class Source(StrEnum):
-    """Who made the tick (resource attribute ``gua.source``)."""
-
-    AGENT = "agent"
-    IMPORT = "import"
-    SIMULATOR = "simulator"
-
-
-class ProcessList(StrEnum):
-    """Whether the list of a card's processes can be believed (``gua.gpu.process.list``)."""
-
-    KNOWN = "known"
-    FAILED = "failed"
-    PID_NAMESPACE = "pid_namespace"
-    ABSENT = "absent"
-
-
-class ProcessType(StrEnum):
-    """On which NVML list the process stood, or that the rules leave it out (``gua.process.type``)."""
-
-    COMPUTE = "compute"
-    GRAPHICS = "graphics"
-    MPS = "mps"
-    IGNORED = "ignored"
-
-
-class Mig(StrEnum):
-    """The card's part in Multi-Instance GPU (``gua.gpu.mig``)."""
-
-    NONE = "none"
-    PARENT = "parent"
-    INSTANCE = "instance"
-
-
-class AllocationStatus(StrEnum):
-    """Whether anybody was promised the card during the tick (``gua.gpu.allocation``)."""
-
-    ALLOCATED = "allocated"
-    UNALLOCATED = "unallocated"
-    UNKNOWN = "unknown"
-
-
-class Relation(StrEnum):
-    """Whose counted processes were on an allocated card (``gua.allocation.relation``).
-
-    CO_OWNERS: only processes of the card's other allocations, with which this one shares it.
-    """
-
-    OWNER = "owner"
-    BOTH = "both"
-    OTHERS = "others"
-    CO_OWNERS = "co-owners"
-    NOBODY = "nobody"
-    UNKNOWN = "unknown"
+from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Source
 
 
 # Not frozen, though nothing changes one: a tick makes hundreds, and a frozen one takes three times as long to make.

@@ -8,9 +8,10 @@ from operator import attrgetter
 from typing import Any, Final
 
 from gua.core import fields, metrics
-from gua.core.allocation import Use, parts, use
+from gua.core.allocation import parts, use
 from gua.core.rules import State
-from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading, Mig
+from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading
+from gua.core.words import Mig, Use
 from gua.exporter.counters import Counters
 from gua.exporter.families import Family, braced, inside
 from gua.exporter.names import label_name

@@ -11,17 +11,8 @@ from gua.core.facts import busiest, card_facts, ratio, totals_by_type
 from gua.core.fields import Field, PointForm
 from gua.core.metrics import Metric, MetricKind
 from gua.core.rules import Rules, State, classify, process_state
-from gua.core.tick import (
-    AgentReading,
-    CardReading,
-    ErrorCount,
-    Mig,
-    Origin,
-    ProcessList,
-    ProcessReading,
-    ProcessType,
-    Tick,
-)
+from gua.core.tick import AgentReading, CardReading, ErrorCount, Origin, ProcessReading, Tick
+from gua.core.words import Mig, ProcessList, ProcessType
 from gua.exporter import allocations
 from gua.exporter.counters import Counters, Sums
 from gua.exporter.families import Family, Labels, braced, escaped, inside

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from gua.core.idleness import IdleCounter, IdleCounters
-from gua.core.tick import CardReading, Mig, ProcessList, ProcessReading, ProcessType, Tick
+from gua.core.tick import CardReading, ProcessReading, Tick
+from gua.core.words import Mig, ProcessList, ProcessType
 from gua.exporter.families import Family, escaped, inside
 
 UNNAMED: Final = "unknown"

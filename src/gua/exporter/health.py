@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gua.core.ports import Clock
-from gua.core.tick import CardReading, ProcessList, Tick
+from gua.core.tick import CardReading, Tick
+from gua.core.words import ProcessList
 
 LATE_INTERVALS: Final = 2
 STALE_MS: Final = 30_000

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gua.core.ports import RawProcess
-from gua.core.tick import ProcessReading, ProcessType
+from gua.core.tick import ProcessReading
+from gua.core.words import ProcessType
 from gua.core.workloads import NO_WORK, Work
 from gua.identity.owner import Owners
 from gua.identity.process_cache import ProcessCache, ProcessTable

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gua.core.errors import DataError
-from gua.core.tick import ProcessReading, ProcessType
+from gua.core.tick import ProcessReading
+from gua.core.words import ProcessType
 from gua.imports.rows import AppRow
 
 # One run of nvidia-smi stamps the rows of a card within a few milliseconds; its fastest loop takes longer.

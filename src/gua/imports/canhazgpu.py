@@ -22,7 +22,8 @@ from gua.core.allocation import Allocation, AllocationLook, CardTick, Promises, 
 from gua.core.durations import to_ms
 from gua.core.errors import DataError, UnavailableError, UsageError
 from gua.core.plaintext import storable
-from gua.core.tick import AllocationSourceReading, CardReading, Origin, ProcessList, Tick
+from gua.core.tick import AllocationSourceReading, CardReading, Origin, Tick
+from gua.core.words import ProcessList
 
 SOURCE: Final = "canhazgpu"
 HOUR_MS: Final = 3_600_000

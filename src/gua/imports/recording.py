@@ -11,7 +11,8 @@ from pathlib import Path
 
 from gua.core.attribution import attribute
 from gua.core.errors import DataError
-from gua.core.tick import CardReading, Origin, ProcessList, ProcessReading, Tick
+from gua.core.tick import CardReading, Origin, ProcessReading, Tick
+from gua.core.words import ProcessList
 from gua.imports.apps import ProcessLists, check_order
 from gua.imports.merge import first_time, merged
 from gua.imports.recorded_file import RecordedFile, open_source

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from gua.core.ports import Activity
-from gua.core.tick import Mig
+from gua.core.words import Mig
 from gua.imports import dmon, jsonl, nvidia_smi
 from gua.imports.columns import (
     APP_COLUMNS,

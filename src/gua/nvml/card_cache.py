@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from gua.core.ports import Clock, RawCard
-from gua.core.tick import CardReading, Mig, ProcessList, ReadError
+from gua.core.tick import CardReading, ReadError
+from gua.core.words import Mig, ProcessList
 from gua.nvml.activity import CardActivity
 from gua.nvml.driver_clock import DriverClock
 from gua.nvml.given_up import GivenUp

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gua.core.ports import RawCard
-from gua.core.tick import CardReading, Mig
+from gua.core.tick import CardReading
+from gua.core.words import Mig
 from gua.nvml.calls import Calls, CardLostError, DriverGoneError
 from gua.nvml.card_cache import CardCache
 from gua.nvml.driver import ADDRESSING_MODE_ATS, TEMPERATURE_GPU, Code, Driver, Handle

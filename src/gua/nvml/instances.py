@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gua.core.ports import Activity, RawCard, UtilizationSample
-from gua.core.tick import CardReading, Mig
+from gua.core.tick import CardReading
+from gua.core.words import Mig
 from gua.nvml.activity import active
 from gua.nvml.calls import Calls
 from gua.nvml.card_cache import CardCache

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gua.core.tick import CardReading, ProcessList
+from gua.core.tick import CardReading
+from gua.core.words import ProcessList
 from gua.nvml.calls import Calls
 from gua.nvml.driver import Code, Driver, Handle
 from gua.nvml.processes import Listing

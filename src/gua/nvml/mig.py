@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gua.core.tick import Mig
+from gua.core.words import Mig
 from gua.nvml.calls import Calls
 from gua.nvml.driver import Code, Driver, Handle
 

@@ -17,7 +17,8 @@ from gua.core import fields, metrics
 from gua.core.facts import busiest, type_totals
 from gua.core.fields import PointForm
 from gua.core.metrics import Metric, MetricKind
-from gua.core.tick import CardReading, ProcessList, ProcessType
+from gua.core.tick import CardReading
+from gua.core.words import ProcessList, ProcessType
 from gua.otlp import wire
 
 Value = float | int | None

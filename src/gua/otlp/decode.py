@@ -17,18 +17,13 @@ from gua.core.tick import (
     AgentReading,
     AllocationReading,
     AllocationSourceReading,
-    AllocationStatus,
     CardReading,
     ErrorCount,
-    Mig,
     Origin,
-    ProcessList,
     ProcessReading,
-    ProcessType,
-    Relation,
-    Source,
     Tick,
 )
+from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Source
 
 _NS_PER_MS = 1_000_000
 _SINGLE_VALUES = ("string_value", "int_value", "double_value", "bool_value")

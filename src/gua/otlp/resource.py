@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from urllib.parse import unquote
 
 from gua.core.errors import UsageError
-from gua.core.tick import Origin, Source
+from gua.core.tick import Origin
+from gua.core.words import Source
 
 _KUBERNETES = {
     "k8s.node.name": "NODE_NAME",

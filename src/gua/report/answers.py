@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from gua.core.allocation import Use
+from gua.core.words import Use
 from gua.report.costs import Cost, added
 from gua.report.costs import wasted as idle_held_cost
 from gua.report.model import IdleSeconds, Report

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gua.core.allocation import Use
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
+from gua.core.words import Use
 from gua.report.kit.figures import amount, percent, percents, span
 from gua.report.model import Report
 from gua.report.old_names import METRICS as METRICS_BEFORE

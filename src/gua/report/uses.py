@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Final
 
-from gua.core.allocation import Use
 from gua.core.untrusted import is_word_of
 from gua.core.view import ValueKind
+from gua.core.words import Use
 from gua.report.costs import Cost, cost_json
 from gua.report.kit.fields import Cell, Json, Unit, hours, ratio
 from gua.report.states import MS_PER_HOUR

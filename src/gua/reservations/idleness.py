@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gua.core.allocation import Use, use
+from gua.core.allocation import use
 from gua.core.facts import card_facts
 from gua.core.idleness import GAP_MS
 from gua.core.rules import Rules, State, classify
 from gua.core.tick import AllocationReading, Tick
+from gua.core.words import Use
 from gua.reservations.model import Kind
 
 _IDLE: Final = frozenset({Use.HELD, Use.EMPTY})

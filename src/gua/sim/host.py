@@ -13,16 +13,8 @@ from typing import Final
 from gua.core.allocation import Promises
 from gua.core.durations import format_duration
 from gua.core.errors import UsageError
-from gua.core.tick import (
-    AgentReading,
-    AllocationSourceReading,
-    CardReading,
-    ErrorCount,
-    Origin,
-    ReadError,
-    Source,
-    Tick,
-)
+from gua.core.tick import AgentReading, AllocationSourceReading, CardReading, ErrorCount, Origin, ReadError, Tick
+from gua.core.words import Source
 from gua.sim.calendar import MINUTE_MS, THU, TUE, Stretch, clock
 from gua.sim.cards import CardSlot, PartitionedCard, Simulated, WholeCard, slot_of
 from gua.sim.clock import Absence, TickSpan, spans

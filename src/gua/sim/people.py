@@ -6,7 +6,7 @@ Every figure is invented unless it names its source; the week is told in UTC.
 from __future__ import annotations
 
 from gua.core.ports import Activity
-from gua.core.tick import ProcessType
+from gua.core.words import ProcessType
 from gua.sim.calendar import (
     FRI,
     HOUR_MS,

@@ -8,7 +8,8 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from gua.core.tick import ProcessReading, ProcessType
+from gua.core.tick import ProcessReading
+from gua.core.words import ProcessType
 from gua.sim.calendar import HOUR_MS
 
 PEOPLE: Final = (

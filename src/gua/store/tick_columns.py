@@ -13,7 +13,7 @@ from typing import Final
 from gua.core import fields, metrics
 from gua.core.fields import Field, PointForm
 from gua.core.metrics import Metric, StoredColumn
-from gua.core.tick import ProcessType
+from gua.core.words import ProcessType
 from gua.store.table_rows import TickColumn
 
 

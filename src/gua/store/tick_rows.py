@@ -18,16 +18,8 @@ from typing import ClassVar, Final, NamedTuple
 from gua.core import fields
 from gua.core.facts import RATIO_SCALE, busiest, type_totals
 from gua.core.plaintext import storable
-from gua.core.tick import (
-    AllocationReading,
-    AllocationSourceReading,
-    CardReading,
-    Origin,
-    ProcessList,
-    ProcessReading,
-    ProcessType,
-    Tick,
-)
+from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading, Origin, ProcessReading, Tick
+from gua.core.words import ProcessList, ProcessType
 from gua.store import tick_columns
 from gua.store.table_rows import TickColumn
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gua.core.attribution import attribute
-from gua.core.tick import CardReading, Mig, Origin, ProcessList, ProcessReading, ProcessType, Source, Tick
+from gua.core.tick import CardReading, Origin, ProcessReading, Tick
+from gua.core.words import Mig, ProcessList, ProcessType, Source
 
 MINUTE_MS = 60_000
 START_MS = 1_774_430_640_000  # 2026-03-25T09:24:00Z

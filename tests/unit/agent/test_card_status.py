@@ -23,10 +23,10 @@ from gua.agent.card_status import (
     judged_again,
     rules_of,
 )
-from gua.core.allocation import Use
 from gua.core.facts import card_facts
 from gua.core.rules import Rules, State, classify
-from gua.core.tick import AllocationStatus, CardReading, ProcessList, ProcessType, Relation
+from gua.core.tick import CardReading
+from gua.core.words import AllocationStatus, ProcessList, ProcessType, Relation, Use
 
 RULES = Rules()
 

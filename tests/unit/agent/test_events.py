@@ -10,16 +10,8 @@ from gua.agent.events import AgentEvents
 from gua.agent.logs import Changes
 from gua.agent.notify import Notifier
 from gua.agent.status import Board, SpoolFigures
-from gua.core.tick import (
-    AllocationSourceReading,
-    AllocationStatus,
-    CardReading,
-    Origin,
-    ProcessReading,
-    ReadError,
-    Source,
-    Tick,
-)
+from gua.core.tick import AllocationSourceReading, CardReading, Origin, ProcessReading, ReadError, Tick
+from gua.core.words import AllocationStatus, Source
 
 CARD = CardReading(uuid="GPU-a", duration_ms=1_000, gpu_time_ms=1_000)
 TICK = Tick(ts_ms=1_700_000_000_000, origin=Origin(host="gpu01", source=Source.AGENT, interval_ms=1_000), cards=(CARD,))

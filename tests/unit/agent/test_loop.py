@@ -13,7 +13,8 @@ from gua.agent.loop import Loop, Schedule
 from gua.agent.sampler import QueueHealth, Sampler
 from gua.core.errors import UnavailableError
 from gua.core.ports import Mark, ProcessFacts, RawCard, RawProcess
-from gua.core.tick import CardReading, Origin, ProcessReading, ReadError, Source, Tick
+from gua.core.tick import CardReading, Origin, ProcessReading, ReadError, Tick
+from gua.core.words import Source
 
 INTERVAL_MS = 30_000
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fakes.hour import TICKS, an_hour
-from gua.core.tick import AllocationStatus, Mig, Relation
+from gua.core.words import AllocationStatus, Mig, Relation
 from gua.otlp.decode import decode
 
 KEPT = Path(__file__).parents[2] / "fixtures" / "ticks" / "hour.xz"

@@ -13,19 +13,8 @@ from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealt
 from gua.core.idle_time import is_told
 from gua.core.ports import Activity, AllocationSources, Mark, RawCard, RawProcess, UtilizationSample
 from gua.core.rules import Rules
-from gua.core.tick import (
-    AllocationSourceReading,
-    AllocationStatus,
-    CardReading,
-    ErrorCount,
-    Origin,
-    ProcessList,
-    ProcessReading,
-    ReadError,
-    Relation,
-    Source,
-    Tick,
-)
+from gua.core.tick import AllocationSourceReading, CardReading, ErrorCount, Origin, ProcessReading, ReadError, Tick
+from gua.core.words import AllocationStatus, ProcessList, Relation, Source
 from gua.otlp.encode import encode
 
 ORIGIN = Origin(host="gpu01", source=Source.AGENT, interval_ms=30_000)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fakes.cards import INTERVAL_MS, START_MS, allocation, card, process, promised, tick
 from gua.agent.silent_jobs import PATIENCE_MS, SilentJobs
-from gua.core.tick import CardReading, ProcessType
+from gua.core.tick import CardReading
+from gua.core.words import ProcessType
 
 OF_JOB = process(9, slurm_job_id="77")
 LATE = PATIENCE_MS // INTERVAL_MS

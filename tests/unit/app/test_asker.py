@@ -13,7 +13,8 @@ from fakes.sockets import connected, listening
 from gua.app.asker import Asker, Askers
 from gua.core.allocation import Allocation, belongs
 from gua.core.errors import TransientError
-from gua.core.tick import ProcessReading, ProcessType
+from gua.core.tick import ProcessReading
+from gua.core.words import ProcessType
 from gua.local_socket.peer import Peer, peer_of
 from gua.procfs.reader import ProcFs
 from gua.reservations.model import Kind, Reservation

@@ -6,7 +6,8 @@ import pytest
 
 from gua.app.candidates import Candidates
 from gua.core.ports import RawCard
-from gua.core.tick import CardReading, Mig, ProcessList
+from gua.core.tick import CardReading
+from gua.core.words import Mig, ProcessList
 
 
 class Driver:

@@ -12,7 +12,8 @@ from gua.app.agent_settings import AgentSettings, Places
 from gua.app.destinations import Destination, agent_destinations
 from gua.cli.main import main
 from gua.core.errors import TransientError
-from gua.core.tick import CardReading, Origin, Source, Tick
+from gua.core.tick import CardReading, Origin, Tick
+from gua.core.words import Source
 from gua.otlp.encode import encode
 from gua.spool.queue import Spool
 from gua.state.directory import Home

@@ -12,7 +12,8 @@ from gua.app.single_tick import notes, summary, tick_after
 from gua.cli.daemon import command, parse_activity, parse_interval_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.ports import Mark
-from gua.core.tick import Origin, Source
+from gua.core.tick import Origin
+from gua.core.words import Source
 from gua.identity.owner import Owners
 from gua.identity.process import ProcessIdentity
 from gua.identity.process_cache import NoProcesses

@@ -17,7 +17,8 @@ from gua.app.destinations import ENDPOINT, agent_destinations
 from gua.app.store_address import STORE, store_address
 from gua.core.errors import DataError, NothingRecordedError, TransientError, UnavailableError, UsageError
 from gua.core.ports import Mark
-from gua.core.tick import CardReading, Origin, Source, Tick
+from gua.core.tick import CardReading, Origin, Tick
+from gua.core.words import Source
 from gua.otlp import encode as encoding
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode

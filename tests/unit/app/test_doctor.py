@@ -28,7 +28,8 @@ from gua.app.doctor.state import check_agent, check_spool, check_state, check_un
 from gua.app.doctor.system import check_clock, check_system, kernel_synchronized
 from gua.core.errors import UnavailableError
 from gua.core.ports import RawCard, RawProcess
-from gua.core.tick import CardReading, Mig, ProcessList, ReadError
+from gua.core.tick import CardReading, ReadError
+from gua.core.words import Mig, ProcessList
 from gua.procfs.reader import ProcFs
 from gua.spool.queue import Spool
 from gua.store.dsn import EmbeddedDsn

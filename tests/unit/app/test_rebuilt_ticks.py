@@ -11,16 +11,8 @@ import pytest
 
 from gua.app.rebuilt_ticks import Rebuilt
 from gua.core.ports import SpooledTick
-from gua.core.tick import (
-    AllocationReading,
-    AllocationSourceReading,
-    AllocationStatus,
-    CardReading,
-    Origin,
-    Relation,
-    Source,
-    Tick,
-)
+from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading, Origin, Tick
+from gua.core.words import AllocationStatus, Relation, Source
 from gua.otlp.encode import encode
 from gua.sim.host import HOST, Scenario, demo_origin, simulate
 from gua.state.compression import compress

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fakes import reserved_day as day
-from gua.core.allocation import Use
 from gua.core.ports import SpooledTick
 from gua.core.tick import Tick
+from gua.core.words import Use
 from gua.otlp.encode import encode
 from gua.report.collect import collect
 from gua.report.forms.html import render_html

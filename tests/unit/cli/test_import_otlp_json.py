@@ -13,16 +13,8 @@ from google.protobuf import json_format
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from gua.core.errors import DataError, GuaError, UsageError
-from gua.core.tick import (
-    AgentReading,
-    CardReading,
-    Mig,
-    Origin,
-    ProcessList,
-    ProcessReading,
-    Source,
-    Tick,
-)
+from gua.core.tick import AgentReading, CardReading, Origin, ProcessReading, Tick
+from gua.core.words import Mig, ProcessList, Source
 from gua.otlp.encode import encode
 from gua.otlp.json_lines import check_lines, ticks_of_lines
 

@@ -15,7 +15,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from fakes.otlp import HttpReceiver
 from gua.cli.main import main
-from gua.core.tick import Source, Tick
+from gua.core.tick import Tick
+from gua.core.words import Source
 from gua.otlp.decode import decode
 from gua.spool.queue import Spool
 from servers.gua import COMMAND

@@ -25,7 +25,8 @@ from gua.cli.main import main
 from gua.cli.status import Threshold, parse_threshold, with_threshold
 from gua.core.errors import UsageError
 from gua.core.plaintext import cells
-from gua.core.tick import AgentReading, AllocationStatus, ErrorCount, Mig, ProcessList, ProcessType, Relation
+from gua.core.tick import AgentReading, ErrorCount
+from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
 from gua.procfs.reader import ProcFs
 from gua.report.kit.style import Style

@@ -26,7 +26,8 @@ import pytest
 from fakes.top import status
 from gua.app import delivery
 from gua.cli.main import main
-from gua.core.tick import Source, Tick
+from gua.core.tick import Tick
+from gua.core.words import Source
 from gua.local_socket.server import Listen, LocalServer
 from gua.otlp.resource import origin
 from gua.sim.host import simulate_from

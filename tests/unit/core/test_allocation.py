@@ -7,28 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gua.core.allocation import (
-    Allocation,
-    AllocationLook,
-    Promises,
-    SourceHealth,
-    Use,
-    belongs,
-    parts,
-    relation,
-    use,
-)
+from gua.core.allocation import Allocation, AllocationLook, Promises, SourceHealth, belongs, parts, relation, use
 from gua.core.rules import State
-from gua.core.tick import (
-    AllocationReading,
-    AllocationStatus,
-    CardReading,
-    Mig,
-    ProcessList,
-    ProcessReading,
-    ProcessType,
-    Relation,
-)
+from gua.core.tick import AllocationReading, CardReading, ProcessReading
+from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Use
 
 TS_MS = 1_774_413_000_000
 SPAN_MS = 30_000

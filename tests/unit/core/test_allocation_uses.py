@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gua.core.allocation import Use, parts, use
+from gua.core.allocation import parts, use
 from gua.core.facts import card_facts
 from gua.core.rules import Rules, State, classify
-from gua.core.tick import AllocationReading, AllocationStatus, CardReading, ProcessList, Relation
+from gua.core.tick import AllocationReading, CardReading
+from gua.core.words import AllocationStatus, ProcessList, Relation, Use
 
 CASES = sorted((Path(__file__).parents[2] / "cases" / "allocation").glob("*.json"))
 RATIOS = {"utilization"}

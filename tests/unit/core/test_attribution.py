@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gua.core.attribution import attribute, holder
-from gua.core.tick import CardReading, ProcessReading, ProcessType
+from gua.core.tick import CardReading, ProcessReading
+from gua.core.words import ProcessType
 
 
 def card(gpu_time_ms: int, *processes: ProcessReading) -> CardReading:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gua.core.facts import CardFacts, TypeTotals, busiest, card_facts, ratio, totals_by_type
-from gua.core.tick import CardReading, ProcessList, ProcessReading, ProcessType
+from gua.core.tick import CardReading, ProcessReading
+from gua.core.words import ProcessList, ProcessType
 
 PROCESSES = (
     ProcessReading(pid=1, memory_bytes=100, utilization=0.25),

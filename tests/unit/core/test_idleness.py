@@ -15,7 +15,8 @@ from fakes.host import Host
 from gua.core.idleness import IdleCounter, IdleCounters, advance, dumps, idle_ms, loads
 from gua.core.ports import Mark, RawCard, RawProcess
 from gua.core.rules import Rules
-from gua.core.tick import CardReading, ProcessList, ProcessReading, ProcessType, ReadError
+from gua.core.tick import CardReading, ProcessReading, ReadError
+from gua.core.words import ProcessList, ProcessType
 from gua.spool.queue import Spool
 
 HOUR_MS = 3_600_000

@@ -26,7 +26,8 @@ from gua.core.rules import (
     process_state,
     threshold_bytes,
 )
-from gua.core.tick import CardReading, ProcessList, ProcessReading, ProcessType
+from gua.core.tick import CardReading, ProcessReading
+from gua.core.words import ProcessList, ProcessType
 
 CASES = sorted((Path(__file__).parents[2] / "cases" / "rules").glob("*.json"))
 COLUMNS = {

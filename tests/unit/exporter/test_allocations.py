@@ -8,8 +8,8 @@ import pytest
 
 from fakes.cards import GIB, INTERVAL_MS, START_MS, allocation, card, process, promised, tick
 from fakes.pages import Series, read_families
-from gua.core.allocation import Use
-from gua.core.tick import AllocationStatus, CardReading, Mig, ProcessType, Relation
+from gua.core.tick import CardReading
+from gua.core.words import AllocationStatus, Mig, ProcessType, Relation, Use
 from gua.exporter.catalogue import Catalogue
 
 EMPTY = "gua_gpu_allocation_empty_duration_seconds"

@@ -9,7 +9,8 @@ import pytest
 from fakes.cards import GIB, START_MS, card, process, tick
 from gua.core.idleness import GAP_MS, IdleCounter, IdleCounters, advance, kept
 from gua.core.rules import Rules
-from gua.core.tick import CardReading, Mig, ProcessList, ProcessReading, ProcessType, Tick
+from gua.core.tick import CardReading, ProcessReading, Tick
+from gua.core.words import Mig, ProcessList, ProcessType
 from gua.exporter import gpu_idle_exporter
 from gua.exporter.families import Page, PageFormat
 

@@ -10,7 +10,8 @@ import pytest
 from fakes.cards import GIB, START_MS, card, tick
 from fakes.clock import FakeClock
 from gua.core.idleness import IdleCounters
-from gua.core.tick import CardReading, Origin, ProcessList, ReadError, Source
+from gua.core.tick import CardReading, Origin, ReadError
+from gua.core.words import ProcessList, Source
 from gua.exporter.address import Address, Serving
 from gua.exporter.endpoint import PrometheusEndpoint
 from gua.exporter.server import Request

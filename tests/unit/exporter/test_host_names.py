@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from fakes.clock import FakeClock
-from gua.core.tick import Origin, Source
+from gua.core.tick import Origin
+from gua.core.words import Source
 from gua.exporter.address import Address, Serving
 from gua.exporter.endpoint import PrometheusEndpoint
 from gua.exporter.host_names import HostNames

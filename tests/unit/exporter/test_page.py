@@ -14,7 +14,7 @@ from fakes.cards import GIB, START_MS, card, full_tick, process, tick
 from fakes.pages import OPENMETRICS, TEXT, Series, read_families
 from gua.core.metrics import CATALOGUE
 from gua.core.rules import State
-from gua.core.tick import Mig, ProcessList, ProcessType
+from gua.core.words import Mig, ProcessList, ProcessType
 from gua.exporter.catalogue import Catalogue
 from gua.exporter.families import Family, Page, PageFormat
 from gua.exporter.names import family_name, is_counter

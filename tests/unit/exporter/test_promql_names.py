@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gua.core.tick import Origin, Source, Tick
+from gua.core.tick import Origin, Tick
+from gua.core.words import Source
 from gua.exporter import gpu_idle_exporter
 from gua.exporter.catalogue import Catalogue
 from servers.promtool import QUERIES, names, panel_queries, query, rules

@@ -18,18 +18,13 @@ from gua.core.tick import (
     AgentReading,
     AllocationReading,
     AllocationSourceReading,
-    AllocationStatus,
     CardReading,
     ErrorCount,
-    Mig,
     Origin,
-    ProcessList,
     ProcessReading,
-    ProcessType,
-    Relation,
-    Source,
     Tick,
 )
+from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Source
 from gua.exporter.address import Address, Serving
 from gua.exporter.endpoint import PrometheusEndpoint
 from gua.exporter.server import Request

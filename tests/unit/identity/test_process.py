@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from gua.core.ports import RawProcess
-from gua.core.tick import ProcessReading, ProcessType
+from gua.core.tick import ProcessReading
+from gua.core.words import ProcessType
 from gua.identity.owner import Owners
 from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity, process_type
 from gua.identity.process_cache import NoProcesses

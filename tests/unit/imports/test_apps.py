@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gua.core.errors import DataError
-from gua.core.tick import CardReading, Origin, ProcessList, ProcessType, Source
+from gua.core.tick import CardReading, Origin
+from gua.core.words import ProcessList, ProcessType, Source
 from gua.imports.recording import Recording
 from gua.imports.rows import Reading, program
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from gua.cli.main import main
-from gua.core.tick import AllocationStatus, Origin, Relation, Source
+from gua.core.tick import Origin
+from gua.core.words import AllocationStatus, Relation, Source
 from gua.imports.canhazgpu import HOUR_MS, read
 
 START_S = 1_751_900_000

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gua.core.tick import CardReading, Mig, Origin, ProcessList, Source, Tick
+from gua.core.tick import CardReading, Origin, Tick
+from gua.core.words import Mig, ProcessList, Source
 from gua.imports.recording import Recording
 from gua.imports.rows import Reading
 

@@ -12,7 +12,8 @@ import pytest
 from gua.core.errors import DataError
 from gua.core.facts import card_facts
 from gua.core.rules import Rules, classify
-from gua.core.tick import CardReading, Origin, ProcessList, Source, Tick
+from gua.core.tick import CardReading, Origin, Tick
+from gua.core.words import ProcessList, Source
 from gua.imports.recording import Recording
 from gua.imports.rows import Reading
 

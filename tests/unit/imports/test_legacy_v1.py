@@ -14,7 +14,8 @@ from fakes.older_database import GENERATIONS, OlderDatabase
 from gua.core.errors import UsageError
 from gua.core.facts import card_facts
 from gua.core.rules import Rules, classify
-from gua.core.tick import CardReading, Origin, ProcessList, ProcessType, Source, Tick
+from gua.core.tick import CardReading, Origin, Tick
+from gua.core.words import ProcessList, ProcessType, Source
 from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.legacy_v1.histories import Histories
 

@@ -11,7 +11,8 @@ import pytest
 
 from fakes.older_database import OlderDatabase
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
-from gua.core.tick import Origin, Source
+from gua.core.tick import Origin
+from gua.core.words import Source
 from gua.imports.legacy_v1 import database as legacy_v1_database
 from gua.imports.legacy_v1.histories import Histories
 

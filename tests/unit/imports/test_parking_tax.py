@@ -11,7 +11,8 @@ import pytest
 
 from gua.core.facts import card_facts
 from gua.core.rules import Rules, classify
-from gua.core.tick import Origin, Source, Tick
+from gua.core.tick import Origin, Tick
+from gua.core.words import Source
 from gua.imports.recording import Recording
 from gua.imports.rows import Reading
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from gua.core.durations import to_rfc3339
 from gua.core.errors import DataError, UsageError
-from gua.core.tick import Origin, Source, Tick
+from gua.core.tick import Origin, Tick
+from gua.core.words import Source
 from gua.imports.recording import Recording
 from gua.imports.rows import Reading
 from gua.imports.survey import Spacings, Survey

@@ -18,7 +18,8 @@ from fakes.nvml import (
     Process,
 )
 from gua.core.ports import RawCard
-from gua.core.tick import CardReading, ProcessList, ReadError
+from gua.core.tick import CardReading, ReadError
+from gua.core.words import ProcessList
 from gua.nvml.reader import NvmlReader
 
 

@@ -11,7 +11,8 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.nvml import GIB, GPU_IS_LOST, Card, FakeDriver
 from gua.core.errors import UnavailableError
-from gua.core.tick import ProcessList, ReadError
+from gua.core.tick import ReadError
+from gua.core.words import ProcessList
 from gua.nvml.reader import NvmlReader
 
 LIMIT = 0.5

@@ -17,7 +17,8 @@ import pytest
 from driver.build import COMMAND
 from fakes.cards import card, process
 from gua.core.rules import State
-from gua.core.tick import CardReading, ProcessList
+from gua.core.tick import CardReading
+from gua.core.words import ProcessList
 from hardware import here, smi
 from hardware.phases import MIB, PHASES, Holder, Seen, faults, mean_utilization, table
 from hardware.smi import Row

@@ -21,7 +21,8 @@ from driver.scenario import GIB, MIB, Burst, Card, Constant, Fault, Instance, Pr
 from fakes.clock import FakeClock
 from fakes.nvidia_smi import install
 from fakes.recorded import RecordedDriver
-from gua.core.tick import Origin, ProcessList, Source
+from gua.core.tick import Origin
+from gua.core.words import ProcessList, Source
 from gua.imports.recording import Recording
 from gua.imports.rows import Reading
 from gua.nvml.reader import NvmlReader

@@ -7,7 +7,7 @@ from fakes.nvml import GIB, MIB, NO_PERMISSION, NOT_SUPPORTED, Card, FakeDriver,
 from gua.core.facts import card_facts
 from gua.core.ports import RawCard
 from gua.core.rules import Rules, State, classify
-from gua.core.tick import Mig, ProcessList
+from gua.core.words import Mig, ProcessList
 from gua.nvml.reader import NvmlReader
 
 

@@ -5,7 +5,7 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.nvml import ALL_ONES_64, GIB, MIB, NO_PERMISSION, NOT_SUPPORTED, Card, FakeDriver, Process, Use
 from gua.core.ports import RawProcess
-from gua.core.tick import ProcessList
+from gua.core.words import ProcessList
 from gua.nvml.reader import NvmlReader
 
 NOW_US = 1_700_000_000_000_000

@@ -6,7 +6,7 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.nvml import ALL_ONES_32, FUNCTION_NOT_FOUND, NOT_SUPPORTED, Card, FakeDriver, Process
-from gua.core.tick import ProcessList
+from gua.core.words import ProcessList
 from gua.nvml.quirks import QUIRKS, Distrust, Quirk, distrusted, ratio, version_of
 from gua.nvml.reader import NvmlReader
 

@@ -9,7 +9,8 @@ from fakes.clock import FakeClock
 from fakes.nvml import GIB, GPU_IS_LOST, MIB, NO_PERMISSION, NOT_SUPPORTED, RESET_REQUIRED, Card, FakeDriver, Use
 from gua.core.errors import UnavailableError
 from gua.core.ports import RawCard
-from gua.core.tick import Mig, ProcessList, ReadError
+from gua.core.tick import ReadError
+from gua.core.words import Mig, ProcessList
 from gua.nvml.driver import code_name, load
 from gua.nvml.reader import NvmlReader
 

@@ -31,18 +31,13 @@ from gua.core.tick import (
     AgentReading,
     AllocationReading,
     AllocationSourceReading,
-    AllocationStatus,
     CardReading,
     ErrorCount,
-    Mig,
     Origin,
-    ProcessList,
     ProcessReading,
-    ProcessType,
-    Relation,
-    Source,
     Tick,
 )
+from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Source
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from gua.core.errors import UsageError
-from gua.core.tick import Origin, Source
+from gua.core.tick import Origin
+from gua.core.words import Source
 from gua.otlp.resource import origin
 
 

@@ -15,9 +15,8 @@ import pytest
 from fakes.reports import HOSTILE, HOUR_MS, having, lacking, week_report, with_allocation
 from fakes.reports import fleet_report as fleet_of
 from fakes.store import SINCE_MS, UNTIL_MS, card, lab, store_of, whole
-from gua.core.allocation import Use
 from gua.core.plaintext import cells
-from gua.core.tick import AllocationStatus
+from gua.core.words import AllocationStatus, Use
 from gua.report.answers import AskedOfEmpty, answers
 from gua.report.collect import collect
 from gua.report.conditions import judge, parse_condition

@@ -19,7 +19,8 @@ from fakes.promises import promised
 from fakes.restless import restless
 from fakes.stuck import stuck
 from gua.core.ports import SpooledTick
-from gua.core.tick import Origin, Source, Tick
+from gua.core.tick import Origin, Tick
+from gua.core.words import Source
 from gua.core.workloads import workload_kind
 from gua.otlp.encode import encode
 from gua.report.collect import collect

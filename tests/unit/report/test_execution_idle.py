@@ -14,7 +14,8 @@ from fakes.clock import FakeClock
 from fakes.nvml import GIB, Card, FakeDriver, Process
 from gua.agent.sampler import Sampler
 from gua.core.ports import Mark, RawProcess, SpooledTick
-from gua.core.tick import Origin, ProcessReading, Source, Tick
+from gua.core.tick import Origin, ProcessReading, Tick
+from gua.core.words import Source
 from gua.nvml.reader import NvmlReader
 from gua.otlp.encode import encode
 from gua.state.compression import compress

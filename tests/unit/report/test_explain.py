@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from fakes.explained import GIB, HOST, NOON_MS, ExplainedStore, card, part, process, tick
-from gua.core.allocation import Use, use
+from gua.core.allocation import use
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import cells
 from gua.core.rules import State
-from gua.core.tick import Relation
+from gua.core.words import Relation, Use
 from gua.report.explain.explain import ExplainedPart, ExplainRequest, Explanation, explain
 from gua.report.explain.json_ import render_explanation_json
 from gua.report.explain.rows import EXPLAIN_ALLOCATIONS, ExplainedPartRow

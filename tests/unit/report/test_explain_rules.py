@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fakes.explained import tick_row
 from gua.core.facts import CardFacts, TypeTotals
 from gua.core.rules import Rules, classify
-from gua.core.tick import ProcessList, ProcessType
+from gua.core.words import ProcessList, ProcessType
 from gua.report.explain.branches import branches
 from gua.report.explain.values import facts_of
 

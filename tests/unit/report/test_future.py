@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gua.core.ports import SpooledTick
-from gua.core.tick import Origin, Source
+from gua.core.tick import Origin
+from gua.core.words import Source
 from gua.otlp.encode import encode
 from gua.report.collect import collect
 from gua.report.conditions import judge, parse_condition

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fakes.reports import having, week_report
-from gua.core.allocation import Use
+from gua.core.words import Use
 from gua.report.answers import Asked, AskedOfEmpty, EmptyPromise, Unowned, answers
 from gua.report.forms.first_screen.ask import amounts
 from gua.report.forms.first_screen.day import day

@@ -17,7 +17,8 @@ from gua.app.sql_script import parameter, quoted
 from gua.cli.output_options import OutputOptions, choose_output
 from gua.cli.report import render_report
 from gua.core.ports import SpooledTick
-from gua.core.tick import Origin, Source
+from gua.core.tick import Origin
+from gua.core.words import Source
 from gua.otlp.encode import encode
 from gua.report.recording import RecordingReader
 from gua.report.window import ReportRequest

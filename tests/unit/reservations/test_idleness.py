@@ -8,18 +8,8 @@ from pathlib import Path
 import pytest
 
 from fakes.desks import asked, got, opened
-from gua.core.tick import (
-    AllocationReading,
-    AllocationStatus,
-    CardReading,
-    Origin,
-    ProcessList,
-    ProcessReading,
-    ProcessType,
-    Relation,
-    Source,
-    Tick,
-)
+from gua.core.tick import AllocationReading, CardReading, Origin, ProcessReading, Tick
+from gua.core.words import AllocationStatus, ProcessList, ProcessType, Relation, Source
 from gua.reservations.idleness import IdleReservations, IdleStreak
 from gua.reservations.model import Ending
 

@@ -9,7 +9,8 @@ import pytest
 from gua.core.errors import UsageError
 from gua.core.facts import card_facts
 from gua.core.rules import Reason, Rules, State, Verdict, classify
-from gua.core.tick import CardReading, Mig, ProcessList, ProcessReading, ProcessType, Source, Tick
+from gua.core.tick import CardReading, ProcessReading, Tick
+from gua.core.words import Mig, ProcessList, ProcessType, Source
 from gua.sim.calendar import HOUR_MS, MINUTE_MS
 from gua.sim.host import END_MS, HOST, Scenario, simulate
 

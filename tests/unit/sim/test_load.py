@@ -3,7 +3,8 @@ from itertools import pairwise
 
 from fakes.full_host import full_host
 from gua.core.ports import Activity
-from gua.core.tick import CardReading, ProcessReading, ProcessType
+from gua.core.tick import CardReading, ProcessReading
+from gua.core.words import ProcessType
 from gua.sim.host import END_MS
 
 

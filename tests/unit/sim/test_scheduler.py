@@ -12,7 +12,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from fakes.promised_week import MONDAY_MS, account, moment, state_of, told
 from gua.core.allocation import parts
-from gua.core.tick import AllocationStatus, Relation, Tick
+from gua.core.tick import Tick
+from gua.core.words import AllocationStatus, Relation
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode
 from gua.otlp.json_lines import ticks_of_lines

@@ -16,21 +16,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gua.core.allocation import Allocation, AllocationLook, Promises, SourceHealth, Use, parts
+from gua.core.allocation import Allocation, AllocationLook, Promises, SourceHealth, parts
 from gua.core.facts import card_facts
 from gua.core.ports import SpooledTick
 from gua.core.rules import Rules, State, classify
-from gua.core.tick import (
-    AllocationSourceReading,
-    CardReading,
-    Mig,
-    Origin,
-    ProcessList,
-    ProcessReading,
-    Relation,
-    Source,
-    Tick,
-)
+from gua.core.tick import AllocationSourceReading, CardReading, Origin, ProcessReading, Tick
+from gua.core.words import Mig, ProcessList, Relation, Source, Use
 from gua.otlp.encode import encode
 from gua.report.hours import choose_hours, tick_hours
 from gua.state.compression import compress

@@ -17,7 +17,8 @@ from fakes.restless import restless
 from gua.core.durations import to_rfc3339
 from gua.core.parameters import BY_DAY
 from gua.core.ports import Row, SpooledTick
-from gua.core.tick import Origin, Source, Tick
+from gua.core.tick import Origin, Tick
+from gua.core.words import Source
 from gua.otlp.encode import encode
 from gua.report import days, streak_limit
 from gua.report.collect import collect

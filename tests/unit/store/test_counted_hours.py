@@ -13,7 +13,8 @@ import pytest
 from gua.app.report_source import counting
 from gua.core.errors import UnavailableError
 from gua.core.ports import SpooledTick
-from gua.core.tick import Origin, Source, Tick
+from gua.core.tick import Origin, Tick
+from gua.core.words import Source
 from gua.otlp.encode import encode
 from gua.report import hours as report_hours
 from gua.report import streak_limit

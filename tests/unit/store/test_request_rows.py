@@ -13,7 +13,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from fakes.every_tick import AGENT, FULL, LEAST, NOON_MS, NOW_MS, ORIGIN, OUTSIDE, SOURCES, every_kind, tables_of
 from gua.core.ports import SpooledTick
-from gua.core.tick import CardReading, ErrorCount, Mig, ProcessReading, Source, Tick
+from gua.core.tick import CardReading, ErrorCount, ProcessReading, Tick
+from gua.core.words import Mig, Source
 from gua.otlp.encode import encode
 from gua.state.compression import compress
 from gua.store.connection import QueryError

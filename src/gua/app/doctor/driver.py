@@ -14,7 +14,8 @@ from typing import Final
 from gua.app.doctor.finding import Finding, failed, of_error, ok, skipped, warning
 from gua.core.errors import UnavailableError
 from gua.core.ports import CardReader, RawCard
-from gua.core.tick import CardReading, Mig, ProcessList, ReadError
+from gua.core.tick import CardReading, ReadError
+from gua.core.words import Mig, ProcessList
 from gua.report.kit.figures import plural
 from gua.report.kit.gpu_counts import gpus_in_words
 

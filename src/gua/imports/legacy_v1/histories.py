@@ -13,7 +13,8 @@ from typing import Final
 
 from gua.core.attribution import split_gpu_time
 from gua.core.errors import UsageError
-from gua.core.tick import CardReading, Origin, ProcessList, ProcessReading, ProcessType, Tick
+from gua.core.tick import CardReading, Origin, ProcessReading, Tick
+from gua.core.words import ProcessList, ProcessType
 from gua.imports.legacy_v1.contents import Contents, Held
 from gua.imports.legacy_v1.database import LegacyDatabase
 from gua.imports.legacy_v1.rows import Process, Row, merged

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from gua.core.facts import CardFacts
 from gua.core.rules import UNKNOWN_RESERVE_BYTES, Line, Reason, Rules, State, Why, classify, ignored
-from gua.core.tick import ProcessList
+from gua.core.words import ProcessList
 from gua.report.kit.basis import size
 from gua.report.kit.figures import plural
 

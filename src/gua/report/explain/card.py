@@ -9,8 +9,8 @@ from typing import Final
 
 from gua.core.errors import UsageError
 from gua.core.plaintext import safe
-from gua.core.tick import Mig
 from gua.core.view import Count, Moment
+from gua.core.words import Mig
 
 _MOST_NAMED: Final = 16
 _LONGEST: Final = 60

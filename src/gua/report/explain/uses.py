@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from gua.core.allocation import Use, use
+from gua.core.allocation import use
 from gua.core.rules import State
-from gua.core.tick import Relation
+from gua.core.words import Relation, Use
 from gua.report.explain.rows import ExplainedPartRow
 
 THERE: Final = {

@@ -9,7 +9,7 @@ from typing import Any, Final
 from gua.core.clock_reasons import ROW_REMAPS, held_down_by
 from gua.core.facts import CardFacts, TypeTotals
 from gua.core.metrics import ACTIVITY_SCALE
-from gua.core.tick import ProcessList, ProcessType
+from gua.core.words import ProcessList, ProcessType
 from gua.report.explain.branches import NOT_KNOWN, ratio_text
 from gua.report.explain.rows import ExplainedProcessRow, TickRow
 from gua.report.kit.basis import size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from gua.core.tick import Mig
+from gua.core.words import Mig
 from gua.report.kit.figures import plural
 from gua.report.model import Card
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gua.core.tick import Mig
+from gua.core.words import Mig
 from gua.report.kit.figures import plural
 from gua.report.kit.style import Style
 from gua.report.model import Report

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gua.core.allocation import Use
 from gua.core.plaintext import cells
 from gua.core.rules import State
-from gua.core.tick import AllocationStatus
 from gua.core.untrusted import number_in, objects_in, text_in
+from gua.core.words import AllocationStatus, Use
 from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
 from gua.report.kit.words import COMMANDS, GUA

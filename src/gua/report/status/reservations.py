@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gua.core.durations import to_rfc3339
-from gua.core.tick import AllocationStatus
 from gua.core.untrusted import is_moment, list_in, objects_in
+from gua.core.words import AllocationStatus
 
 SOURCE: Final = "gua"
 NEW: Final = "new"

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from gua.core.plaintext import cells, pad
 from gua.core.rules import Reason
-from gua.core.tick import Mig, ProcessList, ProcessType
 from gua.core.untrusted import list_in, number_in, object_in, objects_in
+from gua.core.words import Mig, ProcessList, ProcessType
 from gua.report.kit.basis import size
 from gua.report.kit.figures import NONE, percent, plural, ranges
 from gua.report.kit.style import Style

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from gua.core.allocation import Use
 from gua.core.durations import to_ms
 from gua.core.rules import ProcessState, State
-from gua.core.tick import AllocationStatus, ProcessType
 from gua.core.untrusted import count_in, list_in, number_in, object_in, objects_in, text_in
+from gua.core.words import AllocationStatus, ProcessType, Use
 from gua.report.status.allocation import owner_of, rank
 from gua.report.status.text import state_is_lower_bound
 from gua.report.top.model import Snapshot, TopAllocation, TopCard, TopHolder, aged

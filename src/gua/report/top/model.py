@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gua.core.allocation import Use
 from gua.core.rules import ProcessState
-from gua.core.tick import AllocationStatus, Mig
+from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.states import STATES
 
 UNOBSERVED: Final = "unobserved"

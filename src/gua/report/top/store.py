@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from gua.core.allocation import Use
 from gua.core.facts import RATIO_SCALE
 from gua.core.ports import ViewReader
 from gua.core.stored import ProcessValues
 from gua.core.view import Count, Moment, ProcessStateName, View
+from gua.core.words import Use
 from gua.report.allocation_sources import newest_sources
 from gua.report.questions import ask
 from gua.report.rows import EXTENT

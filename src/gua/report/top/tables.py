@@ -6,10 +6,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from gua.core.allocation import Use
 from gua.core.plaintext import cells, pad
 from gua.core.rules import Reason
-from gua.core.tick import AllocationStatus, Mig
+from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.kit.basis import size
 from gua.report.kit.figures import NONE, percent
 from gua.report.kit.lengths import span

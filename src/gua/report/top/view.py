@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gua.core.plaintext import safe
-from gua.core.tick import Mig
+from gua.core.words import Mig
 from gua.report.top.model import UNOBSERVED, Snapshot, TopCard, TopHolder, is_idle
 
 SORTS: Final = ("idle", "memory", "utilization", "owner", "program", "card")

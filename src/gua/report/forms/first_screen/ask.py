@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gua.core.allocation import Use
+from gua.core.words import Use
 from gua.report.answers import Answers, Asked, AskedOfEmpty, ToAsk, Unowned
 from gua.report.costs import Cost, added
 from gua.report.forms.first_screen.lines import Places, places, rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from gua.core.allocation import Use
+from gua.core.words import Use
 from gua.report.answers import Answers
 from gua.report.forms.first_screen.ask import when
 from gua.report.forms.first_screen.lines import Places, places

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from gua.core.tick import Mig
+from gua.core.words import Mig
 from gua.report.kit.draw import draw, fits, shown_width
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Table

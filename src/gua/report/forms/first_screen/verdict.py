@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from gua.core.allocation import Use
+from gua.core.words import Use
 from gua.report.answers import Answers, EmptyPromise, Wasted
 from gua.report.forms.first_screen.lines import flow
 from gua.report.forms.warnings import just_begun_ms

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from gua.core.allocation import Use
+from gua.core.words import Use
 from gua.report.model import Headline, ReportedSource
 from gua.report.prices import Prices
 from gua.report.promises import PromisedWorkRow, PromiseRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from gua.core.allocation import Use
+from gua.core.words import Use
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.basis import at
 from gua.report.kit.figures import NONE, HourFormat, at_least, percents, plural, span

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from gua.core.plaintext import pad
-from gua.core.tick import Mig
+from gua.core.words import Mig
 from gua.report.costs import wasted
 from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, Amounts
 from gua.report.kit.draw import STACKED_BELOW, lay

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from gua.core.tick import Mig
+from gua.core.words import Mig
 from gua.report.costs import added_by_state
 from gua.report.filters import CLUSTER_KEY, Labels, check_key
 from gua.report.kit.gpu_counts import gpu_numbers, parts

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
-from gua.core.allocation import Use
+from gua.core.words import Use
 from gua.report.costs import OneCost
 from gua.report.kit.fields import Hours, Ratio, Seconds, Timestamp, Unit
 from gua.report.states import MS_PER_HOUR

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Final, NamedTuple
 
-from gua.core.allocation import Use
 from gua.core.parameters import BY_DAY, READ
 from gua.core.ports import ViewReader
 from gua.core.rules import State
-from gua.core.tick import AllocationStatus, Mig
 from gua.core.untrusted import is_word_of
 from gua.core.view import Count, Moment, ValueKind, View
+from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.asking import Asking
 from gua.report.model import Card, Extent, Window
 from gua.report.prices import Prices

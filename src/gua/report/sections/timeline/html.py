@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gua.core.plaintext import safe
-from gua.core.tick import Mig
+from gua.core.words import Mig
 from gua.report.kit.axis import marks
 from gua.report.kit.bars import CLASSES, UNOBSERVED, swatch
 from gua.report.kit.basis import at
