@@ -96,7 +96,7 @@ def listed(store: Store) -> PriceList:
 
 
 def keep(store: Store) -> None:
-    """Keep the list of an embedded store whose prices were changed. What is in the way is no fault of the change."""
+    """Keep the list of an embedded store that was changed. What is in the way is no fault of the change."""
     if store.is_embedded:
         with suppress(GuaError):
             listed(store)

@@ -36,6 +36,11 @@ def state(store: Path) -> list[object] | None:
     return state_of(store, _TABLES)
 
 
+def is_there(store: Path) -> bool:
+    """Return whether a list was kept beside a store, of whichever state."""
+    return (store / _FILE).exists()
+
+
 def read(store: Path) -> PriceList | None:
     """Return the list of an embedded store as the engine would tell it now; ``None``: ask the engine."""
     try:
