@@ -26,8 +26,8 @@ _DIVISIONS: Final[tuple[Mapping[str, int], ...]] = (
 def divided(host: str, *, seed: int, ticks: int, end_ms: int, source: Source = Source.AGENT) -> Iterator[Tick]:
     """Yield ``ticks`` ticks of three GPUs, the last at ``end_ms`` or hours before.
 
-    Divisions change now and then, some for a tick. Ticks cover less than the time since the last one, or stay away for a
-    part of an interval up to hours, in which a division may become another. A reading of a GPU or an instance may fail.
+    Divisions change now and then, some for a tick. Ticks cover less than the time since the last one, or stay away for
+    a part of an interval up to hours, in which a division may become another. A reading may fail.
     """
     rng = Random(f"divided {seed}")  # noqa: S311 - a simulation, no secret
     origin = Origin(host=host, source=source, interval_ms=INTERVAL_MS)

@@ -130,10 +130,11 @@ WITH
             ) AS absences,
             arraySum(hole -> hole.2 - hole.1, absences)
                 + if(
-                    is_instance AND is_observed,
+                    -- Greatest of NULL and 0 is another in every engine.
+                    is_instance AND is_observed AND gpu_short_holes_ms IS NOT NULL,
                     greatest(
                         short_holes_ms + arraySum(hole -> hole.2 - hole.1, holes) - arraySum(hole -> hole.2 - hole.1, long_holes)
-                            - ifNull(greatest(gpu_short_holes_ms, 0), toInt64(9000000000000000)),
+                            - greatest(assumeNotNull(gpu_short_holes_ms), 0),
                         0
                     ),
                     0
