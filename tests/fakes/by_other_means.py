@@ -308,12 +308,15 @@ def episodes(ticks: Sequence[Seen]) -> list[Episode]:
     ]
 
 
-def waits(counted: Counted, hosts: Sequence[str]) -> dict[str, float] | None:
-    """Return who waited for cards and what became of cards meanwhile, ``None`` where no tick tells."""
+def waits(counted: Counted, hosts: Sequence[str]) -> dict[str, float | None]:
+    """Return who waited for cards and what became of cards meanwhile, all ``None`` where no tick tells."""
     told = {(row["host"], row["ts_ms"]): row for row in counted.sources if row["wait_ms"] is not None}
     told = {key: row for key, row in told.items() if key[0] in hosts}
+    silent = (row for row in counted.sources if row["source"] == "gua" and row["wait_ms"] is None)
+    untold_ms = sum(row["ms"] for row in silent if row["host"] in hosts)
     if not told:
-        return None
+        nothing = dict.fromkeys(("most", "wait", "waited", "empty", "held", "used-by-others", "free"))
+        return {**nothing, "untold": untold_ms or None}
     sums = dict.fromkeys(("wait", "waited", "empty", "held", "used-by-others", "free"), 0.0)
     for row in told.values():
         sums["wait"] += row["wait_ms"] * row["ms"] / row["duration_ms"]
@@ -323,8 +326,6 @@ def waits(counted: Counted, hosts: Sequence[str]) -> dict[str, float] | None:
             row = told.get((key[0], part.card.ts_ms))
             if row is not None and part.use in sums:
                 sums[part.use] += part.gpu_ms * row["waited_ms"] / row["duration_ms"]
-    silent = (row for row in counted.sources if row["source"] == "gua" and row["wait_ms"] is None)
-    untold_ms = sum(row["ms"] for row in silent if row["host"] in {host for host, _ in told})
     return {"most": max(row["waiting"] for row in told.values()), **sums, "untold": untold_ms}
 
 

@@ -43,7 +43,7 @@ class Amounts:
         return [amount(values.get(currency, 0) if is_known else None, decimals) for currency in self.currencies]
 
     def rows(self, costs: Sequence[Cost | None], decimals: int = CENTS) -> list[list[str]]:
-        """Return the cells of rows that are all there is: each column adds up to what :func:`written` writes of them."""
+        """Return the cells of rows that are all there is; a column adds up to what :func:`written` says of them."""
         cells = [self.cells(cost, decimals) for cost in costs]
         for column, currency in enumerate(self.currencies):
             priced = {
