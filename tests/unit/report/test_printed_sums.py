@@ -222,7 +222,7 @@ def test_what_groups_cost_is_what_the_currency_s_sum_says() -> None:
     [
         ("bo bo", "1 other"),
         ("bo cy bo", "2 others"),
-        ("bo ana", "1 other and more of those above"),
+        ("bo ana", "1 other, and more of those above"),
         ("ana", "more of those above"),
     ],
 )

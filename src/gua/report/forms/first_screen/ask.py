@@ -73,7 +73,7 @@ def other_people(shown: Sequence[ToAsk], rest: Sequence[ToAsk]) -> str:
     already = {one.owner for one in shown}
     count = len({one.owner for one in rest} - already)
     more = "more of those above" if any(one.owner in already for one in rest) else ""
-    return " and ".join(part for part in (plural(count, "other") if count else "", more) if part)
+    return ", and ".join(part for part in (plural(count, "other") if count else "", more) if part)
 
 
 def _whom(one: ToAsk, told: Answers, style: Style) -> str:
