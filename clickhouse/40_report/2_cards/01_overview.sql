@@ -3,8 +3,9 @@
 -- Expected: from first seen to the window's end, or to its own last tick where no agent keeps watching (imports, the
 -- simulator) or the card is a MIG instance, which may be gone for good; weighted by the card's share of a GPU then. An instance
 -- is not expected in a hole in which its GPU, or another instance of that, has a tick: it was gone. A gap is a hole of more than
--- one interval; the hole before the window's end is one only past two, since the next tick is still to come. mig is of the newest tick in the window. Share is of observed time; equivalent GPUs = share x expected
--- card-hours / hours of the effective window, which is the window clipped to the first and last expected moment of any card.
+-- one interval; the hole before the window's end is one only past two, since the next tick is still to come. mig is of
+-- the newest tick in the window. Share is of observed time; equivalent GPUs = share x expected card-hours / hours of the effective
+-- window, which is the window clipped to the first and last expected moment of any card.
 CREATE OR REPLACE VIEW gua_report.overview $ON_CLUSTER
 $DEFINER
 AS
