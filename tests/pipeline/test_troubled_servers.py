@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +15,7 @@ import pytest
 from gua.core.errors import UnavailableError
 from gua.store.connection import check_version
 from gua.store.dsn import ServerDsn
+from gua.store.entrance import CONSTRAINT
 from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
 from servers.gua import Gua, differences
@@ -85,6 +91,80 @@ def test_a_server_without_room_says_so_and_has_lost_nothing_once_it_has_room(
     collector.wait_until_delivered()
 
     assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), expected)]
+
+
+POINT = """
+INSERT INTO gua.otel_metrics_{kind} (
+    ResourceAttributes, ScopeName, MetricName, Attributes, StartTimeUnix, TimeUnix, Value
+)
+VALUES (
+    {{'host.name': 'early'}},
+    'gua',
+    '{metric}',
+    {{'hw.id': 'GPU-1', 'hw.gpu.task': 'general'}},
+    {start}, {start} + 1, 0.5
+)
+"""
+METRICS = {"gauge": "hw.gpu.utilization", "sum": "gua.gpu.time"}
+
+
+@pytest.mark.usefixtures("_built")
+def test_what_lands_while_the_schema_is_applied_is_refused_or_read(gua: Gua, clickhouse: ClickHouseServer) -> None:
+    over = threading.Event()
+    told: Counter[str] = Counter()
+    # Of the last day, as raw points of before are dropped.
+    begun = int(time.time()) - 40_000
+
+    def deliver(kind: str) -> None:
+        for start in itertools.count(begun + 20_000 * (kind == "sum")):
+            sql = POINT.format(kind=kind, metric=METRICS[kind], start=start)
+            try:
+                clickhouse.query(sql, user="gua_writer")
+            except AssertionError as error:
+                told.update(re.findall(r"\((\w+)\) \(version", str(error)) or [str(error)])
+            else:
+                told["taken"] += 1
+                if over.is_set():
+                    return
+
+    senders = [threading.Thread(target=deliver, args=(kind,)) for kind in METRICS]
+    for sender in senders:
+        sender.start()
+    try:
+        gua.must("schema", "apply", "--store", clickhouse.dsn())
+    finally:
+        over.set()
+        for sender in senders:
+            sender.join()
+
+    assert told.keys() <= {"taken", "UNKNOWN_DATABASE", "UNKNOWN_TABLE", "VIOLATED_CONSTRAINT"}
+    for kind in METRICS:
+        landed = clickhouse.query(f"SELECT uniqExact(TimeUnix) FROM gua.otel_metrics_{kind}")
+        moments = f"ts IN (SELECT TimeUnix FROM gua.otel_metrics_{kind})"
+        read = clickhouse.query(f"SELECT uniqExact(ts) FROM gua.card_ticks WHERE {moments}")
+        assert int(read) == int(landed) > 0
+    assert told["VIOLATED_CONSTRAINT"] > 0
+    gua.must("schema", "check", "--store", clickhouse.dsn())
+
+
+@pytest.mark.usefixtures("applied")
+def test_an_apply_that_was_cut_off_lets_no_point_in_and_the_next_one_does(
+    gua: Gua, clickhouse: ClickHouseServer
+) -> None:
+    clickhouse.query(f"ALTER TABLE gua.otel_metrics_sum ADD CONSTRAINT {CONSTRAINT} CHECK 0")
+    with pytest.raises(AssertionError, match=CONSTRAINT):
+        clickhouse.query(
+            POINT.format(kind="sum", metric=METRICS["sum"], start=int(time.time()) - 60), user="gua_writer"
+        )
+    done = gua.run("schema", "check", "--store", clickhouse.dsn())
+    assert done.returncode == 3
+    assert "gua.otel_metrics_sum takes no points, as gua schema apply was cut off" in done.stdout
+
+    gua.must("schema", "apply", "--store", clickhouse.dsn())
+
+    gua.must("schema", "check", "--store", clickhouse.dsn())
+    clickhouse.query(POINT.format(kind="sum", metric=METRICS["sum"], start=int(time.time()) - 60), user="gua_writer")
+    assert clickhouse.query("SELECT count() FROM gua.card_ticks") == "1"
 
 
 def attach_again(clickhouse: ClickHouseServer, table: str) -> None:

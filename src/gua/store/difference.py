@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gua.store.catalog import CatalogEntry
 from gua.store.definition import Definition
+from gua.store.entrance import is_shut
 from gua.store.upgrade import Formatter, formatted_ttl, missing_columns, other_settings, shown_ttl
 
 _REPLICA_PATH = re.compile(r"\('[^']*', '[^']*'(?:, )?")
@@ -46,6 +47,8 @@ def _of_table(definition: Definition, there: CatalogEntry, formatted: Formatter)
     if wanted != _engine(there.engine_full):
         yield f"{name} has engine {_engine(there.engine_full)}, not {wanted}"
     yield from _of_columns(definition, there)
+    if is_shut(there):
+        yield f"{name} takes no points, as gua schema apply was cut off"
     ttl = formatted_ttl(definition, formatted)
     if ttl != shown_ttl(there):
         yield f"{name} keeps rows by TTL {shown_ttl(there) or 'none'}, not {ttl or 'none'}"

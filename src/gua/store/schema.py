@@ -9,7 +9,7 @@ from string import Template
 from typing import TYPE_CHECKING, Final
 
 from gua.core.errors import UnavailableError, UsageError
-from gua.store import difference, grants, landing_database, statements, upgrade
+from gua.store import difference, entrance, grants, landing_database, statements, upgrade
 from gua.store.catalog import CatalogEntry, Select, read_catalog
 from gua.store.connection import QueryError, translated
 from gua.store.definition import Definition
@@ -71,8 +71,10 @@ class Schema:
         self._refuse_newer(version)
         wanted = topology.statements(retention)
         wanted += landing_database.attached(wanted, catalog)
+        opened = entrance.opened(map(Definition, wanted), catalog)
         ran = self._run(self._dropped(wanted, catalog))
         ran += self._run(upgrade.steps(map(Definition, wanted), catalog, self._formatted))
+        ran += self._run(opened)
         try:
             ran += self._finish(topology, retention, wanted, version)
         except QueryError as error:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from gua.store import hours
+from gua.store import entrance, hours
 from gua.store.catalog import CatalogEntry
 from gua.store.definition import DeclaredColumn, Definition, settings_of
 
@@ -46,13 +46,14 @@ Formatter = Callable[[str], str]
 def steps(definitions: Iterable[Definition], found: Mapping[str, CatalogEntry], formatted: Formatter) -> list[str]:
     """Return the statements that bring what was ``found`` to the ``definitions``, in the order to run them.
 
-    Every one may be run again. ``formatted`` is the engine's own way of writing a query.
+    After the last of them landing tables that are new take no rows until they are opened (``entrance``). Every one may
+    be run again. ``formatted`` is the engine's own way of writing a query.
     """
     planned: list[str] = []
-    for definition in definitions:
+    for definition in entrance.in_order(definitions):
         there = found.get(definition.name)
         if there is None or definition.kind in {"database", "view"}:
-            planned.append(definition.statement.sql)
+            planned.append(entrance.created(definition))
         elif definition.kind == "table":
             planned.extend(_grown(definition, there, formatted))
         else:

@@ -7,8 +7,11 @@ import re
 import pytest
 
 from gua.core.errors import UsageError
+from gua.store.catalog import CatalogEntry
+from gua.store.definition import Definition
+from gua.store.entrance import CONSTRAINT, created, in_order, opened
 from gua.store.statements import Statement, load
-from gua.store.tokens import Replication, cluster_tokens, server_tokens
+from gua.store.tokens import EMBEDDED_TOKENS, Replication, cluster_tokens, server_tokens
 
 TABLES = cluster_tokens("lab")
 DATABASE = cluster_tokens("lab", replication=Replication.DATABASE)
@@ -184,3 +187,31 @@ def test_one_server_has_none_of_it() -> None:
     for name, sql in made(dict(server_tokens())).items():
         for word in ("_local", "Distributed", "Replicated", "ON CLUSTER", "replicated_"):
             assert word not in sql, name
+
+
+@FORMS
+def test_points_come_in_by_what_is_made_last_or_not_before_the_end(tokens: dict[str, str]) -> None:
+    definitions = [Definition(one) for one in load(tokens)]
+    ordered = in_order(definitions)
+    assert {one.name for one in ordered} == {one.name for one in definitions}
+    assert [one.name for one in ordered[-4:]] == [
+        "gua.otel_metrics_gauge",
+        "gua.otel_metrics_sum",
+        "gua.otlp_requests_to_gauge",
+        "gua.otlp_requests_to_sum",
+    ]
+    # Of replicas one that joins later would have another constraint than those there.
+    shut = [one.name for one in ordered if CONSTRAINT in created(one)]
+    assert shut == (["gua.otel_metrics_gauge_local", "gua.otel_metrics_sum_local"] if tokens is WITHOUT_KEEPER else [])
+    assert len(opened(definitions, {})) == len(shut)
+
+
+def test_on_one_server_the_landing_tables_are_shut_until_the_end_and_in_an_embedded_store_never() -> None:
+    shut = [one for one in map(Definition, load(server_tokens())) if CONSTRAINT in created(one)]
+    assert [one.name for one in shut] == ["gua.otel_metrics_gauge", "gua.otel_metrics_sum"]
+    whole = CatalogEntry(engine="MergeTree", engine_full="", create="CREATE TABLE", select="")
+    cut_off = CatalogEntry(engine="MergeTree", engine_full="", create=f"CONSTRAINT {CONSTRAINT} CHECK 0", select="")
+    assert opened(shut, {"gua.otel_metrics_gauge": whole, "gua.otel_metrics_sum": cut_off}) == [
+        f"ALTER TABLE gua.otel_metrics_sum DROP CONSTRAINT IF EXISTS {CONSTRAINT}"
+    ]
+    assert not opened(map(Definition, load(EMBEDDED_TOKENS)), {})
