@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -308,12 +308,15 @@ def episodes(ticks: Sequence[Seen]) -> list[Episode]:
     ]
 
 
-def waits(counted: Counted, hosts: Sequence[str]) -> dict[str, float] | None:
-    """Return who waited for cards and what became of cards meanwhile, ``None`` where no tick tells."""
+def waits(counted: Counted, hosts: Sequence[str]) -> dict[str, float | None]:
+    """Return who waited for cards and what became of cards meanwhile, all ``None`` where no tick tells."""
     told = {(row["host"], row["ts_ms"]): row for row in counted.sources if row["wait_ms"] is not None}
     told = {key: row for key, row in told.items() if key[0] in hosts}
+    silent = (row for row in counted.sources if row["source"] == "gua" and row["wait_ms"] is None)
+    untold_ms = sum(row["ms"] for row in silent if row["host"] in hosts)
     if not told:
-        return None
+        nothing = dict.fromkeys(("most", "wait", "waited", "empty", "held", "used-by-others", "free"))
+        return {**nothing, "untold": untold_ms or None}
     sums = dict.fromkeys(("wait", "waited", "empty", "held", "used-by-others", "free"), 0.0)
     for row in told.values():
         sums["wait"] += row["wait_ms"] * row["ms"] / row["duration_ms"]
@@ -323,8 +326,6 @@ def waits(counted: Counted, hosts: Sequence[str]) -> dict[str, float] | None:
             row = told.get((key[0], part.card.ts_ms))
             if row is not None and part.use in sums:
                 sums[part.use] += part.gpu_ms * row["waited_ms"] / row["duration_ms"]
-    silent = (row for row in counted.sources if row["source"] == "gua" and row["wait_ms"] is None)
-    untold_ms = sum(row["ms"] for row in silent if row["host"] in {host for host, _ in told})
     return {"most": max(row["waiting"] for row in told.values()), **sums, "untold": untold_ms}
 
 
@@ -511,34 +512,90 @@ def rounded_ms(ticks: Sequence[Seen]) -> int:
     return sum(hole_ms for hole_ms, half_ms in holes if hole_ms <= min(half_ms, 1_000))
 
 
-def coverage(counted: Counted) -> dict[Key, tuple[float, float, int]]:
-    """Return the expected and observed GPU time of each card, and its gaps: a hole has the larger share beside it."""
+@dataclass(kw_only=True)
+class Expected:
+    """What is expected and observed of a card (GPU time in ms), and how many gaps it has."""
+
+    gpu_ms: float
+    observed_gpu_ms: float
+    gaps: int
+
+    @property
+    def unobserved_gpu_ms(self) -> float:
+        return max(self.gpu_ms - self.observed_gpu_ms, 0.0)
+
+
+def coverage(counted: Counted) -> dict[Key, Expected]:
+    """Return what is expected of each card: a hole has the larger share beside it, a GPU and its instances are one."""
+    times = {key: time for key, card in counted.cards.items() if (time := _time_of(counted, card))[0] < time[1]}
+    gpus: defaultdict[Key, list[Key]] = defaultdict(list)
+    for host, gpu in times:
+        gpus[host, _gpu_of(counted.cards[host, gpu])].append((host, gpu))
     found = {}
-    for key, card in counted.cards.items():
-        since_ms = max(card["first_ms"], counted.since_ms)
-        goes_on = card["source"] == "agent" and card["mig"] != "instance"
-        until_ms = counted.until_ms if goes_on else min(card["last_ms"], counted.until_ms)
-        ticks = counted.ticks.get(key, [])
-        if since_ms >= until_ms:
-            continue
-        if not ticks:
-            found[key] = (until_ms - since_ms) * card["share"], 0.0, int(until_ms - since_ms > 2 * card["interval_ms"])
-            continue
-        shares = [one.row["gpu_time_ms"] / one.span_ms for one in ticks]
+    for cards in gpus.values():
+        expected = {key: _expected(counted, key, times[key], cards) for key in cards}
+        instances = [key for key in cards if counted.cards[key]["mig"] == "instance"]
+        if instances:
+            present_ms = max(times[key][1] for key in cards) - min(times[key][0] for key in cards)
+            surplus_ms = max(sum(one.gpu_ms for one in expected.values()) - present_ms, 0.0)
+            for group in (instances, [key for key in cards if key not in instances]):
+                spare_ms = sum(expected[key].unobserved_gpu_ms for key in group)
+                less = min(surplus_ms / spare_ms, 1.0) if spare_ms else 0.0
+                for key in group:
+                    expected[key].gpu_ms -= expected[key].unobserved_gpu_ms * less
+                surplus_ms -= spare_ms * less
+            for key in instances:
+                if key not in counted.ticks and expected[key].gpu_ms < 0.001:
+                    del expected[key]
+        found |= expected
+    return found
+
+
+def _time_of(counted: Counted, card: Mapping[str, Any]) -> tuple[int, int]:
+    goes_on = card["source"] == "agent" and card["mig"] != "instance"
+    until_ms = counted.until_ms if goes_on else min(card["last_ms"], counted.until_ms)
+    return max(card["first_ms"], counted.since_ms), until_ms
+
+
+def _gpu_of(card: Mapping[str, Any]) -> str:
+    return str(card["parent"] or card["gpu"]) if card["mig"] == "instance" else str(card["gpu"])
+
+
+def _expected(counted: Counted, key: Key, time: tuple[int, int], cards: Sequence[Key]) -> Expected:
+    card, ticks = counted.cards[key], counted.ticks.get(key, [])
+    since_ms, until_ms = time
+    is_instance = card["mig"] == "instance"
+    observed = sum(one.gpu_ms for one in ticks)
+    shares = [one.row["gpu_time_ms"] / one.span_ms for one in ticks]
+    if is_instance and ticks:
+        shares = [observed / sum(one.ms for one in ticks)] * len(ticks)
+    if ticks:
         holes = [
-            (ticks[0].since_ms - since_ms, shares[0]),
+            (since_ms, ticks[0].since_ms, shares[0]),
             *(
-                (after.since_ms - before.until_ms, max(share, next_share))
+                (before.until_ms, after.since_ms, max(share, next_share))
                 for (before, after), (share, next_share) in zip(pairwise(ticks), pairwise(shares), strict=True)
             ),
-            (until_ms - ticks[-1].until_ms, shares[-1]),
+            (ticks[-1].until_ms, until_ms, shares[-1]),
         ]
-        observed = sum(one.gpu_ms for one in ticks)
-        # The tick after the last one may still be on its way.
-        lasting = [hole for hole, _ in holes[:-1]] + [holes[-1][0] - card["interval_ms"]]
-        gaps = sum(hole > card["interval_ms"] for hole in lasting)
-        found[key] = observed + sum(hole * share for hole, share in holes), observed, gaps
-    return found
+    else:
+        holes = [(since_ms, until_ms, card["share"])]
+    short_ms = 0
+    if is_instance:
+        inner = holes[1:-1]
+        long = [*holes[:1], *(hole for hole in inner if hole[1] - hole[0] > card["interval_ms"]), *holes[1:][-1:]]
+        seen = [one for other in cards if other != key for one in counted.ticks.get(other, [])]
+        here = [hole for hole in long if not any(one.since_ms < hole[1] and one.until_ms > hole[0] for one in seen)]
+        short_ms = sum(hole[1] - hole[0] for hole in inner if hole not in long)
+        whole = counted.ticks.get((key[0], _gpu_of(card)), [])
+        if whole:
+            apart = (after.since_ms - before.until_ms for before, after in pairwise(whole))
+            short_ms = min(short_ms, sum(ms for ms in apart if ms <= card["interval_ms"]))
+        holes = here
+    # The tick after the last one may still be on its way.
+    gaps = sum(hole[1] - hole[0] > card["interval_ms"] * (1 + (hole[1] == until_ms)) for hole in holes)
+    time_ms = sum((hole[1] - hole[0]) * hole[2] for hole in holes) + short_ms * (shares or [0.0])[0]
+    return Expected(gpu_ms=observed + time_ms, observed_gpu_ms=observed, gaps=gaps)
 
 
 def energy(counted: Counted, key: Key) -> dict[str, list[float]]:

@@ -1,10 +1,11 @@
 -- One row is one card that was expected in the window, and one more row (is_total) is all of them together: they are
 -- read once for the whole report, and the views cards, headline, unknown and coverage are parts of this one.
 -- Expected: from first seen to the window's end, or to its own last tick where no agent keeps watching (imports, the
--- simulator) or the card is a MIG instance, which may be gone for good; weighted by the card's share of a GPU then. A gap
--- is a hole of more than one interval; the hole before the window's end is one only past two, since the next tick is
--- still to come. mig is of the newest tick in the window. Share is of observed time; equivalent GPUs = share x expected
--- card-hours / hours of the effective window, which is the window clipped to the first and last expected moment of any card.
+-- simulator) or the card is a MIG instance, which may be gone for good; weighted by the card's share of a GPU then. An instance
+-- is not expected in a hole in which its GPU, or another instance of that, has a tick: it was gone. A gap is a hole of more than
+-- one interval; the hole before the window's end is one only past two, since the next tick is still to come. mig is of
+-- the newest tick in the window. Share is of observed time; equivalent GPUs = share x expected card-hours / hours of the effective
+-- window, which is the window clipped to the first and last expected moment of any card.
 CREATE OR REPLACE VIEW gua_report.overview $ON_CLUSTER
 $DEFINER
 AS
@@ -82,72 +83,158 @@ WITH
                 ) AS first_to_last_gpu_us
         FROM observed
     ),
-    expected AS
+    related AS
     (
+        -- Each card beside those of the same GPU: the GPU and its instances, and from when to when any of them was seen without a gap.
         SELECT
-            toString(seen.host) AS host,
-            toString(seen.gpu) AS gpu,
-            seen.gpu_index AS card_index,
-            seen.name AS card_name,
-            seen.model AS card_model,
-            -- What is known of a card is of its newest tick. Where that comes after the window, a GPU was partitioned at its end if the
-            -- newest piece, which is of such an hour, is less than 1000 us of a ms, and whole if in the other hours it had all of them.
-            if(
-                toUnixTimestamp64Milli(seen.last_seen) > {until_ms:Int64}
-                    AND observed.card_observed_ms > 0
-                    AND ifNull(seen.mig IN ('none', 'parent'), false),
-                multiIf(
-                    observed.last_share < 999 AND notEmpty(observed.pieces)
-                        AND observed.pieces.end_ms[-1] = observed.every_end[-1], 'parent',
-                    observed.last_share >= 999, 'none',
-                    seen.mig
-                ),
-                seen.mig
-            ) AS card_mig,
-            seen.parent AS card_parent,
-            seen.source AS source,
-            seen.expected_since_ms AS card_since_ms,
-            seen.expected_until_ms AS card_until_ms,
-            observed.card_observed_ms AS card_observed_ms,
-            if(observed.card_observed_ms > 0, observed.every_end[-1] - observed.every_start[1], 0) AS card_elapsed_ms,
-            if(observed.card_observed_ms > 0, observed.card_observed_us / 1000 / observed.card_observed_ms, seen.share) AS card_share,
-            round(
-                if(
-                    observed.card_observed_ms > 0,
-                    (
-                        (observed.every_start[1] - card_since_ms) * observed.first_share
-                        + observed.first_to_last_gpu_us
-                        + (card_until_ms - observed.every_end[-1]) * observed.last_share
-                    ) / 1000,
-                    (card_until_ms - card_since_ms) * seen.share
-                ),
-                3
-            ) AS card_expected_gpu_ms,
-            observed.card_observed_us / 1000 AS card_observed_gpu_ms,
-            greatest(round(card_expected_gpu_ms - card_observed_gpu_ms, 3), 0.) AS card_unobserved_gpu_ms,
-            ifNull(if(observed.longest_interval_ms > 0, observed.longest_interval_ms, seen.interval_ms), 0) AS interval_ms,
-            arrayCount(
-                (end_ms, start_ms) -> start_ms - end_ms > interval_ms,
-                arrayPushFront(observed.every_end, card_since_ms),
-                arrayPushBack(observed.every_start, card_until_ms - interval_ms)
-            ) AS card_gaps,
-            observed.card_active_ticks AS card_active_card_ticks,
-            observed.card_idle_held_ticks AS card_idle_held_card_ticks,
-            observed.card_truly_idle_ticks AS card_truly_idle_card_ticks,
-            observed.card_unknown_ticks AS card_unknown_card_ticks,
-            observed.card_active_us AS card_active_us,
-            observed.card_idle_held_us AS card_idle_held_us,
-            observed.card_truly_idle_us AS card_truly_idle_us,
-            observed.card_unknown_us AS card_unknown_us,
-            observed.card_sampled_us AS card_sampled_us,
-            observed.card_idle_us AS card_idle_us,
-            CAST(
-                arrayMap(why -> (REASON_NAMES[why.code - UNKNOWN + 1], why.ticks, why.gpu_us), observed.card_reasons),
-                'Array(Tuple(reason String, card_ticks UInt64, gpu_us UInt64))'
-            ) AS card_reasons
+            seen.host AS of_host,
+            seen.gpu AS of_gpu,
+            seen.*,
+            observed.*,
+            ifNull(seen.mig = 'instance', false) AS is_instance,
+            if(is_instance, ifNull(seen.parent, seen.gpu), seen.gpu) AS whole,
+            card_observed_ms > 0 AS is_observed,
+            if(is_observed, every_end[-1] - every_start[1] - arraySum(hole -> hole.2 - hole.1, holes) - toInt64(card_observed_ms), 0)
+                AS short_holes_ms,
+            max(is_instance) OVER whole_gpu AS is_divided,
+            max(longest_interval_ms) OVER whole_gpu AS gpu_interval_ms,
+            max(if(is_observed AND NOT is_instance, short_holes_ms, NULL)) OVER whole_gpu AS gpu_short_holes_ms,
+            groupArrayArray(if(is_observed, arrayPushFront(holes.2, every_start[1]), [])) OVER whole_gpu AS gpu_starts,
+            groupArrayArray(if(is_observed, arrayPushBack(holes.1, every_end[-1]), [])) OVER whole_gpu AS gpu_ends,
+            min(expected_since_ms) OVER whole_gpu AS gpu_since_ms,
+            max(expected_until_ms) OVER whole_gpu AS gpu_until_ms
         FROM seen
         LEFT JOIN shared AS observed
             ON observed.host = seen.host AND observed.gpu = seen.gpu
+        WINDOW whole_gpu AS (PARTITION BY seen.host, whole)
+    ),
+    gone AS
+    (
+        -- Where an instance was not while its GPU was seen: holes in which that has a tick, and of short ones what it has none of.
+        SELECT
+            *,
+            arrayFilter(hole -> hole.2 - hole.1 > gpu_interval_ms, holes) AS long_holes,
+            if(
+                is_instance,
+                arrayFilter(
+                    hole -> arrayCount(start_ms -> start_ms < hole.2, gpu_starts) > arrayCount(end_ms -> end_ms <= hole.1, gpu_ends),
+                    if(
+                        is_observed,
+                        arrayPushFront(
+                            arrayPushBack(long_holes, (every_end[-1], expected_until_ms)),
+                            (expected_since_ms, every_start[1])
+                        ),
+                        [(expected_since_ms, expected_until_ms)]
+                    )
+                ),
+                []
+            ) AS absences,
+            arraySum(hole -> hole.2 - hole.1, absences)
+                + if(
+                    -- Greatest of NULL and 0 is another in every engine.
+                    is_instance AND is_observed AND gpu_short_holes_ms IS NOT NULL,
+                    greatest(
+                        short_holes_ms + arraySum(hole -> hole.2 - hole.1, holes) - arraySum(hole -> hole.2 - hole.1, long_holes)
+                            - greatest(assumeNotNull(gpu_short_holes_ms), 0),
+                        0
+                    ),
+                    0
+                ) AS absent_ms
+        FROM related
+    ),
+    presumed AS
+    (
+        SELECT
+            *,
+            if(card_observed_ms > 0, card_observed_us / 1000 / card_observed_ms, share) AS card_share,
+            round(
+                if(
+                    is_observed,
+                    (
+                        (every_start[1] - expected_since_ms) * first_share
+                        + first_to_last_gpu_us
+                        + (expected_until_ms - every_end[-1]) * last_share
+                    ) / 1000,
+                    (expected_until_ms - expected_since_ms) * share
+                ) - absent_ms * card_share,
+                3
+            ) AS presumed_gpu_ms,
+            card_observed_us / 1000 AS card_observed_gpu_ms,
+            greatest(round(presumed_gpu_ms - card_observed_gpu_ms, 3), 0.) AS presumed_unobserved_gpu_ms,
+            if(
+                is_divided,
+                greatest(round(sum(presumed_gpu_ms) OVER whole_gpu - (gpu_until_ms - gpu_since_ms), 3), 0.),
+                0.
+            ) AS surplus_gpu_ms,
+            sum(if(is_instance, presumed_unobserved_gpu_ms, 0.)) OVER whole_gpu AS of_instances_gpu_ms
+        FROM gone
+        WINDOW whole_gpu AS (PARTITION BY of_host, whole)
+    ),
+    expected AS
+    (
+        SELECT
+            toString(of_host) AS host,
+            toString(of_gpu) AS gpu,
+            gpu_index AS card_index,
+            name AS card_name,
+            presumed.model AS card_model,
+            -- What is known of a card is of its newest tick. Where that comes after the window, a GPU was partitioned at its end if the
+            -- newest piece, which is of such an hour, is less than 1000 us of a ms, and whole if in the other hours it had all of them.
+            if(
+                toUnixTimestamp64Milli(last_seen) > {until_ms:Int64}
+                    AND is_observed
+                    AND ifNull(presumed.mig IN ('none', 'parent'), false),
+                multiIf(
+                    last_share < 999 AND notEmpty(pieces) AND pieces.end_ms[-1] = every_end[-1], 'parent',
+                    last_share >= 999, 'none',
+                    presumed.mig
+                ),
+                presumed.mig
+            ) AS card_mig,
+            presumed.parent AS card_parent,
+            if(is_observed AND absences.1[1] = expected_since_ms, every_start[1], expected_since_ms) AS card_since_ms,
+            if(is_observed AND absences.2[-1] = expected_until_ms, every_end[-1], expected_until_ms) AS card_until_ms,
+            card_observed_ms,
+            if(is_observed, every_end[-1] - every_start[1], 0) AS card_elapsed_ms,
+            card_share,
+            -- What would be more than one GPU is not expected of its instances, each its part of it; then not of the GPU itself.
+            round(
+                presumed_gpu_ms - multiIf(
+                    surplus_gpu_ms = 0, 0,
+                    is_instance,
+                    presumed_unobserved_gpu_ms * least(surplus_gpu_ms / greatest(of_instances_gpu_ms, surplus_gpu_ms), 1),
+                    least(presumed_unobserved_gpu_ms, greatest(surplus_gpu_ms - of_instances_gpu_ms, 0))
+                ),
+                3
+            ) AS card_expected_gpu_ms,
+            card_observed_gpu_ms,
+            greatest(round(card_expected_gpu_ms - card_observed_gpu_ms, 3), 0.) AS card_unobserved_gpu_ms,
+            ifNull(if(longest_interval_ms > 0, longest_interval_ms, presumed.interval_ms), 0) AS card_interval_ms,
+            arrayCount(
+                (end_ms, start_ms) -> start_ms - end_ms > card_interval_ms,
+                arrayPushFront(every_end, expected_since_ms),
+                arrayPushBack(every_start, expected_until_ms - card_interval_ms)
+            ) - arrayCount(
+                hole -> hole.2 - hole.1 > if(hole.2 = expected_until_ms, 2, 1) * card_interval_ms,
+                absences
+            ) AS card_gaps,
+            card_active_ticks AS card_active_card_ticks,
+            card_idle_held_ticks AS card_idle_held_card_ticks,
+            card_truly_idle_ticks AS card_truly_idle_card_ticks,
+            card_unknown_ticks AS card_unknown_card_ticks,
+            card_active_us,
+            card_idle_held_us,
+            card_truly_idle_us,
+            card_unknown_us,
+            card_sampled_us,
+            card_idle_us,
+            CAST(
+                arrayMap(why -> (REASON_NAMES[why.code - UNKNOWN + 1], why.ticks, why.gpu_us), presumed.card_reasons),
+                'Array(Tuple(reason String, card_ticks UInt64, gpu_us UInt64))'
+            ) AS card_reasons
+        FROM presumed
+        -- An instance that was not there at any time is no card of the window.
+        WHERE NOT is_instance OR is_observed OR card_expected_gpu_ms > 0
     )
 SELECT
     grouping(host) = 1 AS is_total,

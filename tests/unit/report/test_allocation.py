@@ -17,6 +17,7 @@ from fakes.reports import fleet_report as fleet_of
 from fakes.store import SINCE_MS, UNTIL_MS, card, lab, store_of, whole
 from gua.core.plaintext import cells
 from gua.core.words import AllocationStatus, Use
+from gua.report.allocation_sources import SourceRow
 from gua.report.answers import AskedOfEmpty, answers
 from gua.report.collect import collect
 from gua.report.conditions import judge, parse_condition
@@ -28,6 +29,7 @@ from gua.report.forms.html import render_html
 from gua.report.forms.json import render_json
 from gua.report.forms.markdown import render_markdown
 from gua.report.forms.text import render_text
+from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.prices import Prices, PriceSpan
@@ -35,11 +37,14 @@ from gua.report.promises import PROMISES, PromiseRow
 from gua.report.sections.allocation.model import PromisedHours
 from gua.report.sections.allocation.query import allocation
 from gua.report.sections.allocation.text import allocation_name
+from gua.report.sections.contention.model import Contentions
+from gua.report.sections.contention.query import ContentionRow, contention
+from gua.report.sections.contention.text import contention as contention_text
 from gua.report.sections.now.model import Now
 from gua.report.sections.usage.model import Usage
 from gua.report.states import observed_ms
 from gua.report.uses import USES, total
-from gua.report.waits import UNTOLD, ReservationsRow
+from gua.report.waits import UNTOLD, ReservationsRow, WaitsRow
 from gua.report.window import ReportRequest
 
 Golden = Callable[[str, str], None]
@@ -391,3 +396,25 @@ def test_states_are_the_same_with_and_without_sources() -> None:
 def test_a_free_card_is_never_made_of_one_of_which_it_is_not_known() -> None:
     assert {one.allocation for one in week_report()[Now].free} == {AllocationStatus.UNALLOCATED}
     assert {one.allocation for one in week_report()[Now].maybe_promised} == {AllocationStatus.UNKNOWN}
+
+
+def test_of_hosts_all_of_whose_ticks_are_gone_it_is_said_that_nobody_knows_who_waited() -> None:
+    prices = Prices.within([], since_ms=0, until_ms=9 * HOUR_MS)
+    nothing: dict[str, Any] = dict.fromkeys(("contended_ms", "busy_ms", "unknown_ms", "contended_us"), 0)
+    nothing |= {"contended_promised_us": 0, "contended_priced": ()}
+    found = ContentionRow(is_total=True, host="", cards=1, free_ms=9 * HOUR_MS, **nothing)
+    rows = [found, *(found._replace(is_total=False, host=host) for host in ("kept", "gone", "slurm"))]
+    sources = [
+        SourceRow(host, source, ok_ms, HOUR_MS, None, 9 * HOUR_MS, None)
+        for host, source, ok_ms in (("kept", "gua", 8), ("gone", "gua", 3 * HOUR_MS), ("slurm", "slurm", 8))
+    ]
+    kept = WaitsRow("kept", 0, 0, 0, 2 * HOUR_MS, 0, 0, 0, 0, 0, 0, 0)
+    told = {one.host: one for one in contention(rows, prices, [kept], sources)}
+    unknown = {host: one.waits_unknown_ms for host, one in told.items()}
+    assert unknown == {None: 6 * HOUR_MS, "kept": 2 * HOUR_MS, "gone": 4 * HOUR_MS, "slurm": None}
+    assert [told["kept"].wait_ms, told["gone"].wait_ms, told["slurm"].wait_ms] == [0, None, None]
+
+    shown = having(week_report(), Contentions([told["gone"]]))
+    said = [part for part in contention_text(shown, Style(width=100), HourFormat(1)) if isinstance(part, str)]
+    assert said[1] == "Who waited is not known of 4.0 hours: no tick that is kept tells it."
+    assert not any("Nobody waited" in part for part in said)

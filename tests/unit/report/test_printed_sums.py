@@ -12,7 +12,8 @@ import pytest
 from fakes.reports import having, week_report
 from gua.core.words import Use
 from gua.report.answers import Asked, AskedOfEmpty, EmptyPromise, Unowned, answers
-from gua.report.forms.first_screen.ask import amounts
+from gua.report.costs import Cost, added_by_state
+from gua.report.forms.first_screen.ask import amounts, other_people
 from gua.report.forms.first_screen.day import day
 from gua.report.forms.first_screen.idle_seconds import sentence
 from gua.report.forms.first_screen.lines import places
@@ -27,6 +28,8 @@ from gua.report.sections.calendar.model import Previous, TimeOfDay
 from gua.report.sections.calendar.previous import previous
 from gua.report.sections.calendar.time_of_day import time_of_day
 from gua.report.sections.energy.text import JOULES_PER_KWH
+from gua.report.sections.groups.model import Grouping, Groupings
+from gua.report.sections.groups.text import groups
 from gua.report.sections.headline.model import IdleSplit
 from gua.report.sections.headline.text import headline, state_hours
 from gua.report.sections.money.model import ModelCost, Money
@@ -98,10 +101,10 @@ def test_idle_seconds_of_both_states_are_those_of_each() -> None:
     states = {state: StateTime(gpu_ms=1.04 * HOUR_MS) for state in STATES}
     shown = replace(having(report, found), headline=replace(report.headline, states=states))
     active, held, together = first_table(usefulness, shown)
-    assert together == ["both", "2.1", "1.3", "0.7", "53.1", "0.05", "0.5"]
+    assert together == ["both", "2.2", "1.3", "0.7", "53.1", "0.05", "0.5"]
     for place in (1, 2, 3, 5, 6):
         assert float(active[place]) + float(held[place]) == pytest.approx(float(together[place]))
-    assert active[1] == state_hours(shown, HourFormat(1))[ACTIVE]
+    assert [active[1], held[1]] == [state_hours(shown, HourFormat(1))[state] for state in (ACTIVE, IDLE_HELD)]
     told = IdleSeconds(
         sampled_gpu_ms=part.sampled_gpu_ms,
         idle_gpu_ms=part.idle_gpu_ms,
@@ -199,3 +202,36 @@ def test_of_busy_cards_with_few_sms_unknown_owners_are_unknown() -> None:
     shown = having(report, replace(report[Usefulness], busy_with_few_sms=(run,)))
     last = [list(part.rows) for part in usefulness(shown, STYLE, HourFormat(1)) if isinstance(part, Table)][-1]
     assert list(last[0])[-2:] == ["ann, (unknown)", "(unknown)"]
+
+
+def test_what_groups_cost_is_what_the_currency_s_sum_says() -> None:
+    report = week_report()
+    costs = {state: Cost(amounts={"EUR": 0.024 if state == IDLE_HELD else 0.0}, unpriced_gpu_ms=0) for state in STATES}
+    unpriced = {state: Cost(amounts={}, unpriced_gpu_ms=HOUR_MS) for state in STATES}
+    group = replace(report[Groupings][0].groups[0], costs=costs)
+    every = [*(replace(group, name=name) for name in ("a", "b", "c")), replace(group, name="d", costs=unpriced)]
+    headline = replace(report.headline, costs=added_by_state(one.costs for one in every))
+    shown = replace(having(report, Groupings([Grouping(by="host", groups=tuple(every))])), headline=headline)
+    rows = [row[7] for row in first_table(groups, shown)]
+    assert rows[-1] == "-"
+    assert sum(float(cost) for cost in rows[:-1]) == pytest.approx(0.07)
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ("bo bo", "1 other"),
+        ("bo cy bo", "2 others"),
+        ("bo ana", "1 other, and more of those above"),
+        ("ana", "more of those above"),
+    ],
+)
+def test_others_are_people_each_once(rest: str, said: str) -> None:
+    ana = Asked(owner="ana", wasted_gpu_ms=1, gpu_ms=1, **NOT_THERE)
+    # Who was promised cards and left them empty may have held others.
+    first, *more = rest.split()
+    every = [
+        AskedOfEmpty(owner=first, wasted_gpu_ms=1, gpu_ms=1, cost=None, holds=()),
+        *(replace(ana, owner=owner) for owner in more),
+    ]
+    assert other_people([ana], every) == said

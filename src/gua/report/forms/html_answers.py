@@ -7,7 +7,7 @@ from typing import Final
 
 from gua.report.answers import Answers, Asked, AskedOfEmpty, ToAsk, answers
 from gua.report.costs import added
-from gua.report.forms.first_screen.ask import amounts, told_of, unowned, when
+from gua.report.forms.first_screen.ask import amounts, other_people, told_of, unowned, when
 from gua.report.forms.first_screen.free import promised_to
 from gua.report.forms.first_screen.free import sentences as sentences_of_free
 from gua.report.forms.first_screen.idle_seconds import SECTION, sentence
@@ -15,7 +15,7 @@ from gua.report.forms.first_screen.lines import Places, places
 from gua.report.forms.first_screen.verdict import sentences
 from gua.report.forms.html_basis import STYLE
 from gua.report.kit.basis import at, since, size
-from gua.report.kit.figures import HourFormat, at_least, plural
+from gua.report.kit.figures import HourFormat, at_least
 from gua.report.kit.html_tables import paragraph
 from gua.report.kit.markup import Markup, join, name, tag
 from gua.report.kit.words import NOT_KNOWN
@@ -70,7 +70,7 @@ def _ask(report: Report, told: Answers, where: Places, hours: HourFormat) -> Mar
     return join(
         [
             tag("ol", *owners) if owners else tag("p", "Nobody is known to have wasted any."),
-            paragraph(f"And {plural(len(rest), 'other')}: {of_rest}{of_others}." if rest else None),
+            paragraph(f"And {other_people(shown, rest)}: {of_rest}{of_others}." if rest else None),
             paragraph(left),
         ]
     )

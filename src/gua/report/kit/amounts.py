@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gua.report.costs import Cost, added
-from gua.report.kit.figures import NONE, HourFormat, amount
+from gua.report.kit.figures import NONE, HourFormat, amount, amounts
 from gua.report.model import Report
 
 CENTS: Final = 2
@@ -39,8 +39,19 @@ class Amounts:
     def cells(self, cost: Cost | None, decimals: int = CENTS) -> list[str]:
         """Return a row's amount in each of the columns; ``-`` where none of its time has a price."""
         is_known = cost is not None and (bool(cost.amounts) or not cost.unpriced_gpu_ms)
-        amounts = cost.amounts if cost is not None else {}
-        return [amount(amounts.get(currency, 0) if is_known else None, decimals) for currency in self.currencies]
+        values = cost.amounts if cost is not None else {}
+        return [amount(values.get(currency, 0) if is_known else None, decimals) for currency in self.currencies]
+
+    def rows(self, costs: Sequence[Cost | None], decimals: int = CENTS) -> list[list[str]]:
+        """Return the cells of rows that are all there is; a column adds up to what :func:`written` says of them."""
+        cells = [self.cells(cost, decimals) for cost in costs]
+        for column, currency in enumerate(self.currencies):
+            priced = {
+                row: cost.amounts[currency] for row, cost in enumerate(costs) if cost and currency in cost.amounts
+            }
+            for row, told in zip(priced, amounts([*priced.values()], decimals), strict=True):
+                cells[row][column] = told
+        return cells
 
 
 def written(cost: Cost | None, name: Name, decimals: int = CENTS) -> str:

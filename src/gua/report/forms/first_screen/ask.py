@@ -61,11 +61,19 @@ def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, 
         yield from style.wrap("Whom to ask: nobody; no listed process held a card without using it.", indent=0)
     if rest:
         cost = told_of(added(one.cost for one in rest), style)
-        yield from style.wrap(f"and {plural(len(rest), 'other')}: {of_rest}{cost}")
+        yield from style.wrap(f"and {other_people(shown, rest)}: {of_rest}{cost}")
     if told.unowned is not None:
         yield from style.wrap(unowned(report, told.unowned, of_unowned, where, style), hanging=4)
     if told.free is None and report.streaks_skipped is not None:
         yield from style.wrap(skipped(report, "Who holds cards now"), indent=0)
+
+
+def other_people(shown: Sequence[ToAsk], rest: Sequence[ToAsk]) -> str:
+    """Return how many people are in the rest alone, each once; the rest may have more of those who are shown."""
+    already = {one.owner for one in shown}
+    count = len({one.owner for one in rest} - already)
+    more = "more of those above" if any(one.owner in already for one in rest) else ""
+    return ", and ".join(part for part in (plural(count, "other") if count else "", more) if part)
 
 
 def _whom(one: ToAsk, told: Answers, style: Style) -> str:

@@ -53,6 +53,7 @@ def _table_of_hosts(report: Report, hosts: Sequence[Group], style: Style, hours:
     held = Counter(one.host for one in found.by_card if one.state == IDLE_HELD) if found else None
     now = [] if held is None else [TableColumn(title=f"idle-held {when(report)}")]
     money = Amounts.of_report(report)
+    costs = money.rows([wasted(host.costs) for _, host in shown], 0)
     return Table(
         columns=[
             TableColumn(title="GPU-hours of", left=True, shortest=12),
@@ -66,10 +67,10 @@ def _table_of_hosts(report: Report, hosts: Sequence[Group], style: Style, hours:
                 name,
                 f"{host.gpus:,}",
                 *_hours(host, hours),
-                *money.cells(wasted(host.costs), 0),
+                *cost,
                 *([] if held is None else [_held(host, held)]),
             ]
-            for name, host in shown
+            for (name, host), cost in zip(shown, costs, strict=True)
         ],
     )
 

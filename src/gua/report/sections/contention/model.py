@@ -23,7 +23,7 @@ class Contention:
     Where a source tells who waits for cards: the ``most_waiting`` requests at once, ``wait_ms`` of all of them
     together, ``waited_ms`` in which any waited; of that time the GPU time that was promised and ``empty``, ``held`` or
     used by ``others`` alone, and of cards that were ``free``. ``None`` where none tells. ``waits_unknown_ms``: how long
-    cards were given out while no tick that is kept tells who waited.
+    cards were given out while no tick that is kept tells who waited; ``None`` where nobody gave any out.
     """
 
     host: str | None

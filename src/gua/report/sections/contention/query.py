@@ -45,8 +45,12 @@ def ask_contention(
     return lambda: [*promised(), *unpromised()]
 
 
-def contention(rows: Iterable[ContentionRow], prices: Prices, waits: Sequence[WaitsRow] = ()) -> tuple[Contention, ...]:
+def contention(
+    rows: Iterable[ContentionRow], prices: Prices, waits: Sequence[WaitsRow] = (), sources: Sequence[SourceRow] = ()
+) -> tuple[Contention, ...]:
     """Return all cards together first, then each host where there are several."""
+    told = {row.host for row in waits}
+    untold = {row.host: row.ok_ms + row.failed_ms for row in sources if row.source == "gua" and row.host not in told}
     found = [
         Contention(
             host=None if row.is_total else row.host,
@@ -58,7 +62,10 @@ def contention(rows: Iterable[ContentionRow], prices: Prices, waits: Sequence[Wa
             contended_gpu_ms=row.contended_us / 1000,
             contended_promised_gpu_ms=row.contended_promised_us / 1000,
             cost=prices.cost(row.contended_us, row.contended_priced),
-            **_waited([each for each in waits if row.is_total or each.host == row.host]),
+            **_waited(
+                [each for each in waits if row.is_total or each.host == row.host],
+                sum(ms for host, ms in untold.items() if row.is_total or host == row.host),
+            ),
         )
         for row in rows
     ]
@@ -66,10 +73,13 @@ def contention(rows: Iterable[ContentionRow], prices: Prices, waits: Sequence[Wa
     return tuple(hosts) if len(hosts) == 1 else (*(one for one in found if one.host is None), *hosts)
 
 
-def _waited(of: Sequence[WaitsRow]) -> dict[str, Any]:
-    """Return the waits of some hosts as fields; at the same time there may have waited fewer than the sum."""
+def _waited(of: Sequence[WaitsRow], untold_ms: int) -> dict[str, Any]:
+    """Return the waits of some hosts as fields; at the same time there may have waited fewer than the sum.
+
+    ``untold_ms``: how long cards were given out on those of which no tick tells.
+    """
     if not of:
-        return {}
+        return {"waits_unknown_ms": untold_ms} if untold_ms else {}
     return {
         "most_waiting": max(row.waiting for row in of),
         "wait_ms": sum(row.wait_ms for row in of),
@@ -78,5 +88,5 @@ def _waited(of: Sequence[WaitsRow]) -> dict[str, Any]:
         "waited_held_gpu_ms": sum(row.held_us for row in of) / 1000,
         "waited_others_gpu_ms": sum(row.used_by_others_us for row in of) / 1000,
         "waited_free_gpu_ms": sum(row.free_us for row in of) / 1000,
-        "waits_unknown_ms": sum(row.untold_ms for row in of),
+        "waits_unknown_ms": sum(row.untold_ms for row in of) + untold_ms,
     }

@@ -21,7 +21,7 @@ def _collect(asking: Asking) -> Finish:
     sources = asking.once(ask_sources)
     answer = asking.once(ask_contention, asking.prices, sources)
     waits = asking.once(ask_waits, sources)
-    return lambda _headline, _cards: Contentions(contention(answer(), asking.prices, waits()))
+    return lambda _headline, _cards: Contentions(contention(answer(), asking.prices, waits(), sources()))
 
 
 def _rows(found: Contentions, _report: Report) -> Iterator[Cells]:

@@ -86,10 +86,10 @@ def _row(one: Contention, style: Style, hours: HourFormat) -> list[str]:
 
 def _waits(one: Contention, hours: HourFormat) -> Iterator[str]:
     """Yield how long people really waited, and for what."""
-    if one.wait_ms is None or one.waited_ms is None:
-        return
     if one.waits_unknown_ms:
         yield f"Who waited is not known of {hours.of(one.waits_unknown_ms)} hours: no tick that is kept tells it."
+    if one.wait_ms is None or one.waited_ms is None:
+        return
     if not one.wait_ms:
         when = " in the others" if one.waits_unknown_ms else ""
         yield f"Nobody waited in the queue of gua run and gua reserve{when}."

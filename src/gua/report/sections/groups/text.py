@@ -65,6 +65,7 @@ def _table(report: Report, grouping: Grouping, style: Style, hours: HourFormat) 
     """Return the table of a key, and how many groups its last row adds up."""
     amounts = Amounts.of_report(report)
     shown, rest = _shown(grouping, style)
+    costs = amounts.rows([wasted(group.costs) for _, group in shown])
     titles = (_HOSTS, _GPUS, *STATES, *amounts.titles(WASTED, style.name), _HOURS, _COVERAGE)
     return Table(
         columns=[
@@ -77,11 +78,11 @@ def _table(report: Report, grouping: Grouping, style: Style, hours: HourFormat) 
                 f"{group.hosts:,}",
                 f"{group.gpus:,}",
                 *percents([group.states[state].gpu_ms for state in STATES]),
-                *amounts.cells(wasted(group.costs)),
+                *cost,
                 hours.of(group.observed_gpu_ms),
                 percent(group.ratio),
             ]
-            for name, group in shown
+            for (name, group), cost in zip(shown, costs, strict=True)
         ],
         bars=[group.states for _, group in shown],
     ), rest

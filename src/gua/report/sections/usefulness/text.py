@@ -15,7 +15,7 @@ from gua.report.sections.energy.text import JOULES_PER_KWH
 from gua.report.sections.headline.text import state_units
 from gua.report.sections.usefulness.activity_text import activity
 from gua.report.sections.usefulness.model import CardIdleTime, IdleTime, Usefulness
-from gua.report.states import ACTIVE
+from gua.report.states import ACTIVE, IDLE_HELD
 
 _STATES: Final = (
     TableColumn(title="", left=True),
@@ -75,21 +75,23 @@ def _most_idle(card: CardIdleTime) -> float:
 def _by_state(report: Report, hours: HourFormat) -> list[list[str]]:
     """Return a row for each state and one for both, to which each column adds up.
 
-    Active hours are written as in the headline, and what samples tell of them as on the first screen.
+    Hours are written as in the headline, and what samples tell of the active ones as on the first screen.
     """
     found = report[Usefulness]
     parts = list(found.states.values())
     every = [*parts, found.loaded]
 
-    def told(values: Sequence[float], active: int | None = None) -> list[str]:
+    def told(values: Sequence[float]) -> list[str]:
         (both,) = hours.units([sum(values)])
-        first = min(hours.units(values[:1])[0] if active is None else active, both)
+        first = min(hours.units(values[:1])[0], both)
         return [*map(hours.written, [*values, sum(values)], [first, both - first, both])]
 
+    times = [part.gpu_ms for part in parts]
+    units = [state_units(report, hours)[state] for state in (ACTIVE, IDLE_HELD)]
     energies = [(part.idle_joules or 0) / JOULES_PER_KWH for part in parts]
     columns = (
         [*found.states, "both"],
-        told([part.gpu_ms for part in parts], state_units(report, hours)[ACTIVE]),
+        [*map(hours.written, [*times, sum(times)], [*units, sum(units)])],
         told([part.sampled_gpu_ms for part in parts]),
         _known(told([part.idle_gpu_ms for part in parts]), (part.sampled_gpu_ms > 0 for part in every)),
         [percent(part.idle_share) for part in every],
