@@ -13,6 +13,7 @@ from gua.store.dsn import ServerDsn
 from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
 from servers.gua import Gua, differences
+from servers.process import poll
 
 DEMO = ("demo", "--seed", "7", "--ticks", "60", "--gpus", "4")
 NO_ROOM = """
@@ -86,6 +87,21 @@ def test_a_server_without_room_says_so_and_has_lost_nothing_once_it_has_room(
     assert not [*differences(gua.report(clickhouse.dsn("gua_reader")), expected)]
 
 
+def attach_again(clickhouse: ClickHouseServer, table: str) -> None:
+    """Attach a table that was detached, as soon as the last question that read it has ended."""
+
+    def attached() -> bool:
+        try:
+            clickhouse.query(f"ATTACH TABLE {table}")
+        except AssertionError as error:
+            if "still used by some query" not in str(error):
+                raise
+            return False
+        return True
+
+    poll(attached, f"questions to let go of {table}")
+
+
 @pytest.mark.usefixtures("applied")
 def test_half_a_schema_is_named(gua: Gua, clickhouse: ClickHouseServer) -> None:
     gua.must(*DEMO, "--store", clickhouse.dsn())
@@ -94,7 +110,7 @@ def test_half_a_schema_is_named(gua: Gua, clickhouse: ClickHouseServer) -> None:
         clickhouse.query(f"DETACH TABLE {lost}")
         line = refusal(gua, "report", "--store", clickhouse.dsn("gua_reader"))
         assert f"lacks {lost}: run gua schema apply" in line
-        clickhouse.query(f"ATTACH TABLE {lost}")
+        attach_again(clickhouse, lost)
     for lost in every:
         clickhouse.query(f"DROP TABLE {lost}")
     done = gua.run("schema", "check", "--store", clickhouse.dsn())
