@@ -29,6 +29,8 @@ READ_DAYS_BY_KEY: Final = frozenset({"usage"})
 """Views that read them by what a day knows of processes."""
 READ_DAYS_BEFORE_NOW: Final = frozenset({"card_streaks", "holders"})
 """Views that tell of now, and read them but for those before it."""
+_SILENT_HOURS: Final = 7
+"""Hours before now of which none is read as a day where it is told what a card does: it is silent after three ticks."""
 _KEYS: Final = frozenset({"identity", "owner", "program", "host", "model"})
 LEAST_CARD_DAYS: Final = 5_000
 """Card-days from which on streaks of cards are read of days: of fewer, planning takes longer than they save."""
@@ -92,6 +94,7 @@ class DailyReader:
     days: Sequence[HeldDay]
     timezone: str
     before_now: Sequence[HeldDay] | None = None
+    before_states: Sequence[HeldDay] = ()
     cards: int = 0
     tells_holders_apart: bool = False
 
@@ -120,9 +123,12 @@ class DailyReader:
         These are read by their hours, and a few more: a card that is silent for longer has no holders and is not free.
         Where ticks of ``interval_ms`` are too long for that, all are.
         """
-        until_ms = as_of_ms - NOW_HOURS * _HOUR_MS
-        days = [day for day in self.days if (day.day + 1) * _DAY_MS <= until_ms] if interval_ms <= _HOUR_MS else []
-        return replace(self, before_now=days, cards=cards)
+        held = self.days if interval_ms <= _HOUR_MS else ()
+
+        def ended(hours: int) -> list[HeldDay]:
+            return [day for day in held if (day.day + 1) * _DAY_MS <= as_of_ms - hours * _HOUR_MS]
+
+        return replace(self, before_now=ended(NOW_HOURS), before_states=ended(_SILENT_HOURS), cards=cards)
 
     @property
     def days_before_now(self) -> frozenset[int]:
@@ -131,6 +137,9 @@ class DailyReader:
 
     def _of(self, view: str, parameters: Mapping[str, object]) -> Sequence[HeldDay]:
         if view in READ_DAYS_BEFORE_NOW:
+            if view == "card_streaks" and not parameters["long_streak_ms"]:
+                # Of a large fleet, what processes did in the 24 hours before is asked besides.
+                return self.before_states
             is_worth_it = view == "holders" or self.cards * len(self.days_before_now) >= LEAST_CARD_DAYS
             return (self.before_now or ()) if is_worth_it else ()
         if view in READ_DAYS_BY_KEY:

@@ -442,6 +442,31 @@ def test_who_holds_cards_is_told_of_days_where_runs_would_be_too_many(
     assert left_out["streaks_skipped_card_hours"] == 1
 
 
+def test_of_a_large_fleet_what_a_card_does_is_told_of_fewer_hours_than_who_holds_it() -> None:
+    asked: dict[str, list[int]] = {}
+
+    class Asked:
+        is_concurrent = True
+
+        def rows(self, view: str, parameters: Mapping[str, Any]) -> list[Row]:
+            asked[f"{view} {parameters.get('long_streak_ms')}"] = parameters.get("days", [])
+            return []
+
+    bounds = {"since_ms": 0, "until_ms": MIDNIGHT_MS + 7 * HOUR_MS, "hosts": []}
+    reader = days.DailyReader(Asked(), bounds, [days.HeldDay(LAST_DAY - ago, 0, 0) for ago in (2, 1, 0)], "UTC")
+    for after_midnight, interval_ms, of_holders, of_cards in (
+        (7, HOUR_MS, 2, 3),
+        (0, HOUR_MS, 1, 2),
+        (7, HOUR_MS + 1, 0, 0),
+    ):
+        of_now = reader.telling_of_now(MIDNIGHT_MS + after_midnight * HOUR_MS, interval_ms, cards=10_000)
+        for view, long_streak_ms in (("holders", None), ("card_streaks", LONG_STREAK_MS), ("card_streaks", 0)):
+            of_now.rows(view, {**bounds, "use_hourly": 1, "long_streak_ms": long_streak_ms})
+        read = {question: len(of_question) for question, of_question in asked.items()}
+        assert read["holders None"] == read[f"card_streaks {LONG_STREAK_MS}"] == of_holders
+        assert read["card_streaks 0"] == of_cards
+
+
 def test_where_views_alone_may_be_asked_for_no_days_are_read(store: Store) -> None:
     class OfViews(Noting):
         def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
