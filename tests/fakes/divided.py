@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Final
 
-from gua.core.tick import CardReading, Mig, Origin, ProcessList, Source, Tick
+from gua.core.tick import CardReading, Origin, Tick
+from gua.core.words import Mig, ProcessList, Source
 
 INTERVAL_MS: Final = 300_000
 SLICES: Final = 7

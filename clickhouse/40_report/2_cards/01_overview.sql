@@ -91,9 +91,9 @@ WITH
             seen.gpu AS of_gpu,
             seen.*,
             observed.*,
+            -- ONLY with instances
             ifNull(seen.mig = 'instance', false) AS is_instance,
             if(is_instance, ifNull(seen.parent, seen.gpu), seen.gpu) AS whole,
-            card_observed_ms > 0 AS is_observed,
             if(is_observed, every_end[-1] - every_start[1] - arraySum(hole -> hole.2 - hole.1, holes) - toInt64(card_observed_ms), 0)
                 AS short_holes_ms,
             max(is_instance) OVER whole_gpu AS is_divided,
@@ -102,17 +102,22 @@ WITH
             groupArrayArray(if(is_observed, arrayPushFront(holes.2, every_start[1]), [])) OVER whole_gpu AS gpu_starts,
             groupArrayArray(if(is_observed, arrayPushBack(holes.1, every_end[-1]), [])) OVER whole_gpu AS gpu_ends,
             min(expected_since_ms) OVER whole_gpu AS gpu_since_ms,
-            max(expected_until_ms) OVER whole_gpu AS gpu_until_ms
+            max(expected_until_ms) OVER whole_gpu AS gpu_until_ms,
+            -- END
+            card_observed_ms > 0 AS is_observed
         FROM seen
         LEFT JOIN shared AS observed
             ON observed.host = seen.host AND observed.gpu = seen.gpu
+        -- ONLY with instances
         WINDOW whole_gpu AS (PARTITION BY seen.host, whole)
+        -- END
     ),
     gone AS
     (
         -- Where an instance was not while its GPU was seen: holes in which that has a tick, and of short ones what it has none of.
         SELECT
             *,
+            -- ONLY with instances
             arrayFilter(hole -> hole.2 - hole.1 > gpu_interval_ms, holes) AS long_holes,
             if(
                 is_instance,
@@ -140,6 +145,8 @@ WITH
                     ),
                     0
                 ) AS absent_ms
+            -- OTHERWISE 0 AS absent_ms
+            -- END
         FROM related
     ),
     presumed AS
@@ -159,16 +166,20 @@ WITH
                 ) - absent_ms * card_share,
                 3
             ) AS presumed_gpu_ms,
-            card_observed_us / 1000 AS card_observed_gpu_ms,
+            -- ONLY with instances
             greatest(round(presumed_gpu_ms - card_observed_gpu_ms, 3), 0.) AS presumed_unobserved_gpu_ms,
             if(
                 is_divided,
                 greatest(round(sum(presumed_gpu_ms) OVER whole_gpu - (gpu_until_ms - gpu_since_ms), 3), 0.),
                 0.
             ) AS surplus_gpu_ms,
-            sum(if(is_instance, presumed_unobserved_gpu_ms, 0.)) OVER whole_gpu AS of_instances_gpu_ms
+            sum(if(is_instance, presumed_unobserved_gpu_ms, 0.)) OVER whole_gpu AS of_instances_gpu_ms,
+            -- END
+            card_observed_us / 1000 AS card_observed_gpu_ms
         FROM gone
+        -- ONLY with instances
         WINDOW whole_gpu AS (PARTITION BY of_host, whole)
+        -- END
     ),
     expected AS
     (
@@ -192,12 +203,17 @@ WITH
                 presumed.mig
             ) AS card_mig,
             presumed.parent AS card_parent,
+            -- ONLY with instances
             if(is_observed AND absences.1[1] = expected_since_ms, every_start[1], expected_since_ms) AS card_since_ms,
             if(is_observed AND absences.2[-1] = expected_until_ms, every_end[-1], expected_until_ms) AS card_until_ms,
+            -- OTHERWISE expected_since_ms AS card_since_ms,
+            -- OTHERWISE expected_until_ms AS card_until_ms,
+            -- END
             card_observed_ms,
             if(is_observed, every_end[-1] - every_start[1], 0) AS card_elapsed_ms,
             card_share,
             -- What would be more than one GPU is not expected of its instances, each its part of it; then not of the GPU itself.
+            -- ONLY with instances
             round(
                 presumed_gpu_ms - multiIf(
                     surplus_gpu_ms = 0, 0,
@@ -207,6 +223,8 @@ WITH
                 ),
                 3
             ) AS card_expected_gpu_ms,
+            -- OTHERWISE presumed_gpu_ms AS card_expected_gpu_ms,
+            -- END
             card_observed_gpu_ms,
             greatest(round(card_expected_gpu_ms - card_observed_gpu_ms, 3), 0.) AS card_unobserved_gpu_ms,
             ifNull(if(longest_interval_ms > 0, longest_interval_ms, presumed.interval_ms), 0) AS card_interval_ms,
@@ -214,10 +232,14 @@ WITH
                 (end_ms, start_ms) -> start_ms - end_ms > card_interval_ms,
                 arrayPushFront(every_end, expected_since_ms),
                 arrayPushBack(every_start, expected_until_ms - card_interval_ms)
-            ) - arrayCount(
+            )
+            -- ONLY with instances
+            - arrayCount(
                 hole -> hole.2 - hole.1 > if(hole.2 = expected_until_ms, 2, 1) * card_interval_ms,
                 absences
-            ) AS card_gaps,
+            )
+            -- END
+            AS card_gaps,
             card_active_ticks AS card_active_card_ticks,
             card_idle_held_ticks AS card_idle_held_card_ticks,
             card_truly_idle_ticks AS card_truly_idle_card_ticks,
@@ -234,7 +256,9 @@ WITH
             ) AS card_reasons
         FROM presumed
         -- An instance that was not there at any time is no card of the window.
+        -- ONLY with instances
         WHERE NOT is_instance OR is_observed OR card_expected_gpu_ms > 0
+        -- END
     )
 SELECT
     grouping(host) = 1 AS is_total,

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.parameters import BY_DAY, PARAMETERS
@@ -62,6 +62,10 @@ _ENGINE_SETTINGS = {
     "query_plan_remove_unused_columns": 0,
     "enable_join_runtime_filters": 0,
 }
+
+
+_OF_INSTANCES: Final = "overview"
+_ANY_INSTANCE: Final = "SELECT 1 AS found FROM gua.card_info WHERE mig = 'instance' LIMIT 1"
 
 
 def call_of(view: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
@@ -232,12 +236,13 @@ class Store:
         """
         with_days = "days" in parameters
         if self._directory is not None:
-            views = (report_views_with_days() if with_days else report_views()).of(parameters)
+            views = (report_views_with_days() if with_days else report_views()).of(self._known(view, parameters))
             asked = views.written_out(views.query(view)) if with_days else views.query(view)
             return self._select(asked, parameters, self._report_settings)
         call, values = bound_call(parameters, _PARAMETER_TYPES)
         try:
-            if query := self._server_views.query(view, call, parameters, with_days=with_days):
+            known = self._known(view, parameters)
+            if query := self._server_views.query(view, call, known, with_days=with_days):
                 return self._select(query, values, self._report_settings)
         except QueryError as error:
             if not error.no_right:
@@ -245,6 +250,12 @@ class Store:
             self._server_views.refuse()
         of_view = {name: value for name, value in parameters.items() if name not in BY_DAY}
         return self._select(*call_of(view, of_view), self._report_settings)
+
+    def _known(self, view: str, parameters: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the parameters and what else tells which blocks of a view's query are needless (``left_out``)."""
+        if view != _OF_INSTANCES:
+            return parameters
+        return {**parameters, "has_instances": len(self._select(_ANY_INSTANCE, {}, {}))}
 
     def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Insert rows into a table of ``gua`` at once; on a cluster they are on their shards when it returns."""

@@ -16,7 +16,8 @@ from fakes.by_other_means import DAY_MS, HOUR_MS, Key, Recorded
 from fakes.divided import divided
 from gua.core.durations import to_rfc3339
 from gua.core.ports import SpooledTick
-from gua.core.tick import Source, Tick
+from gua.core.tick import Tick
+from gua.core.words import Source
 from gua.otlp.encode import encode
 from gua.report import days
 from gua.report.collect import collect
