@@ -295,6 +295,25 @@ SELECT
     'late'
 FROM (SELECT arrayJoin(arrayPushBack(range(347, 456), 672)) AS tick)
 """
+# Of a host without any process: a card that worked for sixteen hours and does nothing since.
+QUIET = """
+INSERT INTO gua.card_ticks (
+    host, gpu, ts, duration_ms, gpu_time_ms, interval_ms, utilization, memory_used_bytes, memory_reserved_bytes,
+    process_list
+)
+SELECT
+    'quiet',
+    'GPU-q',
+    fromUnixTimestamp64Milli({since_ms} + number * 600000, 'UTC'),
+    600000,
+    600000,
+    600000,
+    if(number < 96, 9000, 0),
+    0,
+    0,
+    'known'
+FROM numbers(6 * 24 * 5)
+"""
 Rows = list[OwnerSpanRow]
 
 
@@ -304,10 +323,10 @@ def edges(counted: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("edges") / "store"
     shutil.copytree(counted, folder, symlinks=True)
     with open_store(f"chdb://{folder}") as opened:
-        for statement in (EDGES, EDGE_PROCESSES, LATE_PROCESSES):
+        for statement in (EDGES, EDGE_PROCESSES, LATE_PROCESSES, QUIET):
             command(opened, statement.replace("{since_ms}", str(MIDNIGHT_MS - 5 * DAY_MS + 600_000)))
         opened.count_hours()
-        assert opened.count_days() == 5
+        assert opened.count_days() == 10
     return folder
 
 
@@ -401,6 +420,19 @@ def test_processes_are_the_same_over_midnight_as_over_an_hour(edge_store: Store)
             long_ago = {one.gpu for one in now if (one.since_ms or END_MS) // DAY_MS in of_now.days_before_now}
             assert long_ago == {f"GPU-{card}" for card in range(16, 20)}
             assert max(row.longest_idle_ms or 0 for row in ticked) > DAY_MS
+
+
+def test_a_card_without_processes_is_idle_since_a_day_long_ago(edge_store: Store) -> None:
+    bounds = {"since_ms": MIDNIGHT_MS - 5 * DAY_MS, "until_ms": MIDNIGHT_MS, "hosts": ["quiet"]}
+    daily, found, _ = days.with_days(edge_store, bounds, price_starts=(), timezone="UTC")
+    assert isinstance(daily, days.DailyReader)
+    of_now = daily.telling_of_now(MIDNIGHT_MS, 600_000, cards=10_000)
+    read = {**bounds, "tick_hours": tick_hours(found), "use_hourly": 1, "timezone": "UTC", "long_streak_ms": 0}
+    every_hour = tick_hours(choose_hours(edge_store, bounds, from_ticks=True))
+    (brief,) = CARD_STREAKS.rows(of_now, read)
+    (whole,) = CARD_STREAKS.rows(edge_store, {**read, "tick_hours": every_hour, "use_hourly": 0})
+    assert brief[:OF_NOW] == whole[:OF_NOW]
+    assert brief.since_ms == MIDNIGHT_MS - 5 * DAY_MS + 96 * 600_000
 
 
 def test_who_holds_cards_is_told_of_days_where_runs_would_be_too_many(
