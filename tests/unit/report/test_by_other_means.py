@@ -15,14 +15,14 @@ import pytest
 
 from fakes import by_other_means as means
 from fakes.by_other_means import DAY_MS, HOUR_MS, IDLE, Counted, Episode, Key, Recorded, Seen, SeenPart, Spent
+from fakes.fleet import spooled_ticks
 from fakes.promises import promised
 from fakes.restless import restless
 from fakes.stuck import stuck
 from gua.core.ports import SpooledTick
-from gua.core.tick import Origin, Tick
+from gua.core.tick import Origin
 from gua.core.words import Source
 from gua.core.workloads import workload_kind
-from gua.otlp.encode import encode
 from gua.report.collect import collect
 from gua.report.costs import Cost, Costs, added, wasted
 from gua.report.hours import choose_hours, tick_hours
@@ -47,7 +47,6 @@ from gua.report.sections.usefulness.model import IdleTime, MeanActivity, Usefuln
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
-from gua.state.compression import compress
 from gua.store.database import Store, open_store
 
 pytestmark = pytest.mark.engine
@@ -90,17 +89,9 @@ WINDOWS: Final = {
 }
 
 
-def spooled(ticks: Iterator[Tick]) -> list[SpooledTick]:
-    made = []
-    for tick in ticks:
-        raw = encode(tick)
-        made.append(SpooledTick(id=tick.ts_ms, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
-    return made
-
-
 def lab(host: str, seed: int, gpus: int) -> list[SpooledTick]:
     origin = Origin(host=host, source=Source.SIMULATOR, interval_ms=600_000)
-    return spooled(simulate(Scenario(seed=seed, gpus=gpus, interval_ms=600_000, ticks=300), origin=origin))
+    return list(spooled_ticks(simulate(Scenario(seed=seed, gpus=gpus, interval_ms=600_000, ticks=300), origin=origin)))
 
 
 @pytest.fixture(scope="module")
@@ -110,14 +101,16 @@ def store(tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path],
         lab("lab-1", 1, 8),
         lab("lab-2", 2, 6),
         *(
-            spooled(
-                promised(
-                    restless(host, seed=seed, ticks=500, end_ms=END_MS - seed * 100), seed=seed, unlooked=seed * 150
+            list(
+                spooled_ticks(
+                    promised(
+                        restless(host, seed=seed, ticks=500, end_ms=END_MS - seed * 100), seed=seed, unlooked=seed * 150
+                    )
                 )
             )
             for seed, host in enumerate(RESTLESS)
         ),
-        spooled(stuck(STUCK, seed=1, ticks=400, end_ms=END_MS - 333)),
+        list(spooled_ticks(stuck(STUCK, seed=1, ticks=400, end_ms=END_MS - 333))),
     ]
     rng = Random("late")  # noqa: S311 - which ticks are late is no secret
     with open_store(made_store(tmp_path_factory.mktemp("means") / "store")) as opened:

@@ -13,13 +13,13 @@ import pytest
 
 from fakes import by_other_means as means
 from fakes.by_other_means import Recorded
+from fakes.fleet import spooled_ticks
 from fakes.restless import restless
 from gua.core.durations import to_rfc3339
 from gua.core.parameters import BY_DAY
 from gua.core.ports import Row, SpooledTick
-from gua.core.tick import Origin, Tick
+from gua.core.tick import Origin
 from gua.core.words import Source
-from gua.otlp.encode import encode
 from gua.report import days, streak_limit
 from gua.report.collect import collect
 from gua.report.forms.json import report_json
@@ -34,7 +34,6 @@ from gua.report.sections.usage.query import HOLDERS, USAGE_VIEW, CardProcess, Ow
 from gua.report.views import SHARED
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
-from gua.state.compression import compress
 from gua.store import hours
 from gua.store.database import Store, open_store
 from gua.store.report_views import report_views, report_views_with_days
@@ -58,26 +57,20 @@ WINDOWS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def spooled(ticks: Iterable[Tick]) -> list[SpooledTick]:
-    made = []
-    for tick in ticks:
-        raw = encode(tick)
-        made.append(SpooledTick(id=tick.ts_ms, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
-    return made
-
-
 def lab() -> list[SpooledTick]:
     origin = Origin(host="lab", source=Source.SIMULATOR, interval_ms=600_000)
-    return spooled(simulate(Scenario(seed=1, gpus=2, interval_ms=600_000, ticks=6 * 24 * 4), origin=origin))
+    return list(spooled_ticks(simulate(Scenario(seed=1, gpus=2, interval_ms=600_000, ticks=6 * 24 * 4), origin=origin)))
 
 
 def pieces(host: str, seed: int) -> list[SpooledTick]:
     """Return the half hours before each midnight and noon, and a little after, so that days have holes and edges."""
     ends = sorted(MIDNIGHT_MS - half * DAY_MS // 2 + seed * 1_234_567 for half in range(8))
-    return spooled(
-        tick
-        for number, end_ms in enumerate(ends)
-        for tick in restless(host, seed=seed * 10 + number % 2, ticks=55, end_ms=end_ms)
+    return list(
+        spooled_ticks(
+            tick
+            for number, end_ms in enumerate(ends)
+            for tick in restless(host, seed=seed * 10 + number % 2, ticks=55, end_ms=end_ms)
+        )
     )
 
 

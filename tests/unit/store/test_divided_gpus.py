@@ -14,18 +14,15 @@ import pytest
 from fakes import by_other_means as means
 from fakes.by_other_means import DAY_MS, HOUR_MS, Key, Recorded
 from fakes.divided import divided
+from fakes.fleet import spooled_ticks
 from gua.core.durations import to_rfc3339
-from gua.core.ports import SpooledTick
-from gua.core.tick import Tick
 from gua.core.words import Source
-from gua.otlp.encode import encode
 from gua.report import days
 from gua.report.collect import collect
 from gua.report.forms.json import report_json
 from gua.report.model import Card, Report
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS
-from gua.state.compression import compress
 from gua.store.database import Store, open_store
 
 pytestmark = pytest.mark.engine
@@ -49,21 +46,13 @@ def windows() -> Iterator[tuple[int, int]]:
         yield since_ms, since_ms + rng.randrange(1, 90 * 60_000)
 
 
-def spooled(ticks: Iterable[Tick]) -> list[SpooledTick]:
-    made = []
-    for tick in ticks:
-        raw = encode(tick)
-        made.append(SpooledTick(id=tick.ts_ms, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
-    return made
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path], str]) -> Iterator[Store]:
     """Open a store with hosts of divided GPUs, of which hours and days are counted."""
     with open_store(made_store(tmp_path_factory.mktemp("divided") / "store")) as opened:
         for seed, (host, source) in enumerate(HOSTS.items()):
             ticks = divided(host, seed=seed, ticks=700, end_ms=MIDNIGHT_MS + HOUR_MS + seed, source=source)
-            assert opened.land(spooled(ticks)) == []
+            assert opened.land(list(spooled_ticks(ticks))) == []
         opened.count_hours()
         assert opened.count_days() > 3 * len(HOSTS)
         yield opened
