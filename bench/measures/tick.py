@@ -29,8 +29,7 @@ from gua.allocation.sources import Sources
 from gua.app.agent_process import give_back_memory
 from gua.app.allocations import AllocationSettings, open_allocations
 from gua.app.owners import owners_of
-from gua.core.tick import Origin
-from gua.core.words import Source
+from gua.core.tick import Origin, Source  # Source is in core.words now; older versions are measured, too
 from gua.identity.process import ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.otlp.encode import encode
