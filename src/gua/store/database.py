@@ -236,11 +236,9 @@ class Store:
         """
         with_days = "days" in parameters
         if self._directory is not None:
-            turn = next(self._turns)
-            known = self._known(view, parameters, turn)
-            views = (report_views_with_days() if with_days else report_views()).of(known)
+            views = (report_views_with_days() if with_days else report_views()).of(self._known(view, parameters))
             asked = views.written_out(views.query(view)) if with_days else views.query(view)
-            return self._select(asked, parameters, self._report_settings, turn)
+            return self._select(asked, parameters, self._report_settings)
         call, values = bound_call(parameters, _PARAMETER_TYPES)
         try:
             known = self._known(view, parameters)
@@ -253,11 +251,11 @@ class Store:
         of_view = {name: value for name, value in parameters.items() if name not in BY_DAY}
         return self._select(*call_of(view, of_view), self._report_settings)
 
-    def _known(self, view: str, parameters: Mapping[str, object], turn: int | None = None) -> Mapping[str, object]:
+    def _known(self, view: str, parameters: Mapping[str, object]) -> Mapping[str, object]:
         """Return the parameters and what else tells which blocks of a view's query are needless (``left_out``)."""
         if view != _OF_INSTANCES:
             return parameters
-        return {**parameters, "has_instances": len(self._select(_ANY_INSTANCE, {}, {}, turn))}
+        return {**parameters, "has_instances": len(self._select(_ANY_INSTANCE, {}, {}))}
 
     def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Insert rows into a table of ``gua`` at once; on a cluster they are on their shards when it returns."""
@@ -276,14 +274,12 @@ class Store:
         return self._select(sql, parameters or {}, settings)
 
     def _select(
-        self, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object], turn: int | None = None
+        self, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]
     ) -> list[Mapping[str, Any]]:
         if self._handles is None or self._views is None:
             with self._asked_at_once:
                 return self._ask(self._client, sql, parameters, settings)
-        if turn is None:
-            turn = next(self._turns)
-        # What is asked first is answered first, also where it waits for what others make.
+        turn = next(self._turns)  # what is asked first is answered first, also where it waits for what others make
         sql = self._views.asked(sql, parameters)
         shared = {"max_memory_usage": QUERY_MEMORY_BYTES // self._handles.most}
         try:
