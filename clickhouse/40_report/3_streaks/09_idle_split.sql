@@ -31,7 +31,7 @@ FROM
     (
         SELECT
             arraySort(
-                run -> run.start_ms,
+                run -> (run.start_ms, run.end_ms),
                 CAST(
                     groupArray((start_ms, end_ms, first_span_ms, last_span_ms, is_new, held_ms, held_us, is_used)),
                     'Array(Tuple(

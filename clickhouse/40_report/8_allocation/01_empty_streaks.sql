@@ -61,7 +61,7 @@ FROM
             max(card_as_of_ms) AS as_of_ms,
             argMax(owner, end_ms) AS newest_owner,
             arraySort(
-                run -> run.start_ms,
+                run -> (run.start_ms, run.end_ms),
                 CAST(
                     groupArray((use_code, start_ms, end_ms, first_span_ms, last_span_ms, observed_ms, gpu_us, known_until_ms)),
                     'Array(Tuple(
