@@ -3,7 +3,8 @@
 -- Expected: from first seen to the window's end, or to its own last tick where no agent keeps watching (imports, the
 -- simulator) or the card is a MIG instance, which may be gone for good; weighted by the card's share of a GPU then. An instance
 -- is not expected in a hole in which its GPU, or another instance of that, has a tick: it was gone. A gap is a hole of more than
--- one interval; the hole before the window's end is one only past two, since the next tick is still to come. mig is of
+-- one interval; the hole before the window's end is one only past two, since the next tick is still to come. Elapsed: from
+-- the first tick to the last without such holes; what is observed beyond it was observed twice. mig is of
 -- the newest tick in the window. Share is of observed time; equivalent GPUs = share x expected card-hours / hours of the effective
 -- window, which is the window clipped to the first and last expected moment of any card.
 CREATE OR REPLACE VIEW gua_report.overview $ON_CLUSTER
@@ -51,7 +52,9 @@ WITH
             arrayFilter(
                 hole -> hole.2 - hole.1 > longest_interval_ms,
                 arrayZip(arrayPopBack(every_end), arrayPopFront(every_start))
-            ) AS holes
+            ) AS holes,
+            -- Where ticks overlap, more is observed than this.
+            every_end[-1] - every_start[1] - arraySum(hole -> hole.2 - hole.1, holes) AS seen_ms
         FROM gua_report.card_parts(${WINDOW}) AS card_parts
         GROUP BY
             host,
@@ -94,8 +97,7 @@ WITH
             -- ONLY with instances
             ifNull(seen.mig = 'instance', false) AS is_instance,
             if(is_instance, ifNull(seen.parent, seen.gpu), seen.gpu) AS whole,
-            if(is_observed, every_end[-1] - every_start[1] - arraySum(hole -> hole.2 - hole.1, holes) - toInt64(card_observed_ms), 0)
-                AS short_holes_ms,
+            if(is_observed, seen_ms - toInt64(card_observed_ms), 0) AS short_holes_ms,
             max(is_instance) OVER whole_gpu AS is_divided,
             max(longest_interval_ms) OVER whole_gpu AS gpu_interval_ms,
             max(if(is_observed AND NOT is_instance, short_holes_ms, NULL)) OVER whole_gpu AS gpu_short_holes_ms,
@@ -210,7 +212,7 @@ WITH
             -- OTHERWISE expected_until_ms AS card_until_ms,
             -- END
             card_observed_ms,
-            if(is_observed, every_end[-1] - every_start[1], 0) AS card_elapsed_ms,
+            if(is_observed, seen_ms, 0) AS card_elapsed_ms,
             card_share,
             -- What would be more than one GPU is not expected of its instances, each its part of it; then not of the GPU itself.
             -- ONLY with instances
@@ -226,7 +228,15 @@ WITH
             -- OTHERWISE presumed_gpu_ms AS card_expected_gpu_ms,
             -- END
             card_observed_gpu_ms,
-            greatest(round(card_expected_gpu_ms - card_observed_gpu_ms, 3), 0.) AS card_unobserved_gpu_ms,
+            -- What was observed twice makes up for no hole.
+            greatest(
+                round(
+                    card_expected_gpu_ms - card_observed_gpu_ms
+                        + greatest(toInt64(card_observed_ms) - card_elapsed_ms, 0) * card_share,
+                    3
+                ),
+                0.
+            ) AS card_unobserved_gpu_ms,
             ifNull(if(longest_interval_ms > 0, longest_interval_ms, presumed.interval_ms), 0) AS card_interval_ms,
             arrayCount(
                 (end_ms, start_ms) -> start_ms - end_ms > card_interval_ms,

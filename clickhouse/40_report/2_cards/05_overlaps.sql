@@ -1,4 +1,5 @@
--- One row is one host whose cards were observed for longer than time went by: two agents, or two hosts of one name.
+-- One row is one host whose cards were observed for longer than time went by, holes of more than one interval left out: two agents,
+-- two hosts of one name, or a clock that was set back.
 -- Landing tables of whole seconds cut the times of ticks: what is less than a second is no second agent.
 CREATE OR REPLACE VIEW gua_report.overlaps $ON_CLUSTER
 $DEFINER

@@ -140,7 +140,7 @@ class Card:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overlap:
-    """A host that claims to have observed more time than has passed: two agents, or a clock set back."""
+    """A host that claims to have observed more time than has passed outside holes: two agents, or a clock set back."""
 
     host: str
     observed_ms: Hours[float]
