@@ -52,9 +52,7 @@ WITH
             arrayFilter(
                 hole -> hole.2 - hole.1 > longest_interval_ms,
                 arrayZip(arrayPopBack(every_end), arrayPopFront(every_start))
-            ) AS holes,
-            -- Where ticks overlap, more is observed than this.
-            every_end[-1] - every_start[1] - arraySum(hole -> hole.2 - hole.1, holes) AS seen_ms
+            ) AS holes
         FROM gua_report.card_parts(${WINDOW}) AS card_parts
         GROUP BY
             host,
@@ -97,7 +95,8 @@ WITH
             -- ONLY with instances
             ifNull(seen.mig = 'instance', false) AS is_instance,
             if(is_instance, ifNull(seen.parent, seen.gpu), seen.gpu) AS whole,
-            if(is_observed, seen_ms - toInt64(card_observed_ms), 0) AS short_holes_ms,
+            if(is_observed, every_end[-1] - every_start[1] - arraySum(hole -> hole.2 - hole.1, holes) - toInt64(card_observed_ms), 0)
+                AS short_holes_ms,
             max(is_instance) OVER whole_gpu AS is_divided,
             max(longest_interval_ms) OVER whole_gpu AS gpu_interval_ms,
             max(if(is_observed AND NOT is_instance, short_holes_ms, NULL)) OVER whole_gpu AS gpu_short_holes_ms,
@@ -212,7 +211,7 @@ WITH
             -- OTHERWISE expected_until_ms AS card_until_ms,
             -- END
             card_observed_ms,
-            if(is_observed, seen_ms, 0) AS card_elapsed_ms,
+            if(is_observed, every_end[-1] - every_start[1] - arraySum(holes.2) + arraySum(holes.1), 0) AS card_elapsed_ms,
             card_share,
             -- What would be more than one GPU is not expected of its instances, each its part of it; then not of the GPU itself.
             -- ONLY with instances
