@@ -37,10 +37,10 @@ FROM
         created_ms,
         max(state) > NOT_KEPT AS is_kept,
         -- Arrays of numbers, each sorted by time: arrays of tuples take several times as long, and names many times the memory.
-        groupArray(end_ms) AS unsorted_ms,
-        arraySort((each, by) -> by, groupArray(start_ms), unsorted_ms) AS starts_ms,
+        groupArray(start_ms) AS unsorted_ms,
+        arraySort(unsorted_ms) AS starts_ms,
         arraySort((each, by) -> by, groupArray(state), unsorted_ms) AS states,
-        arraySort(unsorted_ms) AS ends_ms,
+        arraySort((each, by) -> by, groupArray(end_ms), unsorted_ms) AS ends_ms,
         arraySort((each, by) -> by, groupArray(first_span_ms), unsorted_ms) AS first_spans_ms,
         arraySort((each, by) -> by, groupArray(last_span_ms), unsorted_ms) AS last_spans_ms,
         arraySort((each, by) -> by, groupArray(observed_ms), unsorted_ms) AS observed,

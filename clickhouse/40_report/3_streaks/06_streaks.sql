@@ -126,14 +126,14 @@ FROM
                         ),
                         start_ms
                     ) AS told_holder,
-                    groupArray(end_ms) AS unsorted_ms,
+                    groupArray(start_ms) AS unsorted_ms,
                     -- Arrays of numbers, sorted together once: groups of tuples take several times as long.
                     arraySort(
                         (run, by) -> by,
                         CAST(
                             arrayZip(
-                                groupArray(start_ms),
                                 unsorted_ms,
+                                groupArray(end_ms),
                                 groupArray(state),
                                 groupArray(first_span_ms),
                                 groupArray(last_span_ms),
