@@ -321,6 +321,8 @@ class Truth:
     def add(self, use: Use, ms: float, cards: int = 1) -> None:
         self.ms[use] += round(ms) * cards
         self.edges[use] += 2 * cards
+        if use is Use.USED:  # a tick that holds little of it has a mean below the threshold
+            self.edges[Use.HELD] += 2 * cards
 
     def by_polling(self) -> Truth:
         """Return it for who asks the controller: while that was away nothing is known, nor that a card is empty."""
