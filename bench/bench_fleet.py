@@ -41,6 +41,7 @@ from measures.fleet_seed import (  # noqa: E402 - likewise
     count_hours,
     keep_hours,
     seed_hours,
+    seed_last_hours,
     seed_newest_hour,
     seed_ticks,
 )
@@ -50,8 +51,8 @@ from measures.fleet_storage import show_storage  # noqa: E402 - likewise
 from servers.older import VERSION, CannotInstallError, install  # noqa: E402 - likewise
 from servers.tools import MissingToolError, clickhouse_library  # noqa: E402 - likewise
 
-# Limits in seconds of all queries of a report, for fleets up to a size in cards and days. Up to 400,000 card-days it
-# tells who holds cards now, which takes two thirds of the third of them.
+# Limits in seconds of all queries of a report, for fleets up to a size in cards and days. Who holds cards now takes two
+# thirds of the last two of them.
 LIMITS = {(64, 30): 0.3, (1_024, 30): 1.5, (4_400, 90): 4.0, (10_000, 90): 2.0}
 # Of CPU, whatever the machine: from 8 cards x 30 days to 10,000 x 90 to the tenfold.
 GROWTH_LIMIT = 0.28
@@ -141,8 +142,9 @@ def growth(server: FleetServer, options: argparse.Namespace) -> None:
         show("days of hosts", days, note=f"added up in {took:.1f} s; {part}")
         if added != fleet:
             took = copy_days(server, fleet, added)
-            server.merge("host_days", "hour_marks")
-            note = f"the others copied in {took:.1f} s, without hours"
+            took += seed_last_hours(server, fleet, added, source)
+            server.merge("host_days", "hour_marks", "host_hours")
+            note = f"the others copied in {took:.1f} s, with hours of the last three days"
             show("days of all hosts", server.parts("host_days")[1], note=note)
         # The first tick began before the first hour; of an hour that lies half outside, copies have no ticks.
         request = asked(fleet, early_ms=60_000)

@@ -146,6 +146,27 @@ def copy_days(server: FleetServer, fleet: Fleet, source: Fleet) -> float:
     return time.perf_counter() - begun
 
 
+def seed_last_hours(server: FleetServer, fleet: Fleet, added: Fleet, source: Fleet, *, days: int = 3) -> float:
+    """Add hours of the last ``days`` of the hosts whose days were copied, of which it is told who holds cards now.
+
+    They are those of other hosts than the days are copies of, with the same marks. Return the seconds it took.
+    """
+    begun = time.perf_counter()
+    step = max(1, _COPIES_AT_ONCE // days)
+    for first in range(added.hosts, fleet.hosts, step):
+        server.run(
+            "hour_rows",
+            first_host=first,
+            hosts=min(step, fleet.hosts - first),
+            days=days,
+            first_day=fleet.first_day + fleet.days - days,
+            sources=source.hosts,
+            source_days=source.days,
+            source_first_day=source.first_day,
+        )
+    return time.perf_counter() - begun
+
+
 def _renamed(column: str) -> str | None:
     """Return what a column of a copied day is made of, where it has names of cards or users."""
     if column == "cards.gpu":

@@ -146,7 +146,7 @@ ${KEPT_OF_CARDS}
 )
 ENGINE = ${REPLICATED}ReplacingMergeTree(written)
 PARTITION BY toYYYYMM(hour)
-ORDER BY (host, hour)
+ORDER BY (toMonday(hour), host, hour)
 $HOURS_TTL
-$TABLE_SETTINGS
+$COUNTED_SETTINGS
 COMMENT 'Counted hours; read with FINAL, and only where gua.hour_marks says that they still hold'

@@ -147,5 +147,5 @@ ENGINE = ${REPLICATED}ReplacingMergeTree(written)
 PARTITION BY toYYYYMM(day)
 ORDER BY (host, day)
 $DAYS_TTL
-$TABLE_SETTINGS
+$COUNTED_SETTINGS
 COMMENT 'Hours added up by day; read with FINAL, and only where gua.hour_marks says that they still hold'

@@ -37,6 +37,7 @@ WITH
             toStartOfDay(hour) AS day
         FROM gua.host_hours${LOCAL} FINAL
         WHERE host IN (SELECT host FROM due_rows)
+            AND toMonday(hour) IN (SELECT toMonday(day) FROM due_rows)
             AND toStartOfDay(hour) IN (SELECT day FROM due_rows)
             AND (host, toStartOfDay(hour)) IN (
                 SELECT

@@ -31,7 +31,8 @@ class OldestEngine:
             text=True,
         )
         # As on a server: it has no such settings of tables yet.
-        for statement in statements.load({**tokens.EMBEDDED_TOKENS, "TABLE_SETTINGS": ""}):
+        of_server = {name: tokens.server_tokens()[name] for name in ("TABLE_SETTINGS", "COUNTED_SETTINGS")}
+        for statement in statements.load({**tokens.EMBEDDED_TOKENS, **of_server}):
             self.command(statement.sql)
 
     def close(self) -> None:

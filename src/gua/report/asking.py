@@ -26,7 +26,8 @@ class Asking:
     """One report's questions: ``bounds`` and ``read`` are parameters of the views.
 
     ``prices`` are those that count in the window. ``parts`` are the hosts of each question whose answer is made of
-    runs, where those of all are too many for one. ``tells_now`` says whether it is told who holds cards,
+    runs, where those of all are too many for one, ``parts_of_now`` the same of who holds cards, which reads the hours
+    before now alone. ``tells_now`` says whether it is told who holds cards,
     ``tells_holders_apart`` whether that is a question besides usage by owners,
     ``splits_idle`` whether streaks of cards alone are made, ``tells_processes`` whether usage is told by process.
     """
@@ -41,6 +42,7 @@ class Asking:
     read: Mapping[str, object]
     prices: Prices
     parts: Parts
+    parts_of_now: Parts
     tells_now: bool
     tells_holders_apart: bool
     splits_idle: bool
@@ -54,6 +56,10 @@ class Asking:
     def once_in_parts(self, question: Callable[..., Callable[[], T]], *parameters: object) -> Callable[[], T]:
         """Ask the same in the parts of a large fleet; the rows are those of one part after the other."""
         return self._once(in_parts(self.reader, self.parts), question, *parameters)
+
+    def once_of_now(self, question: Callable[..., Callable[[], T]], *parameters: object) -> Callable[[], T]:
+        """Ask the same in the parts of a fleet of which who holds cards is told apart."""
+        return self._once(in_parts(self.reader, self.parts_of_now), question, *parameters)
 
     def _once(
         self, reader: ViewReader, question: Callable[..., Callable[[], T]], *parameters: object

@@ -14,7 +14,7 @@ from gua.report.days import DailyReader, are_many, with_days
 from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, Hour, HourRow, hours_of, read_of, ticks_an_hour
 from gua.report.model import Card, Extent, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
-from gua.report.parts import parts_of
+from gua.report.parts import Parts, parts_of
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_cards
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, StateTotal
@@ -23,11 +23,13 @@ from gua.report.sections.groups.query import check_by, needs_labels
 from gua.report.states import STATES, StateTime
 from gua.report.streak_limit import (
     MOST_CARD_HOURS_OF_A_PART,
+    MOST_CARD_HOURS_OF_NOW_AT_ONCE,
     are_made_of_cards,
     are_made_of_processes,
     are_made_of_runs,
     are_read_as_ticks,
     holders_are_told_apart,
+    hours_of_now,
     sessions_are_told_apart,
     skipped,
     too_many_uncounted,
@@ -99,6 +101,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         read=read,
         prices=prices,
         parts=parts_of(extents, len(hours), MOST_CARD_HOURS_OF_A_PART),
+        parts_of_now=_parts_of_now(reader, hours, extents),
         tells_now=tells_now,
         tells_holders_apart=tells_holders_apart,
         splits_idle=tells_now or are_made_of_cards(hours, extents, days),
@@ -163,6 +166,12 @@ def _telling_of_now(
         return reader, False, False
     is_apart = bool(before_now) and not are_few
     return replace(of_now, tells_holders_apart=is_apart), True, is_apart
+
+
+def _parts_of_now(reader: ViewReader, hours: Sequence[Hour], extents: Sequence[Extent]) -> Parts:
+    """Return the hosts of each question where who holds cards is one of its own."""
+    before_now = reader.days_before_now if isinstance(reader, DailyReader) else frozenset()
+    return parts_of(extents, hours_of_now(hours, before_now), MOST_CARD_HOURS_OF_NOW_AT_ONCE)
 
 
 def _need_streaks(request: ReportRequest, wanted: frozenset[str]) -> list[str]:

@@ -17,18 +17,18 @@ MOST_CARD_HOURS_OF_CARDS: Final = 600_000
 """The same of streaks of cards alone, which take a tenth of the time of those of processes: of 830 cards, 30 days."""
 MOST_CARD_HOURS_OF_A_PART: Final = 100_000
 """Card-hours of which streaks of processes are asked for at once: 220 MB, where an embedded engine has 300."""
-MOST_CARD_HOURS_IN_PARTS: Final = 2_000_000
-"""The same of sections made of runs that are asked for in parts of hosts: of 930 cards, 90 days."""
-MOST_CARD_HOURS_AT_ONCE: Final = 500_000
-"""The same of those that are asked for of all hosts at once, as what one needs of another's: of 690 cards, 30 days."""
+MOST_CARD_HOURS_OF_RUNS: Final = 2_000_000
+"""The same of sections made of runs, which are asked for in parts of hosts where they can be: of 930 cards, 90 days."""
 MOST_CARD_HOURS_OF_TICKS: Final = 2_000_000
 """The same of those that read every tick of a process, host by host: five minutes of a server's CPU."""
 MOST_CARD_DAYS: Final = 100_000
 """Card-days that are read as days, of which usage tells who holds cards besides: of 1,100 cards, 90 days."""
 MOST_CARD_DAYS_APART: Final = 400_000
-"""The same where that is a question of its own, and either is made unasked: of 4,400 cards, 90 days."""
-MOST_CARD_HOURS_OF_NOW: Final = 240_000
-"""Card-hours before now of which who holds cards is told unasked, as a question of its own: 4,400 cards, 54 hours."""
+"""Card-days of which sessions and longest idle times are told unasked: of 4,400 cards, 90 days."""
+MOST_CARD_HOURS_OF_NOW: Final = 2_000_000
+"""Card-hours before now of which who holds cards is told unasked, as a question of its own: 37,000 cards, 54 hours."""
+MOST_CARD_HOURS_OF_NOW_AT_ONCE: Final = 600_000
+"""The same that are asked for at once, 250 MB where an engine has 300: of more in parts of hosts."""
 
 
 def skipped(hours: Sequence[Hour], extents: Sequence[Extent], needed_by: Sequence[str]) -> int | None:
@@ -77,9 +77,13 @@ def sessions_are_told_apart(hours: Sequence[Hour], extents: Sequence[Extent], da
 
 
 def holders_are_told_apart(hours: Sequence[Hour], extents: Sequence[Extent], before_now: Container[int]) -> bool:
-    """Return whether a large fleet is asked unasked who holds cards; the days ``before_now`` are read as days."""
-    are_few = _are_few(hours, extents, before_now, MOST_CARD_HOURS_OF_NOW)
-    return are_few and _of_days(hours, extents, before_now) <= MOST_CARD_DAYS_APART
+    """Return whether it is told unasked who holds the cards of a large fleet; days ``before_now`` are read as days."""
+    return _are_few(hours, extents, before_now, MOST_CARD_HOURS_OF_NOW)
+
+
+def hours_of_now(hours: Sequence[Hour], before_now: Container[int]) -> int:
+    """Return how many hours are read as such where it is told who holds cards."""
+    return sum(hour.hour // 24 not in before_now for hour in hours)
 
 
 def are_made_of_runs(hours: Sequence[Hour], extents: Sequence[Extent], most: int) -> bool:

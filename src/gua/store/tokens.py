@@ -25,6 +25,8 @@ _NO_DEDUPLICATION: Final = "replicated_deduplication_window = 0, replicated_dedu
 # Of each column of each part, a fifth of all bytes, read anew at each opening; no question of ours is planned by them.
 # Not on servers: older ones have no such settings.
 _NO_STATISTICS: Final = "auto_statistics_types = '', refresh_statistics_interval = 0"
+# Blocks of columns of hours and days: larger ones take a tenth less room, as one row is wide.
+_LARGE_BLOCKS: Final = "min_compress_block_size = 262144"
 _DEFINER: Final = "DEFINER = CURRENT_USER SQL SECURITY DEFINER"
 _ONE_NODE: Final = {
     "ON_CLUSTER": "",
@@ -37,6 +39,7 @@ _ONE_NODE: Final = {
     "LOCAL": "",
     "CLUSTER": "",
     "TABLE_SETTINGS": "",
+    "COUNTED_SETTINGS": f"SETTINGS {_LARGE_BLOCKS}",
 }
 
 
@@ -97,6 +100,7 @@ def cluster_tokens(
         "ON_CLUSTER_DATABASE": on_cluster,
         "REPLICATED": "Replicated",
         "TABLE_SETTINGS": f"SETTINGS {_NO_DEDUPLICATION}",
+        "COUNTED_SETTINGS": f"SETTINGS {_NO_DEDUPLICATION}, {_LARGE_BLOCKS}",
     }
     if replication is Replication.DATABASE:
         return tokens | {
@@ -152,4 +156,5 @@ EMBEDDED_TOKENS: Final = {
     "RECEIVED": "NULL",
     "SETTLE_SECONDS": "0",
     "TABLE_SETTINGS": f"SETTINGS {_NO_STATISTICS}",
+    "COUNTED_SETTINGS": f"SETTINGS {_NO_STATISTICS}, {_LARGE_BLOCKS}",
 }

@@ -24,10 +24,12 @@ from gua.report.streak_limit import (
     MOST_CARD_HOURS,
     MOST_CARD_HOURS_OF_CARDS,
     MOST_CARD_HOURS_OF_NOW,
+    MOST_CARD_HOURS_OF_NOW_AT_ONCE,
     MOST_TICKED,
     are_made_of_cards,
     are_made_of_processes,
     holders_are_told_apart,
+    hours_of_now,
     sessions_are_told_apart,
     skipped,
 )
@@ -77,10 +79,19 @@ def test_of_a_large_fleet_sessions_and_holders_are_told_apart_each_by_its_own_ho
         most = most_hours // 100
         assert is_told(counted(most + 24), cards(100), {0})
         assert not is_told(counted(most + 25), cards(100), {0})
-        of_days = frozenset(range(MOST_CARD_DAYS_APART // 100 + 1))
-        assert is_told(counted(MOST_CARD_DAYS_APART // 100 * 24), cards(100), of_days)
-        assert not is_told(counted(MOST_CARD_DAYS_APART // 100 * 24 + 1), cards(100), of_days)
+    of_days = frozenset(range(MOST_CARD_DAYS_APART // 100 + 1))
+    days = MOST_CARD_DAYS_APART // 100
+    assert sessions_are_told_apart(counted(days * 24), cards(100), of_days)
+    assert not sessions_are_told_apart(counted(days * 24 + 1), cards(100), of_days)
     assert MOST_CARD_DAYS < MOST_CARD_DAYS_APART
+
+
+def test_who_holds_cards_is_told_of_any_number_of_days() -> None:
+    days = 10 * MOST_CARD_DAYS_APART // 100
+
+    assert holders_are_told_apart(counted(days * 24 + 54), cards(100), frozenset(range(days)))
+    assert hours_of_now(counted(days * 24 + 54), frozenset(range(days))) == 54
+    assert MOST_CARD_HOURS_OF_NOW_AT_ONCE < MOST_CARD_HOURS_OF_NOW
 
 
 def test_of_cards_alone_up_to_more_of_them() -> None:

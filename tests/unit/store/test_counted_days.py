@@ -457,6 +457,9 @@ def test_who_holds_cards_is_told_of_days_where_runs_would_be_too_many(
     # Nor need it be asked for: up to a size of its own.
     monkeypatch.setattr("gua.report.collect.skipped", lambda *_: 1)
     assert report(edge_store, **window)[0] == of_both
+    # Nor at once: host by host it is the same.
+    monkeypatch.setattr("gua.report.collect.MOST_CARD_HOURS_OF_NOW_AT_ONCE", 1)
+    assert report(edge_store, **window)[0] == of_both
     monkeypatch.setattr(streak_limit, "MOST_CARD_HOURS_OF_NOW", 0)
     without_now = json.loads(report(edge_store, **window)[0])
     assert without_now["now"] is None
@@ -465,6 +468,7 @@ def test_who_holds_cards_is_told_of_days_where_runs_would_be_too_many(
     left_out = json.loads(report(edge_store, **window)[0])
     assert left_out["now"] is None
     assert left_out["streaks_skipped_card_hours"] == 1
+    assert left_out["owners"] != without_now["owners"]
 
 
 def test_of_a_large_fleet_what_a_card_does_is_told_of_fewer_hours_than_who_holds_it() -> None:

@@ -62,7 +62,7 @@ def _collect(asking: Asking) -> Finish | None:
 def _listed(asking: Asking) -> Callable[[], Iterable[CardProcess]]:
     """Ask who is on each card now: usage of owners tells it besides, but of large fleets."""
     if asking.tells_holders_apart:
-        return asking.once(ask_holders, asking.prices)
+        return asking.once_of_now(ask_holders, asking.prices)
     owners = asking.once(ask_usage, OWNER_AND_PROGRAM, asking.prices)
     return lambda: (process for row in owners() for process in row.holders)
 
