@@ -541,6 +541,23 @@ def test_hosts_that_are_asked_for_in_parts_are_read_of_days_too(store: Store) ->
             assert not noting.by_day
 
 
+def test_hours_are_looked_for_by_weeks(store: Store) -> None:
+    day = held(store)[-1]
+    bounds = {"since_ms": day * DAY_MS, "until_ms": END_MS, "hosts": [], "use_hourly": 1, "tick_hours": [0]}
+    views = report_views_with_days()
+    query = views.written_out(views.query("time_of_day"))
+    parameters = {**bounds, "timezone": "UTC", "days": [day], "odd_days": [-1]}
+
+    told = store._select(f"EXPLAIN indexes = 1 {query}", parameters, store._report_settings)  # noqa: SLF001 - as it asks
+    lines = [str(row["explain"]) for row in told]
+
+    # 1970-01-05 was a Monday.
+    monday, after = ((number - 4) // 7 * 7 + 4 for number in (day, day + 1))
+    *_, condition = (line for line in lines if "Condition: " in line and "toMonday(hour)" in line)
+    assert f"(toMonday(hour) in [{monday}, +Inf))" in condition
+    assert f"(toMonday(hour) in [{after}, +Inf))" in condition
+
+
 def test_a_long_streak_is_as_long_in_sql() -> None:
     assert f"{LONG_STREAK_MS} AS LONG_STREAK_MS" in report_views().query("idle_split")
 
