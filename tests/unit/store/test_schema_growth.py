@@ -8,7 +8,7 @@ import pytest
 
 from gua.store.catalog import CatalogEntry
 from gua.store.definition import Definition
-from gua.store.difference import differences
+from gua.store.difference import OLDER_ORDERS, differences
 from gua.store.retention import Retention, ttl_days
 from gua.store.statements import Statement
 from gua.store.topology import Topology
@@ -45,7 +45,11 @@ class TestReleased:
         for name, then in of_then(version, form).items():
             if then.kind == "table":
                 keys = r"\n(?:ENGINE = (?!Null)\S+|PARTITION BY .+|ORDER BY .+)"
-                assert re.findall(keys, now[name].statement.sql) == re.findall(keys, then.statement.sql), name
+                is_now = re.findall(keys, now[name].statement.sql)
+                was = re.findall(keys, then.statement.sql)
+                # What `gua schema check` takes, too, as a table keeps the order that it was made with.
+                lies, lay = OLDER_ORDERS.get(name.removesuffix("_local"), ("", ""))
+                assert is_now in (was, [f"\n{lies}" if key == f"\n{lay}" else key for key in was]), name
 
     def test_no_materialized_view_gets_another_target(self, version: int, form: str) -> None:
         now = definitions(form)
