@@ -43,6 +43,7 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
     "hours": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_HOURS)),
     "days": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_DAYS)),
     "odd_days": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_DAYS)),
+    "unread_weeks": Parameter("Array(Date)", is_list_of(is_like(r"\d{4}-\d{2}-\d{2}"), most=_MOST_DAYS)),
     "use_hourly": Parameter("UInt8", is_flag),
     "host": Parameter("String", is_host),
     "gpu": Parameter("String", is_host),
@@ -61,8 +62,9 @@ BOUNDS: Final = ("since_ms", "until_ms", "hosts")
 """The window and the hosts, none for all."""
 READ: Final = (*BOUNDS, "tick_hours", "use_hourly")
 """The same, the hours that are read from their ticks, and whether others are read as they were counted."""
-BY_DAY: Final = ("days", "odd_days")
-"""UTC days that are read as days, not their hours; those between the first and the last of them that are not."""
+BY_DAY: Final = ("days", "odd_days", "unread_weeks")
+"""UTC days that are read as days, not their hours; those between the first and the last of them that are not; and the
+Mondays of weeks, as dates, of which no hour is read."""
 NOW_HOURS: Final = 30
 """Hours before a window's end that are not read as days where it is told who holds cards then."""
 PRICED: Final = ("price_models", "price_starts")

@@ -18,6 +18,8 @@ LEAST_CARD_HOURS: Final = 20_000
 """Card-hours of a window from which on days are asked for: of fewer, the question takes longer than they save."""
 _DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
+_MONDAY: Final = 4  # 1970-01-05
+_MONTH_DAYS: Final = 37  # and the week in which it begins
 _NO_DAY: Final = -1  # an empty list of numbers has no type in SQL
 READ_DAYS: Final = frozenset(
     {"overview", "owners", "costs", "energy", "idle_time", "activity", "idle_split", "card_sizes", "slow_cards"}
@@ -68,7 +70,7 @@ def with_days(
     if not days:
         return reader, choose_hours(reader, bounds), frozenset()
     of_days = frozenset(day.day for day in days)
-    others = hours_of(reader, bounds, HOURS.rows(reader, {**bounds, **by_day(days)}))
+    others = hours_of(reader, bounds, HOURS.rows(reader, {**bounds, **by_day(days, bounds)}))
     if any(hour.hour // 24 in of_days for hour in others):
         # A store that is asked for views, not by their queries, knows no days: it tells of all hours.
         return reader, sorted(others), frozenset()
@@ -107,7 +109,7 @@ class DailyReader:
         """Return the rows of a view; where it may, and is asked for counted hours, it reads the days."""
         days = self._of(view, parameters)
         if days and parameters.get("use_hourly") and self._is_within(parameters):
-            return self.reader.rows(view, {**parameters, **by_day(days)})
+            return self.reader.rows(view, {**parameters, **by_day(days, self.bounds)})
         return self.reader.rows(view, parameters)
 
     def _is_within(self, parameters: Mapping[str, object]) -> bool:
@@ -152,10 +154,32 @@ class DailyReader:
         return self.days if view in READ_DAYS else ()
 
 
-def by_day(days: Sequence[HeldDay]) -> dict[str, object]:
-    """Return the parameters ``days`` and ``odd_days`` of the views; there is one day at least."""
+def by_day(days: Sequence[HeldDay], bounds: Mapping[str, object]) -> dict[str, object]:
+    """Return the parameters of views that read ``days``, one at least, of the window {since_ms}."""
     held = [day.day for day in days]
-    return {"days": held, "odd_days": sorted({*range(held[0], held[-1])} - {*held}) or [_NO_DAY]}
+    return {
+        "days": held,
+        "odd_days": sorted({*range(held[0], held[-1])} - {*held}) or [_NO_DAY],
+        "unread_weeks": [_date(monday) for monday in _unread_weeks(held, cast("int", bounds["since_ms"]))]
+        or [_date(0)],
+    }
+
+
+def _unread_weeks(held: Sequence[int], since_ms: int) -> Iterator[int]:
+    """Yield the Mondays of weeks of which no hour is read, up to the last held day.
+
+    All their days are held, or end an hour before the window begins. Of earlier months nothing is read anyway.
+    """
+    begun = (since_ms - _HOUR_MS) // _DAY_MS
+    first = max(begun - _MONTH_DAYS, 0)
+    is_held = {*held}.__contains__
+    for monday in range(first + (_MONDAY - first) % 7, held[-1], 7):
+        if all(day < begun or is_held(day) for day in range(monday, monday + 7)):
+            yield monday
+
+
+def _date(day: int) -> str:
+    return datetime.fromtimestamp(day * 86_400, UTC).date().isoformat()
 
 
 def _is_whole_hours(timezone: str, days: Sequence[HeldDay]) -> bool:

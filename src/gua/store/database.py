@@ -48,8 +48,6 @@ READ_SETTINGS = {
 # window by themselves. Through those of gua_public a filter on time reaches the partitions only with merged plans.
 _REPORT_SETTINGS = {
     "query_plan_merge_expressions": 0,
-    # Hours lie by weeks, and are looked for by weeks: not by the hours that a week stands for.
-    "optimize_time_filter_with_preimage": 0,
     # Each of them compares columns one with another, and with each column all of the query that it comes from.
     "optimize_syntax_fuse_functions": 0,
     "optimize_group_by_function_keys": 0,
