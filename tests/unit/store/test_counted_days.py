@@ -82,8 +82,10 @@ class Noting:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.by_day: dict[str, list[int]] = {}
+        self.times: Counter[str] = Counter()
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
+        self.times[view] += 1
         if "days" in parameters:
             self.by_day[view] = list(parameters["days"])  # type: ignore[call-overload]
         return self.store.rows(view, parameters)
@@ -459,7 +461,10 @@ def test_who_holds_cards_is_told_of_days_where_runs_would_be_too_many(
     assert report(edge_store, **window)[0] == of_both
     # Nor at once: host by host it is the same.
     monkeypatch.setattr("gua.report.collect.MOST_CARD_HOURS_OF_NOW_AT_ONCE", 1)
-    assert report(edge_store, **window)[0] == of_both
+    noting = Noting(edge_store)
+    in_parts_of_hosts = collect(noting, ReportRequest(now_ms=END_MS, **window))
+    assert json.dumps(report_json(in_parts_of_hosts), indent=0) == of_both
+    assert noting.times["holders"] == len(in_parts_of_hosts.hosts) > 1
     monkeypatch.setattr(streak_limit, "MOST_CARD_HOURS_OF_NOW", 0)
     without_now = json.loads(report(edge_store, **window)[0])
     assert without_now["now"] is None
