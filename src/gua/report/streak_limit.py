@@ -17,8 +17,13 @@ MOST_CARD_HOURS_OF_CARDS: Final = 600_000
 """The same of streaks of cards alone, which take a tenth of the time of those of processes: of 830 cards, 30 days."""
 MOST_CARD_HOURS_OF_A_PART: Final = 100_000
 """Card-hours of which streaks of processes are asked for at once: 220 MB, where an embedded engine has 300."""
-MOST_CARD_HOURS_OF_RUNS: Final = 2_000_000
-"""The same of sections made of runs, which are asked for in parts of hosts where they can be: of 930 cards, 90 days."""
+MOST_CARD_HOURS_IN_PARTS: Final = 2_000_000
+"""The same of sections made of runs that are asked for in parts of hosts: of 930 cards, 90 days."""
+MOST_CARD_HOURS_AT_ONCE: Final = 500_000
+"""The same of those that are asked for of all hosts at once, as what one needs of another's: of 690 cards, 30 days.
+
+Contention of so many fits the 300 MB that an embedded engine has, of twice as many it takes 700 MB.
+"""
 MOST_CARD_HOURS_OF_TICKS: Final = 2_000_000
 """The same of those that read every tick of a process, host by host: five minutes of a server's CPU."""
 MOST_CARD_DAYS: Final = 100_000

@@ -21,7 +21,7 @@ from gua.report.sections.right_size.model import RightSize
 from gua.report.sections.streaks.query import EmptyLimitsRow, StreaksRow, ask_streaks, streaks, what_if_empty
 from gua.report.streak_limit import (
     MOST_CARD_HOURS,
-    MOST_CARD_HOURS_OF_RUNS,
+    MOST_CARD_HOURS_AT_ONCE,
     MOST_CARD_HOURS_OF_TICKS,
     MOST_TICKED,
     are_made_of_runs,
@@ -108,7 +108,7 @@ def test_what_is_empty_in_parts_is_added_up() -> None:
 
 
 def test_sections_of_runs_up_to_a_limit_of_their_own_and_of_one_host() -> None:
-    most = MOST_CARD_HOURS_OF_RUNS
+    most = MOST_CARD_HOURS_AT_ONCE
     hours = [Hour(hour=hour, is_counted=True, card_ticks=120) for hour in range(1_000)]
     of_hosts = hosts(*(100 for _ in range(most // 100_000)))
 

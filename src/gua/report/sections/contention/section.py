@@ -13,7 +13,7 @@ from gua.report.section import Csv, Section
 from gua.report.sections.contention import text
 from gua.report.sections.contention.model import Contention, Contentions
 from gua.report.sections.contention.query import ask_contention, contention
-from gua.report.streak_limit import MOST_CARD_HOURS_OF_RUNS
+from gua.report.streak_limit import MOST_CARD_HOURS_AT_ONCE
 from gua.report.waits import ask_waits
 
 
@@ -38,5 +38,5 @@ CONTENTION = Section(
     text=text.contention,
     csv=Csv(("of", *columns(Contention)), _rows),
     streaks="needed",
-    most_card_hours=MOST_CARD_HOURS_OF_RUNS,
+    most_card_hours=MOST_CARD_HOURS_AT_ONCE,
 )
