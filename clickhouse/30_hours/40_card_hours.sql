@@ -20,6 +20,27 @@ WITH
 SELECT *
 FROM
 (
+    -- Changed hours first: an engine takes the rows of a table as it comes to it, those of gua.host_hours after `changed`. The
+    -- other way round an hour that is counted in between would be in neither.
+    SELECT
+        host,
+        gpu,
+        ${TICK_HOUR_START} AS hour,
+        state,
+        reason,
+        count() AS card_ticks,
+        sum(card_states.duration_ms) AS duration_ms,
+        sum(card_states.gpu_time_ms) AS gpu_time_ms
+    FROM gua.card_states${LOCAL} AS card_states
+    WHERE ${TICK_HOUR} IN (SELECT intDiv(toUnixTimestamp(arrayJoin(changed)), 3600))
+        AND card_states.duration_ms > 0
+    GROUP BY
+        host,
+        gpu,
+        hour,
+        state,
+        reason
+    UNION ALL
     SELECT
         host,
         card_gpu AS gpu,
@@ -86,24 +107,5 @@ FROM
         WHERE hour NOT IN (SELECT arrayJoin(changed))
     )
     ARRAY JOIN states AS each
-    UNION ALL
-    SELECT
-        host,
-        gpu,
-        ${TICK_HOUR_START} AS hour,
-        state,
-        reason,
-        count() AS card_ticks,
-        sum(card_states.duration_ms) AS duration_ms,
-        sum(card_states.gpu_time_ms) AS gpu_time_ms
-    FROM gua.card_states${LOCAL} AS card_states
-    WHERE ${TICK_HOUR} IN (SELECT intDiv(toUnixTimestamp(arrayJoin(changed)), 3600))
-        AND card_states.duration_ms > 0
-    GROUP BY
-        host,
-        gpu,
-        hour,
-        state,
-        reason
 ) AS every
 COMMENT 'Hours of each card by state'

@@ -33,25 +33,7 @@ WITH
 SELECT *
 FROM
 (
-    SELECT
-        host,
-        identity_gpu AS gpu,
-        hour,
-        identity_owner AS owner,
-        identity_program AS program,
-        STATE_NAMES[identity_state] AS state,
-        identity_gpu_time_ms AS gpu_time_ms,
-        identity_duration_ms AS duration_ms
-    FROM gua.host_hours${LOCAL} FINAL
-    ARRAY JOIN
-        identities.gpu AS identity_gpu,
-        identities.owner AS identity_owner,
-        identities.program AS identity_program,
-        identities.state AS identity_state,
-        identities.gpu_time_ms AS identity_gpu_time_ms,
-        identities.duration_ms AS identity_duration_ms
-    WHERE hour NOT IN (SELECT arrayJoin(changed))
-    UNION ALL
+    -- Changed hours first, as in gua.card_hours.
     SELECT
         host,
         gpu,
@@ -72,5 +54,24 @@ ${OWNER_TICKS}
         owner,
         program,
         each.state
+    UNION ALL
+    SELECT
+        host,
+        identity_gpu AS gpu,
+        hour,
+        identity_owner AS owner,
+        identity_program AS program,
+        STATE_NAMES[identity_state] AS state,
+        identity_gpu_time_ms AS gpu_time_ms,
+        identity_duration_ms AS duration_ms
+    FROM gua.host_hours${LOCAL} FINAL
+    ARRAY JOIN
+        identities.gpu AS identity_gpu,
+        identities.owner AS identity_owner,
+        identities.program AS identity_program,
+        identities.state AS identity_state,
+        identities.gpu_time_ms AS identity_gpu_time_ms,
+        identities.duration_ms AS identity_duration_ms
+    WHERE hour NOT IN (SELECT arrayJoin(changed))
 ) AS every
 COMMENT 'Hours of each owner and program on each card'

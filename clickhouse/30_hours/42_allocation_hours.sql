@@ -56,6 +56,19 @@ SELECT
     sum(ms) AS gpu_time_ms
 FROM
 (
+    -- Changed hours first, as in gua.card_hours.
+    SELECT
+        host,
+        gpu,
+        hour,
+        use_code,
+        source,
+        owner,
+        is_shared,
+        intDiv(part_us, 1000) AS ms
+    FROM use_ticks
+    WHERE part_us > 0
+    UNION ALL
     SELECT
         host,
         use_gpu AS gpu,
@@ -74,18 +87,6 @@ FROM
         use_runs.is_shared AS use_is_shared,
         use_runs.gpu_time_ms AS use_gpu_time_ms
     WHERE hour NOT IN (SELECT arrayJoin(changed))
-    UNION ALL
-    SELECT
-        host,
-        gpu,
-        hour,
-        use_code,
-        source,
-        owner,
-        is_shared,
-        intDiv(part_us, 1000) AS ms
-    FROM use_ticks
-    WHERE part_us > 0
 ) AS every
 GROUP BY
     host,

@@ -21,25 +21,7 @@ WITH
 SELECT *
 FROM
 (
-    SELECT
-        host,
-        idle_gpu AS gpu,
-        hour,
-        STATE_NAMES[idle_state] AS state,
-        hour_sampled_us AS sampled_gpu_us,
-        hour_idle_us AS idle_gpu_us,
-        hour_powered_us AS powered_gpu_us,
-        hour_idle_mj AS idle_energy_mj
-    FROM gua.host_hours${LOCAL} FINAL
-    ARRAY JOIN
-        idle_times.gpu AS idle_gpu,
-        idle_times.state AS idle_state,
-        idle_times.sampled_us AS hour_sampled_us,
-        idle_times.idle_us AS hour_idle_us,
-        idle_times.powered_us AS hour_powered_us,
-        idle_times.energy_mj AS hour_idle_mj
-    WHERE hour NOT IN (SELECT arrayJoin(changed))
-    UNION ALL
+    -- Changed hours first, as in gua.card_hours.
     SELECT
         host,
         gpu,
@@ -71,5 +53,24 @@ FROM
         gpu,
         hour,
         state
+    UNION ALL
+    SELECT
+        host,
+        idle_gpu AS gpu,
+        hour,
+        STATE_NAMES[idle_state] AS state,
+        hour_sampled_us AS sampled_gpu_us,
+        hour_idle_us AS idle_gpu_us,
+        hour_powered_us AS powered_gpu_us,
+        hour_idle_mj AS idle_energy_mj
+    FROM gua.host_hours${LOCAL} FINAL
+    ARRAY JOIN
+        idle_times.gpu AS idle_gpu,
+        idle_times.state AS idle_state,
+        idle_times.sampled_us AS hour_sampled_us,
+        idle_times.idle_us AS hour_idle_us,
+        idle_times.powered_us AS hour_powered_us,
+        idle_times.energy_mj AS hour_idle_mj
+    WHERE hour NOT IN (SELECT arrayJoin(changed))
 ) AS every
 COMMENT 'Idle seconds of each card while a program may be loaded, by hour'

@@ -11,6 +11,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from decimal import Decimal, InvalidOperation
 from functools import partial
@@ -39,6 +40,7 @@ from servers.tools import ROOT
 VIEWS = ROOT / "docs" / "views.md"
 INTERVAL_MS = 300_000
 DAY_MS = 86_400_000
+DAYS = 8
 # Syntax to SQL, to the protocol of the drivers, to C; and longer than any name.
 HOST = "o'brien\\s"
 OWNERS = ("al'ice\"; DROP TABLE gua.cards; --", "bob\\n\t\\", "nul\0inside", "o" * 65_536, "Zoë 🦊")
@@ -94,7 +96,7 @@ def server(_built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 def simulated() -> Iterator[Tick]:
     now_ms = int(time.time() * 1000)
     ticks = simulate_from(
-        now_ms - 8 * DAY_MS, seed=7, gpus=4, interval_ms=INTERVAL_MS, origin=origin("lab", Source.SIMULATOR)
+        now_ms - DAYS * DAY_MS, seed=7, gpus=4, interval_ms=INTERVAL_MS, origin=origin("lab", Source.SIMULATOR)
     )
     for tick in ticks:
         if tick.ts_ms > now_ms:
@@ -411,6 +413,44 @@ def test_the_numbers_are_those_of_a_report(server: ClickHouseServer, gua: Gua, a
         # All cards of the lab are of one model, with one price from the beginning; that of the other host has none.
         cost = None if key[0] in map(storable, OWNERS) else pytest.approx(2.5 * hours, abs=1e-4)
         assert costs[key][1] == cost, key
+
+
+# What adds up each view of hours, and does not change with how its hours are told.
+HOUR_SUMS = {
+    "card_hours": "sum(card_ticks)",
+    "owner_hours": "sum(gpu_time_ms)",
+    "allocation_hours": "sum(gpu_time_ms)",
+    "execution_idle_hours": "sum(sampled_gpu_us)",
+}
+STEPS = 16
+
+
+def test_hours_that_are_counted_while_a_view_is_asked_are_told_once(server: ClickHouseServer) -> None:
+    # So slow that the hours can be counted at each moment of a question: while it takes the rows of each of its tables.
+    asked = {
+        view: f"SELECT {total} FROM gua.{view} SETTINGS merge_tree_storage_snapshot_sleep_ms = 80"
+        for view, total in HOUR_SUMS.items()
+    }
+    server.query("CREATE TABLE gua.kept_hours AS gua.host_hours")
+    try:
+        with open_store(server.dsn()) as store:  # what arrived within the last moments waits
+            while int(server.query("SELECT uniq(hour) FROM gua.host_hours")) < (DAYS - 1) * 24:
+                time.sleep(0.0 if store.count_hours() else 1.0)
+        server.query("INSERT INTO gua.kept_hours SELECT * FROM gua.host_hours FINAL")
+        with ThreadPoolExecutor(len(asked)) as threads:
+            begun = time.monotonic()
+            told = dict(zip(asked, threads.map(server.query, asked.values()), strict=True))
+            took = time.monotonic() - begun
+            assert all(int(total) > 0 for total in told.values())
+            for step in range(STEPS):
+                server.query("TRUNCATE TABLE gua.host_hours")
+                answers = threads.map(server.query, asked.values())
+                time.sleep(took * step / STEPS)
+                server.query("INSERT INTO gua.host_hours SELECT * FROM gua.kept_hours")
+                assert dict(zip(asked, answers, strict=True)) == told, step
+    finally:
+        server.query("INSERT INTO gua.host_hours SELECT * FROM gua.kept_hours")
+        server.query("DROP TABLE gua.kept_hours")
 
 
 def test_hostile_names_come_through_whole(server: ClickHouseServer, jdbc: Jdbc, alchemy: Alchemy) -> None:
