@@ -17,7 +17,7 @@ DAY_MS = 86_400_000
 TICKS_A_DAY, TICKS_AN_HOUR = 2_880, 120
 _ROWS_AT_ONCE = 1_000_000
 # Beyond so many hosts' days the copying of one statement wants more memory than the server may take.
-_COPIES_AT_ONCE = 6_000
+_COPIES_AT_ONCE = 3_000
 
 
 @dataclass(frozen=True, kw_only=True)
