@@ -38,9 +38,11 @@ def rss_mb(pid: int | str = "self") -> float:
 
 
 def cpu_ms(pid: int) -> float:
-    """Return the CPU time of a process's living threads since they began, by the scheduler's own account."""
-    schedules = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(schedule.read_text(encoding="ascii").split()[0]) for schedule in schedules) / 1e6
+    """Return the CPU time of a process since it began, with its threads that ended.
+
+    It is the process's clock of clock_getcpuclockid(3), whose number Linux makes of the pid.
+    """
+    return time.clock_gettime_ns(~pid << 3 | 2) / 1e6
 
 
 def machine() -> str:
