@@ -44,7 +44,7 @@ def _catch_up(driver: SimulatedDriver, spool: Path, way: str, receiver: Receiver
         begun = time.monotonic()
         late: list[float] = []
         while True:
-            status = ask_status(agent.home / "agent.sock")
+            status = ask_status(agent.home / "agent.sock", timeout_seconds=60)
             late.append(status["last_tick"]["lateness_seconds"])
             receiver.requests.clear()  # they would fill this process's memory
             delivery = status["destinations"][0]

@@ -48,41 +48,35 @@ WITH
             sum(active_idle_us) AS card_idle_us,
             card_active_us + card_idle_held_us + card_truly_idle_us + card_unknown_us AS card_observed_us,
             groupArrayArray(reasons) AS card_reasons,
-            arraySort(groupArrayArray(card_parts.pieces)) AS pieces,
+            arraySort(groupArrayArray(card_parts.pieces)) AS shares,
             arrayFilter(
                 hole -> hole.2 - hole.1 > longest_interval_ms,
                 arrayZip(arrayPopBack(every_end), arrayPopFront(every_start))
-            ) AS holes
-        FROM gua_report.card_parts(${WINDOW}) AS card_parts
-        GROUP BY
-            host,
-            gpu
-    ),
-    shared AS
-    (
-        -- Pieces are of hours in which a GPU was partitioned, in the others it is whole. In a hole it has the larger of the shares
-        -- beside it: what instances have of it is expected of them from their first tick to their last, and its own in the hole.
-        SELECT
-            *,
+            ) AS holes,
+            -- Shares are of hours in which a GPU was partitioned, in the others it is whole. In a hole it has the larger of the shares
+            -- beside it: what instances have of it is expected of them from their first tick to their last, and its own in the hole.
             if(
-                card_observed_ms > arraySum(pieces.observed_ms),
-                (card_observed_us - arraySum(pieces.gpu_us)) / (card_observed_ms - arraySum(pieces.observed_ms)),
+                card_observed_ms > arraySum(shares.observed_ms),
+                (card_observed_us - arraySum(shares.gpu_us)) / (card_observed_ms - arraySum(shares.observed_ms)),
                 0
             ) AS rest_share,
-            if(pieces.start_ms[1] = every_start[1], pieces.share[1], rest_share) AS first_share,
-            if(pieces.end_ms[-1] = every_end[-1], pieces.share[-1], rest_share) AS last_share,
+            if(shares.start_ms[1] = every_start[1], shares.share[1], rest_share) AS first_share,
+            if(shares.end_ms[-1] = every_end[-1], shares.share[-1], rest_share) AS last_share,
             (every_end[-1] - every_start[1]) * rest_share
-                + arraySum(piece -> (piece.end_ms - piece.start_ms) * (piece.share - rest_share), pieces)
+                + arraySum(piece -> (piece.end_ms - piece.start_ms) * (piece.share - rest_share), shares)
                 + arraySum(
                     (before, after) -> if(
                         after.start_ms - before.end_ms <= longest_interval_ms OR has(holes, (before.end_ms, after.start_ms)),
                         (after.start_ms - before.end_ms) * (greatest(before.share, after.share) - rest_share),
                         0
                     ),
-                    arrayPopBack(pieces),
-                    arrayPopFront(pieces)
+                    arrayPopBack(shares),
+                    arrayPopFront(shares)
                 ) AS first_to_last_gpu_us
-        FROM observed
+        FROM gua_report.card_parts(${WINDOW}) AS card_parts
+        GROUP BY
+            host,
+            gpu
     ),
     related AS
     (
@@ -107,18 +101,18 @@ WITH
             -- END
             card_observed_ms > 0 AS is_observed
         FROM seen
-        LEFT JOIN shared AS observed
+        LEFT JOIN observed
             ON observed.host = seen.host AND observed.gpu = seen.gpu
         -- ONLY with instances
         WINDOW whole_gpu AS (PARTITION BY seen.host, whole)
         -- END
     ),
+    -- ONLY with instances
     gone AS
     (
         -- Where an instance was not while its GPU was seen: holes in which that has a tick, and of short ones what it has none of.
         SELECT
             *,
-            -- ONLY with instances
             arrayFilter(hole -> hole.2 - hole.1 > gpu_interval_ms, holes) AS long_holes,
             if(
                 is_instance,
@@ -146,10 +140,9 @@ WITH
                     ),
                     0
                 ) AS absent_ms
-            -- OTHERWISE 0 AS absent_ms
-            -- END
         FROM related
     ),
+    -- END
     presumed AS
     (
         SELECT
@@ -164,7 +157,11 @@ WITH
                         + (expected_until_ms - every_end[-1]) * last_share
                     ) / 1000,
                     (expected_until_ms - expected_since_ms) * share
-                ) - absent_ms * card_share,
+                )
+                -- ONLY with instances
+                - absent_ms * card_share
+                -- END
+                ,
                 3
             ) AS presumed_gpu_ms,
             -- ONLY with instances
@@ -177,16 +174,16 @@ WITH
             sum(if(is_instance, presumed_unobserved_gpu_ms, 0.)) OVER whole_gpu AS of_instances_gpu_ms,
             -- END
             card_observed_us / 1000 AS card_observed_gpu_ms
-        FROM gone
         -- ONLY with instances
+        FROM gone
         WINDOW whole_gpu AS (PARTITION BY of_host, whole)
+        -- OTHERWISE FROM related
         -- END
     ),
     expected AS
     (
         SELECT
-            toString(of_host) AS host,
-            toString(of_gpu) AS gpu,
+            [toString(of_host), toString(of_gpu)] AS card,
             gpu_index AS card_index,
             name AS card_name,
             presumed.model AS card_model,
@@ -197,7 +194,7 @@ WITH
                     AND is_observed
                     AND ifNull(presumed.mig IN ('none', 'parent'), false),
                 multiIf(
-                    last_share < 999 AND notEmpty(pieces) AND pieces.end_ms[-1] = every_end[-1], 'parent',
+                    last_share < 999 AND notEmpty(shares) AND shares.end_ms[-1] = every_end[-1], 'parent',
                     last_share >= 999, 'none',
                     presumed.mig
                 ),
@@ -270,9 +267,9 @@ WITH
         -- END
     )
 SELECT
-    grouping(host) = 1 AS is_total,
-    host,
-    gpu,
+    empty(card) AS is_total,
+    card[1] AS host,
+    card[2] AS gpu,
     -- A card has one of each. Of all cards it is the least, so that every asking gives the same.
     min(card_index) AS gpu_index,
     min(card_name) AS name,
@@ -323,13 +320,9 @@ SELECT
         arraySort(arrayDistinct(why.reason))
     ) AS reasons
 FROM expected
+-- One key: the planner compares each of two, and each time all of the query that it comes from.
 GROUP BY GROUPING SETS
     (
-        (host, gpu),
+        (card),
         ()
     )
-ORDER BY
-    is_total,
-    host,
-    gpu_index,
-    gpu

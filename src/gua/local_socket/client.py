@@ -28,7 +28,7 @@ from gua.state.socket_address import address_of
 if TYPE_CHECKING:
     from gua.local_socket.views import Views
 
-ASK_SECONDS: Final = 2.0
+ASK_SECONDS: Final = 5.0
 OPEN_SECONDS: Final = 90.0
 VIEW_SECONDS: Final = 120.0
 _BUSY_PAUSE_SECONDS: Final = 0.25

@@ -48,6 +48,7 @@ BLOCKS: Final[Mapping[str, Callable[[Parameters], bool]]] = {
     "measurements": lambda given: "tick_hours" in given,
     "prices": lambda given: given.get("price_models") == [],
     "prices or models": lambda given: given.get("price_models") == [] and given.get("by", "model") != "model",
+    "hosts or models": lambda given: given.get("price_models") == [] and given.get("by") in _OWNERS,
     "instances": lambda given: given.get("has_instances") == 0,
     "what was told": lambda given: given.get("by", _TOLD[0]) not in _TOLD,
     "other keys": lambda given: given.get("by") in _OWNERS,
