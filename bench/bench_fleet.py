@@ -51,8 +51,8 @@ from measures.fleet_storage import show_storage  # noqa: E402 - likewise
 from servers.older import VERSION, CannotInstallError, install  # noqa: E402 - likewise
 from servers.tools import MissingToolError, clickhouse_library  # noqa: E402 - likewise
 
-# Limits in seconds of all queries of a report, for fleets up to a size in cards and days. Who holds cards now takes
-# half of the last of them.
+# Limits in seconds of all queries of a report, for fleets up to a size in cards and days. Sessions, longest idle
+# times and who holds cards now take three fifths of the last of them.
 LIMITS = {(64, 30): 0.3, (1_024, 30): 1.5, (4_400, 90): 4.0, (10_000, 90): 2.0}
 # Of CPU, whatever the machine: from 8 cards x 30 days to 10,000 x 90 to the tenfold.
 GROWTH_LIMIT = 0.28

@@ -29,7 +29,7 @@ MOST_CARD_HOURS_OF_TICKS: Final = 2_000_000
 MOST_CARD_DAYS: Final = 100_000
 """Card-days that are read as days, of which usage tells who holds cards besides: of 1,100 cards, 90 days."""
 MOST_CARD_DAYS_APART: Final = 1_000_000
-"""Card-days of which sessions and longest idle times are told unasked: of 11,000 cards, 90 days, in 400 MB."""
+"""Card-days of which sessions and longest idle times are told unasked: of 11,000 cards, 90 days, in some 400 MB."""
 MOST_CARD_HOURS_OF_NOW: Final = 2_000_000
 """Card-hours before now of which who holds cards is told unasked, as a question of its own: 37,000 cards, 54 hours."""
 MOST_CARD_HOURS_OF_NOW_AT_ONCE: Final = 600_000

@@ -417,6 +417,18 @@ def test_processes_are_the_same_over_midnight_as_over_an_hour(edge_store: Store)
             assert max(row.longest_idle_ms or 0 for row in ticked) > DAY_MS
 
 
+@pytest.mark.parametrize("by", ["identity", "owner", "program", "host", "model"])
+def test_without_prices_usage_of_days_is_that_of_hours(edge_store: Store, by: str) -> None:
+    bounds = {"since_ms": MIDNIGHT_MS - 5 * DAY_MS, "until_ms": END_MS, "hosts": []}
+    daily, found, of_days = days.with_days(edge_store, bounds, price_starts=(), timezone="UTC")
+    read = {**bounds, **Prices().parameters, "tick_hours": tick_hours(found), "use_hourly": 1, "by": by}
+    assert read["price_models"] == []
+    assert len(of_days) >= 3
+    of_hours = USAGE_VIEW.rows(edge_store, read)
+    assert owners(USAGE_VIEW.rows(daily, read)) == owners(of_hours)
+    assert len({state for row in of_hours for state, us in enumerate(row.gpu_us) if us}) == 3
+
+
 def test_a_card_without_processes_is_idle_since_a_day_long_ago(edge_store: Store) -> None:
     bounds = {"since_ms": MIDNIGHT_MS - 5 * DAY_MS, "until_ms": MIDNIGHT_MS, "hosts": ["quiet"]}
     daily, found, _ = days.with_days(edge_store, bounds, price_starts=(), timezone="UTC")
