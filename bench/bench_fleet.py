@@ -23,6 +23,7 @@ from measures import fleet_older  # noqa: E402 - found through the line above
 from measures.figures import machine, middle, show, title  # noqa: E402 - likewise
 from measures.fleet_allocation import show_allocation  # noqa: E402 - likewise
 from measures.fleet_charts import show_charts  # noqa: E402 - likewise
+from measures.fleet_idle import show_idle  # noqa: E402 - likewise
 from measures.fleet_report import (  # noqa: E402 - likewise
     asked,
     exponent,
@@ -177,6 +178,7 @@ def fill_and_count(server: FleetServer, fleet: Fleet, *, processes: int = 0, sho
     if show_it:
         show("card ticks", card_ticks, note=f"and {process_ticks:,} process ticks, made in {took:.0f} s")
         show("gua rollup", hours / counting, "/s", note=f"{hours:,} hours of hosts in {counting:.1f} s")
+        show_idle(server)
 
 
 def beside_older(server: FleetServer, fleet: Fleet, *, every_days: Sequence[int], ours: int) -> None:

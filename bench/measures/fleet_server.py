@@ -103,8 +103,9 @@ def fleet_server(folder: Path) -> Iterator[FleetServer]:
     server.start()
     try:
         server.gua.must("schema", "apply", "--store", server.dsn())
-        server.query("DROP VIEW gua.count_hours")
-        server.query("DROP VIEW IF EXISTS gua.count_days")
+        # The first two are older versions'.
+        for view in ("count_hours", "count_days", "look_for_due_hours", "look_for_due_days"):
+            server.query(f"DROP VIEW IF EXISTS gua.{view}")
         yield server
     finally:
         server.kill()

@@ -145,8 +145,9 @@ def test_a_server_that_was_upgraded_counts_what_was_promised(gua: Gua, clickhous
         "INSERT INTO gua.allocation_ticks (host, gpu, ts, source, allocation_id, duration_ms, gpu_time_ms, relation) "
         f"SELECT 'h', 'g', {after}, 'slurm', '7', 30000, 30000, 'nobody'"
     )
-    # It counts once a minute.
-    clickhouse.query("ALTER TABLE gua.count_hours MODIFY REFRESH EVERY 1 SECOND APPEND")
+    assert clickhouse.query("EXISTS gua.count_hours") == "0"  # which counted as well
+    # It looks once a minute.
+    clickhouse.query("ALTER TABLE gua.look_for_due_hours MODIFY REFRESH EVERY 1 SECOND APPEND")
     hours = "SELECT toHour(hour), use_runs.use FROM gua.host_hours FINAL ORDER BY hour"
     poll(lambda: clickhouse.query(hours) == "11\t[]\n12\t[4]", "both hours to be counted", seconds=60)
     # Of before nobody looked: that hour has no use, and holds as it was counted.

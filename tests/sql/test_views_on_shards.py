@@ -70,8 +70,8 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         # Hours are counted when the test says so, and no row waits to become visible.
         shards.apply_schema({**UNREPLICATED, "SETTLE_SECONDS": "0"})
         for server in shards.servers:
-            server.query("DROP VIEW gua.count_hours")
-            server.query("DROP VIEW gua.count_days")
+            server.query("DROP VIEW gua.look_for_due_hours")
+            server.query("DROP VIEW gua.look_for_due_days")
         first, second = shards.servers
         with (
             open_store(first.dsn()) as writer,

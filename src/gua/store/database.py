@@ -212,7 +212,7 @@ class Store:
 
     def _run(self, sql: str) -> None:
         if self._views is not None:
-            sql = report_views().written_out(sql, deep=True)
+            self._views.make_named(sql)
         try:
             with translated(self.dsn):
                 self._client.command(sql, settings=self._settings)

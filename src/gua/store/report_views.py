@@ -193,6 +193,15 @@ class ViewsInMemory:
             with self._making:
                 self._make_plain(self._views.names())
 
+    def make_named(self, sql: str) -> None:
+        """Make the views that a statement names, which is asked as it is.
+
+        So are those asked that count hours and days: each part of them reads what is due, and were its query written
+        out there, it would be resolved for each anew.
+        """
+        with self._making:
+            self._make_plain(self._views.named(sql))
+
     def forget(self) -> None:
         """Ask anew for what was kept from now on."""
         with self._making:

@@ -72,7 +72,7 @@ class Schema:
         wanted = topology.statements(retention)
         wanted += landing_database.attached(wanted, catalog)
         opened = entrance.opened(map(Definition, wanted), catalog)
-        ran = self._run(self._dropped(wanted, catalog))
+        ran = self._run(self._dropped(wanted, catalog, topology.tokens(retention)["ON_CLUSTER"]))
         ran += self._run(upgrade.steps(map(Definition, wanted), catalog, self._formatted))
         ran += self._run(opened)
         try:
@@ -234,7 +234,7 @@ class Schema:
         except QueryError:
             return True  # a server that cannot tell beforehand tells at the statement itself
 
-    def _dropped(self, wanted: list[Statement], catalog: dict[str, CatalogEntry]) -> list[str]:
+    def _dropped(self, wanted: list[Statement], catalog: dict[str, CatalogEntry], on_cluster: str) -> list[str]:
         """Return the statements that drop what is made anew: in an embedded store all that only passes rows on.
 
         Nothing can be landing in it meanwhile. The views of reports, which earlier versions kept there, are made no
@@ -247,7 +247,7 @@ class Schema:
                 for statement in reversed(wanted)
                 if statement.creates and statement.passes_on
             ]
-        dropped = [f"DROP TABLE IF EXISTS {name}" for name in names if catalog.pop(name, None)]
+        dropped = [f"DROP TABLE IF EXISTS {name} {on_cluster}".strip() for name in names if catalog.pop(name, None)]
         if self._embedded and (views := [name for name in catalog if name.startswith(f"{DATABASE}.")]):
             for name in views:
                 del catalog[name]

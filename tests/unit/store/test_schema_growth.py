@@ -55,7 +55,7 @@ class TestReleased:
         now = definitions(form)
         for name, then in of_then(version, form).items():
             if then.kind == "materialized view":
-                assert now[name].target == then.target, name
+                assert name in RETIRED or now[name].target == then.target, name
 
     def test_nothing_vanishes_but_views_that_are_named(self, version: int, form: str) -> None:
         then = of_then(version, form)
@@ -63,7 +63,9 @@ class TestReleased:
         if form == "embedded":  # which keeps no views of reports
             gone = {name for name in gone if not name.startswith("gua_report.")}
         assert gone <= {*RETIRED}
-        assert all(then[name].kind == "view" for name in gone)
+        # What rows pass through stays: of materialized views only what a server asks by itself may go.
+        passing = {name for name in gone if then[name].kind != "view" and "\nREFRESH " not in then[name].statement.sql}
+        assert passing == set()
 
     def test_nothing_becomes_another_kind_of_thing(self, version: int, form: str) -> None:
         now = definitions(form)
