@@ -1,4 +1,4 @@
--- One row where days are due, else none. A server looks every minute, which takes a hundredth of what planning to count does.
+-- One row where days are due, else none. A server looks every minute, which takes a twentieth of what planning to count does.
 CREATE MATERIALIZED VIEW IF NOT EXISTS gua.look_for_due_days $ON_CLUSTER
 REFRESH EVERY 1 MINUTE APPEND TO gua.found_due_days $DEFINER
 AS
