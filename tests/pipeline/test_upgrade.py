@@ -147,9 +147,12 @@ def test_a_server_that_was_upgraded_counts_what_was_promised(gua: Gua, clickhous
     )
     assert clickhouse.query("EXISTS gua.count_hours") == "0"  # which counted as well
     # It looks once a minute.
-    clickhouse.query("ALTER TABLE gua.look_for_due_hours MODIFY REFRESH EVERY 1 SECOND APPEND")
+    for unit in ("hours", "days"):
+        clickhouse.query(f"ALTER TABLE gua.look_for_due_{unit} MODIFY REFRESH EVERY 1 SECOND APPEND")
     hours = "SELECT toHour(hour), use_runs.use FROM gua.host_hours FINAL ORDER BY hour"
     poll(lambda: clickhouse.query(hours) == "11\t[]\n12\t[4]", "both hours to be counted", seconds=60)
+    added_up = "SELECT day, arraySum(cards.truly_idle_ticks) FROM gua.host_days FINAL"
+    poll(lambda: clickhouse.query(added_up) == "2026-03-01 00:00:00\t2", "their day to be added up", seconds=60)
     # Of before nobody looked: that hour has no use, and holds as it was counted.
     assert clickhouse.query("SELECT toHour(hour), use, gpu_time_ms FROM gua.allocation_hours") == "12\tempty\t30000"
 

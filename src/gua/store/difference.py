@@ -10,7 +10,7 @@ from typing import Final
 from gua.store.catalog import CatalogEntry
 from gua.store.definition import Definition
 from gua.store.entrance import is_shut
-from gua.store.upgrade import Formatter, formatted_ttl, missing_columns, other_settings, shown_ttl
+from gua.store.upgrade import RETIRED, Formatter, formatted_ttl, missing_columns, other_settings, shown_ttl
 
 # Of tables that were made before they lay otherwise, how they lie now and how they lay: the rows are the same, and only
 # questions of a few weeks of many hosts take longer. No table gets another order.
@@ -41,8 +41,14 @@ def differences(
             lines.extend(_of_table(definition, there, formatted))
         else:
             lines.extend(_of_view(definition, there, formatted))
-    notes = [f"{name} is not gua's ({there.engine})" for name, there in found.items() if name not in ours]
+    notes = [_of_other(name, there) for name, there in found.items() if name not in ours]
     return Differences(lines=lines, notes=notes)
+
+
+def _of_other(name: str, there: CatalogEntry) -> str:
+    if name in RETIRED:
+        return f"{name} is an earlier version's: gua schema apply drops it"
+    return f"{name} is not gua's ({there.engine})"
 
 
 def _of_table(definition: Definition, there: CatalogEntry, formatted: Formatter) -> Iterator[str]:

@@ -206,6 +206,13 @@ def test_what_is_there_besides_is_a_note() -> None:
     assert found.notes == ["gua.mine is not gua's (View)"]
 
 
+def test_what_an_earlier_version_left_is_told_from_what_is_not_ours() -> None:
+    left = there(engine="MaterializedView")
+    found = differences([definition(SMALL)], {"gua.things": there(), "gua.count_hours": left}, formatted)
+    assert found.lines == []
+    assert found.notes == ["gua.count_hours is an earlier version's: gua schema apply drops it"]
+
+
 def test_a_replicas_path_is_no_difference() -> None:
     replica = "ReplicatedAggregatingMergeTree('/clickhouse/tables/{shard}/gua/things', '{replica}')"
     found = there(engine_full=there().engine_full.replace("AggregatingMergeTree", replica, 1))
