@@ -122,11 +122,15 @@ def show_report(server: FleetServer, request: ReportRequest, *, times: int, limi
 
 
 def show_command(server: FleetServer, request: ReportRequest, *, times: int) -> None:
-    """Show what the whole command needs."""
-    whole = [report_command(server, request) for _ in range(times)]
-    note = f"{middle([one.cpu_s for one in whole]):.2f} s CPU of its own, {spread([one.wall_s for one in whole])}"
-    show("gua report --json, the whole command", middle([one.wall_s for one in whole]), "s", note=note)
-    show("its peak memory", max(one.peak_mb for one in whole), "MB", MEMORY_LIMIT_MB)
+    """Show what the whole command needs, and what it needs where it tells every card."""
+    for name, option, limit_mb in (
+        ("gua report", "--width=80", MEMORY_LIMIT_MB),
+        ("gua report --json", "--json", None),
+    ):
+        whole = [report_command(server, request, option) for _ in range(times)]
+        note = f"{middle([one.cpu_s for one in whole]):.2f} s CPU of its own, {spread([one.wall_s for one in whole])}"
+        show(f"{name}, the whole command", middle([one.wall_s for one in whole]), "s", note=note)
+        show("its peak memory", max(one.peak_mb for one in whole), "MB", limit_mb)
 
 
 def show_page(server: FleetServer, request: ReportRequest, *, times: int) -> None:

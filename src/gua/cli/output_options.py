@@ -160,16 +160,20 @@ class Output:
         """Return the sections that nobody named: those of a page, and what a condition looks at."""
         return self.sections - self.named
 
-    def render(self, report: Report, style: Style) -> str:
-        """Return what is printed of the report: in the form asked for, or where its page is.
+    def render(self, report: Report, style: Style) -> list[str]:
+        """Return the pieces of what is printed of the report: in the form asked for, or where its page is.
 
-        Raises UsageError and UnavailableError for a page that cannot be written.
+        The rows of 10,000 cards are never one text, nor its bytes. Raises UsageError and UnavailableError for a page
+        that cannot be written.
         """
         shown = replace(report, sections=self.shown)
         if self.options.as_json:
-            from gua.report.forms.json import render_json  # noqa: PLC0415 - a report has one form of several
+            from gua.report.forms.json import json_pieces  # noqa: PLC0415 - a report has one form of several
 
-            return render_json(shown)
+            return [*json_pieces(shown)]
+        return [self._text(shown, style)]
+
+    def _text(self, shown: Report, style: Style) -> str:
         if self.options.csv is not None:
             from gua.report.forms.csv import render_csv  # noqa: PLC0415 - as above
 

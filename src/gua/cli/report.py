@@ -258,6 +258,6 @@ def render_report(
 
         stream.write(script(recorded.questions, embedded=bool(getattr(reader, "is_embedded", True))))
         return 0
-    stream.write(chosen.render(report, style_for(stream, width, os.environ)))
+    stream.writelines(chosen.render(report, style_for(stream, width, os.environ)))
     stream.flush()
     return chosen.exit_code(report)

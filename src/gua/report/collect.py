@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from gua.core.ports import ViewReader
 from gua.report import fleet
@@ -13,7 +13,7 @@ from gua.report.asking import Asking, Finish
 from gua.report.days import DailyReader, are_many, with_days
 from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, Hour, HourRow, hours_of, read_of, ticks_an_hour
-from gua.report.model import Card, Extent, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
+from gua.report.model import Card, Coverage, Extent, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
 from gua.report.parts import Parts, parts_of
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_cards
 from gua.report.questions import ask
@@ -115,29 +115,24 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     fleet_rows = ask(reader, fleet.FLEET, {**bounds, "until_ms": min(window.until_ms, request.now_ms)})
     claim_rows = ask(reader, fleet.CLAIMS, bounds)
     rule_rows = ask(reader, RULES, {})
-    overview = overview_rows()
-    total = next(row for row in overview if row.is_total)
-    headline = replace(_headline(total.states, prices, costs()), idle_seconds=_idle_seconds(total, overview))
-    if not headline.card_ticks:
+    # Of many cards the answers take much memory: each goes once the last that is made of it is there.
+    told = _from_overview(overview_rows(), prices, costs())
+    del overview_rows
+    if not told.headline.card_ticks:
         raise no_data(window, extents)
-    by_card = of_cards(costs())
-    cards = sorted(
-        (_card(row, prices, by_card.get((row.host, row.gpu), ())) for row in overview if not row.is_total),
-        key=_card_order,
-    )
-    reported = {card.host for card in cards}
+    reported = {card.host for card in told.cards}
     silent, skewed = fleet.troubles(fleet_rows())
-    models = (finish(headline, cards) for finish in finishing)
+    asking.asked.clear()
     return Report(
         window=window,
         hosts=tuple(sorted(reported)),
         extents=tuple(extent for extent in extents if extent.host in reported),
         rules=tuple(sorted(rule_rows(), key=lambda s: _place(s.key, _RULES))),
-        coverage=total.coverage,
-        unknown=tuple(sorted(map(_reason, total.reasons), key=lambda r: _place(r.reason, _REASONS))),
-        headline=headline,
-        cards=tuple(cards),
-        overlaps=_overlaps(row for row in overview if not row.is_total),
+        coverage=told.coverage,
+        unknown=told.unknown,
+        headline=told.headline,
+        cards=told.cards,
+        overlaps=told.overlaps,
         filters=filters(request.hosts, selection, known={extent.host for extent in known}),
         silent=silent,
         skewed=skewed,
@@ -148,7 +143,7 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         uncounted_card_ticks=too_many_uncounted(hours),
         asked_ms=request.now_ms,
         groups_by=request.groups_by,
-        models={type(model): model for model in models},
+        models={type(model): model for model in _finished(finishing, told)},
     )
 
 
@@ -203,6 +198,36 @@ def _ask(asking: Asking, wanted: frozenset[str]) -> list[Finish]:
     collecting = (section.collect for section in sections_of(wanted))
     asked = (collect(asking) for collect in collecting if collect is not None)
     return [finish for finish in asked if finish is not None]
+
+
+class _FromOverview(NamedTuple):
+    """What the overview tells: of each card, and of all of them together."""
+
+    headline: Headline
+    cards: tuple[Card, ...]
+    coverage: Coverage
+    unknown: tuple[UnknownReason, ...]
+    overlaps: tuple[Overlap, ...]
+
+
+def _from_overview(overview: Sequence[OverviewRow], prices: Prices, costs: Sequence[CostsRow]) -> _FromOverview:
+    total = next(row for row in overview if row.is_total)
+    by_card = of_cards(costs)
+    cards = (_card(row, prices, by_card.get((row.host, row.gpu), ())) for row in overview if not row.is_total)
+    return _FromOverview(
+        headline=replace(_headline(total.states, prices, costs), idle_seconds=_idle_seconds(total, overview)),
+        cards=tuple(sorted(cards, key=_card_order)),
+        coverage=total.coverage,
+        unknown=tuple(sorted(map(_reason, total.reasons), key=lambda r: _place(r.reason, _REASONS))),
+        overlaps=_overlaps(row for row in overview if not row.is_total),
+    )
+
+
+def _finished(finishing: list[Finish], told: _FromOverview) -> Iterator[object]:
+    """Make each section's model, and keep nothing of what it was made of; ``finishing`` is empty then."""
+    finishing.reverse()
+    while finishing:
+        yield finishing.pop()(told.headline, told.cards)
 
 
 def _place(key: str, order: tuple[str, ...]) -> tuple[int, str]:

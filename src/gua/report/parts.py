@@ -57,5 +57,6 @@ class PartReader:
         return self.reader.is_concurrent
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> Iterable[Row]:
-        """Return the rows of a view, of the first part first."""
-        return [row for hosts in self.parts for row in self.reader.rows(view, {**parameters, "hosts": list(hosts)})]
+        """Ask for the rows of a view, of the first part first, of the next once those are read."""
+        for hosts in self.parts:
+            yield from self.reader.rows(view, {**parameters, "hosts": list(hosts)})

@@ -7,9 +7,9 @@ import os
 import re
 import resource
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gua.core.errors import TransientError, UnavailableError, UsageError
 from gua.store.dsn import EmbeddedDsn, ServerDsn
@@ -17,7 +17,6 @@ from gua.store.engine import install_command
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
-    from clickhouse_connect.driver.query import QueryResult
 
 _NOT_BELIEVED = "CERTIFICATE_VERIFY_FAILED"
 _CODE = re.compile(r"Code: (\d+)|error code (\d+)", re.IGNORECASE)
@@ -273,9 +272,3 @@ def _reason(text: str) -> str:
 def _short(text: str) -> str:
     text = _NOISE.sub("", text).strip(" .")
     return text if len(text) <= 300 else f"{text[:297]}..."
-
-
-def rows_of(result: QueryResult) -> list[Mapping[str, Any]]:
-    """Return a result's rows by column name."""
-    names = result.column_names
-    return [dict(zip(names, row, strict=True)) for row in result.result_rows]

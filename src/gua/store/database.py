@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.parameters import BY_DAY, PARAMETERS
 from gua.store import asking, hours, merges
+from gua.store.answer_rows import AnswerRows, rows_of
 from gua.store.binding import bound_call
-from gua.store.connection import QueryError, connect, engine_version, require_addresses, rows_of, translated
+from gua.store.connection import QueryError, connect, engine_version, require_addresses, translated
 from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine, nobody
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.fsync import sync_filesystem
@@ -229,7 +230,7 @@ class Store:
             with translated(self.dsn):
                 merges.merge_crowded(self._client, most_parts=1)
 
-    def rows(self, view: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
+    def rows(self, view: str, parameters: Mapping[str, object]) -> AnswerRows:
         """Return the rows of ``gua_report.<view>`` with its parameters bound.
 
         With ``days`` these are read instead of their hours, where the view's query may be asked. The rows are the same.
@@ -271,11 +272,9 @@ class Store:
     def select(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[Mapping[str, Any]]:
         """Return the rows of a statement. Questions asked at once share the memory of one; alone each has all of it."""
         settings = _REPORT_SETTINGS if self._directory is not None and DATABASE in sql else {}
-        return self._select(sql, parameters or {}, settings)
+        return list(self._select(sql, parameters or {}, settings))
 
-    def _select(
-        self, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]
-    ) -> list[Mapping[str, Any]]:
+    def _select(self, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]) -> AnswerRows:
         if self._handles is None or self._views is None:
             with self._asked_at_once:
                 return self._ask(self._client, sql, parameters, settings)
@@ -316,7 +315,7 @@ class Store:
 
     def _ask(
         self, client: Client, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]
-    ) -> list[Mapping[str, Any]]:
+    ) -> AnswerRows:
         # Of a question that was left with none of its parameters they would be taken for those of Python's "%".
         bound = {name: value for name, value in parameters.items() if f"{{{name}:" in sql}
         with translated(self.dsn):

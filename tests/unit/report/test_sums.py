@@ -31,7 +31,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     address = f"chdb://{folder / 'store'}"
     Gua(folder).must("demo", "--store", address, "--days", "4", "--width", "80")
     with open_store(address) as opened:
-        model = opened.rows("models", {})[0]["model"]
+        model = next(iter(opened.rows("models", {})))["model"]
         price = {"model": model, "valid_from": (UNTIL_MS - 2 * DAY_MS) // 3_600_000 * 3600, "currency": "EUR"}
         opened.insert_json("prices", [{**price, "per_gpu_hour": 2.0}])
         yield opened
