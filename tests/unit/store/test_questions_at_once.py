@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
 from typing import Any
+
+from clickhouse_connect.driver.query import QueryResult
 
 from gua.store.database import MOST_QUESTIONS_AT_ONCE, Store
 from gua.store.dsn import ServerDsn
@@ -21,14 +22,14 @@ class Crowded:
         self._lock = threading.Lock()
         self._full = threading.Barrier(MOST_QUESTIONS_AT_ONCE)
 
-    def query(self, *_: object, **__: object) -> SimpleNamespace:
+    def query(self, *_: object, **__: object) -> QueryResult:
         with self._lock:
             self._now += 1
             self.most = max(self.most, self._now)
         self._full.wait(timeout=60)
         with self._lock:
             self._now -= 1
-        return SimpleNamespace(column_names=["one"], result_rows=[(1,)])
+        return QueryResult(block_gen=iter([[(1,)]]), column_names=("one",))  # type: ignore[arg-type]
 
 
 def test_the_questions_of_many_hosts_wait_for_one_another() -> None:
