@@ -53,11 +53,15 @@ ProcessStateName = Annotated[str, ValueKind(is_word_of(*ProcessState))]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: the check of an untrusted value, what makes it a field's value, and its ClickHouse types (a regex)."""
+    """A column: the check of an untrusted value, what makes it a field's value, and its ClickHouse types (a regex).
+
+    ``is_text``: it holds nothing but texts, also several, so that equal values are alike.
+    """
 
     check: Check
     read: Callable[[Any], Any]
     types: str
+    is_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class View(Generic[R]):
 
         Raises UnavailableError where they lack a column, as those of another version's view do.
         """
-        columns = [(name, None if column.read is _same else column.read) for name, column in self.columns.items()]
+        columns = [(name, _reading(column)) for name, column in self.columns.items()]
         try:
             return [
                 self.row(**{name: row[name] if read is None else read(row[name]) for name, read in columns})
@@ -103,11 +107,33 @@ def _same(value: object) -> object:
     return value
 
 
+def _reading(column: Column) -> Callable[[Any], Any] | None:
+    """Return what reads the column of an answer; ``None`` where its values are taken as they are."""
+    if column.read is _same:
+        return None
+    return _each_once(column.read) if column.is_text else column.read
+
+
+def _each_once(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what makes the same object of equal tuples of texts, whose values are lists where an agent answered."""
+    made: dict[tuple[str | None, ...], Any] = {}
+
+    def of(value: Any) -> Any:  # noqa: ANN401 - as annotations
+        if value is None:
+            return None
+        key = tuple(value)
+        if key not in made:
+            made[key] = read(value)
+        return made[key]
+
+    return of
+
+
 _PLAIN: Final[Mapping[object, Column]] = {
     int: Column(is_whole, _same, r"U?Int\d+"),
     float: Column(is_number, _same, r"Float64|U?Int\d+"),
     bool: Column(is_flag, bool, "UInt8|Bool"),
-    str: Column(is_text, _same, "String"),
+    str: Column(is_text, _same, "String", is_text=True),
     Mapping[str, str]: Column(is_labels, dict, r"Map\(String, String\)"),
 }
 
@@ -123,11 +149,11 @@ def _column(annotation: Any) -> Column:  # noqa: ANN401 - annotations have no ty
         return _PLAIN[annotation]
     if origin is Annotated:
         plain, (kind,) = _PLAIN[arguments[0]], annotation.__metadata__
-        return Column(kind.check, plain.read, plain.types)
+        return Column(kind.check, plain.read, plain.types, plain.is_text)
     if type(None) in arguments:
         known = _column(next(argument for argument in arguments if argument is not type(None)))
         read = _same if known.read is _same else lambda value: None if value is None else known.read(value)
-        return Column(or_unknown(known.check), read, rf"Nullable\((?:{known.types})\)")
+        return Column(or_unknown(known.check), read, rf"Nullable\((?:{known.types})\)", known.is_text)
     if origin is tuple:
         item = _column(arguments[0])
         return Column(
@@ -138,4 +164,5 @@ def _column(annotation: Any) -> Column:  # noqa: ANN401 - annotations have no ty
         is_row_of(*(field.check for field in fields)),
         lambda values: annotation(*(field.read(value) for field, value in zip(fields, values, strict=True))),
         r"Tuple\({}\)".format(", ".join(f"(?:{field.types})" for field in fields)),
+        all(field.is_text for field in fields),
     )

@@ -27,13 +27,20 @@ class AnswerRows:
 
 def rows_of(result: QueryResult) -> AnswerRows:
     """Return the rows of a ``SELECT``, as the engine tells them block by block."""
-    known: dict[str, str] = {}
+    known: dict[object, object] = {}
     with result.column_block_stream as blocks:
         kept = [[_each_text_once(column, known) for column in block] for block in blocks]
     return AnswerRows(result.column_names, kept)
 
 
-def _each_text_once(column: Sequence[Any], known: dict[str, str]) -> Sequence[Any]:
-    if not len(column) or not isinstance(column[0], str):
+def _each_text_once(column: Sequence[Any], known: dict[object, object]) -> Sequence[Any]:
+    if not len(column) or not _is_text(column[0]):
         return column
     return [known.setdefault(value, value) for value in column]
+
+
+def _is_text(value: object) -> bool:
+    """Return whether a value is a text, or a tuple of texts: of numbers, 1 and 1.0 would be taken for one."""
+    if isinstance(value, tuple):
+        return all(part is None or isinstance(part, str) for part in value)
+    return isinstance(value, str)

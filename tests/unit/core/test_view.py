@@ -16,6 +16,17 @@ class Part(NamedTuple):
     gpu_ms: float | None
 
 
+class Who(NamedTuple):
+    owner: str | None
+    program: str | None
+
+
+class Held(NamedTuple):
+    by: Who
+    other: Who | None
+    part: Part
+
+
 class Whole(NamedTuple):
     host: str
     is_total: bool
@@ -45,6 +56,19 @@ def test_a_row_becomes_what_its_class_says() -> None:
     assert row.parts == (Part("active", 1.5), Part("unknown", None))
     assert row.parts[0].state == "active"
     assert row.last_ms is None
+
+
+def test_equal_tuples_of_texts_become_one_object_and_numbers_stay_as_they_are() -> None:
+    first, second = View("held", Held).parsed(
+        [
+            {"by": ["a", None], "other": None, "part": ["active", 1]},
+            {"by": ("a", None), "other": ["a", None], "part": ["active", 1.0]},
+        ]
+    )
+    assert first.by is second.by
+    assert first.by == second.other == Who("a", None)
+    assert first.other is None
+    assert (type(first.part.gpu_ms), type(second.part.gpu_ms)) == (int, float)
 
 
 def test_a_view_of_another_version_that_lacks_a_column_is_named_with_what_to_do() -> None:

@@ -50,3 +50,13 @@ def test_an_answer_without_rows_has_none() -> None:
     assert not list(rows)
     assert len(rows) == 0
     assert not rows
+
+
+def test_a_tuple_of_texts_is_kept_once_and_numbers_stay_as_they_are() -> None:
+    owners, numbers = [(text(HOST), None), (text(HOST), None)], [(1,), (1.0,)]
+    first, second = rows_of(
+        QueryResult(block_gen=iter([[owners, numbers]]), column_names=("owner", "number"))  # type: ignore[arg-type]
+    )
+
+    assert first["owner"] is second["owner"]
+    assert (type(first["number"][0]), type(second["number"][0])) == (int, float)

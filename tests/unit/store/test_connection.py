@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -30,3 +32,22 @@ def test_the_engine_says_it_in_these_words(tmp_path_factory: pytest.TempPathFact
         pytest.raises(TransientError, match=r"ask for less time or fewer hosts$"),
     ):
         store.select("SELECT groupArray(toString(number)) FROM numbers(10000000)")
+
+
+BLOCKS = """
+import os
+from gua.store.connection import give_back_blocks
+def resident(): return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+give_back_blocks()
+del bytearray(8_000_000)[:]
+blocks = [bytearray(b"x" * 1_000_000) for _ in range(40)]
+full = resident()
+del blocks[:-1]
+print(full - resident())
+"""
+
+
+def test_what_answers_took_is_given_back_once_they_are_read() -> None:
+    """Otherwise the block that is left keeps all that lies below it."""
+    ran = subprocess.run([sys.executable, "-c", BLOCKS], check=True, capture_output=True, text=True)
+    assert int(ran.stdout) > 35_000_000
