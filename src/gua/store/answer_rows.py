@@ -1,4 +1,7 @@
-"""The rows of an answer, kept as the columns that came: a number takes eight bytes, and each text is kept once."""
+"""The rows of an answer, kept as the columns that came.
+
+A number takes eight bytes in a column in which each is known; equal texts of a column are one object.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,10 @@ class AnswerRows:
 
 def rows_of(result: QueryResult) -> AnswerRows:
     """Return the rows of a ``SELECT``, as the engine tells them block by block."""
-    known: dict[object, object] = {}
+    # A column of its own each: (None,) may be of numbers as well as of texts, and (1,) of one equals (1.0,) of another.
+    known: list[dict[object, object]] = [{} for _ in result.column_names]
     with result.column_block_stream as blocks:
-        kept = [[_each_text_once(column, known) for column in block] for block in blocks]
+        kept = [[*map(_each_text_once, block, known)] for block in blocks]
     return AnswerRows(result.column_names, kept)
 
 
@@ -40,7 +44,7 @@ def _each_text_once(column: Sequence[Any], known: dict[object, object]) -> Seque
 
 
 def _is_text(value: object) -> bool:
-    """Return whether a value is a text, or a tuple of texts: of numbers, 1 and 1.0 would be taken for one."""
+    """Return whether a value is a text, or a tuple of texts."""
     if isinstance(value, tuple):
         return all(part is None or isinstance(part, str) for part in value)
     return isinstance(value, str)

@@ -53,10 +53,11 @@ def test_an_answer_without_rows_has_none() -> None:
 
 
 def test_a_tuple_of_texts_is_kept_once_and_numbers_stay_as_they_are() -> None:
-    owners, numbers = [(text(HOST), None), (text(HOST), None)], [(1,), (1.0,)]
+    owners = [(text(HOST), None), (text(HOST), None)]
+    whole, real = [(None,), (1,)], [(None,), (1.0,)]
     first, second = rows_of(
-        QueryResult(block_gen=iter([[owners, numbers]]), column_names=("owner", "number"))  # type: ignore[arg-type]
+        QueryResult(block_gen=iter([[owners, whole, real]]), column_names=("owner", "whole", "real"))  # type: ignore[arg-type]
     )
 
     assert first["owner"] is second["owner"]
-    assert (type(first["number"][0]), type(second["number"][0])) == (int, float)
+    assert (type(second["whole"][0]), type(second["real"][0])) == (int, float)
