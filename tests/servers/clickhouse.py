@@ -29,11 +29,14 @@ PASSWORDS = {
 
 
 class ClickHouseServer:
-    """One server with its data below ``folder``; it survives ``stop``/``kill`` and ``start``."""
+    """One server with its data below ``folder``; it survives ``stop``/``kill`` and ``start``.
+
+    Clients have the native protocol on ``tcp_port``; the server itself knows its ``own_tcp_port``.
+    """
 
     def __init__(self, folder: Path, *, without_password: str = "") -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.http_port, self.tcp_port = free_ports(2)
+        self.http_port, self.tcp_port, self.own_tcp_port = free_ports(3)
         self.patience_seconds = 60.0
         users = folder / "users.xml"
         shutil.copy(HERE / "users.xml", users)
@@ -45,7 +48,10 @@ class ClickHouseServer:
         config = folder / "config.xml"
         self._process = ServerProcess(
             "clickhouse",
-            [sys.executable, str(HERE / "serve_clickhouse.py"), str(clickhouse_library()), str(config)],
+            [
+                *(sys.executable, str(HERE / "serve_clickhouse.py"), str(clickhouse_library()), str(config)),
+                *(str(self.tcp_port), str(self.own_tcp_port)),
+            ],
             {
                 **os.environ,
                 **{
@@ -63,7 +69,7 @@ class ClickHouseServer:
         (self.folder / "config.xml").write_text(
             template.substitute(
                 http_port=self.http_port,
-                tcp_port=self.tcp_port,
+                tcp_port=self.own_tcp_port,
                 path=self.data,
                 users=self.folder / "users.xml",
                 more=more,
@@ -102,13 +108,7 @@ class ClickHouseServer:
         self._process.send_signal(number)
 
     def query(self, sql: str, *, user: str = "gua_owner") -> str:
-        """Run one statement over HTTP and return its answer, tab separated, without the closing newline.
-
-        Where the server aborted it is started again first: as a library it does so at times when a client of its
-        native port is killed, which a real one survives.
-        """
-        if self._process.aborted:
-            self.start()
+        """Run one statement over HTTP and return its answer, tab separated, without the closing newline."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.http_port}/",
             data=sql.encode(),

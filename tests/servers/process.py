@@ -142,11 +142,6 @@ class ServerProcess:
         return self._process is not None and self._process.poll() is not None
 
     @property
-    def aborted(self) -> bool:
-        """Return whether it ended itself by SIGABRT."""
-        return self._process is not None and self._process.poll() == -signal.SIGABRT
-
-    @property
     def pid(self) -> int:
         """Return its process id; fails if it does not run."""
         assert self._process is not None, f"{self.name} does not run"

@@ -55,9 +55,13 @@ class Shards:
         self.servers[0].query(f"INSERT INTO gua.schema_versions FORMAT JSONEachRow {applied}")
 
     def _configuration(self, number: int) -> str:
+        # Each knows itself by its own port, and reads what is its own without a connection.
+        ports = [
+            server.own_tcp_port if each == number else server.tcp_port
+            for each, server in enumerate(self.servers, start=1)
+        ]
         shards = "".join(
-            f"<shard><replica><host>127.0.0.1</host><port>{server.tcp_port}</port></replica></shard>"
-            for server in self.servers
+            f"<shard><replica><host>127.0.0.1</host><port>{port}</port></replica></shard>" for port in ports
         )
         return (
             f"<remote_servers><{CLUSTER}><secret>{escape(SECRET)}</secret>{shards}</{CLUSTER}></remote_servers>\n"
