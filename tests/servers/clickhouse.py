@@ -28,6 +28,12 @@ PASSWORDS = {
 }
 
 
+def serving(config: Path, tcp_port: int, own_tcp_port: int) -> list[str]:
+    """Return the command line of a server whose configuration has ``own_tcp_port``; clients have ``tcp_port``."""
+    arguments = (clickhouse_library(), config, tcp_port, own_tcp_port)
+    return [sys.executable, str(HERE / "serve_clickhouse.py"), *map(str, arguments)]
+
+
 class ClickHouseServer:
     """One server with its data below ``folder``; it survives ``stop``/``kill`` and ``start``.
 
@@ -48,10 +54,7 @@ class ClickHouseServer:
         config = folder / "config.xml"
         self._process = ServerProcess(
             "clickhouse",
-            [
-                *(sys.executable, str(HERE / "serve_clickhouse.py"), str(clickhouse_library()), str(config)),
-                *(str(self.tcp_port), str(self.own_tcp_port)),
-            ],
+            serving(config, self.tcp_port, self.own_tcp_port),
             {
                 **os.environ,
                 **{

@@ -17,15 +17,15 @@ import re
 import shutil
 import string
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from servers.clickhouse import serving
 from servers.gua import COMMAND
 from servers.process import ServerProcess, free_ports, http_answers, poll
-from servers.tools import ROOT, clickhouse_library, collector_binary, compose_checker
+from servers.tools import ROOT, collector_binary, compose_checker
 
 FILE = ROOT / "docker-compose.yml"
 DOCKERFILE = ROOT / "deploy" / "docker" / "Dockerfile"
@@ -206,16 +206,17 @@ class Trial:
         shutil.copy(HERE / "users.xml", users)
         config = etc / "config.xml"
         template = string.Template((HERE / "clickhouse.xml").read_text())
+        (own_port,) = free_ports(1)
         config.write_text(
             template.substitute(
                 http_port=self._port(service, 8123),
-                tcp_port=self._port(service, 9000),
+                tcp_port=own_port,
                 path=self._root(service) / "var" / "lib" / "clickhouse",
                 users=users,
                 more="",
             )
         )
-        return [sys.executable, str(HERE / "serve_clickhouse.py"), str(clickhouse_library()), str(config)]
+        return serving(config, self._port(service, 9000), own_port)
 
     def _root(self, service: str) -> Path:
         return self._folder / service / "root"
