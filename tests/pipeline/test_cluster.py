@@ -252,14 +252,3 @@ def test_the_reader_reads_every_view_of_both_shards_and_no_raw_points(shards: Sh
         for name in raw:
             with pytest.raises(AssertionError, match="Not enough privileges"):
                 server.query(f"SELECT Value FROM gua.{name}", user="gua_reader")
-
-
-def test_a_server_outlives_queries_of_another_that_leave_its_rows_unread(shards: Shards) -> None:
-    """Which end the connection with a reset at times: as a library it aborted after some 20 of them."""
-    for server in shards.servers:
-        server.query(
-            "INSERT INTO gua.card_info_local (host, gpu, ts) "
-            "SELECT 'node', toString(number), toDateTime64('2026-03-25 12:00:00', 3) FROM numbers(20)"
-        )
-    for _ in range(200):
-        assert shards.servers[1].query("SELECT 1 FROM gua.card_info LIMIT 1") == "1"

@@ -28,9 +28,9 @@ PASSWORDS = {
 }
 
 
-def serving(config: Path, tcp_port: int, own_tcp_port: int) -> list[str]:
-    """Return the command line of a server whose configuration has ``own_tcp_port``; clients have ``tcp_port``."""
-    arguments = (clickhouse_library(), config, tcp_port, own_tcp_port)
+def serving(config: Path, tcp_port: int) -> list[str]:
+    """Return the command line of a server; clients have ``tcp_port``, and the configuration another."""
+    arguments = (clickhouse_library(), config, tcp_port)
     return [sys.executable, str(HERE / "serve_clickhouse.py"), *map(str, arguments)]
 
 
@@ -54,7 +54,7 @@ class ClickHouseServer:
         config = folder / "config.xml"
         self._process = ServerProcess(
             "clickhouse",
-            serving(config, self.tcp_port, self.own_tcp_port),
+            serving(config, self.tcp_port),
             {
                 **os.environ,
                 **{

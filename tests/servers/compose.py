@@ -206,17 +206,17 @@ class Trial:
         shutil.copy(HERE / "users.xml", users)
         config = etc / "config.xml"
         template = string.Template((HERE / "clickhouse.xml").read_text())
-        (own_port,) = free_ports(1)
+        (own_tcp_port,) = free_ports(1)
         config.write_text(
             template.substitute(
                 http_port=self._port(service, 8123),
-                tcp_port=own_port,
+                tcp_port=own_tcp_port,
                 path=self._root(service) / "var" / "lib" / "clickhouse",
                 users=users,
                 more="",
             )
         )
-        return serving(config, self._port(service, 9000), own_port)
+        return serving(config, self._port(service, 9000))
 
     def _root(self, service: str) -> Path:
         return self._folder / service / "root"
