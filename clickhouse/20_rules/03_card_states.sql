@@ -29,7 +29,16 @@ CREATE OR REPLACE VIEW gua.card_states${LOCAL} $ON_CLUSTER
     sm_utilization Nullable(UInt8) COMMENT 'Mean of the share of SMs that were busy; NULL if not told [1/200]',
     sm_occupancy Nullable(UInt8) COMMENT 'Mean of the warps on the SMs, of those that fit; NULL if not told [1/200]',
     tensor_utilization Nullable(UInt8) COMMENT 'Mean of the time in tensor operations; NULL if not told [1/200]',
-    memory_bandwidth_utilization Nullable(UInt8) COMMENT 'Mean of the memory bandwidth used; NULL if not told [1/200]'
+    memory_bandwidth_utilization Nullable(UInt8) COMMENT 'Mean of the memory bandwidth used; NULL if not told [1/200]',
+    memory_limit_bytes Nullable(UInt64) COMMENT 'Device memory in total; NULL if unknown [By]',
+    memory_reserved_bytes Nullable(UInt64) COMMENT 'Memory reserved by the driver; NULL if unknown [By]',
+    is_instance Bool COMMENT 'Whether it is a MIG instance',
+    is_shared Bool COMMENT 'Whether it uses the host''s memory',
+    clock_reasons Nullable(UInt32) COMMENT 'Why clocks were held down at ts, as in card_ticks; NULL if unknown',
+    xid_errors Nullable(UInt32) COMMENT 'XID events since the tick before; NULL if unknown [{error}]',
+    xid Nullable(UInt16) COMMENT 'Number of the newest of them; NULL if there was none',
+    ecc_errors Nullable(UInt32) COMMENT 'Uncorrected ECC errors since the tick before; NULL if unknown [{error}]',
+    row_remap Nullable(UInt8) COMMENT 'State of remapped memory rows, as in card_ticks; NULL if unknown'
 )
 $DEFINER
 AS
@@ -69,7 +78,16 @@ SELECT
     sm_utilization,
     sm_occupancy,
     tensor_utilization,
-    memory_bandwidth_utilization
+    memory_bandwidth_utilization,
+    memory_limit_bytes,
+    memory_reserved_bytes,
+    is_instance,
+    is_shared,
+    clock_reasons,
+    xid_errors,
+    xid,
+    ecc_errors,
+    row_remap
 FROM
 (
     SELECT
@@ -182,6 +200,15 @@ FROM
                     ticks.sm_occupancy AS sm_occupancy,
                     ticks.tensor_utilization AS tensor_utilization,
                     ticks.memory_bandwidth_utilization AS memory_bandwidth_utilization,
+                    ticks.memory_limit_bytes AS memory_limit_bytes,
+                    ticks.memory_reserved_bytes AS memory_reserved_bytes,
+                    ifNull(ticks.mig = 'instance', false) AS is_instance,
+                    ifNull(ticks.memory_shared, false) AS is_shared,
+                    ticks.clock_reasons AS clock_reasons,
+                    ticks.xid_errors AS xid_errors,
+                    ticks.xid AS xid,
+                    ticks.ecc_errors AS ecc_errors,
+                    ticks.row_remap AS row_remap,
                     greatest(
                         toUInt64(in_force.held_memory_bytes),
                         intDiv(ifNull(memory_limit_bytes, 0) * toUInt64(round(in_force.held_memory_ratio * 10000)), 10000)

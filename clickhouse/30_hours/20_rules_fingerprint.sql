@@ -1,6 +1,6 @@
 -- One row: a number that differs whenever the rules in force do. Counted hours carry that of the rules they were judged by.
 -- The 7 in it stands for the rules as written in 20_rules and what 30_hours keeps of an hour: who changes either changes it.
-CREATE OR REPLACE VIEW gua_report.rules_fingerprint $ON_CLUSTER
+CREATE OR REPLACE VIEW gua.rules_fingerprint $ON_CLUSTER
 (
     fingerprint UInt64 COMMENT 'Hash of the settings in force',
     ticks_from DateTime('UTC') COMMENT 'Older hours stay as they were counted: their ticks are gone, or soon will be'

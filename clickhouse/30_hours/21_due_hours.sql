@@ -1,10 +1,11 @@
 -- One row is one host and hour that is over, and whose ticks or rules changed since it was counted; the newest first, as many
 -- as are counted at a time. What arrived within the last moments waits: its ticks may not all be visible yet.
-CREATE OR REPLACE VIEW gua_report.due_hours $ON_CLUSTER
+CREATE OR REPLACE VIEW gua.due_hours $ON_CLUSTER
 (
     host LowCardinality(String) COMMENT 'Host',
     hour DateTime('UTC') COMMENT 'Start of the hour',
-    marks UInt64 COMMENT 'Inserts that held ticks of this hour'
+    marks UInt64 COMMENT 'Inserts that held ticks of this hour',
+    fingerprint UInt64 COMMENT 'Rules in force'
 )
 $DEFINER
 AS
@@ -29,7 +30,7 @@ WITH
                 toUInt64(0) AS arrived,
                 marks AS counted,
                 toUInt8(fingerprint != in_force.fingerprint) AS others
-            FROM gua.host_hours${LOCAL} FINAL
+            FROM gua.rollups${LOCAL} FINAL
             WHERE hour >= in_force.ticks_from
         )
         GROUP BY hour
@@ -38,7 +39,8 @@ WITH
 SELECT
     host,
     hour,
-    marks
+    marks,
+    in_force.fingerprint AS fingerprint
 FROM
 (
     SELECT
@@ -71,7 +73,7 @@ FROM
                 toDateTime64(0, 3, 'UTC') AS marked,
                 marks AS counted,
                 toUInt8(fingerprint != in_force.fingerprint) AS others
-            FROM gua.host_hours${LOCAL} FINAL
+            FROM gua.rollups${LOCAL} FINAL
             WHERE hour IN (SELECT hour FROM changed)
         ) AS every
         GROUP BY

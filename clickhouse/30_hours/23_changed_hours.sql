@@ -1,5 +1,5 @@
 -- One row is one UTC hour in which, on any host, something changed since it was counted. Views read its ticks instead.
-CREATE OR REPLACE VIEW gua_report.changed_hours $ON_CLUSTER
+CREATE OR REPLACE VIEW gua.changed_hours $ON_CLUSTER
 (
     hour DateTime('UTC') COMMENT 'Start of the hour'
 )
@@ -22,7 +22,7 @@ FROM
         toUInt64(0) AS arrived,
         marks AS counted,
         toUInt8(fingerprint != in_force.fingerprint) AS others
-    FROM gua.host_hours${LOCAL} FINAL
+    FROM gua.rollups${LOCAL} FINAL
     WHERE hour >= in_force.ticks_from
 )
 GROUP BY hour

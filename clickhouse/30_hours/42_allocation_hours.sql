@@ -17,24 +17,19 @@ AS
 WITH
     ${STATES},
     ${USES},
-    -- Asked for once: an hour that is counted meanwhile would be read twice, or not at all.
-    (SELECT groupArray(hour) FROM gua_report.changed_hours) AS changed,
+    ${CHANGED_HOURS},
     looked_at AS
     (
         SELECT
             host,
             gpu,
             ts,
-            toUnixTimestamp64Milli(ts) AS end_ms,
-            end_ms - duration_ms AS start_ms,
-            start_ms AS inside_since_ms,
-            end_ms AS inside_until_ms,
-            toUInt64(gpu_time_ms) * 1000 AS gpu_us,
+            ${WHOLE_TICK},
             gpu_time_ms,
             unallocated_gpu_time_ms,
             ${STATE_CODE} AS state_code
         FROM gua.card_states${LOCAL}
-        WHERE ${TICK_HOUR} IN (SELECT intDiv(toUnixTimestamp(arrayJoin(changed)), 3600))
+        WHERE ${IN_CHANGED_HOURS}
             AND allocation IS NOT NULL
             AND duration_ms > 0
     ),
@@ -42,7 +37,7 @@ WITH
     (
         SELECT *
         FROM gua.allocation_ticks${LOCAL} FINAL
-        WHERE ${TICK_HOUR} IN (SELECT intDiv(toUnixTimestamp(arrayJoin(changed)), 3600))
+        WHERE ${IN_CHANGED_HOURS}
     ),
 ${USE_TICKS}
 SELECT
@@ -53,10 +48,9 @@ SELECT
     source,
     owner,
     is_shared,
-    sum(ms) AS gpu_time_ms
+    intDiv(sum(us), 1000) AS gpu_time_ms
 FROM
 (
-    -- Changed hours first, as in gua.card_hours.
     SELECT
         host,
         gpu,
@@ -65,28 +59,21 @@ FROM
         source,
         owner,
         is_shared,
-        intDiv(part_us, 1000) AS ms
+        part_us AS us
     FROM use_ticks
     WHERE part_us > 0
     UNION ALL
     SELECT
         host,
-        use_gpu AS gpu,
+        gpu,
         hour,
-        use_code,
-        use_source AS source,
-        use_owner AS owner,
-        use_is_shared AS is_shared,
-        use_gpu_time_ms AS ms
-    FROM gua.host_hours${LOCAL} FINAL
-    ARRAY JOIN
-        use_runs.gpu AS use_gpu,
-        use_runs.use AS use_code,
-        use_runs.source AS use_source,
-        use_runs.owner AS use_owner,
-        use_runs.is_shared AS use_is_shared,
-        use_runs.gpu_time_ms AS use_gpu_time_ms
-    WHERE hour NOT IN (SELECT arrayJoin(changed))
+        use AS use_code,
+        source,
+        owner,
+        is_shared,
+        gpu_us AS us
+    FROM gua.allocation_intervals${LOCAL} FINAL
+    WHERE hour NOT IN (SELECT arrayJoin(changed)) AND gpu_us > 0
 ) AS every
 GROUP BY
     host,
@@ -96,4 +83,4 @@ GROUP BY
     source,
     owner,
     is_shared
-COMMENT 'Hours of each card by what became of what was promised'
+COMMENT 'Hours of each card by what became of allocations'

@@ -16,61 +16,50 @@ $DEFINER
 AS
 WITH
     ${STATES},
-    -- Asked for once: an hour that is counted meanwhile would be read twice, or not at all.
-    (SELECT groupArray(hour) FROM gua_report.changed_hours) AS changed
-SELECT *
+    ${CHANGED_HOURS}
+SELECT
+    host,
+    gpu,
+    hour,
+    STATE_NAMES[state_code] AS state,
+    sum(every.sampled_us) AS sampled_gpu_us,
+    sum(every.idle_us) AS idle_gpu_us,
+    sum(every.powered_us) AS powered_gpu_us,
+    sum(every.idle_mj) AS idle_energy_mj
 FROM
 (
-    -- Changed hours first, as in gua.card_hours.
     SELECT
         host,
         gpu,
-        hour,
-        state,
-        sum(sampled_us) AS sampled_gpu_us,
-        sum(idle_us) AS idle_gpu_us,
-        sum(powered_us) AS powered_gpu_us,
-        sum(idle_mj) AS idle_energy_mj
-    FROM
-    (
-        SELECT
-            host,
-            gpu,
-            ${TICK_HOUR_START} AS hour,
-            state,
-            duration_ms,
-            toUInt64(gpu_time_ms) * 1000 AS gpu_us,
-            ${IDLE_TIME},
-            ifNull(idle_energy_mj, 0) AS idle_mj
-        FROM gua.card_states${LOCAL}
-        WHERE ${TICK_HOUR} IN (SELECT intDiv(toUnixTimestamp(arrayJoin(changed)), 3600))
-            AND duration_ms > 0
-            AND sampled_ms > 0
-            AND state IN ('active', 'idle-held')
-    )
-    GROUP BY
-        host,
-        gpu,
-        hour,
-        state
+        ${TICK_HOUR_START} AS hour,
+        ${STATE_CODE} AS state_code,
+        duration_ms,
+        toUInt64(gpu_time_ms) * 1000 AS gpu_us,
+        ${IDLE_TIME},
+        ifNull(idle_energy_mj, 0) AS idle_mj
+    FROM gua.card_states${LOCAL}
+    WHERE ${IN_CHANGED_HOURS}
+        AND duration_ms > 0
+        AND sampled_ms > 0
+        AND state IN ('active', 'idle-held')
     UNION ALL
     SELECT
         host,
-        idle_gpu AS gpu,
+        gpu,
         hour,
-        STATE_NAMES[idle_state] AS state,
-        hour_sampled_us AS sampled_gpu_us,
-        hour_idle_us AS idle_gpu_us,
-        hour_powered_us AS powered_gpu_us,
-        hour_idle_mj AS idle_energy_mj
-    FROM gua.host_hours${LOCAL} FINAL
-    ARRAY JOIN
-        idle_times.gpu AS idle_gpu,
-        idle_times.state AS idle_state,
-        idle_times.sampled_us AS hour_sampled_us,
-        idle_times.idle_us AS hour_idle_us,
-        idle_times.powered_us AS hour_powered_us,
-        idle_times.energy_mj AS hour_idle_mj
-    WHERE hour NOT IN (SELECT arrayJoin(changed))
+        state AS state_code,
+        toUInt32(0) AS duration_ms,
+        toUInt64(0) AS gpu_us,
+        sampled_us,
+        idle_us,
+        powered_us,
+        idle_mj
+    FROM gua.hourly_cards${LOCAL} FINAL
+    WHERE hour NOT IN (SELECT arrayJoin(changed)) AND state IN (ACTIVE, IDLE_HELD) AND (sampled_us > 0 OR idle_mj > 0)
 ) AS every
+GROUP BY
+    host,
+    gpu,
+    hour,
+    state_code
 COMMENT 'Idle seconds of each card while a program may be loaded, by hour'

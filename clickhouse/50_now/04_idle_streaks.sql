@@ -7,6 +7,10 @@ ${IDLE_STREAKS_COLUMNS}
 )
 $DEFINER
 AS
-SELECT *
-FROM gua_report.idle_streaks(since_ms = 172800000, until_ms = 4102444800000, hosts = []) AS streaks
+WITH
+    ${STATES},
+    toInt64(172800000) AS from_ms,
+    toInt64(4102444800000) AS to_ms,
+    emptyArrayString() AS of_hosts
+${IDLE_STREAKS}
 COMMENT 'Times in which a process was on a card and did nothing. Filter on host: a filter on time alone reads every tick there is'

@@ -1,5 +1,5 @@
 -- One row is one card: what people call it, and the labels of its host. All views of gua_public say so beside each row.
-CREATE OR REPLACE VIEW gua_report.described_cards $ON_CLUSTER
+CREATE OR REPLACE VIEW gua.described_cards $ON_CLUSTER
 $DEFINER
 AS
 SELECT

@@ -23,12 +23,9 @@ from gua.store.tokens import server_tokens
 
 HERE = Path(__file__).resolve().parent
 CASES = sorted(about.parent for about in HERE.glob("*/*/about.md"))
-COUNTED_HOURS = ("gua", "host_hours")
+ROLLED_UP = frozenset({("gua", "hourly_cards"), ("gua", "card_intervals"), ("gua", "process_intervals"), ("gua", "allocation_intervals"), ("gua", "hourly_sources")})
 # Of these a row is a tick, or what is still to be counted.
-UNCOUNTED = {
-    *("spans", "due_hours", "changed_hours", "counted_hours", "hours", "hour_ticks", "card_parts"),
-    *("due_days", "counted_days", "held_days"),
-}
+UNCOUNTED = {"due_hours", "changed_hours", "hours", "hour_ticks", "right_size", "activity_owners", "busy_with_few_sms"}
 # The parameters by which a report tells a view which hours to read from ticks, and which prices there are.
 _TICKED = "{tick_hours:"
 _PRICED = "{price_starts:"
@@ -100,7 +97,7 @@ def _views_with(parameter: str) -> set[str]:
 
 
 def reads_counted_hours(case: Path) -> bool:
-    return COUNTED_HOURS in read_by(view_of(case)) and case.parent.name not in UNCOUNTED
+    return bool(ROLLED_UP & read_by(view_of(case))) and case.parent.name not in UNCOUNTED
 
 
 @cache

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gua.report.hours import choose_hours, read_of
-from gua.store.database import Store, call_of
+from gua.store.database import Store
 from sql.cases import (
     CASES,
     is_of_some_hosts,
@@ -23,6 +23,14 @@ from sql.cases import (
 )
 from sql.older import OldestEngine
 
+ROLLUPS = (
+    "hourly_cards",
+    "card_intervals",
+    "process_intervals",
+    "allocation_intervals",
+    "hourly_sources",
+    "rollups",
+)
 TABLES = (
     "card_ticks",
     "process_ticks",
@@ -35,16 +43,13 @@ TABLES = (
     "prices",
     "refused_points",
     "hour_marks",
-    "host_hours",
-    "host_days",
+    *ROLLUPS,
 )
 LANDING = ("otel_metrics_gauge", "otel_metrics_sum")
 Row = Mapping[str, Any]
 
 # Read from ticks, also where hours are counted.
 OF_ALL_HOURS = {"right_size", "activity_owners", "busy_with_few_sms"}
-# Asked by what counts hours, as views; conftest.py makes the server's anew, so that they do not wait.
-OF_COUNTING = {"counted_hours", "due_hours", "counted_days", "due_days"}
 
 
 class Engine:
@@ -118,23 +123,18 @@ class Engine:
             final = " FINAL" if view in TABLES else ""
             return self.select(f"SELECT * FROM gua.{view}{final}")
         read = dict(parameters)
-        if view in ticked_views() and "tick_hours" not in parameters:
+        if view in OF_ALL_HOURS and "tick_hours" not in parameters:
+            bounds = {name: parameters[name] for name in ("since_ms", "until_ms", "hosts")}
+            read["tick_hours"] = [hour.hour for hour in choose_hours(self.reader, bounds)] or [-1]
+        elif view in ticked_views() and "tick_hours" not in parameters:
             read |= self._read(parameters)
         if view in priced_views():
             read = {"price_models": [], "price_starts": [], **read}
         if view == "streaks":
             read.setdefault("in_parts", 0)
-        if view == "owners":
-            read.setdefault("hours", read["tick_hours"])
-        if view in OF_ALL_HOURS and "hours" not in parameters:
-            bounds = {name: parameters[name] for name in ("since_ms", "until_ms", "hosts")}
-            read["hours"] = [hour.hour for hour in choose_hours(self.reader, bounds)] or [-1]
-        if view == "spans":
+        if view.startswith("tick_") or view in OF_ALL_HOURS:
             read.pop("use_hourly", None)
-        if view in OF_COUNTING and isinstance(self.reader, Store):
-            found = self.reader.select(*call_of(view, read))
-        else:
-            found = self.reader.rows(view, read)
+        found = self.reader.rows(view, read)
         return [{key: _json(value) for key, value in row.items()} for row in found]
 
     def count_hours(self) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 from gua.store import statements, tokens
 from sql.cases import (
     CASES,
-    COUNTED_HOURS,
     HERE,
+    ROLLED_UP,
     UNCOUNTED,
     is_of_some_hosts,
     mark_of,
@@ -27,7 +27,7 @@ from sql.cases import (
     ticked_views,
     view_of,
 )
-from sql.engine import LANDING, TABLES, Engine, lines_of, same
+from sql.engine import LANDING, ROLLUPS, TABLES, Engine, lines_of, same
 
 FILES = {"about.md", "expect.jsonl", "parameters.json"}
 
@@ -53,13 +53,14 @@ def test_every_view_and_ticks_table_has_a_case() -> None:
         if one.creates and "\nCREATE OR REPLACE VIEW" in f"\n{one.sql}"
         for database, name in [one.creates]
         if database != "gua_public"  # test_public_views.py
-    } | {("gua", table) for table in TABLES if table not in {"settings", "prices", "host_hours", "host_days"}}
+    } | {("gua", table) for table in TABLES if table not in {"settings", "prices", *ROLLUPS}}
     assert views - {view_of(case) for case in CASES} == set()
 
 
 def test_what_is_told_which_hours_to_read_from_ticks_reads_the_others_counted() -> None:
     assert len(ticked_views()) >= 20
-    assert {name for name in ticked_views() if COUNTED_HOURS not in read_by(("gua_report", name))} <= UNCOUNTED
+    of_ticks = {name for name in ticked_views() if name.startswith("tick_")} | UNCOUNTED
+    assert {name for name in ticked_views() if not ROLLED_UP & read_by(("gua_report", name))} <= of_ticks
 
 
 @runs(CASES)

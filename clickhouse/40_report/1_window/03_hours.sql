@@ -15,7 +15,7 @@ WITH
             marks AS arrived,
             toUInt64(0) AS counted,
             toUInt8(0) AS others,
-            toInt64(9000000000000000000) AS first_ms,
+            ${NO_TICK_MS} AS first_ms,
             toUInt64(0) AS ticks
         FROM gua.hour_marks
         WHERE ${WINDOW_HOURS}
@@ -26,8 +26,8 @@ WITH
             marks AS counted,
             toUInt8(fingerprint != in_force.fingerprint) AS others,
             first_ms,
-            arraySum(quarter_ticks) AS ticks
-        FROM gua.host_hours FINAL
+            ticks
+        FROM gua.rollups FINAL
         WHERE ${WINDOW_HOURS}
     )
 SELECT

@@ -1,5 +1,5 @@
 -- One row is one card that was expected in the window, and one more row (is_total) is all of them together: they are
--- read once for the whole report, and the views cards, headline, unknown and coverage are parts of this one.
+-- read once for the whole report.
 -- Expected: from first seen to the window's end, or to its own last tick where no agent keeps watching (imports, the
 -- simulator) or the card is a MIG instance, which may be gone for good; weighted by the card's share of a GPU then. An instance
 -- is not expected in a hole in which its GPU, or another instance of that, has a tick: it was gone. A gap is a hole of more than
@@ -26,34 +26,56 @@ WITH
         WHERE ${OF_HOSTS}
             AND expected_since_ms < expected_until_ms
     ),
-    observed AS
+    sums AS
     (
-        -- Observed stretches do not overlap, so starts and ends may be sorted apart.
         SELECT
             host,
             gpu,
             sum(observed_ms) AS card_observed_ms,
-            max(interval_ms) AS longest_interval_ms,
-            arraySort(groupArrayArray(starts_ms)) AS every_start,
-            arraySort(groupArrayArray(ends_ms)) AS every_end,
-            sum(active_ticks) AS card_active_ticks,
-            sum(idle_held_ticks) AS card_idle_held_ticks,
-            sum(truly_idle_ticks) AS card_truly_idle_ticks,
-            sum(unknown_ticks) AS card_unknown_ticks,
-            sum(active_gpu_us) AS card_active_us,
-            sum(idle_held_gpu_us) AS card_idle_held_us,
-            sum(truly_idle_gpu_us) AS card_truly_idle_us,
-            sum(unknown_gpu_us) AS card_unknown_us,
-            sum(active_sampled_us) AS card_sampled_us,
-            sum(active_idle_us) AS card_idle_us,
-            card_active_us + card_idle_held_us + card_truly_idle_us + card_unknown_us AS card_observed_us,
-            groupArrayArray(reasons) AS card_reasons,
-            arraySort(groupArrayArray(card_parts.pieces)) AS shares,
+            toInt64(max(interval_ms)) AS longest_interval_ms,
+            sumIf(ticks, state = ACTIVE) AS card_active_ticks,
+            sumIf(ticks, state = IDLE_HELD) AS card_idle_held_ticks,
+            sumIf(ticks, state = TRULY_IDLE) AS card_truly_idle_ticks,
+            sumIf(ticks, state >= UNKNOWN) AS card_unknown_ticks,
+            sumIf(gpu_us, state = ACTIVE) AS card_active_us,
+            sumIf(gpu_us, state = IDLE_HELD) AS card_idle_held_us,
+            sumIf(gpu_us, state = TRULY_IDLE) AS card_truly_idle_us,
+            sumIf(gpu_us, state >= UNKNOWN) AS card_unknown_us,
+            sumIf(sampled_us, state = ACTIVE) AS card_sampled_us,
+            sumIf(idle_us, state = ACTIVE) AS card_idle_us,
+            sum(gpu_us) AS card_observed_us,
+            sumMapIf([state], [toUInt64(ticks)], [gpu_us], state >= UNKNOWN) AS by_reason
+        FROM ${HOURS_OF_CARDS}
+        GROUP BY
+            host,
+            gpu
+    ),
+    stretches AS
+    (
+        -- Observed time: starts and ends of intervals may be sorted apart, as holes are what lies between an end and the next start.
+        SELECT
+            host,
+            gpu,
+            arraySort(groupArray(start_ms)) AS every_start,
+            arraySort(groupArray(end_ms)) AS every_end,
+            CAST(
+                arraySort(groupArrayIf((start_ms, end_ms, observed_ms, gpu_us, gpu_us / observed_ms), is_partitioned)),
+                'Array(Tuple(start_ms Int64, end_ms Int64, observed_ms UInt64, gpu_us UInt64, share Float64))'
+            ) AS shares
+        FROM ${INTERVALS_OF_CARDS}
+        GROUP BY
+            host,
+            gpu
+    ),
+    observed AS
+    (
+        SELECT
+            *,
             arrayFilter(
                 hole -> hole.2 - hole.1 > longest_interval_ms,
                 arrayZip(arrayPopBack(every_end), arrayPopFront(every_start))
             ) AS holes,
-            -- Shares are of hours in which a GPU was partitioned, in the others it is whole. In a hole it has the larger of the shares
+            -- Shares are those of intervals in which a GPU was partitioned; else it is whole. In a hole it has the larger of the shares
             -- beside it: what instances have of it is expected of them from their first tick to their last, and its own in the hole.
             if(
                 card_observed_ms > arraySum(shares.observed_ms),
@@ -73,10 +95,8 @@ WITH
                     arrayPopBack(shares),
                     arrayPopFront(shares)
                 ) AS first_to_last_gpu_us
-        FROM gua_report.card_parts(${WINDOW}) AS card_parts
-        GROUP BY
-            host,
-            gpu
+        FROM sums
+        INNER JOIN stretches USING (host, gpu)
     ),
     related AS
     (
@@ -86,7 +106,6 @@ WITH
             seen.gpu AS of_gpu,
             seen.*,
             observed.*,
-            -- ONLY with instances
             ifNull(seen.mig = 'instance', false) AS is_instance,
             if(is_instance, ifNull(seen.parent, seen.gpu), seen.gpu) AS whole,
             if(is_observed, every_end[-1] - every_start[1] - arraySum(hole -> hole.2 - hole.1, holes) - toInt64(card_observed_ms), 0)
@@ -98,16 +117,12 @@ WITH
             groupArrayArray(if(is_observed, arrayPushBack(holes.1, every_end[-1]), [])) OVER whole_gpu AS gpu_ends,
             min(expected_since_ms) OVER whole_gpu AS gpu_since_ms,
             max(expected_until_ms) OVER whole_gpu AS gpu_until_ms,
-            -- END
             card_observed_ms > 0 AS is_observed
         FROM seen
         LEFT JOIN observed
             ON observed.host = seen.host AND observed.gpu = seen.gpu
-        -- ONLY with instances
         WINDOW whole_gpu AS (PARTITION BY seen.host, whole)
-        -- END
     ),
-    -- ONLY with instances
     gone AS
     (
         -- Where an instance was not while its GPU was seen: holes in which that has a tick, and of short ones what it has none of.
@@ -142,7 +157,6 @@ WITH
                 ) AS absent_ms
         FROM related
     ),
-    -- END
     presumed AS
     (
         SELECT
@@ -158,13 +172,10 @@ WITH
                     ) / 1000,
                     (expected_until_ms - expected_since_ms) * share
                 )
-                -- ONLY with instances
                 - absent_ms * card_share
-                -- END
                 ,
                 3
             ) AS presumed_gpu_ms,
-            -- ONLY with instances
             greatest(round(presumed_gpu_ms - card_observed_gpu_ms, 3), 0.) AS presumed_unobserved_gpu_ms,
             if(
                 is_divided,
@@ -172,13 +183,9 @@ WITH
                 0.
             ) AS surplus_gpu_ms,
             sum(if(is_instance, presumed_unobserved_gpu_ms, 0.)) OVER whole_gpu AS of_instances_gpu_ms,
-            -- END
             card_observed_us / 1000 AS card_observed_gpu_ms
-        -- ONLY with instances
         FROM gone
         WINDOW whole_gpu AS (PARTITION BY of_host, whole)
-        -- OTHERWISE FROM related
-        -- END
     ),
     expected AS
     (
@@ -201,17 +208,12 @@ WITH
                 presumed.mig
             ) AS card_mig,
             presumed.parent AS card_parent,
-            -- ONLY with instances
             if(is_observed AND absences.1[1] = expected_since_ms, every_start[1], expected_since_ms) AS card_since_ms,
             if(is_observed AND absences.2[-1] = expected_until_ms, every_end[-1], expected_until_ms) AS card_until_ms,
-            -- OTHERWISE expected_since_ms AS card_since_ms,
-            -- OTHERWISE expected_until_ms AS card_until_ms,
-            -- END
             card_observed_ms,
             if(is_observed, every_end[-1] - every_start[1] - arraySum(holes.2) + arraySum(holes.1), 0) AS card_elapsed_ms,
             card_share,
             -- What would be more than one GPU is not expected of its instances, each its part of it; then not of the GPU itself.
-            -- ONLY with instances
             round(
                 presumed_gpu_ms - multiIf(
                     surplus_gpu_ms = 0, 0,
@@ -221,8 +223,6 @@ WITH
                 ),
                 3
             ) AS card_expected_gpu_ms,
-            -- OTHERWISE presumed_gpu_ms AS card_expected_gpu_ms,
-            -- END
             card_observed_gpu_ms,
             -- What was observed twice makes up for no hole.
             greatest(
@@ -239,12 +239,10 @@ WITH
                 arrayPushFront(every_end, expected_since_ms),
                 arrayPushBack(every_start, expected_until_ms - card_interval_ms)
             )
-            -- ONLY with instances
             - arrayCount(
                 hole -> hole.2 - hole.1 > if(hole.2 = expected_until_ms, 2, 1) * card_interval_ms,
                 absences
             )
-            -- END
             AS card_gaps,
             card_active_ticks AS card_active_card_ticks,
             card_idle_held_ticks AS card_idle_held_card_ticks,
@@ -257,14 +255,17 @@ WITH
             card_sampled_us,
             card_idle_us,
             CAST(
-                arrayMap(why -> (REASON_NAMES[why.code - UNKNOWN + 1], why.ticks, why.gpu_us), presumed.card_reasons),
+                arrayMap(
+                    (code, ticks, us) -> (REASON_NAMES[code - UNKNOWN + 1], ticks, us),
+                    tupleElement(by_reason, 1),
+                    tupleElement(by_reason, 2),
+                    tupleElement(by_reason, 3)
+                ),
                 'Array(Tuple(reason String, card_ticks UInt64, gpu_us UInt64))'
             ) AS card_reasons
         FROM presumed
         -- An instance that was not there at any time is no card of the window.
-        -- ONLY with instances
         WHERE NOT is_instance OR is_observed OR card_expected_gpu_ms > 0
-        -- END
     )
 SELECT
     empty(card) AS is_total,

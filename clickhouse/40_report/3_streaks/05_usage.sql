@@ -1,13 +1,165 @@
 -- One row is one owner (program, container, pod, job, kind, served-model, host, model; identity: owner and program) of processes on
--- cards. Times are by the state of the card; a truly-idle one is held by nobody. A session is one process. longest_idle_ms is a streak
--- of a process that had that name at its last run; NULL where no runs were kept, or nothing is known of what they did. holders are its
--- processes that the newest tick with processes of their card lists: (host, gpu, pid, created, identity, tick, whether idle, memory,
--- idle since, idle time, span of the first tick of that, until when it was known before what it did or 0, when it was first listed,
--- active time in the 24 h before, and of the time on an idle-held card GPU time, memory x time [KiB ms], the time of which that is
--- known, and GPU time by price). priced is GPU time by price and state of the card; what no price given counts for is left out.
+-- cards. Times are by the state of the card; a truly-idle one is held by nobody. A session is one process. longest_idle_ms is a streak of
+-- a process that had that name in its last interval; NULL where the state of all of them is unknown. priced is GPU time by price and
+-- state of the card; time without a price is left out.
 CREATE OR REPLACE VIEW gua_report.usage $ON_CLUSTER
 $DEFINER
 AS
 WITH
-    ${STATES}
-${USAGE}
+    ${STATES},
+    -- One row is a process on a card under one name, in the time of one price.
+    named AS
+    (
+        SELECT
+            host,
+            gpu,
+            pid,
+            created_ms,
+            owner,
+            program,
+            container_id,
+            pod_uid,
+            slurm_job_id,
+            systemd_unit,
+            arrayCount(price_start_ms -> price_start_ms < intervals.end_ms, {price_starts:Array(Int64)}) AS period,
+            sumIf(gpu_us, card_state = ACTIVE) AS its_active_us,
+            sumIf(gpu_us, card_state = IDLE_HELD) AS its_idle_held_us,
+            sumIf(gpu_us, card_state = UNKNOWN) AS its_unknown_us,
+            sumIf(observed_ms, card_state != TRULY_IDLE) AS its_ms,
+            min(start_ms) AS its_first_ms,
+            max(end_ms) AS its_last_ms
+        FROM ${INTERVALS_OF_PROCESSES} AS intervals
+        GROUP BY
+            host,
+            gpu,
+            pid,
+            created_ms,
+            owner,
+            program,
+            container_id,
+            pod_uid,
+            slurm_job_id,
+            systemd_unit,
+            period
+    ),
+    -- One row is a process on a card whose state is not always unknown, and its longest idle streak.
+    idle AS
+    (
+        SELECT
+            host,
+            gpu,
+            pid,
+            created_ms,
+            max(streak_ms) AS longest_ms
+        FROM
+        (
+            SELECT
+                host,
+                gpu,
+                pid,
+                created_ms,
+                streak,
+                sumIf(observed_ms, state = PROCESS_IDLE) AS streak_ms,
+                countIf(state != PROCESS_UNKNOWN) AS known
+            FROM
+            (
+${PROCESS_STREAKS}
+            )
+            GROUP BY
+                host,
+                gpu,
+                pid,
+                created_ms,
+                streak
+        )
+        GROUP BY
+            host,
+            gpu,
+            pid,
+            created_ms
+        HAVING sum(known) > 0
+    )
+SELECT
+    multiIf(
+        {by:String} IN ('owner', 'identity'), named.owner,
+        {by:String} = 'program', named.program,
+        {by:String} = 'container', named.container_id,
+        {by:String} = 'pod', named.pod_uid,
+        {by:String} = 'job', named.slurm_job_id,
+        {by:String} = 'kind', coalesce(work.kind, ${WORKLOAD_KIND}),
+        {by:String} = 'served-model', work.model,
+        {by:String} = 'host', toNullable(toString(named.host)),
+        named.model
+    ) AS name,
+    if({by:String} = 'identity', named.program, NULL) AS program,
+    sum(its_active_us) AS active_us,
+    sum(its_idle_held_us) AS idle_held_us,
+    sum(its_unknown_us) AS unknown_us,
+    sum(its_ms) AS process_ms,
+    uniqExact((named.host, named.pid, named.created_ms)) AS sessions,
+    min(its_first_ms) AS first_ms,
+    max(its_last_ms) AS last_ms,
+    maxOrNullIf(idle.longest_ms, is_newest AND idle.host != '') AS longest_idle_ms,
+    CAST(
+        arrayFilter(
+            part -> part.1 > 0 AND part.3 > 0,
+            arrayMap(
+                (kind, us) -> (intDiv(kind, 8), kind % 8, us),
+                tupleElement(sumMap(price_states, its_us), 1),
+                tupleElement(sumMap(price_states, its_us), 2)
+            )
+        ),
+        'Array(Tuple(UInt32, UInt8, UInt64))'
+    ) AS priced
+FROM
+(
+    SELECT
+        *,
+        its_last_ms = max(its_last_ms) OVER (PARTITION BY host, gpu, pid, created_ms) AS is_newest,
+        [its_active_us, its_idle_held_us, its_unknown_us] AS its_us,
+        -- Price and state of the card as one number.
+        arrayMap(
+            each -> toUInt32(arrayLast(number -> number <= period, cards.prices) * 8 + each),
+            [ACTIVE, IDLE_HELD, UNKNOWN]
+        ) AS price_states,
+        cards.model AS model
+    FROM named
+    LEFT JOIN
+    (
+        SELECT
+            host AS card_host,
+            gpu AS card_gpu,
+            ifNull(cards.model, cards.name) AS model,
+            ${CARD_PRICES} AS prices
+        FROM gua.card_info AS cards FINAL
+        WHERE {by:String} = 'model' OR notEmpty({price_models:Array(String)})
+    ) AS cards
+        ON cards.card_host = named.host AND cards.card_gpu = named.gpu
+) AS named
+LEFT JOIN idle
+    ON idle.host = named.host AND idle.gpu = named.gpu AND idle.pid = named.pid AND idle.created_ms = named.created_ms
+LEFT JOIN
+(
+    -- Kind of work and served model as declared or detected, the newest of a process.
+    SELECT
+        toString(host) AS of_host,
+        pid AS of_pid,
+        toUnixTimestamp64Milli(created) AS of_created_ms,
+        toNullable(toString(argMaxIf(workload_kind, ts, workload_kind IS NOT NULL))) AS kind,
+        toNullable(toString(argMaxIf(workload_model, ts, workload_model IS NOT NULL))) AS model
+    FROM gua.process_ticks FINAL
+    WHERE {by:String} IN ('kind', 'served-model')
+        AND (workload_kind IS NOT NULL OR workload_model IS NOT NULL)
+        AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+        AND toUnixTimestamp64Milli(ts) - ifNull(duration_ms, 0) < {until_ms:Int64}
+        AND ${OF_HOSTS}
+    GROUP BY
+        of_host,
+        of_pid,
+        of_created_ms
+) AS work
+    ON work.of_host = toString(named.host) AND work.of_pid = named.pid AND work.of_created_ms = named.created_ms
+GROUP BY
+    name,
+    program
+HAVING active_us + idle_held_us + unknown_us > 0

@@ -152,13 +152,13 @@ FROM
                         ),
                         unsorted_ms
                     ) AS runs
-                FROM gua_report.process_runs(${WINDOW})
+                FROM ${INTERVALS_OF_PROCESSES}
                 GROUP BY
                     host,
                     gpu,
                     pid,
                     created_ms
-                HAVING max(state) > NOT_KEPT AND countIf(state = PROCESS_IDLE) > 0
+                HAVING countIf(state = PROCESS_IDLE) > 0
             ) AS process
             LEFT JOIN
             (

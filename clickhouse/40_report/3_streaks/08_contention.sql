@@ -31,8 +31,7 @@ ${CONTENTION_CARDS},
                 ],
                 NOT is_partitioned AND state != UNKNOWN
             ) AS changes
-        FROM gua_report.card_runs(${WINDOW})
-        WHERE state != NOT_KEPT
+        FROM ${INTERVALS_OF_CARDS}
         GROUP BY
             host,
             gpu
@@ -47,9 +46,9 @@ ${CONTENTION_CARDS},
                 (start_ms, if(source = '', MAYBE_PROMISED, PROMISED), 1, 0., toInt64(0)),
                 (end_ms, if(source = '', MAYBE_PROMISED, PROMISED), -1, 0., toInt64(0))
             ]) AS changes
-        FROM gua_report.use_runs(${WINDOW})
+        FROM ${INTERVALS_OF_ALLOCATIONS}
         WHERE source != ''
-            OR use_code = USE_UNKNOWN
+            OR use = USE_UNKNOWN
         GROUP BY
             host,
             gpu

@@ -31,8 +31,7 @@ FROM
             )) AS cell,
             {since_ms:Int64} + toInt64(cell) * {cell_ms:Int64} AS cell_start_ms,
             observed_ms * (least(end_ms, cell_start_ms + {cell_ms:Int64}) - greatest(start_ms, cell_start_ms)) / (end_ms - start_ms) AS ms
-        FROM gua_report.card_runs(${WINDOW})
-        WHERE state > NOT_KEPT
+        FROM ${INTERVALS_OF_CARDS}
     )
     GROUP BY
         host,

@@ -30,13 +30,12 @@ FROM
         toInt64(sum(observed_ms)) AS every_ms,
         toInt64(sumIf(observed_ms, state = PROCESS_IDLE)) AS idle_ms,
         toInt64(sumIf(observed_ms, state = PROCESS_UNKNOWN)) AS unknown_ms
-    FROM gua_report.process_runs(${WINDOW})
+    FROM ${INTERVALS_OF_PROCESSES}
     GROUP BY
         host,
         gpu,
         pid,
         created_ms
-    HAVING max(state) > NOT_KEPT
 )
 QUALIFY place <= {limit:UInt32}
 ORDER BY

@@ -8,24 +8,12 @@ WITH
 SELECT
     toHour(fromUnixTimestamp(quarter * 900), {timezone:String}) AS hour,
     STATE_NAMES[state_is] AS state,
-    sum(quarter_ticks) AS card_ticks,
-    sum(quarter_gpu_us) / 1000 AS gpu_ms
+    sum(quarters.card_ticks) AS card_ticks,
+    sum(quarters.gpu_us) / 1000 AS gpu_ms
 FROM
 (
-    SELECT
-        intDiv(inside_until_ms - 1, 900000) AS quarter,
-        toUInt8(least(state_code, UNKNOWN)) AS state_is,
-        count() AS quarter_ticks,
-        sum(gpu_us) AS quarter_gpu_us
-    FROM gua_report.spans(${TICK_WINDOW})
-    GROUP BY
-        quarter,
-        state_is
-    -- ONLY with counted hours
-    UNION ALL
-${COUNTED_QUARTERS}
-    -- END
-)
+${QUARTERS}
+) AS quarters
 GROUP BY
     hour,
     state

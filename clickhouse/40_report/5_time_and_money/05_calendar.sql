@@ -24,7 +24,10 @@ FROM
         state_is,
         card_ticks,
         gpu_us
-    FROM gua_report.quarters(${WINDOW})
+    FROM
+    (
+${QUARTERS}
+    )
 )
 GROUP BY GROUPING SETS
     (

@@ -7,65 +7,18 @@ $DEFINER
 AS
 WITH
     ${STATES},
-    hours AS
-    (
-        SELECT *
-        FROM ${USED_ROWS}
-    ),
     parts AS
     (
         SELECT
             host,
-            energy_gpu AS gpu,
-            energy_state AS state_is,
-            sum(energy_measured_mj) AS measured_mj,
-            sum(energy_measured_ms) AS measured_ms,
-            sum(energy_estimated_mj) AS estimated_mj,
-            sum(energy_estimated_ms) AS estimated_ms,
-            sum(energy_unknown_ms) AS unknown_ms
-        FROM hours
-        ARRAY JOIN
-            energies.gpu AS energy_gpu,
-            energies.state AS energy_state,
-            energies.measured_mj AS energy_measured_mj,
-            energies.measured_ms AS energy_measured_ms,
-            energies.estimated_mj AS energy_estimated_mj,
-            energies.estimated_ms AS energy_estimated_ms,
-            energies.unknown_ms AS energy_unknown_ms
-        GROUP BY
-            host,
             gpu,
-            state_is
-        UNION ALL
-        -- Hours that were counted before energy was know the time in each state alone.
-        SELECT
-            host,
-            card_gpu AS gpu,
-            toUInt8(state_is) AS state_is,
-            toUInt64(0) AS measured_mj,
-            toUInt64(0) AS measured_ms,
-            toUInt64(0) AS estimated_mj,
-            toUInt64(0) AS estimated_ms,
-            state_ms AS unknown_ms
-        FROM hours
-        ARRAY JOIN
-            cards.gpu AS card_gpu,
-            arrayMap((a, b, c, d) -> [a, b, c, d], cards.active_ms, cards.idle_held_ms, cards.truly_idle_ms, cards.unknown_ms) AS by_state
-        ARRAY JOIN
-            by_state AS state_ms,
-            range(ACTIVE, UNKNOWN + 1) AS state_is
-        WHERE empty(energies.gpu) AND state_ms > 0
-        UNION ALL
-        SELECT
-            host,
-            gpu,
-            toUInt8(if(is_partitioned, UNKNOWN, least(state_code, UNKNOWN))) AS state_is,
-            toUInt64(sum(ifNull(energy_mj, 0))) AS measured_mj,
-            toUInt64(sumIf(inside_ms, energy_mj IS NOT NULL)) AS measured_ms,
-            toUInt64(sumIf(intDiv(toUInt64(ifNull(power_mw, 0)) * inside_ms, 1000), energy_mj IS NULL)) AS estimated_mj,
-            toUInt64(sumIf(inside_ms, energy_mj IS NULL AND power_mw IS NOT NULL)) AS estimated_ms,
-            toUInt64(sumIf(inside_ms, energy_mj IS NULL AND power_mw IS NULL)) AS unknown_ms
-        FROM gua_report.spans(${TICK_WINDOW})
+            toUInt8(if(is_partitioned, UNKNOWN, least(state, UNKNOWN))) AS state_is,
+            sum(hours.measured_mj) AS measured_mj,
+            sum(hours.measured_ms) AS measured_ms,
+            sum(hours.estimated_mj) AS estimated_mj,
+            sum(hours.estimated_ms) AS estimated_ms,
+            toUInt64(sum(hours.observed_ms - hours.measured_ms - hours.estimated_ms)) AS unknown_ms
+        FROM ${HOURS_OF_CARDS} AS hours
         GROUP BY
             host,
             gpu,

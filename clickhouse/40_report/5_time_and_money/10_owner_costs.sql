@@ -65,7 +65,10 @@ FROM
                     groupArray((valid_from_ms, currency, per_gpu_hour)),
                     'Array(Tuple(from_ms Int64, currency String, per_gpu_hour Float64))'
                 )) AS every
-            FROM gua_report.prices
+            FROM
+            (
+${PRICE_LIST}
+            )
             GROUP BY model
         ) AS priced
             ON priced.model = named.model

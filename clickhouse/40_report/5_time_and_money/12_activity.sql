@@ -3,62 +3,30 @@
 CREATE OR REPLACE VIEW gua_report.activity $ON_CLUSTER
 $DEFINER
 AS
-WITH
-    ${STATES},
-    hours AS
-    (
-        SELECT *
-        FROM ${USED_ROWS}
-            AND notEmpty(`activities.gpu`)
-    )
 SELECT
     toString(parts.host) AS host,
     toString(parts.gpu) AS gpu,
     any(cards.gpu_index) AS gpu_index,
     any(cards.model) AS model,
     parts.metric AS metric,
-    sum(parts.part_told_us) AS told_us,
-    sum(parts.part_weighted) AS weighted,
-    sum(parts.part_low_us) AS low_us
+    sum(parts.known_us) AS told_us,
+    sum(parts.known_weighted) AS weighted,
+    sum(parts.known_low_us) AS low_us
 FROM
 (
     SELECT
         host,
-        active_gpu AS gpu,
-        active_metric AS metric,
-        sum(hour_told_us) AS part_told_us,
-        sum(hour_weighted) AS part_weighted,
-        sum(hour_low_us) AS part_low_us
-    FROM hours
+        gpu,
+        metric,
+        known_us,
+        known_weighted,
+        known_low_us
+    FROM ${HOURS_OF_CARDS}
     ARRAY JOIN
-        activities.gpu AS active_gpu,
-        activities.metric AS active_metric,
-        activities.told_us AS hour_told_us,
-        activities.weighted AS hour_weighted,
-        activities.low_us AS hour_low_us
-    GROUP BY
-        host,
-        gpu,
-        metric
-    UNION ALL
-    SELECT
-        host,
-        gpu,
-        toUInt8(each.1) AS metric,
-        sum(gpu_us) AS part_told_us,
-        sum(gpu_us * assumeNotNull(each.2)) AS part_weighted,
-        sumIf(gpu_us, each.2 < LOW_ACTIVITY) AS part_low_us
-    FROM gua_report.spans(${TICK_WINDOW})
-    ARRAY JOIN
-        arrayFilter(
-            part -> isNotNull(part.2),
-            arrayZip([1, 2, 3, 4], [sm_utilization, sm_occupancy, tensor_utilization, memory_bandwidth_utilization])
-        ) AS each
-    WHERE state_code = ACTIVE
-    GROUP BY
-        host,
-        gpu,
-        metric
+        activity_us AS known_us,
+        activity_weighted AS known_weighted,
+        activity_low_us AS known_low_us,
+        arrayMap(place -> toUInt8(place), arrayEnumerate(activity_us)) AS metric
 ) AS parts
 LEFT JOIN
 (

@@ -1,20 +1,13 @@
 -- One row is one owner's program on cards that were active and told how many of their SMs were busy: its attributed GPU time in the
 -- window, that x the cards' activity [us/200], the part of which tensor activity is told, and the part in which few SMs (below 10 %)
--- were busy. Of a shared card each has the card's activity. Read from ticks: hours are those asked for.
+-- were busy. Of a shared card each has the card's activity. Read from ticks: of {tick_hours}.
 CREATE OR REPLACE VIEW gua_report.activity_owners $ON_CLUSTER
 $DEFINER
 AS
 WITH
     ${STATES},
-    processes AS
-    (
-        SELECT *
-        FROM gua.process_ticks FINAL
-        WHERE ${TICK_HOUR} IN {hours:Array(Int64)}
-            AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
-            AND ${OF_HOSTS}
-            AND gpu_time_ms IS NOT NULL
-    )
+${WINDOW_SPANS},
+${WINDOW_PROCESSES}
 SELECT
     owner,
     program,
@@ -55,12 +48,7 @@ FROM
             inside_part AS part,
             assumeNotNull(sm_utilization) AS sm,
             tensor_utilization AS tensor
-        FROM gua_report.spans(
-            since_ms = {since_ms:Int64},
-            until_ms = {until_ms:Int64},
-            hosts = {hosts:Array(String)},
-            tick_hours = {hours:Array(Int64)}
-        )
+        FROM spans
         WHERE state_code = ACTIVE AND sm_utilization IS NOT NULL
     ) AS card
         ON card.card_tick = process.card_tick

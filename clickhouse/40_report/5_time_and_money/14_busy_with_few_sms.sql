@@ -6,6 +6,7 @@ $DEFINER
 AS
 WITH
     ${STATES},
+${WINDOW_SPANS},
     ticks AS
     (
         SELECT
@@ -20,12 +21,7 @@ WITH
             gpu_us,
             assumeNotNull(sm_utilization) AS sm,
             tensor_utilization AS tensor
-        FROM gua_report.spans(
-            since_ms = {since_ms:Int64},
-            until_ms = {until_ms:Int64},
-            hosts = {hosts:Array(String)},
-            tick_hours = {hours:Array(Int64)}
-        )
+        FROM spans
     ),
     holders AS
     (
@@ -34,7 +30,7 @@ WITH
             groupUniqArray(ifNull(owner, '')) AS owners,
             groupUniqArray(ifNull(program, '')) AS programs
         FROM gua.process_ticks FINAL
-        WHERE ${TICK_HOUR} IN {hours:Array(Int64)}
+        WHERE ${TICK_HOUR} IN {tick_hours:Array(Int64)}
             AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND ${OF_HOSTS}
             AND gpu_time_ms IS NOT NULL

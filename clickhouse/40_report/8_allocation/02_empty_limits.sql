@@ -4,6 +4,9 @@
 CREATE OR REPLACE VIEW gua_report.empty_limits $ON_CLUSTER
 $DEFINER
 AS
+WITH
+    ${STATES},
+    ${USES}
 SELECT
     limit_ms,
     count() AS streaks,
@@ -60,7 +63,10 @@ FROM
         ) AS given_backs_us,
         if(empty(prices_of_pieces), [], pieces.gpu_us) AS priced_us,
         if(empty(prices_of_pieces), [], given_backs_us) AS priced_backs_us
-    FROM gua_report.empty_streaks(${WINDOW}, price_models = {price_models:Array(String)}, price_starts = {price_starts:Array(Int64)})
+    FROM
+    (
+${EMPTY_STREAKS}
+    )
 )
 GROUP BY limit_ms
 ORDER BY limit_ms

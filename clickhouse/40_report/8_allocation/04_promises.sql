@@ -67,7 +67,7 @@ FROM
                                 toString(runs.source),
                                 '',
                                 toNullable(toString(runs.owner)),
-                                runs.use_code,
+                                runs.use,
                                 runs.is_shared,
                                 toUInt32(arrayLast(number -> {price_starts:Array(Int64)}[number] < runs.end_ms, priced.prices))
                             ),
@@ -77,7 +77,7 @@ FROM
                                 toString(runs.source),
                                 toString(runs.allocation_id),
                                 NULL,
-                                if(runs.source = '', runs.use_code, 0),
+                                if(runs.source = '', runs.use, 0),
                                 false,
                                 0
                             )
@@ -98,13 +98,13 @@ FROM
                     max(runs.end_ms) OVER (PARTITION BY runs.host, runs.gpu) AS card_as_of_ms,
                     CAST(
                         (
-                            runs.use_code,
+                            runs.use,
                             runs.start_ms,
                             runs.end_ms,
                             runs.first_span_ms,
                             runs.last_span_ms,
                             runs.observed_ms,
-                            max(if(runs.use_code = USE_UNKNOWN, toInt64(0), runs.end_ms)) OVER (
+                            max(if(runs.use = USE_UNKNOWN, toInt64(0), runs.end_ms)) OVER (
                                 PARTITION BY runs.host, runs.gpu
                                 ORDER BY runs.start_ms
                                 RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -120,7 +120,7 @@ FROM
                             known_until_ms Int64
                         )'
                     ) AS run
-                FROM gua_report.use_runs(${WINDOW}) AS runs
+                FROM ${INTERVALS_OF_ALLOCATIONS} AS runs
                 LEFT JOIN
                 (
                     SELECT

@@ -32,26 +32,15 @@ FROM
             AND ${OF_HOSTS}
         UNION ALL
         SELECT
-            toString(use_source) AS source,
-            toNullable(toString(use_owner)) AS owner,
+            toString(gone.source) AS source,
+            toNullable(toString(gone.owner)) AS owner,
             toString(host) AS host,
-            toString(use_allocation_id) AS allocation_id,
+            toString(gone.allocation_id) AS allocation_id,
             '' AS told_kind
-        FROM
-        (
-            SELECT
-                host,
-                use_runs.source,
-                use_runs.owner,
-                use_runs.allocation_id
-            FROM gua.host_hours FINAL
-            WHERE ${USED_HOURS}
-        )
-        ARRAY JOIN
-            use_runs.source AS use_source,
-            use_runs.owner AS use_owner,
-            use_runs.allocation_id AS use_allocation_id
-        WHERE use_source IN ('gua', 'canhazgpu')
+        FROM gua.allocation_intervals AS gone FINAL
+        WHERE ${USED_HOURS}
+            AND gone.source IN ('gua', 'canhazgpu')
+            AND gpu_us > 0
     )
     GROUP BY
         source,

@@ -90,10 +90,11 @@ FROM
 LEFT JOIN
 (
     SELECT
-        host,
-        ok_ms + failed_ms AS looked_ms
-    FROM gua_report.allocation_sources(${WINDOW})
+        toString(host) AS host,
+        sum(ok_ms + failed_ms) AS looked_ms
+    FROM ${HOURS_OF_SOURCES}
     WHERE source = 'gua'
+    GROUP BY host
 ) AS looked
     ON looked.host = queue.host
 LEFT JOIN

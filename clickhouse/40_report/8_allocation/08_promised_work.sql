@@ -8,9 +8,9 @@ WITH
     ${USES}
 SELECT
     toNullable(toString(told.work)) AS name,
-    USE_NAMES[runs.use_code] AS use,
+    USE_NAMES[runs.use] AS use,
     sum(runs.gpu_us) AS gpu_us
-FROM gua_report.use_runs(${WINDOW}) AS runs
+FROM ${INTERVALS_OF_ALLOCATIONS} AS runs
 LEFT JOIN
 (
     SELECT

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gua.report.recording import Question
 from gua.store.database import REPORT_SETTINGS, call_of
-from gua.store.report_views import DATABASE, MADE, report_views
+from gua.store.report_views import report_views
 
 _HEAD = """\
 -- What this report asks of its store, in this order. Save it as report.sql, then, on a server:
@@ -24,9 +24,7 @@ def script(questions: Sequence[Question], *, embedded: bool) -> str:
 def _lines(questions: Sequence[Question], *, embedded: bool) -> Iterator[str]:
     if embedded:
         yield f"SET {', '.join(f'{name} = {quoted(str(value))}' for name, value in REPORT_SETTINGS.items())};\n"
-        views = report_views()
-        asked = views.named(" ".join(f"{DATABASE}.{view}" for view, _ in questions))
-        yield from (f"{sql};\n" for sql in (MADE, *map(views.in_memory, asked)))
+        yield from (f"{sql};\n" for sql in report_views().statements())
     known: dict[str, str] = {}
     for view, parameters in questions:
         sql, values = call_of(view, parameters)

@@ -20,7 +20,6 @@ from gua.core.untrusted import (
 
 _MOST_HOSTS: Final = 10_000
 _MOST_HOURS: Final = 100_000
-_MOST_DAYS: Final = 40_000
 _MOST_TICKS: Final = 10_000
 _MOST_LIMITS: Final = 100
 _MOST_PRICES: Final = 10_000
@@ -41,9 +40,6 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
     "timezone": Parameter("String", is_like(r"[A-Za-z0-9_+\-/]{1,64}")),
     "tick_hours": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_HOURS)),
     "hours": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_HOURS)),
-    "days": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_DAYS)),
-    "odd_days": Parameter("Array(Int64)", is_list_of(is_whole, most=_MOST_DAYS)),
-    "unread_weeks": Parameter("Array(Date)", is_list_of(is_like(r"\d{4}-\d{2}-\d{2}"), most=_MOST_DAYS)),
     "use_hourly": Parameter("UInt8", is_flag),
     "host": Parameter("String", is_host),
     "gpu": Parameter("String", is_host),
@@ -61,11 +57,6 @@ PARAMETERS: Final[Mapping[str, Parameter]] = {
 BOUNDS: Final = ("since_ms", "until_ms", "hosts")
 """The window and the hosts, none for all."""
 READ: Final = (*BOUNDS, "tick_hours", "use_hourly")
-"""The same, the hours that are read from their ticks, and whether others are read as they were counted."""
-BY_DAY: Final = ("days", "odd_days", "unread_weeks")
-"""UTC days that are read as days, not their hours; those between the first and the last of them that are not; and the
-Mondays of weeks, as dates, of which no hour is read."""
-NOW_HOURS: Final = 30
-"""Hours before a window's end that are not read as days where it is told who holds cards then."""
+"""The same, the hours that are read from their ticks, and whether the others are read from the hourly rollup."""
 PRICED: Final = ("price_models", "price_starts")
 """The prices that GPU time is told by: their models, and when they begin, the earliest first."""

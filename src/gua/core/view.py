@@ -66,12 +66,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[R]):
-    """A view of ``gua_report``: the class of its rows, the parameters that must be given, and those that may be."""
+    """A view of ``gua_report``: the class of its rows, and its parameters."""
 
     name: str
     row: Callable[..., R]
     parameters: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
 
     @property
     def columns(self) -> Mapping[str, Column]:

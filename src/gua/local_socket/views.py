@@ -21,7 +21,7 @@ def checked_question(views: Views, name: object, parameters: object) -> tuple[Vi
         msg = "no such view for reports"
         raise ValueError(msg)
     view = views[name]
-    if not isinstance(parameters, dict) or set(parameters) - set(view.optional) != set(view.parameters):
+    if not isinstance(parameters, dict) or set(parameters) != set(view.parameters):
         msg = f"the view {name} has the parameters {', '.join(sorted(view.parameters)) or 'none'}"
         raise ValueError(msg)
     for parameter, value in parameters.items():

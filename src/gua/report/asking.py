@@ -25,11 +25,8 @@ Finish = Callable[[Headline, Sequence[Card]], object]
 class Asking:
     """One report's questions: ``bounds`` and ``read`` are parameters of the views.
 
-    ``prices`` are those that count in the window. ``parts`` are the hosts of each question whose answer is made of
-    runs, where those of all are too many for one, ``parts_of_now`` the same of who holds cards, which reads the hours
-    before now alone. ``tells_now`` says whether it is told who holds cards,
-    ``tells_holders_apart`` whether that is a question besides usage by owners,
-    ``splits_idle`` whether streaks of cards alone are made, ``tells_processes`` whether usage is told by process.
+    ``prices`` are those that count in the window. ``parts`` are the hosts of each query whose rows are made of
+    intervals, where those of all hosts are too many for the memory of one.
     """
 
     reader: ViewReader
@@ -42,11 +39,6 @@ class Asking:
     read: Mapping[str, object]
     prices: Prices
     parts: Parts
-    parts_of_now: Parts
-    tells_now: bool
-    tells_holders_apart: bool
-    splits_idle: bool
-    tells_processes: bool
     asked: dict[tuple[object, ...], Callable[[], object]] = field(default_factory=dict)
 
     def once(self, question: Callable[..., Callable[[], T]], *parameters: object) -> Callable[[], T]:
@@ -56,10 +48,6 @@ class Asking:
     def once_in_parts(self, question: Callable[..., Callable[[], T]], *parameters: object) -> Callable[[], T]:
         """Ask the same in the parts of a large fleet; the rows are those of one part after the other."""
         return self._once(in_parts(self.reader, self.parts), question, *parameters)
-
-    def once_of_now(self, question: Callable[..., Callable[[], T]], *parameters: object) -> Callable[[], T]:
-        """Ask the same in the parts of a fleet of which who holds cards is told apart."""
-        return self._once(in_parts(self.reader, self.parts_of_now), question, *parameters)
 
     def _once(
         self, reader: ViewReader, question: Callable[..., Callable[[], T]], *parameters: object

@@ -10,30 +10,17 @@ from gua.core.ports import ViewReader
 from gua.report import fleet
 from gua.report.allocation_sources import ask_sources, sources_of
 from gua.report.asking import Asking, Finish
-from gua.report.days import DailyReader, are_many, with_days
 from gua.report.filters import Selection, filters
 from gua.report.hours import HOURS, Hour, HourRow, hours_of, read_of, ticks_an_hour
-from gua.report.model import Card, Coverage, Extent, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
-from gua.report.parts import Parts, parts_of
+from gua.report.model import Card, Coverage, Headline, IdleSeconds, MostIdle, Overlap, Report, UnknownReason
+from gua.report.parts import parts_of
 from gua.report.prices import PRICES, CostsRow, Prices, by_price_and_state, of_cards
 from gua.report.questions import ask
 from gua.report.rows import EXTENT, OVERVIEW, RULES, OverviewRow, ReasonTotal, StateTotal
 from gua.report.section_list import default_sections, section_names, sections_of
 from gua.report.sections.groups.query import check_by, needs_labels
+from gua.report.size_limit import MOST_CARD_HOURS_OF_A_PART, MOST_UNROLLED_TICKS, card_hours
 from gua.report.states import STATES, StateTime
-from gua.report.streak_limit import (
-    MOST_CARD_HOURS_OF_A_PART,
-    MOST_CARD_HOURS_OF_NOW_AT_ONCE,
-    are_made_of_cards,
-    are_made_of_processes,
-    are_made_of_runs,
-    are_read_as_ticks,
-    holders_are_told_apart,
-    hours_of_now,
-    sessions_are_told_apart,
-    skipped,
-    too_many_uncounted,
-)
 from gua.report.window import ReportRequest, choose_extents, choose_window, no_data
 
 _RULES: Final = ("active_utilization", "held_memory_bytes", "held_memory_ratio")
@@ -43,8 +30,7 @@ _REASONS: Final = ("lost", "utilization", "pid_namespace", "processes", "memory"
 def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], None] | None = None) -> Report:
     """Return the report of the window and hosts asked for.
 
-    ``count`` counts hours of a store that nobody else counts for it, as after an upgrade; it is called where streaks
-    could not be made of the ticks of those that are not counted.
+    ``count`` rolls up the hours of a store for which nobody else does; it is called where many are missing.
 
     Raises UsageError for a host, moment or zone that means nothing, UnavailableError where there is no data.
     """
@@ -61,35 +47,25 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
     check_by(request.groups_by, {extent.host for extent in extents}, labels)
     window = choose_window(extents, request)
     bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": hosts}
-    # Nothing else can be asked before it is known which hours are read from ticks: it is asked for first.
-    reads_days = not request.from_ticks and are_many(extents, window)
-    hour_rows = None if reads_days else ask(reader, HOURS, bounds)
-    price_rows = ask(reader, PRICES, {})
-    prices = Prices.within(price_rows(), since_ms=window.since_ms, until_ms=window.until_ms)
+    hour_rows = ask(reader, HOURS, bounds)
+    prices = Prices.within(ask(reader, PRICES, {})(), since_ms=window.since_ms, until_ms=window.until_ms)
 
-    def read_from(rows: Iterable[HourRow] | None) -> tuple[ViewReader, list[Hour], frozenset[int]]:
-        if rows is None:
-            starts = (row.valid_from_ms for row in prices.rows)
-            return with_days(reader, bounds, price_starts=starts, timezone=window.timezone)
+    def hours_from(rows: Iterable[HourRow]) -> list[Hour]:
         most = ticks_an_hour(extents)
-        return reader, hours_of(reader, bounds, rows, from_ticks=request.from_ticks, most_an_hour=most), frozenset()
+        return hours_of(reader, bounds, rows, from_ticks=request.from_ticks, most_an_hour=most)
 
-    daily, hours, days = read_from(None if hour_rows is None else hour_rows())
-    if count is not None and not request.from_ticks and too_many_uncounted(hours):
+    hours = hours_from(hour_rows())
+    if count is not None and not request.from_ticks and _unrolled_ticks(hours) > MOST_UNROLLED_TICKS:
         count()
-        daily, hours, days = read_from(None if reads_days else HOURS.rows(reader, bounds))
-    reader = daily
+        hours = hours_from(HOURS.rows(reader, bounds))
     read = read_of(bounds, hours)
     wanted = frozenset(default_sections()) if request.sections is None else request.sections
-    card_hours = skipped(hours, extents, _need_streaks(request, wanted))
-    as_of_ms = min(window.until_ms, request.now_ms)
-    reader, tells_now, tells_holders_apart = _telling_of_now(
-        reader, as_of_ms, hours, extents, is_asked=card_hours is None
+    size = card_hours(hours, extents)
+    left_out = frozenset(
+        section.name
+        for section in sections_of(wanted & request.if_cheap)
+        if section.most_card_hours and size > section.most_card_hours
     )
-    tells_processes = (
-        card_hours is None or (tells_now and not tells_holders_apart) or sessions_are_told_apart(hours, extents, days)
-    )
-    left_out = frozenset() if card_hours is None else _left_out(wanted & request.if_cheap, hours, extents)
     asking = Asking(
         reader=reader,
         request=request,
@@ -101,11 +77,6 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         read=read,
         prices=prices,
         parts=parts_of(extents, len(hours), MOST_CARD_HOURS_OF_A_PART),
-        parts_of_now=_parts_of_now(reader, hours, extents),
-        tells_now=tells_now,
-        tells_holders_apart=tells_holders_apart,
-        splits_idle=tells_now or are_made_of_cards(hours, extents, days),
-        tells_processes=tells_processes,
     )
     # The longest first; what nothing else waits for last.
     overview_rows = ask(reader, OVERVIEW, read)
@@ -139,58 +110,16 @@ def collect(reader: ViewReader, request: ReportRequest, *, count: Callable[[], N
         claimed=fleet.claims(claim_rows()),
         allocation_sources=sources_of(allocation_sources()),
         sections=tuple(name for name in section_names() if name in wanted),
-        streaks_skipped=None if tells_now and tells_processes and not left_out else card_hours,
-        uncounted_card_ticks=too_many_uncounted(hours),
+        streaks_skipped=size if left_out else None,
         asked_ms=request.now_ms,
         groups_by=request.groups_by,
         models={type(model): model for model in _finished(finishing, told)},
     )
 
 
-def _telling_of_now(
-    reader: ViewReader, as_of_ms: int, hours: Sequence[Hour], extents: Sequence[Extent], *, is_asked: bool
-) -> tuple[ViewReader, bool, bool]:
-    """Return the reader to ask, whether it is told who holds cards, and whether that is a question besides usage."""
-    if not isinstance(reader, DailyReader):
-        return reader, is_asked, False
-    interval_ms = max(extent.interval_ms or 0 for extent in extents)
-    of_now = reader.telling_of_now(as_of_ms, interval_ms, sum(extent.cards for extent in extents))
-    before_now = of_now.days_before_now
-    are_few = are_made_of_processes(hours, extents, before_now)
-    if not (is_asked or are_few or (before_now and holders_are_told_apart(hours, extents, before_now))):
-        return reader, False, False
-    is_apart = bool(before_now) and not are_few
-    return replace(of_now, tells_holders_apart=is_apart), True, is_apart
-
-
-def _parts_of_now(reader: ViewReader, hours: Sequence[Hour], extents: Sequence[Extent]) -> Parts:
-    """Return the hosts of each question where who holds cards is one of its own."""
-    before_now = reader.days_before_now if isinstance(reader, DailyReader) else frozenset()
-    return parts_of(extents, hours_of_now(hours, before_now), MOST_CARD_HOURS_OF_NOW_AT_ONCE)
-
-
-def _need_streaks(request: ReportRequest, wanted: frozenset[str]) -> list[str]:
-    """Return what was asked for by name that is made of streaks."""
-    named = sections_of(wanted - request.if_cheap)
-    # Hosts and models are told by their cards, too: nobody is refused for them.
-    by = [key for key in request.usage_by if key not in request.groups_by]
-    needed = sorted(section.name for section in named if section.streaks == "needed") or by
-    made = [section.name for section in named if section.streaks == "wanted"]
-    if needed or not made or {section.name for section in named} >= {*default_sections()}:
-        return needed
-    return made
-
-
-def _left_out(wanted: frozenset[str], hours: Sequence[Hour], extents: Sequence[Extent]) -> frozenset[str]:
-    """Return of sections that nobody named those of runs or ticks, which no day keeps, where these are too many."""
-    return frozenset(
-        section.name
-        for section in sections_of(wanted)
-        if section.most_card_hours
-        and not (are_made_of_runs if section.streaks == "needed" else are_read_as_ticks)(
-            hours, extents, section.most_card_hours
-        )
-    )
+def _unrolled_ticks(hours: Iterable[Hour]) -> int:
+    """Return the card ticks of hours that are read from their ticks."""
+    return sum(hour.card_ticks for hour in hours if not hour.is_counted)
 
 
 def _ask(asking: Asking, wanted: frozenset[str]) -> list[Finish]:

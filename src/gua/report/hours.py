@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from gua.core.parameters import BOUNDS, BY_DAY
+from gua.core.parameters import BOUNDS
 from gua.core.ports import ViewReader
 from gua.core.view import Count, View
 from gua.report.model import Extent
@@ -40,7 +40,7 @@ class HourTicks(NamedTuple):
     card_ticks: Count
 
 
-HOURS: Final = View("hours", HourRow, BOUNDS, optional=BY_DAY)
+HOURS: Final = View("hours", HourRow, BOUNDS)
 HOUR_TICKS: Final = View("hour_ticks", HourTicks, ("hosts", "hours"))
 
 

@@ -213,8 +213,7 @@ class Report:
 
     ``sections`` are the names of those asked for, in the order in which they are shown. What a section alone says is a
     model of its own, which :meth:`get` returns; it may be missing although asked for: ``streaks_skipped`` then says for
-    how many card-hours it would have been too much, and ``uncounted_card_ticks`` lie in hours that are not read
-    as counted where that is why (else 0). ``asked_ms``: when the report was
+    how many card-hours it would have been too much. ``asked_ms``: when the report was
     asked for (Unix ms); ``groups_by``: what cards were asked to be added up by. ``allocation_sources`` are those that
     tell to whom cards are promised; without any, nobody looks at allocation.
     """
@@ -235,7 +234,6 @@ class Report:
     allocation_sources: tuple[ReportedSource, ...] = ()
     sections: tuple[str, ...]
     streaks_skipped: int | None = None
-    uncounted_card_ticks: int = 0
     asked_ms: int | None = None
     groups_by: tuple[str, ...] = ()
     models: Mapping[type, object] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from gua.core.parameters import BY_DAY, PRICED, READ
+from gua.core.parameters import PRICED, READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
 from gua.report.costs import Cost, Costs
@@ -68,7 +68,7 @@ class PricedState(NamedTuple):
 
 
 PRICES: Final = View("prices", PriceSpan)
-COSTS: Final = View("costs", CostsRow, (*READ, *PRICED), optional=BY_DAY)
+COSTS: Final = View("costs", CostsRow, (*READ, *PRICED))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from gua.core.parameters import BY_DAY, READ
+from gua.core.parameters import READ
 from gua.core.view import Count, HourOfDay, Moment, StateName, View
 from gua.report.model import Coverage, Extent, Setting
 from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN, States, StateTime
@@ -96,5 +96,5 @@ class TimeOfDayRow(NamedTuple):
 
 EXTENT: Final = View("extent", Extent, ("hosts",))
 RULES: Final = View("rules", Setting)
-OVERVIEW: Final = View("overview", OverviewRow, READ, optional=BY_DAY)
-TIME_OF_DAY: Final = View("time_of_day", TimeOfDayRow, (*READ, "timezone"), optional=BY_DAY)
+OVERVIEW: Final = View("overview", OverviewRow, READ)
+TIME_OF_DAY: Final = View("time_of_day", TimeOfDayRow, (*READ, "timezone"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gua.report.asking import Collect
 from gua.report.kit.fields import Cells, Json, to_json
@@ -47,9 +47,8 @@ class Section(Generic[M]):
     ``model``: the class of what :meth:`~gua.report.model.Report.get` returns of it, ``Report`` where the report itself
     has it. ``drawn``: its text where that is more than ``text``, which Markdown has, too; ``html``: what a page has
     where that is more. ``json`` is made of the model where nothing else is said, below the section's name; ``spread``:
-    the model's keys stand in the report's own object. ``streaks``: ``needed`` where it cannot be had without them,
-    ``wanted`` where they are made for it as soon as it is chosen; of more than ``most_card_hours`` it is made only
-    where it is asked for by name. ``part_of``: the section under whose number it stands where both are shown.
+    the model's keys stand in the report's own object. Of more than ``most_card_hours`` it is made only where it is
+    asked for by name. ``part_of``: the section under whose number it stands where both are shown.
     """
 
     name: str
@@ -64,7 +63,6 @@ class Section(Generic[M]):
     spread: bool = False
     has: Callable[[Report], bool] | None = None
     is_default: bool = False
-    streaks: Literal["needed", "wanted"] | None = None
     most_card_hours: int = 0
     part_of: str | None = None
 

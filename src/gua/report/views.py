@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from gua.core.view import View
 from gua.report.allocation_sources import SOURCES
-from gua.report.days import HELD_DAYS
 from gua.report.explain.rows import (
     EXPLAIN_ALLOCATIONS,
     EXPLAIN_CARDS,
@@ -23,14 +22,13 @@ from gua.report.prices import COSTS, PRICES
 from gua.report.promises import ALLOCATION_NAMES, PROMISED_WORK, PROMISES
 from gua.report.rows import EXTENT, OVERVIEW, RULES, TIME_OF_DAY
 from gua.report.sections.calendar.query import CALENDAR
-from gua.report.sections.contention.query import CONTENTION, UNPROMISED
+from gua.report.sections.contention.query import CONTENTION
 from gua.report.sections.energy.query import ENERGY
-from gua.report.sections.now.query import CARD_STREAKS, IDLE_SPLIT
+from gua.report.sections.now.query import CARD_STREAKS
 from gua.report.sections.right_size.query import CARD_SIZES, RIGHT_SIZE_VIEW
 from gua.report.sections.slow_cards.query import SLOW_CARDS_VIEW
 from gua.report.sections.streaks.query import EMPTY_LIMITS, STREAKS
 from gua.report.sections.timeline.query import PRESENCES, TIMELINE
-from gua.report.sections.usage.by_parts import OWNERS
 from gua.report.sections.usage.query import HOLDERS, USAGE_VIEW
 from gua.report.sections.usefulness.activity import ACTIVITY, ACTIVITY_OWNERS, BUSY_WITH_FEW_SMS
 from gua.report.sections.usefulness.query import IDLE_TIME
@@ -42,24 +40,20 @@ _VIEWS: Final[tuple[View[Any], ...]] = (
     OVERVIEW,
     HOURS,
     HOUR_TICKS,
-    HELD_DAYS,
     LABELS,
     FLEET,
     CLAIMS,
-    OWNERS,
     SOURCES,
     PROMISES,
     ALLOCATION_NAMES,
     PROMISED_WORK,
     TIME_OF_DAY,
     CARD_STREAKS,
-    IDLE_SPLIT,
     USAGE_VIEW,
     HOLDERS,
     STREAKS,
     EMPTY_LIMITS,
     CONTENTION,
-    UNPROMISED,
     WAITS,
     RESERVATIONS,
     TIMELINE,

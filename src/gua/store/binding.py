@@ -15,19 +15,34 @@ _PART_CHARACTERS: Final = 12_000
 
 def bound_call(parameters: Mapping[str, object], types: Mapping[str, str]) -> tuple[str, dict[str, object]]:
     """Return ``(name = {name:Type}, …)`` and the values to bind; nothing is written into the SQL but names of ours."""
-    written: list[str] = []
+    written, values = _bound(parameters, types)
+    call = ", ".join(f"{name} = {expression}" for name, expression in written.items())
+    return (f"({call})" if call else ""), values
+
+
+def bound_query(sql: str, parameters: Mapping[str, object], types: Mapping[str, str]) -> tuple[str, dict[str, object]]:
+    """Return a query with places ``{name:Type}`` for its parameters, and the values to bind."""
+    written, values = _bound(parameters, types)
+    for name, expression in written.items():
+        sql = sql.replace(f"{{{name}:{types[name]}}}", expression)
+    return sql, values
+
+
+def _bound(parameters: Mapping[str, object], types: Mapping[str, str]) -> tuple[dict[str, str], dict[str, object]]:
+    """Return the expression of each parameter, and the values to bind."""
+    written: dict[str, str] = {}
     values: dict[str, object] = {}
     for name, value in parameters.items():
         parts = [*_parts(value)] if isinstance(value, (list, tuple)) else [value]
         if len(parts) <= 1:
             values[name] = value
-            written.append(f"{name} = {{{name}:{types[name]}}}")
+            written[name] = f"{{{name}:{types[name]}}}"
             continue
         numbered = {f"{name}_{number}": part for number, part in enumerate(parts)}
         values |= numbered
         joined = ", ".join(f"{{{one}:{types[name]}}}" for one in numbered)
-        written.append(f"{name} = arrayConcat({joined})")
-    return (f"({', '.join(written)})" if written else ""), values
+        written[name] = f"arrayConcat({joined})"
+    return written, values
 
 
 def _parts(value: Sequence[object]) -> Iterator[list[object]]:

@@ -8,19 +8,19 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from gua.core.errors import TransientError, UnavailableError
-from gua.core.parameters import BY_DAY, PARAMETERS
+from gua.core.parameters import PARAMETERS
 from gua.store import asking, hours, merges
 from gua.store.answer_rows import AnswerRows, rows_of
-from gua.store.binding import bound_call
+from gua.store.binding import bound_call, bound_query
 from gua.store.connection import QueryError, connect, engine_version, require_addresses, translated
 from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine, nobody
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
 from gua.store.fsync import sync_filesystem
 from gua.store.handles import Handles
-from gua.store.report_views import DATABASE, ViewsInMemory, ViewsOfServer, report_views, report_views_with_days
+from gua.store.report_views import DATABASE, TickTables, ViewsOfServer, report_views
 from gua.store.schema import Schema, this_version
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ QUERY_MEMORY_BYTES = 300_000_000
 # Of one report. A page asks a question for each host of those that read ticks; a user of a server has memory for twenty
 # questions, and each has a minute.
 MOST_QUESTIONS_AT_ONCE = 8
-_KEPT_TICKS_BYTES = 100_000_000
 _PARAMETER_TYPES = {name: parameter.type for name, parameter in PARAMETERS.items()}
 READ_SETTINGS = {
     "max_memory_usage": QUERY_MEMORY_BYTES,
@@ -65,10 +64,6 @@ _ENGINE_SETTINGS = {
 }
 
 
-_OF_INSTANCES: Final = "overview"
-_ANY_INSTANCE: Final = "SELECT 1 AS found FROM gua.card_info WHERE mig = 'instance' LIMIT 1"
-
-
 def call_of(view: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
     """Return the SQL that asks for the rows of ``gua_report.<view>``, and the values to bind."""
     call, values = bound_call(parameters, _PARAMETER_TYPES)
@@ -89,7 +84,8 @@ class Store:
         )
         self._turns = itertools.count(1)
         self._asked_at_once = threading.BoundedSemaphore(MOST_QUESTIONS_AT_ONCE)
-        self._views = ViewsInMemory(report_views(), self._command) if directory is not None else None
+        self._ticks = TickTables(report_views(), self._command, self._read) if directory is not None else None
+        self._has_views = False
         self.schema = Schema(dsn, client, self.select, embedded=directory is not None)
         self._server_views = ViewsOfServer(self.schema.applied, this_version)
 
@@ -197,23 +193,9 @@ class Store:
         """
         if anew:
             self._run(hours.MARK_ALL)
-        if self._views is not None:
-            written = hours.count(self.select, self._run, counted=report_views().query("counted_hours"))
-        else:
-            written = hours.count(self.select, self._run, local="_local" if self.schema.topology().cluster else "")
-        if hours.need_days(self.select):
-            self.count_days()
-        return written
-
-    def count_days(self) -> int:
-        """Add up the hours of the days that are due, and return how many rows (a host on a day) were written."""
-        if self._views is not None:
-            return hours.count_days(self.select, self._run, counted=report_views().query("counted_days"))
-        return hours.count_days(self.select, self._run, local="_local" if self.schema.topology().cluster else "")
+        return hours.roll_up(self.select, self._run)
 
     def _run(self, sql: str) -> None:
-        if self._views is not None:
-            self._views.make_named(sql)
         try:
             with translated(self.dsn):
                 self._client.command(sql, settings=self._settings)
@@ -221,8 +203,8 @@ class Store:
             self._forget_ticks()
 
     def _forget_ticks(self) -> None:
-        if self._views is not None:
-            self._views.forget()
+        if self._ticks is not None:
+            self._ticks.forget()
 
     def merge(self) -> None:
         """Merge what was landed in bulk, so that the next reads are fast; a server does it by itself."""
@@ -231,32 +213,18 @@ class Store:
                 merges.merge_crowded(self._client, most_parts=1)
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> AnswerRows:
-        """Return the rows of ``gua_report.<view>`` with its parameters bound.
-
-        With ``days`` these are read instead of their hours, where the view's query may be asked. The rows are the same.
-        """
-        with_days = "days" in parameters
-        if self._directory is not None:
-            views = (report_views_with_days() if with_days else report_views()).of(self._known(view, parameters))
-            asked = views.written_out(views.query(view)) if with_days else views.query(view)
-            return self._select(asked, parameters, self._report_settings)
-        call, values = bound_call(parameters, _PARAMETER_TYPES)
+        """Return the rows of ``gua_report.<view>`` with its parameters bound."""
+        if self._ticks is not None:
+            sql = self._ticks.read(report_views().query(view), parameters)
+            return self._select(sql, parameters, self._report_settings)
         try:
-            known = self._known(view, parameters)
-            if query := self._server_views.query(view, call, known, with_days=with_days):
-                return self._select(query, values, self._report_settings)
+            if query := self._server_views.query(view):
+                return self._select(*bound_query(query, parameters, _PARAMETER_TYPES), self._report_settings)
         except QueryError as error:
             if not error.no_right:
                 raise
             self._server_views.refuse()
-        of_view = {name: value for name, value in parameters.items() if name not in BY_DAY}
-        return self._select(*call_of(view, of_view), self._report_settings)
-
-    def _known(self, view: str, parameters: Mapping[str, object]) -> Mapping[str, object]:
-        """Return the parameters and what else tells which blocks of a view's query are needless (``left_out``)."""
-        if view != _OF_INSTANCES:
-            return parameters
-        return {**parameters, "has_instances": len(self._select(_ANY_INSTANCE, {}, {}))}
+        return self._select(*call_of(view, parameters), self._report_settings)
 
     def insert_json(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Insert rows into a table of ``gua`` at once; on a cluster they are on their shards when it returns."""
@@ -275,11 +243,10 @@ class Store:
         return list(self._select(sql, parameters or {}, settings))
 
     def _select(self, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]) -> AnswerRows:
-        if self._handles is None or self._views is None:
+        if self._handles is None:
             with self._asked_at_once:
                 return self._ask(self._client, sql, parameters, settings)
         turn = next(self._turns)  # what is asked first is answered first, also where it waits for what others make
-        sql = self._views.asked(sql, parameters)
         shared = {"max_memory_usage": QUERY_MEMORY_BYTES // self._handles.most}
         try:
             with self._handles.lent(turn) as handle:
@@ -294,8 +261,10 @@ class Store:
         """Return the answer to a statement of a user's own, which reads and nothing else; see :mod:`asking`."""
         if self._directory is None:
             return asking.ask(self._client, self.dsn, sql, settings={})
-        if self._views is not None:
-            self._views.make_for(sql)
+        if DATABASE in sql and not self._has_views:
+            for statement in report_views().statements():
+                self._command(statement, {})
+            self._has_views = True
         client = connect(self.dsn, data=str(self._directory.data))
         try:
             settings = {**self._settings, **(_REPORT_SETTINGS if DATABASE in sql else {})}
@@ -304,14 +273,20 @@ class Store:
             client.close()
 
     def _command(self, sql: str, parameters: Mapping[str, object]) -> None:
-        """Run a statement on a handle that no question is asked by: other questions wait for what it makes."""
+        """Run a statement of an embedded store on a handle that no query uses: other queries wait for its result."""
         if self._handles is not None:
             if parameters:
-                # In the statement: those of a command are each set and reset by one of its own.
-                settings = {**self._settings, **self._report_settings, "max_memory_usage": _KEPT_TICKS_BYTES}
+                # In the statement: settings of a command are each set and reset by a statement of its own.
+                settings = {**self._settings, **self._report_settings}
                 sql = f"{sql}\nSETTINGS {', '.join(f'{name} = {value!r}' for name, value in settings.items())}"
             with self._handles.lent() as handle, translated(self.dsn):
                 handle.command(sql, parameters=dict(parameters))
+
+    def _read(self, sql: str, parameters: Mapping[str, object]) -> list[Mapping[str, Any]]:
+        if self._handles is None:
+            return []
+        with self._handles.lent() as handle:
+            return list(self._ask(handle, sql, parameters, self._report_settings))
 
     def _ask(
         self, client: Client, sql: str, parameters: Mapping[str, object], settings: Mapping[str, object]

@@ -24,8 +24,6 @@ SCHEMA_VERSION: Final = 9
 _ONLY_ON_A_CLUSTER: Final = "_distributed.sql"
 # Of this one what a server does by itself, time and again.
 _ONLY_ON_A_SERVER: Final = "_on_server.sql"
-# A part of this ending stands for the one without it where a window is read with its days.
-_WITH_DAYS: Final = "_with_days"
 # What a view has in its place: the columns of a table beside it, told by its file.
 _COLUMNS_OF: Final = re.compile(r"^\$COLUMNS_OF (?P<file>\w+)$", re.MULTILINE)
 _CODEC: Final = re.compile(r"\s+CODEC\([^()]*(?:\([^()]*\)[^()]*)*\)")
@@ -57,19 +55,15 @@ def schema_directory(candidates: tuple[Path, ...] = (_PACKAGED, _CHECKOUT)) -> P
     raise UnavailableError(msg)
 
 
-def load(tokens: Mapping[str, str], directory: Path | None = None, *, with_days: bool = False) -> list[Statement]:
-    """Return every statement of the form that ``tokens`` are of, in the order in which they are applied.
-
-    ``with_days``: views of reports read days of ``gua.host_days``, their parameter ``days``. So they are asked, not
-    applied: planning takes longer.
-    """
-    return [*_loaded(tuple(tokens.items()), directory or schema_directory(), with_days=with_days)]
+def load(tokens: Mapping[str, str], directory: Path | None = None) -> list[Statement]:
+    """Return every statement of the form that ``tokens`` are of, in the order in which they are applied."""
+    return [*_loaded(tuple(tokens.items()), directory or schema_directory())]
 
 
 @lru_cache(maxsize=6)
-def _loaded(given: tuple[tuple[str, str], ...], root: Path, *, with_days: bool) -> list[Statement]:
+def _loaded(given: tuple[tuple[str, str], ...], root: Path) -> list[Statement]:
     tokens = dict(given)
-    known = _with_fragments(root, tokens, with_days=with_days)
+    known = _with_fragments(root, tokens)
     return [
         Statement(name=str(file.relative_to(root)), sql=sql, creates=_created(sql))
         for file in _files(root, ".sql")
@@ -93,17 +87,26 @@ def _rendered(file: Path, tokens: Mapping[str, str]) -> str:
     return Template(text).substitute(tokens).strip()
 
 
-def _with_fragments(root: Path, tokens: Mapping[str, str], *, with_days: bool) -> dict[str, str]:
+def _with_fragments(root: Path, tokens: Mapping[str, str]) -> dict[str, str]:
     """Return the tokens, and what several statements have in common: ``name.part`` stands where they say ``${NAME}``.
 
-    A part may use those before it, by folder and name. The comment at its top stays in its file.
+    A part may use others. The comment at its top stays in its file.
     """
     known = dict(tokens)
+    texts: dict[str, str] = {}
     for part in _files(root, ".part"):
-        if part.stem.endswith(_WITH_DAYS) and not with_days:
-            continue
         lines = dropwhile(lambda line: line.startswith("--"), part.read_text("utf-8").splitlines())
-        known[part.stem.removesuffix(_WITH_DAYS).upper()] = Template("\n".join(lines).rstrip()).substitute(known)
+        texts[part.stem.upper()] = "\n".join(lines).rstrip()
+
+    def resolve(name: str) -> None:
+        template = Template(texts.pop(name))
+        for used in template.get_identifiers():
+            if used in texts:
+                resolve(used)
+        known[name] = template.substitute(known)
+
+    while texts:
+        resolve(next(iter(texts)))
     return known
 
 

@@ -14,8 +14,6 @@ _MOST_DAYS: Final = 36_500
 _SETTLE_SECONDS: Final = 10
 # Hosts x hours counted in one statement: 8 cards with 10 processes each at 30 s are 10 million rows.
 _HOURS_AT_ONCE: Final = 1_000
-# Hosts x days added up in one statement: of each a row is read for each of its hours.
-_DAYS_AT_ONCE: Final = 1_000
 # As in remote_servers of the server's configuration, or a macro of it.
 _CLUSTER: Final = re.compile(r"\{\w{1,64}\}|\w[\w.-]{0,127}", re.ASCII)
 # By the names of database and table, not by {uuid}: a server that joins later finds the replicas of its shard.
@@ -25,7 +23,7 @@ _NO_DEDUPLICATION: Final = "replicated_deduplication_window = 0, replicated_dedu
 # Of each column of each part, a fifth of all bytes, read anew at each opening; no question of ours is planned by them.
 # Not on servers: older ones have no such settings.
 _NO_STATISTICS: Final = "auto_statistics_types = '', refresh_statistics_interval = 0"
-# Of columns of hours and days, whose rows are wide: of large fleets larger blocks take a twelfth less room.
+# Of the hourly tables of large fleets larger blocks take a twelfth less room.
 _LARGE_BLOCKS: Final = "min_compress_block_size = 262144"
 _DEFINER: Final = "DEFINER = CURRENT_USER SQL SECURITY DEFINER"
 _ONE_NODE: Final = {
@@ -69,7 +67,6 @@ def server_tokens(
         "RECEIVED": "now64(3)",
         "SETTLE_SECONDS": str(_SETTLE_SECONDS),
         "HOURS_AT_ONCE": str(_HOURS_AT_ONCE),
-        "DAYS_AT_ONCE": str(_DAYS_AT_ONCE),
     }
 
 
@@ -121,7 +118,6 @@ def _retention(ticks_days: int | None, hours_days: int | None) -> dict[str, str]
     return {
         "TICKS_TTL": _ttl("toDate(ts) + 1", ticks_days),
         "HOURS_TTL": _ttl("toDate(hour) + 1", hours_days),
-        "DAYS_TTL": _ttl("toDate(day) + 1", hours_days),
     }
 
 

@@ -9,14 +9,14 @@ from typing import Final
 
 from gua.core.errors import UsageError
 from gua.store.catalog import CatalogEntry, Select
-from gua.store.report_views import ReportViews
+from gua.store.report_views import without_report_views
 from gua.store.retention import Retention, ttl_days
 from gua.store.statements import Statement, load
 from gua.store.tokens import EMBEDDED_TOKENS, Replication, cluster_tokens, server_tokens
 
 _CLUSTER: Final = re.compile(r"Distributed\('([^']+)'")
 _DATABASE_ENGINE: Final = "SELECT engine FROM system.databases WHERE name = 'gua'"
-_RAW, _TICKS, _HOURS = "gua.otel_metrics_gauge", "gua.card_ticks", "gua.host_hours"
+_RAW, _TICKS, _HOURS = "gua.otel_metrics_gauge", "gua.card_ticks", "gua.hourly_cards"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,7 +30,7 @@ class Topology:
     def statements(self, retention: Retention) -> list[Statement]:
         """Return every statement of this topology, in the order in which they are applied."""
         loaded = load(self.tokens(retention))
-        return ReportViews(loaded).without_them(loaded) if self.embedded else loaded
+        return without_report_views(loaded) if self.embedded else loaded
 
     def tokens(self, retention: Retention) -> dict[str, str]:
         """Return what the tokens in the SQL stand for."""
@@ -39,7 +39,7 @@ class Topology:
         served = server_tokens(**asdict(retention))
         if not self.embedded:
             return served
-        return {**EMBEDDED_TOKENS, **{name: served[name] for name in ("TICKS_TTL", "HOURS_TTL", "DAYS_TTL")}}
+        return {**EMBEDDED_TOKENS, **{name: served[name] for name in ("TICKS_TTL", "HOURS_TTL")}}
 
 
 def topology_of(

@@ -18,13 +18,11 @@ _PACK_IDLE_TIME: Final = "ALTER TABLE gua.card_ticks${LOCAL} ${ON_CLUSTER} " + "
 # upgrade that was cut off runs them again, so they must not mind. Tokens as in the SQL files.
 AFTER_UPGRADE: Final[Mapping[int, tuple[str, ...]]] = {
     2: (hours.MARK_ALL,),
-    6: (hours.MARK_LOOKED_AT,),
-    7: (hours.PACK,),
     8: (_PACK_IDLE_TIME,),
 }
 # Run once more where something may be landing meanwhile, when inserts that began before the new objects were there are
 # over: so long after them.
-AFTER_INSERTS: Final[Mapping[int, tuple[str, ...]]] = {2: (hours.MARK_UNMARKED,)}
+AFTER_INSERTS: Final[Mapping[int, tuple[str, ...]]] = {}
 INSERTS_SECONDS: Final = 10
 # Views that an earlier version had and this one has not. Nothing that holds rows is ever in this list, and nothing that
 # points pass through: of materialized views those alone that a server asks by itself.

@@ -9,7 +9,6 @@ from gua.report.kit.basis import at, length
 from gua.report.kit.figures import HourFormat, percent, plural
 from gua.report.kit.lengths import span
 from gua.report.kit.style import Style
-from gua.report.kit.words import uncounted
 from gua.report.model import Claim, Claimant, Report, ReportedSource, Skew, shortened
 from gua.report.section_list import sections_of
 from gua.report.sections.now.model import SILENT_AFTER
@@ -49,15 +48,13 @@ def warnings(report: Report, style: Style, hours: HourFormat, *, says_since: boo
 
 
 def _left_out(report: Report) -> Iterator[str]:
-    """Yield which sections are not there, as they are made of too many runs or ticks, or of hours not counted."""
+    """Yield which sections are not there, as they are made of too many intervals or ticks."""
     names = [
         section.name
         for section in sections_of(report.sections)
         if section.most_card_hours and report.get(section.model) is None
     ]
-    if names and report.uncounted_card_ticks:
-        yield f"Left out: {', '.join(names)}. {uncounted(report)}"
-    elif names and report.streaks_skipped is not None:
+    if names and report.streaks_skipped is not None:
         yield (
             f"Left out for size, {plural(report.streaks_skipped, 'card-hour')}: {', '.join(names)}. Ask for one by "
             f"name (--section {names[0]}), or choose a shorter window or fewer hosts."

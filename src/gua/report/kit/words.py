@@ -41,19 +41,8 @@ def index(number: int | None, gpu: str, style: Style) -> str:
 
 def skipped(report: Report, what: str) -> str:
     """Return why something was not looked at, and what to do."""
-    if report.uncounted_card_ticks:
-        return f"{what} was not looked at: {uncounted(report)}"
     hours = plural(report.streaks_skipped or 0, "card-hour")
     return (
         f"{what} was not looked at: the ticks of {hours} would have to be read. Choose a shorter window or fewer "
         "hosts, or ask for it with --section now."
-    )
-
-
-def uncounted(report: Report) -> str:
-    """Return what leads out where hours are not counted: asking by name does not."""
-    ticks = plural(report.uncounted_card_ticks, "card tick")
-    return (
-        f"{ticks} lie in hours that are not counted. Leave out --from-ticks, count them with gua rollup (a server or "
-        "an agent does within the hour), or choose a shorter window or fewer hosts."
     )

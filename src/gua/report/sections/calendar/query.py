@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, tzinfo
 from typing import Final, NamedTuple
 
-from gua.core.parameters import BY_DAY, READ
+from gua.core.parameters import READ
 from gua.core.ports import Row, ViewReader
 from gua.core.view import Count, Date, HourOfDay, StateName, View, Weekday
 from gua.core.zones import zone
@@ -40,7 +40,7 @@ class CalendarRow(NamedTuple):
     card_ticks: Count
 
 
-CALENDAR: Final = View("calendar", CalendarRow, (*READ, "timezone"), optional=BY_DAY)
+CALENDAR: Final = View("calendar", CalendarRow, (*READ, "timezone"))
 
 
 def calendar(reader: ViewReader, read: Mapping[str, object], window: Window) -> Callable[[], Calendar]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from gua.core.parameters import PRICED, READ
@@ -10,7 +10,7 @@ from gua.core.ports import ViewReader
 from gua.core.view import Count, View
 from gua.report.allocation_sources import SourceRow
 from gua.report.prices import PricedTime, Prices
-from gua.report.questions import Answer, ask_if
+from gua.report.questions import Answer, ask
 from gua.report.sections.contention.model import Contention
 from gua.report.waits import WaitsRow
 
@@ -31,18 +31,11 @@ class ContentionRow(NamedTuple):
 
 
 CONTENTION: Final = View("contention", ContentionRow, (*READ, *PRICED))
-UNPROMISED: Final = View("contention_without_promises", ContentionRow, (*READ, *PRICED))
-"""The same of a window in which nothing tells to whom cards are promised."""
 
 
-def ask_contention(
-    reader: ViewReader, read: Mapping[str, object], prices: Prices, sources: Callable[[], Sequence[SourceRow]]
-) -> Answer[ContentionRow]:
-    """Ask what somebody in want of a card found; of promises only where a source tells of any."""
-    parameters = {**read, **prices.parameters}
-    promised = ask_if(reader, sources, CONTENTION, parameters)
-    unpromised = ask_if(reader, lambda: not sources(), UNPROMISED, parameters)
-    return lambda: [*promised(), *unpromised()]
+def ask_contention(reader: ViewReader, read: Mapping[str, object], prices: Prices) -> Answer[ContentionRow]:
+    """Query what somebody in want of a card found."""
+    return ask(reader, CONTENTION, {**read, **prices.parameters})
 
 
 def contention(

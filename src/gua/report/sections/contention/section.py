@@ -13,13 +13,13 @@ from gua.report.section import Csv, Section
 from gua.report.sections.contention import text
 from gua.report.sections.contention.model import Contention, Contentions
 from gua.report.sections.contention.query import ask_contention, contention
-from gua.report.streak_limit import MOST_CARD_HOURS_AT_ONCE
+from gua.report.size_limit import MOST_CARD_HOURS_AT_ONCE
 from gua.report.waits import ask_waits
 
 
 def _collect(asking: Asking) -> Finish:
     sources = asking.once(ask_sources)
-    answer = asking.once(ask_contention, asking.prices, sources)
+    answer = asking.once(ask_contention, asking.prices)
     waits = asking.once(ask_waits, sources)
     return lambda _headline, _cards: Contentions(contention(answer(), asking.prices, waits(), sources()))
 
@@ -37,6 +37,5 @@ CONTENTION = Section(
     collect=_collect,
     text=text.contention,
     csv=Csv(("of", *columns(Contention)), _rows),
-    streaks="needed",
     most_card_hours=MOST_CARD_HOURS_AT_ONCE,
 )

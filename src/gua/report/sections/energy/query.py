@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from gua.core.parameters import BY_DAY, READ
+from gua.core.parameters import READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, StateName, View
 from gua.report.questions import ask
@@ -37,7 +37,7 @@ class EnergyRow(NamedTuple):
     added_joules: float | None
 
 
-ENERGY: Final = View("energy", EnergyRow, READ, optional=BY_DAY)
+ENERGY: Final = View("energy", EnergyRow, READ)
 _NONE: Final = StateEnergy(measured_joules=0, measured_ms=0, estimated_joules=0, estimated_ms=0, unknown_ms=0)
 
 

@@ -15,9 +15,7 @@ from gua.report.sections.now.query import ask_split
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE, observed_ms
 
 
-def _collect(asking: Asking) -> Finish | None:
-    if not asking.splits_idle:
-        return None
+def _collect(asking: Asking) -> Finish:
     split = ask_split(asking)
     return lambda _headline, _cards: split()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 from gua.report.allocation_sources import ask_sources
 from gua.report.asking import Asking, Finish
@@ -15,7 +15,7 @@ from gua.report.section import Csv, Section, on_page
 from gua.report.sections.now import text
 from gua.report.sections.now.model import Holder, Now
 from gua.report.sections.now.query import ask_cards, now
-from gua.report.sections.usage.query import OWNER_AND_PROGRAM, CardProcess, ask_holders, ask_usage
+from gua.report.sections.usage.query import ask_holders
 from gua.report.states import TRULY_IDLE
 
 # Holders, free cards and allocations have these columns in common.
@@ -39,11 +39,9 @@ _OF_ALLOCATION = (
 )
 
 
-def _collect(asking: Asking) -> Finish | None:
-    if not asking.tells_now:
-        return None
+def _collect(asking: Asking) -> Finish:
     rows = ask_cards(asking)
-    listed = _listed(asking)
+    listed = asking.once_in_parts(ask_holders, asking.prices)
     promises = asking.promises()
     names = asking.once(ask_allocation_names, asking.once(ask_sources))
     return lambda _headline, cards: now(
@@ -57,14 +55,6 @@ def _collect(asking: Asking) -> Finish | None:
         now_ms=asking.request.now_ms,
         prices=asking.prices,
     )
-
-
-def _listed(asking: Asking) -> Callable[[], Iterable[CardProcess]]:
-    """Ask who is on each card now: usage of owners tells it besides, but of large fleets."""
-    if asking.tells_holders_apart:
-        return asking.once_of_now(ask_holders, asking.prices)
-    owners = asking.once(ask_usage, OWNER_AND_PROGRAM, asking.prices)
-    return lambda: (process for row in owners() for process in row.holders)
 
 
 def _rows(found: Now, _report: Report) -> Iterator[Cells]:
@@ -97,7 +87,5 @@ NOW = Section(
         ),
         _rows,
     ),
-    has=lambda report: report.get(Now) is not None or report.streaks_skipped is not None,
     is_default=True,
-    streaks="wanted",
 )

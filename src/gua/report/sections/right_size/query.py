@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from gua.core.facts import RATIO_SCALE
 from gua.core.metrics import ACTIVITY_SCALE
-from gua.core.parameters import BY_DAY, PRICED, READ
+from gua.core.parameters import BOUNDS, PRICED, READ
 from gua.core.view import Count, View
 from gua.report.asking import Asking, Finish
 from gua.report.costs import added
@@ -72,8 +72,8 @@ class CardSizeRow(NamedTuple):
     is_shared: Count
 
 
-RIGHT_SIZE_VIEW: Final = View("right_size", RightSizeRow, (*READ, "hours", *PRICED))
-CARD_SIZES: Final = View("card_sizes", CardSizeRow, READ, optional=BY_DAY)
+RIGHT_SIZE_VIEW: Final = View("right_size", RightSizeRow, (*BOUNDS, "tick_hours", *PRICED))
+CARD_SIZES: Final = View("card_sizes", CardSizeRow, READ)
 
 
 def right_size(asking: Asking) -> Finish:
@@ -81,7 +81,7 @@ def right_size(asking: Asking) -> Finish:
     hours = [hour.hour for hour in asking.hours] or [_NO_HOUR]
     every: list[Answer[RightSizeRow]] = []
     for hosts in asking.hosts_of_ticks(asking.hours):
-        read = {**asking.read, "hosts": hosts, "hours": hours}
+        read = {**asking.bounds, "hosts": hosts, "tick_hours": hours}
         every.append(ask(asking.reader, RIGHT_SIZE_VIEW, {**read, **asking.prices.parameters}))
     from_ticks = [hour for hour in asking.hours if not hour.is_counted]
     of_cards: list[Answer[CardSizeRow]] = [

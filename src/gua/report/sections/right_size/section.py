@@ -11,7 +11,7 @@ from gua.report.section import Csv, Section
 from gua.report.sections.right_size import text
 from gua.report.sections.right_size.model import ProgramOnCard, RightSize
 from gua.report.sections.right_size.query import right_size
-from gua.report.streak_limit import MOST_CARD_HOURS_OF_TICKS
+from gua.report.size_limit import MOST_CARD_HOURS_OF_TICKS
 
 
 def _rows(found: RightSize, _report: Report) -> Iterator[Cells]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from gua.core.parameters import BY_DAY, READ
+from gua.core.parameters import READ
 from gua.core.view import Count, View
 from gua.report.asking import Asking, Finish
 from gua.report.questions import ask
@@ -31,7 +31,7 @@ class SlowCardRow(NamedTuple):
     row_remap: Count | None
 
 
-SLOW_CARDS_VIEW: Final = View("slow_cards", SlowCardRow, READ, optional=BY_DAY)
+SLOW_CARDS_VIEW: Final = View("slow_cards", SlowCardRow, READ)
 
 
 def slow_cards(asking: Asking) -> Finish:

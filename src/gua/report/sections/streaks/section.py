@@ -15,7 +15,7 @@ from gua.report.sections.now.query import ask_split
 from gua.report.sections.streaks import text, what_if
 from gua.report.sections.streaks.model import FALSE_ALARM_MS, StreakClass, Streaks, WhatIf
 from gua.report.sections.streaks.query import ask_empty_limits, ask_streaks, streaks, what_if_empty
-from gua.report.streak_limit import MOST_CARD_HOURS_IN_PARTS
+from gua.report.size_limit import MOST_CARD_HOURS_IN_PARTS
 
 
 def _collect(asking: Asking) -> Finish:
@@ -52,7 +52,6 @@ STREAKS = Section(
     text=text.streaks,
     json=lambda found: {"classes": to_json(found.classes), "unknown_gpu_hours": hours(found.unknown_gpu_ms)},
     csv=Csv(columns(StreakClass), lambda found, _report: _rows(found.classes, "longer_than_seconds")),
-    streaks="needed",
     most_card_hours=MOST_CARD_HOURS_IN_PARTS,
 )
 
@@ -74,6 +73,5 @@ WHAT_IF = Section(
     text=what_if.what_if,
     json=_what_if,
     csv=Csv(("rule", *columns(WhatIf), "allocations"), lambda found, _report: _limits(found)),
-    streaks="needed",
     most_card_hours=MOST_CARD_HOURS_IN_PARTS,
 )

@@ -13,7 +13,7 @@ from gua.report.section import Csv, Section, on_page, zoned
 from gua.report.sections.timeline import text
 from gua.report.sections.timeline.model import Timeline
 from gua.report.sections.timeline.query import ask_timeline, timeline
-from gua.report.streak_limit import MOST_CARD_HOURS_IN_PARTS
+from gua.report.size_limit import MOST_CARD_HOURS_IN_PARTS
 
 _SECONDS = state_columns("seconds")
 
@@ -40,6 +40,5 @@ TIMELINE = Section(
     drawn=text.drawn,
     html=on_page(__package__, "timeline"),
     csv=Csv(("host", "gpu", "index", "cell_begin", *_SECONDS), _rows),
-    streaks="needed",
     most_card_hours=MOST_CARD_HOURS_IN_PARTS,
 )

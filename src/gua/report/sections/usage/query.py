@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from gua.core.parameters import BY_DAY, PRICED, READ
+from gua.core.parameters import PRICED, READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
 from gua.report.costs import Costs
@@ -57,7 +57,7 @@ class CardProcess(NamedTuple):
 
 
 class OwnerSpanRow(NamedTuple):
-    """An owner's program, or a party: GPU time in us by the card's state, and its processes that are there now."""
+    """An owner's program, or a party: GPU time in us by the card's state."""
 
     name: str | None
     program: str | None
@@ -69,7 +69,6 @@ class OwnerSpanRow(NamedTuple):
     first_ms: Moment | None
     last_ms: Moment | None
     longest_idle_ms: Count | None
-    holders: tuple[CardProcess, ...]
     priced: tuple[PricedState, ...]
 
     @property
@@ -78,8 +77,8 @@ class OwnerSpanRow(NamedTuple):
         return (self.active_us, self.idle_held_us, self.unknown_us)
 
 
-USAGE_VIEW: Final = View("usage", OwnerSpanRow, (*READ, "by", *PRICED), optional=BY_DAY)
-HOLDERS: Final = View("holders", CardProcess, (*READ, *PRICED), optional=BY_DAY)
+USAGE_VIEW: Final = View("usage", OwnerSpanRow, (*READ, "by", *PRICED))
+HOLDERS: Final = View("holders", CardProcess, (*READ, *PRICED))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +103,7 @@ def ask_usage(reader: ViewReader, read: Mapping[str, object], by: str, prices: P
 
 
 def ask_holders(reader: ViewReader, read: Mapping[str, object], prices: Prices) -> Answer[CardProcess]:
-    """Ask for the processes of each card's newest tick, where usage is told of days, which do not know them."""
+    """Ask for the processes of each card's newest tick, as of its newest tick in the window."""
     return ask(reader, HOLDERS, {**read, **prices.parameters})
 
 

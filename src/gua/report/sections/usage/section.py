@@ -7,22 +7,17 @@ from itertools import chain
 
 from gua.report.asking import Asking, Finish
 from gua.report.costs import with_currencies
-from gua.report.hours import parts
 from gua.report.kit.fields import Cells, cells
 from gua.report.model import Card, Headline, Report
 from gua.report.prices import CostsRow, Prices, of_cards
 from gua.report.section import Csv, Section
 from gua.report.sections.usage import text
-from gua.report.sections.usage.by_parts import ask_by_parts, owners_of_parts
 from gua.report.sections.usage.model import BY_HOST, BY_MODEL, Usage
 from gua.report.sections.usage.query import OWNER_AND_PROGRAM, Whole, ask_usage, owners_of, usage_of
 
 
 def _collect(asking: Asking) -> Finish:
     prices = asking.prices
-    if not asking.tells_processes:
-        answers = ask_by_parts(asking.reader, asking.read, parts(asking.hours), prices)
-        return lambda _headline, _cards: Usage(owners=owners_of_parts(answers, prices))
     processes = asking.once(ask_usage, OWNER_AND_PROGRAM, prices)
     by = {key: asking.once(ask_usage, key, prices) for key in asking.request.usage_by}
     costs = asking.costs()

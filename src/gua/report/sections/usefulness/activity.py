@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gua.core.metrics import ACTIVITY_SCALE
-from gua.core.parameters import BOUNDS, BY_DAY, READ
+from gua.core.parameters import BOUNDS, READ
 from gua.core.view import Count, Moment, View
 from gua.report.asking import Asking
 from gua.report.questions import Answer, ask, ask_if
@@ -60,9 +60,9 @@ class BusyWithFewSmsRow(NamedTuple):
     programs: tuple[str, ...]
 
 
-ACTIVITY: Final = View("activity", ActivityRow, READ, optional=BY_DAY)
-ACTIVITY_OWNERS: Final = View("activity_owners", OwnerActivityRow, (*BOUNDS, "hours"))
-BUSY_WITH_FEW_SMS: Final = View("busy_with_few_sms", BusyWithFewSmsRow, (*BOUNDS, "hours"))
+ACTIVITY: Final = View("activity", ActivityRow, READ)
+ACTIVITY_OWNERS: Final = View("activity_owners", OwnerActivityRow, (*BOUNDS, "tick_hours"))
+BUSY_WITH_FEW_SMS: Final = View("busy_with_few_sms", BusyWithFewSmsRow, (*BOUNDS, "tick_hours"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +85,7 @@ def ask_activity(asking: Asking) -> AskedActivity:
         return kept[0]
 
     hours = [hour.hour for hour in asking.hours] or [_NO_HOUR]
-    parts = [{**asking.bounds, "hosts": hosts, "hours": hours} for hosts in asking.hosts_of_ticks(asking.hours)]
+    parts = [{**asking.bounds, "hosts": hosts, "tick_hours": hours} for hosts in asking.hosts_of_ticks(asking.hours)]
     return AskedActivity(
         cards=told,
         owners=[ask_if(asking.reader, told, ACTIVITY_OWNERS, part) for part in parts],

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from gua.core.parameters import BY_DAY, READ
+from gua.core.parameters import READ
 from gua.core.view import Count, StateName, View
 from gua.report.asking import Asking, Finish
 from gua.report.model import Card, Headline
@@ -38,7 +38,7 @@ class IdleTimeRow(NamedTuple):
     idle_mj: Count
 
 
-IDLE_TIME: Final = View("idle_time", IdleTimeRow, READ, optional=BY_DAY)
+IDLE_TIME: Final = View("idle_time", IdleTimeRow, READ)
 
 
 def usefulness(asking: Asking) -> Finish:

@@ -1,0 +1,59 @@
+-- One row is one row of gua.hourly_sources: what was rolled up, what is gone (empty), and the row of the host.
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.roll_up_sources $ON_CLUSTER TO gua.hourly_sources${LOCAL} $DEFINER
+AS
+WITH
+    due AS
+    (
+        SELECT
+            host,
+            hour,
+            marks,
+            fingerprint
+        FROM gua.due_rollups
+    ),
+    source_spans AS
+    (
+        SELECT
+            *,
+            toUnixTimestamp64Milli(ts) AS end_ms,
+            toInt64(assumeNotNull(duration_ms)) AS inside_ms,
+            end_ms - inside_ms AS inside_since_ms
+        FROM gua.allocation_source_ticks${LOCAL} FINAL
+        WHERE ${IN_DUE}
+            AND duration_ms > 0
+    ),
+${HOURLY_SOURCE_ROWS}
+SELECT
+    host,
+    source,
+    hour,
+    now64(3, 'UTC') AS written,
+    present.marks AS marks,
+    present.fingerprint AS fingerprint,
+    if(source = '', min(if(made.last_ms > 0, made.first_ms, ${NO_TICK_MS})) OVER (PARTITION BY host, hour), made.first_ms) AS first_ms,
+    made.ok_ms AS ok_ms,
+    made.failed_ms AS failed_ms,
+    made.last_ms AS last_ms,
+    made.last_failed_ms AS last_failed_ms,
+    made.reason AS reason
+FROM
+(
+    SELECT
+        host,
+        '' AS source,
+        hour,
+        marks,
+        fingerprint
+    FROM due
+    UNION ALL
+    SELECT
+        host,
+        source,
+        hour,
+        toUInt64(0) AS marks,
+        toUInt64(0) AS fingerprint
+    FROM gua.hourly_sources${LOCAL}
+    WHERE (host, hour) IN (SELECT host, hour FROM due) AND source != ''
+) AS present
+FULL JOIN hourly_source_rows AS made USING (host, source, hour)
+COMMENT 'Rolls up allocation sources of due hours'

@@ -1,0 +1,72 @@
+-- One row is one row of gua.allocation_intervals: what was rolled up, what is gone (empty), and the row of the host.
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.roll_up_allocations $ON_CLUSTER TO gua.allocation_intervals${LOCAL} $DEFINER
+AS
+WITH
+    ${STATES},
+    ${USES},
+    due AS
+    (
+        SELECT
+            host,
+            hour,
+            marks,
+            fingerprint,
+            first_ms
+        FROM gua.hourly_sources${LOCAL}
+        WHERE source = ''
+    ),
+${DUE_ALLOCATIONS},
+${USE_TICKS},
+${ALLOCATION_INTERVAL_ROWS}
+SELECT
+    host,
+    gpu,
+    source,
+    allocation_id,
+    hour,
+    end_ms,
+    start_ms,
+    use,
+    now64(3, 'UTC') AS written,
+    present.marks AS marks,
+    present.fingerprint AS fingerprint,
+    present.first_ms AS first_ms,
+    made.owner AS owner,
+    made.is_shared AS is_shared,
+    made.first_span_ms AS first_span_ms,
+    made.last_span_ms AS last_span_ms,
+    made.observed_ms AS observed_ms,
+    made.gpu_us AS gpu_us
+FROM
+(
+    SELECT
+        host,
+        '' AS gpu,
+        '' AS source,
+        '' AS allocation_id,
+        hour,
+        toInt64(0) AS end_ms,
+        toInt64(0) AS start_ms,
+        toUInt8(0) AS use,
+        marks,
+        fingerprint,
+        first_ms
+    FROM due
+    UNION ALL
+    SELECT
+        host,
+        gpu,
+        source,
+        allocation_id,
+        hour,
+        end_ms,
+        start_ms,
+        use,
+        toUInt64(0) AS marks,
+        toUInt64(0) AS fingerprint,
+        ${NO_TICK_MS} AS first_ms
+    FROM gua.allocation_intervals${LOCAL}
+    WHERE (host, hour) IN (SELECT host, hour FROM due) AND gpu != ''
+) AS present
+FULL JOIN allocation_interval_rows AS made USING (host, gpu, source, allocation_id, hour, end_ms, start_ms, use)
+COMMENT 'Rolls up allocations of due hours'

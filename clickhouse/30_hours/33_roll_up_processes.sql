@@ -1,0 +1,76 @@
+-- One row is one row of gua.process_intervals: what was rolled up, what is gone (empty), and the row of the host.
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.roll_up_processes $ON_CLUSTER TO gua.process_intervals${LOCAL} $DEFINER
+AS
+WITH
+    ${STATES},
+    ${ACTIVE_FROM},
+    due AS
+    (
+        SELECT
+            host,
+            hour,
+            marks,
+            fingerprint,
+            first_ms
+        FROM gua.allocation_intervals${LOCAL}
+        WHERE gpu = ''
+    ),
+${DUE_SPANS},
+${DUE_PROCESSES},
+${PROCESS_INTERVAL_ROWS}
+SELECT
+    host,
+    gpu,
+    pid,
+    created_ms,
+    hour,
+    end_ms,
+    now64(3, 'UTC') AS written,
+    present.marks AS marks,
+    present.fingerprint AS fingerprint,
+    present.first_ms AS first_ms,
+    made.owner AS owner,
+    made.program AS program,
+    made.container_id AS container_id,
+    made.pod_uid AS pod_uid,
+    made.slurm_job_id AS slurm_job_id,
+    made.systemd_unit AS systemd_unit,
+    made.state AS state,
+    made.card_state AS card_state,
+    made.start_ms AS start_ms,
+    made.first_span_ms AS first_span_ms,
+    made.last_span_ms AS last_span_ms,
+    made.observed_ms AS observed_ms,
+    made.gpu_us AS gpu_us,
+    made.memory_kib_ms AS memory_kib_ms,
+    made.memory_known_ms AS memory_known_ms,
+    made.memory_bytes AS memory_bytes
+FROM
+(
+    SELECT
+        host,
+        '' AS gpu,
+        toUInt32(0) AS pid,
+        toInt64(0) AS created_ms,
+        hour,
+        toInt64(0) AS end_ms,
+        marks,
+        fingerprint,
+        first_ms
+    FROM due
+    UNION ALL
+    SELECT
+        host,
+        gpu,
+        pid,
+        created_ms,
+        hour,
+        end_ms,
+        toUInt64(0) AS marks,
+        toUInt64(0) AS fingerprint,
+        ${NO_TICK_MS} AS first_ms
+    FROM gua.process_intervals${LOCAL}
+    WHERE (host, hour) IN (SELECT host, hour FROM due) AND gpu != ''
+) AS present
+FULL JOIN process_interval_rows AS made USING (host, gpu, pid, created_ms, hour, end_ms)
+COMMENT 'Rolls up processes of due hours'

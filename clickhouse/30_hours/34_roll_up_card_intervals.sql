@@ -1,0 +1,60 @@
+-- One row is one row of gua.card_intervals: what was rolled up, what is gone (empty), and the row of the host.
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.roll_up_card_intervals $ON_CLUSTER TO gua.card_intervals${LOCAL} $DEFINER
+AS
+WITH
+    ${STATES},
+    due AS
+    (
+        SELECT
+            host,
+            hour,
+            marks,
+            fingerprint,
+            first_ms
+        FROM gua.process_intervals${LOCAL}
+        WHERE gpu = ''
+    ),
+${DUE_SPANS},
+${CARD_INTERVAL_ROWS}
+SELECT
+    host,
+    gpu,
+    hour,
+    end_ms,
+    now64(3, 'UTC') AS written,
+    present.marks AS marks,
+    present.fingerprint AS fingerprint,
+    present.first_ms AS first_ms,
+    made.state AS state,
+    made.is_partitioned AS is_partitioned,
+    made.start_ms AS start_ms,
+    made.first_span_ms AS first_span_ms,
+    made.last_span_ms AS last_span_ms,
+    made.observed_ms AS observed_ms,
+    made.gpu_us AS gpu_us,
+    made.is_used AS is_used
+FROM
+(
+    SELECT
+        host,
+        '' AS gpu,
+        hour,
+        toInt64(0) AS end_ms,
+        marks,
+        fingerprint,
+        first_ms
+    FROM due
+    UNION ALL
+    SELECT
+        host,
+        gpu,
+        hour,
+        end_ms,
+        toUInt64(0) AS marks,
+        toUInt64(0) AS fingerprint,
+        ${NO_TICK_MS} AS first_ms
+    FROM gua.card_intervals${LOCAL}
+    WHERE (host, hour) IN (SELECT host, hour FROM due) AND gpu != ''
+) AS present
+FULL JOIN card_interval_rows AS made USING (host, gpu, hour, end_ms)
+COMMENT 'Rolls up intervals of cards of due hours'

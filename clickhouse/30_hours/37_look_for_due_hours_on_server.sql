@@ -1,0 +1,11 @@
+-- One row is one hour that is due. A server looks every minute.
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.look_for_due_hours $ON_CLUSTER
+REFRESH EVERY 1 MINUTE APPEND TO gua.due_rollups $DEFINER
+AS
+SELECT
+    host,
+    hour,
+    marks,
+    fingerprint
+FROM gua.due_hours
+COMMENT 'Finds due hours'
