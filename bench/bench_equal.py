@@ -1,11 +1,11 @@
 """The numbers of this version beside those of another one, from the same ticks: whole reports as JSON, leaf by leaf.
 
 Run: python bench/bench_equal.py BEFORE [--hours 30] [--python FILE]. BEFORE is a checkout of the other version, as
-``git worktree add`` makes it, FILE the Python of an environment that it runs in (this one's). Three hosts on which
-everything happens that is hard to add up (``tests/fakes/restless.py``) are landed by the other version, but for every
-seventh tick. Each version then reports ten windows, every section, from a copy of its own: as counted, from the ticks
-alone, and after the late ticks and a repeated part have come; this version also from days, beside the other from what
-was counted. Exits with 1 if a number differs; a field that the other version does not know is named, and no difference.
+``git worktree add`` makes it, FILE the Python of an environment that it runs in (this one's). Each version lands three
+hosts on which everything happens that is hard to add up (``tests/fakes/restless.py``), but for every seventh tick, in a
+store of its own. Each then reports ten windows, every section: from the hourly rollup, from the ticks alone, after the
+late ticks and a repeated part have come, and once these are rolled up. Exits with 1 if a number differs; a field that
+the other version does not know is named, and no difference.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,14 +36,12 @@ WINDOWS: Mapping[str, Mapping[str, object]] = {
     "two hosts, added up": {"since": "2d", "hosts": ["node-1", "node-3"], "by": ["host", "program"]},
     "by owner and model": {"since": "20h", "by": ["owner", "model"]},
 }
-# What is told of, in this order, and from what.
+# What is compared, in this order, and what is read.
 READ = {
-    "as counted": "hours",
-    "from days": "days",
+    "rolled up": "hours",
     "from ticks": "ticks",
     "after late ticks": "hours",
-    "after late ticks, from days": "days",
-    "late ticks counted, from days": "days",
+    "late ticks rolled up": "hours",
 }
 # In the Python of a version: land ticks (every seventh, or the others), or print the reports of all windows.
 _COMMON = """
@@ -69,8 +66,6 @@ with opened as store:
 _COUNT = f"""{_COMMON}
 with opened as store:
     store.count_hours()
-    if hasattr(store, "count_days"):
-        store.count_days()
 """
 _REPORT = f"""{_COMMON}
 from gua.report.collect import collect
@@ -78,9 +73,6 @@ from gua.report.forms.json import report_json
 from gua.report.section_list import sections
 from gua.report.window import ReportRequest
 names = frozenset(section.name for section in sections())
-if given[1] == "days":
-    from gua.report import days
-    days.LEAST_CARD_HOURS = days.LEAST_CARD_DAYS = 0
 with opened as store:
     print(json.dumps({{
         name: report_json(collect(store, ReportRequest(
@@ -98,7 +90,7 @@ def run(script: str, source: Path, python: Path, store: Path, *arguments: object
     """Run a script with a version's own modules and return what it printed."""
     done = subprocess.run(
         [str(python), "-c", script, str(store), str(END_MS), *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(source / "src"), str(ROOT / "tests"))), "TZ": "UTC"},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(source / "src"), str(source / "tests"))), "TZ": "UTC"},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -155,23 +147,19 @@ def main() -> int:
     different = 0
     with tempfile.TemporaryDirectory(prefix="gua-bench-") as folder:
         stores = {options.before.resolve(): Path(folder, "before"), ROOT: Path(folder, "now")}
-        first, second = stores.values()
-        run(_LAND, options.before.resolve(), options.python, first, json.dumps(HOSTS), options.hours, "first")
-        shutil.copytree(first, second, symlinks=True)
         for source, store in stores.items():
+            run(_LAND, source, options.python, store, json.dumps(HOSTS), options.hours, "first")
             run(_COUNT, source, options.python, store)
         for name, read in READ.items():
             if name == "after late ticks":
                 for source, store in stores.items():
                     run(_LAND, source, options.python, store, json.dumps(HOSTS), options.hours, "late")
-            if name == "late ticks counted, from days":
+            if name == "late ticks rolled up":
                 for source, store in stores.items():
                     run(_COUNT, source, options.python, store)
             before, now = (
-                json.loads(run(_REPORT, source, options.python, store, json.dumps(WINDOWS), of_version))
-                for (source, store), of_version in zip(
-                    stores.items(), ("hours" if read == "days" else read, read), strict=True
-                )
+                json.loads(run(_REPORT, source, options.python, store, json.dumps(WINDOWS), read))
+                for source, store in stores.items()
             )
             count, unlike, alone = compare(before, now)
             number = sum(map(len, unlike.values()))

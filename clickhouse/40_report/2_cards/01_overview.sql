@@ -58,8 +58,28 @@ WITH
             gpu,
             arraySort(groupArray(start_ms)) AS every_start,
             arraySort(groupArray(end_ms)) AS every_end,
+            -- Intervals in a row with the same share, within an hour, are one: so a hole between them has the mean share of both.
             CAST(
-                arraySort(groupArrayIf((start_ms, end_ms, observed_ms, gpu_us, gpu_us / observed_ms), is_partitioned)),
+                arraySort(groupArrayIf((start_ms, end_ms, observed_ms, gpu_us, hour), is_partitioned)),
+                'Array(Tuple(start_ms Int64, end_ms Int64, observed_ms UInt64, gpu_us UInt64, hour DateTime(\'UTC\')))'
+            ) AS partitioned,
+            CAST(
+                arrayMap(
+                    alike -> (
+                        alike[1].start_ms,
+                        alike[-1].end_ms,
+                        arraySum(alike.observed_ms),
+                        arraySum(alike.gpu_us),
+                        arraySum(alike.gpu_us) / arraySum(alike.observed_ms)
+                    ),
+                    arraySplit(
+                        (each, before) -> each.hour != before.hour
+                            OR abs(each.gpu_us / each.observed_ms - before.gpu_us / before.observed_ms)
+                                > 1000 * (1 / each.observed_ms + 1 / before.observed_ms),
+                        partitioned,
+                        arrayPopBack(arrayPushFront(partitioned, partitioned[1]))
+                    )
+                ),
                 'Array(Tuple(start_ms Int64, end_ms Int64, observed_ms UInt64, gpu_us UInt64, share Float64))'
             ) AS shares
         FROM ${INTERVALS_OF_CARDS}
