@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gua.report.streak_limit import MOST_TICKED
 from measures.child import Ran, ran
 from measures.figures import cpu_ms, middle, show, spread
 from measures.fleet_seed import TICKS_AN_HOUR, Fleet
@@ -20,7 +21,6 @@ from gua.core.durations import to_rfc3339
 from gua.core.ports import Row
 from gua.report.collect import collect
 from gua.report.forms.json import report_json
-from gua.report.streak_limit import MOST_TICKED
 from gua.report.window import ReportRequest
 from gua.store.database import Store, open_store
 from servers.gua import differences

@@ -23,7 +23,15 @@ from gua.store.tokens import server_tokens
 
 HERE = Path(__file__).resolve().parent
 CASES = sorted(about.parent for about in HERE.glob("*/*/about.md"))
-ROLLED_UP = frozenset({("gua", "hourly_cards"), ("gua", "card_intervals"), ("gua", "process_intervals"), ("gua", "allocation_intervals"), ("gua", "hourly_sources")})
+ROLLED_UP = frozenset(
+    {
+        ("gua", "hourly_cards"),
+        ("gua", "card_intervals"),
+        ("gua", "process_intervals"),
+        ("gua", "allocation_intervals"),
+        ("gua", "hourly_sources"),
+    }
+)
 # Of these a row is a tick, or what is still to be counted.
 UNCOUNTED = {"due_hours", "changed_hours", "hours", "hour_ticks", "right_size", "activity_owners", "busy_with_few_sms"}
 # The parameters by which a report tells a view which hours to read from ticks, and which prices there are.

@@ -58,11 +58,23 @@ WITH
             gpu,
             arraySort(groupArray(start_ms)) AS every_start,
             arraySort(groupArray(end_ms)) AS every_end,
-            -- Intervals in a row with the same share, within an hour, are one: so a hole between them has the mean share of both.
+            -- Of a GPU that was partitioned: intervals in a row with the same share, within an hour, are one, so that a hole between
+            -- them has the mean share of both.
             CAST(
-                arraySort(groupArrayIf((start_ms, end_ms, observed_ms, gpu_us, hour), is_partitioned)),
-                'Array(Tuple(start_ms Int64, end_ms Int64, observed_ms UInt64, gpu_us UInt64, hour DateTime(\'UTC\')))'
-            ) AS partitioned,
+                if(
+                    max(is_partitioned),
+                    arraySort(groupArray((start_ms, end_ms, observed_ms, gpu_us, hour, is_partitioned))),
+                    []
+                ),
+                'Array(Tuple(
+                    start_ms Int64,
+                    end_ms Int64,
+                    observed_ms UInt64,
+                    gpu_us UInt64,
+                    hour DateTime(\'UTC\'),
+                    is_partitioned Bool
+                ))'
+            ) AS every_share,
             CAST(
                 arrayMap(
                     alike -> (
@@ -74,10 +86,11 @@ WITH
                     ),
                     arraySplit(
                         (each, before) -> each.hour != before.hour
+                            OR each.is_partitioned != before.is_partitioned
                             OR abs(each.gpu_us / each.observed_ms - before.gpu_us / before.observed_ms)
                                 > 1000 * (1 / each.observed_ms + 1 / before.observed_ms),
-                        partitioned,
-                        arrayPopBack(arrayPushFront(partitioned, partitioned[1]))
+                        every_share,
+                        arrayPopBack(arrayPushFront(every_share, every_share[1]))
                     )
                 ),
                 'Array(Tuple(start_ms Int64, end_ms Int64, observed_ms UInt64, gpu_us UInt64, share Float64))'
@@ -95,8 +108,8 @@ WITH
                 hole -> hole.2 - hole.1 > longest_interval_ms,
                 arrayZip(arrayPopBack(every_end), arrayPopFront(every_start))
             ) AS holes,
-            -- Shares are those of intervals in which a GPU was partitioned; else it is whole. In a hole it has the larger of the shares
-            -- beside it: what instances have of it is expected of them from their first tick to their last, and its own in the hole.
+            -- A GPU that was partitioned has several shares, any other card one. In a hole it has the larger of the shares beside it: what
+            -- instances have of it is expected of them from their first tick to their last, and its own in the hole.
             if(
                 card_observed_ms > arraySum(shares.observed_ms),
                 (card_observed_us - arraySum(shares.gpu_us)) / (card_observed_ms - arraySum(shares.observed_ms)),

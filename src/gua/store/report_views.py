@@ -60,6 +60,11 @@ class ReportViews:
         lines = [line for line in self._statements[view].sql.splitlines() if not line.lstrip().startswith("--")]
         return "\n".join(line for line in lines[lines.index("AS") + 1 :] if not line.startswith("COMMENT "))
 
+    def queries(self) -> Iterator[tuple[str, str]]:
+        """Yield the name and the query of each view."""
+        for view in self._statements:
+            yield view, self.query(view)
+
     def statements(self) -> Iterator[str]:
         """Yield what creates all views in a database in memory, for statements of a user that name them."""
         yield _MAKE_DATABASE

@@ -25,10 +25,8 @@ from gua.core.words import Source
 from gua.core.workloads import workload_kind
 from gua.report.collect import collect
 from gua.report.costs import Cost, Costs, added, wasted
-from gua.report.hours import choose_hours, tick_hours
+from gua.report.hours import choose_hours
 from gua.report.model import IdleSeconds, Report
-from gua.report.prices import PRICES as REPORT_PRICES
-from gua.report.prices import Prices
 from gua.report.section_list import section_names
 from gua.report.sections.allocation.model import PromisedHours
 from gua.report.sections.calendar.model import Days, Week
@@ -41,7 +39,6 @@ from gua.report.sections.right_size.model import ProgramOnCard, RightSize
 from gua.report.sections.slow_cards.model import SlowCards
 from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
 from gua.report.sections.timeline.model import Timeline
-from gua.report.sections.usage.by_parts import ask_by_parts, owners_of_parts
 from gua.report.sections.usage.model import USAGE_BY, OwnerUsage, Usage, UsageRow
 from gua.report.sections.usefulness.model import IdleTime, MeanActivity, Usefulness
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
@@ -800,25 +797,6 @@ def test_costs_of_owners(both: Both, by: str) -> None:
     assert rows
     for whose, one in rows.items():
         check_costs(one.costs, means.spent(counted, PRICES, ticks[whose]))
-
-
-def test_owners_that_are_asked_for_in_parts_cost_the_same(both: Both, store: Store) -> None:
-    window = both.report.window
-    bounds = {"since_ms": window.since_ms, "until_ms": window.until_ms, "hosts": list(both.asked.hosts)}
-    hours = choose_hours(store, bounds)
-    read = {**bounds, "tick_hours": tick_hours(hours), "use_hourly": 1}
-    prices = Prices.within(REPORT_PRICES.rows(store, {}), since_ms=window.since_ms, until_ms=window.until_ms)
-    # An hour a part, and one more for what was counted.
-    parts = [[-1], *([hour] for hour in tick_hours(hours))]
-    in_parts = owners_of_parts(ask_by_parts(store, read, parts, prices), prices)
-    costs = {(one.kind, one.owner, one.program): one.costs for one in both.report[Usage].owners}
-    assert {(one.kind, one.owner, one.program) for one in in_parts} == set(costs)
-    for one in in_parts:
-        whole = costs[one.kind, one.owner, one.program]
-        for state in STATES:
-            found, expected = (one.costs or {})[state], (whole or {})[state]
-            assert found.amounts == pytest.approx(expected.amounts, abs=1e-6)
-            assert found.unpriced_gpu_ms == us(expected.unpriced_gpu_ms)
 
 
 def test_costs_of_streaks_and_of_what_limits_give_back(both: Both) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from gua.core.ports import Row
 from gua.report.hours import FEW_CARD_TICKS, PART_CARD_TICKS, Hour, HourRow, hours_of, read_of, ticks_an_hour
 from gua.report.model import Extent
-from gua.report.streak_limit import MOST_TICKED
+from gua.report.size_limit import MOST_UNROLLED_TICKS
 
 BOUNDS = {"since_ms": 1, "until_ms": 2, "hosts": ["a"]}
 ROWS = [HourRow(7, is_counted=False, card_ticks=None), HourRow(5, is_counted=True, card_ticks=9)]
@@ -49,7 +49,7 @@ def test_few_ticks_are_not_counted_and_from_ticks_nothing_is_as_it_was_counted()
 
 
 def test_few_are_far_below_what_anything_is_decided_by() -> None:
-    assert min(MOST_TICKED, PART_CARD_TICKS) >= 10 * FEW_CARD_TICKS
+    assert min(MOST_UNROLLED_TICKS, PART_CARD_TICKS) >= 10 * FEW_CARD_TICKS
 
 
 def test_an_hour_has_as_many_ticks_as_the_intervals_of_its_cards_say() -> None:

@@ -19,14 +19,6 @@ from gua.report.prices import PricedTime, Prices
 from gua.report.sections.contention.model import Contentions
 from gua.report.sections.right_size.model import RightSize
 from gua.report.sections.streaks.query import EmptyLimitsRow, StreaksRow, ask_streaks, streaks, what_if_empty
-from gua.report.streak_limit import (
-    MOST_CARD_HOURS,
-    MOST_CARD_HOURS_AT_ONCE,
-    MOST_CARD_HOURS_OF_TICKS,
-    MOST_TICKED,
-    are_made_of_runs,
-    are_read_as_ticks,
-)
 
 NO_PRICES = Prices.within((), since_ms=0, until_ms=1)
 
@@ -107,27 +99,6 @@ def test_what_is_empty_in_parts_is_added_up() -> None:
     assert (found.reclaims, found.allocations, found.gpu_ms, found.false_alarms) == (7, 5, 5, 1)
 
 
-def test_sections_of_runs_up_to_a_limit_of_their_own_and_of_one_host() -> None:
-    most = MOST_CARD_HOURS_AT_ONCE
-    hours = [Hour(hour=hour, is_counted=True, card_ticks=120) for hour in range(1_000)]
-    of_hosts = hosts(*(100 for _ in range(most // 100_000)))
-
-    assert are_made_of_runs(hours, of_hosts, most)
-    assert not are_made_of_runs(hours, [*of_hosts, *hosts(1)], most)
-    assert are_made_of_runs(hours, hosts(MOST_CARD_HOURS // 1_000), most)
-    assert not are_made_of_runs(hours, hosts(MOST_CARD_HOURS // 1_000 + 1), most)
-    waiting = [Hour(hour=1, is_counted=False, card_ticks=MOST_TICKED + 1)]
-    assert not are_made_of_runs(waiting, hosts(8), most)
-
-
-def test_sections_of_ticks_up_to_a_limit_whatever_is_counted() -> None:
-    hours = [Hour(hour=hour, is_counted=False, card_ticks=MOST_TICKED) for hour in range(1_000)]
-    most = MOST_CARD_HOURS_OF_TICKS
-
-    assert are_read_as_ticks(hours, hosts(most // 1_000), most)
-    assert not are_read_as_ticks(hours, hosts(most // 1_000 + 1), most)
-
-
 def test_what_is_left_out_for_size_is_said_where_it_was_asked_for() -> None:
     week = week_report()
     large = replace(lacking(week, Contentions), streaks_skipped=600_000)
@@ -138,12 +109,6 @@ def test_what_is_left_out_for_size_is_said_where_it_was_asked_for() -> None:
     assert said == (
         "Left out for size, 600,000 card-hours: contention. Ask for one by name (--section contention), or choose a "
         "shorter window or fewer hosts."
-    )
-    waiting = replace(lacking(week, Contentions), streaks_skipped=600, uncounted_card_ticks=300_000)
-    (said_of_ticks,) = set(warnings(waiting, Style(width=80), hours)) - set(warnings(week, Style(width=80), hours))
-    assert said_of_ticks == (
-        "Left out: contention. 300,000 card ticks lie in hours that are not counted. Leave out --from-ticks, count "
-        "them with gua rollup (a server or an agent does within the hour), or choose a shorter window or fewer hosts."
     )
     without = replace(lacking(week, Contentions, RightSize), streaks_skipped=3_000_000)
     assert any(": contention, right-size. Ask" in line for line in warnings(without, Style(width=80), hours))

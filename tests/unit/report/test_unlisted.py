@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gua.report.prices import CostsRow, PricedState, Prices, PriceSpan
-from gua.report.sections.usage.by_parts import OwnerHoursRow, owners_of_parts
 from gua.report.sections.usage.query import OwnerSpanRow, Whole, owners_of, usage_of
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, StateTime
 
@@ -19,14 +18,9 @@ def test_what_rounding_leaves_of_ticks_that_are_cut_is_nobodys_memory(left_us: i
     states = dict.fromkeys((ACTIVE, TRULY_IDLE, UNKNOWN), StateTime(card_ticks=0, gpu_ms=0.0))
     states[IDLE_HELD] = StateTime(card_ticks=1, gpu_ms=(LISTED_US + left_us) / 1000)
     whole = Whole.of([states], NO_PRICES, ())
-    row = OwnerSpanRow("ann", "python", 0, LISTED_US, 0, 20_000, 1, 0, 20_000, 20_000, (), ())
+    row = OwnerSpanRow("ann", "python", 0, LISTED_US, 0, 20_000, 1, 0, 20_000, 20_000, ())
     assert [one.kind for one in owners_of([row], whole)] == kinds
     assert [one.kind for one in usage_of("owner", [row], whole).rows] == kinds
-    parts = [
-        OwnerHoursRow("listed", "ann", "python", 0, 0, LISTED_US, 0, 20_000),
-        OwnerHoursRow("unlisted", None, None, 0, 0, left_us, 0, 0),
-    ]
-    assert [one.kind for one in owners_of_parts([lambda: parts], NO_PRICES)] == kinds
 
 
 def test_what_no_listed_process_had_is_told_of_each_host_and_adds_up() -> None:
@@ -39,7 +33,7 @@ def test_what_no_listed_process_had_is_told_of_each_host_and_adds_up() -> None:
     }
     costs = {host: CostsRow(host, "GPU-0", 1, 0, every * 1_000_000, 0, 0) for host, (every, _) in left.items()}
     rows = [
-        OwnerSpanRow(host, None, 0, us, 0, us // 1000, 1, 0, 1, None, (), (PricedState(1, PLACE, us),))
+        OwnerSpanRow(host, None, 0, us, 0, us // 1000, 1, 0, 1, None, (PricedState(1, PLACE, us),))
         for host, us in ((host, listed * 1_000_000) for host, (_, listed) in left.items())
         if us
     ]

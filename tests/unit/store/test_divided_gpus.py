@@ -17,7 +17,6 @@ from fakes.divided import divided
 from fakes.fleet import spooled_ticks
 from gua.core.durations import to_rfc3339
 from gua.core.words import Source
-from gua.report import days
 from gua.report.collect import collect
 from gua.report.forms.json import report_json
 from gua.report.model import Card, Report
@@ -48,20 +47,13 @@ def windows() -> Iterator[tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory, made_store: Callable[[Path], str]) -> Iterator[Store]:
-    """Open a store with hosts of divided GPUs, of which hours and days are counted."""
+    """Open a store with hosts of divided GPUs, whose hours are rolled up."""
     with open_store(made_store(tmp_path_factory.mktemp("divided") / "store")) as opened:
         for seed, (host, source) in enumerate(HOSTS.items()):
             ticks = divided(host, seed=seed, ticks=700, end_ms=MIDNIGHT_MS + HOUR_MS + seed, source=source)
             assert opened.land(list(spooled_ticks(ticks))) == []
         opened.count_hours()
-        assert opened.count_days() > 3 * len(HOSTS)
         yield opened
-
-
-@pytest.fixture(autouse=True)
-def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let reports of few cards read days, too."""
-    monkeypatch.setattr(days, "LEAST_CARD_HOURS", 0)
 
 
 def reported(store: Store, since_ms: int, until_ms: int, *, from_ticks: bool = False) -> Report:
@@ -113,9 +105,7 @@ def test_what_is_expected_is_what_plain_ticks_tell(store: Store) -> None:
             assert card.gaps == one.gaps, where
 
 
-def test_it_is_the_same_from_days_from_hours_and_from_ticks(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_the_same_from_hours_and_from_ticks(store: Store) -> None:
     for since_ms, until_ms in windows():
         ticked = json.dumps(report_json(reported(store, since_ms, until_ms, from_ticks=True)))
-        for least_card_hours in (0, 10**9):
-            monkeypatch.setattr(days, "LEAST_CARD_HOURS", least_card_hours)
-            assert json.dumps(report_json(reported(store, since_ms, until_ms))) == ticked
+        assert json.dumps(report_json(reported(store, since_ms, until_ms))) == ticked

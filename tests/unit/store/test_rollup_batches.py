@@ -1,4 +1,4 @@
-"""How many hours are counted at once: as many as memory takes."""
+"""How many hours are rolled up at once: as many as fit in memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from gua.core.errors import TransientError
-from gua.store.hours import count
+from gua.store.hours import roll_up
 
 
-class Counting:
-    """Hours that are due, of which so many at most can be counted at once."""
+class RollingUp:
+    """Hours that are due, of which so many at most can be rolled up at once."""
 
     def __init__(self, due: int, *, room: int) -> None:
         self.due = due
@@ -21,14 +21,12 @@ class Counting:
         self.asked: list[int] = []
 
     def select(self, sql: str) -> Sequence[Mapping[str, Any]]:
-        if "as_select" in sql:
-            return [{"as_select": "SELECT host, hour FROM gua_report.due_hours"}]
         return [{"host": "node-1", "hour": hour, "marks": 1} for hour in range(self.due)]
 
     def run(self, sql: str) -> None:
         found = re.fullmatch(
-            r"INSERT INTO gua\.host_hours_local SELECT host, hour FROM "
-            r"\(SELECT \* FROM gua_report\.due_hours LIMIT (\d+)\)",
+            r"INSERT INTO gua\.due_rollups \(host, hour, marks, fingerprint\) "
+            r"SELECT host, hour, marks, fingerprint FROM gua\.due_hours LIMIT (\d+)",
             sql,
         )
         assert found
@@ -41,22 +39,22 @@ class Counting:
 
 
 def test_all_at_once_where_there_is_room() -> None:
-    hours = Counting(700, room=1_000)
+    hours = RollingUp(700, room=1_000)
 
-    assert count(hours.select, hours.run, local="_local") == 700
-    assert hours.asked == [1_000]
+    assert roll_up(hours.select, hours.run) == 700
+    assert hours.asked == [500, 500]
 
 
 def test_fewer_at_once_where_memory_is_short() -> None:
-    hours = Counting(700, room=60)
+    hours = RollingUp(700, room=60)
 
-    assert count(hours.select, hours.run, local="_local") == 700
-    assert hours.asked[:4] == [1_000, 175, 43, 43]
+    assert roll_up(hours.select, hours.run) == 700
+    assert hours.asked[:4] == [500, 125, 31, 31]
 
 
 def test_no_hour_that_can_be_counted_ends_it() -> None:
-    hours = Counting(3, room=0)
+    hours = RollingUp(3, room=0)
 
     with pytest.raises(TransientError):
-        count(hours.select, hours.run, local="_local")
+        roll_up(hours.select, hours.run)
     assert hours.asked[-1] == 1
