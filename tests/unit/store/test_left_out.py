@@ -107,10 +107,9 @@ def test_every_block_of_the_shipped_sql_has_a_known_name_and_an_end() -> None:
 def test_a_view_that_is_given_other_parameters_than_the_question_is_whole_with_all_within() -> None:
     inner = "CREATE VIEW gua_report.inner\nAS\nSELECT 1\n-- ONLY with counted hours\nUNION ALL SELECT 2\n-- END"
     middle = "CREATE VIEW gua_report.middle\nAS\nSELECT * FROM gua_report.inner(use_hourly = {use_hourly:UInt8})"
-    views = ReportViews(
-        Statement(name=name, sql=sql, creates=("gua_report", name))
-        for name, sql in (("inner", inner), ("middle", middle))
-    ).of({"use_hourly": 0})
+    views = ReportViews(Statement(name=name, sql=sql) for name, sql in (("inner", inner), ("middle", middle))).of(
+        {"use_hourly": 0}
+    )
     for view in ("inner", "middle"):
         passed_on, given = (
             views.written_out(f"SELECT * FROM gua_report.{view}(use_hourly = {value})", deep=True)

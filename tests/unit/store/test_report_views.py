@@ -13,10 +13,9 @@ from gua.core.errors import UnavailableError
 from gua.store.database import call_of, open_store
 from gua.store.kept_columns import KEPT_COLUMNS
 from gua.store.report_views import MADE, ReportViews, ViewsInMemory, ViewsOfServer, report_views
-from gua.store.retention import Retention
 from gua.store.schema import this_version
 from gua.store.statements import Statement
-from gua.store.topology import Topology
+from gua.store.topology import Retention, Topology
 
 INNER = """-- A comment
 CREATE OR REPLACE VIEW gua_report.inner
@@ -33,12 +32,11 @@ OTHER = "CREATE OR REPLACE VIEW gua.other\nAS\nSELECT * FROM gua_report.outer(si
 
 
 def made(sql: str) -> Statement:
-    database, _, name = sql.split("VIEW ")[1].split(maxsplit=1)[0].partition(".")
-    return Statement(name=name, sql=sql, creates=(database, name))
+    return Statement(name="file", sql=sql)
 
 
 STATEMENTS = [
-    Statement(name="db", sql="-- One\nCREATE DATABASE IF NOT EXISTS gua_report", creates=None),
+    Statement(name="db", sql="-- One\nCREATE DATABASE IF NOT EXISTS gua_report"),
     *map(made, (INNER, OUTER, OTHER)),
 ]
 VIEWS = ReportViews(STATEMENTS)
