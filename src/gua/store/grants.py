@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from gua.store.catalog import DATABASES
+
 OWNER, WRITER, READER, BI = "gua_owner", "gua_writer", "gua_reader", "gua_bi"
 LANDING: Final = ("gua.otel_metrics_gauge", "gua.otel_metrics_sum")
-_DATABASES: Final = ("gua", "gua_report", "gua_public")
 _OWNER_RIGHTS: Final = (
     "SELECT, INSERT, ALTER TABLE, ALTER VIEW, CREATE DATABASE, CREATE TABLE, CREATE VIEW, "
     "DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE"
@@ -27,7 +28,7 @@ _ENGINES: Final = ("MergeTree", "AggregatingMergeTree", "ReplacingMergeTree", "N
 
 def owner_rights(*, cluster: bool = False) -> list[str]:
     """Return what ``gua schema apply`` needs, as in ``SELECT ON gua.*``."""
-    rights = [f"{_OWNER_RIGHTS} ON {database}.*" for database in _DATABASES]
+    rights = [f"{_OWNER_RIGHTS} ON {database}.*" for database in DATABASES]
     engines = list(_ENGINES)
     if cluster:
         engines += [*(f"Replicated{engine}" for engine in _ENGINES if engine != "Null"), "Distributed"]

@@ -152,7 +152,10 @@ class Schema:
             raise
         self._refuse_newer(version)
         if version < statements.SCHEMA_VERSION:
-            raise UnavailableError(self._older(version))
+            is_there = f"has schema version {version}, this gua needs {statements.SCHEMA_VERSION}"
+            lacks = "lacks the schema of this version"
+            msg = f"{self._dsn} {is_there if version else lacks}: run gua schema apply --store {self._dsn}"
+            raise UnavailableError(msg)
 
     def applied(self) -> tuple[int, str]:
         """Return the version that was applied last and the fingerprint of its statements; 0 if there is none."""
@@ -192,14 +195,6 @@ class Schema:
     @staticmethod
     def _newer(version: int) -> str:
         return f"the schema is version {version}, this gua knows {statements.SCHEMA_VERSION}: upgrade gua"
-
-    def _older(self, version: int) -> str:
-        there = (
-            f"has schema version {version}, this gua needs {statements.SCHEMA_VERSION}"
-            if version
-            else "lacks the schema of this version"
-        )
-        return f"{self._dsn} {there}: run gua schema apply --store {self._dsn}"
 
     def _refuse_without_rights(self, topology: Topology) -> None:
         """Refuse before anything is changed: a user without a right would stop in the middle."""

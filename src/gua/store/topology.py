@@ -12,7 +12,7 @@ from gua.core.errors import UsageError
 from gua.store.catalog import CatalogEntry, Select
 from gua.store.report_views import ReportViews
 from gua.store.statements import Statement, load
-from gua.store.tokens import EMBEDDED_TOKENS, Replication, cluster_tokens, server_tokens
+from gua.store.tokens import EMBEDDED_TOKENS, RAW_DAYS, Replication, cluster_tokens, server_tokens
 
 FOREVER: Final = "forever"
 LEAST_TICKS_DAYS: Final = 2
@@ -28,7 +28,7 @@ _RAW, _TICKS, _HOURS = "gua.otel_metrics_gauge", "gua.card_ticks", "gua.host_hou
 class Retention:
     """Days that rows are kept; ``None`` is forever."""
 
-    raw_days: int | None = 3
+    raw_days: int | None = RAW_DAYS
     ticks_days: int | None = None
     hours_days: int | None = None
 
