@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from gua.core.errors import TransientError, UnavailableError, UsageError
+from gua.core.errors import GuaError, TransientError, UnavailableError, UsageError
 from gua.store.dsn import EmbeddedDsn, ServerDsn
 from gua.store.engine import require_descriptors, staying_here, version_number, without_optional
 
@@ -116,36 +116,28 @@ def check_version(dsn: ServerDsn, version: str) -> None:
 
 
 @contextmanager
-def translated(dsn: EmbeddedDsn | ServerDsn) -> Iterator[None]:
-    """Turn what clickhouse-connect raises into one line that says what to do."""
+def translated(dsn: EmbeddedDsn | ServerDsn, *, of_user: bool = False) -> Iterator[None]:
+    """Turn what clickhouse-connect raises into one line that says what to do.
+
+    ``of_user``: the statement is one that the user wrote, and the line is about that.
+    """
     from clickhouse_connect.driver.exceptions import Error  # noqa: PLC0415 - as above
 
     try:
         yield
     # The engine's own faults are RuntimeErrors: no memory for it, or no thread.
     except (Error, MemoryError, OSError, RuntimeError) as error:
-        raise _told(dsn, error) from None
+        raise (_of_statement if of_user else _told)(dsn, *_text_and_code(error)) from None
 
 
-@contextmanager
-def translated_of_user(dsn: EmbeddedDsn | ServerDsn) -> Iterator[None]:
-    """Turn what clickhouse-connect raises of a statement that the user wrote into one line about that statement."""
-    from clickhouse_connect.driver.exceptions import Error  # noqa: PLC0415 - as above
-
-    try:
-        yield
-    except (Error, MemoryError, OSError, RuntimeError) as error:
-        text, code = _text_and_code(error)
-        if code in _TOO_MUCH:
-            msg = f"the statement asks for too much ({_short(text)}): filter it, or add up in it"
-            raise UsageError(msg) from None
-        if code in _NO_RIGHT:
-            msg = f"{dsn} lets this user only read, and not everything ({_short(text)})"
-            raise UnavailableError(msg) from None
-        if code and code not in _REFUSED | _BUSY:
-            msg = f"the statement is refused: {_short(text)}"
-            raise UsageError(msg) from None
-        raise _told(dsn, error) from None
+def _of_statement(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
+    if code in _TOO_MUCH:
+        return UsageError(f"the statement asks for too much ({_short(text)}): filter it, or add up in it")
+    if code in _NO_RIGHT:
+        return UnavailableError(f"{dsn} lets this user only read, and not everything ({_short(text)})")
+    if code and code not in _REFUSED | _BUSY:
+        return UsageError(f"the statement is refused: {_short(text)}")
+    return _told(dsn, text, code)
 
 
 def _text_and_code(error: Exception) -> tuple[str, int]:
@@ -155,8 +147,7 @@ def _text_and_code(error: Exception) -> tuple[str, int]:
     return text, int(match.group(1) or match.group(2)) if match else 0
 
 
-def _told(dsn: EmbeddedDsn | ServerDsn, error: Exception) -> UnavailableError:
-    text, code = _text_and_code(error)
+def _told(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
     # How a parameterised view is missed, and a table on another server of the cluster.
     if "Unknown table function gua_report." in text or "There is no table `gua" in text:
         code = _UNKNOWN_TABLE

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from gua.store.catalog import DATABASES
@@ -27,7 +26,7 @@ _ENGINES: Final = ("MergeTree", "AggregatingMergeTree", "ReplacingMergeTree", "N
 
 
 def owner_rights(*, cluster: bool = False) -> list[str]:
-    """Return what ``gua schema apply`` needs, as in ``SELECT ON gua.*``."""
+    """Return what ``gua schema apply`` needs, as in ``SELECT, INSERT ON gua.*``."""
     rights = [f"{_OWNER_RIGHTS} ON {database}.*" for database in DATABASES]
     engines = list(_ENGINES)
     if cluster:
@@ -67,15 +66,3 @@ def bi_grants(user: str = BI, *, cluster: bool = False) -> list[str]:
 def _landing(*, cluster: bool) -> list[str]:
     # Another server of the cluster inserts and reads as the same user there.
     return [*LANDING, *(f"{table}_local" for table in LANDING if cluster)]
-
-
-def lacking(rights: list[str], granted: Callable[[str], bool]) -> list[str]:
-    """Return what is not granted of the rights, each with all of its kinds; ``granted`` asks the server for one."""
-    missing: list[str] = []
-    for right in rights:
-        if granted(right):
-            continue
-        kinds, _, where = right.rpartition(" ON ")
-        each = [f"{kind} ON {where}" for kind in kinds.split(", ")]
-        missing += [right for right in each if not granted(right)]
-    return missing

@@ -200,7 +200,9 @@ class Schema:
         """Refuse before anything is changed: a user without a right would stop in the middle."""
         if self._embedded:
             return
-        lacking = grants.lacking(grants.owner_rights(cluster=topology.cluster is not None), self._granted)
+        rights = (right.rpartition(" ON ") for right in grants.owner_rights(cluster=topology.cluster is not None))
+        each = [f"{kind} ON {where}" for kinds, _, where in rights for kind in kinds.split(", ")]
+        lacking = [right for right in each if not self._granted(right)]
         if lacking and self._read_only():
             msg = (
                 f"{self._dsn}: the user is read-only, by its profile: use the schema's owner, whose rights "

@@ -34,8 +34,9 @@ _CHECKOUT = Path(__file__).resolve().parents[3] / "clickhouse"
 _ENGINE: Final = re.compile(r"(\$\{REPLICATED\}\w*MergeTree)(?:\(([^)]*)\))?")
 # The form of our own files: a statement each, its columns between lines that hold a bracket alone, indented by four.
 _HEAD: Final = re.compile(
-    r"CREATE (?:OR REPLACE )?(?P<kind>DATABASE|TABLE|MATERIALIZED VIEW|VIEW) (?:IF NOT EXISTS )?"
-    r"(?P<name>[\w.]+)(?P<on_cluster> ON CLUSTER '[^']+')? *(?P<columns>\n\(\n)?"
+    r"^CREATE (?:OR REPLACE )?(?P<kind>DATABASE|TABLE|MATERIALIZED VIEW|VIEW) (?:IF NOT EXISTS )?"
+    r"(?P<name>[\w.]+)(?P<on_cluster> ON CLUSTER '[^']+')? *(?P<columns>\n\(\n)?",
+    re.MULTILINE,
 )
 _NEXT_COLUMN: Final = re.compile(r",\n {4}(?=\S)")
 _TYPE_ENDS: Final = re.compile(r"\s+(?:COMMENT|CODEC|DEFAULT|MATERIALIZED|ALIAS|EPHEMERAL|TTL)\b")
@@ -66,7 +67,7 @@ class Statement:
 
     @cached_property
     def _head(self) -> re.Match[str]:
-        match = _HEAD.match(self._code)
+        match = _HEAD.search(self.sql)
         if match is None:
             msg = f"{self.name} creates nothing"
             raise ValueError(msg)
@@ -98,7 +99,7 @@ class Statement:
         """The declared columns in their order; none where the engine works them out."""
         if not self._head["columns"]:
             return []
-        declared, _, _ = self._code[self._head.end() :].partition("\n)\n")
+        declared = self._code.partition("\n(\n")[2].partition("\n)\n")[0]
         return [_column(text.strip()) for text in _NEXT_COLUMN.split(declared)]
 
     @cached_property
