@@ -64,29 +64,6 @@ each. The tests run them, and read every view through the JDBC driver and SQLAlc
 - `team` is the label `team` of a host, where it has one (`OTEL_RESOURCE_ATTRIBUTES=team=vision`). Of the others ask
   `labels['rack']`.
 """
-_OLD_NAME: Final = "Old name of "
-OLD_NAMES: Final = """
-## Old names
-
-Before there was `gua_public`, people read the views of database `gua`. They go on with their columns and units for one
-version, and [below](#how-it-is-stored) says what they hold; after it they may change without notice. Where to look now:
-
-| in `gua` | in `gua_public` | differs in |
-|---|---|---|
-| `cards`, `hosts` | `cards`, `hosts` | `share` is `gpu_fraction`, milliseconds are seconds |
-| `card_hours` | `card_hours` | `gpu_time_ms` is `gpu_hours`, `duration_ms` is `observed_hours` |
-| `owner_hours` | `usage_hours` | `gpu_time_ms` is `gpu_hours`, `duration_ms` is `process_hours` |
-| `owner_costs` | `costs` | `per_gpu_hour` is `price_per_gpu_hour` |
-| `allocation_hours` | `allocation_hours` | `source` is `allocation_source` |
-| `card_states` | `card_ticks` | `ts` is `tick_time`, `busiest_utilization` is `utilization` from 0 to 1 |
-| `idle_streaks` | `idle_streaks` | `start`, `end` are `idle_from`, `idle_until` |
-| `current_cards`, `current_holders` | the same | `ts` is `tick_time`, `name` is `card`, `stale` is `is_stale` |
-
-Views of `gua` that were renamed before go on under their old names for one version. The tables behind them keep their
-names, also those of columns like `host_hours.identities`: rows stay where they are, on replicas and shards too. Views
-of `gua_report` are dropped under old names when a store is upgraded.
-
-"""
 TABLES: Final = """
 # How it is stored
 
@@ -118,16 +95,12 @@ def render() -> str:
     """Return the whole page."""
     statements = load(server_tokens())
     views = {each.name: each for each in _described(statements, "gua_public", "CREATE OR REPLACE VIEW")}
-    every = [*_described(statements, "gua", "CREATE OR REPLACE VIEW")]
+    inner = [*_described(statements, "gua", "CREATE OR REPLACE VIEW")]
     tables = [each for each in _described(statements, "gua", "CREATE TABLE") if each.name not in _HIDDEN]
-    old = [view for view in every if view.comment.startswith(_OLD_NAME)]
-    inner = [view for view in every if view not in old]
     return (
         INTRODUCTION
         + "\n# Views\n"
         + "".join(_section(views[name], time) for name, time in VIEWS.items())
-        + OLD_NAMES
-        + "".join(f"- `{view.name}`: {view.comment[0].lower()}{view.comment[1:]}.\n" for view in old)
         + TABLES
         + "".join(_section(each, None, prefix="gua.") for each in (*tables, *inner))
     )

@@ -103,8 +103,7 @@ def fleet_server(folder: Path) -> Iterator[FleetServer]:
     server.start()
     try:
         server.gua.must("schema", "apply", "--store", server.dsn())
-        # The first two are older versions'.
-        for view in ("count_hours", "count_days", "look_for_due_hours", "look_for_due_days"):
+        for view in ("look_for_due_hours", "look_for_due_days"):
             server.query(f"DROP VIEW IF EXISTS gua.{view}")
         yield server
     finally:

@@ -30,7 +30,7 @@ def main() -> None:
     with stage("modules of the command"):
         for name in ("gua.cli.main", "gua.cli.report", "gua.app.report_source"):
             importlib.import_module(name)
-    from gua.store.connection import engine_version  # noqa: PLC0415 - likewise
+    from gua.store.engine import engine_version  # noqa: PLC0415 - likewise
 
     with stage("the engine is loaded"):
         engine_version()

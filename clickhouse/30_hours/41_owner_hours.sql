@@ -2,7 +2,14 @@
 -- durations add up to more where several processes share a card. As in gua.card_hours, changed hours come from ticks.
 CREATE OR REPLACE VIEW gua.owner_hours${LOCAL} $ON_CLUSTER
 (
-${OWNER_HOURS_COLUMNS}
+    host LowCardinality(String) COMMENT 'Host the card is in',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
+    hour DateTime('UTC') COMMENT 'Start of the hour',
+    owner LowCardinality(Nullable(String)) COMMENT 'User the processes run as',
+    program LowCardinality(Nullable(String)) COMMENT 'Process name',
+    state String COMMENT 'State of the card: active, idle-held or unknown',
+    gpu_time_ms UInt64 COMMENT 'GPU time attributed to them [ms]',
+    duration_ms UInt64 COMMENT 'Sum of the durations of their processes'' ticks [ms]'
 )
 $DEFINER
 AS

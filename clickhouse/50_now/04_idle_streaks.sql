@@ -3,7 +3,17 @@
 -- to 2100: a day beyond what a Date can hold makes an older engine skip every partition.
 CREATE OR REPLACE VIEW gua.idle_streaks $ON_CLUSTER
 (
-${IDLE_STREAKS_COLUMNS}
+    host LowCardinality(String) COMMENT 'Host the card is in',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
+    pid UInt32 COMMENT 'Process id on the host',
+    created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown',
+    owner Nullable(String) COMMENT 'User the process runs as',
+    program Nullable(String) COMMENT 'Process name',
+    start DateTime64(3, 'UTC') COMMENT 'Start of the first idle tick',
+    end DateTime64(3, 'UTC') COMMENT 'End of the last idle tick',
+    idle_ms UInt64 COMMENT 'Time of the idle ticks; gaps and unknown ticks between them do not count [ms]',
+    ticks UInt64 COMMENT 'Idle ticks',
+    memory_bytes Nullable(UInt64) COMMENT 'Largest known device memory of the process in those ticks; NULL if none is known [By]'
 )
 $DEFINER
 AS

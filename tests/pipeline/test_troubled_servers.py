@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from gua.core.errors import UnavailableError
+from gua.store.catalog import SHUT
 from gua.store.connection import check_version
 from gua.store.dsn import ServerDsn
-from gua.store.entrance import CONSTRAINT
 from servers.clickhouse import ClickHouseServer
 from servers.collector import Collector
 from servers.gua import Gua, differences
@@ -151,8 +151,8 @@ def test_what_lands_while_the_schema_is_applied_is_refused_or_read(gua: Gua, cli
 def test_an_apply_that_was_cut_off_lets_no_point_in_and_the_next_one_does(
     gua: Gua, clickhouse: ClickHouseServer
 ) -> None:
-    clickhouse.query(f"ALTER TABLE gua.otel_metrics_sum ADD CONSTRAINT {CONSTRAINT} CHECK 0")
-    with pytest.raises(AssertionError, match=CONSTRAINT):
+    clickhouse.query(f"ALTER TABLE gua.otel_metrics_sum ADD CONSTRAINT {SHUT} CHECK 0")
+    with pytest.raises(AssertionError, match=SHUT):
         clickhouse.query(
             POINT.format(kind="sum", metric=METRICS["sum"], start=int(time.time()) - 60), user="gua_writer"
         )

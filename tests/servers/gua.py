@@ -11,17 +11,6 @@ from pathlib import Path
 from typing import Any
 
 COMMAND = Path(sys.executable).with_name("gua")
-# A gua of before 0.1.0 sends another scope, and nothing of allocation.
-OLDER = """
-import sys
-from gua.core import metrics
-metrics.SCOPE = "gpu_usage_audit"
-from gua.core.allocation import AllocationLook
-from gua.sim.scheduler import Scheduler
-Scheduler.look = lambda *_: AllocationLook()
-from gua.cli.main import main
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 class Gua:
@@ -33,11 +22,6 @@ class Gua:
         self._environment = {**inherited, "HOME": str(home), "GUA_HOME": str(home / "gua"), "NO_COLOR": "1"}
         places = {name: os.environ[name] for name in ("GUA_RUN_DIR", "GUA_HOST_LOCK") if name in os.environ}
         self._environment |= {**places, **settings}
-
-    @classmethod
-    def older(cls, home: Path) -> Gua:
-        """Return one that sends ticks as versions before 0.1.0 did."""
-        return cls(home, command=(sys.executable, "-c", OLDER))
 
     def run(self, *arguments: str | Path, seconds: float = 120) -> subprocess.CompletedProcess[str]:
         """Run it and return what happened."""

@@ -33,7 +33,9 @@ ROLLED_UP = frozenset(
     }
 )
 # Of these a row is a tick, or what is still to be counted.
-UNCOUNTED = {"due_hours", "changed_hours", "hours", "hour_ticks", "right_size", "activity_owners", "busy_with_few_sms"}
+UNCOUNTED = {
+    *("due_hours", "changed_hours", "hours", "hour_ticks", "right_size", "activity_owners", "busy_with_few_sms"),
+}
 # The parameters by which a report tells a view which hours to read from ticks, and which prices there are.
 _TICKED = "{tick_hours:"
 _PRICED = "{price_starts:"

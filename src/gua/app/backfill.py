@@ -29,7 +29,7 @@ from gua.state.private_files import open_private, replace_private
 from gua.store.database import Store, open_store
 from gua.store.directory import StoreDirectory
 from gua.store.dsn import EmbeddedDsn, parse_dsn
-from gua.store.history import allocation_rows, card_info, card_rows, process_rows, recorded_days, source_rows
+from gua.store.history import card_info, recorded_days, rows_of_ticks
 
 # So much is read at a time while the store is open, which nobody else can use meanwhile, and then sent.
 _PART_BYTES: Final = 8 * 2**20
@@ -97,12 +97,8 @@ def _part(address: str, origin: Origin, sent: Sent) -> Sequence[SpooledTick]:
     with open_store(address) as store:
         rebuilt = Rebuilt(origin, card_info(store, origin.host))
         for since_ms, until_ms in _slices(store, origin.host, sent.through_ms):
-            span = {"since_ms": since_ms, "until_ms": until_ms}
-            cards = card_rows(store, origin.host, **span)
-            processes = process_rows(store, origin.host, **span)
-            allocations = allocation_rows(store, origin.host, **span)
-            sources = source_rows(store, origin.host, **span)
-            for tick in rebuilt.ticks(cards, processes, allocations, sources):
+            rows = rows_of_ticks(store, origin.host, since_ms=since_ms, until_ms=until_ms)
+            for tick in rebuilt.ticks(*rows):
                 raw = encode(tick)
                 part.append(SpooledTick(id=0, ts_ms=tick.ts_ms, raw_length=len(raw), blob=compress(raw)))
                 size += len(part[-1].blob)

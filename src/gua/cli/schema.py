@@ -16,10 +16,9 @@ from gua.core.plaintext import safe
 from gua.store.database import Store, open_store
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.grants import bi_grants, owner_grants, reader_grants, writer_grants
-from gua.store.retention import Retention, parse_days
 from gua.store.statements import SCHEMA_VERSION
 from gua.store.tokens import Replication
-from gua.store.topology import Topology
+from gua.store.topology import Retention, Topology, parse_days
 
 app = typer.Typer(no_args_is_help=True, help="Apply, show or check the tables and views that ship with gua.")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gua.core.errors import UsageError
-from gua.store.connection import translated_of_user
+from gua.store.connection import translated
 from gua.store.dsn import EmbeddedDsn, ServerDsn
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def ask(client: Client, dsn: EmbeddedDsn | ServerDsn, sql: str, *, settings: dic
     Raises UsageError (it is refused, or asks for too much), UnavailableError (no right, no store), TransientError.
     """
     text = statement(sql)
-    with translated_of_user(dsn):
+    with translated(dsn, of_user=True):
         limits = _limits(client, settings)
         if isinstance(dsn, EmbeddedDsn):
             # For the engine, not for the statement, of which only the last of several would be held by its own.

@@ -1,13 +1,20 @@
-"""What is in the databases now, as the engine tells it."""
+"""What is in a store's databases, as the engine tells it, and how that differs from the schema that ships with gua."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gua.store.statements import Column, Statement, settings_of, type_on_one_line
+
 DATABASES: Final = ("gua", "gua_report", "gua_public")
+# Of a landing table that takes no rows yet (upgrade.py).
+SHUT: Final = "gua_schema_apply_has_not_ended"
 Select = Callable[[str, Mapping[str, object] | None], list[Mapping[str, Any]]]
+Formatter = Callable[[str], str]
+"""The engine's own way of writing a query."""
 _TABLES: Final = """
 SELECT
     database,
@@ -34,6 +41,7 @@ ORDER BY
     table,
     position
 """
+_REPLICA_PATH: Final = re.compile(r"\('[^']*', '[^']*'(?:, )?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +53,41 @@ class CatalogEntry:
     create: str
     select: str
     columns: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ttl(self) -> str | None:
+        """The expression after TTL as the engine writes it, ``None`` if rows stay forever."""
+        found = re.search(r" TTL (.+?)(?: SETTINGS |\Z)", self.engine_full)
+        return found[1] if found else None
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether a landing table takes no rows, as an apply was cut off."""
+        return SHUT in self.create
+
+    @property
+    def as_definer(self) -> bool:
+        """Whether a view runs with the rights of who made it."""
+        return "SQL SECURITY DEFINER" in self.create
+
+    def missing_columns(self, wanted: Statement) -> list[Column]:
+        """Return the declared columns that a table lacks; a nested one is there by its first part."""
+        there = {name.partition(".")[0] for name in self.columns}
+        return [column for column in wanted.columns if column.name not in there]
+
+    def other_settings(self, wanted: Statement) -> dict[str, str]:
+        """Return the declared settings that a table has not, or has otherwise."""
+        has = settings_of(self.engine_full.partition(" SETTINGS ")[2])
+        return {name: value for name, value in wanted.settings.items() if has.get(name) != value}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Differences:
+    """``lines`` say what is wrong; ``notes`` what is there besides; ``newer`` that this gua is too old."""
+
+    lines: list[str]
+    notes: list[str]
+    newer: bool = False
 
 
 def read_catalog(select: Select) -> dict[str, CatalogEntry]:
@@ -64,3 +107,74 @@ def read_catalog(select: Select) -> dict[str, CatalogEntry]:
         if name in entries:  # else it was made between the two
             entries[name].columns[row["name"]] = row["type"]
     return entries
+
+
+def formatted_ttl(wanted: Statement, formatted: Formatter) -> str | None:
+    """Return the declared TTL as the engine writes it."""
+    return formatted(f"SELECT {wanted.ttl}").removeprefix("SELECT ") if wanted.ttl else None
+
+
+def differences(
+    statements: Iterable[Statement], found: Mapping[str, CatalogEntry], formatted: Formatter
+) -> Differences:
+    """Return what of ``found`` differs from what the statements make, a line each."""
+    lines: list[str] = []
+    ours = {one.object_name: one for one in statements if one.kind != "database"}
+    for name, wanted in ours.items():
+        there = found.get(name)
+        if there is None:
+            lines.append(f"{name} is missing ({wanted.name})")
+        elif wanted.kind == "table":
+            lines.extend(_of_table(wanted, there, formatted))
+        else:
+            lines.extend(_of_view(wanted, there, formatted))
+    notes = [f"{name} is not gua's ({there.engine})" for name, there in found.items() if name not in ours]
+    return Differences(lines=lines, notes=notes)
+
+
+def _of_table(wanted: Statement, there: CatalogEntry, formatted: Formatter) -> Iterator[str]:
+    name = wanted.object_name
+    engine = _engine(formatted(wanted.sql).rpartition(" ENGINE = ")[2])
+    if _engine(there.engine_full) != engine:
+        yield f"{name} has engine {_engine(there.engine_full)}, not {engine}"
+    yield from _of_columns(wanted, there)
+    if there.is_shut:
+        yield f"{name} takes no points, as gua schema apply was cut off"
+    ttl = formatted_ttl(wanted, formatted)
+    if ttl != there.ttl:
+        yield f"{name} keeps rows by TTL {there.ttl or 'none'}, not {ttl or 'none'}"
+    for setting, value in there.other_settings(wanted).items():
+        yield f"{name} lacks the setting {setting} = {value}"
+
+
+def _of_view(wanted: Statement, there: CatalogEntry, formatted: Formatter) -> Iterator[str]:
+    name = wanted.object_name
+    engine = "View" if wanted.kind == "view" else "MaterializedView"
+    if there.engine != engine:
+        yield f"{name} is a {there.engine}, not a {engine}"
+        return
+    if there.columns or engine != "View":  # a parameterised one shows none
+        yield from _of_columns(wanted, there)
+    if wanted.select and formatted(wanted.select) != there.select:
+        yield f"{name} has another query"
+    if wanted.target and f" TO {wanted.target} " not in there.create:
+        yield f"{name} fills another table than {wanted.target}"
+    if wanted.as_definer and not there.as_definer:
+        yield f"{name} does not run with the rights of its definer"
+
+
+def _of_columns(wanted: Statement, there: CatalogEntry) -> Iterator[str]:
+    for column in there.missing_columns(wanted):
+        yield f"{wanted.object_name} lacks the column {column.name} {column.type}"
+    for column in wanted.columns:
+        found = there.columns.get(column.name)
+        if found is not None and type_on_one_line(found) != column.type:
+            yield f"{wanted.object_name}.{column.name} is {type_on_one_line(found)}, not {column.type}"
+
+
+def _engine(engine_full: str) -> str:
+    """Return an engine with its keys, without TTL, settings and comment, and without the paths of a replica."""
+    kept = re.split(r" TTL | SETTINGS | COMMENT '", engine_full, maxsplit=1)[0]
+    if kept.startswith(("Replicated", "Shared")):
+        kept = _REPLICA_PATH.sub("(", kept.removeprefix("Replicated").removeprefix("Shared"), count=1)
+    return kept.replace("()", "")

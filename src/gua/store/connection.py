@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
-import resource
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from gua.core.errors import TransientError, UnavailableError, UsageError
+from gua.core.errors import GuaError, TransientError, UnavailableError, UsageError
 from gua.store.dsn import EmbeddedDsn, ServerDsn
-from gua.store.engine import install_command
+from gua.store.engine import require_descriptors, staying_here, version_number, without_optional
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -22,15 +19,12 @@ _NOT_BELIEVED = "CERTIFICATE_VERIFY_FAILED"
 _CODE = re.compile(r"Code: (\d+)|error code (\d+)", re.IGNORECASE)
 _OBJECT = re.compile(r"(?:identifier|[Tt]able(?: function)?) [`'\"]?(gua(?:_report)?\.\w+)")
 _LEAST_VERSION = (25, 8)
-_CHDIR = os.chdir
 _NOISE = re.compile(
     r"Received ClickHouse exception, code: \d+, server response: |Code: \d+\. DB::Exception: |"
     r" \([A-Z_]+\)(?= |\Z)| \(version [^)]*\)| \(for url [^)]*\)"
 )
-_OPEN_FILES = 192
 _M_MMAP_THRESHOLD = -3
 _BLOCK_BYTES = 128 * 2**10
-_ADDRESSES_BYTES = 3 * 2**30
 _UNKNOWN_TABLE = 60
 _UNKNOWN_OBJECT = {_UNKNOWN_TABLE, 81}
 _REFUSED = {192, 193, 194, 516}
@@ -66,59 +60,17 @@ class QueryError(UnavailableError):
         return self.code not in {0, *_UNKNOWN_OBJECT, *_REFUSED, *_NO_RIGHT}
 
 
-@contextmanager
-def _without_optional() -> Iterator[None]:
-    """Import the engine and its client without the optional libraries they would load; nothing here uses them.
-
-    It halves the time to open a store. Both treat a missing one as "not installed" and go on.
-    """
-    hidden = [name for name in ("numpy", "pandas", "polars", "pyarrow") if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None is how the import system says "not there"
-    try:
-        yield
-    finally:
-        for name in hidden:
-            del sys.modules[name]
-
-
-@contextmanager
-def _staying_here() -> Iterator[None]:
-    """Import the engine without its change of the working directory, which it does not need.
-
-    It enters its own folder and comes back; meanwhile another thread would miss files of relative names.
-    """
-    os.chdir = lambda path: None  # noqa: ARG005 - named as the real one's
-    try:
-        yield
-    finally:
-        os.chdir = _CHDIR
-
-
-@contextmanager
-def _in_utc() -> Iterator[None]:
-    """Keep ``TZ`` from the engine, which is not loaded where it does not know that zone; it works in UTC anyway."""
-    given = os.environ.get("TZ")
-    os.environ["TZ"] = "UTC"
-    try:
-        yield
-    finally:
-        if given is None:
-            del os.environ["TZ"]
-        else:
-            os.environ["TZ"] = given
-
-
 def connect(dsn: EmbeddedDsn | ServerDsn, *, data: str | None = None) -> Client:
     """Return a client; ``data`` is the embedded engine's own directory. Raises UnavailableError, TransientError."""
-    with _without_optional():
+    with without_optional():
         import clickhouse_connect  # noqa: PLC0415 - 0.2 s that commands without a store do not spend
 
     # It logs what it raises, too; without a handler Python would print that beside our one line.
     logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())
     with translated(dsn):
         if isinstance(dsn, EmbeddedDsn):
-            _require_descriptors(dsn)
-            with _staying_here():
+            require_descriptors(dsn)
+            with staying_here():
                 client: Client = clickhouse_connect.get_client(interface="chdb", path=data)
         else:
             give_back_blocks()
@@ -155,90 +107,47 @@ def give_back_blocks() -> None:
         set_option(_M_MMAP_THRESHOLD, _BLOCK_BYTES)
 
 
-def require_addresses(dsn: EmbeddedDsn) -> None:
-    """Raise UnavailableError where the engine would run out of addresses, before its library takes most of them."""
-    addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if addresses != resource.RLIM_INFINITY and addresses < _ADDRESSES_BYTES:
-        msg = f"{dsn} needs 3 GiB of address space: allow more, as with ulimit -v unlimited"
-        raise UnavailableError(msg)
-
-
-def _require_descriptors(dsn: EmbeddedDsn) -> None:
-    """Raise UnavailableError where the engine would run out of descriptors: it hangs, or is aborted."""
-    opened: list[int] = []
-    try:
-        opened += [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)]
-        opened += [os.dup(opened[0]) for _ in range(_OPEN_FILES - 1)]
-    except OSError as error:
-        msg = f"{dsn} needs up to {_OPEN_FILES} open files ({error.strerror}): allow more, as with ulimit -n 1024"
-        raise UnavailableError(msg) from None
-    finally:
-        for descriptor in opened:
-            os.close(descriptor)
-
-
 def check_version(dsn: ServerDsn, version: str) -> None:
     """Raise UnavailableError for a server that is older than the shipped SQL works on."""
-    number = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    if number < _LEAST_VERSION:
+    if version_number(version) < _LEAST_VERSION:
         least = ".".join(map(str, _LEAST_VERSION))
         msg = f"{dsn} runs ClickHouse {version}, gua needs {least} or newer: upgrade the server"
         raise UnavailableError(msg)
 
 
-def engine_version() -> str:
-    """Return the version of the embedded engine. Raises UnavailableError, naming the remedy, if it is not installed."""
-    try:
-        with _without_optional(), _staying_here(), _in_utc():
-            import chdb  # noqa: PLC0415 - an extra, and 0.3 s
-    except ModuleNotFoundError as error:
-        msg = f"the embedded store needs an engine that is not installed ({error.name}): run {install_command()}"
-        raise UnavailableError(msg) from None
-    except ImportError as error:  # as with too little memory
-        msg = f"the engine of the embedded store cannot be loaded ({error}): check its installation"
-        raise UnavailableError(msg) from None
-    return str(chdb.engine_version)
-
-
 @contextmanager
-def translated(dsn: EmbeddedDsn | ServerDsn) -> Iterator[None]:
-    """Turn what clickhouse-connect raises into one line that says what to do."""
+def translated(dsn: EmbeddedDsn | ServerDsn, *, of_user: bool = False) -> Iterator[None]:
+    """Turn what clickhouse-connect raises into one line that says what to do.
+
+    ``of_user``: the statement is one that the user wrote, and the line is about that.
+    """
     from clickhouse_connect.driver.exceptions import Error  # noqa: PLC0415 - as above
 
     try:
         yield
     # The engine's own faults are RuntimeErrors: no memory for it, or no thread.
     except (Error, MemoryError, OSError, RuntimeError) as error:
-        raise _told(dsn, error) from None
+        raise (_of_statement if of_user else _told)(dsn, *_text_and_code(error)) from None
 
 
-@contextmanager
-def translated_of_user(dsn: EmbeddedDsn | ServerDsn) -> Iterator[None]:
-    """Turn what clickhouse-connect raises of a statement that the user wrote into one line about that statement."""
-    from clickhouse_connect.driver.exceptions import Error  # noqa: PLC0415 - as above
-
-    try:
-        yield
-    except (Error, MemoryError, OSError, RuntimeError) as error:
-        text = " ".join(str(error).split())
-        match = _CODE.search(text)
-        code = int(match.group(1) or match.group(2)) if match else 0
-        if code in _TOO_MUCH:
-            msg = f"the statement asks for too much ({_short(text)}): filter it, or add up in it"
-            raise UsageError(msg) from None
-        if code in _NO_RIGHT:
-            msg = f"{dsn} lets this user only read, and not everything ({_short(text)})"
-            raise UnavailableError(msg) from None
-        if code and code not in _REFUSED | _BUSY:
-            msg = f"the statement is refused: {_short(text)}"
-            raise UsageError(msg) from None
-        raise _told(dsn, error) from None
+def _of_statement(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
+    if code in _TOO_MUCH:
+        return UsageError(f"the statement asks for too much ({_short(text)}): filter it, or add up in it")
+    if code in _NO_RIGHT:
+        return UnavailableError(f"{dsn} lets this user only read, and not everything ({_short(text)})")
+    if code and code not in _REFUSED | _BUSY:
+        return UsageError(f"the statement is refused: {_short(text)}")
+    return _told(dsn, text, code)
 
 
-def _told(dsn: EmbeddedDsn | ServerDsn, error: Exception) -> UnavailableError:
+def _text_and_code(error: Exception) -> tuple[str, int]:
+    """Return an error's text on one line and ClickHouse's number of it, 0 if it has none."""
     text = " ".join(str(error).split()) or "not enough memory"
     match = _CODE.search(text)
-    code = int(match.group(1) or match.group(2)) if match else 0
+    return text, int(match.group(1) or match.group(2)) if match else 0
+
+
+def _told(dsn: EmbeddedDsn | ServerDsn, text: str, code: int) -> GuaError:
     # How a parameterised view is missed, and a table on another server of the cluster.
     if "Unknown table function gua_report." in text or "There is no table `gua" in text:
         code = _UNKNOWN_TABLE

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.parameters import PARAMETERS
-from gua.store import asking, hours, merges
+from gua.store import asking, hours, table_files
 from gua.store.answer_rows import AnswerRows, rows_of
 from gua.store.binding import bound_call, bound_query
-from gua.store.connection import QueryError, connect, engine_version, require_addresses, translated
-from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, check_engine, nobody
+from gua.store.connection import QueryError, connect, translated
+from gua.store.directory import PATIENCE_SECONDS, StoreDirectory, nobody
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
-from gua.store.fsync import sync_filesystem
+from gua.store.engine import check_engine, engine_version, require_addresses
 from gua.store.handles import Handles
 from gua.store.report_views import DATABASE, TickTables, ViewsOfServer, report_views
 from gua.store.schema import Schema, this_version
@@ -106,12 +106,12 @@ class Store:
         try:
             if self._landed:
                 with translated(self.dsn):
-                    merges.merge_crowded(self._client)
-                    replaced = merges.replaced_parts(self._client, self._directory.data)
+                    table_files.merge_crowded(self._client)
+                    replaced = table_files.replaced_parts(self._client, self._directory.data)
         finally:
             if self._handles is not None:
                 self._handles.close()
-            merges.remove_parts(replaced)
+            table_files.remove_parts(replaced)
             self._directory.release()
 
     def throw_away(self) -> None:
@@ -180,7 +180,7 @@ class Store:
         """Return when what was landed has reached the disk; a server's own care. Raises UnavailableError."""
         if self._directory is not None and self._landed:
             try:
-                sync_filesystem(self._directory.data)
+                table_files.sync_filesystem(self._directory.data)
             except OSError as error:
                 msg = f"the disk of the store {self._directory.path} fails ({error.strerror}): check it"
                 raise UnavailableError(msg) from None
@@ -210,7 +210,7 @@ class Store:
         """Merge what was landed in bulk, so that the next reads are fast; a server does it by itself."""
         if self._directory is not None:
             with translated(self.dsn):
-                merges.merge_crowded(self._client, most_parts=1)
+                table_files.merge_crowded(self._client, most_parts=1)
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> AnswerRows:
         """Return the rows of ``gua_report.<view>`` with its parameters bound."""

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gua.core.errors import TransientError, UnavailableError
+from gua.store.engine import version_number
 
 PATIENCE_SECONDS = 60.0
 _SILENT_SECONDS = 1.0
@@ -99,7 +100,7 @@ class StoreDirectory:
             return None
         except (OSError, ValueError, KeyError, TypeError):
             engine = ""
-        if len(_number(engine)) < 2:
+        if len(version_number(engine)) < 2:
             msg = f"{self.path / _STAMP} is damaged: put it back from a copy, or move {self.path} away to begin anew"
             raise UnavailableError(msg)
         return engine
@@ -126,20 +127,3 @@ class StoreDirectory:
 
 def _holder(lock: int) -> str:
     return os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "another process"
-
-
-def check_engine(path: Path, *, stamped: str | None, running: str) -> None:
-    """Refuse a directory that a newer engine wrote: an older one would detach its parts and report no rows.
-
-    Raises UnavailableError.
-    """
-    if stamped is not None and _number(stamped) > _number(running):
-        msg = (
-            f"the store {path} was written by engine {stamped}, this is {running}, which would not see its rows: "
-            "install a newer engine (pip install -U chdb-core)"
-        )
-        raise UnavailableError(msg)
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

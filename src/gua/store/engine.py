@@ -1,14 +1,25 @@
-"""Whether the embedded engine is installed, and what installs it here. Nothing of it is imported."""
+"""The embedded engine: whether it is installed, what it needs of the process, and how it is imported."""
 
 from __future__ import annotations
 
+import os
+import resource
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import util
+from pathlib import Path
 from typing import Final
+
+from gua.core.errors import UnavailableError
+from gua.store.dsn import EmbeddedDsn
 
 _MODULE: Final = "chdb"
 _EXTRA: Final = 'extra == "local"'
+_CHDIR: Final = os.chdir
+_OPEN_FILES: Final = 192
+_ADDRESSES_BYTES: Final = 3 * 2**30
 
 
 def is_installed() -> bool:
@@ -25,3 +36,99 @@ def install_command() -> str:
     if util.find_spec("pip") is not None:
         return shlex.join([sys.executable, "-m", "pip", "install", engine])
     return shlex.join(["uv", "pip", "install", "--python", sys.executable, engine])
+
+
+def engine_version() -> str:
+    """Return the version of the embedded engine. Raises UnavailableError, naming the remedy, if it is not installed."""
+    try:
+        with without_optional(), staying_here(), _in_utc():
+            import chdb  # noqa: PLC0415 - an extra, and 0.3 s
+    except ModuleNotFoundError as error:
+        msg = f"the embedded store needs an engine that is not installed ({error.name}): run {install_command()}"
+        raise UnavailableError(msg) from None
+    except ImportError as error:  # as with too little memory
+        msg = f"the engine of the embedded store cannot be loaded ({error}): check its installation"
+        raise UnavailableError(msg) from None
+    return str(chdb.engine_version)
+
+
+def check_engine(path: Path, *, stamped: str | None, running: str) -> None:
+    """Refuse a directory that a newer engine wrote: an older one would detach its parts and report no rows.
+
+    Raises UnavailableError.
+    """
+    if stamped is not None and version_number(stamped) > version_number(running):
+        msg = (
+            f"the store {path} was written by engine {stamped}, this is {running}, which would not see its rows: "
+            "install a newer engine (pip install -U chdb-core)"
+        )
+        raise UnavailableError(msg)
+
+
+def version_number(version: str) -> tuple[int, ...]:
+    """Return major and minor of a version like ``26.9.2.1``; fewer where it is none."""
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+
+
+def require_addresses(dsn: EmbeddedDsn) -> None:
+    """Raise UnavailableError where the engine would run out of addresses, before its library takes most of them."""
+    addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if addresses != resource.RLIM_INFINITY and addresses < _ADDRESSES_BYTES:
+        msg = f"{dsn} needs 3 GiB of address space: allow more, as with ulimit -v unlimited"
+        raise UnavailableError(msg)
+
+
+def require_descriptors(dsn: EmbeddedDsn) -> None:
+    """Raise UnavailableError where the engine would run out of descriptors: it hangs, or is aborted."""
+    opened: list[int] = []
+    try:
+        opened += [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)]
+        opened += [os.dup(opened[0]) for _ in range(_OPEN_FILES - 1)]
+    except OSError as error:
+        msg = f"{dsn} needs up to {_OPEN_FILES} open files ({error.strerror}): allow more, as with ulimit -n 1024"
+        raise UnavailableError(msg) from None
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+@contextmanager
+def without_optional() -> Iterator[None]:
+    """Import the engine and its client without the optional libraries they would load; nothing here uses them.
+
+    It halves the time to open a store. Both treat a missing one as "not installed" and go on.
+    """
+    hidden = [name for name in ("numpy", "pandas", "polars", "pyarrow") if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None is how the import system says "not there"
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
+@contextmanager
+def staying_here() -> Iterator[None]:
+    """Import the engine without its change of the working directory, which it does not need.
+
+    It enters its own folder and comes back; meanwhile another thread would miss files of relative names.
+    """
+    os.chdir = lambda path: None  # noqa: ARG005 - named as the real one's
+    try:
+        yield
+    finally:
+        os.chdir = _CHDIR
+
+
+@contextmanager
+def _in_utc() -> Iterator[None]:
+    """Keep ``TZ`` from the engine, which is not loaded where it does not know that zone; it works in UTC anyway."""
+    given = os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ["TZ"]
+        else:
+            os.environ["TZ"] = given

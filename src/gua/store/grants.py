@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
+
+from gua.store.catalog import DATABASES
 
 OWNER, WRITER, READER, BI = "gua_owner", "gua_writer", "gua_reader", "gua_bi"
 LANDING: Final = ("gua.otel_metrics_gauge", "gua.otel_metrics_sum")
-_DATABASES: Final = ("gua", "gua_report", "gua_public")
 _OWNER_RIGHTS: Final = (
     "SELECT, INSERT, ALTER TABLE, ALTER VIEW, CREATE DATABASE, CREATE TABLE, CREATE VIEW, "
     "DROP TABLE, DROP VIEW, TRUNCATE, OPTIMIZE"
@@ -26,8 +26,8 @@ _ENGINES: Final = ("MergeTree", "AggregatingMergeTree", "ReplacingMergeTree", "N
 
 
 def owner_rights(*, cluster: bool = False) -> list[str]:
-    """Return what ``gua schema apply`` needs, as in ``SELECT ON gua.*``."""
-    rights = [f"{_OWNER_RIGHTS} ON {database}.*" for database in _DATABASES]
+    """Return what ``gua schema apply`` needs, as in ``SELECT, INSERT ON gua.*``."""
+    rights = [f"{_OWNER_RIGHTS} ON {database}.*" for database in DATABASES]
     engines = list(_ENGINES)
     if cluster:
         engines += [*(f"Replicated{engine}" for engine in _ENGINES if engine != "Null"), "Distributed"]
@@ -66,15 +66,3 @@ def bi_grants(user: str = BI, *, cluster: bool = False) -> list[str]:
 def _landing(*, cluster: bool) -> list[str]:
     # Another server of the cluster inserts and reads as the same user there.
     return [*LANDING, *(f"{table}_local" for table in LANDING if cluster)]
-
-
-def lacking(rights: list[str], granted: Callable[[str], bool]) -> list[str]:
-    """Return what is not granted of the rights, each with all of its kinds; ``granted`` asks the server for one."""
-    missing: list[str] = []
-    for right in rights:
-        if granted(right):
-            continue
-        kinds, _, where = right.rpartition(" ON ")
-        each = [f"{kind} ON {where}" for kind in kinds.split(", ")]
-        missing += [right for right in each if not granted(right)]
-    return missing

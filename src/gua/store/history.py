@@ -127,31 +127,21 @@ def recorded_days(store: Store, host: str) -> Sequence[Day]:
     return [Day(first_ms=row["first_ms"], last_ms=row["last_ms"], interval_ms=row["smallest_ms"]) for row in rows]
 
 
-def card_rows(store: Store, host: str, *, since_ms: int, until_ms: int) -> Sequence[CardRow]:
-    """Return the host's card ticks of (since, until], oldest first."""
-    return _rows(store, CARDS, "gpu", {"host": host, "since_ms": since_ms, "until_ms": until_ms})
+def rows_of_ticks(
+    store: Store, host: str, *, since_ms: int, until_ms: int
+) -> tuple[list[CardRow], list[ProcessRow], list[AllocationRow], list[AllocationSourceRow]]:
+    """Return the host's card ticks of (since, until], their processes, allocations and sources, each oldest first."""
+    asked = {"host": host, "since_ms": since_ms, "until_ms": until_ms}
 
+    def rows(table: View[R], order: str) -> list[R]:
+        return table.parsed(store.select(f"{_selected(table)} {_SLICE} ORDER BY ts, {order}", asked))
 
-def process_rows(store: Store, host: str, *, since_ms: int, until_ms: int) -> Sequence[ProcessRow]:
-    """Return the processes of the same ticks."""
-    return _rows(store, PROCESSES, "gpu, pid, created", {"host": host, "since_ms": since_ms, "until_ms": until_ms})
-
-
-def allocation_rows(store: Store, host: str, *, since_ms: int, until_ms: int) -> Sequence[AllocationRow]:
-    """Return the allocations of the cards in the same ticks."""
-    return _rows(
-        store, ALLOCATIONS, "gpu, source, allocation_id", {"host": host, "since_ms": since_ms, "until_ms": until_ms}
+    return (
+        rows(CARDS, "gpu"),
+        rows(PROCESSES, "gpu, pid, created"),
+        rows(ALLOCATIONS, "gpu, source, allocation_id"),
+        rows(SOURCES, "source"),
     )
-
-
-def source_rows(store: Store, host: str, *, since_ms: int, until_ms: int) -> Sequence[AllocationSourceRow]:
-    """Return the sources of allocations in the same ticks."""
-    return _rows(store, SOURCES, "source", {"host": host, "since_ms": since_ms, "until_ms": until_ms})
-
-
-def _rows(store: Store, table: View[R], order: str, asked: Mapping[str, object]) -> list[R]:
-    sql = f"{_selected(table)} {_SLICE} ORDER BY ts, {order}"
-    return table.parsed(store.select(sql, asked))
 
 
 def card_info(store: Store, host: str) -> Mapping[str, CardInfo]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from gua.core.errors import UnavailableError, UsageError
 from gua.store.catalog import CatalogEntry, Select
-from gua.store.definition import Definition
 from gua.store.statements import Statement
 
 if TYPE_CHECKING:
@@ -76,12 +75,11 @@ def over(database: str, statements: Sequence[Statement]) -> list[Statement]:
             view,
             name=f"{view.name} over {database}",
             sql=_SOURCE.sub(rf"FROM {database}.\g<table>", view.sql).replace(
-                f" {'.'.join(view.creates)} ", f" {'.'.join(view.creates)}_from_{database} ", 1
+                f" {view.object_name} ", f" {view.object_name}_from_{database} ", 1
             ),
-            creates=(view.creates[0], f"{view.creates[1]}_from_{database}"),
         )
         for view in statements
-        if view.creates and "\nCREATE MATERIALIZED VIEW" in f"\n{view.sql}" and _SOURCE.search(view.sql)
+        if view.kind == "materialized view" and _SOURCE.search(view.sql)
     ]
 
 
@@ -192,14 +190,13 @@ def _slices(day: date, *, hourly: bool) -> Iterator[tuple[datetime, datetime]]:
 
 
 def _insert(view: Statement, client: Client, since: datetime, until: datetime) -> str:
-    definition = Definition(view)
     # Names and moments are of our own making.
     inside = rf"(SELECT * FROM \g<0> WHERE TimeUnix >= {_moment(since)} AND TimeUnix < {_moment(until)})"  # noqa: S608 - see above
-    query = re.sub(r"(?<=\bFROM )\w+\.otel_metrics_\w+", inside, definition.select or "")
+    query = re.sub(r"(?<=\bFROM )\w+\.otel_metrics_\w+", inside, view.select or "")
     # What says when a point reached the server says so of those that arrive; of these it is not known any more.
     query = query.replace("now64(3)", "NULL")
     columns = [row[0] for row in client.query(f"DESCRIBE ({query})").result_rows]
-    return f"INSERT INTO {definition.target} ({', '.join(columns)}) {query}"
+    return f"INSERT INTO {view.target} ({', '.join(columns)}) {query}"
 
 
 def _moment(moment: datetime) -> str:

@@ -57,8 +57,8 @@ class ReportViews:
         if view not in self._statements:
             msg = f"there is no view {DATABASE}.{view} in this version"
             raise UnavailableError(msg)
-        lines = [line for line in self._statements[view].sql.splitlines() if not line.lstrip().startswith("--")]
-        return "\n".join(line for line in lines[lines.index("AS") + 1 :] if not line.startswith("COMMENT "))
+        query = self._statements[view].select or ""
+        return "\n".join(line for line in query.splitlines() if not line.lstrip().startswith("--"))
 
     def queries(self) -> Iterator[tuple[str, str]]:
         """Yield the name and the query of each view."""

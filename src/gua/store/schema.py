@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from string import Template
 from typing import TYPE_CHECKING, Final
 
 from gua.core.errors import UnavailableError, UsageError
-from gua.store import difference, entrance, grants, landing_database, statements, upgrade
-from gua.store.catalog import CatalogEntry, Select, read_catalog
+from gua.store import grants, landing_database, statements, upgrade
+from gua.store.catalog import CatalogEntry, Differences, Select, differences, read_catalog
 from gua.store.connection import QueryError, translated
-from gua.store.definition import Definition
-from gua.store.difference import Differences
 from gua.store.dsn import EmbeddedDsn, ServerDsn
-from gua.store.report_views import DATABASE
-from gua.store.retention import TICKS_SETTING, Retention
 from gua.store.statements import Statement
 from gua.store.tokens import Replication
-from gua.store.topology import Topology, retained, topology_of
+from gua.store.topology import TICKS_SETTING, Retention, Topology, retained, topology_of
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -71,12 +65,11 @@ class Schema:
         self._refuse_newer(version)
         wanted = topology.statements(retention)
         wanted += landing_database.attached(wanted, catalog)
-        opened = entrance.opened(map(Definition, wanted), catalog)
-        ran = self._run(self._dropped(wanted, catalog, topology.tokens(retention)["ON_CLUSTER"]))
-        ran += self._run(upgrade.steps(map(Definition, wanted), catalog, self._formatted))
-        ran += self._run(opened)
+        ran = self._run(upgrade.steps(wanted, catalog, self._formatted))
+        ran += self._run(upgrade.openings(wanted, catalog))
         try:
-            ran += self._finish(topology, retention, wanted, version)
+            self._note_retention(retention, wanted)
+            self._note_version(topology)
         except QueryError as error:
             if topology.cluster is None or not error.unknown_object:
                 raise
@@ -103,9 +96,9 @@ class Schema:
         whole_seconds = landing_database.require_tables(database, self._select)
         views = landing_database.over(database, topology.statements(retained(catalog)))
         with translated(self._dsn):
-            if any(".".join(view.creates or ()) not in catalog for view in views):
+            if any(view.object_name not in catalog for view in views):
                 landing_database.forget(database, self._client)
-            self._run(upgrade.steps(map(Definition, views), catalog, self._formatted))
+            self._run(upgrade.steps(views, catalog, self._formatted))
             days, points = landing_database.backfill(
                 database, views, client=self._client, select=self._select, progress=progress
             )
@@ -129,7 +122,7 @@ class Schema:
         topology = self.topology(catalog)
         wanted = topology.statements(retained(catalog))
         wanted += landing_database.attached(wanted, catalog)
-        result = difference.differences(map(Definition, wanted), catalog, self._formatted)
+        result = differences(wanted, catalog, self._formatted)
         if not result.lines and version < statements.SCHEMA_VERSION:
             result.lines.append(f"the schema was applied as version {version}, this is {statements.SCHEMA_VERSION}")
         elif not result.lines and digest != _digest(topology):
@@ -156,7 +149,10 @@ class Schema:
             raise
         self._refuse_newer(version)
         if version < statements.SCHEMA_VERSION:
-            raise UnavailableError(self._older(version))
+            is_there = f"has schema version {version}, this gua needs {statements.SCHEMA_VERSION}"
+            lacks = "lacks the schema of this version"
+            msg = f"{self._dsn} {is_there if version else lacks}: run gua schema apply --store {self._dsn}"
+            raise UnavailableError(msg)
 
     def applied(self) -> tuple[int, str]:
         """Return the version that was applied last and the fingerprint of its statements; 0 if there is none."""
@@ -197,19 +193,13 @@ class Schema:
     def _newer(version: int) -> str:
         return f"the schema is version {version}, this gua knows {statements.SCHEMA_VERSION}: upgrade gua"
 
-    def _older(self, version: int) -> str:
-        there = (
-            f"has schema version {version}, this gua needs {statements.SCHEMA_VERSION}"
-            if version
-            else "lacks the schema of this version"
-        )
-        return f"{self._dsn} {there}: run gua schema apply --store {self._dsn}"
-
     def _refuse_without_rights(self, topology: Topology) -> None:
         """Refuse before anything is changed: a user without a right would stop in the middle."""
         if self._embedded:
             return
-        lacking = grants.lacking(grants.owner_rights(cluster=topology.cluster is not None), self._granted)
+        rights = (right.rpartition(" ON ") for right in grants.owner_rights(cluster=topology.cluster is not None))
+        each = [f"{kind} ON {where}" for kinds, _, where in rights for kind in kinds.split(", ")]
+        lacking = [right for right in each if not self._granted(right)]
         if lacking and self._read_only():
             msg = (
                 f"{self._dsn}: the user is read-only, by its profile: use the schema's owner, whose rights "
@@ -234,52 +224,18 @@ class Schema:
         except QueryError:
             return True  # a server that cannot tell beforehand tells at the statement itself
 
-    def _dropped(self, wanted: list[Statement], catalog: dict[str, CatalogEntry], on_cluster: str) -> list[str]:
-        """Return the statements that drop what is made anew: in an embedded store all that only passes rows on.
-
-        Nothing can be landing in it meanwhile. The views of reports, which earlier versions kept there, are made no
-        more. They are taken out of what was in the ``catalog``.
-        """
-        names = [name for name in upgrade.RETIRED if name in catalog]
-        if self._embedded:
-            names += [
-                ".".join(statement.creates)
-                for statement in reversed(wanted)
-                if statement.creates and statement.passes_on
-            ]
-        dropped = [f"DROP TABLE IF EXISTS {name} {on_cluster}".strip() for name in names if catalog.pop(name, None)]
-        if self._embedded and (views := [name for name in catalog if name.startswith(f"{DATABASE}.")]):
-            for name in views:
-                del catalog[name]
-            dropped.append(f"DROP DATABASE IF EXISTS {DATABASE}")
-        return dropped
-
     def _run(self, planned: list[str]) -> list[str]:
         for sql in planned:
             with translated(self._dsn):
                 self._client.command(sql)
         return planned
 
-    def _finish(self, topology: Topology, retention: Retention, wanted: list[Statement], version: int) -> list[str]:
-        """Fill what the new objects need of the old ones, note what is there now, and return the statements."""
-        self._note_retention(retention, wanted)
-
-        def needed(every: Mapping[int, tuple[str, ...]]) -> list[str]:
-            tokens = topology.tokens(retention)
-            return [
-                Template(sql).substitute(tokens) for since, after in every.items() if version < since for sql in after
-            ]
-
-        ran = self._run(needed(upgrade.AFTER_UPGRADE))
-        if version and not self._embedded and (later := needed(upgrade.AFTER_INSERTS)):
-            time.sleep(upgrade.INSERTS_SECONDS)
-            ran += self._run(later)
+    def _note_version(self, topology: Topology) -> None:
         # Not the client's insert: its first call imports pandas, 1.5 s, where that is installed.
         with translated(self._dsn):
             self._client.command(
                 _NOTE_VERSION, parameters={"version": statements.SCHEMA_VERSION, "digest": _digest(topology)}
             )
-        return ran
 
     def _note_retention(self, retention: Retention, wanted: list[Statement]) -> None:
         """Let SQL read how long ticks are kept; no row means forever."""
@@ -288,10 +244,8 @@ class Schema:
         if noted == retention.ticks_days:
             return
         if retention.ticks_days is None:
-            keeping = [
-                table for table in map(Definition, wanted) if table.name in {"gua.settings_local", "gua.settings"}
-            ]
-            self._run([f"{keeping[0].altering} DELETE WHERE key = '{TICKS_SETTING}' SETTINGS mutations_sync = 2"])
+            keeping = next(one for one in wanted if one.object_name in {"gua.settings_local", "gua.settings"})
+            self._run([f"{keeping.altering} DELETE WHERE key = '{TICKS_SETTING}' SETTINGS mutations_sync = 2"])
             return
         with translated(self._dsn):
             self._client.command(

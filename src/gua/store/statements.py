@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import dropwhile
 from pathlib import Path
 from string import Template
@@ -19,7 +19,7 @@ from typing import Final
 
 from gua.core.errors import UnavailableError
 
-SCHEMA_VERSION: Final = 9
+SCHEMA_VERSION: Final = 1
 # Files of this ending make the tables that only a cluster has; their $COLUMNS are those of the file without it.
 _ONLY_ON_A_CLUSTER: Final = "_distributed.sql"
 # Of this one what a server does by itself, time and again.
@@ -30,20 +30,109 @@ _CODEC: Final = re.compile(r"\s+CODEC\([^()]*(?:\([^()]*\)[^()]*)*\)")
 _PACKAGED = Path(__file__).resolve().parent.parent / "clickhouse"
 _CHECKOUT = Path(__file__).resolve().parents[3] / "clickhouse"
 _ENGINE: Final = re.compile(r"(\$\{REPLICATED\}\w*MergeTree)(?:\(([^)]*)\))?")
+# The form of our own files: a statement each, its columns between lines that hold a bracket alone, indented by four.
+_HEAD: Final = re.compile(
+    r"^CREATE (?:OR REPLACE )?(?P<kind>DATABASE|TABLE|MATERIALIZED VIEW|VIEW) (?:IF NOT EXISTS )?"
+    r"(?P<name>[\w.]+)(?P<on_cluster> ON CLUSTER '[^']+')? *(?P<columns>\n\(\n)?",
+    re.MULTILINE,
+)
+_NEXT_COLUMN: Final = re.compile(r",\n {4}(?=\S)")
+_TYPE_ENDS: Final = re.compile(r"\s+(?:COMMENT|CODEC|DEFAULT|MATERIALIZED|ALIAS|EPHEMERAL|TTL)\b")
+_TTL: Final = re.compile(r"\bTTL (?P<ttl>.+?)(?= SETTINGS\b|\Z)")
+_COMMENT: Final = re.compile(r"\s+COMMENT '(?:[^'\\]|''|\\.)*'\s*\Z")
+_TARGET: Final = re.compile(r"\bTO (?P<target>gua\w*\.\w+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """One declared column: ``type`` on one line, ``declared`` as written with its type, default, comment and codec."""
+
+    name: str
+    type: str
+    declared: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One rendered file. ``name`` is its path below ``clickhouse/``; ``creates`` the database object, if it is one."""
+    """One rendered file, which creates one object. ``name`` is the file's path below ``clickhouse/``."""
 
     name: str
     sql: str
-    creates: tuple[str, str] | None
+
+    @cached_property
+    def _code(self) -> str:
+        return "\n".join(line for line in self.sql.splitlines() if not line.lstrip().startswith("--")).strip()
+
+    @cached_property
+    def _head(self) -> re.Match[str]:
+        match = _HEAD.search(self.sql)
+        if match is None:
+            msg = f"{self.name} creates nothing"
+            raise ValueError(msg)
+        return match
 
     @property
-    def passes_on(self) -> bool:
-        """Whether the object keeps no rows: a materialized view with a target, or a table of engine Null."""
-        return "CREATE MATERIALIZED VIEW" in self.sql or "ENGINE = Null" in self.sql
+    def kind(self) -> str:
+        """What is created: a ``database``, ``table``, ``view`` or ``materialized view``."""
+        return self._head["kind"].lower()
+
+    @property
+    def object_name(self) -> str:
+        """The name of what is created, with its database."""
+        return self._head["name"]
+
+    @property
+    def creates(self) -> tuple[str, str] | None:
+        """The database and the name of the table or view that is created; ``None`` for a database."""
+        database, dot, name = self.object_name.partition(".")
+        return (database, name) if dot else None
+
+    @property
+    def altering(self) -> str:
+        """How a statement begins that changes the object, on the whole cluster if it was made there."""
+        return f"ALTER TABLE {self.object_name}{self._head['on_cluster'] or ''}"
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """The declared columns in their order; none where the engine works them out."""
+        if not self._head["columns"]:
+            return []
+        declared = self._code.partition("\n(\n")[2].partition("\n)\n")[0]
+        return [_column(text.strip()) for text in _NEXT_COLUMN.split(declared)]
+
+    @cached_property
+    def _clauses(self) -> str:
+        """What follows the columns of a table, on one line and without its comment."""
+        _, _, clauses = self._code.partition("\n)\n")
+        return _COMMENT.sub("", " ".join(clauses.split())) if self.kind == "table" else ""
+
+    @property
+    def ttl(self) -> str | None:
+        """The expression after TTL, ``None`` if rows stay forever."""
+        match = _TTL.search(self._clauses)
+        return match["ttl"] if match else None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of a table."""
+        return settings_of(self._clauses.partition("SETTINGS ")[2])
+
+    @property
+    def target(self) -> str | None:
+        """The table that a materialized view fills."""
+        match = _TARGET.search(self._code) if self.kind == "materialized view" else None
+        return match["target"] if match else None
+
+    @property
+    def as_definer(self) -> bool:
+        """Whether a view runs with the rights of who made it."""
+        return "SQL SECURITY DEFINER" in self._code
+
+    @property
+    def select(self) -> str | None:
+        """The query of a view, without the comment after it."""
+        _, _, query = self._code.partition("\nAS\n")
+        return _COMMENT.sub("", query) or None
 
 
 def schema_directory(candidates: tuple[Path, ...] = (_PACKAGED, _CHECKOUT)) -> Path:
@@ -65,11 +154,10 @@ def _loaded(given: tuple[tuple[str, str], ...], root: Path) -> list[Statement]:
     tokens = dict(given)
     known = _with_fragments(root, tokens)
     return [
-        Statement(name=str(file.relative_to(root)), sql=sql, creates=_created(sql))
+        Statement(name=str(file.relative_to(root)), sql=_rendered(file, known))
         for file in _files(root, ".sql")
         if tokens["LOCAL"] or not file.name.endswith(_ONLY_ON_A_CLUSTER)
         if tokens["DEFINER"] or not file.name.endswith(_ONLY_ON_A_SERVER)
-        for sql in [_rendered(file, known)]
     ]
 
 
@@ -142,10 +230,18 @@ def proto_file() -> Path:
     return schema_directory() / "00_landing" / "otlp.proto"
 
 
-def _created(sql: str) -> tuple[str, str] | None:
-    code = next(line for line in sql.splitlines() if not line.startswith("--"))
-    for word in code.split():
-        database, dot, name = word.partition(".")
-        if dot and database in {"gua", "gua_report", "gua_public"}:
-            return database, name
-    return None
+def settings_of(text: str) -> dict[str, str]:
+    """Return ``a = 1, b = 2`` by name."""
+    pairs = (pair.partition("=") for pair in text.split(",") if pair)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def type_on_one_line(text: str) -> str:
+    """Return a column's type in one way of writing, as the engine and our files differ."""
+    one_line = " ".join(text.split()).replace("( ", "(").replace(" )", ")")
+    return "Bool" if one_line == "Boolean" else one_line
+
+
+def _column(text: str) -> Column:
+    name, _, declared = text.partition(" ")
+    return Column(name=name.strip("`"), type=type_on_one_line(_TYPE_ENDS.split(declared, 1)[0]), declared=declared)

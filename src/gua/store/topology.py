@@ -1,22 +1,60 @@
-"""What the schema of a store stands on: embedded, on one server, or on a cluster."""
+"""What the schema of a store stands on: embedded, on one server, or on a cluster; and how long it keeps rows."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
+from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
 from gua.store.catalog import CatalogEntry, Select
 from gua.store.report_views import without_report_views
-from gua.store.retention import Retention, ttl_days
 from gua.store.statements import Statement, load
-from gua.store.tokens import EMBEDDED_TOKENS, Replication, cluster_tokens, server_tokens
+from gua.store.tokens import EMBEDDED_TOKENS, RAW_DAYS, Replication, cluster_tokens, server_tokens
 
+FOREVER: Final = "forever"
+LEAST_TICKS_DAYS: Final = 2
+TICKS_SETTING: Final = "keep_ticks_days"
+_DAY_MS: Final = 86_400_000
+_DAYS: Final = re.compile(r"\btoIntervalDay\((\d+)\)")
 _CLUSTER: Final = re.compile(r"Distributed\('([^']+)'")
 _DATABASE_ENGINE: Final = "SELECT engine FROM system.databases WHERE name = 'gua'"
 _RAW, _TICKS, _HOURS = "gua.otel_metrics_gauge", "gua.card_ticks", "gua.hourly_cards"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retention:
+    """Days that rows are kept; ``None`` is forever."""
+
+    raw_days: int | None = RAW_DAYS
+    ticks_days: int | None = None
+    hours_days: int | None = None
+
+    def changed(self, given: Mapping[str, int | None]) -> Retention:
+        """Return it with what was given. Raises UsageError where the three make no sense together."""
+        changed = replace(self, **given)
+        if changed.ticks_days is not None and changed.ticks_days < LEAST_TICKS_DAYS:
+            msg = (
+                f"--keep-ticks {changed.ticks_days}d is too short: hours are made from ticks that may come a day late, "
+                f"keep them {LEAST_TICKS_DAYS}d or longer"
+            )
+            raise UsageError(msg)
+        if changed.hours_days is not None and (changed.ticks_days is None or changed.hours_days < changed.ticks_days):
+            msg = (
+                f"hours would go ({changed.hours_days}d) before the ticks that they are made from "
+                f"({shown_days(changed.ticks_days)}): give --keep-ticks {changed.hours_days}d or less, "
+                f"or --keep-hours {shown_days(changed.ticks_days)}"
+            )
+            raise UsageError(msg)
+        return changed
+
+    def __str__(self) -> str:
+        return (
+            f"raw points {shown_days(self.raw_days)}, ticks {shown_days(self.ticks_days)}, "
+            f"hours {shown_days(self.hours_days)}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,4 +125,24 @@ def _days(catalog: Mapping[str, CatalogEntry], name: str, shipped: int | None) -
     there = catalog.get(f"{name}_local") or catalog.get(name)
     if there is None or there.engine == "Null":
         return shipped
-    return ttl_days(there.engine_full)
+    match = _DAYS.search(there.ttl or "")
+    return int(match[1]) if match else None
+
+
+def parse_days(option: str, text: str) -> int | None:
+    """Return whole days, ``None`` for "forever". Raises UsageError, naming the option."""
+    if text.strip().lower() == FOREVER:
+        return None
+    try:
+        days, rest = divmod(parse_duration_ms(text), _DAY_MS)
+    except UsageError:
+        days, rest = 0, 1
+    if rest or not days:
+        msg = f"{option} {text!r}: write whole days or weeks, as in 90d or 52w (at most 100 years), or forever"
+        raise UsageError(msg)
+    return days
+
+
+def shown_days(days: int | None) -> str:
+    """Return "90d" or "forever"."""
+    return FOREVER if days is None else f"{days}d"

@@ -22,12 +22,9 @@ from gua.store.history import (
     CARDS,
     PROCESSES,
     SOURCES,
-    allocation_rows,
     card_info,
-    card_rows,
-    process_rows,
     recorded_days,
-    source_rows,
+    rows_of_ticks,
 )
 
 ORIGIN = Origin(host="gpu01", source=Source.AGENT, interval_ms=30_000)
@@ -216,13 +213,8 @@ def again(store: Store, slice_ms: int) -> Iterator[Tick]:
     rebuilt = Rebuilt(demo_origin(INTERVAL_MS), card_info(store, HOST))
     for day in recorded_days(store, HOST):
         for since_ms in range(day.first_ms - 1, day.last_ms, slice_ms):
-            span = {"since_ms": since_ms, "until_ms": min(since_ms + slice_ms, day.last_ms)}
-            yield from rebuilt.ticks(
-                card_rows(store, HOST, **span),
-                process_rows(store, HOST, **span),
-                allocation_rows(store, HOST, **span),
-                source_rows(store, HOST, **span),
-            )
+            until_ms = min(since_ms + slice_ms, day.last_ms)
+            yield from rebuilt.ticks(*rows_of_ticks(store, HOST, since_ms=since_ms, until_ms=until_ms))
     assert rebuilt.left_out == 0
 
 

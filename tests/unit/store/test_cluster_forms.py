@@ -7,11 +7,10 @@ import re
 import pytest
 
 from gua.core.errors import UsageError
-from gua.store.catalog import CatalogEntry
-from gua.store.definition import Definition
-from gua.store.entrance import CONSTRAINT, created, in_order, opened
+from gua.store.catalog import SHUT, CatalogEntry
 from gua.store.statements import Statement, load
 from gua.store.tokens import EMBEDDED_TOKENS, Replication, cluster_tokens, server_tokens
+from gua.store.upgrade import created, in_order, openings
 
 TABLES = cluster_tokens("lab")
 DATABASE = cluster_tokens("lab", replication=Replication.DATABASE)
@@ -193,27 +192,27 @@ def test_one_server_has_none_of_it() -> None:
 
 @FORMS
 def test_points_come_in_by_what_is_made_last_or_not_before_the_end(tokens: dict[str, str]) -> None:
-    definitions = [Definition(one) for one in load(tokens)]
-    ordered = in_order(definitions)
-    assert {one.name for one in ordered} == {one.name for one in definitions}
-    assert [one.name for one in ordered[-4:]] == [
+    statements = load(tokens)
+    ordered = in_order(statements)
+    assert {one.name for one in ordered} == {one.name for one in statements}
+    assert [one.object_name for one in ordered[-4:]] == [
         "gua.otel_metrics_gauge",
         "gua.otel_metrics_sum",
         "gua.otlp_requests_to_gauge",
         "gua.otlp_requests_to_sum",
     ]
     # Of replicas one that joins later would have another constraint than those there.
-    shut = [one.name for one in ordered if CONSTRAINT in created(one)]
+    shut = [one.object_name for one in ordered if SHUT in created(one)]
     assert shut == (["gua.otel_metrics_gauge_local", "gua.otel_metrics_sum_local"] if tokens is WITHOUT_KEEPER else [])
-    assert len(opened(definitions, {})) == len(shut)
+    assert len(openings(statements, {})) == len(shut)
 
 
 def test_on_one_server_the_landing_tables_are_shut_until_the_end_and_in_an_embedded_store_never() -> None:
-    shut = [one for one in map(Definition, load(server_tokens())) if CONSTRAINT in created(one)]
-    assert [one.name for one in shut] == ["gua.otel_metrics_gauge", "gua.otel_metrics_sum"]
+    shut = [one for one in load(server_tokens()) if SHUT in created(one)]
+    assert [one.object_name for one in shut] == ["gua.otel_metrics_gauge", "gua.otel_metrics_sum"]
     whole = CatalogEntry(engine="MergeTree", engine_full="", create="CREATE TABLE", select="")
-    cut_off = CatalogEntry(engine="MergeTree", engine_full="", create=f"CONSTRAINT {CONSTRAINT} CHECK 0", select="")
-    assert opened(shut, {"gua.otel_metrics_gauge": whole, "gua.otel_metrics_sum": cut_off}) == [
-        f"ALTER TABLE gua.otel_metrics_sum DROP CONSTRAINT IF EXISTS {CONSTRAINT}"
+    cut_off = CatalogEntry(engine="MergeTree", engine_full="", create=f"CONSTRAINT {SHUT} CHECK 0", select="")
+    assert openings(shut, {"gua.otel_metrics_gauge": whole, "gua.otel_metrics_sum": cut_off}) == [
+        f"ALTER TABLE gua.otel_metrics_sum DROP CONSTRAINT IF EXISTS {SHUT}"
     ]
-    assert not opened(map(Definition, load(EMBEDDED_TOKENS)), {})
+    assert not openings(load(EMBEDDED_TOKENS), {})

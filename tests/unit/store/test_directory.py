@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gua.core.errors import TransientError, UnavailableError
-from gua.store.directory import StoreDirectory, check_engine
+from gua.store.directory import StoreDirectory
+from gua.store.engine import check_engine
 
 HOLD = """
 import sys

@@ -14,9 +14,8 @@ import pytest
 
 from gua.core.errors import TransientError, UnavailableError
 from gua.store import statements
-from gua.store.connection import engine_version
 from gua.store.database import Store, open_store
-from gua.store.engine import install_command
+from gua.store.engine import engine_version, install_command
 
 pytestmark = pytest.mark.engine
 
@@ -198,7 +197,7 @@ except UnavailableError as error:
 def test_the_working_directory_of_other_threads_is_left_alone(whole: str, use: str) -> None:
     code = f"""
 import sys
-from gua.store.connection import engine_version
+from gua.store.engine import engine_version
 from gua.store.database import open_store
 sys.addaudithook(lambda event, arguments: print(arguments) if event == "os.chdir" else None)
 {use}

@@ -10,7 +10,6 @@ import pytest
 from gua.core.errors import UnavailableError, UsageError
 from gua.store import statements, tokens
 from gua.store.catalog import CatalogEntry
-from gua.store.definition import Definition
 from gua.store.landing_database import TABLES, attached, attached_databases, over, require_tables
 
 COLUMNS = {
@@ -86,15 +85,14 @@ def test_every_view_over_our_landing_tables_stands_over_the_others_too() -> None
     for here, there in zip(ours, made, strict=True):
         assert "gua.otel_metrics_" not in there.sql
         assert "FROM otel.otel_metrics_" in there.sql
-        assert Definition(there).name == f"{Definition(here).name}_from_otel"
-        assert Definition(there).target == Definition(here).target
-        assert ".".join(there.creates or ()) == Definition(there).name
+        assert there.object_name == f"{here.object_name}_from_otel"
+        assert there.target == here.target
 
 
 def test_views_that_are_there_are_found_again_and_those_of_others_are_left_alone() -> None:
     found = {
-        ".".join(view.creates or ()): CatalogEntry(
-            engine="MaterializedView", engine_full="", create=view.sql, select=Definition(view).select or ""
+        view.object_name: CatalogEntry(
+            engine="MaterializedView", engine_full="", create=view.sql, select=view.select or ""
         )
         for view in [*over("otel", SHIPPED), *over("site", SHIPPED)]
     }

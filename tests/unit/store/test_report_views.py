@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gua.store.retention import Retention
 
 from fakes.fleet import agent_tick, spooled_ticks
 from gua.core.errors import UnavailableError
 from gua.store.database import open_store
 from gua.store.report_views import ReportViews, TickTables, ViewsOfServer, report_views
-from gua.store.retention import Retention
 from gua.store.schema import this_version
 from gua.store.statements import Statement
 from gua.store.topology import Topology

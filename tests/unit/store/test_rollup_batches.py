@@ -20,7 +20,7 @@ class RollingUp:
         self.room = room
         self.asked: list[int] = []
 
-    def select(self, sql: str) -> Sequence[Mapping[str, Any]]:
+    def select(self, _sql: str) -> Sequence[Mapping[str, Any]]:
         return [{"host": "node-1", "hour": hour, "marks": 1} for hour in range(self.due)]
 
     def run(self, sql: str) -> None:

@@ -1,4 +1,4 @@
-"""What a released schema promises the next one, and how the way between them is worked out."""
+"""How the way from the schema that is there to this version's is worked out, and what is said of differences."""
 
 from __future__ import annotations
 
@@ -6,77 +6,16 @@ import re
 
 import pytest
 
-from gua.store.catalog import CatalogEntry
-from gua.store.definition import Definition
-from gua.store.difference import OLDER_ORDERS, differences
-from gua.store.retention import Retention, ttl_days
+from gua.store.catalog import CatalogEntry, differences
 from gua.store.statements import Statement
-from gua.store.topology import Topology
-from gua.store.upgrade import RETIRED, steps
-from servers.released import VERSIONS, released
-
-FORMS = {"server": Topology(), "embedded": Topology(embedded=True)}
-
-
-def definitions(form: str) -> dict[str, Definition]:
-    made = (Definition(one) for one in FORMS[form].statements(Retention()))
-    return {one.name: one for one in made}
-
-
-def of_then(version: int, form: str) -> dict[str, Definition]:
-    made = (Definition(Statement(name=name, sql=sql, creates=None)) for name, sql in released(version, form))
-    return {one.name: one for one in made}
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("version", VERSIONS)
-class TestReleased:
-    def test_no_table_loses_a_column_or_changes_its_type(self, version: int, form: str) -> None:
-        now = definitions(form)
-        for name, then in of_then(version, form).items():
-            if then.kind == "table":
-                types = {column.name: column.type for column in now[name].columns}
-                assert {column.name: types.get(column.name) for column in then.columns} == {
-                    column.name: column.type for column in then.columns
-                }, name
-
-    def test_no_table_gets_another_engine_or_order(self, version: int, form: str) -> None:
-        now = definitions(form)
-        for name, then in of_then(version, form).items():
-            if then.kind == "table":
-                keys = r"\n(?:ENGINE = (?!Null)\S+|PARTITION BY .+|ORDER BY .+)"
-                is_now = re.findall(keys, now[name].statement.sql)
-                was = re.findall(keys, then.statement.sql)
-                # What `gua schema check` takes, too, as a table keeps the order that it was made with.
-                lies, lay = OLDER_ORDERS.get(name.removesuffix("_local"), ("", ""))
-                assert is_now in (was, [f"\n{lies}" if key == f"\n{lay}" else key for key in was]), name
-
-    def test_no_materialized_view_gets_another_target(self, version: int, form: str) -> None:
-        now = definitions(form)
-        for name, then in of_then(version, form).items():
-            if then.kind == "materialized view":
-                assert name in RETIRED or now[name].target == then.target, name
-
-    def test_nothing_vanishes_but_views_that_are_named(self, version: int, form: str) -> None:
-        then = of_then(version, form)
-        gone = then.keys() - definitions(form).keys() - {"gua", "gua_report"}
-        if form == "embedded":  # which keeps no views of reports
-            gone = {name for name in gone if not name.startswith("gua_report.")}
-        assert gone <= {*RETIRED}
-        # What rows pass through stays: of materialized views only what a server asks by itself may go.
-        passing = {name for name in gone if then[name].kind != "view" and "\nREFRESH " not in then[name].statement.sql}
-        assert passing == set()
-
-    def test_nothing_becomes_another_kind_of_thing(self, version: int, form: str) -> None:
-        now = definitions(form)
-        for name, then in of_then(version, form).items():
-            assert name not in now or now[name].kind == then.kind, name
+from gua.store.topology import Retention, Topology, retained
+from gua.store.upgrade import steps
 
 
 def test_every_view_on_a_server_runs_with_the_rights_of_who_made_it() -> None:
-    views = [one for one in definitions("server").values() if "view" in one.kind]
+    views = [one for one in Topology().statements(Retention()) if "view" in one.kind]
     assert len(views) > 20
-    assert [one.name for one in views if not one.as_definer] == []
+    assert [one.object_name for one in views if not one.as_definer] == []
 
 
 SMALL = """-- One row is a thing; (with brackets) and 'quotes
@@ -95,13 +34,17 @@ SETTINGS replicated_deduplication_window = 0, b = 2
 COMMENT 'Things; TTL and SETTINGS in words'"""
 
 
-def definition(sql: str) -> Definition:
-    return Definition(Statement(name="10_ticks/01_things.sql", sql=sql, creates=("gua", "things")))
+def statement(sql: str) -> Statement:
+    return Statement(name="10_ticks/01_things.sql", sql=sql)
 
 
-def test_a_definition_is_read_from_its_file() -> None:
-    read = definition(SMALL)
-    assert (read.kind, read.name, read.altering) == ("table", "gua.things", "ALTER TABLE gua.things ON CLUSTER 'lab'")
+def test_what_a_statement_makes_is_read_from_its_file() -> None:
+    read = statement(SMALL)
+    assert (read.kind, read.object_name, read.altering) == (
+        "table",
+        "gua.things",
+        "ALTER TABLE gua.things ON CLUSTER 'lab'",
+    )
     assert [(column.name, column.type) for column in read.columns] == [
         ("host", "LowCardinality(String)"),
         ("kept", "Map(LowCardinality(String), String)"),
@@ -134,16 +77,16 @@ def there(**changed: object) -> CatalogEntry:
 
 
 def test_a_table_that_is_as_it_should_be_is_left_alone() -> None:
-    assert steps([definition(SMALL)], {"gua.things": there()}, formatted) == []
-    assert ttl_days(there().engine_full) == 9
+    assert steps([statement(SMALL)], {"gua.things": there()}, formatted) == []
+    assert retained({"gua.card_ticks": there()}).ticks_days == 9
 
 
 def test_a_table_that_is_not_there_is_made() -> None:
-    assert steps([definition(SMALL)], {}, formatted) == [SMALL]
+    assert steps([statement(SMALL)], {}, formatted) == [SMALL]
 
 
 def test_a_table_gets_the_columns_that_it_lacks_in_their_places() -> None:
-    (step,) = steps([definition(SMALL)], {"gua.things": there(columns={"host": "LowCardinality(String)"})}, formatted)
+    (step,) = steps([statement(SMALL)], {"gua.things": there(columns={"host": "LowCardinality(String)"})}, formatted)
     assert step == (
         "ALTER TABLE gua.things ON CLUSTER 'lab' "
         "ADD COLUMN IF NOT EXISTS kept Map(LowCardinality(String), String) CODEC(ZSTD(1)) AFTER host, "
@@ -155,11 +98,11 @@ def test_a_table_gets_the_columns_that_it_lacks_in_their_places() -> None:
 
 def test_a_table_gets_the_ttl_and_the_settings_that_are_wanted() -> None:
     without = there(engine_full="AggregatingMergeTree ORDER BY host SETTINGS index_granularity = 8192")
-    assert steps([definition(SMALL)], {"gua.things": without}, formatted) == [
+    assert steps([statement(SMALL)], {"gua.things": without}, formatted) == [
         "ALTER TABLE gua.things ON CLUSTER 'lab' MODIFY TTL toDate(seen) + 1 + toIntervalDay(9)",
         "ALTER TABLE gua.things ON CLUSTER 'lab' MODIFY SETTING replicated_deduplication_window = 0, b = 2",
     ]
-    forever = definition(SMALL.replace("TTL toDate(seen) + 1 + INTERVAL 9 DAY\n", ""))
+    forever = statement(SMALL.replace("TTL toDate(seen) + 1 + INTERVAL 9 DAY\n", ""))
     assert steps([forever], {"gua.things": there()}, formatted) == [
         "ALTER TABLE gua.things ON CLUSTER 'lab' REMOVE TTL"
     ]
@@ -179,7 +122,7 @@ def test_a_materialized_view_gets_another_query_and_is_never_dropped() -> None:
     found = there(
         engine="MaterializedView", select="SELECT 1", create="CREATE MATERIALIZED VIEW gua.passing TO gua.things "
     )
-    assert steps([definition(VIEW)], {"gua.passing": found}, formatted) == [
+    assert steps([statement(VIEW)], {"gua.passing": found}, formatted) == [
         "ALTER TABLE gua.passing ON CLUSTER 'lab' MODIFY QUERY SELECT\n    host\nFROM gua.points",
         "ALTER TABLE gua.passing ON CLUSTER 'lab' MODIFY DEFINER = CURRENT_USER SQL SECURITY DEFINER",
     ]
@@ -196,24 +139,17 @@ def test_a_materialized_view_gets_another_query_and_is_never_dropped() -> None:
     ],
 )
 def test_what_differs_is_said_by_name(changed: dict[str, object], line: str) -> None:
-    found = differences([definition(SMALL)], {"gua.things": there(**changed)}, formatted)
+    found = differences([statement(SMALL)], {"gua.things": there(**changed)}, formatted)
     assert any(each.startswith(line) for each in found.lines), found.lines
 
 
 def test_what_is_there_besides_is_a_note() -> None:
-    found = differences([definition(SMALL)], {"gua.things": there(), "gua.mine": there(engine="View")}, formatted)
+    found = differences([statement(SMALL)], {"gua.things": there(), "gua.mine": there(engine="View")}, formatted)
     assert found.lines == []
     assert found.notes == ["gua.mine is not gua's (View)"]
-
-
-def test_what_an_earlier_version_left_is_told_from_what_is_not_ours() -> None:
-    left = there(engine="MaterializedView")
-    found = differences([definition(SMALL)], {"gua.things": there(), "gua.count_hours": left}, formatted)
-    assert found.lines == []
-    assert found.notes == ["gua.count_hours is an earlier version's: gua schema apply drops it"]
 
 
 def test_a_replicas_path_is_no_difference() -> None:
     replica = "ReplicatedAggregatingMergeTree('/clickhouse/tables/{shard}/gua/things', '{replica}')"
     found = there(engine_full=there().engine_full.replace("AggregatingMergeTree", replica, 1))
-    assert differences([definition(SMALL)], {"gua.things": found}, formatted).lines == []
+    assert differences([statement(SMALL)], {"gua.things": found}, formatted).lines == []

@@ -7,7 +7,6 @@ import pytest
 
 from gua.core.errors import UnavailableError
 from gua.store import statements, tokens
-from gua.store.definition import Definition
 from gua.store.statements import schema_directory
 
 CHECKOUT = Path(__file__).resolve().parents[3] / "clickhouse"
@@ -102,7 +101,7 @@ def test_the_digest_tells_renderings_and_changes_apart() -> None:
 @RENDERINGS
 def test_a_view_of_a_tables_rows_is_told_its_columns(tokens: dict[str, str]) -> None:
     table, view = (
-        Definition(statement)
+        statement
         for name in ("host_hours", "counted_hours")
         for statement in statements.load(tokens)
         if statement.name.endswith(f"_{name}.sql")
@@ -111,4 +110,4 @@ def test_a_view_of_a_tables_rows_is_told_its_columns(tokens: dict[str, str]) -> 
     assert [(column.name, column.type) for column in view.columns] == [
         (column.name, column.type) for column in table.columns
     ]
-    assert "CODEC" not in view.statement.sql
+    assert "CODEC" not in view.sql

@@ -14,9 +14,9 @@ from gua.core.ports import SpooledTick
 from gua.otlp.endpoint import read_settings
 from gua.state.compression import compress
 from gua.state.enrollment import Enrollment, read_enrollment
-from gua.store.directory import StoreDirectory, check_engine
+from gua.store.directory import StoreDirectory
 from gua.store.dsn import EmbeddedDsn, ServerDsn, parse_dsn
-from gua.store.engine import install_command
+from gua.store.engine import check_engine, install_command
 
 _PACKAGE = "chdb-core"
 

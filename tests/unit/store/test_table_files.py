@@ -10,7 +10,7 @@ from gua.core.ports import SpooledTick
 from gua.otlp.encode import encode
 from gua.sim.host import Scenario, simulate
 from gua.state.compression import compress
-from gua.store import merges
+from gua.store import table_files
 from gua.store.database import Store, open_store
 
 pytestmark = pytest.mark.engine
@@ -42,7 +42,7 @@ def test_parts_that_a_merge_replaced_leave_the_disk_and_no_row_goes(tmp_path: Pa
             assert not store.land([tick])
         before = cards(store)
         assert part_directories(path) >= TABLES * ROUNDS
-    assert part_directories(path) <= TABLES * merges.MOST_PARTS
+    assert part_directories(path) <= TABLES * table_files.MOST_PARTS
     with open_store(f"chdb://{path}") as store:
         assert cards(store) == before
 
@@ -59,7 +59,7 @@ def test_a_directory_that_is_no_part_or_is_not_covered_stays(tmp_path: Path) -> 
         def query(self, _sql: str) -> object:
             return type("Result", (), {"result_rows": [(f"{active}/",)]})()
 
-    replaced = merges.replaced_parts(Engine(), tmp_path / "data")
+    replaced = table_files.replaced_parts(Engine(), tmp_path / "data")
     assert [path.name for path in replaced] == ["20260301_3_3_0"]
-    merges.remove_parts(replaced)
+    table_files.remove_parts(replaced)
     assert {path.name for path in table.iterdir()} == {active.name, *stays}
