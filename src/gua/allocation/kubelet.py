@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Protocol
 
-from gua.allocation.grpc_call import CallError, NoSocketError, call
-from gua.allocation.pod_resources import LIST, PodDevices, parse_pod_resources
+from gua.allocation.pod_resources import NoSocketError, PodDevices, PodResources
 from gua.core.errors import GuaError
 from gua.core.pods import ListedPod
 
-CALL_SECONDS: Final = 3.0
 _LIST_SECONDS: Final = 25.0
 # A kubelet that was started answers before it knows its pods: at first it has none.
 _YOUNG_SECONDS: Final = 30.0
@@ -37,14 +33,6 @@ class PodList(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PodResources:
-    """What PodResources tell of all pods; ``age_seconds`` is how long ago the kubelet was started, if that is known."""
-
-    pods: tuple[PodDevices, ...]
-    age_seconds: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class KubeletAnswer:
     """What was asked last. ``devices`` is ``None`` where limits have to do; ``failure`` is why there is no answer.
 
@@ -62,9 +50,9 @@ class KubeletAnswer:
 class Questions:
     """Asks both, and puts the answers together.
 
-    ``ask_devices`` raises CallError or, for an answer that is none, ValueError; where it raises NoSocketError, limits
-    in ``pods`` have to do. ``own_pod`` is the pod that this process runs in: an answer that lacks it is not whole.
-    ``folders`` tells uids of pods where there is no list; empty where it cannot.
+    ``ask_devices`` raises GuaError; where that is NoSocketError, limits in ``pods`` have to do. ``own_pod`` is the pod
+    that this process runs in: an answer that lacks it is not whole. ``folders`` tells uids of pods where there is no
+    list; empty where it cannot.
     """
 
     def __init__(
@@ -109,9 +97,6 @@ class Questions:
             if self._pods is None:
                 raise
             return None, (f"kubernetes: {error}: promised cards are counted by limits of pods",)
-        except ValueError as error:
-            msg = f"its answer is garbage: {error}"
-            raise CallError(msg) from None
 
     def _doubt(self, places: AbstractSet[Place], age_seconds: float | None) -> str | None:
         if self._own_pod is not None:
@@ -138,13 +123,3 @@ class Questions:
             if devices is None:
                 raise
         return self._listed
-
-
-def ask_pod_resources(socket: Path) -> PodResources:
-    """Return what pods have of the node's devices. Raises CallError and, for an answer that is none, ValueError."""
-    answer = parse_pod_resources(call(socket, LIST, seconds=CALL_SECONDS))
-    try:
-        age_seconds = time.time() - socket.stat().st_mtime
-    except OSError:
-        age_seconds = 0.0
-    return PodResources(pods=answer, age_seconds=age_seconds)
