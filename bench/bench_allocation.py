@@ -44,11 +44,10 @@ def look(jobs: int) -> None:
     """Print the cost of a look at so many jobs of the hooks, also known by polling."""
     importlib.import_module("gua.app.agent_process")  # what an agent has in any case
     before_kib = memory_kib()
-    from gua.allocation.files import FilesReader
-    from gua.allocation.folder import AllocationFolder
-    from gua.allocation.gres_conf import GresConf
+    from gua.allocation.files import AllocationFolder, FilesReader
     from gua.allocation.slurm import SlurmReader
     from gua.allocation.slurm_answers import Gres
+    from gua.allocation.slurm_conf import GresConf
     from gua.allocation.slurm_poll import PollAnswer, PolledJob, SlurmPoll
     from gua.allocation.sources import Sources
     from gua.core.allocation import CardKey

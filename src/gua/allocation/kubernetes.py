@@ -10,12 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gua.allocation.device_ids import Cards
-from gua.allocation.kubelet import KubeletAnswer, Place, PodList, Questions
+from gua.allocation.card_names import Cards
+from gua.allocation.kubelet import KubeletAnswer, Place, PodList, Questions, pods_by_folders
 from gua.allocation.pod_allocations import NOT_TOLD, SOURCE, Found, found_by_devices, found_by_limits
-from gua.allocation.pod_folders import pods_by_folders
 from gua.allocation.pod_resources import SOCKET, PodResources, ask_pod_resources
-from gua.allocation.reader import Opener, ReaderLook
+from gua.allocation.sources import Opener, ReaderLook
 from gua.core.allocation import Allocation, CardKey
 from gua.core.pods import ListedPod
 

@@ -9,14 +9,21 @@ from pathlib import Path
 from typing import Final
 
 from gua.allocation.card_names import CardName, CardTable
-from gua.allocation.file_format import FileAllocation
-from gua.allocation.files import FILES, FilesReader, Memo, first_of, found_folder
-from gua.allocation.folder import SLURM, AllocationFolder, FolderLook, Tables, allocation_of, merged
-from gua.allocation.gres_conf import GresConf
-from gua.allocation.reader import Opener, ReaderLook
+from gua.allocation.files import (
+    FILES,
+    SLURM,
+    AllocationFolder,
+    FileAllocation,
+    FilesReader,
+    FolderLook,
+    allocation_of,
+    first_of,
+    merged,
+)
+from gua.allocation.slurm_conf import GresConf, found_node
 from gua.allocation.slurm_files import GPUSTAT, CardFiles, gpustat, job_mapping
-from gua.allocation.slurm_node import found_node
 from gua.allocation.slurm_poll import LEAST_SECONDS, PERIOD_SECONDS, PollAnswer, PolledJob, SlurmPoll
+from gua.allocation.sources import Opener, ReaderLook
 from gua.core.allocation import Allocation, CardKey
 
 PREFIX: Final = "slurm-"
@@ -69,20 +76,15 @@ class SlurmReader:
         self._poll = poll
         self._site_files = tuple(site_files)
         self._conf = GresConf() if conf is None else conf
-        self._tables = Tables()
         self._ends: dict[str, int] = {}
         self._left_behind: dict[str, tuple[int, int]] = {}
-        self._memo: Memo | None = None
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
         """Return the allocations of (since_ms, now_ms], and cards in use of which no job is told as unknown."""
-        table = self._tables.of(cards)
+        table = CardTable(cards)
         answer = None if self._poll is None else self._poll.answer()
         folder = self._folder.look(since_ms, now_ms)
         self._conf.refresh()
-        basis = (folder, answer, table, self._conf.version)
-        if self._memo is not None and self._memo.holds(basis, since_ms):
-            return self._memo.look
         gathered = _Gathered()
         self._read_files(gathered, folder, since_ms, now_ms)
         if answer is not None:
@@ -94,14 +96,12 @@ class SlurmReader:
         node = None if answer is None else answer.node
         allocations = self._allocations(gathered, answer, table, node)
         unknown = self._unknown(answer, allocations, table, node)
-        found = ReaderLook(
+        return ReaderLook(
             allocations=tuple(each for each in allocations if each.until_ms is None or each.until_ms > since_ms),
             reason=first_of(gathered.troubles),
             unknown_cards=unknown,
             notes=tuple(gathered.notes),
         )
-        self._memo = None if self._site_files else Memo.of(basis, since_ms, found, folder.told.values())
-        return found
 
     @property
     def period_seconds(self) -> float | None:
@@ -313,7 +313,9 @@ def openers(folder: AllocationFolder | None = None, settings: SlurmSettings | No
         return reader
 
     return (
-        Opener(name=FILES, found=lambda: found_folder(shared.path), open=open_files),
+        Opener(
+            name=FILES, found=lambda: f"the folder {shared.path}" if shared.path.is_dir() else None, open=open_files
+        ),
         Opener(name=SLURM, found=lambda: found_slurm(chosen), open=open_slurm),
     )
 

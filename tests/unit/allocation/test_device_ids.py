@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gua.allocation.device_ids import Cards, UnknownDeviceError
+from gua.allocation.card_names import Cards, UnknownDeviceError
 from gua.allocation.pod_resources import ClaimedDevice, Device
 from gua.core.allocation import CardKey
 

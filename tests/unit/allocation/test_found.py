@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.allocation.folder import AllocationFolder
+from gua.allocation.files import AllocationFolder
 from gua.allocation.slurm import SlurmReader, SlurmSettings, openers
 from gua.allocation.sources import look_around, open_sources
 

@@ -14,10 +14,9 @@ import pytest
 
 from fakes.pod_resources import pod as answered
 from fakes.pod_resources import pod_resources, talking
-from gua.allocation.kubelet import Place
+from gua.allocation.kubelet import Place, pods_by_folders
 from gua.allocation.kubernetes import KubernetesReader, kubernetes_opener
 from gua.allocation.pod_allocations import OF_SOME_POD
-from gua.allocation.pod_folders import pods_by_folders
 from gua.allocation.pod_resources import (
     CallError,
     ClaimedDevice,
@@ -27,8 +26,7 @@ from gua.allocation.pod_resources import (
     PodResources,
     ask_pod_resources,
 )
-from gua.allocation.reader import ReaderLook
-from gua.allocation.sources import Sources
+from gua.allocation.sources import ReaderLook, Sources
 from gua.core.allocation import Allocation, CardKey
 from gua.core.errors import GuaError, TransientError
 from gua.core.pods import ListedPod

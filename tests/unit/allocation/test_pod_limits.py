@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from gua.allocation.device_ids import Cards
-from gua.allocation.pod_limits import LimitsTold, by_limits
+from gua.allocation.card_names import Cards
+from gua.allocation.pod_allocations import LimitsTold, by_limits
 from gua.core.allocation import CardKey
 from gua.core.pods import ListedPod
 
