@@ -20,8 +20,7 @@ from gua.core.tick import Origin
 from gua.core.words import Source
 from gua.identity.kubelet import Kubelet
 from gua.identity.owner import Owners
-from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
-from gua.identity.process_cache import NoProcesses
+from gua.identity.process import DEFAULT_IGNORED, NoProcesses, ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.otlp.resource import origin
 from gua.procfs.boot import machine_id, stored_boot_time_ms
