@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from gua.core.ports import Activity
 from gua.core.words import Mig
-from gua.imports import dmon, jsonl, nvidia_smi
+from gua.imports import dmon
 from gua.imports.columns import (
     APP_COLUMNS,
     CARD_COLUMNS,
@@ -21,11 +21,12 @@ from gua.imports.columns import (
     require_cards,
     require_dmon,
 )
+from gua.imports.formats import read_csv, read_json_lines
 from gua.imports.recorded_file import RecordedFile
-from gua.imports.timestamps import Timestamps
 from gua.imports.values import (
     Cell,
     CellError,
+    Timestamps,
     celsius,
     clock_reasons,
     label,
@@ -144,11 +145,11 @@ class CardRowReader:
             return self._parser(file_layout, source, stamps, cards)
 
         if source.json_lines:
-            yield from jsonl.read(source, DMON_COLUMNS if is_dmon else CARD_COLUMNS, make)
+            yield from read_json_lines(source, DMON_COLUMNS if is_dmon else CARD_COLUMNS, make)
         elif is_dmon:
             yield from dmon.read(source, make)
         else:
-            yield from nvidia_smi.read(source, CARD_COLUMNS, make, self._reading.columns)
+            yield from read_csv(source, CARD_COLUMNS, make, self._reading.columns)
         self.assumed.times_without_offset |= stamps.without_offset
 
     def _parser(
@@ -292,9 +293,7 @@ class AppRowReader:
             require_apps(file_layout, where)
             return _app_parser(file_layout, source, stamps)
 
-        return (
-            jsonl.read(source, APP_COLUMNS, make) if source.json_lines else nvidia_smi.read(source, APP_COLUMNS, make)
-        )
+        return read_json_lines(source, APP_COLUMNS, make) if source.json_lines else read_csv(source, APP_COLUMNS, make)
 
 
 def _app_parser(file_layout: Layout, source: RecordedFile, stamps: Timestamps) -> Callable[[Any], AppRow]:

@@ -21,8 +21,8 @@ from typing import Final
 
 from gua.core.errors import DataError, UsageError
 from gua.imports.legacy_v1.database import LegacyDatabase
-from gua.imports.survey import MAX_INTERVAL_MS, Spacings, nominal_interval_ms
-from gua.imports.timestamps import Timestamps
+from gua.imports.recording import MAX_INTERVAL_MS, Spacings, nominal_interval_ms
+from gua.imports.values import Timestamps
 
 _CARD: Final = ("ts", "gpu_uuid", "util_pct")
 _CARD_LATER: Final = ("run_id", "gpu_index", "memory_used_mb", "temperature_c", "power_w", "usage_state")
