@@ -32,8 +32,7 @@ from gua.core.tick import CardReading, Origin, ReadError, Tick
 from gua.core.words import AllocationStatus, ProcessList, Source, Use
 from gua.identity.owner import Owners
 from gua.identity.process import ProcessIdentity
-from gua.procfs.boot import stored_boot_time_ms
-from gua.procfs.clock import SystemClock
+from gua.procfs.clock import SystemClock, stored_boot_time_ms
 from gua.procfs.reader import ProcFs
 from servers.kubelet import PLUGINS, Node, missing
 

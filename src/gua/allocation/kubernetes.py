@@ -1,4 +1,4 @@
-"""Cards that pods were promised: from the kubelet's PodResources, or from limits in its list of pods."""
+"""CardTable that pods were promised: from the kubelet's PodResources, or from limits in its list of pods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gua.allocation.card_names import Cards
+from gua.allocation.card_names import CardTable
 from gua.allocation.kubelet import KubeletAnswer, Place, PodList, Questions, pods_by_folders
 from gua.allocation.pod_allocations import NOT_TOLD, SOURCE, Found, found_by_devices, found_by_limits
 from gua.allocation.pod_resources import SOCKET, PodResources, ask_pod_resources
@@ -121,9 +121,9 @@ class KubernetesReader:
             return self._newest[1]
         self._remember(answer.listed, cards)
         if answer.devices is not None:
-            found = found_by_devices(answer.devices, answer.listed, Cards(cards), self._seen)
+            found = found_by_devices(answer.devices, answer.listed, CardTable(cards), self._seen)
         else:
-            found = found_by_limits(answer.listed, Cards(cards), self._seen)
+            found = found_by_limits(answer.listed, CardTable(cards), self._seen)
         found.unknown |= self._of_unlisted(answer.listed, cards)
         self._since_ms = {id_: self._since_ms.get(id_, asked_ms) for id_ in found.allocations}
         for id_, allocation in found.allocations.items():

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gua.allocation.card_names import Cards, UnknownDeviceError
+from gua.allocation.card_names import CardTable, UnknownDeviceError
 from gua.allocation.pod_resources import PodDevices
 from gua.core.allocation import Allocation, CardKey
 from gua.core.pods import ListedPod
@@ -29,7 +29,7 @@ class LimitsTold:
     unknown: set[str] = field(default_factory=set)
 
 
-def by_limits(pods: Sequence[ListedPod], cards: Cards, seen: Mapping[str, frozenset[str]]) -> LimitsTold:
+def by_limits(pods: Sequence[ListedPod], cards: CardTable, seen: Mapping[str, frozenset[str]]) -> LimitsTold:
     """Return what is known by the pods of a list; ``seen`` are uids of pods that were seen on a card, by its UUID."""
     told = LimitsTold()
     whole, instances = cards.whole(), cards.instances()
@@ -131,7 +131,7 @@ class Found:
 
 
 def found_by_devices(
-    devices: Sequence[PodDevices], listed: Sequence[ListedPod], cards: Cards, pods_on: PodsOn
+    devices: Sequence[PodDevices], listed: Sequence[ListedPod], cards: CardTable, pods_on: PodsOn
 ) -> Found:
     """Return what PodResources tell. ``listed`` says which pods ended: older kubelets tell their devices still."""
     found = Found()
@@ -154,7 +154,7 @@ def found_by_devices(
     return found
 
 
-def _candidates(pod: PodDevices, cards: Cards, found: Found) -> Iterator[frozenset[str]]:
+def _candidates(pod: PodDevices, cards: CardTable, found: Found) -> Iterator[frozenset[str]]:
     """Return which cards each of a pod's devices may be."""
     for device in pod.devices:
         try:
@@ -176,7 +176,7 @@ def _narrowed(candidates: frozenset[str], pod: ListedPod, pods_on: PodsOn) -> fr
     return on if len(on) == 1 else candidates
 
 
-def found_by_limits(listed: Sequence[ListedPod], cards: Cards, pods_on: PodsOn) -> Found:
+def found_by_limits(listed: Sequence[ListedPod], cards: CardTable, pods_on: PodsOn) -> Found:
     """Return what limits tell, with the processes that were seen."""
     told = by_limits(listed, cards, pods_on)
     found = Found(unknown=told.unknown)

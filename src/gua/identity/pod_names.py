@@ -69,7 +69,8 @@ def ask(kubelet: Kubelet, account: Path = SERVICE_ACCOUNT, *, all_seconds: float
         connection = http.client.HTTPSConnection(kubelet.host, kubelet.port, timeout=_CALL_SECONDS, context=context)
         with contextlib.closing(connection):
             connection.connect()
-            connection.sock.deadline = time.monotonic() + all_seconds
+            if isinstance(connection.sock, _TimedSocket):
+                connection.sock.deadline = time.monotonic() + all_seconds
             connection.request("GET", kubelet.path, headers=headers)
             answer = connection.getresponse()
             body = answer.read(MOST_BYTES + 1) if answer.status == http.HTTPStatus.OK else b""

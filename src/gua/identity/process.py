@@ -17,8 +17,7 @@ from gua.core.words import ProcessType
 from gua.core.workloads import NO_WORK, Work
 from gua.identity.cgroup import container_id, pod_uid, slurm_job_id, systemd_unit
 from gua.identity.owner import Owners
-from gua.procfs.parse import Stat
-from gua.procfs.reader import ProcessRecord
+from gua.procfs.reader import ProcessRecord, Stat
 
 if TYPE_CHECKING:
     from gua.identity.served_models import ServedModels
