@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, tzinfo
 from fractions import Fraction
 from functools import lru_cache
@@ -103,6 +103,44 @@ def _within(number: float, low: float, high: float, what: str) -> float:
     raise CellError(msg)
 
 
+def _quantity_parser(
+    what: str, units: Mapping[str, int], low: float, high: float, *, per: int = 1
+) -> Callable[[Cell], float | None]:
+    """Return a parser of numbers from ``low`` to ``high`` in the first of the units, given as what makes one of it.
+
+    A number without a unit is in the first one, too. What is returned is divided by ``per``. The parser raises
+    CellError.
+    """
+
+    def parse(cell: Cell) -> float | None:
+        measured = _number(cell, what)
+        if measured is None:
+            return None
+        number, unit = measured
+        divisor = units.get(unit) if unit else 1
+        if divisor is None:
+            expected = next(iter(units)).upper() if units else "no unit"
+            msg = f"{what} has the unit {unit!r}: {expected} is expected"
+            raise CellError(msg)
+        return _within(number / divisor, low, high, what) / per
+
+    return parse
+
+
+def percent_parser(what: str) -> Callable[[Cell], float | None]:
+    """Return a parser of percentages (``"37 %"``, 37) to ratios, 0 to 1."""
+    return _quantity_parser(what, {"%": 1}, 0, 100, per=100)
+
+
+def ratio_parser(what: str) -> Callable[[Cell], float | None]:
+    """Return a parser of ratios as DCGM writes them, 0 to 1."""
+    return _quantity_parser(what, {}, 0, 1)
+
+
+watts = _quantity_parser("power", {"w": 1, "mw": 1000}, 0, _MAX_WATTS)
+celsius = _quantity_parser("temperature", {"c": 1, "°c": 1, "cel": 1}, -_MAX_CELSIUS, _MAX_CELSIUS)
+
+
 def memory_parser(what: str, default_unit: str) -> Callable[[Cell], int | None]:
     """Return a parser of memory cells to bytes; a cell without a unit is in ``default_unit``."""
 
@@ -119,58 +157,11 @@ def memory_parser(what: str, default_unit: str) -> Callable[[Cell], int | None]:
     return parse
 
 
-def percent_parser(what: str) -> Callable[[Cell], float | None]:
-    """Return a parser of percentages (``"37 %"``, 37) to ratios, 0 to 1."""
-
-    def parse(cell: Cell) -> float | None:
-        measured = _number(cell, what)
-        if measured is None:
-            return None
-        if measured[1] not in {"", "%"}:
-            msg = f"{what} has the unit {measured[1]!r}: % is expected"
-            raise CellError(msg)
-        return _within(measured[0], 0, 100, what) / 100
-
-    return parse
-
-
-def ratio_parser(what: str) -> Callable[[Cell], float | None]:
-    """Return a parser of ratios as DCGM writes them, 0 to 1."""
-
-    def parse(cell: Cell) -> float | None:
-        measured = _number(cell, what)
-        return None if measured is None else _within(measured[0], 0, 1, what)
-
-    return parse
-
-
 def clock_reasons(cell: Cell) -> int | None:
     """Return a set of clock event reasons, as a number or in hexadecimal as nvidia-smi writes it. Raises CellError."""
     if isinstance(cell, str) and _HEX.fullmatch(cell.strip()):
         cell = int(cell, 16)
     return whole(cell, "clock event reasons", MOST_REASONS)
-
-
-def watts(cell: Cell) -> float | None:
-    """Return a power cell (``"71.72 W"``) in watts. Raises CellError."""
-    measured = _number(cell, "power")
-    if measured is None:
-        return None
-    if measured[1] not in {"", "w", "mw"}:
-        msg = f"power has the unit {measured[1]!r}: W is expected"
-        raise CellError(msg)
-    return _within(measured[0] / 1000 if measured[1] == "mw" else measured[0], 0, _MAX_WATTS, "power")
-
-
-def celsius(cell: Cell) -> float | None:
-    """Return a temperature cell in degrees Celsius. Raises CellError."""
-    measured = _number(cell, "temperature")
-    if measured is None:
-        return None
-    if measured[1] not in {"", "c", "°c", "cel"}:
-        msg = f"temperature has the unit {measured[1]!r}: C is expected"
-        raise CellError(msg)
-    return _within(measured[0], -_MAX_CELSIUS, _MAX_CELSIUS, "temperature")
 
 
 def whole(cell: Cell, what: str, high: int) -> int | None:
