@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from gua.core.errors import DataError, UsageError
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList, ProcessType
 from gua.imports.recorded_file import RecordedFile, first_time, merged, open_source
-from gua.imports.rows import AppRow, AppRowReader, Assumed, CardRowReader, Reading, RecordedCardRow
+from gua.imports.rows import AppRow, Assumed, CardRowReader, Reading, RecordedCardRow, read_apps
 
 MAX_INTERVAL_MS: Final = 86_400_000
 MAX_AHEAD_MS: Final = 86_400_000
@@ -243,7 +244,7 @@ class Recording:
     ) -> None:
         """Look at the files. Raises UsageError, UnavailableError or DataError for one that is no recording."""
         self._cards = CardRowReader(reading)
-        self._apps = AppRowReader(reading)
+        self._read_apps = partial(read_apps, timezone=reading.timezone)
         self._sources = [open_source(path) for path in dict.fromkeys(files)]
         self._app_sources = [open_source(path) for path in dict.fromkeys(apps)]
         self._ignored = frozenset(ignored)
@@ -264,10 +265,10 @@ class Recording:
                 msg = f"{source.path} has no rows{named}: give a recording with at least one"
                 raise DataError(msg)
             self._first.append((first_ms, source))
-        started = [(first_time(source, self._apps.read), source) for source in self._app_sources]
+        started = [(first_time(source, self._read_apps), source) for source in self._app_sources]
         # No row at all is a good process file: nothing ran.
         self._first_apps = [(first_ms, source) for first_ms, source in started if first_ms is not None]
-        check_order(merged(self._first_apps, self._apps.read))
+        check_order(merged(self._first_apps, self._read_apps))
         return survey(merged(self._first, self._cards.read), interval_ms=interval_ms, in_order=bool(self._app_sources))
 
     def ticks(self, found: Survey, origin: Origin) -> Iterator[Tick]:
@@ -277,7 +278,7 @@ class Recording:
         the ``origin`` with the rows' own host.
         """
         lists = (
-            ProcessLists(merged(self._first_apps, self._apps.read), found.interval_ms, self._ignored)
+            ProcessLists(merged(self._first_apps, self._read_apps), found.interval_ms, self._ignored)
             if self._app_sources
             else None
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import tzinfo
 from operator import itemgetter
@@ -279,29 +279,22 @@ class _Cards:
         )
 
 
-class AppRowReader:
-    """Reads the rows of ``--query-compute-apps`` files."""
+def read_apps(source: RecordedFile, timezone: tzinfo) -> Iterator[AppRow]:
+    """Return the rows of one ``--query-compute-apps`` file in its order. Raises DataError for a line that is no row."""
+    stamps = Timestamps(timezone)
 
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+    def make(file_layout: Layout, where: str) -> Callable[[Any], AppRow]:
+        require_apps(file_layout, where)
+        return _app_parser(file_layout, source, stamps)
 
-    def read(self, source: RecordedFile) -> Iterator[AppRow]:
-        """Return the rows of one file in its order. Raises DataError for a line that is no row."""
-        stamps = Timestamps(self._reading.timezone)
-
-        def make(file_layout: Layout, where: str) -> Callable[[Any], AppRow]:
-            require_apps(file_layout, where)
-            return _app_parser(file_layout, source, stamps)
-
-        return read_json_lines(source, APP_COLUMNS, make) if source.json_lines else read_csv(source, APP_COLUMNS, make)
+    return (read_json_lines if source.json_lines else read_csv)(source, APP_COLUMNS, make)
 
 
 def _app_parser(file_layout: Layout, source: RecordedFile, stamps: Timestamps) -> Callable[[Any], AppRow]:
     memory_of = remembered(memory_parser("used_gpu_memory", file_layout.units.get("used") or "mib"))
     uuid_of = remembered(lambda cell: label(cell, "gpu_uuid"))
     program_of = remembered(program)
-    fields: Sequence[str] = ("timestamp", "uuid", "pid", "program", "used")
-    picked = itemgetter(*(file_layout.place(field) for field in fields))
+    picked = itemgetter(*map(file_layout.place, ("timestamp", "uuid", "pid", "program", "used")))
 
     def parse(cells: Any) -> AppRow:  # noqa: ANN401 - a list of CSV cells or a JSON object
         stamp, uuid_cell, pid_cell, program_cell, used = picked(cells)

@@ -39,6 +39,33 @@ _MOST_MIB: Final = 2**30
 """More MiB than any card has; a limit that keeps nonsense out."""
 
 
+def _not_whole(column: str, most: int, *, least: int = 0) -> str:
+    return f"{column} IS NOT NULL AND (typeof({column}) != 'integer' OR {column} NOT BETWEEN {least} AND {most})"
+
+
+_STAMPED: Final = {
+    "ts": f"NOT ifnull({_TIME}, 0)",
+    "gpu_uuid": "ifnull(typeof(gpu_uuid) != 'text' OR trim(gpu_uuid) = '' OR length(gpu_uuid) > 256, 1)",
+}
+_FAULTS: Final = {
+    "gpu_sample": {
+        **_STAMPED,
+        "util_pct": _not_whole("util_pct", 100),
+        "gpu_index": _not_whole("gpu_index", 65_535),
+        "memory_used_mb": _not_whole("memory_used_mb", _MOST_MIB),
+        "power_w": _not_whole("power_w", 100_000),
+        "temperature_c": _not_whole("temperature_c", 1_000, least=-1_000),
+    },
+    "proc_sample": {
+        **_STAMPED,
+        "pid": f"pid IS NULL OR {_not_whole('pid', 2**32 - 1)}",
+        "mem_used_mb": _not_whole("mem_used_mb", _MOST_MIB),
+        "process_type": "ifnull(process_type, 'compute') NOT IN ('compute', 'graphics')",
+    },
+}
+"""By table and column: what no version from 1.0 to 1.8 wrote, as conditions of SQL."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Held:
     """A host that recorded into the database, from when to when (texts as the database has them)."""
@@ -58,11 +85,11 @@ class Contents:
         self._check_schema()
         self.card_columns = self._columns("gpu_sample")
         self.process_columns = self._columns("proc_sample")
-        self.card_rows = self._check_rows("gpu_sample", self._card_faults())
+        self.card_rows = self._check_rows("gpu_sample", self.card_columns)
         if not self.card_rows:
             msg = f"{self.where} holds no samples: there is nothing to import"
             raise DataError(msg)
-        self.process_rows = self._check_rows("proc_sample", self._process_faults())
+        self.process_rows = self._check_rows("proc_sample", self.process_columns)
         self.cards: tuple[str, ...] = tuple(
             str(row[0]) for row in database.rows("SELECT DISTINCT gpu_uuid FROM gpu_sample ORDER BY gpu_uuid")
         )
@@ -109,32 +136,10 @@ class Contents:
     def _columns(self, table: str) -> frozenset[str]:
         return frozenset(row[1] for row in self._database.rows(f"PRAGMA table_info({table})"))
 
-    def _card_faults(self) -> dict[str, str]:
-        faults = {"util_pct": _not_whole("util_pct", 100)}
-        for column, most in (("gpu_index", 65_535), ("memory_used_mb", _MOST_MIB), ("power_w", 100_000)):
-            if column in self.card_columns:
-                faults[column] = _not_whole(column, most)
-        if "temperature_c" in self.card_columns:
-            faults["temperature_c"] = _not_whole("temperature_c", 1_000, least=-1_000)
-        return faults
-
-    def _process_faults(self) -> dict[str, str]:
-        faults = {
-            "pid": f"pid IS NULL OR {_not_whole('pid', 2**32 - 1)}",
-            "mem_used_mb": _not_whole("mem_used_mb", _MOST_MIB),
-        }
-        if "process_type" in self.process_columns:
-            faults["process_type"] = "ifnull(process_type, 'compute') NOT IN ('compute', 'graphics')"
-        return faults
-
-    def _check_rows(self, table: str, faults: dict[str, str]) -> int:
+    def _check_rows(self, table: str, columns: frozenset[str]) -> int:
         """Return how many rows there are. Raises DataError for one that no version wrote."""
         self._database.check(table)
-        checked = {
-            "ts": f"NOT ifnull({_TIME}, 0)",
-            "gpu_uuid": "ifnull(typeof(gpu_uuid) != 'text' OR trim(gpu_uuid) = '' OR length(gpu_uuid) > 256, 1)",
-            **faults,
-        }
+        checked = {column: fault for column, fault in _FAULTS[table].items() if column in columns}
         counts = ", ".join(f"sum({fault})" for fault in checked.values())
         count, *bad = self._database.row(f"SELECT count(*), {counts} FROM {table} NOT INDEXED")  # noqa: S608 - own text
         for column, number in zip(checked, bad, strict=True):
@@ -220,7 +225,3 @@ class Contents:
         except UsageError as error:
             msg = f"{self.where}: {error}"
             raise UsageError(msg) from None
-
-
-def _not_whole(column: str, most: int, *, least: int = 0) -> str:
-    return f"{column} IS NOT NULL AND (typeof({column}) != 'integer' OR {column} NOT BETWEEN {least} AND {most})"
