@@ -21,6 +21,10 @@ _NO_LIST: Final = "kubernetes: whose pod a process is of is not known, nor who u
 
 Place = tuple[str, str]
 """Namespace and name of a pod."""
+POD_LOGS: Final = Path("/var/log/pods")
+# The API's uid, or the hash of a static pod's file; both are what the pod's cgroup bears.
+_UID: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_MOST: Final = 4096
 
 
 class PodList(Protocol):
@@ -126,12 +130,6 @@ class Questions:
             if devices is None:
                 raise
         return self._listed
-
-
-POD_LOGS: Final = Path("/var/log/pods")
-# The API's uid, or the hash of a static pod's file; both are what the pod's cgroup bears.
-_UID: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_MOST: Final = 4096
 
 
 def pods_by_folders(folder: Path = POD_LOGS) -> tuple[ListedPod, ...]:

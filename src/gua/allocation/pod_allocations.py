@@ -15,6 +15,16 @@ from gua.core.pods import ListedPod
 _GPU: Final = "nvidia.com/gpu"
 _INSTANCE: Final = "nvidia.com/mig-"
 _SHARED: Final = ".shared"
+SOURCE: Final = "kubernetes"
+OF_SOME_POD: Final = "of-some-pod"
+"""The id of what is promised by limits without being known to which pod."""
+NOT_TOLD: Final = 0
+"""When a pod's allocation began, where the list does not tell."""
+_KIND: Final = "pod"
+_LONGEST_ID: Final = 128
+_DIGEST: Final = 16
+PodsOn = Mapping[str, frozenset[str]]
+"""Uids of pods by the UUID of the card that they were seen on."""
 
 
 @dataclass(slots=True)
@@ -100,19 +110,6 @@ def _unaccounted(askers: Sequence[_Asker], cards: Mapping[str, set[str]], *, sha
         seen = len(cards[asker.pod.uids[0]])
         if asker.count is None or (asker.count > 1 and shares) or seen < asker.count:
             yield asker
-
-
-SOURCE: Final = "kubernetes"
-OF_SOME_POD: Final = "of-some-pod"
-"""The id of what is promised by limits without being known to which pod."""
-NOT_TOLD: Final = 0
-"""When a pod's allocation began, where the list does not tell."""
-_KIND: Final = "pod"
-_LONGEST_ID: Final = 128
-_DIGEST: Final = 16
-
-PodsOn = Mapping[str, frozenset[str]]
-"""Uids of pods by the UUID of the card that they were seen on."""
 
 
 @dataclass(slots=True)

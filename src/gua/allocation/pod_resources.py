@@ -104,7 +104,7 @@ def ask_pod_resources(socket: Path, *, seconds: float = CALL_SECONDS, most_bytes
 def _call(target: str, seconds: float, most_bytes: int) -> bytes:
     """Return the message of the kubelet's answer. Raises CallError, and PermissionError where it may not connect."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # else its core writes to stderr what the errors say, too
-    import grpc  # noqa: PLC0415 - takes 26 MB, only where there is a kubelet
+    import grpc  # noqa: PLC0415 - takes 20 MB, only where there is a kubelet
 
     options = (("grpc.max_receive_message_length", most_bytes), ("grpc.use_local_subchannel_pool", 1))
     try:

@@ -11,6 +11,11 @@ from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealt
 from gua.core.errors import UsageError
 from gua.core.plaintext import safe
 
+AUTO: Final = "auto"
+_LONGEST_REASON: Final = 160
+_CUT: Final = "..."
+_MOST_NOTES: Final = 20
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReaderLook:
@@ -59,12 +64,6 @@ class Opener:
     name: str
     found: Callable[[], str | None]
     open: Callable[[], SourceReader]
-
-
-AUTO: Final = "auto"
-_LONGEST_REASON: Final = 160
-_CUT: Final = "..."
-_MOST_NOTES: Final = 20
 
 
 class Sources:

@@ -18,6 +18,13 @@ from gua.core.workloads import NO_WORK, Work, declared
 
 # Where Kubernetes puts a service account's token, which it replaces within the hour, and the cluster's authority.
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+# A static pod's cgroup bears the hash of its file; its uid in the list may be that of its mirror.
+_HASH: Final = "kubernetes.io/config.hash"
+_ENDED: Final = ("Succeeded", "Failed")
+_COUNT: Final = re.compile(r"[0-9]{1,5}")
+_VENDOR: Final = "nvidia.com/"
+_LABELS: Final = {"kind": "gua/kind", "model": "gua/model"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,15 +67,6 @@ def _bracketed(text: str) -> str:
         host, _, port = netloc.rpartition(":")
         netloc = f"[{host}]:{port}"
     return f"{scheme}{separator}{netloc}{slash}{path}"
-
-
-_STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-# A static pod's cgroup bears the hash of its file; its uid in the list may be that of its mirror.
-_HASH: Final = "kubernetes.io/config.hash"
-_ENDED: Final = ("Succeeded", "Failed")
-_COUNT: Final = re.compile(r"[0-9]{1,5}")
-_VENDOR: Final = "nvidia.com/"
-_LABELS: Final = {"kind": "gua/kind", "model": "gua/model"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

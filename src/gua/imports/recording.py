@@ -24,6 +24,9 @@ MAX_INTERVAL_MS: Final = 86_400_000
 MAX_AHEAD_MS: Final = 86_400_000
 """How far ahead of the clock a store takes ticks: what lies further would be left out of all that it tells."""
 _EXACT_MS = 60_000
+# One run of nvidia-smi stamps the rows of a card within a few milliseconds; its fastest loop takes longer.
+_ONE_RUN_MS = 200
+_VENDOR = "NVIDIA"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,10 +164,6 @@ def _check_same(row: RecordedCardRow, before: RecordedCardRow) -> None:
         raise DataError(msg)
 
 
-# One run of nvidia-smi stamps the rows of a card within a few milliseconds; its fastest loop takes longer.
-_ONE_RUN_MS = 200
-
-
 @dataclass(slots=True)
 class _List:
     """What one run of nvidia-smi listed for one card."""
@@ -222,9 +221,6 @@ def check_order(rows: Iterator[AppRow]) -> None:
             msg = f"{row.source.where}: the time goes back: sort the rows by time"
             raise DataError(msg)
         last_ms = row.ts_ms
-
-
-_VENDOR = "NVIDIA"
 
 
 class Recording:

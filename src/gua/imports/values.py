@@ -45,6 +45,16 @@ BYTES_PER_UNIT: Final = {
 _MAX_BYTES = 2**50
 _MAX_WATTS = 100_000
 _MAX_CELSIUS = 1_000
+_STAMP = re.compile(
+    r"\s*([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T][0-9]{2}:[0-9]{2}):([0-5][0-9])(?:[.,]([0-9]{1,9}))?\s*"
+    r"(Z|[+-][0-9]{2}:?[0-9]{2})?\s*",
+    re.ASCII,
+)
+_EPOCH = re.compile(r"\s*[0-9]{9,19}(?:\.[0-9]+)?\s*", re.ASCII)
+_MAX_MS = to_ms(datetime(2200, 1, 1, tzinfo=UTC))
+_MIN_MS = to_ms(datetime(2000, 1, 1, tzinfo=UTC))
+_DISORDER_MS: Final = 60_000
+_KEPT_MINUTES = 10_000
 
 
 class CellError(Exception):
@@ -195,18 +205,6 @@ def parse_size(text: str) -> int:
         msg = f"{text!r} is not a size: write a number and B, KiB, MiB or GiB, as in 600MiB"
         raise UsageError(msg)
     return size
-
-
-_STAMP = re.compile(
-    r"\s*([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T][0-9]{2}:[0-9]{2}):([0-5][0-9])(?:[.,]([0-9]{1,9}))?\s*"
-    r"(Z|[+-][0-9]{2}:?[0-9]{2})?\s*",
-    re.ASCII,
-)
-_EPOCH = re.compile(r"\s*[0-9]{9,19}(?:\.[0-9]+)?\s*", re.ASCII)
-_MAX_MS = to_ms(datetime(2200, 1, 1, tzinfo=UTC))
-_MIN_MS = to_ms(datetime(2000, 1, 1, tzinfo=UTC))
-_DISORDER_MS: Final = 60_000
-_KEPT_MINUTES = 10_000
 
 
 class Timestamps:

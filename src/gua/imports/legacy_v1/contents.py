@@ -37,16 +37,16 @@ _TIME: Final = (
 )
 _MOST_MIB: Final = 2**30
 """More MiB than any card has; a limit that keeps nonsense out."""
+_STAMPED: Final = {
+    "ts": f"NOT ifnull({_TIME}, 0)",
+    "gpu_uuid": "ifnull(typeof(gpu_uuid) != 'text' OR trim(gpu_uuid) = '' OR length(gpu_uuid) > 256, 1)",
+}
 
 
 def _not_whole(column: str, most: int, *, least: int = 0) -> str:
     return f"{column} IS NOT NULL AND (typeof({column}) != 'integer' OR {column} NOT BETWEEN {least} AND {most})"
 
 
-_STAMPED: Final = {
-    "ts": f"NOT ifnull({_TIME}, 0)",
-    "gpu_uuid": "ifnull(typeof(gpu_uuid) != 'text' OR trim(gpu_uuid) = '' OR length(gpu_uuid) > 256, 1)",
-}
 _FAULTS: Final = {
     "gpu_sample": {
         **_STAMPED,

@@ -24,6 +24,7 @@ _AT_ONCE: Final = 2_000
 # What SQLite says of a damaged schema may hold bytes of it, which Python then cannot read.
 _ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_REMEDY = ": repair it with sqlite3 FILE .recover | sqlite3 NEW and import that"
 
 
 class LegacyDatabase:
@@ -159,9 +160,6 @@ class LegacyDatabase:
 
     def _damaged(self, why: str) -> DataError:
         return DataError(f"{self.where} is damaged: {' '.join(why.split())}{_REMEDY}")
-
-
-_REMEDY = ": repair it with sqlite3 FILE .recover | sqlite3 NEW and import that"
 
 
 def _pages_bytes(header: bytes) -> int:

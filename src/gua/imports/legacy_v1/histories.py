@@ -24,6 +24,11 @@ from gua.imports.values import MIB, Timestamps
 
 _CARD = ("ts", "util_pct", "run_id", "gpu_index", "memory_used_mb", "temperature_c", "power_w", "usage_state")
 _PROCESS = ("ts", "run_id", "pid", "mem_used_mb", "owner_user", "loginuid_user", "process_name", "process_type")
+_VENDOR: Final = "NVIDIA"
+_USER_LENGTH: Final = 256
+_NAME_LENGTH: Final = 64
+# It takes a process's name from the kernel, which keeps no more of it.
+_COMM_BYTES: Final = 15
 
 
 class Process(NamedTuple):
@@ -101,13 +106,6 @@ class _Processes:
 
 def _columns(wanted: Sequence[str], there: frozenset[str]) -> str:
     return ", ".join(column if column in there else "NULL" for column in wanted)
-
-
-_VENDOR: Final = "NVIDIA"
-_USER_LENGTH: Final = 256
-_NAME_LENGTH: Final = 64
-# It takes a process's name from the kernel, which keeps no more of it.
-_COMM_BYTES: Final = 15
 
 
 @dataclass(slots=True)
