@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from gua.core.allocation import Allocation, AllocationLook, CardTick, Promises, SourceHealth
-from gua.core.errors import DataError, UnavailableError, UsageError
+from gua.core.errors import DataError
 from gua.core.plaintext import storable
 from gua.core.tick import AllocationSourceReading, CardReading, Origin, Tick
 from gua.core.words import ProcessList
+from gua.imports.recorded_file import opening
 from gua.imports.values import CellError, Timestamps
 
 SOURCE: Final = "canhazgpu"
@@ -151,18 +152,12 @@ def _records(path: Path, history: ReservedHistory) -> Iterator[ReservedCard]:
 
 
 def _text(path: Path) -> str:
-    try:
+    with opening(path, _HOW):
         if str(path) == _DASH:
             raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
         else:
             with path.open("rb") as file:
                 raw = file.read(_MOST_BYTES + 1)
-    except FileNotFoundError:
-        msg = f"{path} does not exist: {_HOW}"
-        raise UsageError(msg) from None
-    except (OSError, ValueError) as error:
-        msg = f"{path} cannot be read ({getattr(error, 'strerror', None) or error}): see the path and its permissions"
-        raise UnavailableError(msg) from None
     if len(raw) > _MOST_BYTES:
         msg = f"{path} is larger than {_MOST_BYTES // 2**20} MiB: {_HOW}"
         raise DataError(msg)

@@ -6,6 +6,7 @@ import heapq
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -84,26 +85,33 @@ class RecordedFile:
             raise DataError(msg) from None
 
 
+@contextmanager
+def opening(path: Path, remedy: str) -> Iterator[None]:
+    """Raise UsageError, with the remedy, if there is no such file, UnavailableError if it cannot be read."""
+    try:
+        yield
+    except FileNotFoundError:
+        msg = f"{path} does not exist: {remedy}"
+        raise UsageError(msg) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        msg = f"{path} cannot be read: {reason}: check the path and its permissions"
+        raise UnavailableError(msg) from None
+
+
 def open_source(path: Path) -> RecordedFile:
     """Return the file to read and whether it is JSON Lines, judged by its first character.
 
     Raises UsageError if there is no such file, UnavailableError if it cannot be read, DataError for an
     empty file and for one that is neither CSV nor JSON Lines.
     """
-    try:
+    with opening(path, "give the path of a recorded file"):
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             msg = f"{path} is not a regular file: it is read twice, so write the recording to a file first"
             raise UsageError(msg)
         with path.open("rb") as file:
             head = file.read(_PROBE_BYTES)
-    except FileNotFoundError:
-        msg = f"{path} does not exist: give the path of a recorded file"
-        raise UsageError(msg) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        msg = f"{path} cannot be read: {reason}: check the path and its permissions"
-        raise UnavailableError(msg) from None
     return RecordedFile(path=path, size=status.st_size, json_lines=_is_json_lines(path, head))
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
+from gua.imports.recorded_file import opening
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
@@ -100,20 +101,13 @@ class LegacyDatabase:
             self._connection.close()
 
     def _header(self) -> bytes:
-        try:
+        with opening(self._path, "give the path of a database, as in ~/.gua/gua.db"):
             status = self._path.stat()
             if not stat.S_ISREG(status.st_mode):
                 msg = f"{self._path} is not a regular file: give the database of gpu-usage-audit 1.0 to 1.8"
                 raise UsageError(msg)
             with self._path.open("rb") as file:
                 header = file.read(_HEADER_BYTES)
-        except FileNotFoundError:
-            msg = f"{self._path} does not exist: give the path of a database, as in ~/.gua/gua.db"
-            raise UsageError(msg) from None
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            msg = f"{self._path} cannot be read: {reason}: check the path and its permissions"
-            raise UnavailableError(msg) from None
         if not status.st_size:
             msg = f"{self._path} is empty: give the database of gpu-usage-audit 1.0 to 1.8"
             raise DataError(msg)
