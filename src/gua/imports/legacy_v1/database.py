@@ -59,7 +59,7 @@ class LegacyDatabase:
         self._connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         try:
             self.value("SELECT count(*) FROM sqlite_schema")
-            self._run("BEGIN", ())
+            self.run("BEGIN")
             self.value("SELECT count(*) FROM sqlite_schema")
         except BaseException:
             self.close()
@@ -67,7 +67,7 @@ class LegacyDatabase:
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
         """Return the rows of a query as they are read. Raises DataError for damage, UnavailableError otherwise."""
-        cursor = self._run(sql, parameters)
+        cursor = self.run(sql, parameters)
         while True:
             try:
                 rows = cursor.fetchmany(_AT_ONCE)
@@ -130,7 +130,8 @@ class LegacyDatabase:
         msg = f"{self.where} was written to while it was read: import it again, which changes nothing twice"
         raise UnavailableError(msg)
 
-    def _run(self, sql: str, parameters: Sequence[object]) -> sqlite3.Cursor:
+    def run(self, sql: str, parameters: Sequence[object] = ()) -> sqlite3.Cursor:
+        """Run a statement and return its cursor. Raises as :meth:`rows` does."""
         try:
             return self._connection.execute(sql, parameters)
         except _ERRORS as error:

@@ -22,8 +22,14 @@ from gua.imports.legacy_v1.database import LegacyDatabase
 from gua.imports.rows import DEFAULT_HOST
 from gua.imports.values import MIB, Timestamps
 
-_CARD = ("ts", "util_pct", "run_id", "gpu_index", "memory_used_mb", "temperature_c", "power_w", "usage_state")
-_PROCESS = ("ts", "run_id", "pid", "mem_used_mb", "owner_user", "loginuid_user", "process_name", "process_type")
+_CARD_ROWS: Final = """
+SELECT ts, util_pct, run_id, gpu_index, memory_used_mb, temperature_c, power_w, usage_state
+FROM card_row WHERE gpu_uuid = ? ORDER BY ts, row
+"""
+_PROCESS_ROWS: Final = """
+SELECT ts, run_id, pid, mem_used_mb, owner_user, loginuid_user, process_name, process_type
+FROM process_row WHERE gpu_uuid = ? ORDER BY ts, row
+"""
 _VENDOR: Final = "NVIDIA"
 _USER_LENGTH: Final = 256
 _NAME_LENGTH: Final = 64
@@ -63,7 +69,7 @@ def merged(databases: Sequence[tuple[LegacyDatabase, Contents]]) -> Iterator[Row
     """Return the rows of all databases by time: each card of each is read along the database's own index."""
     return heapq.merge(
         *(
-            _rows(database, contents, file, uuid)
+            _rows(database, file, uuid)
             for file, (database, contents) in enumerate(databases)
             for uuid in contents.cards
         ),
@@ -71,11 +77,9 @@ def merged(databases: Sequence[tuple[LegacyDatabase, Contents]]) -> Iterator[Row
     )
 
 
-def _rows(database: LegacyDatabase, contents: Contents, file: int, uuid: str) -> Iterator[Row]:
-    columns = _columns(_CARD, contents.card_columns)
-    processes = _Processes(database, contents, uuid)
-    sql = f"SELECT {columns} FROM gpu_sample WHERE gpu_uuid = ? ORDER BY ts, rowid"  # noqa: S608 - own text
-    for ts, util_pct, run, gpu_index, used_mib, celsius, watts, usage_state in database.rows(sql, (uuid,)):
+def _rows(database: LegacyDatabase, file: int, uuid: str) -> Iterator[Row]:
+    processes = _Processes(database, uuid)
+    for ts, util_pct, run, gpu_index, used_mib, celsius, watts, usage_state in database.rows(_CARD_ROWS, (uuid,)):
         listed = processes.at(ts, run)
         yield Row(ts, file, uuid, run, util_pct, gpu_index, used_mib, celsius, watts, usage_state, listed)
 
@@ -83,10 +87,8 @@ def _rows(database: LegacyDatabase, contents: Contents, file: int, uuid: str) ->
 class _Processes:
     """The processes of one card, asked for in the order of time."""
 
-    def __init__(self, database: LegacyDatabase, contents: Contents, uuid: str) -> None:
-        columns = _columns(_PROCESS, contents.process_columns)
-        sql = f"SELECT {columns} FROM proc_sample WHERE gpu_uuid = ? ORDER BY ts, rowid"  # noqa: S608 - own text
-        self._rows: Iterator[tuple[Any, ...]] = database.rows(sql, (uuid,))
+    def __init__(self, database: LegacyDatabase, uuid: str) -> None:
+        self._rows: Iterator[tuple[Any, ...]] = database.rows(_PROCESS_ROWS, (uuid,))
         self._ahead = next(self._rows, None)
         self._ts = ""
         self._found: list[Process] = []
@@ -102,10 +104,6 @@ class _Processes:
         if all(process.run == run for process in self._found):
             return self._found
         return [process for process in self._found if process.run == run]
-
-
-def _columns(wanted: Sequence[str], there: frozenset[str]) -> str:
-    return ", ".join(column if column in there else "NULL" for column in wanted)
 
 
 @dataclass(slots=True)
