@@ -32,7 +32,7 @@ _COLUMNS: Final = {
     "gpu_sample": ("card_row", _CARD, _CARD_LATER),
     "proc_sample": ("process_row", _PROCESS, _PROCESS_LATER),
 }
-"""By table: the view that has all columns, NULL for those that the table lacks; the columns of 1.0.0, and later ones."""
+"""By table: the view that has all columns, NULL for those that the table lacks; the columns of 1.0.0; later ones."""
 # It writes UTC, with microseconds where they are not zero: the order of the text is the order of time.
 _TIME: Final = (
     "ts GLOB '20[0-9][0-9]-[0-1][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]*+00:00' AND length(ts) <= 35 "
