@@ -116,12 +116,13 @@ def _call(target: str, seconds: float, most_bytes: int) -> bytes:
             msg = f"no answer within {seconds:g} s"
         elif "larger than max" in details:
             msg = f"its answer is longer than {most_bytes / 2**20:g} MiB"
-        elif "Permission denied (" in details:
-            raise PermissionError from None
         else:
-            # Of a connection that failed the reason stands last, after the target.
-            reason = details.rpartition(f"{target}: ")[2].rpartition("error: ")[2]
-            msg = ": ".join(part for part in (code.value[1], reason) if part)
+            # Where there is no connection, the reason stands last, after the target.
+            connecting, _, reason = details.rpartition(f"{target}: ")
+            said = reason.rpartition("error: ")[2] if connecting else f"{code.value[1]}: {details}"
+            msg = said.removesuffix(": ")
+            if connecting and msg.startswith("Permission denied"):
+                raise PermissionError from None
         raise CallError(msg) from None
     return answer
 
