@@ -64,13 +64,15 @@ class CardTable:
     def __init__(self, cards: Sequence[CardKey]) -> None:
         self.cards = tuple(cards)
         self.uuids = frozenset(card.uuid for card in cards)
-        self._by_uuid = {card.uuid.lower(): card.uuid for card in cards}
         self._gpus = [card for card in cards if card.parent is None]
-
-    @property
-    def has_instances(self) -> bool:
-        """Whether any GPU is partitioned."""
-        return len(self._gpus) < len(self.cards)
+        self.has_instances = len(self._gpus) < len(self.cards)
+        self._by_name: dict[tuple[str, str | int | None], str] = {
+            ("uuid", card.uuid.lower()): card.uuid for card in cards
+        }
+        for card in self._gpus:
+            pci = None if card.pci is None else plain_pci(card.pci)
+            for name in ("index", card.gpu_index), ("minor", card.minor), ("pci", pci):
+                self._by_name[name] = card.uuid
 
     def whole(self) -> list[CardKey]:
         """Return the cards that are whole GPUs and not partitioned."""
@@ -87,11 +89,9 @@ class CardTable:
 
     def find(self, name: CardName) -> frozenset[str]:
         """Return the cards that are meant, none if there is no such card. ``gres`` is not known here."""
-        if name.kind == "uuid":
-            found = {self._by_uuid[uuid] for uuid in (str(name.value).lower(),) if uuid in self._by_uuid}
-        else:
-            found = {card.uuid for card in self._gpus if _name_of(card, name.kind) == name.value}
-        return frozenset(found) if name.instance is None else self._instances_of(found, name.instance)
+        uuid = self._by_name.get((name.kind, name.value.lower() if isinstance(name.value, str) else name.value))
+        gpus = frozenset[str]() if uuid is None else frozenset({uuid})
+        return gpus if name.instance is None else self._instances_of(gpus, name.instance)
 
     def of_device(self, device: Device) -> frozenset[str]:
         """Return the card of a plugin's id; nothing for resources that are no GPUs. Raises UnknownDeviceError."""
@@ -136,12 +136,6 @@ class CardTable:
         """Return the GPU instance of this id on these GPUs, all of them without an id."""
         of_gpus = [card for card in self.instances() if card.parent in gpus]
         return frozenset(card.uuid for card in of_gpus if instance in {None, card.gpu_instance_id})
-
-
-def _name_of(card: CardKey, kind: str) -> str | int | None:
-    if kind == "pci":
-        return None if card.pci is None else plain_pci(card.pci)
-    return {"index": card.gpu_index, "minor": card.minor}.get(kind)
 
 
 def plain_pci(text: str) -> str | None:

@@ -11,7 +11,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -91,15 +91,11 @@ class GresOrder:
         place = name.value
         if not isinstance(place, int) or table.has_instances:
             return None
-        cards = table.by_index()
-        if self.minors is not None:
-            minors: Iterable[int] = self.minors
-            if self.by_pci:
-                minors = [card.minor for card in cards if card.minor is not None and card.minor in self.minors]
-            ordered = list(minors)
-            return CardName("minor", ordered[place]) if place < len(ordered) else None
         if self.by_pci:
+            cards = [card for card in table.by_index() if self.minors is None or card.minor in self.minors]
             return CardName("uuid", cards[place].uuid) if place < len(cards) else None
+        if self.minors is not None:
+            return CardName("minor", self.minors[place]) if place < len(self.minors) else None
         return CardName("minor", place)
 
 
