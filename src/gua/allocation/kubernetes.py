@@ -33,6 +33,8 @@ class KubernetesReader:
     failure, 2 s for a new pod). What it is made of is what :class:`~gua.allocation.kubelet.Questions` take.
     """
 
+    name = SOURCE
+
     def __init__(
         self,
         ask_devices: Callable[[], PodResources],
@@ -54,11 +56,6 @@ class KubernetesReader:
         self._before: dict[str, Allocation] = {}
         self._since_ms: dict[str, int] = {}
         self._seen: dict[str, frozenset[str]] = {}
-
-    @property
-    def name(self) -> str:
-        """By what name its health is told."""
-        return SOURCE
 
     def begin(self) -> None:
         """Begin to ask, in a thread."""
