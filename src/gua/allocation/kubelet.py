@@ -24,7 +24,7 @@ Place = tuple[str, str]
 POD_LOGS: Final = Path("/var/log/pods")
 # The API's uid, or the hash of a static pod's file; both are what the pod's cgroup bears.
 _UID: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_MOST: Final = 4096
+_MOST_FOLDERS: Final = 4096
 
 
 class PodList(Protocol):
@@ -133,9 +133,9 @@ class Questions:
 
 
 def pods_by_folders(folder: Path = POD_LOGS) -> tuple[ListedPod, ...]:
-    """Return the pods that have a folder, of each name the newest one.
+    """Return the pods that have a folder of logs, ``NAMESPACE_NAME_UID``, of each name the newest one.
 
-    Nothing else is told of them. Empty where the folder cannot be read.
+    No log is opened, and nothing else is told of them. Empty where the folder cannot be read.
     """
     found: list[tuple[float, ListedPod]] = []
     try:
@@ -143,7 +143,7 @@ def pods_by_folders(folder: Path = POD_LOGS) -> tuple[ListedPod, ...]:
             for entry in entries:
                 namespace, _, rest = entry.name.partition("_")
                 name, _, uid = rest.partition("_")
-                if not (is_name(namespace) and is_name(name) and _UID.fullmatch(uid)) or len(found) >= _MOST:
+                if not (is_name(namespace) and is_name(name) and _UID.fullmatch(uid)) or len(found) >= _MOST_FOLDERS:
                     continue
                 made_at = entry.stat(follow_symlinks=False).st_mtime
                 found.append((made_at, ListedPod(name=name, namespace=namespace, uids=(uid,))))

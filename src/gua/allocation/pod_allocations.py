@@ -40,7 +40,11 @@ class LimitsTold:
 
 
 def by_limits(pods: Sequence[ListedPod], cards: CardTable, seen: Mapping[str, frozenset[str]]) -> LimitsTold:
-    """Return what is known by the pods of a list; ``seen`` are uids of pods that were seen on a card, by its UUID."""
+    """Return which cards pods have by their limits and processes; ``seen`` are uids of pods by the UUID of their card.
+
+    A limit says ``nvidia.com/gpu: 2``, not which two. That is enough where none is promised, where as many are promised
+    as there are, and where the processes of each pod are seen on as many cards as it has.
+    """
     told = LimitsTold()
     whole, instances = cards.whole(), cards.instances()
     asking = [pod for pod in pods if not pod.has_ended]

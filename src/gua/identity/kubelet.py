@@ -1,4 +1,7 @@
-"""A node's list of pods: where the kubelet answers it, and what it tells (a ``v1`` PodList)."""
+"""A node's list of pods: where the kubelet answers it, and what it tells.
+
+https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.34/#podlist-v1-core
+"""
 
 from __future__ import annotations
 

@@ -210,6 +210,8 @@ def parse_size(text: str) -> int:
 class Timestamps:
     """The times of one file, in the order of its rows. Rows of one moment follow each other: the last is kept.
 
+    They are local (``2026/03/25 04:47:19.043``), ISO 8601 with or without an offset, or Unix time.
+
     A local time that occurs twice, when the clock is set back in autumn, is the earlier one until the
     rows before it make that impossible.
     """
