@@ -54,6 +54,7 @@ class KubeletAnswer:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
 class Questions:
     """Asks both, and puts the answers together.
 
@@ -62,32 +63,23 @@ class Questions:
     list; empty where it cannot.
     """
 
-    def __init__(
-        self,
-        ask_devices: Callable[[], PodResources],
-        pods: PodList | None,
-        *,
-        own_pod: Place | None,
-        folders: Callable[[], tuple[ListedPod, ...]],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._ask_devices = ask_devices
-        self._pods = pods
-        self._own_pod = own_pod
-        self._folders = folders
-        self._monotonic = monotonic
-        self._listed: tuple[ListedPod, ...] = ()
-        self._listed_at: float | None = None
-        self._listed_for: frozenset[Place] = frozenset()
+    ask_devices: Callable[[], PodResources]
+    pods: PodList | None
+    own_pod: Place | None
+    folders: Callable[[], tuple[ListedPod, ...]]
+    monotonic: Callable[[], float]
+    _listed: tuple[ListedPod, ...] = ()
+    _listed_at: float | None = None
+    _listed_for: frozenset[Place] = frozenset()
 
     def ask(self) -> KubeletAnswer:
         """Ask now. Never raises."""
-        begun = self._monotonic()
+        begun = self.monotonic()
         try:
             told, notes = self._devices()
             devices = None if told is None else told.pods
             listed = self._pod_list(devices)
-            if devices is not None and not listed and self._pods is None:
+            if devices is not None and not listed and self.pods is None:
                 notes = (*notes, _NO_LIST)
         except GuaError as error:
             return KubeletAnswer(asked_at=begun, failure=f"the kubelet: {error}")
@@ -99,15 +91,15 @@ class Questions:
 
     def _devices(self) -> tuple[PodResources | None, tuple[str, ...]]:
         try:
-            return self._ask_devices(), ()
+            return self.ask_devices(), ()
         except NoSocketError as error:
-            if self._pods is None:
+            if self.pods is None:
                 raise
             return None, (f"kubernetes: {error}: promised cards are counted by limits of pods",)
 
     def _doubt(self, places: AbstractSet[Place], age_seconds: float | None) -> str | None:
-        if self._own_pod is not None:
-            return None if self._own_pod in places else "the kubelet does not tell of all pods: the agent's is missing"
+        if self.own_pod is not None:
+            return None if self.own_pod in places else "the kubelet does not tell of all pods: the agent's is missing"
         if age_seconds is not None and 0 <= age_seconds < _YOUNG_SECONDS:
             return f"the kubelet was started {age_seconds:.0f} s ago: it may not know all pods yet"
         return None
@@ -117,14 +109,14 @@ class Questions:
 
         With devices, names and ends are an extra: an old list is better than none. Without, there is nothing else.
         """
-        now = self._monotonic()
+        now = self.monotonic()
         places = frozenset(each.place for each in devices or () if each.devices or each.claimed)
         is_old = self._listed_at is None or now - self._listed_at >= _LIST_SECONDS
         is_whole = places <= {pod.place for pod in self._listed}
         if devices is not None and places == self._listed_for and is_whole and not is_old:
             return self._listed
         try:
-            self._listed = self._folders() if self._pods is None else tuple(self._pods.ask())
+            self._listed = self.folders() if self.pods is None else tuple(self.pods.ask())
             self._listed_at, self._listed_for = now, places
         except GuaError:
             if devices is None:

@@ -44,7 +44,7 @@ class KubernetesReader:
         folders: Callable[[], tuple[ListedPod, ...]] = tuple,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._questions = Questions(ask_devices, pods, own_pod=own_pod, folders=folders, monotonic=monotonic)
+        self._questions = Questions(ask_devices, pods, own_pod, folders, monotonic)
         self._pods = pods
         self._monotonic = monotonic
         self._changed = threading.Condition()
