@@ -20,8 +20,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from fakes.kubelet import FakeKubelet, kubelet, pod, pod_list
-from gua.allocation.kubelet import ask_pod_resources
 from gua.allocation.kubernetes import KubernetesReader
+from gua.allocation.pod_resources import ask_pod_resources
 from gua.core.allocation import CardKey
 from gua.identity.pod_names import PodNames
 from servers.pod_resources import PodResourcesServer, told

@@ -21,8 +21,7 @@ from gua.identity.owner import Owners
 from gua.identity.process import ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.otlp.encode import encode
-from gua.procfs.parse import Stat
-from gua.procfs.reader import ProcessRecord
+from gua.procfs.reader import ProcessRecord, Stat
 
 TICKS: Final = 120
 INTERVAL_MS: Final = 30_000

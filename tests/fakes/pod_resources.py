@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 import grpc
 
@@ -66,8 +67,8 @@ class Served:
 
 
 @contextmanager
-def pod_resources(path: Path, answer: bytes = b"") -> Iterator[Served]:
-    """Serve PodResources by grpc itself."""
+def pod_resources(path: Path, answer: bytes = b"", *, method: str = LIST) -> Iterator[Served]:
+    """Serve PodResources by grpc itself, by the name of another method if that is given."""
     served, ended = Served(answer=answer), threading.Event()
 
     def answered(request: bytes, context: grpc.ServicerContext) -> bytes:
@@ -81,12 +82,12 @@ def pod_resources(path: Path, answer: bytes = b"") -> Iterator[Served]:
 
     class Handler(grpc.GenericRpcHandler):
         def service(self, call: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-            return grpc.unary_unary_rpc_method_handler(answered) if call.method == LIST else None
+            return grpc.unary_unary_rpc_method_handler(answered) if call.method == method else None
 
     server = grpc.server(ThreadPoolExecutor(2), options=[("grpc.max_send_message_length", -1)])
     server.add_generic_rpc_handlers((Handler(),))
     with address_of(path) as address:
-        server.add_insecure_port(f"unix:{address}")
+        server.add_insecure_port(f"unix:{quote(address)}")
         server.start()
         try:
             yield served

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from driver.scenario import uuid
-from gua.allocation.kubelet import ask_pod_resources
 from gua.allocation.kubernetes import KubernetesReader, kubernetes_opener
-from gua.allocation.reader import ReaderLook
+from gua.allocation.pod_resources import ask_pod_resources
+from gua.allocation.sources import ReaderLook
 from gua.core.allocation import CardKey
 from gua.core.words import AllocationStatus, Relation
 from servers.agent import Agent, assert_spans_never_overlap

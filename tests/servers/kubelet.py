@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gua.identity.kubelet import Kubelet
-from gua.identity.pod_names import PodNames
-from gua.identity.pod_request import KubeletError, ask
+from gua.identity.pod_names import KubeletError, PodNames, ask
 from servers.process import ServerProcess, free_ports, poll
 from servers.tools import ROOT, built
 

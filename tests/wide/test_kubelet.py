@@ -20,10 +20,9 @@ from typing import NamedTuple
 import pytest
 
 from gua.agent.sampler import Sampler
-from gua.allocation.grpc_call import NoSocketError
-from gua.allocation.kubelet import PodResources, ask_pod_resources
+from gua.allocation.kubelet import pods_by_folders
 from gua.allocation.kubernetes import KubernetesReader
-from gua.allocation.pod_folders import pods_by_folders
+from gua.allocation.pod_resources import NoSocketError, PodResources, ask_pod_resources
 from gua.allocation.sources import Sources
 from gua.core.allocation import parts
 from gua.core.facts import card_facts
@@ -33,8 +32,7 @@ from gua.core.tick import CardReading, Origin, ReadError, Tick
 from gua.core.words import AllocationStatus, ProcessList, Source, Use
 from gua.identity.owner import Owners
 from gua.identity.process import ProcessIdentity
-from gua.procfs.boot import stored_boot_time_ms
-from gua.procfs.clock import SystemClock
+from gua.procfs.clock import SystemClock, stored_boot_time_ms
 from gua.procfs.reader import ProcFs
 from servers.kubelet import PLUGINS, Node, missing
 

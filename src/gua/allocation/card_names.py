@@ -1,15 +1,35 @@
-"""Which cards are meant by the names that sources give them: UUID, index, minor number, PCI address."""
+"""Which cards are meant by the names that sources give them: files and Slurm, device plugins and DRA drivers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
+from gua.allocation.pod_resources import ClaimedDevice, Device
 from gua.core.allocation import CardKey
 
 _PCI: Final = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])")
+_LONGEST_SHOWN: Final = 64
+DRA_DRIVER: Final = "gpu.nvidia.com"
+# nvidia.com/gpu, nvidia.com/mig-1g.5gb, and both as they are called where a plugin shares cards.
+_RESOURCE: Final = re.compile(r"nvidia\.com/(?:gpu|mig-[-.a-z0-9]+)(?:\.shared)?")
+# A card shared in time, or by MPS, has several ids: https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus,
+# and GKE's: https://github.com/GoogleCloudPlatform/container-engine-accelerators.
+_SLOT: Final = re.compile(r"(?:::[0-9]+|/vgpu[0-9]+)$")
+_UUID: Final = re.compile(r"(?:GPU|MIG)-[-0-9a-fA-F]+")
+_OLD_INSTANCE: Final = re.compile(r"MIG-(GPU-[-0-9a-fA-F]+)/([0-9]{1,3})/[0-9]{1,3}")
+_GKE: Final = re.compile(r"nvidia([0-9]{1,4})(?:/gi([0-9]{1,3}))?")
+_INDEX: Final = re.compile(r"([0-9]{1,4})(:[0-9]{1,3})?")  # of a GPU, and of an instance on it
+_DRA_NAME: Final = re.compile(r"gpu-([0-9]{1,4})(-mig-[-.a-z0-9]+)?")
+# Given to a virtual machine as a whole, so the driver here does not have it.
+_DRA_PASSED_ON: Final = re.compile(r"gpu-vfio-[0-9]{1,4}")
+# Where the driver names devices by UUID, and in names for the container's runtime.
+_DRA_UUID: Final = re.compile(
+    r"(?:gpu|mig)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,41 +48,94 @@ class CardName:
         return name if self.instance is None else f"{name} instance {self.instance}"
 
 
+class UnknownDeviceError(Exception):
+    """A device of a resource of GPUs that is none of this host's cards."""
+
+    def __init__(self, id_: str) -> None:
+        super().__init__(f"device {id_[:_LONGEST_SHOWN]!r} is no card of this host")
+
+
 class CardTable:
-    """The cards of the host by all their names."""
+    """The cards of the host, to be found by all their names.
+
+    Answers are UUIDs: one, if it is certain which card it is, several, if it may be any of them.
+    """
 
     def __init__(self, cards: Sequence[CardKey]) -> None:
         self.cards = tuple(cards)
         self.uuids = frozenset(card.uuid for card in cards)
-        whole = [card for card in cards if card.parent is None]
-        self.has_instances = len(whole) < len(self.cards)
-        self._by_name: dict[tuple[str, str | int], str] = {("uuid", card.uuid): card.uuid for card in cards}
-        for card in whole:
-            if card.gpu_index is not None:
-                self._by_name["index", card.gpu_index] = card.uuid
-            if card.minor is not None:
-                self._by_name["minor", card.minor] = card.uuid
+        self._gpus = [card for card in cards if card.parent is None]
+        self.has_instances = len(self._gpus) < len(self.cards)
+        self._by_name: dict[tuple[str, str | int | None], str] = {
+            ("uuid", card.uuid.lower()): card.uuid for card in cards
+        }
+        for card in self._gpus:
             pci = None if card.pci is None else plain_pci(card.pci)
-            if pci is not None:
-                self._by_name["pci", pci] = card.uuid
-        self._instances: dict[tuple[str, int], set[str]] = {}
-        for card in cards:
-            if card.parent is not None and card.gpu_instance_id is not None:
-                self._instances.setdefault((card.parent, card.gpu_instance_id), set()).add(card.uuid)
+            for name in ("index", card.gpu_index), ("minor", card.minor), ("pci", pci):
+                self._by_name[name] = card.uuid
 
-    def find(self, name: CardName) -> frozenset[str]:
-        """Return the UUIDs that are meant, none if there is no such card. ``gres`` is not known here."""
-        uuid = self._by_name.get((name.kind, name.value))
-        if uuid is None:
-            return frozenset()
-        if name.instance is None:
-            return frozenset({uuid})
-        return frozenset(self._instances.get((uuid, name.instance), ()))
+    def whole(self) -> list[CardKey]:
+        """Return the cards that are whole GPUs and not partitioned."""
+        parents = {card.parent for card in self.cards}
+        return [card for card in self._gpus if card.uuid not in parents]
+
+    def instances(self) -> list[CardKey]:
+        """Return the MIG instances."""
+        return [card for card in self.cards if card.parent is not None]
 
     def by_index(self) -> list[CardKey]:
-        """Return the whole cards in the driver's order, which is that of the PCI bus."""
-        whole = [card for card in self.cards if card.parent is None and card.gpu_index is not None]
-        return sorted(whole, key=lambda card: card.gpu_index or 0)
+        """Return the GPUs in the driver's order, which is that of the PCI bus."""
+        return sorted((card for card in self._gpus if card.gpu_index is not None), key=lambda card: card.gpu_index or 0)
+
+    def find(self, name: CardName) -> frozenset[str]:
+        """Return the cards that are meant, none if there is no such card. ``gres`` is not known here."""
+        uuid = self._by_name.get((name.kind, name.value.lower() if isinstance(name.value, str) else name.value))
+        gpus = frozenset[str]() if uuid is None else frozenset({uuid})
+        return gpus if name.instance is None else self._instances_of(gpus, name.instance)
+
+    def of_device(self, device: Device) -> frozenset[str]:
+        """Return the card of a plugin's id; nothing for resources that are no GPUs. Raises UnknownDeviceError."""
+        id_ = _SLOT.sub("", device.id)
+        found = self._of_id(id_)
+        if _RESOURCE.fullmatch(device.resource):
+            if found:
+                return found
+            raise UnknownDeviceError(device.id)
+        # A plugin may call its resources anything: a UUID of one of the cards is that card.
+        return found if _UUID.fullmatch(id_) else frozenset()
+
+    def of_claim(self, device: ClaimedDevice) -> frozenset[str]:
+        """Return the card of a claimed device; nothing for other drivers. Raises UnknownDeviceError."""
+        if device.driver != DRA_DRIVER:
+            return frozenset()
+        for uuid in (uuid for text in (device.name, *device.cdi) for uuid in _DRA_UUID.findall(text)):
+            if found := self.find(CardName("uuid", uuid)):
+                return found
+        if _DRA_PASSED_ON.fullmatch(device.name):
+            return frozenset()
+        if named := _DRA_NAME.fullmatch(device.name):
+            # By the number of the device file, or by index in drivers before 25.8. An instance is told by its profile
+            # and place, which may be any of the GPU's.
+            number = int(named[1])
+            gpus = self.find(CardName("minor", number)) | self.find(CardName("index", number))
+            if found := self._instances_of(gpus) if named[2] else gpus:
+                return found
+        raise UnknownDeviceError(device.name)
+
+    def _of_id(self, id_: str) -> frozenset[str]:
+        if match := _OLD_INSTANCE.fullmatch(id_):
+            return self.find(CardName("uuid", match[1], int(match[2])))
+        if match := _GKE.fullmatch(id_):
+            return self.find(CardName("minor", int(match[1]), int(match[2]) if match[2] else None))
+        if match := _INDEX.fullmatch(id_):
+            gpus = self.find(CardName("index", int(match[1])))
+            return self._instances_of(gpus) if match[2] else gpus
+        return self.find(CardName("uuid", id_))
+
+    def _instances_of(self, gpus: AbstractSet[str], instance: int | None = None) -> frozenset[str]:
+        """Return the GPU instance of this id on these GPUs, all of them without an id."""
+        of_gpus = [card for card in self.instances() if card.parent in gpus]
+        return frozenset(card.uuid for card in of_gpus if instance in {None, card.gpu_instance_id})
 
 
 def plain_pci(text: str) -> str | None:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from gua.core.errors import GuaError
@@ -29,18 +28,7 @@ class CommandError(GuaError):
     """The command gave no answer."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ChildLimits:
-    """How long a child may take, and how much it may say."""
-
-    seconds: float = SECONDS
-    most_bytes: int = MOST_BYTES
-
-
-_LIMITS: Final = ChildLimits()
-
-
-def ask(command: Sequence[str], limits: ChildLimits = _LIMITS) -> str:
+def ask(command: Sequence[str], *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES) -> str:
     """Return what the command writes. Raises CommandError where it fails, takes too long or says too much.
 
     It runs in UTC, without the agent's environment, in a process group of its own, which is killed with it.
@@ -62,7 +50,7 @@ def ask(command: Sequence[str], limits: ChildLimits = _LIMITS) -> str:
         msg = f"{name} cannot be started ({error.strerror})"
         raise CommandError(msg) from None
     try:
-        answer, complaint = _collect(child, name, limits)
+        answer, complaint = _collect(child, name, seconds, most_bytes)
     finally:
         _end(child)
     if child.returncode:
@@ -72,9 +60,10 @@ def ask(command: Sequence[str], limits: ChildLimits = _LIMITS) -> str:
     return answer.decode(errors="replace")
 
 
-def _collect(child: subprocess.Popen[bytes], name: str, limits: ChildLimits) -> tuple[bytes, bytes]:
+def _collect(child: subprocess.Popen[bytes], name: str, seconds: float, most_bytes: int) -> tuple[bytes, bytes]:
     """Return what the child says on both ways, once it has closed them and ended."""
-    deadline = time.monotonic() + limits.seconds
+    deadline = time.monotonic() + seconds
+    late = CommandError(f"{name} gives no answer within {seconds:g} s")
     said: dict[int, bytearray] = {}
     with selectors.DefaultSelector() as selector:
         for stream in (child.stdout, child.stderr):
@@ -90,17 +79,15 @@ def _collect(child: subprocess.Popen[bytes], name: str, limits: ChildLimits) -> 
                 if not chunk:
                     selector.unregister(key.fileobj)
             del complaint[_MOST_COMPLAINT:]
-            if len(answer) > limits.most_bytes:
-                msg = f"{name} says more than {limits.most_bytes >> 20} MiB"
+            if len(answer) > most_bytes:
+                msg = f"{name} says more than {most_bytes >> 20} MiB"
                 raise CommandError(msg)
             if left <= 0:
-                msg = f"{name} gives no answer within {limits.seconds:g} s"
-                raise CommandError(msg)
+                raise late
     try:
         child.wait(timeout=max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        msg = f"{name} gives no answer within {limits.seconds:g} s"
-        raise CommandError(msg) from None
+        raise late from None
     return bytes(answer), bytes(complaint)
 
 

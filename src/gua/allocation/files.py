@@ -1,20 +1,285 @@
-"""The open door: allocations that anybody on the host who is trusted tells by a file."""
+"""The open door: a folder of files, one allocation each, of anybody on the host who is trusted: docs/allocation.md."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from gua.allocation.file_format import FileAllocation
-from gua.allocation.folder import AllocationFolder, Tables, allocation_of, merged
-from gua.allocation.gres_conf import GresConf
-from gua.allocation.reader import ReaderLook
+from gua.allocation.card_names import CardName, CardTable, plain_pci
+from gua.allocation.slurm_conf import GresConf
+from gua.allocation.sources import ReaderLook
+from gua.allocation.trusted_files import TrustedFolder
 from gua.core.allocation import Allocation, CardKey
+from gua.core.plaintext import storable
+from gua.core.untrusted import is_like, is_number, is_within
+from gua.core.workloads import NO_WORK, Work, declared, declared_in
 
+# Not in /run/gua: that is the agent's, and systemd empties it whenever the agent stops.
+DEFAULT_FOLDER: Final = Path("/run/gua-allocations")
 FILES: Final = "files"
+SLURM: Final = "slurm"
+MOST_FILES: Final = 4096
+_PLANNED_MS: Final = 60_000  # who says when a job began may have another clock than who writes its file
+MOST_CARDS: Final = 1024
+_MOST_ID: Final = 128
+_is_source: Final = is_like(r"[a-z0-9_-]{1,32}")
+_is_uid: Final = is_within(0, 2**32 - 2)
+_is_number_of_card: Final = is_within(0, 2**16)
+_UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]{1,120}")
+# Seconds, from 2001 on; ms would be the year 33658 and are refused.
+_LEAST_SECONDS: Final = 1_000_000_000
+_MOST_SECONDS: Final = 100_000_000_000
+_TEXTS: Final = {"owner": 256, "kind": 32, "job_name": 128, "node": 256}
+_WORKLOAD: Final = {"workload_kind": "kind", "workload_model": "model"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileAllocation:
+    """What one file tells; the cards still by the names that it has for them. Times are Unix ms.
+
+    ``node`` is the name of this host by which a scheduler numbers its cards. ``is_planned``: it was written down before
+    it began. Of any other one that is said to begin later than now, the clock was set back.
+    """
+
+    source: str
+    id: str
+    cards: tuple[CardName, ...]
+    since_ms: int
+    until_ms: int | None = None
+    owner: str | None = None
+    uid: int | None = None
+    kind: str | None = None
+    job_name: str | None = None
+    node: str | None = None
+    workload: Work = NO_WORK
+    is_planned: bool = False
+
+    def is_to_come(self, now_ms: int) -> bool:
+        """Return whether it has not begun yet, Unix ms."""
+        return self.is_planned and self.since_ms > now_ms
+
+
+def parse_file(content: bytes, written_ms: int) -> FileAllocation:
+    """Return what a file tells. Raises ValueError, with what is wrong in a few plain words."""
+    try:
+        found = json.loads(content.decode(errors="replace"))
+    except (ValueError, RecursionError):
+        msg = "no JSON, or torn"
+        raise ValueError(msg) from None
+    if not isinstance(found, dict):
+        msg = "no JSON object"
+        raise ValueError(msg)  # noqa: TRY004 - whatever is wrong with a file is one kind of error
+    source, identity = found.get("source"), found.get("id")
+    if not isinstance(source, str) or not _is_source(source):
+        msg = "source is not 1 to 32 of a-z, 0-9, _ and -"
+        raise ValueError(msg)
+    if type(identity) is int:
+        identity = str(identity)
+    if not isinstance(identity, str) or not identity.isprintable() or not 0 < len(identity) <= _MOST_ID:
+        msg = "id is not 1 to 128 printable characters"
+        raise ValueError(msg)
+    uid = found.get("uid")
+    if uid is not None and not _is_uid(uid):
+        msg = "uid is no user id"
+        raise ValueError(msg)
+    texts = {name: _text(found.get(name), name, most) for name, most in _TEXTS.items()}
+    since_ms = _moment(found.get("since"), "since")
+    return FileAllocation(
+        source=source,
+        id=identity,
+        cards=_cards(found.get("cards")),
+        since_ms=since_ms,
+        until_ms=None if found.get("until") is None else _moment(found["until"], "until"),
+        uid=uid,
+        is_planned=since_ms > written_ms + _PLANNED_MS,
+        workload=_workload(found),
+        **texts,
+    )
+
+
+def _workload(found: dict[str, object]) -> Work:
+    """Return what a file declares, else what the name of its job does."""
+    job_name = found.get("job_name")
+    named = declared_in(job_name) if isinstance(job_name, str) else NO_WORK
+    own = declared({key: found.get(name) for name, key in _WORKLOAD.items()})
+    return Work(own.kind or named.kind, own.model or named.model)
+
+
+def _text(value: object, name: str, most: int) -> str | None:
+    if value is not None and not isinstance(value, str):
+        msg = f"{name} is no text"
+        raise ValueError(msg)
+    return storable(value, most) if value else None
+
+
+def _moment(value: object, name: str) -> int:
+    """Return Unix ms of Unix seconds, or of a time with its zone by ISO 8601."""
+    seconds: float | None = None
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+            seconds = None if moment.tzinfo is None else moment.timestamp()
+        except (ValueError, OverflowError):
+            seconds = None
+    elif isinstance(value, (int, float)) and is_number(value):
+        seconds = value
+    if seconds is None or not _LEAST_SECONDS <= seconds < _MOST_SECONDS:
+        msg = f"{name} is no time in Unix seconds"
+        raise ValueError(msg)
+    return round(seconds * 1000)
+
+
+def _cards(value: object) -> tuple[CardName, ...]:
+    if not isinstance(value, list) or not value:
+        msg = "cards is no list, or empty"
+        raise ValueError(msg)
+    if len(value) > MOST_CARDS:
+        msg = f"more than {MOST_CARDS} cards"
+        raise ValueError(msg)
+    return tuple(dict.fromkeys(map(_card, value)))
+
+
+def _card(value: object) -> CardName:
+    if isinstance(value, str) and _UUID.fullmatch(value):
+        return CardName("uuid", value)
+    if isinstance(value, int) and _is_number_of_card(value):
+        return CardName("index", value)
+    if isinstance(value, dict):
+        instance = value.get("instance")
+        kinds = [kind for kind in ("index", "minor", "gres", "pci") if kind in value]
+        if (
+            len(kinds) == 1
+            and set(value) <= {*kinds, "instance"}
+            and (instance is None or _is_number_of_card(instance))
+        ):
+            [kind] = kinds
+            name = value[kind]
+            if kind == "pci":
+                name = plain_pci(name) if isinstance(name, str) else None
+            elif not _is_number_of_card(name):
+                name = None
+            if name is not None:
+                return CardName(kind, name, instance)
+    msg = 'a card is not "GPU-…", "MIG-…", an index, or one of {"minor": n}, {"pci": "…"}, {"gres": n}'
+    raise ValueError(msg)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FolderLook:
+    """What the files tell, by file name; ``bad`` says what is wrong with a file. ``reason`` is the whole folder's."""
+
+    told: dict[str, FileAllocation] = field(default_factory=dict)
+    bad: dict[str, str] = field(default_factory=dict)
+    reason: str | None = None
+    is_there: bool = True
+
+
+class AllocationFolder:
+    """The folder, read once for each look however many ask. To be used from one thread."""
+
+    def __init__(self, path: Path = DEFAULT_FOLDER) -> None:
+        self.path = path
+        self._files = TrustedFolder(path, _is_wanted, parse_file, most_files=MOST_FILES)
+        self._told: dict[str, FileAllocation] = {}
+        self._last_ms: int | None = None
+        self._asked: tuple[int, int] | None = None
+        self._look = FolderLook()
+
+    def look(self, since_ms: int, now_ms: int) -> FolderLook:
+        """Return what the files tell, also of what has ended already.
+
+        A file that is gone without having said when it ends, ended at the folder's last change if that was since the
+        last look, else at the last look.
+        """
+        if self._asked != (since_ms, now_ms):
+            self._asked = since_ms, now_ms
+            self._look = self._read(now_ms)
+            self._last_ms = now_ms
+        return self._look
+
+    def _read(self, now_ms: int) -> FolderLook:
+        before, self._told = self._told, {}
+        try:
+            files = self._files.read()
+        except OSError as error:
+            is_there = not isinstance(error, FileNotFoundError)
+            return FolderLook(reason=f"{self.path}: {error.strerror}", is_there=is_there)
+        self._told = {name: file.content for name, file in files.items() if file.content is not None}
+        gone = {name: each for name, each in before.items() if name not in files}
+        return FolderLook(
+            told=self._told | self._ended(gone, now_ms),
+            bad={name: file.bad for name, file in files.items() if file.bad is not None},
+        )
+
+    def _ended(self, gone: dict[str, FileAllocation], now_ms: int) -> dict[str, FileAllocation]:
+        """Return those that are gone with their ends, but for those of which another file goes on telling."""
+        keys = {(each.source, each.id) for each in self._told.values()}
+        last_ms, ended_ms = now_ms if self._last_ms is None else self._last_ms, self._files.changed_ms
+        if not last_ms < ended_ms <= now_ms:
+            ended_ms = last_ms
+        return {
+            name: replace(each, until_ms=ended_ms if each.until_ms is None else min(each.until_ms, ended_ms))
+            for name, each in gone.items()
+            if (each.source, each.id) not in keys
+        }
+
+
+def _is_wanted(name: str) -> bool:
+    return name.endswith(".json") and not name.startswith(".")
+
+
+def merged(told: dict[str, FileAllocation], since_ms: int) -> tuple[dict[str, FileAllocation], str | None]:
+    """Return what had not ended at ``since_ms``, each (source, id) once, and what is wrong with two that both go on.
+
+    Where one of two ended and the other goes on, as with a job that runs again, the time between counts, too.
+    """
+    first: dict[tuple[str, str], str] = {}
+    result: dict[str, FileAllocation] = {}
+    wrong: str | None = None
+    for name in sorted(told):
+        each = told[name]
+        if each.until_ms is not None and each.until_ms <= since_ms:
+            continue
+        other = first.setdefault((each.source, each.id), name)
+        if other == name:
+            result[name] = each
+            continue
+        before = result[other]
+        if before.until_ms is None and each.until_ms is None:
+            wrong = wrong or f"{other} and {name} tell of the same allocation"
+            continue
+        going_on = each if each.until_ms is None else before
+        ends = [one.until_ms for one in (each, before) if one.until_ms is not None]
+        result[other] = replace(
+            going_on,
+            since_ms=min(before.since_ms, each.since_ms),
+            until_ms=max(ends) if len(ends) == 2 else None,
+            cards=tuple(dict.fromkeys((*before.cards, *each.cards))),
+        )
+    return result, wrong
+
+
+def allocation_of(told: FileAllocation, cards: frozenset[str]) -> Allocation:
+    """Return what a file tells as an allocation of these cards."""
+    return Allocation(
+        source=told.source,
+        id=told.id,
+        cards=cards,
+        since_ms=told.since_ms,
+        until_ms=told.until_ms,
+        owner=told.owner,
+        uid=told.uid,
+        kind=told.kind,
+        job_name=told.job_name,
+        slurm_job_id=told.id if told.source == SLURM else None,
+        workload_kind=told.workload.kind,
+        workload_model=told.workload.model,
+    )
 
 
 class FilesReader:
@@ -32,19 +297,14 @@ class FilesReader:
         self._folder = folder
         self._without = without
         self._conf = GresConf() if conf is None else conf
-        self._tables = Tables()
-        self._memo: Memo | None = None
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
         """Return the allocations; a bad file or an unknown card fails the source, and costs no other file."""
         look = self._folder.look(since_ms, now_ms)
         if look.reason is not None:
             return ReaderLook(reason=look.reason)
-        table = self._tables.of(cards)
+        table = CardTable(cards)
         self._conf.refresh()
-        basis = (look, table, self._conf.version)
-        if self._memo is not None and self._memo.holds(basis, since_ms):
-            return self._memo.look
         begun = {name: each for name, each in look.told.items() if not (self._without(name) or each.is_to_come(now_ms))}
         told, wrong = merged(begun, since_ms)
         troubles = [f"{name}: {why}" for name, why in sorted(look.bad.items()) if not self._without(name)]
@@ -56,35 +316,10 @@ class FilesReader:
                 troubles.append(f"{name}: {missing}")
             if uuids:
                 allocations.append(allocation_of(each, uuids))
-        found = ReaderLook(allocations=tuple(allocations), reason=first_of(troubles))
-        self._memo = Memo.of(basis, since_ms, found, look.told.values())
-        return found
+        return ReaderLook(allocations=tuple(allocations), reason=first_of(troubles))
 
     def close(self) -> None:
         """Nothing goes on in the background."""
-
-
-@dataclass(frozen=True, slots=True)
-class Memo:
-    """What a reader found, to be found again while what it rests on is the same and nothing in it begins or ends."""
-
-    basis: tuple[object, ...]
-    since_ms: int
-    look: ReaderLook
-
-    @classmethod
-    def of(
-        cls, basis: tuple[object, ...], since_ms: int, look: ReaderLook, told: Iterable[FileAllocation]
-    ) -> Memo | None:
-        """Return the look at what is ``told``, to be remembered; ``None`` if the next one may be another."""
-        changes = [each.until_ms for each in look.allocations]
-        for each in told:
-            changes += [each.until_ms, each.since_ms if each.is_planned else None]
-        return None if any(at is not None and at > since_ms for at in changes) else cls(basis, since_ms, look)
-
-    def holds(self, basis: tuple[object, ...], since_ms: int) -> bool:
-        """Return whether a look from there on finds the same."""
-        return since_ms >= self.since_ms and all(map(operator.is_, basis, self.basis))
 
 
 def first_of(troubles: Sequence[str]) -> str | None:
@@ -92,8 +327,3 @@ def first_of(troubles: Sequence[str]) -> str | None:
     if len(troubles) < 2:
         return troubles[0] if troubles else None
     return f"{troubles[0]} (and {len(troubles) - 1} more)"
-
-
-def found_folder(path: Path) -> str | None:
-    """Return what is found of the folder."""
-    return f"the folder {path}" if path.is_dir() else None

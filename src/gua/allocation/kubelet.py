@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import time
+import os
+import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from gua.allocation.grpc_call import CallError, NoSocketError, call
-from gua.allocation.pod_resources import LIST, PodDevices, parse_pod_resources
+from gua.allocation.pod_resources import NoSocketError, PodDevices, PodResources
 from gua.core.errors import GuaError
-from gua.core.pods import ListedPod
+from gua.core.pods import ListedPod, is_name
 
-CALL_SECONDS: Final = 3.0
 _LIST_SECONDS: Final = 25.0
 # A kubelet that was started answers before it knows its pods: at first it has none.
 _YOUNG_SECONDS: Final = 30.0
@@ -22,6 +21,10 @@ _NO_LIST: Final = "kubernetes: whose pod a process is of is not known, nor who u
 
 Place = tuple[str, str]
 """Namespace and name of a pod."""
+POD_LOGS: Final = Path("/var/log/pods")
+# The API's uid, or the hash of a static pod's file; both are what the pod's cgroup bears.
+_UID: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_MOST_FOLDERS: Final = 4096
 
 
 class PodList(Protocol):
@@ -34,14 +37,6 @@ class PodList(Protocol):
     def listen(self, listener: Callable[[], None]) -> None:
         """Call this whenever a new pod was listed."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PodResources:
-    """What PodResources tell of all pods; ``age_seconds`` is how long ago the kubelet was started, if that is known."""
-
-    pods: tuple[PodDevices, ...]
-    age_seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,40 +54,32 @@ class KubeletAnswer:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
 class Questions:
     """Asks both, and puts the answers together.
 
-    ``ask_devices`` raises CallError or, for an answer that is none, ValueError; where it raises NoSocketError, limits
-    in ``pods`` have to do. ``own_pod`` is the pod that this process runs in: an answer that lacks it is not whole.
-    ``folders`` tells uids of pods where there is no list; empty where it cannot.
+    ``ask_devices`` raises GuaError; where that is NoSocketError, limits in ``pods`` have to do. ``own_pod`` is the pod
+    that this process runs in: an answer that lacks it is not whole. ``folders`` tells uids of pods where there is no
+    list; empty where it cannot.
     """
 
-    def __init__(
-        self,
-        ask_devices: Callable[[], PodResources],
-        pods: PodList | None,
-        *,
-        own_pod: Place | None,
-        folders: Callable[[], tuple[ListedPod, ...]],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._ask_devices = ask_devices
-        self._pods = pods
-        self._own_pod = own_pod
-        self._folders = folders
-        self._monotonic = monotonic
-        self._listed: tuple[ListedPod, ...] = ()
-        self._listed_at: float | None = None
-        self._listed_for: frozenset[Place] = frozenset()
+    ask_devices: Callable[[], PodResources]
+    pods: PodList | None
+    own_pod: Place | None
+    folders: Callable[[], tuple[ListedPod, ...]]
+    monotonic: Callable[[], float]
+    _listed: tuple[ListedPod, ...] = ()
+    _listed_at: float | None = None
+    _listed_for: frozenset[Place] = frozenset()
 
     def ask(self) -> KubeletAnswer:
         """Ask now. Never raises."""
-        begun = self._monotonic()
+        begun = self.monotonic()
         try:
             told, notes = self._devices()
             devices = None if told is None else told.pods
             listed = self._pod_list(devices)
-            if devices is not None and not listed and self._pods is None:
+            if devices is not None and not listed and self.pods is None:
                 notes = (*notes, _NO_LIST)
         except GuaError as error:
             return KubeletAnswer(asked_at=begun, failure=f"the kubelet: {error}")
@@ -104,18 +91,15 @@ class Questions:
 
     def _devices(self) -> tuple[PodResources | None, tuple[str, ...]]:
         try:
-            return self._ask_devices(), ()
+            return self.ask_devices(), ()
         except NoSocketError as error:
-            if self._pods is None:
+            if self.pods is None:
                 raise
             return None, (f"kubernetes: {error}: promised cards are counted by limits of pods",)
-        except ValueError as error:
-            msg = f"its answer is garbage: {error}"
-            raise CallError(msg) from None
 
     def _doubt(self, places: AbstractSet[Place], age_seconds: float | None) -> str | None:
-        if self._own_pod is not None:
-            return None if self._own_pod in places else "the kubelet does not tell of all pods: the agent's is missing"
+        if self.own_pod is not None:
+            return None if self.own_pod in places else "the kubelet does not tell of all pods: the agent's is missing"
         if age_seconds is not None and 0 <= age_seconds < _YOUNG_SECONDS:
             return f"the kubelet was started {age_seconds:.0f} s ago: it may not know all pods yet"
         return None
@@ -125,14 +109,14 @@ class Questions:
 
         With devices, names and ends are an extra: an old list is better than none. Without, there is nothing else.
         """
-        now = self._monotonic()
+        now = self.monotonic()
         places = frozenset(each.place for each in devices or () if each.devices or each.claimed)
         is_old = self._listed_at is None or now - self._listed_at >= _LIST_SECONDS
         is_whole = places <= {pod.place for pod in self._listed}
         if devices is not None and places == self._listed_for and is_whole and not is_old:
             return self._listed
         try:
-            self._listed = self._folders() if self._pods is None else tuple(self._pods.ask())
+            self._listed = self.folders() if self.pods is None else tuple(self.pods.ask())
             self._listed_at, self._listed_for = now, places
         except GuaError:
             if devices is None:
@@ -140,11 +124,24 @@ class Questions:
         return self._listed
 
 
-def ask_pod_resources(socket: Path) -> PodResources:
-    """Return what pods have of the node's devices. Raises CallError and, for an answer that is none, ValueError."""
-    answer = parse_pod_resources(call(socket, LIST, seconds=CALL_SECONDS))
+def pods_by_folders(folder: Path = POD_LOGS) -> tuple[ListedPod, ...]:
+    """Return the pods that have a folder of logs, ``NAMESPACE_NAME_UID``, of each name the newest one.
+
+    No log is opened, and nothing else is told of them. Empty where the folder cannot be read.
+    """
+    found: list[tuple[float, ListedPod]] = []
     try:
-        age_seconds = time.time() - socket.stat().st_mtime
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                namespace, _, rest = entry.name.partition("_")
+                name, _, uid = rest.partition("_")
+                if not (is_name(namespace) and is_name(name) and _UID.fullmatch(uid)) or len(found) >= _MOST_FOLDERS:
+                    continue
+                made_at = entry.stat(follow_symlinks=False).st_mtime
+                found.append((made_at, ListedPod(name=name, namespace=namespace, uids=(uid,))))
     except OSError:
-        age_seconds = 0.0
-    return PodResources(pods=answer, age_seconds=age_seconds)
+        return ()
+    newest: dict[tuple[str, str], ListedPod] = {}
+    for _, pod in sorted(found, key=lambda each: each[0]):
+        newest[pod.place] = pod
+    return tuple(newest.values())

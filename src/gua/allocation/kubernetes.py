@@ -1,4 +1,4 @@
-"""Cards that pods were promised: from the kubelet's PodResources, or from limits in its list of pods."""
+"""CardTable that pods were promised: from the kubelet's PodResources, or from limits in its list of pods."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gua.allocation.device_ids import Cards
-from gua.allocation.kubelet import KubeletAnswer, Place, PodList, PodResources, Questions, ask_pod_resources
+from gua.allocation.card_names import CardTable
+from gua.allocation.kubelet import KubeletAnswer, Place, PodList, Questions, pods_by_folders
 from gua.allocation.pod_allocations import NOT_TOLD, SOURCE, Found, found_by_devices, found_by_limits
-from gua.allocation.pod_folders import pods_by_folders
-from gua.allocation.pod_resources import SOCKET
-from gua.allocation.reader import Opener, ReaderLook
+from gua.allocation.pod_resources import SOCKET, PodResources, ask_pod_resources
+from gua.allocation.sources import Opener, ReaderLook
 from gua.core.allocation import Allocation, CardKey
 from gua.core.pods import ListedPod
 
@@ -34,6 +33,8 @@ class KubernetesReader:
     failure, 2 s for a new pod). What it is made of is what :class:`~gua.allocation.kubelet.Questions` take.
     """
 
+    name = SOURCE
+
     def __init__(
         self,
         ask_devices: Callable[[], PodResources],
@@ -43,7 +44,7 @@ class KubernetesReader:
         folders: Callable[[], tuple[ListedPod, ...]] = tuple,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._questions = Questions(ask_devices, pods, own_pod=own_pod, folders=folders, monotonic=monotonic)
+        self._questions = Questions(ask_devices, pods, own_pod, folders, monotonic)
         self._pods = pods
         self._monotonic = monotonic
         self._changed = threading.Condition()
@@ -55,11 +56,6 @@ class KubernetesReader:
         self._before: dict[str, Allocation] = {}
         self._since_ms: dict[str, int] = {}
         self._seen: dict[str, frozenset[str]] = {}
-
-    @property
-    def name(self) -> str:
-        """By what name its health is told."""
-        return SOURCE
 
     def begin(self) -> None:
         """Begin to ask, in a thread."""
@@ -122,9 +118,9 @@ class KubernetesReader:
             return self._newest[1]
         self._remember(answer.listed, cards)
         if answer.devices is not None:
-            found = found_by_devices(answer.devices, answer.listed, Cards(cards), self._seen)
+            found = found_by_devices(answer.devices, answer.listed, CardTable(cards), self._seen)
         else:
-            found = found_by_limits(answer.listed, Cards(cards), self._seen)
+            found = found_by_limits(answer.listed, CardTable(cards), self._seen)
         found.unknown |= self._of_unlisted(answer.listed, cards)
         self._since_ms = {id_: self._since_ms.get(id_, asked_ms) for id_ in found.allocations}
         for id_, allocation in found.allocations.items():

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gua.allocation.device_ids import Cards, UnknownDeviceError
-from gua.allocation.pod_limits import by_limits
+from gua.allocation.card_names import CardTable, UnknownDeviceError
 from gua.allocation.pod_resources import PodDevices
-from gua.core.allocation import Allocation
+from gua.core.allocation import Allocation, CardKey
 from gua.core.pods import ListedPod
 
+_GPU: Final = "nvidia.com/gpu"
+_INSTANCE: Final = "nvidia.com/mig-"
+_SHARED: Final = ".shared"
 SOURCE: Final = "kubernetes"
 OF_SOME_POD: Final = "of-some-pod"
 """The id of what is promised by limits without being known to which pod."""
@@ -21,9 +23,97 @@ NOT_TOLD: Final = 0
 _KIND: Final = "pod"
 _LONGEST_ID: Final = 128
 _DIGEST: Final = 16
-
 PodsOn = Mapping[str, frozenset[str]]
 """Uids of pods by the UUID of the card that they were seen on."""
+
+
+@dataclass(slots=True)
+class LimitsTold:
+    """What limits and processes tell: UUIDs of cards by the pod's first uid, and of those of which less is known.
+
+    ``of_some_pod`` are promised, but not known to whom; ``unknown`` may be promised or not.
+    """
+
+    owned: dict[str, set[str]] = field(default_factory=dict)
+    of_some_pod: set[str] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
+
+
+def by_limits(pods: Sequence[ListedPod], cards: CardTable, seen: Mapping[str, frozenset[str]]) -> LimitsTold:
+    """Return which cards pods have by their limits and processes; ``seen`` are uids of pods by the UUID of their card.
+
+    A limit says ``nvidia.com/gpu: 2``, not which two. That is enough where none is promised, where as many are promised
+    as there are, and where the processes of each pod are seen on as many cards as it has.
+    """
+    told = LimitsTold()
+    whole, instances = cards.whole(), cards.instances()
+    asking = [pod for pod in pods if not pod.has_ended]
+    if whole or not instances:
+        _tell(told, whole, [_Asker(pod, (_GPU,)) for pod in asking], seen)
+        _tell(told, instances, [_Asker(pod, (_INSTANCE,)) for pod in asking], seen)
+    else:  # a plugin that has instances alone may call them GPUs
+        _tell(told, instances, [_Asker(pod, (_GPU, _INSTANCE)) for pod in asking], seen)
+    return told
+
+
+class _Asker:
+    """A pod and how much of one kind of card it was promised; ``count`` is ``None`` where that is not known."""
+
+    def __init__(self, pod: ListedPod, resources: tuple[str, ...]) -> None:
+        names = [name for name in pod.limits if _is_of(name, resources)]
+        counts = [pod.limits[name] for name in names]
+        known = sum(count for count in counts if count is not None)
+        self.pod = pod
+        self.least = known
+        self.count = None if pod.has_claims or None in counts else known
+        self.is_sharing = any(name.endswith(_SHARED) for name in names)
+
+    def cards(self, pool: Sequence[CardKey], seen: Mapping[str, frozenset[str]]) -> set[str]:
+        """Return the cards on which its processes were seen."""
+        return {card.uuid for card in pool if not seen.get(card.uuid, frozenset()).isdisjoint(self.pod.uids)}
+
+
+def _is_of(name: str, resources: tuple[str, ...]) -> bool:
+    whole = name.removesuffix(_SHARED)
+    return any(whole.startswith(each) if each == _INSTANCE else whole == each for each in resources)
+
+
+def _tell(
+    told: LimitsTold, pool: Sequence[CardKey], askers: Sequence[_Asker], seen: Mapping[str, frozenset[str]]
+) -> None:
+    """Add what is known of cards of one kind."""
+    askers = [asker for asker in askers if asker.count != 0]
+    cards = {asker.pod.uids[0]: asker.cards(pool, seen) for asker in askers}
+    left = {card.uuid for card in pool}.difference(*cards.values())
+    # A card that is shared stands for several: counts are of shares, then, and say nothing of how many cards.
+    shares = any(asker.is_sharing for asker in askers) or sum(asker.least for asker in askers) > len(pool)
+    shares |= sum(map(len, cards.values())) > len(set().union(*cards.values()))
+    takes_more = False
+    for asker in askers:
+        uid = asker.pod.uids[0]
+        if asker.count is None or shares or len(cards[uid]) <= asker.count:
+            told.owned.setdefault(uid, set()).update(cards[uid])
+        else:  # more than it was given: which of them it was given cannot be told
+            takes_more = True
+            told.unknown |= cards[uid]
+    of_more = list(_unaccounted(askers, cards, shares=shares))
+    missing = sum(max(0, asker.least - len(cards[asker.pod.uids[0]])) for asker in of_more)
+    if not of_more:
+        return
+    if shares or takes_more or missing < len(left):
+        told.unknown |= left
+    elif len(of_more) == 1:
+        told.owned[of_more[0].pod.uids[0]] |= left
+    else:
+        told.of_some_pod |= left
+
+
+def _unaccounted(askers: Sequence[_Asker], cards: Mapping[str, set[str]], *, shares: bool) -> Iterator[_Asker]:
+    """Return those of whose cards not all are known."""
+    for asker in askers:
+        seen = len(cards[asker.pod.uids[0]])
+        if asker.count is None or (asker.count > 1 and shares) or seen < asker.count:
+            yield asker
 
 
 @dataclass(slots=True)
@@ -42,7 +132,7 @@ class Found:
 
 
 def found_by_devices(
-    devices: Sequence[PodDevices], listed: Sequence[ListedPod], cards: Cards, pods_on: PodsOn
+    devices: Sequence[PodDevices], listed: Sequence[ListedPod], cards: CardTable, pods_on: PodsOn
 ) -> Found:
     """Return what PodResources tell. ``listed`` says which pods ended: older kubelets tell their devices still."""
     found = Found()
@@ -65,7 +155,7 @@ def found_by_devices(
     return found
 
 
-def _candidates(pod: PodDevices, cards: Cards, found: Found) -> Iterator[frozenset[str]]:
+def _candidates(pod: PodDevices, cards: CardTable, found: Found) -> Iterator[frozenset[str]]:
     """Return which cards each of a pod's devices may be."""
     for device in pod.devices:
         try:
@@ -87,7 +177,7 @@ def _narrowed(candidates: frozenset[str], pod: ListedPod, pods_on: PodsOn) -> fr
     return on if len(on) == 1 else candidates
 
 
-def found_by_limits(listed: Sequence[ListedPod], cards: Cards, pods_on: PodsOn) -> Found:
+def found_by_limits(listed: Sequence[ListedPod], cards: CardTable, pods_on: PodsOn) -> Found:
     """Return what limits tell, with the processes that were seen."""
     told = by_limits(listed, cards, pods_on)
     found = Found(unknown=told.unknown)

@@ -1,28 +1,37 @@
-"""What pods have of a node's devices, as the kubelet answers it: ``v1.PodResourcesLister/List``.
+"""What pods have of a node's devices, by the kubelet's gRPC service ``v1.PodResourcesLister``.
 
-https://github.com/kubernetes/kubelet/blob/v0.37.0/pkg/apis/podresources/v1/api.proto. The answer has a pod's name and
-namespace, no uid, and in older kubelets pods that ended, too.
+pod_resources.proto has the messages. The answer has a pod's name and namespace, no uid, and in older kubelets pods that
+ended, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
 
-from gua.allocation.protobuf import delimited
+from gua.core.errors import GuaError
 from gua.core.pods import is_name
+from gua.state.socket_address import address_of
+
+if TYPE_CHECKING:
+    from gua.allocation.pod_resources_pb2 import ContainerResources
 
 SOCKET: Final = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 LIST: Final = "/v1.PodResourcesLister/List"
-# Fields of ListPodResourcesResponse, PodResources, ContainerResources, ContainerDevices, DynamicResource, ClaimResource
-# and CDIDevice.
-_PODS, _NAME, _NAMESPACE, _CONTAINERS = 1, 1, 2, 3
-_DEVICES, _CLAIMS = 2, 5
-_RESOURCE, _IDS = 1, 2
-_CLAIMED = 4
-_CDI, _DRIVER, _POOL, _DEVICE = 1, 2, 3, 4
+CALL_SECONDS: Final = 3.0
+MOST_BYTES: Final = 4 * 2**20
+
+
+class CallError(GuaError):
+    """The kubelet gave no answer; the message says why in a few words."""
+
+
+class NoSocketError(CallError):
+    """There is no socket, or this process may not use it."""
 
 
 class Device(NamedTuple):
@@ -56,44 +65,99 @@ class PodDevices:
         return self.namespace, self.name
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PodResources:
+    """What PodResources tell of all pods; ``age_seconds`` is how long ago the kubelet was started, if that is known."""
+
+    pods: tuple[PodDevices, ...]
+    age_seconds: float | None = None
+
+
+def ask_pod_resources(socket: Path, *, seconds: float = CALL_SECONDS, most_bytes: int = MOST_BYTES) -> PodResources:
+    """Return what the kubelet at the socket answers, within ``seconds`` and with at most ``most_bytes``.
+
+    Raises NoSocketError, or CallError where it does not answer, refuses, or answers garbage.
+    """
+    try:
+        socket.stat()
+        with address_of(socket) as address:
+            answer = _call(f"unix:{quote(address)}", seconds, most_bytes)
+        pods = parse_pod_resources(answer)
+    except PermissionError:
+        msg = f"{socket}: Permission denied"
+        raise NoSocketError(msg) from None
+    except (FileNotFoundError, NotADirectoryError) as error:
+        msg = f"{socket}: {error.strerror}"
+        raise NoSocketError(msg) from None
+    except OSError as error:
+        raise CallError(error.strerror or str(error)) from None
+    except ValueError as error:
+        msg = f"its answer is garbage: {error}"
+        raise CallError(msg) from None
+    try:
+        age_seconds = time.time() - socket.stat().st_mtime
+    except OSError:
+        age_seconds = 0.0
+    return PodResources(pods=pods, age_seconds=age_seconds)
+
+
+def _call(target: str, seconds: float, most_bytes: int) -> bytes:
+    """Return the message of the kubelet's answer. Raises CallError, and PermissionError where it may not connect."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # else its core writes to stderr what the errors say, too
+    import grpc  # noqa: PLC0415 - takes 20 MB, only where there is a kubelet
+
+    options = (("grpc.max_receive_message_length", most_bytes), ("grpc.use_local_subchannel_pool", 1))
+    try:
+        with grpc.insecure_channel(target, options=options) as channel:
+            answer: bytes = channel.unary_unary(LIST)(b"", timeout=seconds)
+    except grpc.RpcError as error:
+        code, details = error.code(), str(error.details() or "")
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            msg = f"no answer within {seconds:g} s"
+        elif "larger than max" in details:
+            msg = f"its answer is longer than {most_bytes / 2**20:g} MiB"
+        else:
+            # Where there is no connection, the reason stands last, after the target.
+            connecting, _, reason = details.rpartition(f"{target}: ")
+            said = reason.rpartition("error: ")[2] if connecting else f"{code.value[1]}: {details}"
+            msg = said.removesuffix(": ")
+            if connecting and msg.startswith("Permission denied"):
+                raise PermissionError from None
+        raise CallError(msg) from None
+    return answer
+
+
 def parse_pod_resources(answer: bytes) -> tuple[PodDevices, ...]:
     """Return all pods of a ListPodResourcesResponse. Raises ValueError for anything else."""
-    return tuple(_pod(value) for number, value in delimited(answer) if number == _PODS)
+    from google.protobuf.message import DecodeError  # noqa: PLC0415 - as above
 
+    from gua.allocation.pod_resources_pb2 import ListPodResourcesResponse  # noqa: PLC0415 - as above
 
-def _pod(message: bytes) -> PodDevices:
-    name = namespace = ""
-    devices: set[Device] = set()
-    claimed: set[ClaimedDevice] = set()
-    for number, value in delimited(message):
-        if number == _NAME:
-            name = value.decode()
-        elif number == _NAMESPACE:
-            namespace = value.decode()
-        elif number == _CONTAINERS:
-            for part, content in delimited(value):
-                if part == _DEVICES:
-                    devices.update(_devices(content))
-                elif part == _CLAIMS:
-                    claimed.update(_claimed(each) for of, each in delimited(content) if of == _CLAIMED)
-    if not is_name(name) or not is_name(namespace):
+    try:
+        told = ListPodResourcesResponse.FromString(answer).pod_resources
+    except DecodeError as error:
+        raise ValueError(error) from None
+    if not all(is_name(pod.name) and is_name(pod.namespace) for pod in told):
         msg = "a pod without a proper name"
         raise ValueError(msg)
-    return PodDevices(name=name, namespace=namespace, devices=frozenset(devices), claimed=frozenset(claimed))
+    return tuple(
+        PodDevices(
+            name=pod.name,
+            namespace=pod.namespace,
+            devices=frozenset(device for container in pod.containers for device in _devices(container)),
+            claimed=frozenset(device for container in pod.containers for device in _claimed(container)),
+        )
+        for pod in told
+    )
 
 
-def _devices(message: bytes) -> Iterator[Device]:
-    fields = list(delimited(message))
-    resource = "".join(value.decode() for number, value in fields if number == _RESOURCE)
-    return (Device(resource, value.decode()) for number, value in fields if number == _IDS)
+def _devices(container: ContainerResources) -> list[Device]:
+    return [Device(each.resource_name, id_) for each in container.devices for id_ in each.device_ids]
 
 
-def _claimed(message: bytes) -> ClaimedDevice:
-    texts = {_DRIVER: "", _POOL: "", _DEVICE: ""}
-    cdi: list[str] = []
-    for number, value in delimited(message):
-        if number in texts:
-            texts[number] = value.decode()
-        elif number == _CDI:
-            cdi.extend(name.decode() for part, name in delimited(value) if part == 1)
-    return ClaimedDevice(texts[_DRIVER], texts[_POOL], texts[_DEVICE], tuple(cdi))
+def _claimed(container: ContainerResources) -> list[ClaimedDevice]:
+    return [
+        ClaimedDevice(each.driver_name, each.pool_name, each.device_name, tuple(cdi.name for cdi in each.cdi_devices))
+        for claim in container.dynamic_resources
+        for each in claim.claim_resources
+    ]

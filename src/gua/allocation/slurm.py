@@ -9,15 +9,23 @@ from pathlib import Path
 from typing import Final
 
 from gua.allocation.card_names import CardName, CardTable
-from gua.allocation.file_format import FileAllocation
-from gua.allocation.files import FILES, FilesReader, Memo, first_of, found_folder
-from gua.allocation.folder import SLURM, AllocationFolder, FolderLook, Tables, allocation_of, merged
-from gua.allocation.gres_conf import GresConf
-from gua.allocation.reader import Opener, ReaderLook
+from gua.allocation.files import (
+    FILES,
+    SLURM,
+    AllocationFolder,
+    FileAllocation,
+    FilesReader,
+    FolderLook,
+    allocation_of,
+    first_of,
+    merged,
+)
+from gua.allocation.slurm_conf import GresConf, found_node
 from gua.allocation.slurm_files import GPUSTAT, CardFiles, gpustat, job_mapping
-from gua.allocation.slurm_node import found_node
-from gua.allocation.slurm_poll import LEAST_SECONDS, PERIOD_SECONDS, PollAnswer, PolledJob, SlurmPoll
+from gua.allocation.slurm_poll import PERIOD_SECONDS, PollAnswer, PolledJob, SlurmPoll
+from gua.allocation.sources import Opener, ReaderLook
 from gua.core.allocation import Allocation, CardKey
+from gua.core.workloads import Work
 
 PREFIX: Final = "slurm-"
 # How much longer than its file a job may be unknown to Slurm, or known without a file: hooks take their time.
@@ -28,13 +36,12 @@ _MOST_NOTES: Final = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SlurmSettings:
-    """How Slurm is looked at. ``poll_seconds`` is at least 30, or 0 for never; ``node`` is this node's name."""
+    """How Slurm is looked at. ``poll_seconds`` is 0 for never; ``node`` is this node's name."""
 
     node: str | None = None
     poll_seconds: float = PERIOD_SECONDS
     gpustat: Path = GPUSTAT
     job_mapping: Path | None = None
-    conf_folder: Path | None = None
     procfs: Path = Path("/proc")
 
 
@@ -69,20 +76,15 @@ class SlurmReader:
         self._poll = poll
         self._site_files = tuple(site_files)
         self._conf = GresConf() if conf is None else conf
-        self._tables = Tables()
         self._ends: dict[str, int] = {}
         self._left_behind: dict[str, tuple[int, int]] = {}
-        self._memo: Memo | None = None
 
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
         """Return the allocations of (since_ms, now_ms], and cards in use of which no job is told as unknown."""
-        table = self._tables.of(cards)
+        table = CardTable(cards)
         answer = None if self._poll is None else self._poll.answer()
         folder = self._folder.look(since_ms, now_ms)
         self._conf.refresh()
-        basis = (folder, answer, table, self._conf.version)
-        if self._memo is not None and self._memo.holds(basis, since_ms):
-            return self._memo.look
         gathered = _Gathered()
         self._read_files(gathered, folder, since_ms, now_ms)
         if answer is not None:
@@ -94,24 +96,12 @@ class SlurmReader:
         node = None if answer is None else answer.node
         allocations = self._allocations(gathered, answer, table, node)
         unknown = self._unknown(answer, allocations, table, node)
-        found = ReaderLook(
+        return ReaderLook(
             allocations=tuple(each for each in allocations if each.until_ms is None or each.until_ms > since_ms),
             reason=first_of(gathered.troubles),
             unknown_cards=unknown,
             notes=tuple(gathered.notes),
         )
-        self._memo = None if self._site_files else Memo.of(basis, since_ms, found, folder.told.values())
-        return found
-
-    @property
-    def period_seconds(self) -> float | None:
-        """How often Slurm is asked, ``None`` for never."""
-        return None if self._poll is None else self._poll.period_seconds
-
-    def begin(self) -> None:
-        """Ask Slurm now, so that an answer is there by the first tick."""
-        if self._poll is not None:
-            self._poll.answer()
 
     def close(self) -> None:
         """Ask Slurm no more."""
@@ -184,37 +174,19 @@ class SlurmReader:
     def _allocations(
         self, gathered: _Gathered, answer: PollAnswer | None, table: CardTable, node: str | None
     ) -> list[Allocation]:
-        allocations: list[Allocation] = []
         jobs = {} if answer is None else answer.jobs
-        ids = set()
-        for name, each in gathered.told.items():
-            ids.add(each.id)
+        told = {name: _with_job(each, jobs.get(each.id)) for name, each in gathered.told.items()}
+        ids = {each.id for each in told.values()}
+        for job in jobs.values():
+            if job.gres.places and job.id not in ids and not self._has_ended(job, answer):
+                told[f"job {job.id}"] = _of_job(job)
+        allocations: list[Allocation] = []
+        for name, each in told.items():
             uuids, missing = self._conf.order(each.node or node).find(table, each.cards)
             if missing is not None and each.until_ms is None:
                 gathered.troubles.append(f"{name}: {missing}")
-            job = jobs.get(each.id)
-            allocation = allocation_of(each, uuids)
-            if job is not None:
-                allocation = replace(
-                    allocation,
-                    uid=job.uid if allocation.uid is None else allocation.uid,
-                    owner=allocation.owner or job.user,
-                    kind=allocation.kind or job.gres.kind,
-                    job_name=allocation.job_name or job.name,
-                    workload_kind=allocation.workload_kind or job.workload.kind,
-                    workload_model=allocation.workload_model or job.workload.model,
-                )
             if uuids:
-                allocations.append(allocation)
-        order = self._conf.order(node) if jobs else None
-        for job in jobs.values():
-            if order is None or not job.gres.places or job.id in ids or self._has_ended(job, answer):
-                continue
-            uuids, missing = order.find(table, [CardName("gres", place) for place in sorted(job.gres.places)])
-            if missing is not None and job.until_ms is None:
-                gathered.troubles.append(f"job {job.id}: {missing}")
-            if uuids:
-                allocations.append(_allocation_of(job, uuids))
+                allocations.append(allocation_of(each, uuids))
         return allocations
 
     def _has_ended(self, job: PolledJob, answer: PollAnswer | None) -> bool:
@@ -266,20 +238,33 @@ def _should_be_told(job: PolledJob, answer: PollAnswer) -> bool:
     return job.until_ms is None and bool(job.gres.places) and answer.at_ms > job.since_ms + _SLACK_MS
 
 
-def _allocation_of(job: PolledJob, uuids: frozenset[str]) -> Allocation:
-    return Allocation(
+def _of_job(job: PolledJob) -> FileAllocation:
+    return FileAllocation(
         source=SLURM,
         id=job.id,
-        cards=uuids,
+        cards=tuple(CardName("gres", place) for place in sorted(job.gres.places)),
         since_ms=job.since_ms,
         until_ms=job.until_ms,
         owner=job.user,
         uid=job.uid,
         kind=job.gres.kind,
         job_name=job.name,
-        slurm_job_id=job.id,
-        workload_kind=job.workload.kind,
-        workload_model=job.workload.model,
+        workload=job.workload,
+    )
+
+
+def _with_job(told: FileAllocation, job: PolledJob | None) -> FileAllocation:
+    """Return what a file tells, with what only Slurm tells of its job."""
+    if job is None:
+        return told
+    work = told.workload
+    return replace(
+        told,
+        uid=job.uid if told.uid is None else told.uid,
+        owner=told.owner or job.user,
+        kind=told.kind or job.gres.kind,
+        job_name=told.job_name or job.name,
+        workload=Work(work.kind or job.workload.kind, work.model or job.workload.model),
     )
 
 
@@ -288,42 +273,36 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NOTES]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def openers(folder: AllocationFolder | None = None, settings: SlurmSettings | None = None) -> tuple[Opener, Opener]:
+def openers(folder: AllocationFolder, settings: SlurmSettings) -> tuple[Opener, Opener]:
     """Return how the readers of files and of Slurm are found and made; both read one folder, each its own files.
 
     Files that are named ``slurm-…`` are Slurm's once that reader is open, else they are files as all others.
     """
-    shared = AllocationFolder() if folder is None else folder
-    chosen = SlurmSettings() if settings is None else settings
-    conf = GresConf(chosen.conf_folder, node=chosen.node)
+    conf = GresConf(node=settings.node)
     is_open: list[bool] = []
 
+    def found_files() -> str | None:
+        return f"the folder {folder.path}" if folder.path.is_dir() else None
+
     def open_files() -> FilesReader:
-        return FilesReader(shared, without=lambda name: bool(is_open) and name.startswith(PREFIX), conf=conf)
+        return FilesReader(folder, without=lambda name: bool(is_open) and name.startswith(PREFIX), conf=conf)
+
+    def found_slurm() -> str | None:
+        node = found_node(settings.node, procfs=settings.procfs)
+        folders = [str(path) for path in (settings.gpustat, settings.job_mapping) if path is not None and path.is_dir()]
+        return ", ".join([*([] if node is None else [node]), *folders]) or None
 
     def open_slurm() -> SlurmReader:
         is_open.append(True)
-        site_files = [gpustat(chosen.gpustat)] if chosen.gpustat.is_dir() else []
-        site_files += [] if chosen.job_mapping is None else [job_mapping(chosen.job_mapping)]
+        site_files = [gpustat(settings.gpustat)] if settings.gpustat.is_dir() else []
+        site_files += [] if settings.job_mapping is None else [job_mapping(settings.job_mapping)]
         poll = None
-        if chosen.poll_seconds and shutil.which("scontrol") and shutil.which("squeue"):
-            poll = SlurmPoll(node=chosen.node, period_seconds=max(LEAST_SECONDS, chosen.poll_seconds))
-        reader = SlurmReader(shared, poll=poll, site_files=site_files, conf=conf)
-        reader.begin()
-        return reader
+        if settings.poll_seconds and shutil.which("scontrol") and shutil.which("squeue"):
+            poll = SlurmPoll(node=settings.node, period_seconds=settings.poll_seconds)
+            poll.answer()  # asks now, so that an answer is there by the first tick
+        return SlurmReader(folder, poll=poll, site_files=site_files, conf=conf)
 
     return (
-        Opener(name=FILES, found=lambda: found_folder(shared.path), open=open_files),
-        Opener(name=SLURM, found=lambda: found_slurm(chosen), open=open_slurm),
+        Opener(name=FILES, found=found_files, open=open_files),
+        Opener(name=SLURM, found=found_slurm, open=open_slurm),
     )
-
-
-def found_slurm(settings: SlurmSettings) -> str | None:
-    """Return what of Slurm this host has as one of its nodes, or files of jobs."""
-    node = found_node(settings.node, procfs=settings.procfs)
-    found = [
-        *([] if node is None else [node]),
-        *([str(settings.gpustat)] if settings.gpustat.is_dir() else []),
-        *([str(settings.job_mapping)] if settings.job_mapping is not None and settings.job_mapping.is_dir() else []),
-    ]
-    return ", ".join(found) or None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from gua.allocation.hostlist import matches
+from gua.allocation.slurm_conf import matches
 from gua.core.plaintext import storable
 from gua.core.workloads import Work, declared_in
 

@@ -26,7 +26,6 @@ from gua.allocation.slurm_answers import (
 from gua.core.workloads import NO_WORK, Work
 
 PERIOD_SECONDS: Final = 60.0
-LEAST_SECONDS: Final = 30.0
 _JITTER: Final = 0.1
 _MOST_ASKS: Final = 64
 _MOST_SECONDS: Final = 15.0

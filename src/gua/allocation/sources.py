@@ -1,14 +1,12 @@
-"""All sources of allocations as one: :class:`gua.core.ports.AllocationSources`."""
+"""Sources of allocations: what a reader of one is, and all of them (:class:`gua.core.ports.AllocationSources`)."""
 
 from __future__ import annotations
 
 import contextlib
-import operator
-from collections.abc import Sequence
-from itertools import chain
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
 
-from gua.allocation.reader import Opener, ReaderLook, SourceReader
 from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
 from gua.core.errors import UsageError
 from gua.core.plaintext import safe
@@ -17,6 +15,55 @@ AUTO: Final = "auto"
 _LONGEST_REASON: Final = 160
 _CUT: Final = "..."
 _MOST_NOTES: Final = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReaderLook:
+    """What a reader found: allocations that cover any time since the look before, each (source, id) once.
+
+    ``reason`` is why the source could not be read as a whole, ``None`` if it could; ``unknown_cards`` are UUIDs of
+    cards about which it cannot tell. ``notes`` are sentences for ``gua doctor`` and ``gua status`` about what works and
+    yet is not as it should be. All of it may hold what others wrote: it is made safe for terminals where it is put
+    together (:mod:`gua.allocation.sources`).
+    """
+
+    allocations: tuple[Allocation, ...] = ()
+    reason: str | None = None
+    unknown_cards: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+class SourceReader(Protocol):
+    """One source of allocations."""
+
+    @property
+    def name(self) -> str:
+        """By what name its health is told: files, slurm, kubernetes or gua."""
+        ...
+
+    def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> ReaderLook:
+        """Return every allocation that covers any time within (since_ms, now_ms], Unix ms.
+
+        Takes no longer than reading some small files: what may block is asked in the background.
+        """
+        ...
+
+    def close(self) -> None:
+        """End what goes on in the background. Never raises, takes a second at most."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opener:
+    """How a reader is found and made.
+
+    ``found`` returns what of the source this host has, in a few words for ``gua doctor``, or ``None``: ``auto`` opens
+    those that have something. ``open`` makes the reader; it may raise GuaError where a setting is wrong.
+    """
+
+    name: str
+    found: Callable[[], str | None]
+    open: Callable[[], SourceReader]
 
 
 class Sources:
@@ -28,8 +75,6 @@ class Sources:
     def __init__(self, readers: Sequence[SourceReader]) -> None:
         self._readers = tuple(readers)
         self.notes: tuple[str, ...] = ()
-        self._told: Sequence[Sequence[Allocation] | None] = [None] * len(self._readers)
-        self._together: tuple[Allocation, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -39,16 +84,13 @@ class Sources:
     def look(self, since_ms: int, now_ms: int, cards: Sequence[CardKey]) -> AllocationLook:
         """Return all allocations that cover any time within (since_ms, now_ms], and the health of each reader."""
         looks = [(reader.name, _look(reader, since_ms, now_ms, cards)) for reader in self._readers]
-        told = [look.allocations for _, look in looks]
-        # While nothing changes readers tell the same objects, look after look, and what they make together stays, too.
-        if not all(map(operator.is_, told, self._told)):
-            allocations: dict[tuple[str, str], Allocation] = {}
-            for allocation in chain.from_iterable(told):
+        allocations: dict[tuple[str, str], Allocation] = {}
+        for _, look in looks:
+            for allocation in look.allocations:
                 allocations.setdefault(allocation.key, allocation)
-            self._told, self._together = told, tuple(allocations.values())
         self.notes = tuple(_plain(note) for _, look in looks for note in look.notes)[:_MOST_NOTES]
         return AllocationLook(
-            allocations=self._together,
+            allocations=tuple(allocations.values()),
             sources=tuple(
                 SourceHealth(
                     source=name,

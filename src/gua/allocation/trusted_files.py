@@ -1,19 +1,101 @@
-"""Small files that root or the agent's own user wrote, and nobody else may change."""
+"""Folders of small files that root or the agent's own user wrote, and nobody else may change."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Generic, TypeVar
 
 MOST_BYTES: Final = 64 * 1024
 _OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 Stamp = tuple[int, int, int, int, int, int]
+T = TypeVar("T")
 
 
-def distrusted(status: os.stat_result) -> str | None:
+@dataclass(frozen=True, slots=True)
+class TrustedFile(Generic[T]):
+    """A file's content and when it last changed [Unix ms]; ``bad`` is why there is no content."""
+
+    stamp: Stamp
+    changed_ms: int
+    content: T | None
+    bad: str | None
+
+
+class TrustedFolder(Generic[T]):
+    """A folder's files, each read again only where it changed. To be used from one thread.
+
+    ``wants`` decides by name which files are read; ``parse`` takes the bytes and the time of the last change [Unix ms],
+    and raises ValueError. ``changed_ms`` is when the folder itself last changed.
+    """
+
+    def __init__(
+        self, path: Path, wants: Callable[[str], bool], parse: Callable[[bytes, int], T], *, most_files: int
+    ) -> None:
+        self.path = path
+        self.changed_ms = 0
+        self._wants = wants
+        self._parse = parse
+        self._most_files = most_files
+        self._files: dict[str, TrustedFile[T]] = {}
+
+    def read(self) -> Mapping[str, TrustedFile[T]]:
+        """Return the files by name. Raises OSError where the folder cannot be read or is not trusted."""
+        before, self._files = self._files, {}
+        folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            status = os.fstat(folder)
+            reason = _distrusted(status)
+            if reason is not None:
+                raise OSError(errno.EPERM, reason)
+            self.changed_ms = status.st_mtime_ns // 1_000_000
+            self._files = self._list(folder, before)
+        finally:
+            os.close(folder)
+        return self._files
+
+    def _list(self, folder: int, before: Mapping[str, TrustedFile[T]]) -> dict[str, TrustedFile[T]]:
+        files: dict[str, TrustedFile[T]] = {}
+        with os.scandir(folder) as entries:
+            for count, entry in enumerate(entries):
+                if count == self._most_files:
+                    raise OSError(errno.E2BIG, f"more than {self._most_files} files")
+                if not self._wants(entry.name):
+                    continue
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue  # gone since it was listed
+                known = before.get(entry.name)
+                is_known = known is not None and known.stamp == stamp(status)
+                files[entry.name] = known if known and is_known else self._read(entry.name, folder, status)
+        return files
+
+    def _read(self, name: str, folder: int, status: os.stat_result) -> TrustedFile[T]:
+        changed_ms = status.st_mtime_ns // 1_000_000
+        content, bad = None, _refusal(status)
+        if bad is None:
+            try:
+                content = self._parse(_read_trusted(name, folder), changed_ms)
+            except OSError as error:
+                bad = error.strerror or type(error).__name__
+            except ValueError as error:
+                bad = str(error)
+        return TrustedFile(stamp(status), changed_ms, content, bad)
+
+
+def stamp(status: os.stat_result) -> Stamp:
+    """Return what changes with each change of a file."""
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size, status.st_mode, status.st_uid
+
+
+def _distrusted(status: os.stat_result) -> str | None:
     """Return why what a file or folder says is not believed, ``None`` if root or this user alone may write it."""
     if status.st_uid not in {0, os.geteuid()}:
         return f"owned by uid {status.st_uid}, not by root or the agent's user"
@@ -22,28 +104,20 @@ def distrusted(status: os.stat_result) -> str | None:
     return None
 
 
-def refusal(status: os.stat_result) -> str | None:
+def _refusal(status: os.stat_result) -> str | None:
     """Return why a file is not read: no regular file, not trusted, or too large."""
     if not stat.S_ISREG(status.st_mode):
         return "a link" if stat.S_ISLNK(status.st_mode) else "no regular file"
     if status.st_size > MOST_BYTES:
         return f"longer than {MOST_BYTES // 1024} KiB"
-    return distrusted(status)
+    return _distrusted(status)
 
 
-def stamp(status: os.stat_result) -> Stamp:
-    """Return what changes with each change of a file."""
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size, status.st_mode, status.st_uid
-
-
-def read_trusted(name: str, folder: int) -> bytes:
-    """Return a file of the folder that is open as ``folder``.
-
-    Opens no link and waits for no FIFO. Raises OSError, and ValueError with the reason why it is not believed.
-    """
+def _read_trusted(name: str, folder: int) -> bytes:
+    """Return a file of the open folder. Opens no link and waits for no FIFO. Raises OSError and ValueError."""
     descriptor = os.open(name, _FLAGS, dir_fd=folder)
     try:
-        reason = refusal(os.fstat(descriptor))
+        reason = _refusal(os.fstat(descriptor))
         if reason is not None:
             raise ValueError(reason)
         content = os.read(descriptor, MOST_BYTES + 1)

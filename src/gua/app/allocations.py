@@ -14,8 +14,7 @@ from gua.core.errors import UsageError
 
 if TYPE_CHECKING:
     from gua.allocation.kubelet import Place, PodList
-    from gua.allocation.reader import Opener
-    from gua.allocation.sources import Sources
+    from gua.allocation.sources import Opener, Sources
     from gua.core.allocation import CardKey
 
 AUTO: Final = "auto"
@@ -104,7 +103,7 @@ def poll_seconds(text: str | None) -> float | None:
 def openers_of(settings: AllocationSettings, pods: PodList | None = None) -> list[Opener]:
     """Return how each source is found and opened; ``pods`` is the list of this node's pods, if it is read."""
     from gua.allocation import kubernetes, pod_resources, slurm  # noqa: PLC0415 - only for those who look
-    from gua.allocation.folder import AllocationFolder  # noqa: PLC0415 - as above
+    from gua.allocation.files import AllocationFolder  # noqa: PLC0415 - as above
 
     asked = slurm.SlurmSettings(node=settings.slurm_node, job_mapping=settings.slurm_job_mapping)
     if settings.slurm_poll_seconds is not None:

@@ -20,12 +20,10 @@ from gua.core.tick import Origin
 from gua.core.words import Source
 from gua.identity.kubelet import Kubelet
 from gua.identity.owner import Owners
-from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity
-from gua.identity.process_cache import NoProcesses
+from gua.identity.process import DEFAULT_IGNORED, NoProcesses, ProcessIdentity
 from gua.nvml.reader import NvmlReader
 from gua.otlp.resource import origin
-from gua.procfs.boot import machine_id, stored_boot_time_ms
-from gua.procfs.clock import SystemClock
+from gua.procfs.clock import SystemClock, machine_id, stored_boot_time_ms
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
 

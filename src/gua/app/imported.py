@@ -14,8 +14,7 @@ from typing import Final
 from gua.app.output import print_error
 from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import GuaError, UsageError
-from gua.imports.recording import Recording
-from gua.imports.survey import MAX_INTERVAL_MS, Survey
+from gua.imports.recording import MAX_INTERVAL_MS, Recording, Survey
 from gua.report.kit.figures import plural
 from gua.store.database import Store
 

@@ -25,9 +25,8 @@ from gua.cli.options import (
 from gua.core.words import Source
 from gua.core.zones import zone
 from gua.identity.process import DEFAULT_IGNORED
-from gua.imports.recording import Recording
+from gua.imports.recording import Recording, check_not_ahead
 from gua.imports.rows import DEFAULT_HOST, Reading
-from gua.imports.survey import check_not_ahead
 from gua.imports.values import parse_size
 
 app = typer.Typer(no_args_is_help=True)

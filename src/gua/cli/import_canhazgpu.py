@@ -18,8 +18,8 @@ from gua.core.durations import to_rfc3339
 from gua.core.errors import UsageError
 from gua.core.words import Source
 from gua.imports.canhazgpu import HOUR_MS, ReservedHistory, read
+from gua.imports.recording import check_not_ahead
 from gua.imports.rows import DEFAULT_HOST
-from gua.imports.survey import check_not_ahead
 from gua.report.kit.figures import plural
 
 

@@ -19,8 +19,8 @@ from gua.core.durations import format_duration, to_rfc3339
 from gua.core.words import Source
 from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.legacy_v1.histories import Histories
+from gua.imports.recording import check_not_ahead
 from gua.imports.rows import DEFAULT_HOST
-from gua.imports.survey import check_not_ahead
 from gua.report.kit.figures import plural
 
 

@@ -16,7 +16,7 @@ from gua.cli.options import EndpointOption, StoreOption
 from gua.core.durations import to_rfc3339
 from gua.core.errors import DataError
 from gua.core.tick import Tick
-from gua.imports.survey import check_not_ahead
+from gua.imports.recording import check_not_ahead
 
 
 def command(

@@ -1,22 +1,31 @@
-"""Names of pods and containers by their ids. Asks in a thread of its own, and only where an id is new."""
+"""Names of pods and containers by their ids: asks the kubelet in a thread of its own, and only where an id is new."""
 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import math
+import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from gua.core.errors import GuaError, TransientError
 from gua.core.pods import ListedPod
 from gua.core.tick import ReadError
-from gua.identity.kubelet import Kubelet
-from gua.identity.pod_list import Pod, items_of, pods_of, promises_of
-from gua.identity.pod_request import KubeletError, ask
+from gua.identity.kubelet import SERVICE_ACCOUNT, Kubelet, Pod, items_of, pods_of, promises_of
 from gua.identity.process import NO_NAMES, Names
 
+MOST_BYTES: Final = 8 * 2**20
+_CALL_SECONDS: Final = 5.0
+_ALL_SECONDS: Final = 10.0
+_MOST_TOKEN: Final = 64 * 1024
+_REFUSALS: Final = {
+    401: "it does not know the token (401): does it take service accounts' tokens?",
+    403: "the service account may not get nodes/pods (403): see docs/kubernetes.md",
+}
 AGAIN_SECONDS: Final = 30.0
 NEW_SECONDS: Final = 2.0
 MOST_PODS: Final = 1_024
@@ -24,6 +33,87 @@ CALL: Final = "kubelet GET /pods"
 _MOST_CONTAINERS: Final = 64
 
 _Key = tuple[str, str | None]
+
+
+class KubeletError(GuaError):
+    """The kubelet told no names; ``code`` is why, in one word or number."""
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class _TimedSocket(ssl.SSLSocket):
+    """Ends reads at a deadline: who sends a byte a second never runs into the limit of one read."""
+
+    deadline = math.inf
+
+    def recv_into(self, *arguments: Any, **more: Any) -> int:  # noqa: ANN401 - as the standard library has it
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self.settimeout(min(left, _CALL_SECONDS))
+        return super().recv_into(*arguments, **more)
+
+
+def ask(kubelet: Kubelet, account: Path = SERVICE_ACCOUNT, *, all_seconds: float = _ALL_SECONDS) -> bytes:
+    """Return the body of the kubelet's answer, at most 8 MiB, after ``all_seconds`` at most once it is connected.
+
+    The service account's token is read anew. No proxy is asked and no redirect followed: the token goes to this address
+    alone. Raises KubeletError.
+    """
+    context = _context(kubelet, account)
+    context.sslsocket_class = _TimedSocket
+    headers = {"Authorization": f"Bearer {_token(account)}", "Accept": "application/json"}
+    try:
+        connection = http.client.HTTPSConnection(kubelet.host, kubelet.port, timeout=_CALL_SECONDS, context=context)
+        with contextlib.closing(connection):
+            connection.connect()
+            if isinstance(connection.sock, _TimedSocket):
+                connection.sock.deadline = time.monotonic() + all_seconds
+            connection.request("GET", kubelet.path, headers=headers)
+            answer = connection.getresponse()
+            body = answer.read(MOST_BYTES + 1) if answer.status == http.HTTPStatus.OK else b""
+    except ssl.SSLCertVerificationError as error:
+        msg = f"its certificate is not of this cluster's authority ({error.verify_message}): see --kubelet-insecure"
+        raise KubeletError(msg, code="certificate") from None
+    except TimeoutError:
+        msg = "it does not answer in time"
+        raise KubeletError(msg, code="timeout") from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise KubeletError(str(error) or type(error).__name__, code="unreachable") from None
+    if answer.status != http.HTTPStatus.OK:
+        known = _REFUSALS.get(answer.status, f"it answers {answer.status}")
+        raise KubeletError(known, code=str(answer.status))
+    if len(body) > MOST_BYTES:
+        msg = f"its answer is longer than {MOST_BYTES // 2**20} MiB"
+        raise KubeletError(msg, code="size")
+    if answer.length:  # http.client reads a body that ends early without a word
+        msg = "its answer ends early"
+        raise KubeletError(msg, code="garbage")
+    return body
+
+
+def _context(kubelet: Kubelet, account: Path) -> ssl.SSLContext:
+    if kubelet.insecure:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    try:
+        return ssl.create_default_context(cafile=account / "ca.crt")
+    except OSError as error:
+        msg = f"{account}/ca.crt cannot be used ({error.strerror or error}): mount the service account's token"
+        raise KubeletError(msg, code="account") from None
+
+
+def _token(account: Path) -> str:
+    try:
+        with (account / "token").open(encoding="ascii") as file:
+            return file.read(_MOST_TOKEN).strip()
+    except (OSError, ValueError) as error:
+        msg = f"{account}/token cannot be read ({type(error).__name__}): mount the service account's token"
+        raise KubeletError(msg, code="account") from None
 
 
 class PodNames:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from gua.core.workloads import LONGEST_LABEL, NO_WORK, Work
 
@@ -24,52 +23,32 @@ _HUB: Final = re.compile(r"(?:^|/)models--([A-Za-z0-9._+-]+?)(?:--([A-Za-z0-9._+
 _SECRET: Final = re.compile(r"(?i)(?:hf_|sk-|ghp_|gho_|github_pat_|glpat-|nvapi-|xox[abp]-|akia)[A-Za-z0-9_-]{12,}")
 _BLOB: Final = re.compile(r"(?:sha256-)?[0-9a-fA-F]{32,}")
 _PATH: Final = ("/", "./", "../", "~")
+_PRETRAINED: Final = "--model_args"  # of which pretrained=… is the model
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Server:
-    """How a server is started, and where among its arguments the model stands."""
+class _Server(NamedTuple):
+    """How a server is started, and which arguments name the model; ``serves``: also what follows ``serve``."""
 
     kind: str
-    programs: frozenset[str]
-    modules: tuple[str, ...] = ()
-    options: frozenset[str] = frozenset()
+    programs: tuple[str, ...]
+    modules: tuple[str, ...]
+    options: tuple[str, ...]
     serves: bool = False
-    pretrained: bool = False
 
 
 _SERVERS: Final = (
+    _Server("vLLM", ("vllm",), ("vllm.entrypoints",), ("--model",), serves=True),
+    _Server("SGLang", ("sglang",), ("sglang.launch_server", "sglang.srt"), ("--model-path", "--model")),
+    _Server("lm_eval", ("lm_eval", "lm-eval"), ("lm_eval",), (_PRETRAINED,)),
     _Server(
-        kind="vLLM",
-        programs=frozenset({"vllm"}),
-        modules=("vllm.entrypoints",),
-        options=frozenset({"--model"}),
+        "TGI",
+        ("text-generation-launcher", "text-generation-server", "text-generation-router"),
+        (),
+        ("--model-id",),
         serves=True,
     ),
-    _Server(
-        kind="SGLang",
-        programs=frozenset({"sglang"}),
-        modules=("sglang.launch_server", "sglang.srt"),
-        options=frozenset({"--model-path", "--model"}),
-    ),
-    _Server(
-        kind="lm_eval",
-        programs=frozenset({"lm_eval", "lm-eval"}),
-        modules=("lm_eval",),
-        pretrained=True,
-    ),
-    _Server(
-        kind="TGI",
-        programs=frozenset({"text-generation-launcher", "text-generation-server", "text-generation-router"}),
-        options=frozenset({"--model-id"}),
-        serves=True,
-    ),
-    _Server(
-        kind="llama.cpp",
-        programs=frozenset({"llama-server", "llama-cli", "llama-bench"}),
-        options=frozenset({"-m", "--model"}),
-    ),
-    _Server(kind="Ollama", programs=frozenset({"ollama"}), options=frozenset({"--model"})),
+    _Server("llama.cpp", ("llama-server", "llama-cli", "llama-bench"), (), ("-m", "--model")),
+    _Server("Ollama", ("ollama",), (), ("--model",)),
 )
 
 
@@ -177,13 +156,16 @@ def _values(server: _Server, arguments: Sequence[str]) -> Iterator[str]:
     for place, argument in enumerate(arguments):
         option, equals, value = argument.partition("=")
         after = arguments[place + 1] if place + 1 < len(arguments) else ""
-        if option in server.options:
-            yield value if equals else after
-        elif server.pretrained and option == "--model_args":
-            for part in (value if equals else after).split(","):
-                key, _, named = part.partition("=")
-                if key == "pretrained":
-                    yield named
+        if option not in server.options:
+            continue
+        value = value if equals else after
+        if option != _PRETRAINED:
+            yield value
+            continue
+        for part in value.split(","):
+            key, _, named = part.partition("=")
+            if key == "pretrained":
+                yield named
 
 
 def _program(path: str) -> str:

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from gua.core.allocation import Allocation, AllocationLook, CardTick, Promises, SourceHealth
-from gua.core.durations import to_ms
-from gua.core.errors import DataError, UnavailableError, UsageError
+from gua.core.errors import DataError
 from gua.core.plaintext import storable
 from gua.core.tick import AllocationSourceReading, CardReading, Origin, Tick
 from gua.core.words import ProcessList
+from gua.imports.recorded_file import opening
+from gua.imports.values import CellError, Timestamps
 
 SOURCE: Final = "canhazgpu"
 HOUR_MS: Final = 3_600_000
@@ -31,8 +32,6 @@ _KINDS: Final = ("run", "manual")
 _MOST_BYTES: Final = 256 * 2**20
 _MOST_CARDS: Final = 1024
 _LONGEST_MS: Final = 366 * 24 * HOUR_MS
-_EARLIEST_MS: Final = to_ms(datetime(2000, 1, 1, tzinfo=UTC))
-_LATEST_MS: Final = to_ms(datetime(2200, 1, 1, tzinfo=UTC))
 _LONGEST_NAME: Final = 256
 _HOW: Final = "give what redis-cli --raw ZRANGE canhazgpu:usage_history_sorted 0 -1 prints"
 _DASH: Final = "-"
@@ -153,18 +152,12 @@ def _records(path: Path, history: ReservedHistory) -> Iterator[ReservedCard]:
 
 
 def _text(path: Path) -> str:
-    try:
+    with opening(path, _HOW):
         if str(path) == _DASH:
             raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
         else:
             with path.open("rb") as file:
                 raw = file.read(_MOST_BYTES + 1)
-    except FileNotFoundError:
-        msg = f"{path} does not exist: {_HOW}"
-        raise UsageError(msg) from None
-    except (OSError, ValueError) as error:
-        msg = f"{path} cannot be read ({getattr(error, 'strerror', None) or error}): see the path and its permissions"
-        raise UnavailableError(msg) from None
     if len(raw) > _MOST_BYTES:
         msg = f"{path} is larger than {_MOST_BYTES // 2**20} MiB: {_HOW}"
         raise DataError(msg)
@@ -205,17 +198,10 @@ def _record(line: str) -> ReservedCard:
 
 
 def _moment(said: dict[str, Any], name: str) -> int:
-    value = said.get(name)
-    moment_ms: int | None = None
-    if isinstance(value, str):
-        try:
-            read_as = datetime.fromisoformat(value)
-            moment_ms = to_ms(read_as.astimezone(UTC)) if read_as.tzinfo is not None else None
-        except (ValueError, OverflowError):
-            moment_ms = None
-    elif isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-        moment_ms = int(value * 1000)
-    if moment_ms is None or not _EARLIEST_MS <= moment_ms <= _LATEST_MS:
-        msg = f"{name} is no time: RFC 3339 with an offset, or Unix seconds"
-        raise ValueError(msg)
-    return moment_ms
+    stamps = Timestamps(UTC)
+    with suppress(CellError, TypeError):
+        moment_ms = stamps.parse(said.get(name))
+        if not stamps.without_offset:
+            return moment_ms
+    msg = f"{name} is no time: RFC 3339 with an offset, or Unix seconds"
+    raise ValueError(msg)

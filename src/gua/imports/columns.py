@@ -20,6 +20,8 @@ _MEMORY_SUFFIXES = {
     "_kib": "kib",
     "_bytes": "b",
 }
+_STAMP_NAMES: Final = "timestamp time ts datetime @timestamp time_utc"
+_SHOWN = {"used": "memory.used", "uuid": "uuid", "index": "index"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,8 +48,6 @@ def _memory(stems: Iterable[str], kind: str) -> dict[str, Alias]:
         for suffix, unit in _MEMORY_SUFFIXES.items()
     }
 
-
-_STAMP_NAMES: Final = "timestamp time ts datetime @timestamp time_utc"
 
 CARD_COLUMNS: Final[Mapping[str, Alias]] = {
     **_aliases(
@@ -209,9 +209,6 @@ def require_dmon(file_layout: Layout, where: str) -> None:
     else:
         return
     raise DataError(msg)
-
-
-_SHOWN = {"used": "memory.used", "uuid": "uuid", "index": "index"}
 
 
 def _require(file_layout: Layout, where: str, query: str, *groups: tuple[str, ...]) -> None:

@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Final, Generic, TypeVar
 
 from gua.core.errors import DataError
-from gua.imports import nvidia_smi
 from gua.imports.columns import DMON_COLUMNS, Layout, layout
+from gua.imports.formats import leave_out, read_csv
 from gua.imports.recorded_file import RecordedFile
 from gua.imports.values import CellError
 
@@ -55,7 +55,7 @@ def read(source: RecordedFile, make: Make[R]) -> Iterator[R]:
     are named in the source.
     """
     if not any("#" in text for text in islice(source.lines(), _FIRST_LINES)):
-        yield from nvidia_smi.read(source, DMON_COLUMNS, make, no_header=_NO_HEADER)
+        yield from read_csv(source, DMON_COLUMNS, make, no_header=_NO_HEADER)
         return
     heading: _Heading[R] | None = None
     for text in source.lines():
@@ -78,7 +78,7 @@ def read(source: RecordedFile, make: Make[R]) -> Iterator[R]:
                 continue
             except CellError as error:
                 problem = f"{error}: correct or remove the line"
-        nvidia_smi.leave_out(text, source, problem)
+        leave_out(text, source, problem)
 
 
 def _header(text: str) -> tuple[str, ...] | None:

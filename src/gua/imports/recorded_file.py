@@ -1,12 +1,15 @@
-"""A recorded file as text lines: what is not text is refused, what is cut at the end is remembered."""
+"""Recorded files as text lines, and the rows of many files in the order of time."""
 
 from __future__ import annotations
 
+import heapq
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from gua.core.errors import DataError, UnavailableError, UsageError
 
@@ -82,26 +85,33 @@ class RecordedFile:
             raise DataError(msg) from None
 
 
+@contextmanager
+def opening(path: Path, remedy: str) -> Iterator[None]:
+    """Raise UsageError, with the remedy, if there is no such file, UnavailableError if it cannot be read."""
+    try:
+        yield
+    except FileNotFoundError:
+        msg = f"{path} does not exist: {remedy}"
+        raise UsageError(msg) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        msg = f"{path} cannot be read: {reason}: check the path and its permissions"
+        raise UnavailableError(msg) from None
+
+
 def open_source(path: Path) -> RecordedFile:
     """Return the file to read and whether it is JSON Lines, judged by its first character.
 
     Raises UsageError if there is no such file, UnavailableError if it cannot be read, DataError for an
     empty file and for one that is neither CSV nor JSON Lines.
     """
-    try:
+    with opening(path, "give the path of a recorded file"):
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             msg = f"{path} is not a regular file: it is read twice, so write the recording to a file first"
             raise UsageError(msg)
         with path.open("rb") as file:
             head = file.read(_PROBE_BYTES)
-    except FileNotFoundError:
-        msg = f"{path} does not exist: give the path of a recorded file"
-        raise UsageError(msg) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        msg = f"{path} cannot be read: {reason}: check the path and its permissions"
-        raise UnavailableError(msg) from None
     return RecordedFile(path=path, size=status.st_size, json_lines=_is_json_lines(path, head))
 
 
@@ -120,3 +130,47 @@ def _is_json_lines(path: Path, head: bytes) -> bool:
         msg = f"{path} {reason}"
         raise DataError(msg)
     return text[:1] == b"{"
+
+
+class _Timed(Protocol):
+    @property
+    def ts_ms(self) -> int: ...
+
+
+R = TypeVar("R", bound=_Timed)
+Read = Callable[[RecordedFile], Iterator[R]]
+
+
+def first_time(source: RecordedFile, read: Read[R]) -> int | None:
+    """Return when the file's first row was recorded, ``None`` if it has no rows."""
+    first = next(read(source), None)
+    return None if first is None else first.ts_ms
+
+
+def merged(first: Sequence[tuple[int, RecordedFile]], read: Read[R]) -> Iterator[R]:
+    """Return the rows of all files by time, those of one file in its own order.
+
+    A file is opened when its first row is due, so daily files need one open file, not one for each day.
+    """
+    waiting = sorted(first, key=lambda timed: (timed[0], str(timed[1].path)), reverse=True)
+    open_files: list[tuple[int, int, R, Iterator[R]]] = []
+    opened = 0
+    while waiting or open_files:
+        if waiting and (not open_files or waiting[-1][0] <= open_files[0][0]):
+            rows = read(waiting.pop()[1])
+            for row in rows:
+                heapq.heappush(open_files, (row.ts_ms, opened, row, rows))
+                opened += 1
+                break
+            continue
+        _, order, row, rows = heapq.heappop(open_files)
+        yield row
+        until = min(
+            waiting[-1][0] - 1 if waiting else row.ts_ms + 2**62,
+            open_files[0][0] if open_files else row.ts_ms + 2**62,
+        )
+        for following in rows:
+            if following.ts_ms > until:
+                heapq.heappush(open_files, (following.ts_ms, order, following, rows))
+                break
+            yield following

@@ -1,25 +1,226 @@
-"""Recorded files to ticks, in two passes: the first checks every row, the second makes the ticks.
+"""Recorded files to ticks, in two passes: the first reads and checks every row, the second makes the ticks.
 
 Nothing is delivered of a recording that the first pass refuses. Both stream: memory does not grow with the files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from gua.core.attribution import attribute
-from gua.core.errors import DataError
+from gua.core.durations import format_duration, to_rfc3339
+from gua.core.errors import DataError, UsageError
 from gua.core.tick import CardReading, Origin, ProcessReading, Tick
-from gua.core.words import ProcessList
-from gua.imports.apps import ProcessLists, check_order
-from gua.imports.merge import first_time, merged
-from gua.imports.recorded_file import RecordedFile, open_source
-from gua.imports.rows import AppRowReader, Assumed, CardRowReader, Reading, RecordedCardRow
-from gua.imports.survey import Survey, survey
+from gua.core.words import ProcessList, ProcessType
+from gua.imports.recorded_file import RecordedFile, first_time, merged, open_source
+from gua.imports.rows import AppRow, Assumed, CardRowReader, Reading, RecordedCardRow, read_apps
 
+MAX_INTERVAL_MS: Final = 86_400_000
+MAX_AHEAD_MS: Final = 86_400_000
+"""How far ahead of the clock a store takes ticks: what lies further would be left out of all that it tells."""
+_EXACT_MS = 60_000
+# One run of nvidia-smi stamps the rows of a card within a few milliseconds; its fastest loop takes longer.
+_ONE_RUN_MS = 200
 _VENDOR = "NVIDIA"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Survey:
+    """What the first pass found. Times are those of the first and the last row, Unix time in ms.
+
+    ``card_ticks`` counts rows without ``duplicates`` (rows that stand twice, letter for letter).
+    ``inferred`` tells that the interval is the median distance of rows, not given.
+    """
+
+    card_ticks: int
+    ticks: int
+    cards: int
+    hosts: tuple[str, ...]
+    first_ms: int
+    last_ms: int
+    interval_ms: int
+    inferred: bool
+    duplicates: int
+
+
+class Spacings:
+    """The distances between the rows of each card: exact to the millisecond up to a minute, then to the second."""
+
+    def __init__(self) -> None:
+        self._counts: defaultdict[int, int] = defaultdict(int)
+
+    def add(self, spacing_ms: int) -> None:
+        """Count one distance. What is kept is bounded, whatever the distances are."""
+        if spacing_ms > _EXACT_MS:
+            spacing_ms = min((spacing_ms + 500) // 1000 * 1000, MAX_INTERVAL_MS + 1000)
+        self._counts[spacing_ms] += 1
+
+    def median_ms(self) -> int | None:
+        """Return the median (of an even number: the mean of the middle two), ``None`` if nothing was counted."""
+        total = sum(self._counts.values())
+        if total == 0:
+            return None
+        middle, passed = [], 0
+        for spacing in sorted(self._counts):
+            reached = passed + self._counts[spacing]
+            middle += [spacing for position in ((total - 1) // 2, total // 2) if passed <= position < reached]
+            passed = reached
+        return sum(middle) // len(middle)
+
+
+def nominal_interval_ms(spacings: Spacings) -> int:
+    """Return the median distance of a card's rows, rounded to a second and at least one.
+
+    Raises UsageError if there is none, or if it is too long for a row to stand for all of it.
+    """
+    median = spacings.median_ms()
+    if median is None:
+        msg = "one row of each card does not tell the interval: give it with --interval, as in --interval 30s"
+        raise UsageError(msg)
+    if median > MAX_INTERVAL_MS:
+        msg = "the rows of a card are more than a day apart: give what each stands for with --interval, as in 1h"
+        raise UsageError(msg)
+    return max(1000, (median + 500) // 1000 * 1000)
+
+
+def check_not_ahead(where: str, newest_ms: int, now_ms: int) -> None:
+    """Raise DataError if a recording ends more than a day ahead of the clock (Unix time in ms)."""
+    if newest_ms > now_ms + MAX_AHEAD_MS:
+        msg = (
+            f"{where}: a row is of {to_rfc3339(newest_ms)}, more than a day ahead of this host's clock "
+            f"({to_rfc3339(now_ms)}), and a store takes no such ticks: correct the times or the clock"
+        )
+        raise DataError(msg)
+
+
+def survey(rows: Iterable[RecordedCardRow], *, interval_ms: int | None, in_order: bool) -> Survey:
+    """Read the merged rows once and check them.
+
+    ``interval_ms`` is the nominal interval, inferred if it is ``None``. ``in_order`` asks that times never go
+    back from card to card either, as process lists are joined on the way. Raises DataError for times of a card
+    that go back and for two different rows of a card at one time, UsageError if nothing tells the interval.
+    """
+    last: dict[tuple[str, str], RecordedCardRow] = {}
+    spacings = Spacings()
+    moment = newest = 0
+    first = 2**62
+    card_ticks = ticks = duplicates = 0
+    for row in rows:
+        ts_ms, card = row.ts_ms, row.card
+        key = card.host, card.uuid
+        before = last.get(key)
+        if before is not None:
+            spacing = ts_ms - before.ts_ms
+            if spacing <= 0:
+                _check_same(row, before)
+                duplicates += 1
+                continue
+            spacings.add(spacing)
+        last[key] = row
+        card_ticks += 1
+        if ts_ms != moment:
+            if in_order and ts_ms < newest:
+                msg = (
+                    f"{row.source.where}: the time goes back to {to_rfc3339(ts_ms)}: "
+                    "sort the rows of all cards by time to join --apps to them"
+                )
+                raise DataError(msg)
+            ticks += 1
+            moment = ts_ms
+            newest = max(newest, ts_ms)
+            first = min(first, ts_ms)
+    return Survey(
+        card_ticks=card_ticks,
+        ticks=ticks,
+        cards=len(last),
+        hosts=tuple(sorted({host for host, _ in last})),
+        first_ms=first,
+        last_ms=newest,
+        interval_ms=interval_ms or nominal_interval_ms(spacings),
+        inferred=interval_ms is None,
+        duplicates=duplicates,
+    )
+
+
+def _check_same(row: RecordedCardRow, before: RecordedCardRow) -> None:
+    """Raise DataError unless the row is the one before it once more."""
+    where, uuid = row.source.where, row.card.uuid
+    if row.ts_ms < before.ts_ms:
+        msg = (
+            f"{where}: the time of card {uuid} goes back by {format_duration(before.ts_ms - row.ts_ms)} to "
+            f"{to_rfc3339(row.ts_ms)}: nothing was imported; sort the rows of each card by time"
+        )
+        raise DataError(msg)
+    if row[:-1] != before[:-1]:
+        msg = (
+            f"{where}: card {uuid} has two different rows at {to_rfc3339(row.ts_ms)}: "
+            "nothing was imported; remove one of them"
+        )
+        raise DataError(msg)
+
+
+@dataclass(slots=True)
+class _List:
+    """What one run of nvidia-smi listed for one card."""
+
+    ts_ms: int
+    rows: dict[int, AppRow] = field(default_factory=dict)
+
+
+class ProcessLists:
+    """The process lists of all cards, asked for in the order of time; only those near the time asked for are kept."""
+
+    def __init__(self, rows: Iterator[AppRow], interval_ms: int, ignored: frozenset[str]) -> None:
+        self._rows = rows
+        self._ignored = ignored
+        self._interval_ms = interval_ms
+        self._ahead: AppRow | None = next(rows, None)
+        self._lists: defaultdict[str, deque[_List]] = defaultdict(deque)
+
+    def at(self, uuid: str, ts_ms: int) -> tuple[ProcessReading, ...] | None:
+        """Return the card's processes at this time, ``None`` if no list of it lies within half an interval."""
+        half_ms = self._interval_ms // 2
+        while self._ahead is not None and self._ahead.ts_ms <= ts_ms + half_ms + _ONE_RUN_MS:
+            self._add(self._ahead, oldest_ms=ts_ms - half_ms)
+            self._ahead = next(self._rows, None)
+        nearest = min(
+            (taken for taken in self._lists.get(uuid, ()) if abs(taken.ts_ms - ts_ms) * 2 <= self._interval_ms),
+            key=lambda taken: abs(taken.ts_ms - ts_ms),
+            default=None,
+        )
+        return None if nearest is None else tuple(self._process(row) for row in nearest.rows.values())
+
+    def _add(self, row: AppRow, *, oldest_ms: int) -> None:
+        lists = self._lists[row.uuid]
+        while lists and lists[0].ts_ms < oldest_ms:
+            lists.popleft()
+        # A pid that comes again belongs to the next run, however soon that follows.
+        if not lists or row.pid in lists[-1].rows or row.ts_ms - lists[-1].ts_ms > _ONE_RUN_MS:
+            lists.append(_List(ts_ms=row.ts_ms))
+        lists[-1].rows[row.pid] = row
+
+    def _process(self, row: AppRow) -> ProcessReading:
+        return ProcessReading(
+            pid=row.pid,
+            type=ProcessType.IGNORED if row.program in self._ignored else ProcessType.COMPUTE,
+            comm=row.program,
+            memory_bytes=row.memory_bytes,
+        )
+
+
+def check_order(rows: Iterator[AppRow]) -> None:
+    """Read the rows once. Raises DataError if a time goes back."""
+    last_ms = 0
+    for row in rows:
+        if row.ts_ms < last_ms:
+            msg = f"{row.source.where}: the time goes back: sort the rows by time"
+            raise DataError(msg)
+        last_ms = row.ts_ms
 
 
 class Recording:
@@ -39,7 +240,7 @@ class Recording:
     ) -> None:
         """Look at the files. Raises UsageError, UnavailableError or DataError for one that is no recording."""
         self._cards = CardRowReader(reading)
-        self._apps = AppRowReader(reading)
+        self._read_apps = partial(read_apps, timezone=reading.timezone)
         self._sources = [open_source(path) for path in dict.fromkeys(files)]
         self._app_sources = [open_source(path) for path in dict.fromkeys(apps)]
         self._ignored = frozenset(ignored)
@@ -60,10 +261,10 @@ class Recording:
                 msg = f"{source.path} has no rows{named}: give a recording with at least one"
                 raise DataError(msg)
             self._first.append((first_ms, source))
-        started = [(first_time(source, self._apps.read), source) for source in self._app_sources]
+        started = [(first_time(source, self._read_apps), source) for source in self._app_sources]
         # No row at all is a good process file: nothing ran.
         self._first_apps = [(first_ms, source) for first_ms, source in started if first_ms is not None]
-        check_order(merged(self._first_apps, self._apps.read))
+        check_order(merged(self._first_apps, self._read_apps))
         return survey(merged(self._first, self._cards.read), interval_ms=interval_ms, in_order=bool(self._app_sources))
 
     def ticks(self, found: Survey, origin: Origin) -> Iterator[Tick]:
@@ -73,7 +274,7 @@ class Recording:
         the ``origin`` with the rows' own host.
         """
         lists = (
-            ProcessLists(merged(self._first_apps, self._apps.read), found.interval_ms, self._ignored)
+            ProcessLists(merged(self._first_apps, self._read_apps), found.interval_ms, self._ignored)
             if self._app_sources
             else None
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import tzinfo
 from operator import itemgetter
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from gua.core.ports import Activity
 from gua.core.words import Mig
-from gua.imports import dmon, jsonl, nvidia_smi
+from gua.imports import dmon
 from gua.imports.columns import (
     APP_COLUMNS,
     CARD_COLUMNS,
@@ -21,11 +21,12 @@ from gua.imports.columns import (
     require_cards,
     require_dmon,
 )
+from gua.imports.formats import read_csv, read_json_lines
 from gua.imports.recorded_file import RecordedFile
-from gua.imports.timestamps import Timestamps
 from gua.imports.values import (
     Cell,
     CellError,
+    Timestamps,
     celsius,
     clock_reasons,
     label,
@@ -144,11 +145,11 @@ class CardRowReader:
             return self._parser(file_layout, source, stamps, cards)
 
         if source.json_lines:
-            yield from jsonl.read(source, DMON_COLUMNS if is_dmon else CARD_COLUMNS, make)
+            yield from read_json_lines(source, DMON_COLUMNS if is_dmon else CARD_COLUMNS, make)
         elif is_dmon:
             yield from dmon.read(source, make)
         else:
-            yield from nvidia_smi.read(source, CARD_COLUMNS, make, self._reading.columns)
+            yield from read_csv(source, CARD_COLUMNS, make, self._reading.columns)
         self.assumed.times_without_offset |= stamps.without_offset
 
     def _parser(
@@ -278,31 +279,22 @@ class _Cards:
         )
 
 
-class AppRowReader:
-    """Reads the rows of ``--query-compute-apps`` files."""
+def read_apps(source: RecordedFile, timezone: tzinfo) -> Iterator[AppRow]:
+    """Return the rows of one ``--query-compute-apps`` file in its order. Raises DataError for a line that is no row."""
+    stamps = Timestamps(timezone)
 
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+    def make(file_layout: Layout, where: str) -> Callable[[Any], AppRow]:
+        require_apps(file_layout, where)
+        return _app_parser(file_layout, source, stamps)
 
-    def read(self, source: RecordedFile) -> Iterator[AppRow]:
-        """Return the rows of one file in its order. Raises DataError for a line that is no row."""
-        stamps = Timestamps(self._reading.timezone)
-
-        def make(file_layout: Layout, where: str) -> Callable[[Any], AppRow]:
-            require_apps(file_layout, where)
-            return _app_parser(file_layout, source, stamps)
-
-        return (
-            jsonl.read(source, APP_COLUMNS, make) if source.json_lines else nvidia_smi.read(source, APP_COLUMNS, make)
-        )
+    return (read_json_lines if source.json_lines else read_csv)(source, APP_COLUMNS, make)
 
 
 def _app_parser(file_layout: Layout, source: RecordedFile, stamps: Timestamps) -> Callable[[Any], AppRow]:
     memory_of = remembered(memory_parser("used_gpu_memory", file_layout.units.get("used") or "mib"))
     uuid_of = remembered(lambda cell: label(cell, "gpu_uuid"))
     program_of = remembered(program)
-    fields: Sequence[str] = ("timestamp", "uuid", "pid", "program", "used")
-    picked = itemgetter(*(file_layout.place(field) for field in fields))
+    picked = itemgetter(*map(file_layout.place, ("timestamp", "uuid", "pid", "program", "used")))
 
     def parse(cells: Any) -> AppRow:  # noqa: ANN401 - a list of CSV cells or a JSON object
         stamp, uuid_cell, pid_cell, program_cell, used = picked(cells)

@@ -1,14 +1,16 @@
-"""The cells of a recording: what nvidia-smi writes for memory, percentages, watts and "I do not know"."""
+"""The cells of a recording: what nvidia-smi writes for times, memory, percentages, watts and "I do not know"."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, tzinfo
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, TypeAlias, TypeVar
 
+from gua.core.durations import to_ms
 from gua.core.errors import UsageError
 
 Cell: TypeAlias = str | int | float | None
@@ -43,6 +45,16 @@ BYTES_PER_UNIT: Final = {
 _MAX_BYTES = 2**50
 _MAX_WATTS = 100_000
 _MAX_CELSIUS = 1_000
+_STAMP = re.compile(
+    r"\s*([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[ T][0-9]{2}:[0-9]{2}):([0-5][0-9])(?:[.,]([0-9]{1,9}))?\s*"
+    r"(Z|[+-][0-9]{2}:?[0-9]{2})?\s*",
+    re.ASCII,
+)
+_EPOCH = re.compile(r"\s*[0-9]{9,19}(?:\.[0-9]+)?\s*", re.ASCII)
+_MAX_MS = to_ms(datetime(2200, 1, 1, tzinfo=UTC))
+_MIN_MS = to_ms(datetime(2000, 1, 1, tzinfo=UTC))
+_DISORDER_MS: Final = 60_000
+_KEPT_MINUTES = 10_000
 
 
 class CellError(Exception):
@@ -101,6 +113,44 @@ def _within(number: float, low: float, high: float, what: str) -> float:
     raise CellError(msg)
 
 
+def _quantity_parser(
+    what: str, units: Mapping[str, int], low: float, high: float, *, per: int = 1
+) -> Callable[[Cell], float | None]:
+    """Return a parser of numbers from ``low`` to ``high`` in the first of the units, given as what makes one of it.
+
+    A number without a unit is in the first one, too. What is returned is divided by ``per``. The parser raises
+    CellError.
+    """
+
+    def parse(cell: Cell) -> float | None:
+        measured = _number(cell, what)
+        if measured is None:
+            return None
+        number, unit = measured
+        divisor = units.get(unit) if unit else 1
+        if divisor is None:
+            expected = next(iter(units)).upper() if units else "no unit"
+            msg = f"{what} has the unit {unit!r}: {expected} is expected"
+            raise CellError(msg)
+        return _within(number / divisor, low, high, what) / per
+
+    return parse
+
+
+def percent_parser(what: str) -> Callable[[Cell], float | None]:
+    """Return a parser of percentages (``"37 %"``, 37) to ratios, 0 to 1."""
+    return _quantity_parser(what, {"%": 1}, 0, 100, per=100)
+
+
+def ratio_parser(what: str) -> Callable[[Cell], float | None]:
+    """Return a parser of ratios as DCGM writes them, 0 to 1."""
+    return _quantity_parser(what, {}, 0, 1)
+
+
+watts = _quantity_parser("power", {"w": 1, "mw": 1000}, 0, _MAX_WATTS)
+celsius = _quantity_parser("temperature", {"c": 1, "°c": 1, "cel": 1}, -_MAX_CELSIUS, _MAX_CELSIUS)
+
+
 def memory_parser(what: str, default_unit: str) -> Callable[[Cell], int | None]:
     """Return a parser of memory cells to bytes; a cell without a unit is in ``default_unit``."""
 
@@ -117,58 +167,11 @@ def memory_parser(what: str, default_unit: str) -> Callable[[Cell], int | None]:
     return parse
 
 
-def percent_parser(what: str) -> Callable[[Cell], float | None]:
-    """Return a parser of percentages (``"37 %"``, 37) to ratios, 0 to 1."""
-
-    def parse(cell: Cell) -> float | None:
-        measured = _number(cell, what)
-        if measured is None:
-            return None
-        if measured[1] not in {"", "%"}:
-            msg = f"{what} has the unit {measured[1]!r}: % is expected"
-            raise CellError(msg)
-        return _within(measured[0], 0, 100, what) / 100
-
-    return parse
-
-
-def ratio_parser(what: str) -> Callable[[Cell], float | None]:
-    """Return a parser of ratios as DCGM writes them, 0 to 1."""
-
-    def parse(cell: Cell) -> float | None:
-        measured = _number(cell, what)
-        return None if measured is None else _within(measured[0], 0, 1, what)
-
-    return parse
-
-
 def clock_reasons(cell: Cell) -> int | None:
     """Return a set of clock event reasons, as a number or in hexadecimal as nvidia-smi writes it. Raises CellError."""
     if isinstance(cell, str) and _HEX.fullmatch(cell.strip()):
         cell = int(cell, 16)
     return whole(cell, "clock event reasons", MOST_REASONS)
-
-
-def watts(cell: Cell) -> float | None:
-    """Return a power cell (``"71.72 W"``) in watts. Raises CellError."""
-    measured = _number(cell, "power")
-    if measured is None:
-        return None
-    if measured[1] not in {"", "w", "mw"}:
-        msg = f"power has the unit {measured[1]!r}: W is expected"
-        raise CellError(msg)
-    return _within(measured[0] / 1000 if measured[1] == "mw" else measured[0], 0, _MAX_WATTS, "power")
-
-
-def celsius(cell: Cell) -> float | None:
-    """Return a temperature cell in degrees Celsius. Raises CellError."""
-    measured = _number(cell, "temperature")
-    if measured is None:
-        return None
-    if measured[1] not in {"", "c", "°c", "cel"}:
-        msg = f"temperature has the unit {measured[1]!r}: C is expected"
-        raise CellError(msg)
-    return _within(measured[0], -_MAX_CELSIUS, _MAX_CELSIUS, "temperature")
 
 
 def whole(cell: Cell, what: str, high: int) -> int | None:
@@ -202,3 +205,82 @@ def parse_size(text: str) -> int:
         msg = f"{text!r} is not a size: write a number and B, KiB, MiB or GiB, as in 600MiB"
         raise UsageError(msg)
     return size
+
+
+class Timestamps:
+    """The times of one file, in the order of its rows. Rows of one moment follow each other: the last is kept.
+
+    They are local (``2026/03/25 04:47:19.043``), ISO 8601 with or without an offset, or Unix time.
+
+    A local time that occurs twice, when the clock is set back in autumn, is the earlier one until the
+    rows before it make that impossible.
+    """
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+        self._minutes: dict[tuple[str, str | None], tuple[int, int]] = {}
+        self._cell: Cell = math.nan  # equals nothing, so the first cell is read
+        self._last_ms = 0
+        self.without_offset = False
+
+    def parse(self, cell: Cell) -> int:
+        """Return Unix time in ms, rounded down. Raises CellError."""
+        if cell == self._cell:
+            return self._last_ms
+        earlier, later = self._read(cell)
+        twice = later > earlier and earlier < self._last_ms - _DISORDER_MS <= later
+        self._last_ms = later if twice else earlier
+        self._cell = cell
+        return self._last_ms
+
+    def _read(self, cell: Cell) -> tuple[int, int]:
+        match = _STAMP.fullmatch(cell) if isinstance(cell, str) and len(cell) <= LONGEST_VALUE else None
+        if match is None:
+            return self._unix(cell)
+        minute, second, fraction, offset = match.groups()
+        bounds = self._minutes.get((minute, offset))
+        if bounds is None:
+            bounds = self._minute(minute, offset)
+        within = int(second) * 1000 + int((fraction or "0").ljust(3, "0")[:3])
+        return bounds[0] + within, bounds[1] + within
+
+    def _minute(self, minute: str, offset: str | None) -> tuple[int, int]:
+        """Return when the minute starts, at the first and at the second time that a clock shows it."""
+        try:
+            moment = datetime.fromisoformat(minute.replace("/", "-") + (offset or ""))
+            if offset is None:
+                self.without_offset = True
+                moment = moment.replace(tzinfo=self._zone)
+            bounds = to_ms(moment), to_ms(moment.replace(fold=1))
+        except (ValueError, OverflowError):
+            msg = f"timestamp {minute!r} is not a date and time"
+            raise CellError(msg) from None
+        _check_range(bounds[0])
+        # A gap in spring has fold=1 before fold=0; no clock ever showed those times.
+        bounds = bounds[0], max(bounds)
+        if len(self._minutes) >= _KEPT_MINUTES:
+            self._minutes.clear()
+        self._minutes[minute, offset] = bounds
+        return bounds
+
+    def _unix(self, cell: Cell) -> tuple[int, int]:
+        number = cell
+        if isinstance(cell, str) and _EPOCH.fullmatch(cell):
+            number = float(cell) if "." in cell else int(cell)
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            shown = "missing" if is_unknown(cell) else repr(cell)
+            msg = f"timestamp is {shown}, not a time such as 2026/03/25 04:47:19.043 or 2026-03-25T04:47:19Z"
+            raise CellError(msg)
+        # Seconds, milli-, micro- or nanoseconds: only one of them lies in this century.
+        for per_ms, scale in ((1, 1000), (1, 1), (1000, 1), (1_000_000, 1)):
+            if _MIN_MS <= number * scale / per_ms <= _MAX_MS:
+                unix_ms = number * scale // per_ms if isinstance(number, int) else int(number * scale / per_ms + 1e-4)
+                return unix_ms, unix_ms
+        msg = f"timestamp {cell!r} is not a Unix time between the years 2000 and 2200"
+        raise CellError(msg)
+
+
+def _check_range(unix_ms: int) -> None:
+    if not _MIN_MS <= unix_ms <= _MAX_MS:
+        msg = "timestamp is not between the years 2000 and 2200"
+        raise CellError(msg)

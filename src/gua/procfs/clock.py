@@ -1,12 +1,73 @@
-"""The host's clocks: :class:`gua.core.ports.Clock`."""
+"""The host's clocks, its moment of boot, and which machine it is.
+
+A process is known by its start, which is counted from boot. If boot moved by a second between two runs, every
+process would look like a new one; so the first answer of a boot is kept in a small file.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import time
+from pathlib import Path
+from typing import Final
 
 from gua.procfs.reader import ProcFs
 
-_NANOSECONDS_PER_MS = 1_000_000
+_LONGEST_BYTES: Final = 1024
+
+
+def machine_id(path: Path = Path("/etc/machine-id")) -> str | None:
+    """Return the id of this installation of the system (machine-id(5)), ``None`` where there is none."""
+    try:
+        return path.read_text(encoding="ascii").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def stored_boot_time_ms(procfs: ProcFs, path: Path) -> int | None:
+    """Return this boot's moment (Unix time, ms) as ``path`` keeps it; the first call of a boot writes it there.
+
+    Without a boot id, or where the file cannot be written, the answer is that of now.
+    """
+    boot_id = procfs.boot_id()
+    if boot_id is None:
+        return procfs.boot_time_ms()
+    kept = _kept(path, boot_id)
+    if kept is not None:
+        return kept
+    boot_time_ms = procfs.boot_time_ms()
+    if boot_time_ms is not None:
+        # Failing to keep it costs the identity of processes across runs after a clock step, not the tick.
+        with contextlib.suppress(OSError):
+            _keep(path, boot_id, boot_time_ms)
+    return boot_time_ms
+
+
+def _kept(path: Path, boot_id: str) -> int | None:
+    try:
+        # Neither through a link nor waiting for whoever writes into a pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            content = json.loads(file.read(_LONGEST_BYTES) or b"")
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(content, dict) or content.get("boot_id") != boot_id:
+        return None
+    boot_time_ms = content.get("boot_time_ms")
+    return boot_time_ms if type(boot_time_ms) is int else None
+
+
+def _keep(path: Path, boot_id: str, boot_time_ms: int) -> None:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump({"boot_id": boot_id, "boot_time_ms": boot_time_ms}, file)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 class SystemClock:
@@ -18,11 +79,11 @@ class SystemClock:
 
     def wall_ms(self) -> int:
         """Return the wall clock as Unix time in ms."""
-        return time.time_ns() // _NANOSECONDS_PER_MS
+        return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
         """Return CLOCK_MONOTONIC in ms."""
-        return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // _NANOSECONDS_PER_MS
+        return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
 
     def boot_id(self) -> str | None:
         """Return the id of this boot, ``None`` where /proc does not tell."""

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gua.allocation.commands import ChildLimits, CommandError, ask
+from gua.allocation.commands import CommandError, ask
 from gua.allocation.slurm_poll import SlurmPoll
 from servers.process import poll
 
-QUICK = ChildLimits(seconds=1, most_bytes=1 << 20)
-PATIENT = ChildLimits(seconds=60, most_bytes=1 << 20)
+QUICK, PATIENT = 1.0, 60.0
 
 
 def script(folder: Path, text: str, name: str = "scontrol") -> Path:
@@ -23,9 +22,9 @@ def script(folder: Path, text: str, name: str = "scontrol") -> Path:
     return file
 
 
-def failure(folder: Path, text: str, limits: ChildLimits = PATIENT) -> str:
+def failure(folder: Path, text: str, seconds: float = PATIENT) -> str:
     with pytest.raises(CommandError) as caught:
-        ask([str(script(folder, text)), "show"], limits)
+        ask([str(script(folder, text)), "show"], seconds=seconds, most_bytes=1 << 20)
     return str(caught.value)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gua.allocation.folder import AllocationFolder
-from gua.allocation.slurm import SlurmReader, SlurmSettings, openers
+from gua.allocation.files import AllocationFolder
+from gua.allocation.slurm import SlurmSettings, openers
 from gua.allocation.sources import look_around, open_sources
 
 
@@ -91,14 +91,3 @@ def test_slurm_that_is_named_and_has_nothing_fails_as_a_source(programs: Path, t
     [health] = sources.look(0, 1, ()).sources
     assert health.reason is not None
     assert health.reason.endswith("/allocations: No such file or directory")
-
-
-def test_a_period_below_half_a_minute_is_half_a_minute(programs: Path, tmp_path: Path) -> None:
-    install(programs, "scontrol", "squeue")
-    _, slurm = openers(AllocationFolder(tmp_path), SlurmSettings(poll_seconds=1, gpustat=tmp_path / "none"))
-    reader = slurm.open()
-    try:
-        assert isinstance(reader, SlurmReader)
-        assert reader.period_seconds == 30
-    finally:
-        reader.close()

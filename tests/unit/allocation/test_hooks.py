@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from gua.allocation.files import FilesReader
-from gua.allocation.folder import AllocationFolder
-from gua.allocation.gres_conf import GresConf
+from gua.allocation.files import AllocationFolder, FilesReader
+from gua.allocation.slurm_conf import GresConf
 from gua.core.allocation import Allocation, CardKey
 
 HOOKS = Path(__file__).resolve().parents[3] / "deploy" / "slurm"

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from fakes.slurm import FakeSlurm, SlurmJob
-from gua.allocation.files import FilesReader
-from gua.allocation.folder import AllocationFolder
-from gua.allocation.gres_conf import GresConf
-from gua.allocation.reader import ReaderLook
+from gua.allocation.files import AllocationFolder, FilesReader
 from gua.allocation.slurm import SlurmReader, SlurmSettings, openers
+from gua.allocation.slurm_conf import GresConf
 from gua.allocation.slurm_files import CardFiles, gpustat, job_mapping
 from gua.allocation.slurm_poll import PollAnswer, SlurmPoll
+from gua.allocation.sources import ReaderLook
 from gua.core.allocation import CardKey
 
 CARDS = tuple(CardKey(f"GPU-{number}", number, number) for number in range(4))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gua.allocation.gres_conf import GresOrder, parse_gres_conf
-from gua.allocation.hostlist import expand, matches
 from gua.allocation.slurm_answers import (
     Gres,
     parse_job_gres,
@@ -15,6 +13,7 @@ from gua.allocation.slurm_answers import (
     parse_node_gres,
     parse_node_name,
 )
+from gua.allocation.slurm_conf import GresOrder, expand, matches, parse_gres_conf
 
 
 def detail(gres: str, nodes: str = "node7") -> str:

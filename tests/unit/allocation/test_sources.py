@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from gua.allocation.reader import Opener, ReaderLook
-from gua.allocation.sources import Sources, look_around, open_sources
+from gua.allocation.sources import Opener, ReaderLook, Sources, look_around, open_sources
 from gua.core.allocation import Allocation, CardKey, SourceHealth
 from gua.core.errors import UsageError
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.allocation.reader import ReaderLook
-from gua.allocation.sources import Sources
+from gua.allocation.sources import ReaderLook, Sources
 from gua.app.allocations import (
     SOURCES,
     AllocationSettings,

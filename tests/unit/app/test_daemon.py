@@ -15,8 +15,7 @@ from gua.core.ports import Mark
 from gua.core.tick import Origin
 from gua.core.words import Source
 from gua.identity.owner import Owners
-from gua.identity.process import ProcessIdentity
-from gua.identity.process_cache import NoProcesses
+from gua.identity.process import NoProcesses, ProcessIdentity
 from gua.nvml.reader import NvmlReader
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gua.allocation.reader import Opener, ReaderLook
+from gua.allocation.sources import Opener, ReaderLook
 from gua.app.allocations import AllocationSettings, openers_of
 from gua.app.doctor.allocation import cards_of, check_allocation
 from gua.app.doctor.finding import CheckState, Finding

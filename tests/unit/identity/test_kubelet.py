@@ -16,11 +16,9 @@ from gua.core.errors import UsageError
 from gua.core.ports import RawProcess
 from gua.core.tick import ProcessReading, ReadError
 from gua.exporter.catalogue import Catalogue
-from gua.identity.kubelet import Kubelet, parse_kubelet
+from gua.identity.kubelet import Kubelet, Pod, items_of, parse_kubelet, pods_of
 from gua.identity.owner import Owners
-from gua.identity.pod_list import Pod, items_of, pods_of
-from gua.identity.pod_names import CALL, MOST_PODS, PodNames
-from gua.identity.pod_request import MOST_BYTES, KubeletError, ask
+from gua.identity.pod_names import CALL, MOST_BYTES, MOST_PODS, KubeletError, PodNames, ask
 from gua.identity.process import Names, ProcessIdentity
 from gua.otlp.decode import decode
 from gua.otlp.encode import encode

@@ -10,10 +10,8 @@ import pytest
 from fakes.kubelet import pod, pod_list
 from gua.core.errors import GuaError
 from gua.core.pods import ListedPod
-from gua.identity.kubelet import Kubelet
-from gua.identity.pod_list import items_of, pods_of, promises_of
-from gua.identity.pod_names import PodNames
-from gua.identity.pod_request import KubeletError
+from gua.identity.kubelet import Kubelet, items_of, pods_of, promises_of
+from gua.identity.pod_names import KubeletError, PodNames
 
 GPU = "nvidia.com/gpu"
 STARTED = 1_774_396_800_000  # 2026-03-25T00:00:00Z

@@ -9,8 +9,7 @@ from gua.core.ports import RawProcess
 from gua.core.tick import ProcessReading
 from gua.core.words import ProcessType
 from gua.identity.owner import Owners
-from gua.identity.process import DEFAULT_IGNORED, ProcessIdentity, process_type
-from gua.identity.process_cache import NoProcesses
+from gua.identity.process import DEFAULT_IGNORED, NoProcesses, ProcessIdentity, process_type
 from gua.procfs.reader import ProcFs
 
 BOOT_MS = 1_700_000_000_000
@@ -232,7 +231,7 @@ def test_a_hundred_thousand_processes_leave_nothing_behind(tmp_path: Path) -> No
             return f"{pid} (p{pid}) S {TAIL.format(start=pid)}\nUid:\t{pid}\n" if path[0].isdigit() else None
 
         def stat(self, pid: int):  # noqa: ANN202 - as the method it stands for
-            from gua.procfs.parse import Stat  # noqa: PLC0415 - only here
+            from gua.procfs.reader import Stat  # noqa: PLC0415 - only here
 
             return Stat(f"p{pid}", pid)
 

@@ -17,10 +17,9 @@ from gua.core.durations import to_rfc3339
 from gua.core.errors import DataError, UsageError
 from gua.core.tick import Origin, Tick
 from gua.core.words import Source
-from gua.imports.recording import Recording
+from gua.imports.recording import Recording, Spacings, Survey
 from gua.imports.rows import Reading
-from gua.imports.survey import Spacings, Survey
-from gua.imports.timestamps import Timestamps
+from gua.imports.values import Timestamps
 
 ORIGIN = Origin(host="imported", source=Source.IMPORT, interval_ms=1000, instance_id="import")
 HEADER = "timestamp, uuid, memory.used [MiB]\n"

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from fakes.patience import at_most
-from gua.procfs.boot import machine_id, stored_boot_time_ms
-from gua.procfs.clock import SystemClock
-from gua.procfs.parse import Stat, parse_boot_time_ms, parse_stat, parse_uid
-from gua.procfs.reader import ProcFs
+from gua.procfs.clock import SystemClock, machine_id, stored_boot_time_ms
+from gua.procfs.reader import ProcFs, Stat, parse_boot_time_ms, parse_stat, parse_uid
 
 TREES = Path(__file__).parents[2] / "fixtures" / "proc"
 BOOT_ID = "7f4e1d1c-0a3b-4b0e-9a51-2f6f8a1c9d10"
@@ -182,8 +180,9 @@ def test_a_user_is_told_by_the_id_it_has_on_the_host(
     assert found.uid == outside
 
 
-class MovingBoot:
+class MovingBoot(ProcFs):
     def __init__(self, boot_id: str | None, *answers: int | None) -> None:
+        super().__init__()
         self._boot_id = boot_id
         self._answers = iter(answers)
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from gua.allocation.reader import Opener
-from gua.allocation.sources import look_around, open_sources
+from gua.allocation.sources import Opener, look_around, open_sources
 from gua.app.allocations import PATIENCE_SECONDS, settle
 from gua.app.doctor.finding import Finding, ok, skipped, warning
 from gua.app.local_agent import first_answer, places

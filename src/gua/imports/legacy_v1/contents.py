@@ -21,14 +21,18 @@ from typing import Final
 
 from gua.core.errors import DataError, UsageError
 from gua.imports.legacy_v1.database import LegacyDatabase
-from gua.imports.survey import MAX_INTERVAL_MS, Spacings, nominal_interval_ms
-from gua.imports.timestamps import Timestamps
+from gua.imports.recording import MAX_INTERVAL_MS, Spacings, nominal_interval_ms
+from gua.imports.values import Timestamps
 
 _CARD: Final = ("ts", "gpu_uuid", "util_pct")
 _CARD_LATER: Final = ("run_id", "gpu_index", "memory_used_mb", "temperature_c", "power_w", "usage_state")
 _PROCESS: Final = ("ts", "gpu_uuid", "pid", "mem_used_mb", "loginuid_user")
 _PROCESS_LATER: Final = ("run_id", "gpu_index", "process_name", "process_type", "owner_user")
-_COLUMNS: Final = {"gpu_sample": (_CARD, _CARD_LATER), "proc_sample": (_PROCESS, _PROCESS_LATER)}
+_COLUMNS: Final = {
+    "gpu_sample": ("card_row", _CARD, _CARD_LATER),
+    "proc_sample": ("process_row", _PROCESS, _PROCESS_LATER),
+}
+"""By table: the view that has all columns, NULL for those that the table lacks; the columns of 1.0.0; later ones."""
 # It writes UTC, with microseconds where they are not zero: the order of the text is the order of time.
 _TIME: Final = (
     "ts GLOB '20[0-9][0-9]-[0-1][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]*+00:00' AND length(ts) <= 35 "
@@ -37,6 +41,33 @@ _TIME: Final = (
 )
 _MOST_MIB: Final = 2**30
 """More MiB than any card has; a limit that keeps nonsense out."""
+_STAMPED: Final = {
+    "ts": f"NOT ifnull({_TIME}, 0)",
+    "gpu_uuid": "ifnull(typeof(gpu_uuid) != 'text' OR trim(gpu_uuid) = '' OR length(gpu_uuid) > 256, 1)",
+}
+
+
+def _not_whole(column: str, most: int, *, least: int = 0) -> str:
+    return f"{column} IS NOT NULL AND (typeof({column}) != 'integer' OR {column} NOT BETWEEN {least} AND {most})"
+
+
+_FAULTS: Final = {
+    "gpu_sample": {
+        **_STAMPED,
+        "util_pct": _not_whole("util_pct", 100),
+        "gpu_index": _not_whole("gpu_index", 65_535),
+        "memory_used_mb": _not_whole("memory_used_mb", _MOST_MIB),
+        "power_w": _not_whole("power_w", 100_000),
+        "temperature_c": _not_whole("temperature_c", 1_000, least=-1_000),
+    },
+    "proc_sample": {
+        **_STAMPED,
+        "pid": f"pid IS NULL OR {_not_whole('pid', 2**32 - 1)}",
+        "mem_used_mb": _not_whole("mem_used_mb", _MOST_MIB),
+        "process_type": "ifnull(process_type, 'compute') NOT IN ('compute', 'graphics')",
+    },
+}
+"""By table and column: what no version from 1.0 to 1.8 wrote, as conditions of SQL."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,15 +87,13 @@ class Contents:
         self._database = database
         self.where = database.where
         self._check_schema()
-        self.card_columns = self._columns("gpu_sample")
-        self.process_columns = self._columns("proc_sample")
-        self.card_rows = self._check_rows("gpu_sample", self._card_faults())
+        self.card_rows = self._check_rows("gpu_sample")
         if not self.card_rows:
             msg = f"{self.where} holds no samples: there is nothing to import"
             raise DataError(msg)
-        self.process_rows = self._check_rows("proc_sample", self._process_faults())
+        self.process_rows = self._check_rows("proc_sample")
         self.cards: tuple[str, ...] = tuple(
-            str(row[0]) for row in database.rows("SELECT DISTINCT gpu_uuid FROM gpu_sample ORDER BY gpu_uuid")
+            str(row[0]) for row in database.rows("SELECT DISTINCT gpu_uuid FROM card_row ORDER BY gpu_uuid")
         )
         self.models = self._models()
         self.hosts, self.driver_version = self._hosts()
@@ -88,6 +117,7 @@ class Contents:
         return bool(self.runs - self.intervals_ms.keys())
 
     def _check_schema(self) -> None:
+        """Check tables and columns, and make the views of all columns (in memory). Raises DataError."""
         tables = {row[0] for row in self._database.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         missing = next((table for table in _COLUMNS if table not in tables), None)
         if missing is not None:
@@ -95,13 +125,15 @@ class Contents:
             raise DataError(msg)
         version = self._database.value("PRAGMA user_version")
         newer = f"user_version {version}" if version else None
-        for table, (needed, later) in _COLUMNS.items():
+        for table, (view, needed, later) in _COLUMNS.items():
             columns = self._columns(table)
             lacking = next((column for column in needed if column not in columns), None)
             if lacking is not None:
                 msg = f"{self.where} has no column {table}.{lacking}: give the database of gpu-usage-audit 1.0 to 1.8"
                 raise DataError(msg)
             newer = newer or next((f"column {table}.{name}" for name in columns if name not in {*needed, *later}), None)
+            shown = ", ".join(name if name in columns else f"NULL AS {name}" for name in (*needed, *later))
+            self._database.run(f"CREATE TEMP VIEW {view} AS SELECT rowid AS row, {shown} FROM main.{table}")  # noqa: S608 - own text
         if newer is not None:
             msg = f"{self.where} has the {newer}, which no version up to 1.8 made: import it with a newer gua"
             raise DataError(msg)
@@ -109,42 +141,20 @@ class Contents:
     def _columns(self, table: str) -> frozenset[str]:
         return frozenset(row[1] for row in self._database.rows(f"PRAGMA table_info({table})"))
 
-    def _card_faults(self) -> dict[str, str]:
-        faults = {"util_pct": _not_whole("util_pct", 100)}
-        for column, most in (("gpu_index", 65_535), ("memory_used_mb", _MOST_MIB), ("power_w", 100_000)):
-            if column in self.card_columns:
-                faults[column] = _not_whole(column, most)
-        if "temperature_c" in self.card_columns:
-            faults["temperature_c"] = _not_whole("temperature_c", 1_000, least=-1_000)
-        return faults
-
-    def _process_faults(self) -> dict[str, str]:
-        faults = {
-            "pid": f"pid IS NULL OR {_not_whole('pid', 2**32 - 1)}",
-            "mem_used_mb": _not_whole("mem_used_mb", _MOST_MIB),
-        }
-        if "process_type" in self.process_columns:
-            faults["process_type"] = "ifnull(process_type, 'compute') NOT IN ('compute', 'graphics')"
-        return faults
-
-    def _check_rows(self, table: str, faults: dict[str, str]) -> int:
+    def _check_rows(self, table: str) -> int:
         """Return how many rows there are. Raises DataError for one that no version wrote."""
         self._database.check(table)
-        checked = {
-            "ts": f"NOT ifnull({_TIME}, 0)",
-            "gpu_uuid": "ifnull(typeof(gpu_uuid) != 'text' OR trim(gpu_uuid) = '' OR length(gpu_uuid) > 256, 1)",
-            **faults,
-        }
-        counts = ", ".join(f"sum({fault})" for fault in checked.values())
-        count, *bad = self._database.row(f"SELECT count(*), {counts} FROM {table} NOT INDEXED")  # noqa: S608 - own text
-        for column, number in zip(checked, bad, strict=True):
+        counts = ", ".join(f"sum({fault})" for fault in _FAULTS[table].values())
+        count, *bad = self._database.row(f"SELECT count(*), {counts} FROM {_COLUMNS[table][0]}")  # noqa: S608 - own text
+        for column, number in zip(_FAULTS[table], bad, strict=True):
             if number:
-                self._refuse(table, column, checked[column], number)
+                self._refuse(table, column, number)
         return int(count)
 
-    def _refuse(self, table: str, column: str, fault: str, number: int) -> None:
+    def _refuse(self, table: str, column: str, number: int) -> None:
+        view, fault = _COLUMNS[table][0], _FAULTS[table][column]
         shown = f"CASE WHEN typeof({column}) IN ('text', 'blob') THEN substr({column}, 1, 60) ELSE {column} END"
-        row, value = self._database.row(f"SELECT rowid, {shown} FROM {table} NOT INDEXED WHERE {fault}")  # noqa: S608 - own text
+        row, value = self._database.row(f"SELECT row, {shown} FROM {view} WHERE {fault}")  # noqa: S608 - own text
         more = f", nor the like in {number - 1:,} more" if number > 1 else ""
         msg = (
             f"{self.where}: {table}.{column} is {value!r} in row {row}, which no version from 1.0 to 1.8 wrote{more}: "
@@ -172,9 +182,7 @@ class Contents:
         return hosts, str(rows[-1][3])[:256] if rows and rows[-1][3] else None
 
     def _intervals(self) -> dict[int | None, int]:
-        self.runs: frozenset[int | None] = frozenset({None})
-        if "run_id" in self.card_columns:
-            self.runs = frozenset(row[0] for row in self._database.rows("SELECT DISTINCT run_id FROM gpu_sample"))
+        self.runs = self._runs("card_row")
         if not self._columns("daemon_run"):
             return {}
         intervals: dict[int | None, int] = {}
@@ -191,25 +199,20 @@ class Contents:
         From 1.4 each row tells. Before, a list that could not be read left no trace, nor did processes of unknown
         memory: there the list is believed in runs in which it showed a process at least once.
         """
-        self.telling_runs: frozenset[int | None] = frozenset()
-        run = "run_id" if "run_id" in self.card_columns else "NULL"
-        if "usage_state" in self.card_columns:
-            sql = f"SELECT DISTINCT {run} FROM gpu_sample WHERE usage_state IS NOT NULL"  # noqa: S608 - own text
-            self.telling_runs = frozenset(row[0] for row in self._database.rows(sql))
+        self.telling_runs = self._runs("card_row WHERE usage_state IS NOT NULL")
         self.listing_runs: frozenset[int | None] = frozenset()
         if self.runs - self.telling_runs:
-            run = "run_id" if "run_id" in self.process_columns else "NULL"
-            compute = "process_type = 'compute'" if "process_type" in self.process_columns else "1"
-            sql = f"SELECT DISTINCT {run} FROM proc_sample WHERE {compute}"  # noqa: S608 - own text
-            self.listing_runs = frozenset(row[0] for row in self._database.rows(sql))
+            self.listing_runs = self._runs("process_row WHERE ifnull(process_type, 'compute') = 'compute'")
+
+    def _runs(self, rows: str) -> frozenset[int | None]:
+        return frozenset(row[0] for row in self._database.rows(f"SELECT DISTINCT run_id FROM {rows}"))  # noqa: S608 - own text
 
     def _median_ms(self, runs: frozenset[int | None]) -> int:
-        run = "run_id" if "run_id" in self.card_columns else "NULL"
         spacings = Spacings()
         for card in self.cards:
             stamps = Timestamps(UTC)
             before_ms: int | None = None
-            sql = f"SELECT ts, {run} FROM gpu_sample WHERE gpu_uuid = ? ORDER BY ts"  # noqa: S608 - own text
+            sql = "SELECT ts, run_id FROM card_row WHERE gpu_uuid = ? ORDER BY ts"
             for ts, of_run in self._database.rows(sql, (card,)):
                 ts_ms = stamps.parse(ts)
                 if before_ms is not None and ts_ms > before_ms and of_run in runs:
@@ -220,7 +223,3 @@ class Contents:
         except UsageError as error:
             msg = f"{self.where}: {error}"
             raise UsageError(msg) from None
-
-
-def _not_whole(column: str, most: int, *, least: int = 0) -> str:
-    return f"{column} IS NOT NULL AND (typeof({column}) != 'integer' OR {column} NOT BETWEEN {least} AND {most})"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
+from gua.imports.recorded_file import opening
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
@@ -24,6 +25,7 @@ _AT_ONCE: Final = 2_000
 # What SQLite says of a damaged schema may hold bytes of it, which Python then cannot read.
 _ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_REMEDY = ": repair it with sqlite3 FILE .recover | sqlite3 NEW and import that"
 
 
 class LegacyDatabase:
@@ -57,7 +59,7 @@ class LegacyDatabase:
         self._connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         try:
             self.value("SELECT count(*) FROM sqlite_schema")
-            self._run("BEGIN", ())
+            self.run("BEGIN")
             self.value("SELECT count(*) FROM sqlite_schema")
         except BaseException:
             self.close()
@@ -65,7 +67,7 @@ class LegacyDatabase:
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
         """Return the rows of a query as they are read. Raises DataError for damage, UnavailableError otherwise."""
-        cursor = self._run(sql, parameters)
+        cursor = self.run(sql, parameters)
         while True:
             try:
                 rows = cursor.fetchmany(_AT_ONCE)
@@ -99,20 +101,13 @@ class LegacyDatabase:
             self._connection.close()
 
     def _header(self) -> bytes:
-        try:
+        with opening(self._path, "give the path of a database, as in ~/.gua/gua.db"):
             status = self._path.stat()
             if not stat.S_ISREG(status.st_mode):
                 msg = f"{self._path} is not a regular file: give the database of gpu-usage-audit 1.0 to 1.8"
                 raise UsageError(msg)
             with self._path.open("rb") as file:
                 header = file.read(_HEADER_BYTES)
-        except FileNotFoundError:
-            msg = f"{self._path} does not exist: give the path of a database, as in ~/.gua/gua.db"
-            raise UsageError(msg) from None
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            msg = f"{self._path} cannot be read: {reason}: check the path and its permissions"
-            raise UnavailableError(msg) from None
         if not status.st_size:
             msg = f"{self._path} is empty: give the database of gpu-usage-audit 1.0 to 1.8"
             raise DataError(msg)
@@ -135,7 +130,8 @@ class LegacyDatabase:
         msg = f"{self.where} was written to while it was read: import it again, which changes nothing twice"
         raise UnavailableError(msg)
 
-    def _run(self, sql: str, parameters: Sequence[object]) -> sqlite3.Cursor:
+    def run(self, sql: str, parameters: Sequence[object] = ()) -> sqlite3.Cursor:
+        """Run a statement and return its cursor. Raises as :meth:`rows` does."""
         try:
             return self._connection.execute(sql, parameters)
         except _ERRORS as error:
@@ -159,9 +155,6 @@ class LegacyDatabase:
 
     def _damaged(self, why: str) -> DataError:
         return DataError(f"{self.where} is damaged: {' '.join(why.split())}{_REMEDY}")
-
-
-_REMEDY = ": repair it with sqlite3 FILE .recover | sqlite3 NEW and import that"
 
 
 def _pages_bytes(header: bytes) -> int:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC
 from functools import lru_cache
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from gua.core.attribution import split_gpu_time
 from gua.core.errors import UsageError
@@ -17,16 +19,91 @@ from gua.core.tick import CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList, ProcessType
 from gua.imports.legacy_v1.contents import Contents, Held
 from gua.imports.legacy_v1.database import LegacyDatabase
-from gua.imports.legacy_v1.rows import Process, Row, merged
 from gua.imports.rows import DEFAULT_HOST
-from gua.imports.timestamps import Timestamps
-from gua.imports.values import MIB
+from gua.imports.values import MIB, Timestamps
 
+_CARD_ROWS: Final = """
+SELECT ts, util_pct, run_id, gpu_index, memory_used_mb, temperature_c, power_w, usage_state
+FROM card_row WHERE gpu_uuid = ? ORDER BY ts, row
+"""
+_PROCESS_ROWS: Final = """
+SELECT ts, run_id, pid, mem_used_mb, owner_user, loginuid_user, process_name, process_type
+FROM process_row WHERE gpu_uuid = ? ORDER BY ts, row
+"""
 _VENDOR: Final = "NVIDIA"
 _USER_LENGTH: Final = 256
 _NAME_LENGTH: Final = 64
 # It takes a process's name from the kernel, which keeps no more of it.
 _COMM_BYTES: Final = 15
+
+
+class Process(NamedTuple):
+    """A row of ``proc_sample``, without what the card's row says already."""
+
+    run: int | None
+    pid: int
+    mib: int | None
+    user: str | None
+    login: str | None
+    name: str | None
+    type: str | None
+
+
+class Row(NamedTuple):
+    """A row of ``gpu_sample`` with the processes that its own report joins to it. ``file`` counts the databases."""
+
+    ts: str
+    file: int
+    uuid: str
+    run: int | None
+    util_pct: int | None
+    gpu_index: int | None
+    used_mib: int | None
+    temperature_celsius: int | None
+    power_watts: int | None
+    usage_state: str | None
+    processes: Sequence[Process]
+
+
+def merged(databases: Sequence[tuple[LegacyDatabase, Contents]]) -> Iterator[Row]:
+    """Return the rows of all databases by time: each card of each is read along the database's own index."""
+    return heapq.merge(
+        *(
+            _rows(database, file, uuid)
+            for file, (database, contents) in enumerate(databases)
+            for uuid in contents.cards
+        ),
+        key=itemgetter(0),
+    )
+
+
+def _rows(database: LegacyDatabase, file: int, uuid: str) -> Iterator[Row]:
+    processes = _Processes(database, uuid)
+    for ts, util_pct, run, gpu_index, used_mib, celsius, watts, usage_state in database.rows(_CARD_ROWS, (uuid,)):
+        listed = processes.at(ts, run)
+        yield Row(ts, file, uuid, run, util_pct, gpu_index, used_mib, celsius, watts, usage_state, listed)
+
+
+class _Processes:
+    """The processes of one card, asked for in the order of time."""
+
+    def __init__(self, database: LegacyDatabase, uuid: str) -> None:
+        self._rows: Iterator[tuple[Any, ...]] = database.rows(_PROCESS_ROWS, (uuid,))
+        self._ahead = next(self._rows, None)
+        self._ts = ""
+        self._found: list[Process] = []
+
+    def at(self, ts: str, run: int | None) -> Sequence[Process]:
+        """Return those of this moment and run; a row that belongs to no moment of the card is in no answer."""
+        if ts != self._ts:
+            self._ts, self._found = ts, []
+            while self._ahead is not None and self._ahead[0] <= ts:
+                if self._ahead[0] == ts:
+                    self._found.append(Process(*self._ahead[1:]))
+                self._ahead = next(self._rows, None)
+        if all(process.run == run for process in self._found):
+            return self._found
+        return [process for process in self._found if process.run == run]
 
 
 @dataclass(slots=True)

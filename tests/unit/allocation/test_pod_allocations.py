@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from gua.allocation.device_ids import Cards
-from gua.allocation.pod_limits import LimitsTold, by_limits
+from gua.allocation.card_names import CardTable
+from gua.allocation.pod_allocations import LimitsTold, by_limits
 from gua.core.allocation import CardKey
 from gua.core.pods import ListedPod
 
@@ -37,7 +37,9 @@ def told(
     keys = [CardKey(uuid) for uuid in cards] + [CardKey(uuid, parent="P") for uuid in instances]
     if instances:
         keys.append(CardKey("P"))
-    found: LimitsTold = by_limits(pods, Cards(keys), {uuid: frozenset(on.split()) for uuid, on in (seen or {}).items()})
+    found: LimitsTold = by_limits(
+        pods, CardTable(keys), {uuid: frozenset(on.split()) for uuid, on in (seen or {}).items()}
+    )
     owned = {uid: "".join(sorted(own)) for uid, own in found.owned.items() if own}
     return owned, "".join(sorted(found.of_some_pod)), "".join(sorted(found.unknown))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gua.allocation.device_ids import Cards, UnknownDeviceError
+from gua.allocation.card_names import CardTable, UnknownDeviceError
 from gua.allocation.pod_resources import ClaimedDevice, Device
 from gua.core.allocation import CardKey
 
@@ -15,7 +15,7 @@ C = "GPU-cccccccc-0000-4000-8000-000000000000"
 M1 = "MIG-11111111-0000-5000-8000-000000000000"
 M2 = "MIG-22222222-0000-5000-8000-000000000000"
 # Index and number of the device file differ for A and B; C is partitioned.
-HOST = Cards(
+HOST = CardTable(
     [
         CardKey(A, 0, 1, "0000:01:00.0"),
         CardKey(B, 1, 0, "0000:02:00.0"),

@@ -1,0 +1,205 @@
+"""What Slurm's configuration says of a host: which card a number is, and whether the host is a node.
+
+Slurm counts a node's GPUs by their place in gres.conf: in the order of ``File=`` where that names them, in the order of
+the PCI bus where ``AutoDetect=nvml`` finds them (https://slurm.schedmd.com/gres.conf.html). That number stands in
+SLURM_JOB_GPUS and after IDX; it is the minor number of the device only where gres.conf names all devices in order.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from gua.allocation.card_names import CardName, CardTable
+from gua.allocation.trusted_files import Stamp, stamp
+
+PLACES: Final = (Path("/etc/slurm"), Path("/run/slurm/conf"), Path("/etc/slurm-llnl"), Path("/usr/local/etc"))
+_COMMANDS: Final = ("scontrol", "squeue")
+_MOST_BYTES: Final = 4 << 20
+_MOST_NAMES: Final = 65_536
+_MOST_NODES: Final = 64
+_PAIR: Final = re.compile(r"([A-Za-z]+)\s*=\s*(\S+)")
+_PART: Final = re.compile(r"(?:[^,\[]|\[[^\]]*\]?)+")
+_RANGE: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_DEVICE: Final = re.compile(r".*?([0-9]+)")
+
+
+def expand(text: str) -> list[str]:
+    """Return the names of a hostlist, as in ``n[01-03,07],login1``, 65,536 at most; other text stays as it is."""
+    return list(islice((name for part in _PART.findall(text) for name in _names(part)), _MOST_NAMES))
+
+
+def matches(text: str, name: str) -> bool:
+    """Return whether a name is one of these; ``ALL`` are all."""
+    return text.upper() == "ALL" or name in expand(text)
+
+
+def _names(part: str) -> Iterator[str]:
+    before, bracket, rest = part.partition("[")
+    inside, closed, after = rest.partition("]")
+    if not bracket or not closed:
+        yield part
+        return
+    for match in filter(None, map(_RANGE.fullmatch, inside.split(","))):
+        first, last = match[1], match[2] or match[1]
+        for number in range(int(first), int(last) + 1):
+            for end in _names(after):
+                yield f"{before}{number:0{len(first)}d}{end}"
+
+
+def _settings(text: str) -> Iterator[dict[str, str]]:
+    """Yield the settings of each line, by lower-case name, without comments."""
+    for line in text.splitlines():
+        yield {key.lower(): value for key, value in _PAIR.findall(line.partition("#")[0])}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GresOrder:
+    """In which order Slurm counts the cards.
+
+    ``minors`` are the minor numbers of its GPUs by its own numbers, ``None`` where no file names them; ``by_pci`` is
+    whether Slurm found and ordered them itself. With neither its numbers are taken as minor numbers.
+    """
+
+    minors: tuple[int, ...] | None = None
+    by_pci: bool = False
+
+    def find(self, table: CardTable, names: Sequence[CardName]) -> tuple[frozenset[str], str | None]:
+        """Return the UUIDs of the cards that are meant, and in a few words what is not found."""
+        uuids: set[str] = set()
+        missing: str | None = None
+        for name in names:
+            real = self._real(name, table) if name.kind == "gres" else name
+            found = frozenset[str]() if real is None else table.find(real)
+            uuids |= found
+            if not found and missing is None:
+                if name.kind == "gres" and table.has_instances:
+                    missing = f"Slurm's GPU {name.value} may be any MIG instance"
+                else:
+                    missing = f"no card {name} here"
+        return frozenset(uuids), missing
+
+    def _real(self, name: CardName, table: CardTable) -> CardName | None:
+        place = name.value
+        if not isinstance(place, int) or table.has_instances:
+            return None
+        if self.by_pci:
+            cards = [card for card in table.by_index() if self.minors is None or card.minor in self.minors]
+            return CardName("uuid", cards[place].uuid) if place < len(cards) else None
+        if self.minors is not None:
+            return CardName("minor", self.minors[place]) if place < len(self.minors) else None
+        return CardName("minor", place)
+
+
+class GresConf:
+    """This host's gres.conf, in ``folder`` or where Slurm looks for it. To be used from one thread.
+
+    ``node`` is the host's name in Slurm where nothing else tells it.
+    """
+
+    def __init__(self, folder: Path | None = None, *, node: str | None = None) -> None:
+        self._folder = folder
+        self._node = node
+        self._read: tuple[Path, Stamp, str] | None = None
+        self._orders: dict[str | None, GresOrder] = {}
+
+    def refresh(self) -> None:
+        """Read the file if it changed."""
+        before, self._read = self._read, None
+        slurm_conf = os.environ.get("SLURM_CONF")
+        places = (*([Path(slurm_conf).parent] if slurm_conf else []), *PLACES)
+        for folder in places if self._folder is None else (self._folder,):
+            file = folder / "gres.conf"
+            with suppress(OSError):
+                now = stamp(file.stat())
+                self._read = before if before is not None and before[:2] == (file, now) else (file, now, _text(file))
+                break
+        if self._read is not before:
+            self._orders.clear()
+
+    def order(self, node: str | None = None) -> GresOrder:
+        """Return the order that the file gives a node, the usual one if there is no such file."""
+        node = node or self._node or platform.node().partition(".")[0]
+        if node not in self._orders:
+            if len(self._orders) > _MOST_NODES:
+                self._orders.clear()
+            self._orders[node] = GresOrder() if self._read is None else parse_gres_conf(self._read[2], node)
+        return self._orders[node]
+
+
+def parse_gres_conf(text: str, node: str | None) -> GresOrder:
+    """Return the order of the GPUs of a node; lines for other nodes are left out."""
+    minors: list[int] = []
+    is_named = by_pci = False
+    for settings in _settings(text):
+        nodes = settings.get("nodename")
+        if nodes is not None and (node is None or not matches(nodes, node)):
+            continue
+        if "autodetect" in settings:
+            by_pci = settings["autodetect"].lower() == "nvml"
+        if settings.get("name", "").lower() == "gpu" and "file" in settings:
+            is_named = True
+            minors += [int(match[1]) for match in map(_DEVICE.fullmatch, expand(settings["file"])) if match is not None]
+    return GresOrder(minors=tuple(minors) if is_named else None, by_pci=by_pci)
+
+
+def found_node(node: str | None = None, *, procfs: Path = Path("/proc")) -> str | None:
+    """Return what makes this host a node, in a few words, or ``None``; ``node`` is its name where that is known.
+
+    A host that only submits jobs must not ask the controller each minute. A node has the commands, and slurmd runs; or
+    slurmd is installed, as it may be started after the agent, and the configuration does not list the nodes without
+    this host.
+    """
+    if not all(map(shutil.which, _COMMANDS)):
+        return None
+    if _runs(procfs):
+        return "slurmd runs, scontrol and squeue"
+    conf = _slurm_conf()
+    if shutil.which("slurmd") is None or conf is None or lists_host(conf, node or platform.node()) is False:
+        return None
+    return "slurmd, scontrol and squeue"
+
+
+def lists_host(conf: str, host: str) -> bool | None:
+    """Return whether a slurm.conf names the host as a node, by either of its names; ``None`` if it names no node."""
+    names = {host, host.partition(".")[0]}
+    is_any = False
+    for settings in _settings(conf.replace("\\\n", " ")):
+        node = settings.get("nodename", "DEFAULT")
+        if node.upper() == "DEFAULT":
+            continue
+        is_any = True
+        lists = (node, settings.get("nodehostname", node))
+        if any(matches(each, name) for each in lists for name in names):
+            return True
+    return False if is_any else None
+
+
+def _runs(procfs: Path) -> bool:
+    """Return whether any process that can be seen is slurmd."""
+    for comm in procfs.glob("[0-9]*/comm"):
+        with suppress(OSError):
+            if comm.read_bytes() == b"slurmd\n":
+                return True
+    return False
+
+
+def _slurm_conf() -> str | None:
+    named = os.environ.get("SLURM_CONF")
+    for file in [Path(named)] if named else [place / "slurm.conf" for place in PLACES[:3]]:
+        with suppress(OSError):
+            return _text(file)
+    return None
+
+
+def _text(file: Path) -> str:
+    with file.open("rb") as opened:
+        return opened.read(_MOST_BYTES).decode(errors="replace")
