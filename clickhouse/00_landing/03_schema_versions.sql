@@ -1,4 +1,5 @@
 -- One row is one time that gua schema apply ran to its end.
+-- Shard key: version
 CREATE TABLE IF NOT EXISTS gua.schema_versions${LOCAL} $ON_CLUSTER
 (
     version UInt32 COMMENT 'Version of the schema',

@@ -1,5 +1,6 @@
 -- One row is one gauge point as the OpenTelemetry Collector's clickhouseexporter writes it.
 -- On one host nothing is kept here: the materialized views of 10_ticks read what passes.
+-- Shard key: ResourceAttributes['host.name']
 CREATE TABLE IF NOT EXISTS gua.otel_metrics_gauge${LOCAL} $ON_CLUSTER
 (
     ResourceAttributes Map(LowCardinality(String), String) COMMENT 'Who sent the point: host.name, gua.source, ...' CODEC(ZSTD(1)),

@@ -1,4 +1,5 @@
 -- One row is one setting of the rules that somebody changed from the shipped default (the view gua.rules has all).
+-- Shard key: key
 CREATE TABLE IF NOT EXISTS gua.settings${LOCAL} $ON_CLUSTER
 (
     key LowCardinality(String) COMMENT 'Name of the setting',

@@ -1,4 +1,5 @@
 -- One row is what a GPU of one model costs from a moment on, or, removed, that nobody says so any more.
+-- Shard key: model
 CREATE TABLE IF NOT EXISTS gua.prices${LOCAL} $ON_CLUSTER
 (
     model String COMMENT 'Model of the GPU, as gua.cards has it',

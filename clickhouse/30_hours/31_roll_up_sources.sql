@@ -31,11 +31,7 @@ SELECT
     present.marks AS marks,
     present.fingerprint AS fingerprint,
     if(source = '', min(if(made.last_ms > 0, made.first_ms, ${NO_TICK_MS})) OVER (PARTITION BY host, hour), made.first_ms) AS first_ms,
-    made.ok_ms AS ok_ms,
-    made.failed_ms AS failed_ms,
-    made.last_ms AS last_ms,
-    made.last_failed_ms AS last_failed_ms,
-    made.reason AS reason
+    made.* EXCEPT (host, source, hour, first_ms)
 FROM
 (
     SELECT

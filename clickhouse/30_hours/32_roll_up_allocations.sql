@@ -15,7 +15,27 @@ WITH
         FROM gua.hourly_sources${LOCAL}
         WHERE source = ''
     ),
-${DUE_ALLOCATIONS},
+    looked_at AS
+    (
+        SELECT
+            host,
+            gpu,
+            ts,
+            ${WHOLE_TICK},
+            gpu_time_ms,
+            unallocated_gpu_time_ms,
+            ${STATE_CODE} AS state_code
+        FROM gua.card_states${LOCAL}
+        WHERE ${IN_DUE}
+            AND allocation IS NOT NULL
+            AND duration_ms > 0
+    ),
+    allocations AS
+    (
+        SELECT *
+        FROM gua.allocation_ticks${LOCAL} FINAL
+        WHERE ${IN_DUE}
+    ),
 ${USE_TICKS},
 ${ALLOCATION_INTERVAL_ROWS}
 SELECT
@@ -31,12 +51,7 @@ SELECT
     present.marks AS marks,
     present.fingerprint AS fingerprint,
     present.first_ms AS first_ms,
-    made.owner AS owner,
-    made.is_shared AS is_shared,
-    made.first_span_ms AS first_span_ms,
-    made.last_span_ms AS last_span_ms,
-    made.observed_ms AS observed_ms,
-    made.gpu_us AS gpu_us
+    made.* EXCEPT (host, gpu, source, allocation_id, hour, end_ms, start_ms, use)
 FROM
 (
     SELECT

@@ -16,7 +16,13 @@ WITH
         WHERE gpu = ''
     ),
 ${DUE_SPANS},
-${DUE_PROCESSES},
+    processes AS
+    (
+        SELECT *
+        FROM gua.process_ticks${LOCAL} FINAL
+        WHERE ${IN_DUE}
+            AND gpu_time_ms IS NOT NULL
+    ),
 ${PROCESS_INTERVAL_ROWS}
 SELECT
     host,
@@ -29,22 +35,7 @@ SELECT
     present.marks AS marks,
     present.fingerprint AS fingerprint,
     present.first_ms AS first_ms,
-    made.owner AS owner,
-    made.program AS program,
-    made.container_id AS container_id,
-    made.pod_uid AS pod_uid,
-    made.slurm_job_id AS slurm_job_id,
-    made.systemd_unit AS systemd_unit,
-    made.state AS state,
-    made.card_state AS card_state,
-    made.start_ms AS start_ms,
-    made.first_span_ms AS first_span_ms,
-    made.last_span_ms AS last_span_ms,
-    made.observed_ms AS observed_ms,
-    made.gpu_us AS gpu_us,
-    made.memory_kib_ms AS memory_kib_ms,
-    made.memory_known_ms AS memory_known_ms,
-    made.memory_bytes AS memory_bytes
+    made.* EXCEPT (host, gpu, pid, created_ms, hour, end_ms)
 FROM
 (
     SELECT

@@ -25,14 +25,7 @@ SELECT
     present.marks AS marks,
     present.fingerprint AS fingerprint,
     present.first_ms AS first_ms,
-    made.state AS state,
-    made.is_partitioned AS is_partitioned,
-    made.start_ms AS start_ms,
-    made.first_span_ms AS first_span_ms,
-    made.last_span_ms AS last_span_ms,
-    made.observed_ms AS observed_ms,
-    made.gpu_us AS gpu_us,
-    made.is_used AS is_used
+    made.* EXCEPT (host, gpu, hour, end_ms)
 FROM
 (
     SELECT

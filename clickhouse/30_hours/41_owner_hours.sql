@@ -17,7 +17,18 @@ WITH
     ${STATES},
     ${ACTIVE_FROM},
     ${CHANGED_HOURS},
-${CHANGED_SPANS},
+    spans AS
+    (
+        SELECT
+            host,
+            gpu,
+            ${TICK_HOUR_START} AS hour,
+            ${WHOLE_TICK},
+            ${SPAN_VALUES}
+        FROM gua.card_states${LOCAL}
+        WHERE ${IN_CHANGED_HOURS}
+            AND duration_ms > 0
+    ),
     processes AS
     (
         SELECT *

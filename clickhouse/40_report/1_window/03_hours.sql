@@ -18,7 +18,9 @@ WITH
             ${NO_TICK_MS} AS first_ms,
             toUInt64(0) AS ticks
         FROM gua.hour_marks
-        WHERE ${WINDOW_HOURS}
+        WHERE hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
+            AND hour < toDateTime(least(intDiv({until_ms:Int64} + longest_ms + 999, 1000), 4294967295), 'UTC')
+            AND ${OF_HOSTS}
         UNION ALL
         SELECT
             hour,
@@ -28,7 +30,9 @@ WITH
             first_ms,
             ticks
         FROM gua.rollups FINAL
-        WHERE ${WINDOW_HOURS}
+        WHERE hour > toDateTime(greatest(intDiv({since_ms:Int64}, 1000) - 3600, 0), 'UTC')
+            AND hour < toDateTime(least(intDiv({until_ms:Int64} + longest_ms + 999, 1000), 4294967295), 'UTC')
+            AND ${OF_HOSTS}
     )
 SELECT
     toInt64(number) AS hour,

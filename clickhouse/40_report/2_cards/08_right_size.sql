@@ -96,17 +96,8 @@ FROM
         WHERE state_code != TRULY_IDLE
     ) AS card
         ON card.card_tick = process.card_tick
-    LEFT JOIN
-    (
-        SELECT
-            host,
-            gpu,
-            ${CARD_PRICES} AS prices
-        FROM gua.card_info AS cards FINAL
-        WHERE notEmpty({price_models:Array(String)})
-            AND ${OF_HOSTS}
-    ) AS priced
-        ON priced.host = process.host AND priced.gpu = process.gpu
+    LEFT JOIN ${PRICED_CARDS} AS priced
+        ON priced.card_host = process.host AND priced.card_gpu = process.gpu
 ) AS taken
 GROUP BY
     taken.host,

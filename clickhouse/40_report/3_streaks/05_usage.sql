@@ -86,7 +86,18 @@ SELECT
         {by:String} = 'container', named.container_id,
         {by:String} = 'pod', named.pod_uid,
         {by:String} = 'job', named.slurm_job_id,
-        {by:String} = 'kind', coalesce(work.kind, ${WORKLOAD_KIND}),
+        {by:String} = 'kind', coalesce(work.kind, multiIf(
+            named.program IS NULL, NULL,
+            startsWith(named.program, 'VLLM::') OR named.program = 'vllm', 'vLLM',
+            startsWith(named.program, 'sglang::') OR named.program = 'sglang', 'SGLang',
+            startsWith(named.program, 'ollama'), 'Ollama',
+            startsWith(named.program, 'llama-'), 'llama.cpp',
+            startsWith(named.program, 'tritonserver'), 'Triton',
+            startsWith(named.program, 'text-generation'), 'TGI',
+            startsWith(named.program, 'jupyter'), 'Jupyter',
+            startsWith(named.program, 'python'), 'Python',
+            'other'
+        )),
         {by:String} = 'served-model', work.model,
         {by:String} = 'host', toNullable(toString(named.host)),
         named.model

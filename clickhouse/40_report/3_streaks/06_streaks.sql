@@ -160,16 +160,8 @@ FROM
                     created_ms
                 HAVING countIf(state = PROCESS_IDLE) > 0
             ) AS process
-            LEFT JOIN
-            (
-                SELECT
-                    host,
-                    gpu,
-                    ${CARD_PRICES} AS prices
-                FROM gua.card_info AS cards FINAL
-                WHERE notEmpty({price_models:Array(String)})
-            ) AS priced
-                ON priced.host = process.host AND priced.gpu = process.gpu
+            LEFT JOIN ${PRICED_CARDS} AS priced
+                ON priced.card_host = process.host AND priced.card_gpu = process.gpu
         )
     )
 )

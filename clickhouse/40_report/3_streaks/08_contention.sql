@@ -14,7 +14,24 @@ WITH
     -- Truly-idle and promised; truly-idle, and it is not known whether it is promised.
     5 AS PROMISED,
     6 AS MAYBE_PROMISED,
-${CONTENTION_CARDS},
+    expected AS
+    (
+        SELECT
+            toString(host) AS host,
+            toString(gpu) AS gpu,
+            ifNull(mig = 'parent', false) AS is_partitioned,
+            greatest(toUnixTimestamp64Milli(first_seen), {since_ms:Int64}) AS since_ms,
+            if(
+                ifNull(source IN ('import', 'simulator'), false),
+                least(toUnixTimestamp64Milli(last_seen), {until_ms:Int64}),
+                {until_ms:Int64}
+            ) AS until_ms,
+            ${CARD_PRICES} AS prices
+        FROM gua.cards AS cards
+        WHERE ${OF_HOSTS}
+            AND NOT ifNull(mig = 'instance', false)
+            AND since_ms < until_ms
+    ),
     observed AS
     (
         SELECT
@@ -139,4 +156,102 @@ ${CONTENTION_CARDS},
         )
         ARRAY JOIN changes AS change
     )
-${CONTENTION}
+SELECT
+    toBool(scope = 0) AS is_total,
+    if(is_total, '', any(of_host)) AS host,
+    max(now_expected) AS cards,
+    toInt64(sumIf(lasts_ms, found = 'free')) AS free_ms,
+    toInt64(sumIf(lasts_ms, found = 'contended')) AS contended_ms,
+    toInt64(sumIf(lasts_ms, found = 'busy')) AS busy_ms,
+    toInt64(sumIf(lasts_ms, found = 'unknown')) AS unknown_ms,
+    toInt64(round(sumIf(lasts_ms * now_held_gpus, found = 'contended') * 1000)) AS contended_us,
+    toInt64(round(sumIf(lasts_ms * greatest(now_promised_gpus, 0), found = 'contended') * 1000)) AS contended_promised_us,
+    -- Of a card that is idle-held from one moment to another, the contended time until the one less that until the other.
+    CAST(
+        arrayMap(
+            (price, gpu_ms) -> (price, greatest(round(gpu_ms * 1000), 0)),
+            (sumMap(priced.1, arrayMap(gpus -> -gpus * contended_before_ms, priced.2)) AS by_price).1,
+            by_price.2
+        ),
+        'Array(Tuple(UInt32, UInt64))'
+    ) AS contended_priced
+FROM
+(
+    SELECT
+        scope,
+        of_host,
+        now_expected,
+        now_held_gpus,
+        now_promised_gpus,
+        lasts_ms,
+        priced,
+        found,
+        sum(if(found = 'contended', lasts_ms, 0)) OVER (
+            PARTITION BY scope ORDER BY at_ms ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS contended_before_ms
+    FROM
+    (
+        SELECT
+            *,
+            multiIf(
+                now_expected <= 0, 'nothing',
+                now_free > 0, 'free',
+                now_active + now_held + now_promised < now_expected, 'unknown',
+                now_held + now_promised > 0, 'contended',
+                'busy'
+            ) AS found
+        FROM
+        (
+            SELECT
+                scope,
+                of_host,
+                at_ms,
+                priced,
+                sum(expected) OVER so_far AS now_expected,
+                sum(active) OVER so_far AS now_active,
+                sum(held) OVER so_far AS now_held,
+                sum(free) OVER so_far AS now_free,
+                sum(promised) OVER so_far AS now_promised,
+                sum(held_gpus) OVER so_far AS now_held_gpus,
+                sum(promised_gpus) OVER so_far AS now_promised_gpus,
+                leadInFrame(at_ms, 1, at_ms) OVER (
+                    PARTITION BY scope ORDER BY at_ms ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING
+                ) - at_ms AS lasts_ms
+            FROM
+            (
+                SELECT
+                    scope,
+                    any(host) AS of_host,
+                    at_ms,
+                    sumIf(cards, state = NOT_KEPT) AS expected,
+                    sumIf(cards, state = ACTIVE) AS active,
+                    sumIf(cards, state = IDLE_HELD) AS held,
+                    sumIf(cards, state = TRULY_IDLE) AS free,
+                    sumIf(cards, state = PROMISED) AS promised,
+                    sumIf(gpus, state = IDLE_HELD) AS held_gpus,
+                    sumIf(gpus, state = PROMISED) AS promised_gpus,
+                    sumMapIf([price], [gpus], state = IDLE_HELD AND price > 0) AS priced
+                FROM changes
+                ARRAY JOIN [cityHash64(host), toUInt64(0)] AS scope
+                GROUP BY
+                    scope,
+                    at_ms
+                -- None where an hour ends and the next goes on alike.
+                HAVING expected != 0
+                    OR active != 0
+                    OR held != 0
+                    OR free != 0
+                    OR promised != 0
+                    OR held_gpus != 0
+                    OR promised_gpus != 0
+                    OR notEmpty(priced.1)
+            )
+            WINDOW so_far AS (PARTITION BY scope ORDER BY at_ms ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+        )
+    )
+)
+GROUP BY scope
+HAVING cards > 0
+ORDER BY
+    is_total DESC,
+    host

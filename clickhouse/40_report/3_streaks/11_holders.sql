@@ -93,15 +93,7 @@ FROM
             cards.prices
         )) AS price
     FROM streaks
-    LEFT JOIN
-    (
-        SELECT
-            host AS card_host,
-            gpu AS card_gpu,
-            ${CARD_PRICES} AS prices
-        FROM gua.card_info AS cards FINAL
-        WHERE notEmpty({price_models:Array(String)})
-    ) AS cards
+    LEFT JOIN ${PRICED_CARDS} AS cards
         ON cards.card_host = streaks.host AND cards.card_gpu = streaks.gpu
 ) AS streaks
 GROUP BY

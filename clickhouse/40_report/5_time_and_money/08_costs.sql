@@ -32,16 +32,8 @@ SELECT
     sum(used.truly_idle_us) AS truly_idle_us,
     sum(used.unknown_us) AS unknown_us
 FROM used
-LEFT JOIN
-(
-    SELECT
-        host,
-        gpu,
-        ${CARD_PRICES} AS prices
-    FROM gua.card_info AS cards FINAL
-    WHERE ${OF_HOSTS}
-) AS priced
-    ON priced.host = used.host AND priced.gpu = used.gpu
+LEFT JOIN ${PRICED_CARDS} AS priced
+    ON priced.card_host = used.host AND priced.card_gpu = used.gpu
 GROUP BY
     host,
     gpu,

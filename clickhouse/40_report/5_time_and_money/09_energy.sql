@@ -7,49 +7,23 @@ $DEFINER
 AS
 WITH
     ${STATES},
-    parts AS
+    by_state AS
     (
         SELECT
-            host,
-            gpu,
-            toUInt8(if(is_partitioned, UNKNOWN, least(state, UNKNOWN))) AS state_is,
+            toString(hours.host) AS host,
+            toString(hours.gpu) AS gpu,
+            any(cards.gpu_index) AS card_index,
+            any(cards.model) AS card_model,
+            toUInt8(if(hours.is_partitioned, UNKNOWN, least(hours.state, UNKNOWN))) AS state_is,
             sum(hours.measured_mj) AS measured_mj,
             sum(hours.measured_ms) AS measured_ms,
             sum(hours.estimated_mj) AS estimated_mj,
             sum(hours.estimated_ms) AS estimated_ms,
             toUInt64(sum(hours.observed_ms - hours.measured_ms - hours.estimated_ms)) AS unknown_ms
         FROM ${HOURS_OF_CARDS} AS hours
-        GROUP BY
-            host,
-            gpu,
-            state_is
-    ),
-    by_state AS
-    (
-        SELECT
-            toString(parts.host) AS host,
-            toString(parts.gpu) AS gpu,
-            any(cards.gpu_index) AS card_index,
-            any(cards.model) AS card_model,
-            parts.state_is AS state_is,
-            sum(parts.measured_mj) AS measured_mj,
-            sum(parts.measured_ms) AS measured_ms,
-            sum(parts.estimated_mj) AS estimated_mj,
-            sum(parts.estimated_ms) AS estimated_ms,
-            sum(parts.unknown_ms) AS unknown_ms
-        FROM parts
-        INNER JOIN
-        (
-            SELECT
-                host,
-                gpu,
-                gpu_index,
-                ifNull(cards.model, cards.name) AS model
-            FROM gua.cards AS cards
-            WHERE ${OF_HOSTS}
-                AND NOT ifNull(mig = 'instance', false)
-        ) AS cards
-            ON cards.host = parts.host AND cards.gpu = parts.gpu
+        INNER JOIN ${NAMED_CARDS} AS cards
+            ON cards.host = hours.host AND cards.gpu = hours.gpu
+        WHERE NOT hours.is_instance
         GROUP BY
             host,
             gpu,

@@ -28,16 +28,7 @@ FROM
         activity_low_us AS known_low_us,
         arrayMap(place -> toUInt8(place), arrayEnumerate(activity_us)) AS metric
 ) AS parts
-LEFT JOIN
-(
-    SELECT
-        host,
-        gpu,
-        gpu_index,
-        ifNull(cards.model, cards.name) AS model
-    FROM gua.cards AS cards
-    WHERE ${OF_HOSTS}
-) AS cards
+LEFT JOIN ${NAMED_CARDS} AS cards
     ON cards.host = parts.host AND cards.gpu = parts.gpu
 GROUP BY
     host,

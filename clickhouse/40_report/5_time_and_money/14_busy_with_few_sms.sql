@@ -99,16 +99,7 @@ FROM
     HAVING notEmpty(every)
 ) AS runs
 ARRAY JOIN pieces AS each
-LEFT JOIN
-(
-    SELECT
-        host,
-        gpu,
-        gpu_index,
-        ifNull(cards.model, cards.name) AS model
-    FROM gua.cards AS cards
-    WHERE ${OF_HOSTS}
-) AS cards
+LEFT JOIN ${NAMED_CARDS} AS cards
     ON cards.host = runs.host AND cards.gpu = runs.gpu
 WHERE observed_ms >= 1800000
 ORDER BY

@@ -55,105 +55,59 @@ FROM
     FROM
     (
         SELECT
-            host,
-            gpu,
-            max(part_state) AS state,
-            max(part_reason) AS reason,
-            sum(part_gpu_ms) AS gpu_ms,
-            max(part_busiest) AS busiest,
-            max(part_threshold) AS threshold,
-            max(part_counted_bytes) AS counted_bytes,
-            max(part_held_lower) AS held_lower,
-            max(part_utilization) AS utilization,
-            max(part_encoder) AS encoder,
-            max(part_process_utilization) AS process_utilization,
-            max(part_ignored_bytes) AS ignored_bytes,
-            max(part_mps_bytes) AS mps_bytes,
-            max(part_counted_unknown) AS counted_unknown,
-            max(part_is_instance) AS is_instance,
-            sum(part_mib) AS listed_mib
+            judged.host AS host,
+            judged.gpu AS gpu,
+            judged.state AS state,
+            toString(ifNull(judged.reason, '')) AS reason,
+            toUInt64(judged.gpu_time_ms) AS gpu_ms,
+            toUInt16(ifNull(judged.busiest_utilization, 0)) AS busiest,
+            judged.threshold_bytes AS threshold,
+            judged.counted_memory_bytes AS counted_bytes,
+            judged.held_lower_bytes AS held_lower,
+            judged.is_instance AS is_instance,
+            read.utilization AS utilization,
+            read.utilization_encoder AS encoder,
+            read.process_utilization_max AS process_utilization,
+            ifNull(read.process_memory_ignored_bytes, 0) AS ignored_bytes,
+            ifNull(read.process_memory_mps_bytes, 0) AS mps_bytes,
+            toUInt64(
+                ifNull(read.process_unknown_compute, 0)
+                + ifNull(read.process_unknown_graphics, 0)
+                + ifNull(read.process_unknown_mps, 0)
+            ) AS counted_unknown,
+            listed.mib AS listed_mib
         FROM
+        (
+            SELECT *
+            FROM gua.card_states
+            WHERE ${IN_WINDOW}
+                AND ${OF_HOSTS}
+        ) AS judged
+        INNER JOIN
+        (
+            SELECT *
+            FROM gua.card_ticks FINAL
+            WHERE ${IN_WINDOW}
+                AND ${OF_HOSTS}
+        ) AS read
+            ON read.host = judged.host AND read.gpu = judged.gpu AND read.ts = judged.ts
+        LEFT JOIN
         (
             SELECT
                 host,
                 gpu,
                 ts,
-                state AS part_state,
-                toString(ifNull(reason, '')) AS part_reason,
-                toUInt64(gpu_time_ms) AS part_gpu_ms,
-                toUInt16(ifNull(busiest_utilization, 0)) AS part_busiest,
-                threshold_bytes AS part_threshold,
-                counted_memory_bytes AS part_counted_bytes,
-                held_lower_bytes AS part_held_lower,
-                CAST(NULL, 'Nullable(UInt16)') AS part_utilization,
-                CAST(NULL, 'Nullable(UInt16)') AS part_encoder,
-                CAST(NULL, 'Nullable(UInt16)') AS part_process_utilization,
-                toUInt64(0) AS part_ignored_bytes,
-                toUInt64(0) AS part_mps_bytes,
-                toUInt64(0) AS part_counted_unknown,
-                false AS part_is_instance,
-                toUInt64(0) AS part_mib
-            FROM gua.card_states
-            WHERE ${IN_WINDOW}
-                AND ${OF_HOSTS}
-            UNION ALL
-            SELECT
-                host,
-                gpu,
-                ts,
-                '' AS part_state,
-                '' AS part_reason,
-                toUInt64(0) AS part_gpu_ms,
-                toUInt16(0) AS part_busiest,
-                toUInt64(0) AS part_threshold,
-                toUInt64(0) AS part_counted_bytes,
-                toUInt64(0) AS part_held_lower,
-                utilization AS part_utilization,
-                utilization_encoder AS part_encoder,
-                process_utilization_max AS part_process_utilization,
-                ifNull(process_memory_ignored_bytes, 0) AS part_ignored_bytes,
-                ifNull(process_memory_mps_bytes, 0) AS part_mps_bytes,
-                toUInt64(
-                    ifNull(process_unknown_compute, 0)
-                    + ifNull(process_unknown_graphics, 0)
-                    + ifNull(process_unknown_mps, 0)
-                ) AS part_counted_unknown,
-                ifNull(mig = 'instance', false) AS part_is_instance,
-                toUInt64(0) AS part_mib
-            FROM gua.card_ticks FINAL
-            WHERE ${IN_WINDOW}
-                AND ${OF_HOSTS}
-            UNION ALL
-            SELECT
-                host,
-                gpu,
-                ts,
-                '' AS part_state,
-                '' AS part_reason,
-                toUInt64(0) AS part_gpu_ms,
-                toUInt16(0) AS part_busiest,
-                toUInt64(0) AS part_threshold,
-                toUInt64(0) AS part_counted_bytes,
-                toUInt64(0) AS part_held_lower,
-                CAST(NULL, 'Nullable(UInt16)') AS part_utilization,
-                CAST(NULL, 'Nullable(UInt16)') AS part_encoder,
-                CAST(NULL, 'Nullable(UInt16)') AS part_process_utilization,
-                toUInt64(0) AS part_ignored_bytes,
-                toUInt64(0) AS part_mps_bytes,
-                toUInt64(0) AS part_counted_unknown,
-                false AS part_is_instance,
-                intDiv(ifNull(memory_bytes, 0), 1048576) AS part_mib
+                sum(intDiv(ifNull(memory_bytes, 0), 1048576)) AS mib
             FROM gua.process_ticks FINAL
             WHERE ${IN_WINDOW}
                 AND ${OF_HOSTS}
                 AND ifNull(type, '') != 'mps'
-        )
-        GROUP BY
-            host,
-            gpu,
-            ts
-        -- A process of no card tick is nobody's.
-        HAVING state != ''
+            GROUP BY
+                host,
+                gpu,
+                ts
+        ) AS listed
+            ON listed.host = judged.host AND listed.gpu = judged.gpu AND listed.ts = judged.ts
     )
 )
 GROUP BY

@@ -8,143 +8,103 @@ CREATE OR REPLACE VIEW gua_report.promises $ON_CLUSTER
 $DEFINER
 AS
 WITH
-    ${USES}
--- In queries of their own: where a name stands for all that it is made of, making the plan takes several times as long.
+    ${USES},
+    parts AS
+    (
+        SELECT
+            *,
+            -- A tick has up to two parts of no allocation, with different uses.
+            if(source = '', use, 0) AS nobodys,
+            max(end_ms) OVER (PARTITION BY host, gpu) AS as_of_ms,
+            max(if(use = USE_UNKNOWN, toInt64(0), end_ms)) OVER (
+                PARTITION BY host, gpu
+                ORDER BY start_ms
+                RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) AS known_until_ms
+        FROM ${INTERVALS_OF_ALLOCATIONS}
+    ),
+    -- Backwards from the newest: ended counts what no longer belongs, of another use, or before a gap.
+    streaks AS
+    (
+        SELECT
+            *,
+            sum(
+                use != newest_use AND use != USE_UNKNOWN
+                OR later_start_ms - end_ms > 2 * toInt64(greatest(last_span_ms, later_first_span_ms))
+            ) OVER (
+                PARTITION BY host, gpu, source, allocation_id, nobodys
+                ORDER BY start_ms DESC
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            ) AS ended
+        FROM
+        (
+            SELECT
+                *,
+                first_value(use) OVER backwards AS newest_use,
+                lagInFrame(start_ms, 1, end_ms) OVER backwards AS later_start_ms,
+                lagInFrame(first_span_ms, 1, first_span_ms) OVER backwards AS later_first_span_ms
+            FROM parts
+            WINDOW backwards AS (
+                PARTITION BY host, gpu, source, allocation_id, nobodys
+                ORDER BY start_ms DESC
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            )
+        )
+    )
 SELECT
-    toBool(key.host = '') AS is_total,
-    key.host AS host,
-    key.gpu AS gpu,
-    key.source AS source,
-    key.allocation_id AS allocation_id,
-    if(is_total, key.owner, newest_owner) AS owner,
-    USE_NAMES[if(is_total, key.use, newest_use)] AS use,
-    key.is_shared AS is_shared,
-    key.price AS price,
-    gpu_us,
-    if(is_total, toInt64(0), as_of_ms) AS last_ms,
-    if(is_total, toInt64(0), streak[-1].start_ms) AS use_since_ms,
-    arraySum(streak.observed_ms) AS in_use_ms,
+    true AS is_total,
+    '' AS host,
+    '' AS gpu,
+    toString(parts.source) AS source,
+    '' AS allocation_id,
+    toNullable(toString(parts.owner)) AS owner,
+    USE_NAMES[parts.use] AS use,
+    parts.is_shared AS is_shared,
+    toUInt32(arrayLast(number -> {price_starts:Array(Int64)}[number] < parts.end_ms, priced.prices)) AS price,
+    sum(parts.gpu_us) AS gpu_us,
+    toInt64(0) AS last_ms,
+    toInt64(0) AS use_since_ms,
+    toUInt64(0) AS in_use_ms,
+    false AS use_since_is_lower_bound
+FROM parts
+LEFT JOIN ${PRICED_CARDS} AS priced
+    ON priced.card_host = parts.host AND priced.card_gpu = parts.gpu
+GROUP BY
+    source,
+    owner,
+    use,
+    is_shared,
+    price
+HAVING gpu_us > 0
+UNION ALL
+SELECT
+    false AS is_total,
+    toString(streaks.host) AS host,
+    toString(streaks.gpu) AS gpu,
+    toString(streaks.source) AS source,
+    toString(streaks.allocation_id) AS allocation_id,
+    toNullable(toString(argMax(tuple(streaks.owner), end_ms).1)) AS owner,
+    USE_NAMES[any(newest_use)] AS use,
+    false AS is_shared,
+    toUInt32(0) AS price,
+    sum(streaks.gpu_us) AS gpu_us,
+    any(as_of_ms) AS last_ms,
+    minIf(start_ms, is_current) AS use_since_ms,
+    sumIf(observed_ms, is_current) AS in_use_ms,
     toBool(
-        NOT is_total
-        AND streak[-1].start_ms - streak[-1].known_until_ms > 2 * toInt64(streak[-1].first_span_ms)
+        use_since_ms - argMinIf(known_until_ms, start_ms, is_current) > 2 * toInt64(argMinIf(first_span_ms, start_ms, is_current))
     ) AS use_since_is_lower_bound
 FROM
 (
     SELECT
         *,
-        arrayFilter(run -> run.use = newest_use, arraySlice(runs, 1, if(other = 0, length(runs), toUInt64(other - 1)))) AS streak
-    FROM
-    (
-        SELECT
-            *,
-            runs[1].use AS newest_use,
-            -- The first, backwards, that no longer belongs: of another use, or before a gap.
-            arrayFirstIndex(
-                (run, later) -> run.use != newest_use AND run.use != USE_UNKNOWN
-                    OR later.start_ms - run.end_ms > 2 * toInt64(greatest(run.last_span_ms, later.first_span_ms)),
-                runs,
-                arraySlice(arrayPushFront(runs, runs[1]), 1, length(runs))
-            ) AS other
-        FROM
-        (
-            SELECT
-                key,
-                sum(us) AS gpu_us,
-                argMax(of_owner, run.end_ms) AS newest_owner,
-                max(card_as_of_ms) AS as_of_ms,
-                -- The newest first; of totals none is wanted.
-                arrayReverseSort(run -> run.start_ms, groupArrayIf(run, key.host != '')) AS runs
-            FROM
-            (
-                SELECT
-                    -- Each run belongs to a total and to a part of its card. Of nobody a tick has two parts at most, in one place. One
-                    -- key, as in GROUPING SETS each column is compared with each, and with it all of the query that it comes from.
-                    arrayJoin(CAST(
-                        [
-                            (
-                                '',
-                                '',
-                                toString(runs.source),
-                                '',
-                                toNullable(toString(runs.owner)),
-                                runs.use,
-                                runs.is_shared,
-                                toUInt32(arrayLast(number -> {price_starts:Array(Int64)}[number] < runs.end_ms, priced.prices))
-                            ),
-                            (
-                                toString(runs.host),
-                                toString(runs.gpu),
-                                toString(runs.source),
-                                toString(runs.allocation_id),
-                                NULL,
-                                if(runs.source = '', runs.use, 0),
-                                false,
-                                0
-                            )
-                        ],
-                        'Array(Tuple(
-                            host String,
-                            gpu String,
-                            source String,
-                            allocation_id String,
-                            owner Nullable(String),
-                            use UInt8,
-                            is_shared Bool,
-                            price UInt32
-                        ))'
-                    )) AS key,
-                    runs.gpu_us AS us,
-                    toNullable(toString(runs.owner)) AS of_owner,
-                    max(runs.end_ms) OVER (PARTITION BY runs.host, runs.gpu) AS card_as_of_ms,
-                    CAST(
-                        (
-                            runs.use,
-                            runs.start_ms,
-                            runs.end_ms,
-                            runs.first_span_ms,
-                            runs.last_span_ms,
-                            runs.observed_ms,
-                            max(if(runs.use = USE_UNKNOWN, toInt64(0), runs.end_ms)) OVER (
-                                PARTITION BY runs.host, runs.gpu
-                                ORDER BY runs.start_ms
-                                RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-                            )
-                        ),
-                        'Tuple(
-                            use UInt8,
-                            start_ms Int64,
-                            end_ms Int64,
-                            first_span_ms UInt32,
-                            last_span_ms UInt32,
-                            observed_ms UInt64,
-                            known_until_ms Int64
-                        )'
-                    ) AS run
-                FROM ${INTERVALS_OF_ALLOCATIONS} AS runs
-                LEFT JOIN
-                (
-                    SELECT
-                        host,
-                        gpu,
-                        ${CARD_PRICES} AS prices
-                    FROM gua.card_info AS cards FINAL
-                    WHERE notEmpty({price_models:Array(String)})
-                        AND ${OF_HOSTS}
-                ) AS priced
-                    ON priced.host = runs.host AND priced.gpu = runs.gpu
-            )
-            GROUP BY key
-            HAVING if(key.host = '', gpu_us > 0, max(run.end_ms) = as_of_ms)
-        )
-    )
-)
-ORDER BY
-    is_total DESC,
-    host,
-    gpu,
-    source,
-    allocation_id,
-    use,
-    owner,
-    is_shared,
-    price
+        ended = 0 AND streaks.use = newest_use AS is_current
+    FROM streaks
+) AS streaks
+GROUP BY
+    streaks.host,
+    streaks.gpu,
+    streaks.source,
+    streaks.allocation_id,
+    streaks.nobodys
+HAVING max(end_ms) = last_ms

@@ -1,4 +1,4 @@
-"""The shipped SQL as statements, rendered for the engine they go to: a file is a statement, its folder the layer.
+"""The shipped SQL as statements, rendered for the engine they go to. Lines of a semicolon part those of a file.
 
 Three forms come from the same files: the embedded store, one server, and a cluster, on which every table that keeps
 rows is ``gua.name_local`` on each server, and ``gua.name`` the Distributed table over them (docs/cluster.md).
@@ -20,13 +20,14 @@ from typing import Final
 from gua.core.errors import UnavailableError
 
 SCHEMA_VERSION: Final = 1
-# Files of this ending make the tables that only a cluster has; their $COLUMNS are those of the file without it.
-_ONLY_ON_A_CLUSTER: Final = "_distributed.sql"
+# A file that makes gua.NAME${LOCAL} makes gua.NAME on a cluster as well, Distributed over the servers by the hash of the
+# host, or of what a line of the file's own comment names.
+_LOCAL: Final = re.compile(r"^CREATE [A-Z ]+ gua\.(?P<name>\w+)\$\{LOCAL\} \$ON_CLUSTER$", re.MULTILINE)
+_SHARD_KEY: Final = re.compile(r"^-- Shard key: (?P<key>.+)$", re.MULTILINE)
+_BETWEEN: Final = re.compile(r"^;\n", re.MULTILINE)
+_TABLE_COMMENT: Final = re.compile(r"^COMMENT '(?P<text>(?:[^'\\]|''|\\.)*)'\s*\Z", re.MULTILINE)
 # Of this one what a server does by itself, time and again.
 _ONLY_ON_A_SERVER: Final = "_on_server.sql"
-# What a view has in its place: the columns of a table beside it, told by its file.
-_COLUMNS_OF: Final = re.compile(r"^\$COLUMNS_OF (?P<file>\w+)$", re.MULTILINE)
-_CODEC: Final = re.compile(r"\s+CODEC\([^()]*(?:\([^()]*\)[^()]*)*\)")
 _PACKAGED = Path(__file__).resolve().parent.parent / "clickhouse"
 _CHECKOUT = Path(__file__).resolve().parents[3] / "clickhouse"
 _ENGINE: Final = re.compile(r"(\$\{REPLICATED\}\w*MergeTree)(?:\(([^)]*)\))?")
@@ -54,7 +55,7 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One rendered file, which creates one object. ``name`` is the file's path below ``clickhouse/``."""
+    """One rendered statement, which creates one object. ``name`` is its file's path below ``clickhouse/``."""
 
     name: str
     sql: str
@@ -153,26 +154,38 @@ def load(tokens: Mapping[str, str], directory: Path | None = None) -> list[State
 def _loaded(given: tuple[tuple[str, str], ...], root: Path) -> list[Statement]:
     tokens = dict(given)
     known = _with_fragments(root, tokens)
-    return [
-        Statement(name=str(file.relative_to(root)), sql=_rendered(file, known))
-        for file in _files(root, ".sql")
-        if tokens["LOCAL"] or not file.name.endswith(_ONLY_ON_A_CLUSTER)
-        if tokens["DEFINER"] or not file.name.endswith(_ONLY_ON_A_SERVER)
-    ]
+    statements: list[Statement] = []
+    for file in _files(root, ".sql"):
+        if file.name.endswith(_ONLY_ON_A_SERVER) and not tokens["DEFINER"]:
+            continue
+        name = str(file.relative_to(root))
+        for text in _BETWEEN.split(file.read_text("utf-8")):
+            statements.append(Statement(name=name, sql=_rendered(text, known)))
+            if tokens["LOCAL"] and (distributed := _distributed(text)):
+                statements.append(Statement(name=name, sql=_rendered(distributed, known)))
+    return statements
 
 
-def _rendered(file: Path, tokens: Mapping[str, str]) -> str:
-    text = file.read_text("utf-8")
+def _rendered(text: str, tokens: Mapping[str, str]) -> str:
     if "${REPLICATED}" in text:
         text = _ENGINE.sub(lambda match: _with_replica(match, tokens), text)
-    if file.name.endswith(_ONLY_ON_A_CLUSTER):
-        local = file.with_name(file.name.removesuffix(_ONLY_ON_A_CLUSTER) + ".sql").read_text("utf-8")
-        text = text.replace("$COLUMNS", _columns(local))
-    if "$COLUMNS_OF " in text and (of_table := _COLUMNS_OF.search(text)):
-        table = file.with_name(f"{of_table['file']}.sql").read_text("utf-8")
-        # How a column is kept is the table's own.
-        text = text.replace(of_table[0], _CODEC.sub("", Template(_columns(table)).substitute(tokens)))
     return Template(text).substitute(tokens).strip()
+
+
+def _distributed(text: str) -> str | None:
+    """Return the statement of the Distributed table over what a file makes on each server, ``None`` for most files."""
+    made = _LOCAL.search(text)
+    if made is None:
+        return None
+    key = _SHARD_KEY.search(text)
+    comment = _TABLE_COMMENT.search(text)
+    name = made["name"]
+    return (
+        f"-- One row is one of gua.{name}${{LOCAL}} on any server of the cluster.\n"
+        f"CREATE TABLE IF NOT EXISTS gua.{name} $ON_CLUSTER\n{_columns(text)}\n"
+        f"ENGINE = Distributed($CLUSTER, 'gua', '{name}${{LOCAL}}', cityHash64({key['key'] if key else 'host'}))\n"
+        f"COMMENT 'All servers: {comment['text'] if comment else name}'"
+    )
 
 
 def _with_fragments(root: Path, tokens: Mapping[str, str]) -> dict[str, str]:

@@ -1,5 +1,0 @@
--- One row is one of allocation_source_ticks${LOCAL} on the shard of its host.
-CREATE TABLE IF NOT EXISTS gua.allocation_source_ticks $ON_CLUSTER
-$COLUMNS
-ENGINE = Distributed($CLUSTER, 'gua', 'allocation_source_ticks${LOCAL}', cityHash64(host))
-COMMENT 'One row per source of allocations and tick of all shards; read with FINAL'

@@ -1,0 +1,55 @@
+-- One row is one host and hour for which an insert held card ticks.
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.card_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
+AS
+SELECT
+    host,
+    ${TICK_HOUR_START} AS hour,
+    toUInt64(1) AS marks,
+    now64(3, 'UTC') AS marked
+FROM gua.card_ticks${LOCAL}
+GROUP BY
+    host,
+    hour
+COMMENT 'Marks the hours of arriving card ticks'
+;
+-- One row is one host and hour for which an insert held process ticks.
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.process_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
+AS
+SELECT
+    host,
+    ${TICK_HOUR_START} AS hour,
+    toUInt64(1) AS marks,
+    now64(3, 'UTC') AS marked
+FROM gua.process_ticks${LOCAL}
+GROUP BY
+    host,
+    hour
+COMMENT 'Marks the hours of arriving process ticks'
+;
+-- One row is one host and hour for which an insert held ticks of allocations.
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.allocation_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
+AS
+SELECT
+    host,
+    ${TICK_HOUR_START} AS hour,
+    toUInt64(1) AS marks,
+    now64(3, 'UTC') AS marked
+FROM gua.allocation_ticks${LOCAL}
+GROUP BY
+    host,
+    hour
+COMMENT 'Marks the hours of arriving ticks of allocations'
+;
+-- One row is one host and hour for which an insert held ticks of sources of allocations.
+CREATE MATERIALIZED VIEW IF NOT EXISTS gua.allocation_source_ticks_to_hour_marks $ON_CLUSTER TO gua.hour_marks${LOCAL} $DEFINER
+AS
+SELECT
+    host,
+    ${TICK_HOUR_START} AS hour,
+    toUInt64(1) AS marks,
+    now64(3, 'UTC') AS marked
+FROM gua.allocation_source_ticks${LOCAL}
+GROUP BY
+    host,
+    hour
+COMMENT 'Marks the hours of arriving ticks of sources of allocations'

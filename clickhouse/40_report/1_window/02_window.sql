@@ -1,0 +1,42 @@
+-- One row is one setting of the rules in force.
+CREATE OR REPLACE VIEW gua_report.rules $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    key,
+    value,
+    is_default
+FROM gua.rules
+;
+-- One row is one host and source of ticks: how many cards, and from when to when the store knows them.
+CREATE OR REPLACE VIEW gua_report.extent $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    toString(host) AS host,
+    ifNull(source, 'agent') AS source,
+    count() AS cards,
+    min(toUnixTimestamp64Milli(first_seen)) AS first_ms,
+    max(toUnixTimestamp64Milli(last_seen)) AS last_ms,
+    max(ifNull(interval_ms, 0)) AS interval_ms
+FROM gua.cards
+WHERE ${OF_HOSTS}
+GROUP BY
+    host,
+    source
+ORDER BY
+    host,
+    source
+;
+-- One row is one UTC hour of those asked for, as a number since 1970, that has card ticks: how many, about.
+CREATE OR REPLACE VIEW gua_report.hour_ticks $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    toInt64(${TICK_HOUR}) AS hour,
+    count() AS card_ticks
+FROM gua.card_ticks
+WHERE ${TICK_HOUR} IN {hours:Array(Int64)}
+    AND ${OF_HOSTS}
+GROUP BY hour
+ORDER BY hour

@@ -1,0 +1,263 @@
+-- One row is one card of a host as gua explain names it; times are Unix time in ms.
+CREATE OR REPLACE VIEW gua_report.explain_cards $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    toString(host) AS host,
+    toString(gpu) AS gpu,
+    gpu_index,
+    name,
+    mig,
+    parent,
+    driver_version,
+    pci,
+    ifNull(source, 'agent') AS source,
+    interval_ms,
+    toUnixTimestamp64Milli(first_seen) AS first_ms,
+    toUnixTimestamp64Milli(last_seen) AS last_ms
+FROM gua.cards
+WHERE ${OF_HOSTS}
+ORDER BY
+    host,
+    gpu_index,
+    mig,
+    gpu
+;
+-- One row is one tick of a card beside the moment at_ms: at most so many before it and so many from it on, and only ticks
+-- of (since_ms, until_ms], which spare reading all that the card ever did.
+CREATE OR REPLACE VIEW gua_report.explain_moments $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    ts_ms,
+    duration_ms
+FROM
+(
+    SELECT
+        toUnixTimestamp64Milli(ts) AS ts_ms,
+        assumeNotNull(duration_ms) AS duration_ms
+    FROM gua.card_ticks AS ticks FINAL
+    WHERE host = {host:String}
+        AND gpu = {gpu:String}
+        AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
+        AND ts < fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC')
+        AND ticks.duration_ms IS NOT NULL
+    ORDER BY ts DESC
+    LIMIT {limit:UInt32}
+    UNION ALL
+    SELECT
+        toUnixTimestamp64Milli(ts) AS ts_ms,
+        assumeNotNull(duration_ms) AS duration_ms
+    FROM gua.card_ticks AS ticks FINAL
+    WHERE host = {host:String}
+        AND gpu = {gpu:String}
+        AND ts >= fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC')
+        AND ts <= fromUnixTimestamp64Milli({until_ms:Int64}, 'UTC')
+        AND ticks.duration_ms IS NOT NULL
+    ORDER BY ts ASC
+    LIMIT {limit:UInt32}
+)
+ORDER BY ts_ms
+;
+-- One row is one tick of a card with a time in (since_ms, until_ms]: its state, and every value that it came with.
+CREATE OR REPLACE VIEW gua_report.explain_ticks $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    toUnixTimestamp64Milli(states.ts) AS ts_ms,
+    states.duration_ms AS duration_ms,
+    states.gpu_time_ms AS gpu_time_ms,
+    states.state AS state,
+    states.reason AS reason,
+    states.busiest_utilization AS busiest_utilization,
+    states.threshold_bytes AS threshold_bytes,
+    states.held_lower_bytes AS held_lower_bytes,
+    states.held_upper_bytes AS held_upper_bytes,
+    states.unattributed_lower_bytes AS unattributed_lower_bytes,
+    ticks.utilization AS utilization,
+    ticks.utilization_encoder AS utilization_encoder,
+    ticks.utilization_decoder AS utilization_decoder,
+    ticks.utilization_max AS utilization_max,
+    ticks.utilization_coverage_ms AS utilization_coverage_ms,
+    if(states.idle_time_ms IS NULL, ticks.idle_time_ms, states.idle_time_ms) AS idle_time_ms,
+    states.idle_energy_mj AS idle_energy_mj,
+    nullIf(states.idle_powered_ms, 0) AS idle_energy_coverage_ms,
+    ticks.clock_reasons AS clock_reasons,
+    ticks.xid_errors AS xid_errors,
+    ticks.ecc_errors AS ecc_errors,
+    ticks.xid AS xid,
+    ticks.row_remap AS row_remap,
+    ticks.sm_utilization AS sm_utilization,
+    ticks.sm_occupancy AS sm_occupancy,
+    ticks.tensor_utilization AS tensor_utilization,
+    ticks.memory_bandwidth_utilization AS memory_bandwidth_utilization,
+    ticks.memory_used_bytes AS memory_used_bytes,
+    ticks.memory_limit_bytes AS memory_limit_bytes,
+    ticks.memory_reserved_bytes AS memory_reserved_bytes,
+    ticks.process_count_compute AS process_count_compute,
+    ticks.process_count_graphics AS process_count_graphics,
+    ticks.process_count_mps AS process_count_mps,
+    ticks.process_count_ignored AS process_count_ignored,
+    ticks.process_memory_compute_bytes AS process_memory_compute_bytes,
+    ticks.process_memory_graphics_bytes AS process_memory_graphics_bytes,
+    ticks.process_memory_mps_bytes AS process_memory_mps_bytes,
+    ticks.process_memory_ignored_bytes AS process_memory_ignored_bytes,
+    ticks.process_unknown_compute AS process_unknown_compute,
+    ticks.process_unknown_graphics AS process_unknown_graphics,
+    ticks.process_unknown_mps AS process_unknown_mps,
+    ticks.process_unknown_ignored AS process_unknown_ignored,
+    ticks.process_utilization_max AS process_utilization_max,
+    ticks.power_mw AS power_mw,
+    ticks.temperature_celsius AS temperature_celsius,
+    ticks.energy_total_mj AS energy_total_mj,
+    ticks.energy_mj AS energy_mj,
+    ticks.failed AS failed,
+    toNullable(toString(ticks.process_list)) AS process_list,
+    ticks.memory_shared AS memory_shared,
+    toNullable(toString(ticks.mig)) AS mig,
+    toNullable(toString(ticks.source)) AS source,
+    ticks.interval_ms AS interval_ms,
+    toNullable(toString(ticks.allocation)) AS allocation,
+    ticks.unallocated_gpu_time_ms AS unallocated_gpu_time_ms
+FROM
+(
+    SELECT *
+    FROM gua.card_states
+    WHERE host = {host:String}
+        AND gpu = {gpu:String}
+        AND ${IN_WINDOW}
+) AS states
+INNER JOIN
+(
+    SELECT *
+    FROM gua.card_ticks FINAL
+    WHERE host = {host:String}
+        AND gpu = {gpu:String}
+        AND ${IN_WINDOW}
+) AS ticks
+    ON ticks.ts = states.ts
+ORDER BY ts_ms
+;
+-- One row is one process on a card in one tick with a time in (since_ms, until_ms]: its state, and every value that it
+-- came with.
+CREATE OR REPLACE VIEW gua_report.explain_processes $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    toUnixTimestamp64Milli(states.ts) AS ts_ms,
+    states.pid AS pid,
+    nullIf(toUnixTimestamp64Milli(states.created), 0) AS created_ms,
+    states.owner AS owner,
+    ticks.uid AS uid,
+    states.program AS program,
+    states.type AS type,
+    states.duration_ms AS duration_ms,
+    states.gpu_time_ms AS gpu_time_ms,
+    states.memory_bytes AS memory_bytes,
+    states.utilization AS utilization,
+    states.container_id AS container_id,
+    states.pod_uid AS pod_uid,
+    states.slurm_job_id AS slurm_job_id,
+    states.systemd_unit AS systemd_unit,
+    toNullable(toString(ticks.workload_kind)) AS workload_kind,
+    toNullable(toString(ticks.workload_model)) AS workload_model,
+    states.state AS state
+FROM
+(
+    SELECT *
+    FROM gua.process_states
+    WHERE host = {host:String}
+        AND gpu = {gpu:String}
+        AND ${IN_WINDOW}
+) AS states
+INNER JOIN
+(
+    SELECT
+        ts,
+        pid,
+        created,
+        uid,
+        workload_kind,
+        workload_model
+    FROM gua.process_ticks FINAL
+    WHERE host = {host:String}
+        AND gpu = {gpu:String}
+        AND ${IN_WINDOW}
+) AS ticks
+    ON ticks.ts = states.ts AND ticks.pid = states.pid AND ticks.created = states.created
+ORDER BY
+    ts_ms,
+    pid,
+    created_ms
+;
+-- One row is one part of a tick of a card with a time in (since_ms, until_ms]: what one allocation has of it, by what became of it, or
+-- what nobody was promised (empty source), or (relation unknown, too) nobody knows. Ticks in which allocation was not looked at have
+-- none.
+CREATE OR REPLACE VIEW gua_report.explain_allocations $ON_CLUSTER
+$DEFINER
+AS
+WITH
+    ${STATES},
+    ${USES},
+    looked_at AS
+    (
+        SELECT
+            host,
+            gpu,
+            ts,
+            toUnixTimestamp64Milli(ts) AS end_ms,
+            end_ms - duration_ms AS start_ms,
+            start_ms AS inside_since_ms,
+            end_ms AS inside_until_ms,
+            toUInt64(gpu_time_ms) * 1000 AS gpu_us,
+            gpu_time_ms,
+            unallocated_gpu_time_ms,
+            ${STATE_CODE} AS state_code
+        FROM gua.card_states
+        WHERE host = {host:String}
+            AND gpu = {gpu:String}
+            AND ${IN_WINDOW}
+            AND allocation IS NOT NULL
+            AND duration_ms > 0
+    ),
+    allocations AS
+    (
+        SELECT *
+        FROM gua.allocation_ticks FINAL
+        WHERE host = {host:String}
+            AND gpu = {gpu:String}
+            AND ${IN_WINDOW}
+    ),
+${USE_TICKS}
+SELECT
+    toUnixTimestamp64Milli(part.ts) AS ts_ms,
+    toString(part.source) AS source,
+    toString(part.allocation_id) AS allocation_id,
+    toNullable(toString(part.owner)) AS owner,
+    named.uid AS uid,
+    toNullable(toString(named.kind)) AS kind,
+    toNullable(toString(named.job_name)) AS job_name,
+    toNullable(toString(named.pod_uid)) AS pod_uid,
+    toNullable(toString(named.pod_name)) AS pod_name,
+    toNullable(toString(named.pod_namespace)) AS pod_namespace,
+    toUnixTimestamp64Milli(named.since) AS since_ms,
+    toUnixTimestamp64Milli(named.until) AS until_ms,
+    nullIf(toString(part.relation), '') AS relation,
+    USE_NAMES[part.use_code] AS use,
+    part.is_shared AS is_shared,
+    toUInt64(part.part_until_ms - part.part_since_ms) AS duration_ms,
+    intDiv(part.part_us, 1000) AS gpu_time_ms
+FROM
+(
+    SELECT *
+    FROM use_ticks
+) AS part
+LEFT JOIN allocations AS named
+    ON named.ts = part.ts AND named.source = part.source AND named.allocation_id = part.allocation_id
+-- By columns, not by what is made of them: with query_plan_merge_expressions the engine (26.7) does not end planning that.
+ORDER BY
+    part.ts,
+    part.source = '',
+    part.source,
+    part.allocation_id,
+    USE_NAMES[part.use_code]

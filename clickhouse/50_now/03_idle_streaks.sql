@@ -1,0 +1,40 @@
+-- One row is one idle streak that reaches into the window (since_ms, until_ms]: idle ticks of one process in a row. An
+-- active tick ends it; an unknown tick, or a gap of up to twice the longer of the two ticks beside it, does not, so it
+-- survives a restart of the agent. Ignored processes hold nothing and have no streaks. Ticks from a day before the window
+-- to its end are read: a streak that began earlier is shown from there on.
+CREATE OR REPLACE VIEW gua_report.idle_streaks $ON_CLUSTER
+$DEFINER
+AS
+WITH
+    ${STATES},
+    {since_ms:Int64} AS from_ms,
+    {until_ms:Int64} AS to_ms,
+    {hosts:Array(String)} AS of_hosts
+${IDLE_STREAKS}
+;
+-- One row is one idle streak: idle ticks of one process in a row. A filter on host and gpu spares reading the others; none
+-- on time can, since a streak is known only with all its ticks: for a window ask gua_report.idle_streaks. From 1970-01-03
+-- to 2100: a day beyond what a Date can hold makes an older engine skip every partition.
+CREATE OR REPLACE VIEW gua.idle_streaks $ON_CLUSTER
+(
+    host LowCardinality(String) COMMENT 'Host the card is in',
+    gpu LowCardinality(String) COMMENT 'NVML UUID of the card or MIG instance',
+    pid UInt32 COMMENT 'Process id on the host',
+    created DateTime64(3, 'UTC') COMMENT 'When the process started; 1970-01-01 if unknown',
+    owner Nullable(String) COMMENT 'User the process runs as',
+    program Nullable(String) COMMENT 'Process name',
+    start DateTime64(3, 'UTC') COMMENT 'Start of the first idle tick',
+    end DateTime64(3, 'UTC') COMMENT 'End of the last idle tick',
+    idle_ms UInt64 COMMENT 'Time of the idle ticks; gaps and unknown ticks between them do not count [ms]',
+    ticks UInt64 COMMENT 'Idle ticks',
+    memory_bytes Nullable(UInt64) COMMENT 'Largest known device memory of the process in those ticks; NULL if none is known [By]'
+)
+$DEFINER
+AS
+WITH
+    ${STATES},
+    toInt64(172800000) AS from_ms,
+    toInt64(4102444800000) AS to_ms,
+    emptyArrayString() AS of_hosts
+${IDLE_STREAKS}
+COMMENT 'Times in which a process was on a card and did nothing. Filter on host: a filter on time alone reads every tick there is'

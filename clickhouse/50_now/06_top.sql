@@ -1,0 +1,95 @@
+-- One row is one card as gua top lists it: as its newest tick found it, with its memory, power and heat then. now_ms is the
+-- server's own clock.
+CREATE OR REPLACE VIEW gua_report.top_cards $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    toString(cards.host) AS host,
+    toString(cards.gpu) AS gpu,
+    cards.gpu_index AS gpu_index,
+    cards.name AS name,
+    cards.mig AS mig,
+    ifNull(cards.source, 'agent') AS source,
+    toUnixTimestamp64Milli(cards.ts) AS ts_ms,
+    cards.age_ms AS age_ms,
+    cards.state AS state,
+    cards.reason AS reason,
+    cards.last_state AS last_state,
+    cards.in_state_ms AS in_state_ms,
+    cards.busiest_utilization AS busiest_utilization,
+    cards.held_lower_bytes AS held_lower_bytes,
+    CAST(cards.allocation, 'Nullable(String)') AS allocation,
+    ticks.memory_used_bytes AS memory_used_bytes,
+    ticks.memory_limit_bytes AS memory_limit_bytes,
+    ticks.power_mw AS power_mw,
+    ticks.temperature_celsius AS temperature_celsius,
+    ticks.interval_ms AS interval_ms,
+    toUnixTimestamp64Milli(now64(3, 'UTC')) AS now_ms
+FROM
+(
+    SELECT *
+    FROM gua.current_cards
+    WHERE ${OF_HOSTS}
+) AS cards
+LEFT JOIN
+(
+    SELECT
+        host,
+        gpu,
+        ts,
+        memory_used_bytes,
+        memory_limit_bytes,
+        power_mw,
+        temperature_celsius,
+        interval_ms
+    FROM gua.card_ticks FINAL
+    WHERE (host, gpu, ts) GLOBAL IN
+        (
+            SELECT
+                host,
+                gpu,
+                max(last_seen)
+            FROM gua.card_seen
+            WHERE ${OF_HOSTS}
+            GROUP BY
+                host,
+                gpu
+        )
+) AS ticks
+    ON ticks.host = cards.host AND ticks.gpu = cards.gpu AND ticks.ts = cards.ts
+ORDER BY
+    host,
+    gpu_index,
+    mig,
+    gpu
+;
+-- One row is one process on one card as gua top lists it, at the card's newest tick.
+CREATE OR REPLACE VIEW gua_report.top_holders $ON_CLUSTER
+$DEFINER
+AS
+SELECT
+    toString(host) AS host,
+    toString(gpu) AS gpu,
+    gpu_index,
+    name,
+    age_ms,
+    pid,
+    nullIf(toUnixTimestamp64Milli(created), 0) AS created_ms,
+    owner,
+    program,
+    type,
+    container_id,
+    pod_uid,
+    slurm_job_id,
+    systemd_unit,
+    memory_bytes,
+    utilization,
+    state,
+    idle_ms
+FROM gua.current_holders
+WHERE ${OF_HOSTS}
+ORDER BY
+    host,
+    gpu_index,
+    gpu,
+    pid
