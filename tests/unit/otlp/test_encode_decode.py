@@ -250,7 +250,7 @@ def parsed(tick: Tick) -> ExportMetricsServiceRequest:
 
 
 def test_a_card_whose_values_come_and_go_is_told_as_it_is_each_time() -> None:
-    """What stays of a card from tick to tick is kept; all of these have one value less than HELD, another each time."""
+    """Attributes are kept from tick to tick; what a card lacks or cannot send has no point."""
     lacking = [
         replace(HELD, **{name: value})
         for name in ("memory_used_bytes", "power_watts", "energy_mj", "utilization_max", "failed")
@@ -282,7 +282,6 @@ def test_a_card_whose_values_come_and_go_is_told_as_it_is_each_time() -> None:
         )
         (decoded,) = decode(raw).cards
         assert decoded == told
-        assert ExportMetricsServiceRequest.FromString(raw).SerializeToString(deterministic=True) == raw
         assert encode(replace(SMALL, cards=(card,))) == raw
 
 
@@ -306,12 +305,6 @@ def attribute_of(point: object, key: str) -> object:
 @settings(max_examples=150, deadline=None)
 def test_a_tick_comes_back_from_its_bytes_unchanged(tick: Tick) -> None:
     assert decode(encode(tick)) == tick
-
-
-@given(ticks)
-@settings(max_examples=50, deadline=None)
-def test_the_bytes_are_those_that_protobuf_itself_writes(tick: Tick) -> None:
-    assert parsed(tick).SerializeToString(deterministic=True) == encode(tick)
 
 
 @given(ticks)
