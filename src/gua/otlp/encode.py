@@ -21,7 +21,7 @@ from gua.core.facts import busiest, type_totals
 from gua.core.fields import Field, PointForm
 from gua.core.metrics import Metric, MetricKind
 from gua.core.plaintext import storable
-from gua.core.tick import AgentReading, AllocationReading, AllocationSourceReading, CardReading, Origin, Tick
+from gua.core.tick import AgentReading, AllocationSourceReading, CardReading, Origin, Tick
 from gua.core.words import ProcessList, ProcessType
 
 Value = str | int | float | bool
