@@ -161,7 +161,7 @@ ALLOCATION_INFO: Final = {
 }
 
 
-MOMENTS: Final = frozenset({"since_ms", "until_ms"})
+MOMENTS: Final = frozenset({"created_ms", "since_ms", "until_ms"})
 """Fields that are sent as text, by :func:`moment`."""
 
 

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from gua.core import fields, metrics
 from gua.core.fields import Field, PointForm
 from gua.core.metrics import Metric, StoredColumn
 from gua.core.words import ProcessType
-from gua.store.table_rows import TickColumn
+
+
+class TickColumn(NamedTuple):
+    """A column of what is inserted: the type it is read as from a file, and ``sql``, what the engine makes of that."""
+
+    name: str
+    read: str
+    sql: str
 
 
 def _stored(field: Field) -> StoredColumn:
