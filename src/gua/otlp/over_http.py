@@ -11,14 +11,14 @@ from http import HTTPStatus
 from http.client import BadStatusLine, RemoteDisconnected
 from typing import Final
 
-import requests
+import urllib3
 
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError
 from gua.core.plaintext import safe
 from gua.otlp import answer
 from gua.otlp.answer import Acceptance
 from gua.otlp.endpoint import Settings
-from gua.otlp.session import HttpSession
+from gua.otlp.http_pool import HttpPool
 
 USER_AGENT: Final = "gua"
 _MAX_ANSWER_BYTES: Final = 64 * 1024
@@ -29,15 +29,9 @@ _RETRYABLE: Final = (408, 429, 500, 502, 503, 504)
 # What the endpoint says of this request's content. Every other refusal (404, 401, ...) is about the URL or the
 # credentials: no tick is to blame for it, and none may be given up for it.
 _REFUSED: Final = (400, 413, 422)
-# The timeout of `requests` is one of each read; past the whole request's, it is cut.
+# The timeout of `urllib3` is one of each read; past the whole request's, it is cut.
 _GRACE_SECONDS: Final = 0.25
 _HANG_UPS: Final = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)
-_SETTINGS_ERRORS: Final = (
-    requests.exceptions.InvalidURL,
-    requests.exceptions.InvalidSchema,
-    requests.exceptions.MissingSchema,
-    requests.exceptions.InvalidHeader,
-)
 
 
 class HttpTransport:
@@ -47,7 +41,7 @@ class HttpTransport:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._session = _session(settings)
+        self._pool = HttpPool(settings)
         self._headers = {
             **settings.headers,
             "content-type": "application/x-protobuf",
@@ -77,38 +71,38 @@ class HttpTransport:
 
     def close(self) -> None:
         """End the request in progress and close the connection."""
-        self._session.stop()
-        self._session.close()
+        self._pool.stop()
 
     def _give_up(self) -> None:
         self._late = True
-        self._session.cut()
+        self._pool.cut()
 
-    def _post(self, body: bytes) -> requests.Response:
+    def _post(self, body: bytes) -> urllib3.BaseHTTPResponse:
         """Return the answer; a second attempt where a connection that was kept open turns out to be closed."""
         deadline = time.monotonic() + self._settings.timeout_seconds
         answered = self._attempt(body, self._settings.timeout_seconds)
-        if isinstance(answered, requests.ConnectionError) and not isinstance(answered, requests.Timeout):
+        if isinstance(answered, urllib3.exceptions.ProtocolError | urllib3.exceptions.SSLError):
             left = deadline - time.monotonic()
             answered = self._attempt(body, left) if left > 0 else answered
-        if isinstance(answered, requests.Response):
+        if isinstance(answered, urllib3.BaseHTTPResponse):
             return answered
         raise self._unreachable(answered)
 
-    def _attempt(self, body: bytes, timeout_seconds: float) -> requests.Response | Exception:
+    def _attempt(self, body: bytes, timeout_seconds: float) -> urllib3.BaseHTTPResponse | Exception:
         try:
-            return self._session.send_body(self._settings.url, self._headers, body, timeout_seconds)
+            return self._pool.post(self._headers, body, timeout_seconds)
         except Exception as error:  # noqa: BLE001 - urllib3 lets through what ssl and http.client raise
             # Without the frames that it went through: they hold the body.
             return error.with_traceback(None)
 
-    def _answered(self, response: requests.Response) -> Acceptance:
-        with response:
-            try:
-                body = response.raw.read(_MAX_ANSWER_BYTES, decode_content=True)
-            except Exception as error:  # noqa: BLE001 - urllib3 lets through what ssl and http.client raise
-                raise self._unreachable(error) from None
-        status = response.status_code
+    def _answered(self, response: urllib3.BaseHTTPResponse) -> Acceptance:
+        try:
+            body = response.read(_MAX_ANSWER_BYTES, decode_content=True)
+        except Exception as error:  # noqa: BLE001 - urllib3 lets through what ssl and http.client raise
+            raise self._unreachable(error) from None
+        finally:
+            response.close()
+        status = response.status
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             return answer.taken(body)
         raise self._refusal(status, self._phrase(status, body), response.headers.get("Retry-After"))
@@ -138,16 +132,14 @@ class HttpTransport:
                 return UnavailableError(msg)
             if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
                 return UnavailableError(_tls_failed(shown, str(cause.reason or cause), hint))
-        if isinstance(error, _SETTINGS_ERRORS) or (
-            isinstance(error, OSError) and not isinstance(error, requests.RequestException) and error.filename
-        ):
+        if isinstance(error, ValueError) or (isinstance(error, OSError) and error.filename):
             return UnavailableError(
                 f"{shown} cannot be used ({self._one_line(error)}): check URL, proxy and certificates"
             )
-        if self._late or any(isinstance(cause, TimeoutError | requests.Timeout) for cause in causes):
+        if self._late or any(isinstance(cause, TimeoutError | urllib3.exceptions.ReadTimeoutError) for cause in causes):
             msg = f"{shown} did not answer within {self._settings.timeout_seconds:g} s: it is slow or down{hint}"
             return TransientError(msg)
-        through = " through its proxy" if isinstance(error, requests.exceptions.ProxyError) else ""
+        through = " through its proxy" if isinstance(error, urllib3.exceptions.ProxyError) else ""
         if any(isinstance(cause, BadStatusLine) and not isinstance(cause, RemoteDisconnected) for cause in causes):
             msg = f"what {shown} answers is not HTTP: check the port{hint or self._settings.other_protocol}"
             return TransientError(msg)
@@ -168,14 +160,6 @@ class HttpTransport:
     def _one_line(self, error: BaseException) -> str:
         said = self._settings.without_secrets(str(getattr(error, "strerror", None) or error))
         return safe(said, _MAX_REASON) or type(error).__name__
-
-
-def _session(settings: Settings) -> HttpSession:
-    session = HttpSession()
-    session.verify = str(settings.certificate) if settings.certificate else True
-    if certificate := settings.client_certificate:
-        session.cert = (str(certificate), str(settings.client_key)) if settings.client_key else str(certificate)
-    return session
 
 
 def _tls_failed(shown: str, why: str, hint: str) -> str:

@@ -412,6 +412,17 @@ class TestWire:
             assert proxy.requests[0].path == "http://collector.example:4318/v1/metrics"
             landing.close()
 
+    @pytest.mark.parametrize("exempt", ["127.0.0.0/8", "example,127.0.0.1", "*"])
+    def test_a_proxy_is_not_asked_for_what_is_exempt_from_it(
+        self, monkeypatch: pytest.MonkeyPatch, exempt: str
+    ) -> None:
+        monkeypatch.setenv("http_proxy", "127.0.0.1:9")
+        monkeypatch.setenv("no_proxy", exempt)
+        with HttpReceiver() as receiver:
+            landing = open_endpoint(receiver.url, environ={}, patience_seconds=0)
+            assert landing.land([spooled(1)]) == []
+            landing.close()
+
     def test_a_receiver_of_the_other_protocol_ends_in_one_line(self, receiver: Receiver) -> None:
         other = {"http/protobuf": "grpc", "grpc": "http/protobuf"}[PROTOCOL[type(receiver)]]
         landing = opened(receiver, OTEL_EXPORTER_OTLP_PROTOCOL=other)
