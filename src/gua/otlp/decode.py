@@ -258,7 +258,7 @@ def _types(kind: type) -> dict[str, set[type]]:
     return {name: allowed | {int} if float in allowed else allowed for name, allowed in types.items()}
 
 
-_TYPES: Final = {
+_TYPES: Final[Mapping[type, Mapping[str, set[type]]]] = {
     kind: _types(kind)
     for kind in (Origin, CardReading, ProcessReading, AllocationReading, AllocationSourceReading, ErrorCount)
 }

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Gauge, NumberDataPoint, Sum
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
@@ -226,4 +226,6 @@ def _resource(origin: Origin) -> Any:  # noqa: ANN401 - as above
 
 
 def _pair(key: str, value: Value) -> Any:  # noqa: ANN401 - as above
-    return KeyValue(key=key, value=AnyValue(**{_KINDS[type(value)]: value}))
+    pair = KeyValue(key=key)
+    setattr(pair.value, _KINDS[type(value)], value)
+    return pair

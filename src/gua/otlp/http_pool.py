@@ -89,9 +89,10 @@ class HttpPool:
             user = None if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             headers = urllib3.make_headers(proxy_basic_auth=user)
             manager = urllib3.ProxyManager(proxy, proxy_headers=headers, **keywords)
+        pools: dict[str, Any] = manager.pool_classes_by_scheme
         manager.pool_classes_by_scheme = {
             scheme: type(pool.__name__, (pool,), {"ConnectionCls": _watched(pool.ConnectionCls, self._sockets)})
-            for scheme, pool in manager.pool_classes_by_scheme.items()
+            for scheme, pool in pools.items()
         }
         return manager
 

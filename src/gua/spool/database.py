@@ -235,9 +235,9 @@ class Database:
         not meet another tick under the same id.
         """
         counters: dict[str, int] = {}
-        if self._suspect is not None or self._connection is not None:
+        if (lost := self._suspect or self._connection) is not None:
             with contextlib.suppress(sqlite3.Error, DamagedError):
-                counters = all_counters(self._suspect or self._connection)
+                counters = all_counters(lost)
         for name in (REPAIRS, UNKNOWN_LOSSES):
             counters[name] = counters.get(name, 0) + 1
         build(new, counters=counters, after_id=time.time_ns() // 1_000_000)
