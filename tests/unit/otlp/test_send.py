@@ -13,8 +13,7 @@ from fakes.otlp import Answer, GrpcReceiver, HttpReceiver, Receiver
 from fakes.spooled import spooled
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.ports import SpooledTick
-from gua.otlp.retry import send_with_retry
-from gua.otlp.send import OtlpEndpoint, open_endpoint
+from gua.otlp.send import OtlpEndpoint, open_endpoint, send_with_retry
 
 PROTOCOL = {HttpReceiver: "http/protobuf", GrpcReceiver: "grpc"}
 BUSY = {HttpReceiver: 503, GrpcReceiver: "UNAVAILABLE"}
