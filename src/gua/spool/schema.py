@@ -12,7 +12,7 @@ from typing import Final
 from gua.spool.errors import DamagedError
 
 APPLICATION_ID: Final = 0x0067_7561  # "gua"
-VERSION: Final = 1
+VERSION: Final = 2
 _PAGE_BYTES: Final = 4096
 
 _SCHEMA: Final = f"""
