@@ -17,7 +17,7 @@ from gua.core import fields, metrics
 from gua.core.durations import to_ms
 from gua.core.errors import DataError
 from gua.core.fields import PointForm
-from gua.core.metrics import Subject
+from gua.core.metrics import Metric, Subject
 from gua.core.tick import (
     AgentReading,
     AllocationReading,
@@ -138,25 +138,30 @@ class _Found:
         self._facts: defaultdict[type, list[tuple[_Identity, _Values]]] = defaultdict(list)
         self._agent_starts: set[int] = set()
         times: set[int] = set()
-        for name, point in _points(resource_metrics):
-            times.add(point.time_unix_nano)
-            metric = _METRICS.get(name)
-            if metric is None:
-                continue
-            if metric.subject is Subject.AGENT:
-                self._agent_starts.add(point.start_time_unix_nano)
-            value = getattr(point, point.WhichOneof("value"))
-            # What is left of a point stays the same from tick to tick: it is read once.
-            for part in ("start_time_unix_nano", "time_unix_nano", "value"):
-                point.ClearField(part)
-            kind, identity, field, facts = _place(name, point.SerializeToString())
-            told = {} if field is None else {field[0]: field[1].from_wire(value)}
-            if facts is None:
-                self._values[kind].setdefault(identity, {}).update(told)
-            else:
-                self._facts[kind].append((identity, {**facts, **told}))
+        for metric, points in _metrics(resource_metrics):
+            for point in points:
+                times.add(point.time_unix_nano)
+                if metric is not None:
+                    self._add(metric, point)
         (time_ns,) = times
         self.ts_ms = time_ns // _NS_PER_MS
+
+    def _add(self, metric: Metric, point: Any) -> None:  # noqa: ANN401 - as above
+        if metric.subject is Subject.AGENT:
+            self._agent_starts.add(point.start_time_unix_nano)
+        value = getattr(point, point.WhichOneof("value"))
+        # What is left of a point stays the same from tick to tick: it is read once.
+        for part in ("start_time_unix_nano", "time_unix_nano", "value"):
+            point.ClearField(part)
+        kind, identity, field, facts = _place(metric.name, point.SerializeToString())
+        if facts is not None:
+            told = facts if field is None else {**facts, field[0]: field[1].from_wire(value)}
+            self._facts[kind].append((identity, told))
+        elif field is not None:
+            values = self._values[kind].get(identity)
+            if values is None:
+                values = self._values[kind][identity] = {}
+            values[field[0]] = field[1].from_wire(value)
 
     def readings(self, kind: type[T]) -> Iterator[T]:
         """Yield the readings of a kind in the order of their facts."""
@@ -166,7 +171,7 @@ class _Found:
     def _identified(self, kind: type[T]) -> Iterator[tuple[_Identity, T]]:
         values = self._values[kind]
         for identity, facts in self._facts[kind]:
-            yield identity, _typed(kind, {**facts, **values.get(identity, {})})
+            yield identity, kind(**facts, **values.get(identity, {}))
 
     def cards(self) -> tuple[CardReading, ...]:
         """Return the cards in the order of their first values."""
@@ -185,7 +190,7 @@ class _Found:
             card["processes"], card["allocations"] = tuple(card["processes"]), tuple(card["allocations"])
             if "failed" in card:
                 card["failed"] = bool(card["failed"])
-        return tuple(_typed(CardReading, card) for card in cards.values())
+        return tuple(CardReading(**card) for card in cards.values())
 
     def agent(self) -> AgentReading | None:
         """Return the agent's own reading, ``None`` where no point is about it."""
@@ -198,29 +203,34 @@ class _Found:
         )
 
 
-def _points(resource_metrics: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - as above
+def _metrics(resource_metrics: Any) -> Iterator[tuple[Metric | None, Any]]:  # noqa: ANN401 - as above
+    """Yield the metrics of our scope, ``None`` for one that is not in the catalogue, and their points."""
     for scope_metrics in resource_metrics.scope_metrics:
         if scope_metrics.scope.name in metrics.SCOPES:
             for metric in scope_metrics.metrics:
-                name = metric.name
-                for point in (metric.sum if metric.HasField("sum") else metric.gauge).data_points:
-                    yield name, point
+                data = metric.sum if metric.HasField("sum") else metric.gauge
+                yield _METRICS.get(metric.name), data.data_points
 
 
 @lru_cache(maxsize=_MOST_KEPT)
 def _place(name: str, raw: bytes) -> _Place:
-    """Return where a point of a metric belongs, by the bytes of it that are not its time and value."""
+    """Return where a point of a metric belongs, by the bytes of it that are not its time and value.
+
+    Raises TypeError for an attribute that is not of its field's type.
+    """
     attributes = _attributes(NumberDataPoint.FromString(raw).attributes)
     metric = _METRICS[name]
     kind = ErrorCount if metric is metrics.AGENT_ERRORS else _READINGS[metric.subject]
     keys = _IDENTITIES[kind]
     identity = tuple(attributes.get(key) for key in keys)
-    if name not in _INFOS:
-        extra = frozenset((key, value) for key, value in attributes.items() if key not in keys)
-        return _Place(kind, identity, _VALUES.get((name, extra)), None)
-    names = {key: field for key, field in {**keys, **_INFOS[name]}.items() if field and key in attributes}
+    infos = _INFOS.get(name)
+    names = {key: field for key, field in {**keys, **(infos or {})}.items() if field and key in attributes}
     facts = {field: _fact(field, attributes[key]) for key, field in names.items()}
-    return _Place(kind, identity, _INFO_VALUES.get(name), facts)
+    _check(kind, facts)
+    if infos is not None:
+        return _Place(kind, identity, _INFO_VALUES.get(name), facts)
+    extra = frozenset((key, value) for key, value in attributes.items() if key not in keys)
+    return _Place(kind, identity, _VALUES.get((name, extra)), None)
 
 
 def _fact(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever the wire holds
@@ -235,19 +245,18 @@ def _attributes(pairs: Any) -> _Values:  # noqa: ANN401 - the generated message 
 
 
 def _origin(attributes: _Values) -> Origin:
-    return _typed(
-        Origin,
-        {
-            "host": attributes.pop("host.name"),
-            "source": Source(attributes.pop("gua.source")),
-            "interval_ms": round(attributes.pop("gua.sample.interval") * 1000),
-            "host_id": attributes.pop("host.id", None),
-            "instance_id": attributes.pop("service.instance.id", None),
-            "service_name": attributes.pop("service.name"),
-            "service_version": attributes.pop("service.version", None),
-            "attributes": tuple(sorted((key, str(value)) for key, value in attributes.items())),
-        },
-    )
+    values = {
+        "host": attributes.pop("host.name"),
+        "source": Source(attributes.pop("gua.source")),
+        "interval_ms": round(attributes.pop("gua.sample.interval") * 1000),
+        "host_id": attributes.pop("host.id", None),
+        "instance_id": attributes.pop("service.instance.id", None),
+        "service_name": attributes.pop("service.name"),
+        "service_version": attributes.pop("service.version", None),
+        "attributes": tuple(sorted((key, str(value)) for key, value in attributes.items())),
+    }
+    _check(Origin, values)
+    return Origin(**values)
 
 
 def _types(kind: type) -> dict[str, set[type]]:
@@ -258,17 +267,13 @@ def _types(kind: type) -> dict[str, set[type]]:
     return {name: allowed | {int} if float in allowed else allowed for name, allowed in types.items()}
 
 
-_TYPES: Final[Mapping[type, Mapping[str, set[type]]]] = {
-    kind: _types(kind)
-    for kind in (Origin, CardReading, ProcessReading, AllocationReading, AllocationSourceReading, ErrorCount)
-}
+_TYPES: Final[Mapping[type, Mapping[str, set[type]]]] = {kind: _types(kind) for kind in (Origin, *_IDENTITIES)}
 
 
-def _typed(kind: type[T], values: _Values) -> T:
-    """Return an object of these values. Raises TypeError for one that is not of its field's type."""
+def _check(kind: type, values: _Values) -> None:
+    """Raise TypeError for a value that is not of its field's type."""
     types = _TYPES[kind]
     for name, value in values.items():
         if type(value) not in types[name]:
             msg = f"{name} is {value!r}"
             raise TypeError(msg)
-    return kind(**values)

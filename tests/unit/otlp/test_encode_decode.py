@@ -532,6 +532,17 @@ def test_metrics_of_a_later_version_and_of_other_scopes_are_left_out() -> None:
     assert decode(request.SerializeToString()) == SMALL
 
 
+def test_attributes_of_another_type_are_refused() -> None:
+    request = parsed(SMALL)
+    for metric in request.resource_metrics[0].scope_metrics[0].metrics:
+        for point in (metric.sum if metric.HasField("sum") else metric.gauge).data_points:
+            for pair in point.attributes:
+                if pair.key == "hw.id":
+                    pair.value.int_value = 5
+    with pytest.raises(DataError, match="uuid is 5"):
+        decode(request.SerializeToString())
+
+
 @pytest.mark.parametrize("data", [b"", b"\xff\xff", encode(SMALL) * 2, encode(SMALL)[:-3]])
 def test_bytes_that_are_not_one_tick_are_refused(data: bytes) -> None:
     with pytest.raises(DataError):
