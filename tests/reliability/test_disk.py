@@ -211,7 +211,7 @@ def assert_told_exactly(before: Sequence[SpooledTick], after: Sequence[int], pag
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("how", ["zeroed", "flipped"])
-def test_a_spool_damaged_while_nobody_uses_it_costs_what_was_on_the_pages_and_says_so(
+def test_a_spool_damaged_while_nobody_uses_it_is_set_aside_and_the_agent_goes_on(
     tmp_path: Path, how: str, seed: int
 ) -> None:
     path, clock = tmp_path / "spool.db", FakeClock()
@@ -225,19 +225,22 @@ def test_a_spool_damaged_while_nobody_uses_it_costs_what_was_on_the_pages_and_sa
     # A tick whose own bytes are flipped is found when it is sent, set aside and counted as refused.
     broken = [tick for tick in spooled if not is_intact(tick.blob, tick.raw_length)]
     intact = [tick for tick in spooled if tick not in broken]
-    assert lost is not None
-    assert_told_exactly(before, times(intact), pages, lost + len(broken))
+    if lost is None:
+        assert not {*times(before)} & {*times(intact)}
+        assert [*tmp_path.glob("spool.db.corrupt-*")]
+    else:  # SQLite does not look into the ticks
+        assert_told_exactly(before, times(intact), pages, len(broken))
     ticks = [decode(decompress(tick.blob)) for tick in intact]
     assert len([tick for tick in ticks if tick.ts_ms > began]) == 300 // 30 + 1
     assert_spans_never_overlap(ticks)
     assert observed_ms(ticks) <= 120 * INTERVAL_MS + host.really_ms
-    show(f"4 pages {how} while down: of {len(before)} ticks {lost} lost and {len(broken)} broken, all told")
+    show(f"4 pages {how} while down: {'set aside' if lost is None else f'{len(broken)} broken'} of {len(before)} ticks")
 
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("how", ["zeroed", "flipped"])
 @pytest.mark.parametrize("when", ["down", "running"])
-def test_a_damaged_spool_is_mended_and_the_loss_is_shown_exactly(agent: Agent, how: str, when: str) -> None:
+def test_a_damaged_spool_is_set_aside_and_the_loss_is_shown(agent: Agent, how: str, when: str) -> None:
     agent.home.mkdir(mode=0o700)
     path = agent.home / "spool.db"
     before = spool_of(path, FakeClock(), 120)
@@ -266,19 +269,19 @@ def test_a_damaged_spool_is_mended_and_the_loss_is_shown_exactly(agent: Agent, h
         status, doctor = agent.status(), agent.run("doctor", "--json").stdout
         agent.stop()
         received = [tick for request in receiver.requests for tick in ticks_of(request.body)]
-    told = [text for text in status["conditions"] if "mended" in text]
-    lost = sum(int(text.split(" over, ")[1].split()[0]) for text in told)
+    told = [text for text in status["conditions"] if "begun anew, 1 x so far: an unknown number" in text]
     refused = status["destinations"][0]["refused_ticks"]
     ours = [tick for tick in received if tick.ts_ms >= began]
-    assert_told_exactly(before, sorted({*times(received)}), pages, lost + refused)
+    if not told:  # SQLite does not look into the ticks
+        assert_told_exactly(before, sorted({*times(received)}), pages, refused)
     assert_spans_never_overlap(ours)
     assert observed_ms(ours) <= wall_ms() - began
     assert_none_was_skipped(status, kept_waiting_ms=agent.kept_waiting_ms)
-    assert lost + refused > 0
-    assert (f"{lost} lost with a damaged file" in doctor) == (lost > 0)
+    assert told or refused > 0
+    assert ("an unknown number lost with a damaged file" in doctor) == bool(told)
     assert (f"{refused} refused for good" in doctor) == (refused > 0)
     assert len([*agent.home.glob("spool.db.corrupt-*")]) >= len(told)
-    show(f"4 pages {how} while {when}: of {len(before)} ticks {lost} lost and {refused} broken; status: {told}")
+    show(f"4 pages {how} while {when}: of {len(before)} ticks {refused} broken; status: {told}")
 
 
 def ticks_of(body: bytes) -> list[Tick]:

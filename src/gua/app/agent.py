@@ -225,10 +225,10 @@ def _loop(  # noqa: PLR0917 - what a loop is made of
 
 
 def _mended(stats: SpoolStats) -> str:
-    lost = "an unknown number" if stats.lost is None else str(stats.lost)
+    lost = "none" if stats.lost == 0 else "an unknown number"
     return (
-        f"the spool was damaged or removed, and mended, {stats.repairs} x so far: {stats.salvaged} ticks taken "
-        f"over, {lost} lost; a damaged file lies beside it"
+        f"the spool was damaged or removed, and begun anew, {stats.repairs} x so far: {lost} of its ticks lost; "
+        "a damaged file lies beside it"
     )
 
 

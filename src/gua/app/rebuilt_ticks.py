@@ -9,15 +9,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
-from gua.core.facts import RATIO_SCALE, busiest, ratio, totals_by_type
-from gua.core.metrics import ACTIVITY_SCALE
+from gua.core import fields
+from gua.core.facts import busiest, ratio, totals_by_type
+from gua.core.fields import Field, PointForm
 from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading, Origin, ProcessReading, Tick
 from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Source
 from gua.store.history import AllocationRow, AllocationSourceRow, CardInfo, CardRow, ProcessRow
 
 _NO_INFO: Final = CardInfo(gpu="")
+_CALLED: Final = ("name", "model", "vendor", "driver_version", "pci", "parent")
 
 
 @dataclass(slots=True)
@@ -83,47 +85,15 @@ class Rebuilt:
         try:
             reading = CardReading(
                 uuid=row.gpu,
-                duration_ms=row.duration_ms,
-                gpu_time_ms=row.gpu_time_ms,
                 process_list=ProcessList(row.process_list or ""),
                 index=info.gpu_index,
-                name=info.name,
-                model=info.model,
-                vendor=info.vendor,
-                driver_version=info.driver_version,
-                pci=info.pci,
                 mig=None if row.mig is None else Mig(row.mig),
-                parent=info.parent,
                 memory_shared=row.memory_shared,
-                utilization=_ratio(row.utilization),
-                utilization_encoder=_ratio(row.utilization_encoder),
-                utilization_decoder=_ratio(row.utilization_decoder),
-                utilization_max=_ratio(row.utilization_max),
-                utilization_coverage_ms=row.utilization_coverage_ms,
-                idle_time_ms=row.idle_time_ms,
-                idle_energy_mj=row.idle_energy_mj,
-                idle_energy_coverage_ms=row.idle_energy_coverage_ms,
-                clock_reasons=row.clock_reasons,
-                xid_errors=row.xid_errors,
-                ecc_errors=row.ecc_errors,
-                xid=row.xid,
-                row_remap=row.row_remap,
-                sm_utilization=_activity(row.sm_utilization),
-                sm_occupancy=_activity(row.sm_occupancy),
-                tensor_utilization=_activity(row.tensor_utilization),
-                memory_bandwidth_utilization=_activity(row.memory_bandwidth_utilization),
-                memory_used_bytes=row.memory_used_bytes,
-                memory_limit_bytes=row.memory_limit_bytes,
-                memory_reserved_bytes=row.memory_reserved_bytes,
-                power_watts=_thousandth(row.power_mw),
-                temperature_celsius=row.temperature_celsius,
-                energy_total_mj=row.energy_total_mj,
-                energy_mj=row.energy_mj,
-                failed=None if row.failed is None else bool(row.failed),
                 allocation=None if row.allocation is None else AllocationStatus(row.allocation),
-                unallocated_gpu_time_ms=row.unallocated_gpu_time_ms,
                 processes=tuple(_process(process) for process in processes),
                 allocations=tuple(_allocation(allocation) for allocation in allocations),
+                **{name: getattr(info, name) for name in _CALLED},
+                **{**_numbers(row, fields.CARD_FIELDS), "failed": None if row.failed is None else bool(row.failed)},
             )
             Source(row.source or "")
         except ValueError:  # a part of the tick is missing: its list, a process's span or type
@@ -141,20 +111,11 @@ def _process(row: ProcessRow) -> ProcessReading:
         raise ValueError(msg)
     return ProcessReading(
         pid=row.pid,
-        type=ProcessType(row.type or ""),
         created_ms=row.created_ms or None,
         owner=row.owner,
-        uid=row.uid,
         comm=row.program,
-        memory_bytes=row.memory_bytes,
-        utilization=_ratio(row.utilization),
-        gpu_time_ms=row.gpu_time_ms,
-        container_id=row.container_id,
-        pod_uid=row.pod_uid,
-        slurm_job_id=row.slurm_job_id,
-        systemd_unit=row.systemd_unit,
-        workload_kind=row.workload_kind,
-        workload_model=row.workload_model,
+        **{**_facts(row, fields.PROCESS_INFO), "type": ProcessType(row.type or "")},
+        **_numbers(row, fields.PROCESS_FIELDS),
     )
 
 
@@ -165,20 +126,8 @@ def _allocation(row: AllocationRow) -> AllocationReading:
     return AllocationReading(
         source=row.source,
         id=row.allocation_id,
-        relation=Relation(row.relation or ""),
-        duration_ms=row.duration_ms,
-        gpu_time_ms=row.gpu_time_ms,
-        since_ms=row.since_ms,
-        until_ms=row.until_ms,
-        owner=row.owner,
-        uid=row.uid,
-        kind=row.kind,
-        job_name=row.job_name,
-        pod_uid=row.pod_uid,
-        pod_name=row.pod_name,
-        pod_namespace=row.pod_namespace,
-        workload_kind=row.workload_kind,
-        workload_model=row.workload_model,
+        **{**_facts(row, fields.ALLOCATION_INFO), "relation": Relation(row.relation or "")},
+        **_numbers(row, fields.ALLOCATION_FIELDS),
     )
 
 
@@ -187,10 +136,23 @@ def _source(row: AllocationSourceRow) -> AllocationSourceReading:
         source=row.source,
         duration_ms=row.duration_ms or 0,
         reason=None if row.status == "ok" else row.reason or "",
-        waiting=row.waiting,
-        wait_ms=row.wait_ms,
-        waited_ms=row.waited_ms,
+        **_numbers(row, fields.SOURCE_FIELDS),
     )
+
+
+def _facts(row: object, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return those of these facts that are stored."""
+    return {name: getattr(row, name) for name in names.values() if hasattr(row, name)}
+
+
+def _numbers(row: object, every: Iterable[Field]) -> dict[str, Any]:
+    """Return the stored numbers as a reading has them: of ratios the ratio, of all others the stored integer."""
+    return {
+        field.name: stored / column.scale if stored is not None and field.form is PointForm.DOUBLE else stored
+        for field, column in ((field, field.column) for field in every)
+        if column is not None
+        for stored in [getattr(row, column.name)]
+    }
 
 
 def _derived(card: CardReading) -> tuple[int | None, ...]:
@@ -205,15 +167,3 @@ def _derived(card: CardReading) -> tuple[int | None, ...]:
 
 def _stored(row: CardRow) -> tuple[int | None, ...]:
     return (row.process_utilization_max, *(value for totals in row.totals.values() for value in totals))
-
-
-def _ratio(stored: int | None) -> float | None:
-    return None if stored is None else stored / RATIO_SCALE
-
-
-def _activity(stored: int | None) -> float | None:
-    return None if stored is None else stored / ACTIVITY_SCALE
-
-
-def _thousandth(stored: int | None) -> float | None:
-    return None if stored is None else stored / 1000

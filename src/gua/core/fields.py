@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from gua.core import metrics
 from gua.core.durations import to_rfc3339
-from gua.core.metrics import Metric
+from gua.core.metrics import Metric, StoredColumn
 
 if TYPE_CHECKING:
     from gua.core.tick import Origin
@@ -51,6 +51,11 @@ class Field:
     metric: Metric
     form: PointForm
     attributes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def column(self) -> StoredColumn | None:
+        """The column that its number is stored in, ``None`` of one that is not stored."""
+        return next((column for column in self.metric.columns if column.attributes == self.attributes), None)
 
 
 def _field(name: str, metric: Metric, form: PointForm, *attributes: tuple[str, str]) -> Field:
@@ -161,7 +166,7 @@ ALLOCATION_INFO: Final = {
 }
 
 
-MOMENTS: Final = frozenset({"since_ms", "until_ms"})
+MOMENTS: Final = frozenset({"created_ms", "since_ms", "until_ms"})
 """Fields that are sent as text, by :func:`moment`."""
 
 

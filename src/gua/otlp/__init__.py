@@ -1,1 +1,1 @@
-"""Ticks as OTLP requests and back; the only importer of opentelemetry."""
+"""Ticks as OTLP requests and back, and the ways to an endpoint; the only importer of OpenTelemetry."""

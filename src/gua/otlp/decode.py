@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import NumberDataPoint
 
 from gua.core import fields, metrics
 from gua.core.durations import to_ms
 from gua.core.errors import DataError
+from gua.core.fields import PointForm
+from gua.core.metrics import Metric, Subject
 from gua.core.tick import (
     AgentReading,
     AllocationReading,
@@ -25,19 +30,70 @@ from gua.core.tick import (
 )
 from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Source
 
-_NS_PER_MS = 1_000_000
-_SINGLE_VALUES = ("string_value", "int_value", "double_value", "bool_value")
-_ENUMS = {
+_NS_PER_MS: Final = 1_000_000
+_MOST_KEPT: Final = 8192
+"""Attributes of points, some 500 bytes each: those of a host with far more than 80 processes."""
+_SINGLE_VALUES: Final = ("string_value", "int_value", "double_value", "bool_value")
+_ENUMS: Final = {
     "mig": Mig,
     "process_list": ProcessList,
     "type": ProcessType,
     "allocation": AllocationStatus,
     "relation": Relation,
 }
+_METRICS: Final = {metric.name: metric for metric in metrics.CATALOGUE}
+_READINGS: Final[Mapping[Subject, type]] = {
+    Subject.CARD: CardReading,
+    Subject.PROCESS: ProcessReading,
+    Subject.ALLOCATION: AllocationReading,
+    Subject.SOURCE: AllocationSourceReading,
+    Subject.AGENT: AgentReading,
+}
+_IDENTITIES: Final[Mapping[type, Mapping[str, str | None]]] = {
+    CardReading: {"hw.id": "uuid"},
+    ProcessReading: dict(zip(metrics.PROCESS_ATTRIBUTES, (None, "pid", "created_ms", "owner", "comm"), strict=True)),
+    AllocationReading: dict(zip(metrics.ALLOCATION_ATTRIBUTES, (None, "source", "id"), strict=True)),
+    AllocationSourceReading: {"gua.allocation.source": "source"},
+    AgentReading: {},
+    ErrorCount: {"call": "call", "code": "code"},
+}
+"""The attributes that say which one of its kind a point is about, and the fields that have them."""
+_INFOS: Final = {
+    metrics.INFO.name: fields.CARD_INFO,
+    metrics.PROCESS_INFO.name: fields.PROCESS_INFO,
+    metrics.ALLOCATION_INFO.name: fields.ALLOCATION_INFO,
+    metrics.ALLOCATION_SOURCE_DURATION.name: {"gua.allocation.source.reason": "reason"},
+    metrics.AGENT_ERRORS.name: {},
+}
+"""Metrics with one point for each reading: its attributes are fields."""
+_INFO_VALUES: Final = {
+    metrics.ALLOCATION_SOURCE_DURATION.name: ("duration_ms", PointForm.MILLI),
+    metrics.AGENT_ERRORS.name: ("count", PointForm.INTEGER),
+}
+_VALUES: Final = {
+    (field.metric.name, frozenset(field.attributes)): (field.name, field.form)
+    for table in (
+        fields.CARD_FIELDS,
+        fields.PROCESS_FIELDS,
+        fields.ALLOCATION_FIELDS,
+        fields.SOURCE_FIELDS,
+        fields.AGENT_FIELDS,
+    )
+    for field in table
+}
 
 T = TypeVar("T")
-_Attributes = dict[str, Any]
-_Point = tuple[str, _Attributes, Any]
+_Values = dict[str, Any]
+_Identity = tuple[Any, ...]
+
+
+class _Place(NamedTuple):
+    """Where a point belongs: the reading, the field of its value, if it is one, and what its attributes say."""
+
+    kind: type
+    identity: _Identity
+    field: tuple[str, PointForm] | None
+    facts: _Values | None
 
 
 def decode(data: bytes) -> Tick:
@@ -51,14 +107,156 @@ def decode(data: bytes) -> Tick:
     except DecodeError as error:
         msg = f"{len(data)} bytes are not an OTLP metrics request: {error}"
         raise DataError(msg) from error
+    return tick_of(request)
+
+
+def tick_of(request: Any) -> Tick:  # noqa: ANN401 - the generated message classes have no types
+    """Return the tick of a request, as :func:`decode` does; values and times are taken out of its points."""
     if len(request.resource_metrics) != 1:
         msg = f"one tick is one resource, this request has {len(request.resource_metrics)}"
         raise DataError(msg)
+    (resource_metrics,) = request.resource_metrics
     try:
-        return _tick(request.resource_metrics[0])
+        found = _Found(resource_metrics)
+        return Tick(
+            ts_ms=found.ts_ms,
+            origin=_origin(_attributes(resource_metrics.resource.attributes)),
+            cards=found.cards(),
+            agent=found.agent(),
+            allocation_sources=tuple(found.readings(AllocationSourceReading)),
+        )
     except (KeyError, OverflowError, TypeError, ValueError) as error:
-        msg = f"an OTLP request of {len(data)} bytes is not a tick of {metrics.SCOPE}: {error!r}"
+        msg = f"an OTLP request is not a tick of {metrics.SCOPE}: {error!r}"
         raise DataError(msg) from error
+
+
+class _Found:
+    """What the points of a tick say: the values of each reading, by what it is about, and its facts."""
+
+    def __init__(self, resource_metrics: Any) -> None:  # noqa: ANN401 - as above
+        self._values: defaultdict[type, dict[_Identity, _Values]] = defaultdict(dict)
+        self._facts: defaultdict[type, list[tuple[_Identity, _Values]]] = defaultdict(list)
+        self._agent_starts: set[int] = set()
+        times: set[int] = set()
+        for metric, points in _metrics(resource_metrics):
+            for point in points:
+                times.add(point.time_unix_nano)
+                if metric is not None:
+                    self._add(metric, point)
+        (time_ns,) = times
+        self.ts_ms = time_ns // _NS_PER_MS
+
+    def _add(self, metric: Metric, point: Any) -> None:  # noqa: ANN401 - as above
+        if metric.subject is Subject.AGENT:
+            self._agent_starts.add(point.start_time_unix_nano)
+        value = getattr(point, point.WhichOneof("value"))
+        # What is left of a point stays the same from tick to tick: it is read once.
+        for part in ("start_time_unix_nano", "time_unix_nano", "value"):
+            point.ClearField(part)
+        kind, identity, field, facts = _place(metric.name, point.SerializeToString())
+        if facts is not None:
+            told = facts if field is None else {**facts, field[0]: field[1].from_wire(value)}
+            self._facts[kind].append((identity, told))
+        elif field is not None:
+            values = self._values[kind].get(identity)
+            if values is None:
+                values = self._values[kind][identity] = {}
+            values[field[0]] = field[1].from_wire(value)
+
+    def readings(self, kind: type[T]) -> Iterator[T]:
+        """Yield the readings of a kind in the order of their facts."""
+        for _, reading in self._identified(kind):
+            yield reading
+
+    def _identified(self, kind: type[T]) -> Iterator[tuple[_Identity, T]]:
+        values = self._values[kind]
+        for identity, facts in self._facts[kind]:
+            yield identity, kind(**facts, **values.get(identity, {}))
+
+    def cards(self) -> tuple[CardReading, ...]:
+        """Return the cards in the order of their first values."""
+        cards: dict[_Identity, _Values] = {
+            identity: {"processes": [], "allocations": [], **values}
+            for identity, values in self._values[CardReading].items()
+        }
+        for identity, facts in self._facts[CardReading]:
+            cards[identity].update(facts)
+        for (uuid, *_), process in self._identified(ProcessReading):
+            cards[uuid,]["processes"].append(process)
+        for (uuid, *_), allocation in self._identified(AllocationReading):
+            cards[uuid,]["allocations"].append(allocation)
+        for (uuid,), card in cards.items():
+            card["uuid"] = uuid
+            card["processes"], card["allocations"] = tuple(card["processes"]), tuple(card["allocations"])
+            if "failed" in card:
+                card["failed"] = bool(card["failed"])
+        return tuple(CardReading(**card) for card in cards.values())
+
+    def agent(self) -> AgentReading | None:
+        """Return the agent's own reading, ``None`` where no point is about it."""
+        if not self._agent_starts:
+            return None
+        return AgentReading(
+            started_ms=min(self._agent_starts) // _NS_PER_MS,
+            errors=tuple(self.readings(ErrorCount)),
+            **self._values[AgentReading].get((), {}),
+        )
+
+
+def _metrics(resource_metrics: Any) -> Iterator[tuple[Metric | None, Any]]:  # noqa: ANN401 - as above
+    """Yield the metrics of our scope, ``None`` for one that is not in the catalogue, and their points."""
+    for scope_metrics in resource_metrics.scope_metrics:
+        if scope_metrics.scope.name in metrics.SCOPES:
+            for metric in scope_metrics.metrics:
+                data = metric.sum if metric.HasField("sum") else metric.gauge
+                yield _METRICS.get(metric.name), data.data_points
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _place(name: str, raw: bytes) -> _Place:
+    """Return where a point of a metric belongs, by the bytes of it that are not its time and value.
+
+    Raises TypeError for an attribute that is not of its field's type.
+    """
+    attributes = _attributes(NumberDataPoint.FromString(raw).attributes)
+    metric = _METRICS[name]
+    kind = ErrorCount if metric is metrics.AGENT_ERRORS else _READINGS[metric.subject]
+    keys = _IDENTITIES[kind]
+    identity = tuple(attributes.get(key) for key in keys)
+    infos = _INFOS.get(name)
+    names = {key: field for key, field in {**keys, **(infos or {})}.items() if field and key in attributes}
+    facts = {field: _fact(field, attributes[key]) for key, field in names.items()}
+    _check(kind, facts)
+    if infos is not None:
+        return _Place(kind, identity, _INFO_VALUES.get(name), facts)
+    extra = frozenset((key, value) for key, value in attributes.items() if key not in keys)
+    return _Place(kind, identity, _VALUES.get((name, extra)), None)
+
+
+def _fact(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever the wire holds
+    if name in fields.MOMENTS:
+        return to_ms(datetime.fromisoformat(value).astimezone(UTC))
+    return _ENUMS[name](value) if name in _ENUMS else value
+
+
+def _attributes(pairs: Any) -> _Values:  # noqa: ANN401 - the generated message classes have no types
+    kinds = ((pair, pair.value.WhichOneof("value")) for pair in pairs)
+    return {pair.key: getattr(pair.value, kind) for pair, kind in kinds if kind in _SINGLE_VALUES}
+
+
+def _origin(attributes: _Values) -> Origin:
+    values = {
+        "host": attributes.pop("host.name"),
+        "source": Source(attributes.pop("gua.source")),
+        "interval_ms": round(attributes.pop("gua.sample.interval") * 1000),
+        "host_id": attributes.pop("host.id", None),
+        "instance_id": attributes.pop("service.instance.id", None),
+        "service_name": attributes.pop("service.name"),
+        "service_version": attributes.pop("service.version", None),
+        "attributes": tuple(sorted((key, str(value)) for key, value in attributes.items())),
+    }
+    _check(Origin, values)
+    return Origin(**values)
 
 
 def _types(kind: type) -> dict[str, set[type]]:
@@ -69,182 +267,13 @@ def _types(kind: type) -> dict[str, set[type]]:
     return {name: allowed | {int} if float in allowed else allowed for name, allowed in types.items()}
 
 
-_TYPES: dict[type, dict[str, set[type]]] = {
-    kind: _types(kind)
-    for kind in (Origin, CardReading, ProcessReading, AllocationReading, AllocationSourceReading, ErrorCount)
-}
+_TYPES: Final[Mapping[type, Mapping[str, set[type]]]] = {kind: _types(kind) for kind in (Origin, *_IDENTITIES)}
 
 
-def _typed(kind: type[T], /, **values: Any) -> T:  # noqa: ANN401 - whatever the wire holds
-    """Return an object of these values. Raises TypeError for one that is not of its field's type."""
+def _check(kind: type, values: _Values) -> None:
+    """Raise TypeError for a value that is not of its field's type."""
+    types = _TYPES[kind]
     for name, value in values.items():
-        if type(value) not in _TYPES[kind][name]:
+        if type(value) not in types[name]:
             msg = f"{name} is {value!r}"
             raise TypeError(msg)
-    return kind(**values)
-
-
-def _tick(resource_metrics: Any) -> Tick:  # noqa: ANN401 - the generated message classes have no types
-    points = list(_points(resource_metrics))
-    times = {point.time_unix_nano for _, _, point in points}
-    if len(times) != 1:
-        msg = f"all points of a tick have one time, these have {len(times)}"
-        raise ValueError(msg)
-    return Tick(
-        ts_ms=times.pop() // _NS_PER_MS,
-        origin=_origin(_attributes(resource_metrics.resource.attributes)),
-        cards=_cards(points),
-        agent=_agent(points),
-        allocation_sources=tuple(_sources(points)),
-    )
-
-
-def _points(resource_metrics: Any) -> Iterator[_Point]:  # noqa: ANN401 - as above
-    for scope_metrics in resource_metrics.scope_metrics:
-        if scope_metrics.scope.name in metrics.SCOPES:
-            for metric in scope_metrics.metrics:
-                for point in (metric.sum if metric.HasField("sum") else metric.gauge).data_points:
-                    yield metric.name, _attributes(point.attributes), point
-
-
-def _attributes(pairs: Any) -> _Attributes:  # noqa: ANN401 - as above
-    kinds = ((pair, pair.value.WhichOneof("value")) for pair in pairs)
-    return {pair.key: getattr(pair.value, kind) for pair, kind in kinds if kind in _SINGLE_VALUES}
-
-
-def _number(point: Any) -> float | int:  # noqa: ANN401 - as above
-    value: float | int = getattr(point, point.WhichOneof("value"))
-    return value
-
-
-def _origin(attributes: _Attributes) -> Origin:
-    return _typed(
-        Origin,
-        host=attributes.pop("host.name"),
-        source=Source(attributes.pop("gua.source")),
-        interval_ms=round(attributes.pop("gua.sample.interval") * 1000),
-        host_id=attributes.pop("host.id", None),
-        instance_id=attributes.pop("service.instance.id", None),
-        service_name=attributes.pop("service.name"),
-        service_version=attributes.pop("service.version", None),
-        attributes=tuple(sorted((key, str(value)) for key, value in attributes.items())),
-    )
-
-
-def _field_values(
-    points: list[_Point], table: tuple[fields.Field, ...], identity: tuple[str, ...]
-) -> dict[tuple[Any, ...], _Attributes]:
-    """Return the fields of each subject, in the order in which the subjects first occur."""
-    wanted = {(field.metric.name, frozenset(field.attributes)): field for field in table}
-    values: dict[tuple[Any, ...], _Attributes] = {}
-    for name, attributes, point in points:
-        extra = frozenset((key, value) for key, value in attributes.items() if key not in identity)
-        field = wanted.get((name, extra))
-        if field is not None:
-            subject = tuple(attributes.get(key) for key in identity)
-            values.setdefault(subject, {})[field.name] = field.form.from_wire(_number(point))
-    return values
-
-
-def _info(attributes: _Attributes, names: dict[str, str]) -> _Attributes:
-    known = {name: attributes[key] for key, name in names.items() if key in attributes}
-    return {name: _info_value(name, value) for name, value in known.items()}
-
-
-def _info_value(name: str, value: Any) -> Any:  # noqa: ANN401 - as above
-    if name in fields.MOMENTS:
-        return _moment(value)
-    return _ENUMS[name](value) if name in _ENUMS else value
-
-
-def _moment(text: str) -> int:
-    return to_ms(datetime.fromisoformat(text).astimezone(UTC))
-
-
-def _cards(points: list[_Point]) -> tuple[CardReading, ...]:
-    cards = _field_values(points, fields.CARD_FIELDS, metrics.CARD_ATTRIBUTES)
-    processes: dict[str, list[ProcessReading]] = {uuid: [] for (uuid,) in cards}
-    for uuid, process in _processes(points):
-        processes[uuid].append(process)
-    allocations: dict[str, list[AllocationReading]] = {uuid: [] for (uuid,) in cards}
-    for uuid, allocation in _allocations(points):
-        allocations[uuid].append(allocation)
-    for name, attributes, _ in points:
-        if name == metrics.INFO.name:
-            cards[attributes["hw.id"],].update(_info(attributes, fields.CARD_INFO))
-    for values in cards.values():
-        if "failed" in values:
-            values["failed"] = bool(values["failed"])
-    return tuple(
-        _typed(
-            CardReading,
-            uuid=uuid,
-            processes=tuple(processes[uuid]),
-            allocations=tuple(allocations[uuid]),
-            **values,
-        )
-        for (uuid,), values in cards.items()
-    )
-
-
-def _processes(points: list[_Point]) -> Iterator[tuple[str, ProcessReading]]:
-    known = _field_values(points, fields.PROCESS_FIELDS, metrics.PROCESS_ATTRIBUTES)
-    for name, attributes, _ in points:
-        if name == metrics.PROCESS_INFO.name:
-            subject = tuple(attributes.get(key) for key in metrics.PROCESS_ATTRIBUTES)
-            created = attributes.get("process.creation.time")
-            yield (
-                attributes["hw.id"],
-                _typed(
-                    ProcessReading,
-                    pid=attributes["process.pid"],
-                    created_ms=None if created is None else _moment(created),
-                    owner=attributes.get("process.owner"),
-                    comm=attributes.get("gua.process.comm"),
-                    **known.get(subject, {}),
-                    **_info(attributes, fields.PROCESS_INFO),
-                ),
-            )
-
-
-def _allocations(points: list[_Point]) -> Iterator[tuple[str, AllocationReading]]:
-    known = _field_values(points, fields.ALLOCATION_FIELDS, metrics.ALLOCATION_ATTRIBUTES)
-    for name, attributes, _ in points:
-        if name == metrics.ALLOCATION_INFO.name:
-            uuid, source, identifier = (attributes[key] for key in metrics.ALLOCATION_ATTRIBUTES)
-            yield (
-                uuid,
-                _typed(
-                    AllocationReading,
-                    source=source,
-                    id=identifier,
-                    **known.get((uuid, source, identifier), {}),
-                    **_info(attributes, fields.ALLOCATION_INFO),
-                ),
-            )
-
-
-def _sources(points: list[_Point]) -> Iterator[AllocationSourceReading]:
-    known = _field_values(points, fields.SOURCE_FIELDS, metrics.SOURCE_ATTRIBUTES)
-    for name, attributes, point in points:
-        if name == metrics.ALLOCATION_SOURCE_DURATION.name:
-            yield _typed(
-                AllocationSourceReading,
-                source=attributes["gua.allocation.source"],
-                duration_ms=round(_number(point) * 1000),
-                reason=attributes.get("gua.allocation.source.reason"),
-                **known.get((attributes["gua.allocation.source"],), {}),
-            )
-
-
-def _agent(points: list[_Point]) -> AgentReading | None:
-    values = _field_values(points, fields.AGENT_FIELDS, ()).get((), {})
-    errors = tuple(
-        _typed(ErrorCount, call=attributes["call"], code=attributes["code"], count=round(_number(point)))
-        for name, attributes, point in points
-        if name == metrics.AGENT_ERRORS.name
-    )
-    starts = {point.start_time_unix_nano for name, _, point in points if name.startswith("gua.agent.")}
-    if not starts:
-        return None
-    return AgentReading(started_ms=min(starts) // _NS_PER_MS, errors=errors, **values)

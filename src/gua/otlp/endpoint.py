@@ -264,3 +264,48 @@ def _parts(url: str) -> SplitResult:
         msg = f"{url!r} is not an endpoint: give an http(s) URL, as in http://localhost:4318"
         raise UsageError(msg)
     return parts
+
+
+def check_files(settings: Settings) -> None:
+    """Raise :class:`UsageError` unless each certificate and key can be read, is one, and key and certificate fit.
+
+    They are looked at before anything is sent: the transports' own words for a bad one help nobody.
+    """
+    if settings.client_key and not settings.client_certificate:
+        msg = "OTEL_EXPORTER_OTLP_CLIENT_KEY is set without OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: set both"
+        raise UsageError(msg)
+    import ssl  # noqa: PLC0415 - 4 MB for those who do not need it
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if path := settings.certificate:
+        _require_readable(path, "CERTIFICATE")
+        try:
+            context.load_verify_locations(path)
+        except ssl.SSLError:
+            msg = f"OTEL_EXPORTER_OTLP_CERTIFICATE: {path} holds no certificate in PEM format: name the authority's"
+            raise UsageError(msg) from None
+    if path := settings.client_certificate:
+        _require_readable(path, "CLIENT_CERTIFICATE")
+        if settings.client_key:
+            _require_readable(settings.client_key, "CLIENT_KEY")
+        try:
+            context.load_cert_chain(path, settings.client_key, password=_nobody_to_ask)
+        except (ssl.SSLError, ValueError):
+            msg = (
+                f"{path} and {settings.client_key or path} are no client certificate and key that belong together, "
+                "in PEM format and without a passphrase: see OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and "
+                "OTEL_EXPORTER_OTLP_CLIENT_KEY"
+            )
+            raise UsageError(msg) from None
+
+
+def _require_readable(path: Path, name: str) -> None:
+    try:
+        path.read_bytes()
+    except OSError as error:
+        msg = f"OTEL_EXPORTER_OTLP_{name}: cannot read {path} ({error.strerror}): correct or unset it"
+        raise UsageError(msg) from None
+
+
+def _nobody_to_ask() -> str:
+    return ""

@@ -17,7 +17,7 @@ from gua.core import metrics
 from gua.core.errors import DataError, UnavailableError, UsageError
 from gua.core.tick import Tick
 from gua.core.untrusted import object_in, objects_in
-from gua.otlp.decode import decode
+from gua.otlp.decode import tick_of
 
 _LONGEST_LINE: Final = 64 * 2**20
 _NO_RECORDED_VALUE: Final = 1
@@ -43,7 +43,7 @@ def ticks_of_lines(path: Path) -> Iterator[Tick]:
         for resource in objects_in(line.get("resourceMetrics")):
             for request in _requests(resource, where):
                 try:
-                    yield decode(request.SerializeToString())
+                    yield tick_of(request)
                 except DataError as error:
                     msg = f"{where}: {error}: what came before it is imported, correct the line and import it again"
                     raise DataError(msg) from None
@@ -100,7 +100,7 @@ def _scopes(resource: Json) -> list[Json]:
 
 
 def _requests(resource: Json, where: str) -> Iterator[ExportMetricsServiceRequest]:
-    """Yield a request for each time of a resource, with what :func:`decode` reads."""
+    """Yield a request for each time of a resource, with what :func:`tick_of` reads."""
     try:
         parsed = json_format.ParseDict(
             {"resource": resource.get("resource") or {}, "scopeMetrics": _scopes(resource)},

@@ -1,24 +1,34 @@
-"""Requests to an OTLP/HTTP endpoint: each body sent as it is, and its answer told for what it is."""
+"""Requests to an OTLP/HTTP endpoint: each body sent as it is, and its answer told for what it is.
+
+`urllib3` itself: `requests` on top of it takes 5 MB more of an agent, and limits no request as a whole.
+"""
 
 from __future__ import annotations
 
+import ipaddress
+import os
+import socket
 import ssl
 import threading
 import time
+import weakref
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from http.client import BadStatusLine, RemoteDisconnected
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-import requests
+import urllib3
+from urllib3.util.ssl_ import create_urllib3_context
 
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError
 from gua.core.plaintext import safe
 from gua.otlp import answer
 from gua.otlp.answer import Acceptance
 from gua.otlp.endpoint import Settings
-from gua.otlp.session import HttpSession
 
 USER_AGENT: Final = "gua"
 _MAX_ANSWER_BYTES: Final = 64 * 1024
@@ -29,15 +39,10 @@ _RETRYABLE: Final = (408, 429, 500, 502, 503, 504)
 # What the endpoint says of this request's content. Every other refusal (404, 401, ...) is about the URL or the
 # credentials: no tick is to blame for it, and none may be given up for it.
 _REFUSED: Final = (400, 413, 422)
-# The timeout of `requests` is one of each read; past the whole request's, it is cut.
+# The timeout of `urllib3` is one of each read; past the whole request's, it is cut.
 _GRACE_SECONDS: Final = 0.25
+_BUNDLES: Final = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _HANG_UPS: Final = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)
-_SETTINGS_ERRORS: Final = (
-    requests.exceptions.InvalidURL,
-    requests.exceptions.InvalidSchema,
-    requests.exceptions.MissingSchema,
-    requests.exceptions.InvalidHeader,
-)
 
 
 class HttpTransport:
@@ -47,7 +52,7 @@ class HttpTransport:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._session = _session(settings)
+        self._pool = _Pool(settings)
         self._headers = {
             **settings.headers,
             "content-type": "application/x-protobuf",
@@ -77,38 +82,38 @@ class HttpTransport:
 
     def close(self) -> None:
         """End the request in progress and close the connection."""
-        self._session.stop()
-        self._session.close()
+        self._pool.stop()
 
     def _give_up(self) -> None:
         self._late = True
-        self._session.cut()
+        self._pool.cut()
 
-    def _post(self, body: bytes) -> requests.Response:
+    def _post(self, body: bytes) -> urllib3.BaseHTTPResponse:
         """Return the answer; a second attempt where a connection that was kept open turns out to be closed."""
         deadline = time.monotonic() + self._settings.timeout_seconds
         answered = self._attempt(body, self._settings.timeout_seconds)
-        if isinstance(answered, requests.ConnectionError) and not isinstance(answered, requests.Timeout):
+        if isinstance(answered, urllib3.exceptions.ProtocolError | urllib3.exceptions.SSLError):
             left = deadline - time.monotonic()
             answered = self._attempt(body, left) if left > 0 else answered
-        if isinstance(answered, requests.Response):
+        if isinstance(answered, urllib3.BaseHTTPResponse):
             return answered
         raise self._unreachable(answered)
 
-    def _attempt(self, body: bytes, timeout_seconds: float) -> requests.Response | Exception:
+    def _attempt(self, body: bytes, timeout_seconds: float) -> urllib3.BaseHTTPResponse | Exception:
         try:
-            return self._session.send_body(self._settings.url, self._headers, body, timeout_seconds)
+            return self._pool.post(self._headers, body, timeout_seconds)
         except Exception as error:  # noqa: BLE001 - urllib3 lets through what ssl and http.client raise
             # Without the frames that it went through: they hold the body.
             return error.with_traceback(None)
 
-    def _answered(self, response: requests.Response) -> Acceptance:
-        with response:
-            try:
-                body = response.raw.read(_MAX_ANSWER_BYTES, decode_content=True)
-            except Exception as error:  # noqa: BLE001 - urllib3 lets through what ssl and http.client raise
-                raise self._unreachable(error) from None
-        status = response.status_code
+    def _answered(self, response: urllib3.BaseHTTPResponse) -> Acceptance:
+        try:
+            body = response.read(_MAX_ANSWER_BYTES, decode_content=True)
+        except Exception as error:  # noqa: BLE001 - urllib3 lets through what ssl and http.client raise
+            raise self._unreachable(error) from None
+        finally:
+            response.close()
+        status = response.status
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             return answer.taken(body)
         raise self._refusal(status, self._phrase(status, body), response.headers.get("Retry-After"))
@@ -138,16 +143,14 @@ class HttpTransport:
                 return UnavailableError(msg)
             if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
                 return UnavailableError(_tls_failed(shown, str(cause.reason or cause), hint))
-        if isinstance(error, _SETTINGS_ERRORS) or (
-            isinstance(error, OSError) and not isinstance(error, requests.RequestException) and error.filename
-        ):
+        if isinstance(error, ValueError) or (isinstance(error, OSError) and error.filename):
             return UnavailableError(
                 f"{shown} cannot be used ({self._one_line(error)}): check URL, proxy and certificates"
             )
-        if self._late or any(isinstance(cause, TimeoutError | requests.Timeout) for cause in causes):
+        if self._late or any(isinstance(cause, TimeoutError | urllib3.exceptions.ReadTimeoutError) for cause in causes):
             msg = f"{shown} did not answer within {self._settings.timeout_seconds:g} s: it is slow or down{hint}"
             return TransientError(msg)
-        through = " through its proxy" if isinstance(error, requests.exceptions.ProxyError) else ""
+        through = " through its proxy" if isinstance(error, urllib3.exceptions.ProxyError) else ""
         if any(isinstance(cause, BadStatusLine) and not isinstance(cause, RemoteDisconnected) for cause in causes):
             msg = f"what {shown} answers is not HTTP: check the port{hint or self._settings.other_protocol}"
             return TransientError(msg)
@@ -170,14 +173,6 @@ class HttpTransport:
         return safe(said, _MAX_REASON) or type(error).__name__
 
 
-def _session(settings: Settings) -> HttpSession:
-    session = HttpSession()
-    session.verify = str(settings.certificate) if settings.certificate else True
-    if certificate := settings.client_certificate:
-        session.cert = (str(certificate), str(settings.client_key)) if settings.client_key else str(certificate)
-    return session
-
-
 def _tls_failed(shown: str, why: str, hint: str) -> str:
     if "CERTIFICATE_REQUIRED" in why or "HANDSHAKE_FAILURE" in why:
         return (
@@ -196,3 +191,133 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         yield below
         wrapped = [getattr(below, "reason", None), *reversed(below.args), below.__cause__, below.__context__]
         below = next((inner for inner in wrapped if isinstance(inner, BaseException) and inner not in seen), None)
+
+
+class _Pool:
+    """One connection to an endpoint, kept open between requests."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Connect to nothing yet. Proxies are those of the environment now."""
+        self._settings = settings
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._stopped = False
+        self._files: list[tuple[str, int]] | None = None
+        self._manager: urllib3.PoolManager | None = None
+
+    def post(self, headers: Mapping[str, str], body: bytes, timeout_seconds: float) -> urllib3.BaseHTTPResponse:
+        """Return the answer, its body not read yet; redirects are not followed.
+
+        Raises what `urllib3`, ssl and http.client raise, and OSError for a certificate that cannot be read.
+        """
+        if self._stopped:
+            msg = "delivery was stopped"
+            raise urllib3.exceptions.HTTPError(msg)
+        return self._current().urlopen(
+            "POST",
+            self._settings.url,
+            body=body,
+            headers=headers,
+            redirect=False,
+            retries=False,
+            timeout=timeout_seconds,
+            preload_content=False,
+        )
+
+    def cut(self) -> None:
+        """End the request in progress, as the peer would; callable from any thread."""
+        for opened in self._sockets.copy():
+            try:
+                # The plain socket's, also under TLS: the thread that reads is in the middle of it.
+                socket.socket.shutdown(opened, socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+    def stop(self) -> None:
+        """End the request in progress, refuse any other, and close the connection."""
+        self._stopped = True
+        self.cut()
+        if self._manager is not None:
+            self._manager.clear()
+
+    def _current(self) -> urllib3.PoolManager:
+        """Return what makes connections, anew where the files of certificates have changed."""
+        files = [(str(path), path.stat().st_mtime_ns) for path in self._certificates()]
+        if self._manager is None or files != self._files:
+            self._manager, self._files = self._made(), files
+        return self._manager
+
+    def _made(self) -> urllib3.PoolManager:
+        keywords: dict[str, Any] = {"num_pools": 1, "maxsize": 1}
+        if self._settings.secure:
+            keywords["ssl_context"] = _context(self._settings)
+        proxy = _proxy(self._settings.url)
+        if proxy is None:
+            manager = urllib3.PoolManager(**keywords)
+        else:
+            parts = urlsplit(proxy)
+            user = None if parts.username is None else f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            headers = urllib3.make_headers(proxy_basic_auth=user)
+            manager = urllib3.ProxyManager(proxy, proxy_headers=headers, **keywords)
+        pools: dict[str, Any] = manager.pool_classes_by_scheme
+        manager.pool_classes_by_scheme = {
+            scheme: type(pool.__name__, (pool,), {"ConnectionCls": _watched(pool.ConnectionCls, self._sockets)})
+            for scheme, pool in pools.items()
+        }
+        return manager
+
+    def _certificates(self) -> list[Path]:
+        settings = self._settings
+        return [path for path in (settings.certificate, settings.client_certificate, settings.client_key) if path]
+
+
+def _watched(base: Any, sockets: weakref.WeakSet[socket.socket]) -> type:  # noqa: ANN401 - urllib3's connection classes
+    """Return ``base`` with an eye on its sockets."""
+
+    def connect(connection: Any) -> None:  # noqa: ANN401 - as above
+        base.connect(connection)
+        sockets.add(connection.sock)
+
+    return type(base.__name__, (base,), {"connect": connect})
+
+
+def _context(settings: Settings) -> ssl.SSLContext:
+    """Return what checks the receiver: the authority that was set before that of other programs, else certifi's."""
+    context = create_urllib3_context()
+    bundle = settings.certificate or next((path for name in _BUNDLES if (path := os.environ.get(name))), None)
+    if bundle is None:
+        import certifi  # noqa: PLC0415 - only where it is needed
+
+        bundle = certifi.where()
+    if Path(bundle).is_dir():
+        context.load_verify_locations(capath=bundle)
+    else:
+        context.load_verify_locations(cafile=bundle)
+    if settings.client_certificate:
+        context.load_cert_chain(settings.client_certificate, settings.client_key)
+    return context
+
+
+def _proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for this URL: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(parts.netloc) or _is_within(host, proxies.get("no", "")):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _is_within(host: str, networks: str) -> bool:
+    """Return whether an address is in one of these networks; they stand among names."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    for network in networks.split(","):
+        try:
+            if address in ipaddress.ip_network(network.strip(), strict=False):
+                return True
+        except ValueError:
+            continue
+    return False

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import random
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
-from gua.core.errors import DataError, UnavailableError
+from gua.core.errors import DataError, TransientError, UnavailableError
 from gua.core.ports import SpooledTick
 from gua.otlp.answer import Acceptance
-from gua.otlp.endpoint import Settings, read_settings
-from gua.otlp.retry import send_with_retry
+from gua.otlp.endpoint import Settings, check_files, read_settings
 from gua.state.compression import decompress
 from gua.state.enrollment import Enrollment
 
 PATIENCE_SECONDS: Final = 60.0
+_FIRST_SECONDS: Final = 0.5
+_LONGEST_SECONDS: Final = 30.0
+
+T = TypeVar("T")
 
 
 class Transport(Protocol):
@@ -154,10 +159,37 @@ def open_endpoint(
     """
     settings = read_settings(url, environ, enrollment)
     if settings.secure:
-        from gua.otlp.tls import check_files  # noqa: PLC0415 - ssl is 4 MB for those who do not need it
-
         check_files(settings)
     return OtlpEndpoint(_transport(settings), settings.shown, patience_seconds=patience_seconds, sleep=sleep)
+
+
+def send_with_retry(
+    attempt: Callable[[], T],
+    *,
+    patience_seconds: float,
+    sleep: Callable[[float], object] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+    jitter: Callable[[], float] = random.random,
+) -> T:
+    """Return what ``attempt`` returns, calling it again after each :class:`TransientError` while patience lasts.
+
+    Waits are drawn evenly from 0 to a bound that doubles from 0.5 s to 30 s ("full jitter"), or are what the
+    server asked for if that is longer. The last error is raised as soon as the next wait would outlast
+    ``patience_seconds``, counted from the first failure.
+    """
+    bound = _FIRST_SECONDS
+    deadline: float | None = None
+    while True:
+        try:
+            return attempt()
+        except TransientError as error:
+            now = monotonic()
+            deadline = now + patience_seconds if deadline is None else deadline
+            wait = max(bound * jitter(), error.retry_after_seconds or 0.0)
+            if now + wait > deadline:
+                raise
+            sleep(wait)
+            bound = min(bound * 2, _LONGEST_SECONDS)
 
 
 def _transport(settings: Settings) -> Transport:

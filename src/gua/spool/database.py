@@ -11,14 +11,23 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 
 from gua.core.errors import UnavailableError
-from gua.spool import locking, wal
-from gua.spool.errors import DamagedError, DoubtfulLogError, Trouble, translated, trouble
-from gua.spool.pages import tick_ids
-from gua.spool.salvage import build, read_connection, read_file, sync
-from gua.spool.schema import APPLICATION_ID, TABLES, VERSION, VERSION_COUNTER, pragma
+from gua.spool import locking
+from gua.spool.errors import DamagedError, Trouble, translated, trouble
+from gua.spool.schema import (
+    APPLICATION_ID,
+    REPAIRS,
+    TABLES,
+    UNKNOWN_LOSSES,
+    VERSION,
+    all_counters,
+    build,
+    copy,
+    pragma,
+    sync,
+)
 
 _BUSY_SECONDS: Final = 5.0
 _CHECKED_BYTES: Final = 8 * 2**20
@@ -26,7 +35,6 @@ _CHECKED_BYTES: Final = 8 * 2**20
 _LOG_BYTES: Final = 4 * 2**20
 _REPAIR_PAUSE_SECONDS: Final = 30.0
 _KEPT_ASIDE: Final = 2
-_ROOM_BYTES: Final = 2**20
 
 T = TypeVar("T")
 _Identity = tuple[int, int]
@@ -36,8 +44,8 @@ class Database:
     """The connection to the spool at ``path``, for one thread at a time.
 
     The file and its folder are made if they are missing, for their owner alone. A damaged file is set aside as
-    ``<name>.corrupt-<UTC time>``, the two latest of them are kept, and what can be read of it goes into a new one;
-    so it is with a file that was removed. ``prepare`` is called in each connection that is opened.
+    ``<name>.corrupt-<UTC time>``, the two latest of them are kept, and an empty one is begun that counts the loss.
+    A file that was removed is written anew by who has it open. ``prepare`` is called in each connection that is opened.
 
     No method opens the file but through SQLite while it is in use: closing it again would take the locks from every
     other connection of this process (https://www.sqlite.org/howtocorrupt.html, 2.2).
@@ -53,7 +61,6 @@ class Database:
         self._identity: _Identity | None = None
         self._log_identity: _Identity | None = None
         self._repair_from = 0.0
-        self._trusted_log: _Logged | None = None
         self._closed = False
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -114,8 +121,6 @@ class Database:
         if kind in (Trouble.REOPEN, Trouble.UNREADABLE) and Trouble.REOPEN not in tried:
             tried.add(Trouble.REOPEN)
             self._disconnect()
-        elif isinstance(error, DoubtfulLogError) and self._log_is_sound():
-            pass
         elif kind in (Trouble.DAMAGED, Trouble.UNREADABLE) and Trouble.DAMAGED not in tried:
             tried.add(Trouble.DAMAGED)
             self._repair()
@@ -165,7 +170,6 @@ class Database:
             raise DamagedError  # a spool gets its name when it is whole; SQLite would throw its log away
         if status.st_mode & 0o077 and status.st_uid == os.geteuid():
             self._path.chmod(0o600)
-        logged = _last_logged(_log(self._path))
         connection = self._suspect = sqlite3.connect(
             f"{self._path.absolute().as_uri()}?mode=rw",
             uri=True,
@@ -183,52 +187,29 @@ class Database:
         connection.execute("PRAGMA secure_delete = OFF")  # where it is on, deleting writes five times as much
         connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}").fetchone()
         connection.execute("PRAGMA temp_store = MEMORY")
-        if logged is not None and logged != self._trusted_log:
-            _check_log(connection, self._path, logged)
         self._prepare(connection)
         self._connection, self._suspect = connection, None
         self._log_identity = _identity(_log(self._path))
         return connection
 
-    def _log_is_sound(self) -> bool:
-        """Return whether no tick stands in the log behind what SQLite reads of it.
-
-        What does stand there may be of a transaction that was cut off, half overwritten by later ones.
-        """
-        with locking.replacing(self._path):
-            if self._suspect is None or _identity(self._path) != self._identity:
-                return True  # another file by now
-            logged = _last_logged(_log(self._path))
-            busy, frames, _ = self._suspect.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            given = self._suspect.execute("SELECT seq FROM sqlite_sequence WHERE name = 'ticks'").fetchone()
-            hidden = _last_tick_after(_log(self._path), frames)
-            if not busy and given is not None and isinstance(given[0], int) and hidden > given[0]:
-                return False
-            self._trusted_log = logged
-            self._disconnect()
-            return True
-
     def _begin(self) -> None:
-        """Make the file that is missing: from a repair that was cut off, from what is left of it, or empty."""
+        """Make the file that is missing: from what is still open of it, or empty."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with locking.replacing(self._path):
             if self._path.exists():
                 return
-            salvaged = _beside(self._path, "salvaged")
-            if not salvaged.exists():
-                new = _fresh(self._path)
-                if self._connection is not None:
-                    build(new, read_connection(self._connection))
-                elif _last_logged(_log(self._path)) is not None:
-                    with read_file(self._path) as remains:
-                        build(new, remains)
-                else:
-                    build(new, None)
-                new.rename(salvaged)
-            self._place(salvaged, _aside(self._path))
+            new = _fresh(self._path)
+            if self._connection is not None:
+                copy(self._connection, new)
+            elif _log(self._path).exists() or _asides(self._path):
+                # Somebody removed the file alone, or was cut off in the middle of a repair.
+                self._build_after_loss(new)
+            else:
+                build(new, counters={}, after_id=0)
+            self._place(new, _aside(self._path))
 
     def _repair(self) -> None:
-        """Set the damaged file aside and put what can be read of it into a new one."""
+        """Set the damaged file aside and begin a new one."""
         if time.monotonic() < self._repair_from:
             msg = f"the spool {self._path} is damaged and could not be repaired a moment ago: check its disk"
             raise UnavailableError(msg)
@@ -237,20 +218,29 @@ class Database:
                 self._disconnect()
                 return  # somebody else was faster
             self._repair_from = time.monotonic() + _REPAIR_PAUSE_SECONDS
-            self._require_room()
             new = _fresh(self._path)
-            with read_file(self._path) as remains:
-                build(new, remains)
-            salvaged = _beside(self._path, "salvaged")
-            new.rename(salvaged)
+            self._build_after_loss(new)
             aside = _aside(self._path)
-            # From here on the new file counts, see _begin; before, it would be made once more.
             self._path.rename(aside)
-            self._place(salvaged, aside)
+            self._place(new, aside)
             # Now that the path has another file, closing cannot touch that one's log.
             self._disconnect()
             self.set_aside = aside
             self._repair_from = 0.0
+
+    def _build_after_loss(self, new: Path) -> None:
+        """Make a spool that counts on where the lost one stood, as far as SQLite still reads its counters.
+
+        Its ids are above all that were given, as nobody makes a tick a millisecond: an acknowledgement under way must
+        not meet another tick under the same id.
+        """
+        counters: dict[str, int] = {}
+        if (lost := self._suspect or self._connection) is not None:
+            with contextlib.suppress(sqlite3.Error, DamagedError):
+                counters = all_counters(lost)
+        for name in (REPAIRS, UNKNOWN_LOSSES):
+            counters[name] = counters.get(name, 0) + 1
+        build(new, counters=counters, after_id=time.time_ns() // 1_000_000)
 
     def _place(self, new: Path, aside: Path) -> None:
         """Give the new file its name; the log that belongs to the old one must be gone before."""
@@ -265,19 +255,9 @@ class Database:
             if file.name.removesuffix("-wal").removesuffix("-shm") in old:
                 file.unlink(missing_ok=True)
 
-    def _require_room(self) -> None:
-        disk = os.statvfs(self._path.parent)
-        needed = sum(file.stat().st_size for file in (self._path, _log(self._path)) if file.exists()) + _ROOM_BYTES
-        if disk.f_bavail * disk.f_frsize < needed:
-            msg = (
-                f"the spool {self._path} is damaged and its disk has no room to save what it holds: "
-                f"free {needed // 2**20 + 1} MiB"
-            )
-            raise UnavailableError(msg)
-
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise DamagedError, or UnavailableError if the file is another program's or of a later version."""
+    """Raise DamagedError, or UnavailableError if the file is another program's or of another version."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     ours = pragma(connection, "application_id") == APPLICATION_ID
     if not ours and tables and 2 * len(tables & TABLES) <= len(TABLES):
@@ -286,60 +266,12 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     if not ours or not tables >= TABLES:
         raise DamagedError
     version = pragma(connection, "user_version")
-    if version == VERSION:
-        return
-    second = connection.execute("SELECT count FROM counters WHERE name = ?", (VERSION_COUNTER,)).fetchone()
-    if version < VERSION or (second is not None and second[0] == VERSION):
-        raise DamagedError
-    _refuse_later(path)
-
-
-def _refuse_later(path: Path) -> NoReturn:
-    msg = f"the spool {path} was written by a later version of gua: install that one, or give another path"
-    raise UnavailableError(msg)
-
-
-_Logged = tuple[tuple[int, int] | None, int]
-
-
-def _last_logged(log: Path) -> _Logged | None:
-    """Return the round of the log and its last frame that ends a transaction; ``None`` if there is none."""
-    try:
-        descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        last = wal.last_commit(descriptor)
-        return (wal.salts(descriptor), last) if last else None
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-
-
-def _check_log(connection: sqlite3.Connection, path: Path, logged: _Logged) -> None:
-    """Raise DoubtfulLogError if SQLite reads the log not to its last transaction: at damage it stops in silence."""
-    try:
-        busy, frames, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-    except sqlite3.OperationalError as error:
-        if trouble(error) in (Trouble.DAMAGED, Trouble.UNREADABLE):
-            raise
-        return  # a disk that does not take writes; what is in the log can be read all the same
-    now = _last_logged(_log(path))
-    if not busy and frames < logged[1] and now is not None and now[0] == logged[0]:
-        raise DoubtfulLogError
-
-
-def _last_tick_after(log: Path, frames: int) -> int:
-    """Return the highest id of a tick behind so many frames of the log, 0 if there is none."""
-    try:
-        descriptor = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return 0
-    try:
-        return max((number for page in wal.pages_after(descriptor, frames) for number in tick_ids(page)), default=0)
-    finally:
-        os.close(descriptor)
+    if version != VERSION:
+        msg = (
+            f"the spool {path} is of version {version}, and this gua reads version {VERSION}: deliver what waits in it "
+            "with the gua that wrote it, or move the file away, and a new one is begun"
+        )
+        raise UnavailableError(msg)
 
 
 def _identity(path: Path) -> _Identity | None:
@@ -362,7 +294,7 @@ def _beside(path: Path, suffix: str) -> Path:
 def _fresh(path: Path) -> Path:
     """Return the name of the file that is being made, and remove what a process that was killed left of one."""
     new = _beside(path, "new")
-    for file in (new, _log(new), _beside(path, "salvaged")):
+    for file in (new, _log(new)):
         file.unlink(missing_ok=True)
     return new
 

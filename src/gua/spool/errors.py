@@ -31,10 +31,6 @@ class DamagedError(Exception):
     """The file is not, or no longer, a sound spool."""
 
 
-class DoubtfulLogError(DamagedError):
-    """The log goes on behind what SQLite reads of it; whether that is damage can be told when nobody writes."""
-
-
 class UnknownDestinationError(UnavailableError, ValueError):
     """Nobody has named that destination to the spool, or not yet again after a repair."""
 
@@ -43,7 +39,7 @@ class Trouble(Enum):
     """What to do about an error."""
 
     DAMAGED = auto()
-    """Set the file aside and take over what can be read."""
+    """Set the file aside and begin a new one."""
     UNREADABLE = auto()
     """Open the file again; if it stays, set it aside."""
     REOPEN = auto()

@@ -8,21 +8,27 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from gua.core.ports import Mark, SpooledTick
-from gua.spool import idle_counters, size_limit
-from gua.spool.counters import DELIVERED, DELIVERED_MS, HOLES_TO, REFUSED, add, all_counters, put
 from gua.spool.database import Database
 from gua.spool.errors import DamagedError
+from gua.spool.schema import DELIVERED, DELIVERED_MS, DROPPED, REFUSED, add, pragma, put
 from gua.spool.stats import SpoolStats, acknowledged, depth, stats
-from gua.state.compression import compress
+from gua.state.compression import compress, decompress
+
+if TYPE_CHECKING:
+    from gua.core.idleness import IdleCounter, IdleCounters, Key
 
 DEFAULT_MAX_BYTES: Final = 512 * 2**20
 _CAP_CHECK_EVERY: Final = 64
+_SHRUNK_FREE_BYTES: Final = 16 * 2**20
+_SHRUNK_USED_BYTES: Final = 4 * 2**20
+"""So much is rewritten in a few hundredths of a second: no tick waits for it in a way that shows."""
+_BUSY_MS: Final = 50
+_WAIT_MS: Final = 5_000
 
 T = TypeVar("T")
 Blob = tuple[int, int, bytes]
@@ -37,9 +43,8 @@ class Spool:
     for a helper that delivers to one of them. Above ``max_bytes`` (``None``: no limit) of stored data the refused
     blobs go first, then the oldest ticks, counted in :meth:`stats`.
 
-    Damage, on opening or later, does not stop it: the file is set aside, see :attr:`set_aside`, and every tick that
-    can still be read goes into a new one under its id, counted in :meth:`stats`. A file that was
-    removed is replaced from what is still open of it.
+    Damage, on opening or later, does not stop it: the file is set aside, see :attr:`set_aside`, and a new one is begun,
+    counted in :meth:`stats`. A file that was removed is written anew from what is still open of it.
 
     Every method raises :class:`UnavailableError` if the file cannot be used (disk full, locked, no permission);
     TransientError, a kind of it, if another process holds it up for more than 5 s.
@@ -84,10 +89,10 @@ class Spool:
             _insert(database, ticks)
             if mark is not None:
                 database.execute(
-                    "INSERT OR REPLACE INTO mark VALUES (1, ?, ?, ?)", (mark.ts_ms, mark.monotonic_ms, mark.boot_id)
+                    "INSERT OR REPLACE INTO mark VALUES (1, ?, ?, ?, ?)",
+                    (mark.ts_ms, mark.monotonic_ms, mark.boot_id, _packed(mark.clocks)),
                 )
-                idle_counters.put(database, mark.ts_ms, mark.clocks)
-            size_limit.keep_below(database, self._max_bytes)
+            _keep_below(database, self._max_bytes)
 
         self._write(work)
 
@@ -98,7 +103,7 @@ class Spool:
         def work(database: sqlite3.Connection) -> None:
             for start in range(0, len(blobs), _CAP_CHECK_EVERY):
                 _insert(database, blobs[start : start + _CAP_CHECK_EVERY])
-                size_limit.keep_below(database, self._max_bytes)
+                _keep_below(database, self._max_bytes)
 
         self._write(work)
         return len(blobs)
@@ -107,16 +112,11 @@ class Spool:
         """Return the mark of the last tick that was appended with one."""
 
         def work(database: sqlite3.Connection) -> Mark | None:
-            match database.execute("SELECT ts_ms, monotonic_ms, boot_id FROM mark").fetchone():
+            match database.execute("SELECT ts_ms, monotonic_ms, boot_id, idle_clocks FROM mark").fetchone():
                 case None:
                     return None
-                case (int(ts_ms), int(monotonic_ms), str() | None as boot_id):
-                    return Mark(
-                        ts_ms=ts_ms,
-                        monotonic_ms=monotonic_ms,
-                        boot_id=boot_id,
-                        clocks=idle_counters.get(database, ts_ms),
-                    )
+                case (int(ts_ms), int(monotonic_ms), str() | None as boot_id, bytes() | None as clocks):
+                    return Mark(ts_ms=ts_ms, monotonic_ms=monotonic_ms, boot_id=boot_id, clocks=_unpacked(clocks))
             raise DamagedError
 
         return self._read(work)
@@ -129,10 +129,7 @@ class Spool:
                 "SELECT id, ts_ms, raw_length, blob FROM ticks WHERE id > ? ORDER BY id LIMIT ?",
                 (max(after, acknowledged(database, destination)), limit),
             ).fetchall()
-            ticks = [_tick(row) for row in rows]
-            if any(second.id != first.id + 1 for first, second in pairwise(ticks)):
-                self._excuse_holes(database, ticks)
-            return ticks
+            return [_tick(row) for row in rows]
 
         return self._read(work)
 
@@ -148,11 +145,11 @@ class Spool:
                 add(database, DELIVERED + destination, delivered)
                 put(database, DELIVERED_MS + destination, time.time_ns() // 1_000_000)
             database.execute("UPDATE destinations SET acknowledged_id = ? WHERE name = ?", (up_to_id, destination))
-            return _delete_acknowledged(database) and size_limit.is_large(database)
+            return _delete_acknowledged(database) and _is_large(database)
 
         with self._lock:
             if self._write(work):
-                self._database.upkeep(size_limit.shrink)
+                self._database.upkeep(_shrink)
 
     def refuse(self, destination: str, ticks: Sequence[SpooledTick], reason: str) -> None:
         """Keep ticks that ``destination`` refused for good, and count them; acknowledging them is another call.
@@ -238,12 +235,6 @@ class Spool:
 
         self._write(work)
 
-    def _excuse_holes(self, database: sqlite3.Connection, ticks: Sequence[SpooledTick]) -> None:
-        """Raise DamagedError if ids are missing that no repair and no cap has taken away."""
-        holes_to = all_counters(database).get(HOLES_TO, 0)
-        if any(second.id != first.id + 1 and second.id > holes_to + 1 for first, second in pairwise(ticks)):
-            raise DamagedError
-
 
 def _size(file: Path) -> int:
     try:
@@ -278,3 +269,69 @@ def _tick(row: tuple[object, ...]) -> SpooledTick:
         case (int(number), int(ts_ms), int(raw_length), bytes(blob)):
             return SpooledTick(id=number, ts_ms=ts_ms, raw_length=raw_length, blob=blob)
     raise DamagedError
+
+
+def _packed(clocks: IdleCounters) -> bytes | None:
+    """Return the idle clocks of a mark as they are stored: an agent that starts goes on where the last one ended."""
+    if not clocks:
+        return None
+    from gua.core.idleness import dumps  # noqa: PLC0415 - for an agent: who lands what waits stores none
+
+    return compress(dumps(clocks))
+
+
+def _unpacked(stored: bytes | None) -> dict[Key, IdleCounter]:
+    if stored is None:
+        return {}
+    from gua.core.idleness import loads  # noqa: PLC0415 - as above
+
+    try:
+        return loads(decompress(stored))
+    except ValueError:
+        return {}
+
+
+def _keep_below(database: sqlite3.Connection, max_bytes: int | None) -> None:
+    """Delete refused blobs, then the oldest ticks, until the data takes no more; the newest tick always stays.
+
+    Dropped ticks are counted. ``None`` is no limit. Belongs into a transaction.
+    """
+    if max_bytes is None:
+        return
+    dropped = 0
+    while _used_bytes(database) > max_bytes:
+        if database.execute(
+            "DELETE FROM refused WHERE rowid = (SELECT rowid FROM refused ORDER BY id LIMIT 1)"
+        ).rowcount:
+            continue
+        gone = database.execute(
+            "DELETE FROM ticks WHERE id = (SELECT min(id) FROM ticks) AND id < (SELECT max(id) FROM ticks)"
+        ).rowcount
+        if not gone:
+            break
+        dropped += gone
+    if dropped:
+        add(database, DROPPED, dropped)
+
+
+def _is_large(database: sqlite3.Connection) -> bool:
+    """Return whether :func:`_shrink` has something to do: much of the file is free, and little of it is used."""
+    free = pragma(database, "freelist_count") * pragma(database, "page_size")
+    return free >= _SHRUNK_FREE_BYTES and _used_bytes(database) <= _SHRUNK_USED_BYTES
+
+
+def _shrink(database: sqlite3.Connection) -> None:
+    """Give the room of an outage back to the disk once its ticks are delivered. Not within a transaction."""
+    if not _is_large(database):
+        return
+    database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")  # another time will do
+    try:
+        database.execute("VACUUM")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        database.execute(f"PRAGMA busy_timeout = {_WAIT_MS}")
+
+
+def _used_bytes(database: sqlite3.Connection) -> int:
+    # SQLite keeps the pages of deleted rows for the next ones and does not shrink the file.
+    return (pragma(database, "page_count") - pragma(database, "freelist_count")) * pragma(database, "page_size")

@@ -6,19 +6,16 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gua.spool.counters import (
+from gua.spool.errors import DamagedError, UnknownDestinationError
+from gua.spool.schema import (
     DELIVERED,
     DELIVERED_MS,
     DROPPED,
-    HOLES_TO,
-    LOST,
     REFUSED,
     REPAIRS,
-    SALVAGED,
     UNKNOWN_LOSSES,
     all_counters,
 )
-from gua.spool.errors import DamagedError, UnknownDestinationError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,8 +26,8 @@ class SpoolStats:
     (Unix ms) of the oldest of them, where there is one, ``newest_ms`` that of the newest tick. ``bytes`` are on the
     disk, the write-ahead log included. ``delivered``, ``refused`` and ``dropped`` count ticks that a destination took,
     whoever brought them, that it refused for good, and that fell to the size cap; ``delivered_ms`` is when it took the
-    last (Unix ms), where it took any. ``repairs`` counts damaged or removed files, ``salvaged`` the ticks
-    that were taken over from them, ``lost`` those that were not: ``None`` if one of the files did not tell.
+    last (Unix ms), where it took any. ``repairs`` counts damaged or removed files, ``lost`` the ticks that were lost
+    with them: ``None`` if that is not known, as of damaged files.
     """
 
     ticks: int
@@ -43,7 +40,6 @@ class SpoolStats:
     delivered_ms: Mapping[str, int]
     refused: Mapping[str, int]
     repairs: int
-    salvaged: int
     lost: int | None
 
 
@@ -53,8 +49,7 @@ def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
     names = dict(database.execute("SELECT name, acknowledged_id FROM destinations"))
     if not all(isinstance(number, int) for number in names.values()):
         raise DamagedError
-    holes_to = counted.get(HOLES_TO, 0)
-    waiting = {name: _depth(database, delivered, holes_to) for name, delivered in names.items()}
+    waiting = {name: _depth(database, delivered) for name, delivered in names.items()}
     oldest = {name: _oldest_ms(database, delivered) if waiting[name] else None for name, delivered in names.items()}
     return SpoolStats(
         ticks=max(waiting.values(), default=0),
@@ -67,31 +62,19 @@ def stats(database: sqlite3.Connection, size_bytes: int) -> SpoolStats:
         delivered_ms={name: counted[DELIVERED_MS + name] for name in names if DELIVERED_MS + name in counted},
         refused={name: counted.get(REFUSED + name, 0) for name in names},
         repairs=counted.get(REPAIRS, 0),
-        salvaged=counted.get(SALVAGED, 0),
-        lost=None if counted.get(UNKNOWN_LOSSES, 0) else counted.get(LOST, 0),
+        lost=None if counted.get(UNKNOWN_LOSSES, 0) else 0,
     )
 
 
 def depth(database: sqlite3.Connection, destination: str) -> int:
-    """Return how many ticks wait for ``destination``.
-
-    Ids follow one another but for holes up to a known id (:data:`HOLES_TO`): only up to there rows are counted.
-    """
-    return _depth(database, acknowledged(database, destination), all_counters(database).get(HOLES_TO, 0))
+    """Return how many ticks wait for ``destination``."""
+    return _depth(database, acknowledged(database, destination))
 
 
-def _depth(database: sqlite3.Connection, delivered: int, holes_to: int) -> int:
-    """Return how many ticks there are after id ``delivered``."""
+def _depth(database: sqlite3.Connection, delivered: int) -> int:
+    """Return how many ticks there are after id ``delivered``: only the oldest are deleted, so ids have no holes."""
     first, last = database.execute("SELECT (SELECT min(id) FROM ticks), (SELECT max(id) FROM ticks)").fetchone()
-    if last is None or last <= delivered:
-        return 0
-    counted = 0
-    if holes_to > delivered:
-        counted = database.execute(
-            "SELECT count(*) FROM ticks WHERE id > ? AND id <= ?", (delivered, holes_to)
-        ).fetchone()[0]
-    dense: int = last - max(delivered, holes_to, first - 1)
-    return counted + max(0, dense)
+    return 0 if last is None else max(0, last - max(delivered, first - 1))
 
 
 def acknowledged(database: sqlite3.Connection, destination: str) -> int:

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
     from gua.core.ports import SpooledTick
-    from gua.store.requests.batch import Forms
-    from gua.store.table_rows import TableRows
-    from gua.store.tick_rows import TickRows
+    from gua.store.tick_rows import TableLines, TickRows
 
 QUERY_MEMORY_BYTES = 300_000_000
 # Of one report. A page asks a question for each host of those that read ticks; a user of a server has memory for twenty
@@ -78,7 +76,6 @@ class Store:
         self._client = client
         self._directory = directory
         self._landed = False
-        self._forms: Forms | None = None
         self._handles = (
             Handles(client, lambda: connect(dsn, data=str(directory.data))) if directory is not None else None
         )
@@ -146,18 +143,10 @@ class Store:
                     landing.insert_embedded(self._client, part, self._directory.path)
 
         try:
-            others = batch if self._directory is None else self._land_requests(batch)
+            others = batch if self._directory is None else landing.land_rows(batch, self._insert_rows)
             return landing.land_bisecting(others, insert, have_some_landed=len(others) < len(batch))
         finally:
             self._forget_ticks()
-
-    def _land_requests(self, batch: Sequence[SpooledTick]) -> Sequence[SpooledTick]:
-        """Insert the ticks of which rows can be made here, and return those that are to be landed by their points."""
-        from gua.store.requests.batch import Forms, landed_as_rows  # noqa: PLC0415 - for those who land
-
-        if self._forms is None:
-            self._forms = Forms()
-        return landed_as_rows(batch, self._forms, self._insert_rows)
 
     def land_rows(self, rows: TickRows) -> None:
         """Insert ticks that were made into rows of an embedded store. Landing a tick again changes nothing."""
@@ -166,7 +155,7 @@ class Store:
         finally:
             self._forget_ticks()
 
-    def _insert_rows(self, parts: Iterable[TableRows]) -> None:
+    def _insert_rows(self, parts: Iterable[TableLines]) -> None:
         from gua.store import landing  # noqa: PLC0415 - for those who land
 
         if self._directory is None:

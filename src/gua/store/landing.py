@@ -1,6 +1,7 @@
 """Spooled ticks into the store: as rows, or as points, of which ClickHouse itself reads the OTLP bytes.
 
-An embedded store lands rows (:mod:`gua.store.requests`), and points where rows do not tell all; a server points.
+An embedded store lands rows of the decoded ticks (:mod:`gua.store.tick_rows`), and the points of requests that rows do
+not tell in full; a server lands points.
 
 A batch of points is one length-delimited message (ProtobufList): the length of all requests, then the requests as
 they are. The spool's blobs are zstd frames, and frames may follow each other, so not even they are unpacked.
@@ -9,24 +10,27 @@ they are. The spool's blobs are zstd frames, and frames may follow each other, s
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from gua.core.errors import UnavailableError
+from gua.core.errors import DataError, UnavailableError
 from gua.core.ports import SpooledTick
-from gua.state.compression import compress
+from gua.state.compression import compress, decompress
 from gua.store.connection import QueryError
 from gua.store.directory import BATCH_PREFIX
-from gua.store.requests.columns import size
 from gua.store.statements import proto_file
-from gua.store.table_rows import TableRows
+from gua.store.tick_rows import TableLines, TickRows
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
-MESSAGE = "ResourceMetrics"
-_SETTINGS = {
+MESSAGE: Final = "ResourceMetrics"
+_MOST_CHARACTERS: Final = 8 * 2**20
+"""Of rows that are landed at once: those of some 300 ticks of a host of 80 processes."""
+_SETTINGS: Final = {
     "parallel_view_processing": 1,
     "max_partitions_per_insert_block": 0,
     "throw_on_max_partitions_per_insert_block": 0,
@@ -34,12 +38,55 @@ _SETTINGS = {
     "distributed_foreground_insert": 1,
 }
 # In the statement: those of a command are each set and reset by one of its own, 4 ms of CPU together.
-_OF_ROWS = ", ".join(f"{name} = {value}" for name, value in {**_SETTINGS, "max_insert_threads": 1}.items())
+_OF_ROWS: Final = ", ".join(f"{name} = {value}" for name, value in {**_SETTINGS, "max_insert_threads": 1}.items())
 
 
 def batch_bytes(batch: Sequence[SpooledTick]) -> bytes:
     """Return the batch as one zstd stream of a ProtobufList message."""
-    return compress(size(sum(tick.raw_length for tick in batch))) + b"".join(tick.blob for tick in batch)
+    length = bytearray()
+    left = sum(tick.raw_length for tick in batch)
+    while left > 0x7F:
+        length.append(left & 0x7F | 0x80)
+        left >>= 7
+    length.append(left)
+    return compress(bytes(length)) + b"".join(tick.blob for tick in batch)
+
+
+def land_rows(batch: Sequence[SpooledTick], insert: Callable[[Iterable[TableLines]], None]) -> list[SpooledTick]:
+    """Insert the ticks that rows tell in full; return those that are to be landed by their points.
+
+    These are what our encoder did not write, what :class:`TickRows` does not take, and what the engine refuses.
+    """
+    others: list[SpooledTick] = []
+    for rows, taken in _in_rows(batch, others):
+        try:
+            insert(rows.parts())
+        except QueryError as error:
+            if not error.about_data:
+                raise
+            others += taken
+    return others
+
+
+def _in_rows(
+    batch: Sequence[SpooledTick], others: list[SpooledTick]
+) -> Iterator[tuple[TickRows, Sequence[SpooledTick]]]:
+    """Yield rows to be landed at once and the ticks in them; ticks that are in none are appended to ``others``."""
+    from gua.otlp.decode import decode  # noqa: PLC0415 - protobuf, which who lands ticks as they are made does not need
+
+    now_ms = time.time_ns() // 1_000_000
+    rows, taken = TickRows(now_ms), list[SpooledTick]()
+    for tick in batch:
+        try:
+            is_taken = rows.add(decode(decompress(tick.blob)))
+        except (DataError, ValueError):
+            is_taken = False
+        (taken if is_taken else others).append(tick)
+        if rows.characters >= _MOST_CHARACTERS:
+            yield rows, taken
+            rows, taken = TickRows(now_ms), []
+    if taken:
+        yield rows, taken
 
 
 def land_bisecting(
@@ -75,49 +122,48 @@ def insert_embedded(client: Client, batch: Sequence[SpooledTick], directory: Pat
     """Land a batch through files that the embedded engine reads: two, as it gives each file a thread of its own."""
     middle = (len(batch) + 1) // 2
     halves = [half for half in (batch[:middle], batch[middle:]) if half]
-    try:
-        with tempfile.TemporaryDirectory(prefix=BATCH_PREFIX, dir=_literal(directory)) as folder:
-            for number, half in enumerate(halves):
-                (Path(folder) / str(number)).write_bytes(batch_bytes(half))
-            names = "{0,1}" if len(halves) > 1 else "0"
-            source = f"file({_quoted(f'{folder}/{names}')}, 'ProtobufList', 'auto', 'zstd')"
-            client.command(
-                f"INSERT INTO gua.otlp_requests SELECT * FROM {source}",  # noqa: S608 - a name of our making, quoted
-                settings={
-                    **_SETTINGS,
-                    "max_insert_threads": len(halves),
-                    "format_schema": f"{proto_file()}:{MESSAGE}",
-                    "use_structure_from_insertion_table_in_table_functions": 1,
-                },
-            )
-    except OSError as error:
-        msg = f"cannot write a batch to {directory} ({error.strerror}): free some space"
-        raise UnavailableError(msg) from None
+    with _folder(directory) as folder:
+        for number, half in enumerate(halves):
+            (folder / str(number)).write_bytes(batch_bytes(half))
+        names = "{0,1}" if len(halves) > 1 else "0"
+        source = f"file({_quoted(f'{folder}/{names}')}, 'ProtobufList', 'auto', 'zstd')"
+        client.command(
+            f"INSERT INTO gua.otlp_requests SELECT * FROM {source}",  # noqa: S608 - a name of our making, quoted
+            settings={
+                **_SETTINGS,
+                "max_insert_threads": len(halves),
+                "format_schema": f"{proto_file()}:{MESSAGE}",
+                "use_structure_from_insertion_table_in_table_functions": 1,
+            },
+        )
 
 
-def insert_rows(client: Client, parts: Iterable[TableRows], directory: Path) -> None:
+def insert_rows(client: Client, parts: Iterable[TableLines], directory: Path) -> None:
     """Insert rows of tables, likewise through files; those that are there already merge with them."""
+    with _folder(directory) as folder:
+        for part in parts:
+            path = folder / part.table
+            path.write_text("\n".join(part.lines), encoding="utf-8")
+            names = ", ".join(column.name for column in part.columns)
+            read = ", ".join(f"{column.name} {column.read}" for column in part.columns)
+            values = ", ".join(column.sql for column in part.columns)
+            source = f"file({_quoted(str(path))}, 'JSONCompactEachRow', {_quoted(read)})"
+            client.command(
+                f"INSERT INTO gua.{part.table} ({names}) SETTINGS {_OF_ROWS} SELECT {values} FROM {source}"  # noqa: S608 - of our making
+            )
+            path.unlink()
+
+
+@contextmanager
+def _folder(directory: Path) -> Iterator[Path]:
+    """Yield a folder for the files of a batch: elsewhere if the engine would read the directory's name as a pattern."""
+    place = None if set("*?{}") & set(str(directory)) else directory
     try:
-        with tempfile.TemporaryDirectory(prefix=BATCH_PREFIX, dir=_literal(directory)) as folder:
-            for part in parts:
-                path = Path(folder) / part.table
-                part.write(path)
-                names = ", ".join(column.name for column in part.columns)
-                read = ", ".join(f"{column.name} {column.read}" for column in part.columns)
-                values = ", ".join(column.sql for column in part.columns)
-                source = f"file({_quoted(str(path))}, '{part.format}', {_quoted(read)})"
-                client.command(
-                    f"INSERT INTO gua.{part.table} ({names}) SETTINGS {_OF_ROWS} SELECT {values} FROM {source}"  # noqa: S608 - of our making
-                )
-                path.unlink()
+        with tempfile.TemporaryDirectory(prefix=BATCH_PREFIX, dir=place) as folder:
+            yield Path(folder)
     except OSError as error:
         msg = f"cannot write a batch to {directory} ({error.strerror}): free some space"
         raise UnavailableError(msg) from None
-
-
-def _literal(directory: Path) -> Path | None:
-    """Return where to put a batch: elsewhere if the engine would read the directory's name as a pattern."""
-    return None if set("*?{}") & set(str(directory)) else directory
 
 
 def insert_server(client: Client, batch: Sequence[SpooledTick]) -> None:

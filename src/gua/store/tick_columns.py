@@ -6,20 +6,22 @@ views of ``clickhouse/10_ticks`` do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from gua.core import fields, metrics
 from gua.core.fields import Field, PointForm
 from gua.core.metrics import Metric, StoredColumn
 from gua.core.words import ProcessType
-from gua.store.table_rows import TickColumn
 
 
-def _stored(field: Field) -> StoredColumn:
-    (column,) = [column for column in field.metric.columns if column.attributes == field.attributes]
-    return column
+class TickColumn(NamedTuple):
+    """A column of what is inserted: the type it is read as from a file, and ``sql``, what the engine makes of that."""
+
+    name: str
+    read: str
+    sql: str
 
 
 def _only(metric: Metric) -> StoredColumn:
@@ -47,16 +49,17 @@ def _moment_or_none(name: str) -> TickColumn:
     return TickColumn(name, "Nullable(Int64)", f"fromUnixTimestamp64Milli({name}, 'UTC')")
 
 
-def _with(every: Iterable[Field], *forms: PointForm) -> tuple[Field, ...]:
-    return tuple(field for form in forms for field in every if field.form is form and field.metric.columns)
+def _with(every: Iterable[Field], *forms: PointForm) -> tuple[tuple[str, StoredColumn], ...]:
+    """Return the stored fields of these forms, one form after the other, with their columns."""
+    return tuple((field.name, field.column) for form in forms for field in every if field.form is form and field.column)
 
 
-def _columns(every: Iterable[Field]) -> tuple[TickColumn, ...]:
-    return tuple(_number(_stored(field)) for field in every)
+def _columns(every: Iterable[tuple[str, StoredColumn]]) -> tuple[TickColumn, ...]:
+    return tuple(_number(column) for _, column in every)
 
 
-def _names(every: Sequence[Field]) -> tuple[str, ...]:
-    return tuple(field.name for field in every)
+def _names(every: Iterable[tuple[str, StoredColumn]]) -> tuple[str, ...]:
+    return tuple(name for name, _ in every)
 
 
 _HOST: Final = TickColumn("host", "String", "host")
@@ -69,7 +72,7 @@ _CARD_RATIOS: Final = _with(fields.CARD_FIELDS, PointForm.DOUBLE)
 _CARD_COUNTS: Final = _with(fields.CARD_FIELDS, PointForm.MILLI, PointForm.INTEGER)
 card_ratios: Final = attrgetter(*_names(_CARD_RATIOS))
 card_counts: Final = attrgetter(*_names(_CARD_COUNTS))
-CARD_SCALES: Final = tuple(_stored(field).scale for field in _CARD_RATIOS)
+CARD_SCALES: Final = tuple(column.scale for _, column in _CARD_RATIOS)
 _TOTALS: Final = (metrics.PROCESS_COUNT, metrics.PROCESS_MEMORY, metrics.PROCESS_MEMORY_UNKNOWN)
 card_words: Final = attrgetter("process_list", "mig", "allocation", "memory_shared")
 CARD: Final = (
@@ -102,7 +105,7 @@ _PROCESS_TEXTS: Final = (
     "workload_kind",
     "workload_model",
 )
-process_ratios: Final = tuple((field.name, _stored(field).scale) for field in _PROCESS_RATIOS)
+process_ratios: Final = tuple((name, column.scale) for name, column in _PROCESS_RATIOS)
 process_counts: Final = attrgetter(*_names(_PROCESS_COUNTS), "uid")
 process_texts: Final = attrgetter("owner", "comm", *_PROCESS_TEXTS)
 PROCESS: Final = (
@@ -129,13 +132,14 @@ _ALLOCATION_TEXTS: Final = (
     "workload_kind",
     "workload_model",
 )
-allocation_counts: Final = attrgetter(*_names(fields.ALLOCATION_FIELDS), "uid")
+_ALLOCATION_COUNTS: Final = _with(fields.ALLOCATION_FIELDS, PointForm.MILLI)
+allocation_counts: Final = attrgetter(*_names(_ALLOCATION_COUNTS), "uid")
 allocation_texts: Final = attrgetter("source", "id", *_ALLOCATION_TEXTS)
 ALLOCATION: Final = (
     _HOST,
     _moment("ts"),
     _GPU,
-    *_columns(fields.ALLOCATION_FIELDS),
+    *_columns(_ALLOCATION_COUNTS),
     _integer("uid", "UInt32"),
     _moment_or_none("since"),
     _moment_or_none("until"),
@@ -144,14 +148,15 @@ ALLOCATION: Final = (
     *_texts(*_ALLOCATION_TEXTS),
 )
 
-source_counts: Final = attrgetter("duration_ms", *_names(fields.SOURCE_FIELDS))
+_SOURCE_COUNTS: Final = _with(fields.SOURCE_FIELDS, PointForm.MILLI, PointForm.INTEGER)
+source_counts: Final = attrgetter("duration_ms", *_names(_SOURCE_COUNTS))
 SOURCE: Final = (
     _HOST,
     _moment("ts"),
     TickColumn("source", "String", "source"),
     *_texts("status", "reason"),
     _number(_only(metrics.ALLOCATION_SOURCE_DURATION)),
-    *_columns(fields.SOURCE_FIELDS),
+    *_columns(_SOURCE_COUNTS),
 )
 
 _INFO_TEXTS: Final = ("name", "model", "vendor", "driver_version", "pci", "mig", "parent")

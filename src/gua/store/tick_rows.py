@@ -1,19 +1,16 @@
-"""Recorded and simulated ticks as rows of an embedded store's tables: what its views would make of their points.
+"""Ticks as rows of an embedded store's tables: what its views would make of their points.
 
-An import makes ticks by the hundred thousand in the process that has the engine open. As points they would be written
-and read letter by letter, 35 of a card and 6 of a process, to become one row each again. A test lands the same ticks
-both ways.
+The way of all ticks into an embedded store. As points they would be read letter by letter, 35 of a card and 6 of a
+process, to become one row each again. A test lands the same ticks both ways.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
-from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gua.core import fields
 from gua.core.facts import RATIO_SCALE, busiest, type_totals
@@ -21,7 +18,7 @@ from gua.core.plaintext import storable
 from gua.core.tick import AllocationReading, AllocationSourceReading, CardReading, Origin, ProcessReading, Tick
 from gua.core.words import ProcessList, ProcessType
 from gua.store import tick_columns
-from gua.store.table_rows import TickColumn
+from gua.store.tick_columns import TickColumn
 
 _YEAR_2000_MS: Final = 946_684_800_000
 _YEAR_2100_MS: Final = 4_102_444_800_000
@@ -34,18 +31,12 @@ _line = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=("
 Row = Sequence[object]
 
 
-@dataclass(frozen=True, slots=True)
-class TableLines:
-    """Rows of one table, each a line of JSON."""
+class TableLines(NamedTuple):
+    """Rows of one table, each a line of JSON with the values of the columns in order."""
 
-    format: ClassVar = "JSONCompactEachRow"
     table: str
     columns: Sequence[TickColumn]
     lines: Sequence[str]
-
-    def write(self, path: Path) -> None:
-        """Write the rows to a file."""
-        path.write_text("\n".join(self.lines), encoding="utf-8")
 
 
 class _NotPlainError(Exception):

@@ -250,7 +250,7 @@ def parsed(tick: Tick) -> ExportMetricsServiceRequest:
 
 
 def test_a_card_whose_values_come_and_go_is_told_as_it_is_each_time() -> None:
-    """What stays of a card from tick to tick is kept; all of these have one value less than HELD, another each time."""
+    """Attributes are kept from tick to tick; what a card lacks or cannot send has no point."""
     lacking = [
         replace(HELD, **{name: value})
         for name in ("memory_used_bytes", "power_watts", "energy_mj", "utilization_max", "failed")
@@ -282,7 +282,6 @@ def test_a_card_whose_values_come_and_go_is_told_as_it_is_each_time() -> None:
         )
         (decoded,) = decode(raw).cards
         assert decoded == told
-        assert ExportMetricsServiceRequest.FromString(raw).SerializeToString(deterministic=True) == raw
         assert encode(replace(SMALL, cards=(card,))) == raw
 
 
@@ -306,12 +305,6 @@ def attribute_of(point: object, key: str) -> object:
 @settings(max_examples=150, deadline=None)
 def test_a_tick_comes_back_from_its_bytes_unchanged(tick: Tick) -> None:
     assert decode(encode(tick)) == tick
-
-
-@given(ticks)
-@settings(max_examples=50, deadline=None)
-def test_the_bytes_are_those_that_protobuf_itself_writes(tick: Tick) -> None:
-    assert parsed(tick).SerializeToString(deterministic=True) == encode(tick)
 
 
 @given(ticks)
@@ -537,6 +530,17 @@ def test_metrics_of_a_later_version_and_of_other_scopes_are_left_out() -> None:
     request.resource_metrics[0].scope_metrics.add().CopyFrom(scope_metrics)
     request.resource_metrics[0].scope_metrics[1].scope.name = "other"
     assert decode(request.SerializeToString()) == SMALL
+
+
+def test_attributes_of_another_type_are_refused() -> None:
+    request = parsed(SMALL)
+    for metric in request.resource_metrics[0].scope_metrics[0].metrics:
+        for point in (metric.sum if metric.HasField("sum") else metric.gauge).data_points:
+            for pair in point.attributes:
+                if pair.key == "hw.id":
+                    pair.value.int_value = 5
+    with pytest.raises(DataError, match="uuid is 5"):
+        decode(request.SerializeToString())
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xff", encode(SMALL) * 2, encode(SMALL)[:-3]])

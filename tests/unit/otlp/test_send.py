@@ -13,8 +13,7 @@ from fakes.otlp import Answer, GrpcReceiver, HttpReceiver, Receiver
 from fakes.spooled import spooled
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.ports import SpooledTick
-from gua.otlp.retry import send_with_retry
-from gua.otlp.send import OtlpEndpoint, open_endpoint
+from gua.otlp.send import OtlpEndpoint, open_endpoint, send_with_retry
 
 PROTOCOL = {HttpReceiver: "http/protobuf", GrpcReceiver: "grpc"}
 BUSY = {HttpReceiver: 503, GrpcReceiver: "UNAVAILABLE"}
@@ -410,6 +409,17 @@ class TestWire:
             landing = open_endpoint("http://collector.example:4318", environ={}, patience_seconds=0)
             assert landing.land([spooled(1)]) == []
             assert proxy.requests[0].path == "http://collector.example:4318/v1/metrics"
+            landing.close()
+
+    @pytest.mark.parametrize("exempt", ["127.0.0.0/8", "example,127.0.0.1", "*"])
+    def test_a_proxy_is_not_asked_for_what_is_exempt_from_it(
+        self, monkeypatch: pytest.MonkeyPatch, exempt: str
+    ) -> None:
+        monkeypatch.setenv("http_proxy", "127.0.0.1:9")
+        monkeypatch.setenv("no_proxy", exempt)
+        with HttpReceiver() as receiver:
+            landing = open_endpoint(receiver.url, environ={}, patience_seconds=0)
+            assert landing.land([spooled(1)]) == []
             landing.close()
 
     def test_a_receiver_of_the_other_protocol_ends_in_one_line(self, receiver: Receiver) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,7 +188,7 @@ def test_a_key_with_a_passphrase_is_refused_without_asking_for_it(protocol: str,
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_an_endpoint_leaves_nothing_for_the_garbage_collector(authority: Authority, trusted: bool) -> None:  # noqa: FBT001 - a case
+def test_an_endpoint_reads_the_authorities_once(authority: Authority, trusted: bool) -> None:  # noqa: FBT001 - a case
     """The certificates of all authorities are a MB; an outage of a week is ten thousand attempts."""
     files = {AUTHORITY: authority.certificate} if trusted else {}
     with HttpReceiver(tls=authority.server()) as receiver:
@@ -195,15 +196,26 @@ def test_an_endpoint_leaves_nothing_for_the_garbage_collector(authority: Authori
         gc.disable()
         try:
             before = _contexts()
+            landing = endpoint(receiver.url, "http/protobuf", **files)
             for _ in range(3):
-                landing = endpoint(receiver.url, "http/protobuf", **files)
                 with contextlib.nullcontext() if trusted else pytest.raises(UnavailableError):
                     landing.land([spooled(1)])
-                landing.close()
-            del landing
-            assert _contexts() == before
+            assert _contexts() == before + 1
+            landing.close()
         finally:
             gc.enable()
+
+
+def test_a_certificate_that_is_renewed_is_read_again(authority: Authority, stranger: Authority, tmp_path: Path) -> None:
+    named = tmp_path / "authority.pem"
+    named.write_bytes(stranger.certificate.read_bytes())
+    with HttpReceiver(tls=authority.server()) as receiver:
+        landing = endpoint(receiver.url, "http/protobuf", **{AUTHORITY: named})
+        with pytest.raises(UnavailableError, match="is not trusted"):
+            landing.land([spooled(1)])
+        os.utime(named, (1, 1))
+        named.write_bytes(authority.certificate.read_bytes())
+        assert landing.land([spooled(1)]) == []
 
 
 def _contexts() -> int:

@@ -6,16 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from gua.otlp.decode import decode
+from gua.core.errors import UnavailableError
 from gua.spool.queue import Spool
-from gua.spool.waiting import destinations_of
-from gua.state.compression import decompress
 from gua.state.directory import examine_home, prepare_home
 from gua.state.enrollment import read_enrollment
 
 BEFORE = Path(__file__).parents[2] / "fixtures" / "state" / "3"
 ENDPOINT = "http://127.0.0.1:9"
-TICKS = 7
 
 
 @pytest.fixture
@@ -35,18 +32,11 @@ def test_the_directory_is_taken_as_it_is(home: Path) -> None:
     assert {file.name for file in home.iterdir()} >= {file.name for file in BEFORE.iterdir()}
 
 
-def test_every_tick_that_waits_can_be_sent(home: Path) -> None:
-    with Spool(home / "spool.db", destinations=None) as spool:
-        (destination,) = destinations_of(home / "spool.db")
-        waiting = spool.peek(destination, 100)
-        mark = spool.mark()
-    assert len(waiting) == TICKS
-    ticks = [decode(decompress(tick.blob)) for tick in waiting]
-    assert [tick.ts_ms for tick in ticks] == [tick.ts_ms for tick in waiting]
-    assert {tick.origin.host for tick in ticks} == {"node-1"}
-    assert all(len(tick.cards) == 1 for tick in ticks)
-    assert mark is not None
-    assert mark.ts_ms == ticks[-1].ts_ms
+def test_a_spool_of_another_version_is_left_as_it_is(home: Path) -> None:
+    before = (home / "spool.db").read_bytes()
+    with pytest.raises(UnavailableError, match="is of version 1, and this gua reads version 2: deliver what waits"):
+        Spool(home / "spool.db", destinations=None)
+    assert (home / "spool.db").read_bytes() == before
 
 
 def test_the_host_stays_enrolled(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""Ticks as rows are what the views make of their points: the same ticks by both ways, and which go by points alone."""
+"""Rows of ticks are what the views make of their points: the same ticks each way, and which go by points alone."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from fakes.every_tick import AGENT, ALLOCATION, FULL, NOW_MS, ORIGIN, every_kind, tables_of, tick
 from gua.core import metrics
@@ -21,17 +22,24 @@ from gua.core.tick import (
 )
 from gua.otlp.encode import encode
 from gua.state.compression import compress
+from gua.store.connection import QueryError
 from gua.store.database import Store, open_store
-from gua.store.requests import batch
+from gua.store.landing import land_rows
 from gua.store.tick_rows import TABLES, TickRows
 
 
+def spooled(*raws: bytes) -> list[SpooledTick]:
+    return [SpooledTick(id=n, ts_ms=0, raw_length=len(raw), blob=compress(raw)) for n, raw in enumerate(raws, 1)]
+
+
+def as_requests(store: Store, ticks: Sequence[Tick]) -> None:
+    assert store.land(spooled(*map(encode, ticks))) == []
+
+
 def as_points(store: Store, ticks: Sequence[Tick]) -> None:
-    raws = [encode(one) for one in ticks]
-    spooled = [SpooledTick(id=n, ts_ms=0, raw_length=len(raw), blob=compress(raw)) for n, raw in enumerate(raws, 1)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "MOST_BYTES", 0)
-        assert store.land(spooled) == []
+        patch.setattr(TickRows, "add", lambda *_: False)
+        as_requests(store, ticks)
 
 
 def as_rows(store: Store, ticks: Sequence[Tick]) -> None:
@@ -51,11 +59,12 @@ def stored(address: str, land: Callable[[Store, Sequence[Tick]], None], ticks: S
 def test_ticks_land_as_rows_as_they_land_as_points(tmp_path: Path, made_store: Callable[[Path], str]) -> None:
     ticks = every_kind()
     points = stored(made_store(tmp_path / "points"), as_points, ticks)
-    rows = stored(made_store(tmp_path / "rows"), as_rows, ticks)
-    assert not rows["refused_points"]
-    for table, of_points in points.items():
-        assert rows[table] == of_points, table
-        assert of_points or table == "refused_points", table
+    for land in (as_rows, as_requests):
+        rows = stored(made_store(tmp_path / land.__name__), land, ticks)
+        assert not rows["refused_points"]
+        for table, of_points in points.items():
+            assert rows[table] == of_points, (land, table)
+            assert of_points or table == "refused_points", table
 
 
 def test_every_column_of_the_catalogue_is_made() -> None:
@@ -95,3 +104,58 @@ def test_a_tick_that_rows_cannot_tell_goes_by_its_points(odd: Tick) -> None:
     assert not rows.add(odd)
     assert (rows.ticks, rows.characters, [*rows.parts()]) == (0, 0, [])
     assert rows.add(tick())
+
+
+def changed(change: Callable[[Any], None]) -> bytes:
+    """Return the request of a tick with something that our encoder does not write."""
+    message = ExportMetricsServiceRequest.FromString(encode(tick()))
+    change(message)
+    raw: bytes = message.SerializeToString()
+    return raw
+
+
+def point_of(message: Any, name: str) -> Any:  # noqa: ANN401 - the generated classes have no types
+    (metric,) = [one for one in message.resource_metrics[0].scope_metrics[0].metrics if one.name == name]
+    return (metric.sum if metric.HasField("sum") else metric.gauge).data_points[0]
+
+
+def two_resources(message: Any) -> None:  # noqa: ANN401 - as above
+    message.resource_metrics.add().CopyFrom(message.resource_metrics[0])
+
+
+def another_time(message: Any) -> None:  # noqa: ANN401 - as above
+    point_of(message, "hw.power").time_unix_nano += 1_000_000_000
+
+
+def not_finite(message: Any) -> None:  # noqa: ANN401 - as above
+    point_of(message, "hw.power").as_double = nan
+
+
+def no_identity(message: Any) -> None:  # noqa: ANN401 - as above
+    del point_of(message, "gua.gpu.info").attributes[:]
+
+
+@pytest.mark.parametrize("change", [two_resources, another_time, not_finite, no_identity])
+def test_a_request_that_is_not_of_our_encoder_goes_by_its_points(change: Callable[[Any], None]) -> None:
+    (odd, good) = spooled(changed(change), encode(tick()))
+    inserted: list[str] = []
+    assert land_rows([odd, good], lambda parts: inserted.extend(part.table for part in parts)) == [odd]
+    assert "card_ticks" in inserted
+
+
+def test_no_cut_or_changed_byte_of_a_request_is_an_error() -> None:
+    raw = encode(tick())
+    for at in range(0, len(raw), 41):
+        cut, flipped = raw[:at], raw[:at] + bytes((raw[at] ^ 0x80,)) + raw[at + 1 :]
+        land_rows(spooled(cut, flipped, raw + raw[:at]), lambda parts: [*parts].clear())
+
+
+def test_what_the_engine_refuses_as_rows_and_what_is_damaged_is_left_for_points() -> None:
+    good, damaged = spooled(encode(tick()), encode(tick(1)))
+    damaged = replace(damaged, blob=damaged.blob[:-5])
+    refusal = "Cannot parse input"
+
+    def refuse(_: object) -> None:
+        raise QueryError(refusal, code=27)
+
+    assert land_rows([good, damaged], refuse) == [damaged, good]

@@ -86,7 +86,7 @@ def check_spool(path: Path) -> Finding:
         if trouble(error) is Trouble.OTHER:
             return warning(name, title, f"{path} cannot be read now ({error})", "run gua doctor again in a moment")
         return warning(
-            name, title, f"{path} is damaged", "start the agent: it sets the file aside and takes over what can be read"
+            name, title, f"{path} is damaged", "start the agent: it sets the file aside and begins a new one"
         )
 
 
@@ -103,8 +103,9 @@ def _spooled(path: Path, connection: sqlite3.Connection, size: int) -> Finding:
         return failed(
             "spool", "spool", f"{path} is no spool of gua", "move it away, or name another place with --state-dir"
         )
-    if pragma(connection, "user_version") > VERSION:
-        return failed("spool", "spool", f"{path} was written by a later version of gua", "install that version")
+    if (version := pragma(connection, "user_version")) != VERSION:
+        remedy = "deliver what waits in it with the gua that wrote it, or move the file away"
+        return failed("spool", "spool", f"{path} is of version {version}, this gua reads {VERSION}", remedy)
     if size <= _CHECKED_BYTES and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
         raise DamagedError
     return _finding(stats(connection, size))
@@ -118,7 +119,7 @@ def _finding(spooled: SpoolStats) -> Finding:
         for what, count in (
             ("refused for good", sum(spooled.refused.values())),
             ("dropped, as the spool was full", spooled.dropped),
-            ("lost with a damaged file", spooled.lost or 0),
+            ("lost with a damaged file", "an unknown number" if spooled.lost is None else spooled.lost),
         )
         if count
     ]
