@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gua.procfs.reader import ProcFs
-from gua.reservations.desk import Desk, Granted, request_of
-from gua.reservations.model import Candidate, CardRequest, Kind, Wish
+from gua.reservations.desk import Desk
+from gua.reservations.model import Candidate, CardRequest, Granted, Kind, Wish
 
 CARDS = tuple(Candidate(uuid=f"GPU-{index}", index=index, model="H100") for index in range(4))
 _CLIENT = """
@@ -49,7 +49,7 @@ def asked(  # a test names what it is about
     pid: int | None = None,
     **more: object,
 ) -> CardRequest:
-    return request_of(
+    return CardRequest(
         uid=uid,
         owner=f"user{uid}",
         kind=kind,
