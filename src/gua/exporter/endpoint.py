@@ -32,7 +32,7 @@ _ENCODERS: Final = {False: choose_encoder(""), True: choose_encoder(_OPENMETRICS
 """By whether it is OpenMetrics: what renders a page, and its content type. No client chooses another version."""
 _PLAIN: Final = ("Content-Type", "text/plain; charset=utf-8")
 _FASTEST: Final = 1
-_BLOCK_BYTES: Final = 2**16
+_BLOCK_BYTES: Final = 2**14
 
 
 class Page:

@@ -23,7 +23,7 @@ from gua.exporter.address import Address
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-_MOST_CLIENTS: Final = 128
+_MOST_CLIENTS: Final = 32
 _CLIENT_SECONDS: Final = 15.0
 """From connecting to having read the answer; Prometheus gives up after 10 s by default."""
 _LONGEST_HEAD: Final = 8192
