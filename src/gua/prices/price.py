@@ -1,10 +1,11 @@
-"""Prices of GPU time as people write them: what may be one, and what fits beside those that are there."""
+"""Prices of GPU time as people write and read them: what may be one, what fits beside others, and their table."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from typing import Final
@@ -12,12 +13,14 @@ from typing import Final
 from gua.core.durations import to_rfc3339
 from gua.core.errors import UsageError
 from gua.core.moments import parse_moment_ms
+from gua.core.plaintext import cells, pad, safe
 
 ALWAYS_MS: Final = 0
 """Valid from ever, as 1970."""
 
 _HOUR_MS: Final = 3_600_000
 _LAST_MS: Final = 4_294_965_600_000  # where the column's time ends, in 2106
+_WIDEST: Final = 60
 _MOST: Final = 1e9
 _AMOUNT: Final = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", re.ASCII)
 _CURRENCY: Final = re.compile(r"[A-Za-z]{3}", re.ASCII)
@@ -116,3 +119,47 @@ def check_currencies(there: Iterable[ModelPrice], new: Sequence[ModelPrice]) -> 
 
 def _plain(model: str) -> str:
     return " ".join(_MAKER.sub("", model.strip()).split()).casefold()
+
+
+def to_json(rows: Sequence[PriceRow], models: Mapping[str, int]) -> str:
+    """Return rows of ``gua_report.prices`` and cards by model as one object, schema ``gua.prices/1``."""
+    shown = [
+        {
+            "model": row.model,
+            "currency": row.currency,
+            "per_gpu_hour": row.per_gpu_hour,
+            "valid_from": to_rfc3339(row.valid_from_ms),
+            "valid_until": None if row.until_ms is None else to_rfc3339(row.until_ms),
+            "source": row.source,
+        }
+        for row in rows
+    ]
+    unpriced = [{"model": model, "cards": count} for model, count in _unpriced(rows, models).items()]
+    return json.dumps({"schema": "gua.prices/1", "prices": shown, "unpriced": unpriced}, indent=2) + "\n"
+
+
+def to_text(rows: Sequence[PriceRow], models: Mapping[str, int]) -> str:
+    """Return the same as a table for people."""
+    table = [("model", "per GPU-hour", "from", "until", "source")] + [
+        (
+            safe(row.model, _WIDEST),
+            f"{row.per_gpu_hour:.10g} {safe(row.currency)}",
+            row.since,
+            "" if row.until_ms is None else to_rfc3339(row.until_ms),
+            safe(row.source or "", _WIDEST),
+        )
+        for row in rows
+    ]
+    widths = [max(map(cells, column)) for column in zip(*table, strict=True)]
+    lines = ["  ".join(pad(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
+    if not rows:
+        lines = ["there are no prices yet: set one with gua prices set MODEL PRICE --currency EUR"]
+    unpriced = [f"{model} ({count})" for model, count in _unpriced(rows, models).items()]
+    if unpriced:
+        lines.append(safe(f"without a price (cards): {', '.join(unpriced)}"))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _unpriced(rows: Sequence[PriceRow], models: Mapping[str, int]) -> dict[str, int]:
+    priced = {row.model for row in rows}
+    return {model: count for model, count in models.items() if model not in priced}
