@@ -15,7 +15,7 @@ from gua.app.store_address import store_address
 from gua.cli.options import StoreOption, flag, value
 from gua.core.durations import to_rfc3339
 from gua.core.errors import DataError, UsageError
-from gua.prices import book
+from gua.prices import listing
 from gua.prices.price import (
     ALWAYS_MS,
     ModelPrice,
@@ -23,8 +23,7 @@ from gua.prices.price import (
     parse_amount,
     parse_currency,
     parse_valid_from,
-    to_json,
-    to_text,
+    read_prices,
 )
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 
@@ -60,13 +59,14 @@ def list_(*, as_json: JsonOption = False, store: StoreOption = None) -> None:
         gua prices list --json
     """
     parsed = parse_dsn(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"))
-    found = book.read_kept(parsed.path) if isinstance(parsed, EmbeddedDsn) else None
+    found = listing.read(parsed.path) if isinstance(parsed, EmbeddedDsn) else None
     if found is None:
         from gua.app import opening  # noqa: PLC0415 - 0.1 s that a list that was kept does not take
+        from gua.prices import book  # noqa: PLC0415 - as above
 
         with opening.open_reader(store, needs_newest=False) as opened:
             found = book.listed(opened)
-    sys.stdout.write(to_json(*found) if as_json else to_text(*found))
+    sys.stdout.write(listing.to_json(*found) if as_json else listing.to_text(*found))
 
 
 @app.command("set")
@@ -100,6 +100,7 @@ def set_(
         gua prices set "H100 80GB HBM3" 2.49 --currency EUR --from 2026-01-01 --source "contract 12"
     """
     from gua.app import opening  # noqa: PLC0415 - as for the list
+    from gua.prices import book  # noqa: PLC0415 - as above
 
     given = ModelPrice(
         model=_named(model),
@@ -131,7 +132,7 @@ def import_(
         gua prices import prices.csv
     """
     from gua.app import opening  # noqa: PLC0415 - as for the list
-    from gua.prices.file import read_prices  # noqa: PLC0415 - as above
+    from gua.prices import book  # noqa: PLC0415 - as above
 
     given = read_prices(file, now_ms=_now_ms())
     with opening.open_writer(store) as opened:
@@ -167,6 +168,7 @@ def remove(
         gua prices remove "H100 80GB HBM3" --from 2026-01-01
     """
     from gua.app import opening  # noqa: PLC0415 - as for the list
+    from gua.prices import book  # noqa: PLC0415 - as above
 
     wanted_ms = None if valid_from is None else parse_valid_from(valid_from, now_ms=_now_ms())
     with opening.open_writer(store) as opened:

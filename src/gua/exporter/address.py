@@ -16,6 +16,8 @@ from gua.core.errors import UsageError
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9835
+CONSTANT: Final = {"NODE_NAME": "node", "POD_NAME": "pod", "POD_NAMESPACE": "namespace"}
+"""Environment variables, and the labels of gpu-idle-exporter's metrics that they become: those of the agent's pod."""
 _ANY: Final = "*"
 _PORTS: Final = range(1, 65_536)
 _ADDRESS: Final = re.compile(  # an IPv6 address without brackets has no port

@@ -31,6 +31,7 @@ _OPENMETRICS: Final = "application/openmetrics-text"
 _ENCODERS: Final = {False: choose_encoder(""), True: choose_encoder(_OPENMETRICS)}
 """By whether it is OpenMetrics: what renders a page, and its content type. No client chooses another version."""
 _PLAIN: Final = ("Content-Type", "text/plain; charset=utf-8")
+_REMEMBERED_TICKS: Final = 10
 _FASTEST: Final = 1
 _BLOCK_BYTES: Final = 2**14
 
@@ -73,8 +74,8 @@ _NOT_ALLOWED: Final = _plain("405 Method Not Allowed", b"only GET and HEAD are a
 class PrometheusEndpoint:
     """What the loop tells its watcher is told here, too; ``clocks`` returns the idle clocks after the last tick.
 
-    A WSGI application. Families are made in the loop's thread once the tick is safe, pages in the thread of the first
-    client that requests them.
+    A WSGI application. The page is rendered in the loop's thread once the tick is safe, in the formats that were
+    requested lately, else when it is first requested.
     """
 
     def __init__(self, serving: Serving, *, clock: Clock, origin: Origin, clocks: Callable[[], IdleCounters]) -> None:
@@ -83,6 +84,7 @@ class PrometheusEndpoint:
         self._catalogue = Catalogue()
         self._health = ServingHealth(clock, origin.interval_ms)
         self._empty = self._page = Page([target_info(origin), _is_stale(1)])
+        self._requested: dict[bool, int] = {}  # by whether it is OpenMetrics, how many ticks ago
         self._names = HostNames([serving.address.host, gethostname(), origin.host, *serving.names])
         self._server = PageServer(serving.address, self)
 
@@ -106,7 +108,12 @@ class PrometheusEndpoint:
                 families += gpu_idle_exporter.families(tick, self._clocks(), self._constant)
             tick_time = new_family("gua_agent_tick_timestamp_seconds", "Unix time of the last tick.")
             add(tick_time, {}, tick.ts_ms / 1000)
-            self._page = Page([*families, tick_time, _is_stale(0)])
+            page = Page([*families, tick_time, _is_stale(0)])
+            for is_openmetrics, ticks_ago in self._requested.copy().items():
+                self._requested[is_openmetrics] = ticks_ago + 1
+                if ticks_ago < _REMEMBERED_TICKS:
+                    page.packed(is_openmetrics=is_openmetrics)
+            self._page = page
             self._empty = Page([target_info(tick.origin), tick_time, _is_stale(1)])
             self._health.ticked(tick)
         except Exception as error:  # noqa: BLE001 - as above
@@ -153,6 +160,7 @@ class PrometheusEndpoint:
 
     def _metrics(self, accept: str, accept_encoding: str) -> _Answer:
         is_openmetrics = _takes_openmetrics(accept)
+        self._requested[is_openmetrics] = 0
         page = self._empty if self._health.is_stale else self._page
         packed, length = page.packed(is_openmetrics=is_openmetrics)
         headers = (("Content-Type", _ENCODERS[is_openmetrics][1]), ("Vary", "Accept, Accept-Encoding"))

@@ -20,8 +20,8 @@ from gua.core.metrics import Metric, MetricKind
 from gua.core.plaintext import storable
 
 Labels = dict[str, str]
-Key = frozenset[tuple[str, str]]
-"""The labels of a series: Prometheus allows each set of labels once in a family."""
+Sums = dict[str, dict[str, float]]
+"""By a series' labels, as text, its sums by a name for each."""
 
 _UNITS: Final = {"s": "seconds", "By": "bytes", "J": "joules", "W": "watts", "Cel": "celsius"}
 _RATIO: Final = "ratio"
@@ -92,9 +92,6 @@ class Series:
         add(families[each.metric.name], labels, number)
 
 
-Sums = dict[Key, dict[str, float]]
-
-
 class Counters:
     """The sums of a card and of what is on it, before and after a tick. A series keeps its sums while ticks name it."""
 
@@ -104,14 +101,14 @@ class Counters:
 
     def series(self, labels: Labels) -> Series:
         """Return the series of these labels with its sums so far."""
-        key = frozenset(labels.items())
+        key = str(labels)
         sums = self.after[key] = dict(self.before.get(key, {}))
         return Series(labels, sums)
 
     def had(self, labels: Labels) -> bool:
         """Return whether the last tick named the series."""
-        return frozenset(labels.items()) in self.before
+        return str(labels) in self.before
 
     def has(self, labels: Labels) -> bool:
         """Return whether this tick named the series already: it may stand on a page once only."""
-        return frozenset(labels.items()) in self.after
+        return str(labels) in self.after

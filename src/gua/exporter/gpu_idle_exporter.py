@@ -20,8 +20,6 @@ from gua.exporter.families import Labels, add, clean, labels_of, new_family
 
 UNNAMED: Final = "unknown"
 """The name of a process that cannot be read, as gpu-idle-exporter has it."""
-CONSTANT: Final = {"NODE_NAME": "node", "POD_NAME": "pod", "POD_NAMESPACE": "namespace"}
-"""Environment variables, and the labels that they become on all of these metrics: those of the exporter's own pod."""
 
 _PROCESS: Final = {
     "gpu_idle_process_compute_utilization_percent": "GPU utilization (SM or video codec) of this process, 0 to 100.",

@@ -47,8 +47,7 @@ class PageServer(ThreadingMixIn, WSGIServer):
     request_queue_size = 128
 
     def __init__(self, address: Address, app: WSGIApplication) -> None:
-        self._clients: dict[Any, float] = {}
-        self._room = threading.Semaphore(_MOST_CLIENTS)
+        self.clients: dict[Any, float] = {}  # the connections, and since when (monotonic); the oldest comes first
         self._thread = threading.Thread(
             target=self.serve_forever, args=(_SWEEP_SECONDS,), name="prometheus endpoint", daemon=True
         )
@@ -81,34 +80,27 @@ class PageServer(ThreadingMixIn, WSGIServer):
         if self._thread.is_alive():
             self.shutdown()
         self.server_close()
-        for client in self._clients.copy():
+        for client in self.clients.copy():
             _disconnect(client)
-
-    @property
-    def clients(self) -> int:
-        """How many clients are connected."""
-        return len(self._clients)
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as in socketserver
         """Answer a client in a thread of its own, in place of the oldest one where there are too many."""
-        if not self._room.acquire(blocking=False):
-            for oldest in [*self._clients.copy()][:1]:
-                _disconnect(oldest)
-            self._room.acquire()
-        self._clients[request] = time.monotonic()
+        while len(clients := self.clients.copy()) >= _MOST_CLIENTS:
+            _disconnect(next(iter(clients)))
+            time.sleep(_PAUSE_SECONDS)  # until its thread has noticed
+        self.clients[request] = time.monotonic()
         super().process_request(request, client_address)
         time.sleep(_PAUSE_SECONDS)
 
     def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as in socketserver
         """Close the connection of a client."""
-        if self._clients.pop(request, None) is not None:
-            self._room.release()
+        self.clients.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
         """Disconnect the clients whose time is up."""
         late = time.monotonic() - _CLIENT_SECONDS
-        for client in [client for client, since in self._clients.copy().items() if since < late]:
+        for client in [client for client, since in self.clients.copy().items() if since < late]:
             _disconnect(client)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as in socketserver

@@ -1,43 +1,23 @@
-"""The prices of a store: read, written, and held to one currency a model.
-
-The list of an embedded store as it was read last is kept in a file beside it: to read that takes no engine. Nobody has
-to take it away. It says of which state of the tables' files it is, and of any other it is not taken.
-"""
+"""The prices of a store: read, written, and held to one currency a model."""
 
 from __future__ import annotations
 
-import json
-import os
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gua.core.errors import GuaError, UsageError
 from gua.core.view import Count, View
+from gua.prices import listing
+from gua.prices.listing import PriceList
 from gua.prices.price import ModelPrice, PriceRow, check_currencies, known_model
 from gua.store.dsn import EmbeddedDsn
-from gua.store.table_files import state_of
 
 if TYPE_CHECKING:
     from gua.store.database import Store
 
-FORM: Final = "gua.kept-prices/1"
-"""Of the file and of the SQL that it answers for; a change of either raises the number."""
-
-_FILE: Final = "prices.json"
-_TABLES: Final = ("prices", "card_info", "card_seen")
-_MOST_BYTES: Final = 16 * 2**20
 _NAMED: Final = 5
-
-
-class PriceList(NamedTuple):
-    """The prices of a store, and how many cards of each model it has."""
-
-    prices: Sequence[PriceRow]
-    models: Mapping[str, int]
 
 
 class ModelRow(NamedTuple):
@@ -109,11 +89,11 @@ def listed(store: Store) -> PriceList:
     if not isinstance(store.dsn, EmbeddedDsn):
         return PriceList(prices(store), models(store))
     path = store.dsn.path
-    state = kept_state(path)
+    state = listing.state(path)
     found = PriceList(prices(store), models(store))
     # Parts that were merged meanwhile have the same rows; the next who asks keeps the list.
-    if state is not None and state == kept_state(path):
-        write_kept(path, state, found)
+    if state is not None and state == listing.state(path):
+        listing.write(path, state, found)
     return found
 
 
@@ -129,65 +109,3 @@ def some(names: Iterable[str]) -> str:
     every = sorted(names)
     rest = len(every) - _NAMED
     return ", ".join(every[:_NAMED]) + (f" and {rest} more" if rest > 0 else "") if every else "none"
-
-
-def kept_state(store: Path) -> list[object] | None:
-    """Return the state of the tables that the list is made of; ``None`` where it cannot be told."""
-    return state_of(store, _TABLES)
-
-
-def is_kept(store: Path) -> bool:
-    """Return whether a list was kept beside a store, of whichever state."""
-    return (store / _FILE).exists()
-
-
-def read_kept(store: Path) -> PriceList | None:
-    """Return the list of an embedded store as the engine would tell it now; ``None``: ask the engine."""
-    try:
-        descriptor = os.open(store / _FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            if os.fstat(descriptor).st_uid != store.stat().st_uid:
-                return None
-            text = file.read(_MOST_BYTES)
-        checksum, _, body = text.partition(b"\n")
-        if checksum != _checksum(body):
-            return None
-        said = json.loads(body)
-        if said["form"] != FORM or said["state"] != kept_state(store):
-            return None
-        return PriceList(prices=[PriceRow(**row) for row in said["prices"]], models=dict(said["models"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def write_kept(store: Path, of_state: Sequence[object], found: PriceList) -> None:
-    """Keep a list that was asked while the tables' state was ``of_state``, by the one process that has the store open.
-
-    A list that cannot be kept, as on a full disk or beside another user's store, is asked for anew each time.
-    """
-    body = json.dumps(
-        {
-            "form": FORM,
-            "state": of_state,
-            "prices": [asdict(row) for row in found.prices],
-            "models": found.models,
-        }
-    ).encode()
-    new = store / f"{_FILE}.new"
-    with suppress(OSError):
-        if store.stat().st_uid != os.geteuid():
-            return
-        new.unlink(missing_ok=True)  # of a process that was killed, or a link
-        try:
-            # Not brought to the disk: after a crash of the machine no list is taken.
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(_checksum(body) + b"\n" + body)
-            new.replace(store / _FILE)
-        except BaseException:
-            new.unlink(missing_ok=True)
-            raise
-
-
-def _checksum(body: bytes) -> bytes:
-    return b"%08x" % zlib.crc32(body)

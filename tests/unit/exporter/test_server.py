@@ -174,7 +174,7 @@ def test_who_does_not_read_is_disconnected_and_the_kernel_drops_the_rest(
 ) -> None:
     monkeypatch.setattr(limits, "_CLIENT_SECONDS", 1)
     with not_reading(server, 20) as callers:
-        poll(lambda: server.clients == 20, "an answer to each")
+        poll(lambda: len(server.clients) == 20, "an answer to each")
         poll(lambda: not server.clients, "all to be disconnected", seconds=30)
         with pytest.raises(ConnectionResetError):
             rest_of(callers[0])
