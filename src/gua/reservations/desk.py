@@ -8,7 +8,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
@@ -24,10 +24,9 @@ from gua.reservations.model import (
     Ending,
     Granted,
     Kind,
-    Probe,
     Refused,
     Reservation,
-    StartTicks,
+    Surroundings,
     Taken,
     Waiting,
     Wish,
@@ -46,32 +45,14 @@ _KEPT_MS: Final = 90 * 24 * 3600 * 1000
 class Desk:
     """The reservations of this host.
 
-    ``probe`` reads the cards from the driver as they are now; ``boot_seconds`` is a clock that runs on in suspend, of
-    the boot ``boot_id``. Reservations whose cards were not used for ``idle_release_ms`` end; ``None`` for never.
-    ``tell`` takes what goes into the log. The truth is in ``folder``. :meth:`start` finds what was reserved before;
-    :meth:`close` leaves everything as it is, for the next agent.
+    Reservations whose cards were not used for ``idle_release_ms`` end; ``None`` for never. The truth is in ``folder``.
+    :meth:`start` finds what was reserved before; :meth:`close` leaves everything as it is, for the next agent.
     """
 
-    def __init__(  # noqa: PLR0913 - by keyword only, one for each thing that it touches
-        self,
-        folder: Path,
-        *,
-        probe: Probe,
-        start_ticks: StartTicks,
-        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        boot_seconds: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
-        boot_id: str | None = None,
-        idle_release_ms: int | None = None,
-        tell: Callable[[str], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, folder: Path, host: Surroundings, *, idle_release_ms: int | None = None) -> None:
         self._folder = folder
-        self._probe = probe
-        self._start_ticks = start_ticks
-        self._wall_ms = wall_ms
-        self._boot_seconds = boot_seconds
-        self._boot_id = boot_id
+        self._host = host
         self._idle_release_ms = idle_release_ms
-        self._tell = tell
         # The state below is changed under _changed's lock alone; _granting lets one request at a time see the cards.
         self._changed = threading.Condition(threading.RLock())
         self._granting = threading.Lock()
@@ -98,32 +79,24 @@ class Desk:
             raise UnavailableError(msg) from None
         self._ledger = Ledger(self._folder / "reservations.db")
         if self._ledger.set_aside is not None:
-            self._tell(f"the reservations were damaged and lie at {self._ledger.set_aside}; those that live go on")
+            self._host.tell(f"the reservations were damaged and lie at {self._ledger.set_aside}; those that live go on")
         self._find_by_their_locks()
-        self._ledger.forget_before(self._wall_ms() - _KEPT_MS)
+        self._ledger.forget_before(self._host.wall_ms() - _KEPT_MS)
         for reservation in self._ledger.open_ones():
             held = self._hold(reservation)
             if not reservation.handed_over:
                 held.claim_until = time.monotonic() + PLACE_SECONDS
         self._last_ends = self._ledger.last_ends()
-        self._ended_from_ms = self._wall_ms()
-        self._queue = Queue(
-            self._ledger,
-            start_ticks=self._start_ticks,
-            wall_ms=self._wall_ms,
-            boot_ms=lambda: round(self._boot_seconds() * 1000),
-        )
+        self._ended_from_ms = self._host.wall_ms()
+        self._queue = Queue(self._ledger, self._host)
         self._was_used = bool(self._last_ends or self._held or self._queue.requests)
         self._watch = Watch(
             self._held,
+            self._host,
             lock=self._changed,
-            probe=self._probe,
-            start_ticks=self._start_ticks,
-            boot_seconds=self._boot_seconds,
             end=self._end,
             hand_over=self._ledger.handed_over,
             look_at_queue=self._look_at_queue,
-            tell=self._tell,
         )
         self._watch.start()
 
@@ -179,7 +152,7 @@ class Desk:
                 try:
                     self._end(identifier, Ending.IDLE)
                 except GuaError as error:
-                    self._tell(f"a reservation that is not used could not be ended: {error}")
+                    self._host.tell(f"a reservation that is not used could not be ended: {error}")
 
     def since(self, since_ms: int) -> list[Reservation]:
         """Return what was reserved at any time since; what has not ended until when it lasts by the clock as it is."""
@@ -259,7 +232,7 @@ class Desk:
                 ends = dict(self._last_ends)
             # Not under the lock: the driver may take its time, and who only asks for the status waits for nobody.
             try:
-                cards = self._probe()
+                cards = self._host.probe()
             except UnavailableError as error:
                 return Waiting(position=1, ahead=0, missing=request.wish.size, trouble=str(error))
             candidates = [replace(each, free_since_ms=ends.get(each.uuid)) for each in cards]
@@ -314,7 +287,7 @@ class Desk:
                 raise UnavailableError(msg) from None
             reservation = held.reservation
         try:
-            index = {card.uuid: card.index for card in self._probe()}
+            index = {card.uuid: card.index for card in self._host.probe()}
         except UnavailableError:
             if descriptor is not None:
                 os.close(descriptor)
@@ -332,11 +305,11 @@ class Desk:
             held = self._held.get(identifier)
             if held is None:
                 return None
-            due = self._boot_seconds() + (until_ms - self._wall_ms()) / 1000
+            due = self._host.boot_seconds() + (until_ms - self._host.wall_ms()) / 1000
             until_boot_ms = round(due * 1000)
-            self._ledger.set_until(identifier, until_ms, until_boot_ms=until_boot_ms, boot_id=self._boot_id)
+            self._ledger.set_until(identifier, until_ms, until_boot_ms=until_boot_ms, boot_id=self._host.boot_id)
             held.reservation = replace(
-                held.reservation, until_ms=until_ms, until_boot_ms=until_boot_ms, boot_id=self._boot_id
+                held.reservation, until_ms=until_ms, until_boot_ms=until_boot_ms, boot_id=self._host.boot_id
             )
             held.due = due
             streak = self._idle.get(identifier)
@@ -358,12 +331,12 @@ class Desk:
         """Return the reservation with its end as the wall clock will show it: somebody may have set that meanwhile."""
         if held.due is None or held.reservation.until_ms is None:
             return held.reservation
-        until_ms = self._wall_ms() + round((held.due - self._boot_seconds()) * 1000)
+        until_ms = self._host.wall_ms() + round((held.due - self._host.boot_seconds()) * 1000)
         is_set = abs(until_ms - held.reservation.until_ms) > _STEP_MS
         return replace(held.reservation, until_ms=until_ms) if is_set else held.reservation
 
     def _grant(self, request: CardRequest, cards: tuple[str, ...], candidates: Sequence[Candidate]) -> Granted:
-        now_ms = self._wall_ms()
+        now_ms = self._host.wall_ms()
         known = {each.uuid: each for each in candidates}
         reservation = Reservation(
             id=secrets.token_hex(6),
@@ -379,8 +352,8 @@ class Desk:
             start_ticks=request.start_ticks,
             container=request.container,
             parents=tuple(sorted({parent for card in cards if (parent := known[card].parent) is not None})),
-            until_boot_ms=(None if request.for_ms is None else round(self._boot_seconds() * 1000) + request.for_ms),
-            boot_id=self._boot_id,
+            until_boot_ms=(None if request.for_ms is None else self._host.boot_ms() + request.for_ms),
+            boot_id=self._host.boot_id,
             place=request.place,
             workload_kind=request.workload_kind,
             workload_model=request.workload_model,
@@ -423,15 +396,15 @@ class Desk:
 
     def _hold(self, reservation: Reservation) -> Held:
         held = Held(reservation, last_there=time.monotonic())
-        if reservation.until_boot_ms is not None and reservation.boot_id == self._boot_id is not None:
+        if reservation.until_boot_ms is not None and reservation.boot_id == self._host.boot_id is not None:
             held.due = reservation.until_boot_ms / 1000
         elif reservation.until_ms is not None:
-            held.due = self._boot_seconds() + (reservation.until_ms - self._wall_ms()) / 1000
+            held.due = self._host.boot_seconds() + (reservation.until_ms - self._host.wall_ms()) / 1000
         if reservation.kind is Kind.RUN:
             held.path = self._lock_path(reservation.id)
             if reservation.pid is not None and reservation.start_ticks is not None:
                 with contextlib.suppress(OSError):
-                    held.leader = lifeline.pidfd_of(reservation.pid, reservation.start_ticks, self._start_ticks)
+                    held.leader = lifeline.pidfd_of(reservation.pid, reservation.start_ticks, self._host.start_ticks)
         self._held[reservation.id] = held
         self._was_used = True
         return held
@@ -448,21 +421,21 @@ class Desk:
                 said = json.loads(path.read_text(encoding="ascii"))
                 said |= {name: tuple(said[name]) for name in ("cards", "parents")}
                 self._ledger.grant(Reservation(**{**said, "kind": Kind(said["kind"])}))
-                self._tell(f"the reservation {path.name} of {said['owner']} was found again by its command's lock")
+                self._host.tell(f"the reservation {path.name} of {said['owner']} was found again by its command's lock")
 
     def _end(self, identifier: str, ending: Ending, *, by: str | None = None) -> Reservation | None:
         with self._changed:
             held = self._held.get(identifier)
             if held is None:
                 return None
-            now_ms = self._wall_ms()
+            now_ms = self._host.wall_ms()
             self._ledger.end(identifier, ended_ms=now_ms, ending=ending, by=by)
             del self._held[identifier]
             self._forgiven.pop(identifier, None)
             reservation = held.reservation
             if ending in _WORTH_TELLING or by not in {None, reservation.owner}:
                 why = f"{ending.value} by {by}" if by is not None else ending.value
-                self._tell(
+                self._host.tell(
                     f"reservation {identifier} of {reservation.owner} ({', '.join(reservation.cards)}) ended: {why}"
                 )
             if held.path is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -53,10 +54,6 @@ class Wish:
     def size(self) -> int:
         """How many cards it is for."""
         return len(self.cards) if self.count is None else self.count
-
-
-StartTicks = Callable[[int], int | None]
-"""When a process began, in the kernel's ticks since boot; ``None`` if there is no such process."""
 
 
 def new_place() -> str:
@@ -170,13 +167,29 @@ class Waiting:
     trouble: str | None = None
 
 
-Probe = Callable[[], Sequence[Candidate]]
-"""Reads the cards from the driver as they are now; raises UnavailableError where it cannot be asked."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """What the desk sees of its host; ``tell`` takes what goes into the log.
 
+    ``probe`` reads the cards from the driver as they are now, and raises UnavailableError where it cannot.
+    ``start_ticks`` is when a process began, in the kernel's ticks, ``None`` of one that does not run.
+    ``boot_seconds`` is a clock that nobody sets and that runs on in suspend, of the boot ``boot_id``.
+    """
 
-def is_running(asker: Reservation | CardRequest, start_ticks: StartTicks) -> bool:
-    """Return whether the process that asked still runs; who asks without one is always there."""
-    return asker.pid is None or start_ticks(asker.pid) == asker.start_ticks
+    probe: Callable[[], Sequence[Candidate]]
+    start_ticks: Callable[[int], int | None]
+    wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    boot_seconds: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
+    boot_id: str | None = None
+    tell: Callable[[str], None] = lambda _: None
+
+    def boot_ms(self) -> int:
+        """Return the time on the boot clock in ms."""
+        return round(self.boot_seconds() * 1000)
+
+    def is_running(self, asker: Reservation | CardRequest) -> bool:
+        """Return whether the process that asked still runs; who asks without one is always there."""
+        return asker.pid is None or self.start_ticks(asker.pid) == asker.start_ticks
 
 
 class Taken(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Final
 from gua.core.allocation import QueueWaits
 from gua.core.errors import GuaError, UnavailableError
 from gua.reservations.ledger import Ledger
-from gua.reservations.model import CardRequest, StartTicks, Wish, is_running
+from gua.reservations.model import CardRequest, Surroundings, Wish
 
 PLACE_SECONDS: Final = 60.0
 """How long a place in the queue outlasts the agent that kept it."""
@@ -51,25 +51,22 @@ class Queue:
     """The requests that wait, in their order; to be used under the lock of the desk.
 
     It begins with the places of the last agent, but of those who have ended meanwhile: nobody comes back to these.
-    ``boot_ms`` is a clock that nobody sets. Methods raise UnavailableError where the ledger cannot be written.
+    Methods raise UnavailableError where the ledger cannot be written.
     """
 
-    def __init__(
-        self, ledger: Ledger, *, start_ticks: StartTicks, wall_ms: Callable[[], int], boot_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, ledger: Ledger, host: Surroundings) -> None:
         self._ledger = ledger
-        self._start_ticks = start_ticks
-        self._wall_ms = wall_ms
-        self._waits = WaitMeter(boot_ms)
+        self._host = host
+        self._waits = WaitMeter(host.boot_ms)
         self._turn = self._kept_to = 0
         self.requests: list[CardRequest] = []
         for request in ledger.queue():
-            if is_running(request, start_ticks):
+            if host.is_running(request):
                 self.requests.append(request)
                 self._turn = self._kept_to = request.turn
             else:
                 ledger.dequeue(request.place)
-        now_ms = boot_ms()
+        now_ms = host.boot_ms()
         # By place, until when (monotonic) somebody may come back: from the first agent on that they did not come back
         # to, however often it is started anew.
         self._absent = {
@@ -94,7 +91,7 @@ class Queue:
             msg = "that place in the queue is taken"
             raise UnavailableError(msg)
         self._turn += 1
-        self.requests.append(replace(request, asked_ms=self._wall_ms(), turn=self._turn))
+        self.requests.append(replace(request, asked_ms=self._host.wall_ms(), turn=self._turn))
         self._waits.note(len(self.requests))
         return False
 
@@ -136,7 +133,7 @@ class Queue:
     def given_up(self, now: float) -> list[str]:
         """Return the places that nobody comes back to any more, each once: their time is over, or who asked ended."""
         absent = [waiting for waiting in self.requests if waiting.place in self._absent]
-        ended = {waiting.place for waiting in absent if not is_running(waiting, self._start_ticks)}
+        ended = {waiting.place for waiting in absent if not self._host.is_running(waiting)}
         places = [place for place, until in self._absent.items() if until <= now or place in ended]
         for place in places:
             del self._absent[place]

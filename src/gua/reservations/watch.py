@@ -14,7 +14,7 @@ from typing import Final
 
 from gua.core.errors import GuaError
 from gua.reservations import lifeline
-from gua.reservations.model import Candidate, Ending, Probe, Reservation, StartTicks, is_running
+from gua.reservations.model import Candidate, Ending, Reservation, Surroundings
 
 ORPHAN_SECONDS: Final = 300.0
 """How long cards stay reserved once the leader has ended and no process of its user is on them."""
@@ -47,33 +47,26 @@ class Held:
 class Watch:
     """Watches what is ``held``, by id, which is changed under ``lock`` alone.
 
-    ``probe`` reads the cards, ``boot_seconds`` is the clock of times that are over, ``end`` ends a reservation,
-    ``hand_over`` writes down that one is had by who asked, ``look_at_queue`` gives up places for good and returns until
-    when (monotonic) others are kept, ``tell`` takes what goes into the log.
+    ``end`` ends a reservation, ``hand_over`` writes down that who asked has one, ``look_at_queue`` gives up places for
+    good and returns until when (monotonic) others are kept.
     """
 
-    def __init__(  # noqa: PLR0913 - by keyword only, one for each thing that it touches
+    def __init__(  # noqa: PLR0913 - what it watches, and what it does where something is over
         self,
         held: dict[str, Held],
+        host: Surroundings,
         *,
         lock: threading.Condition,
-        probe: Probe,
-        start_ticks: StartTicks,
-        boot_seconds: Callable[[], float],
         end: Callable[[str, Ending], object],
         hand_over: Callable[[str], None],
         look_at_queue: Callable[[float], Sequence[float]],
-        tell: Callable[[str], None],
     ) -> None:
         self._held = held
+        self._host = host
         self._lock = lock
-        self._probe = probe
-        self._start_ticks = start_ticks
-        self._boot_seconds = boot_seconds
         self._end = end
         self._hand_over = hand_over
         self._look_at_queue = look_at_queue
-        self._tell = tell
         self._is_stopping = False
         # Used by the thread alone, which also closes the pidfds.
         self._selector = selectors.DefaultSelector()
@@ -136,7 +129,7 @@ class Watch:
     def _look(self) -> float:
         """End what is over, and return after how many seconds to look again."""
         self._look_at_cards()
-        now, boot_now = time.monotonic(), self._boot_seconds()
+        now, boot_now = time.monotonic(), self._host.boot_seconds()
         with self._lock:
             waits = [until - now for until in self._look_at_queue(now)]
             for held in list(self._held.values()):
@@ -145,7 +138,7 @@ class Watch:
                     if ending is not None:
                         self._end(held.reservation.id, ending)
                 except (GuaError, OSError) as error:
-                    self._tell(f"a reservation could not be looked at: {error}")
+                    self._host.tell(f"a reservation could not be looked at: {error}")
                     continue
                 if ending is None and held.due is not None:
                     waits.append(held.due - boot_now)
@@ -171,9 +164,9 @@ class Watch:
         if not left and not fresh:
             return
         try:
-            cards = {candidate.uuid: candidate for candidate in self._probe()}
+            cards = {candidate.uuid: candidate for candidate in self._host.probe()}
         except GuaError as error:
-            self._tell(f"the cards could not be looked at for a command that ended or began: {error}")
+            self._host.tell(f"the cards could not be looked at for a command that ended or began: {error}")
             cards = None
         with self._lock:
             for held in left:
@@ -195,7 +188,7 @@ class Watch:
         others = [each for each in cards if each.held_by and not (_is_on(mine, each) and len(each.uids) == 1)]
         if others and self._held.get(mine.id) is held:
             held.raced = "; ".join(f"GPU {each.index}: {each.held_by}" for each in others)
-            self._tell(f"a second after {mine.owner} was given cards, others were on them, too: {held.raced}")
+            self._host.tell(f"a second after {mine.owner} was given cards, others were on them, too: {held.raced}")
 
     def _over(self, held: Held, now: float, boot_now: float) -> Ending | None:
         """Return why a reservation is over, ``None`` if it is not."""
@@ -215,7 +208,7 @@ class Watch:
     def _is_unclaimed(self, held: Held, is_time_over: bool) -> bool:  # noqa: FBT001 - of the one call above
         """Return whether nobody has what an agent granted that was killed before it knew that who asked was told."""
         if held.path is None or not lifeline.is_held(held.path):
-            if not is_running(held.reservation, self._start_ticks):
+            if not self._host.is_running(held.reservation):
                 return True
             if not is_time_over:
                 return False
