@@ -31,6 +31,7 @@ _OPENMETRICS: Final = "application/openmetrics-text"
 _ENCODERS: Final = {False: choose_encoder(""), True: choose_encoder(_OPENMETRICS)}
 """By whether it is OpenMetrics: what renders a page, and its content type. No client chooses another version."""
 _PLAIN: Final = ("Content-Type", "text/plain; charset=utf-8")
+_ALWAYS: Final = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"), ("Server", "gua"))
 _REMEMBERED_TICKS: Final = 10
 _FASTEST: Final = 1
 _BLOCK_BYTES: Final = 2**14
@@ -137,9 +138,7 @@ class PrometheusEndpoint:
             answer = self._answer(environ) if is_read else _NOT_ALLOWED
         except Exception as error:  # noqa: BLE001 - a traceback for each scrape would fill the log
             answer = _plain("500 Internal Server Error", f"unexpected {type(error).__name__}\n".encode())
-        length = ("Content-Length", str(answer.length))
-        sniff = ("X-Content-Type-Options", "nosniff")
-        start_response(answer.status, [*answer.headers, length, ("Cache-Control", "no-store"), sniff])
+        start_response(answer.status, [*answer.headers, ("Content-Length", str(answer.length)), *_ALWAYS])
         return () if environ["REQUEST_METHOD"] == "HEAD" else answer.body
 
     def _answer(self, environ: dict[str, Any]) -> _Answer:
