@@ -21,8 +21,7 @@ from gua.app.reservations import WithReservations
 from gua.app.reserving import Grant, ask, reserve
 from gua.core.allocation import CardKey
 from gua.local_socket.client import ask_status
-from gua.reservations.desk import Granted, request_of
-from gua.reservations.model import Candidate, Kind, Wish
+from gua.reservations.model import Candidate, CardRequest, Granted, Kind, Wish
 from servers.agent import GUA, Agent
 from servers.fixture import uuid
 
@@ -189,7 +188,7 @@ def ticks() -> None:
         desk = opened(Path(folder) / "reservations", lambda: cards)
         held.callback(desk.close)
         for number in range(2 * MANY):
-            request = request_of(uid=1000 + number % 7, owner="user", kind=Kind.MANUAL, wish=Wish(count=1), pid=None)
+            request = CardRequest(uid=1000 + number % 7, owner="user", kind=Kind.MANUAL, wish=Wish(count=1), pid=None)
             desk.enter(request)
             granted = desk.attempt(request.place)
             if isinstance(granted, Granted) != (number < MANY):

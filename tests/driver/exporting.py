@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.agent import FileClock
+from fakes.pages import ask
 from gua.agent.outbox import MarkOnly
 from gua.agent.sampler import Sampler
 from gua.core.errors import UnavailableError
@@ -25,7 +26,6 @@ from gua.core.tick import Origin, ProcessReading
 from gua.core.words import Source
 from gua.exporter.address import Address, Serving
 from gua.exporter.endpoint import PrometheusEndpoint
-from gua.exporter.server import Request
 from gua.identity.process import process_type
 from gua.nvml.reader import NvmlReader
 from gua.spool.queue import Spool
@@ -118,10 +118,10 @@ class Exporter:
             case "tick":
                 self.tick()
             case "page":
-                return self.endpoint.respond(Request(path="/metrics")).body.decode()
+                return ask(self.endpoint).text
             case "health":
-                health = self.endpoint.respond(Request(path="/healthz"))
-                return [health.status, health.body.decode().strip()]
+                health = ask(self.endpoint, "/healthz")
+                return [health.status, health.text.strip()]
         return None
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gua.procfs.reader import ProcFs
-from gua.reservations.desk import Desk, Granted, request_of
-from gua.reservations.model import Candidate, CardRequest, Kind, Wish
+from gua.reservations.desk import Desk
+from gua.reservations.model import Candidate, CardRequest, Granted, Kind, Surroundings, Wish
 
 CARDS = tuple(Candidate(uuid=f"GPU-{index}", index=index, model="H100") for index in range(4))
 _CLIENT = """
@@ -34,8 +34,15 @@ def cards_of_now() -> Sequence[Candidate]:
     return CARDS
 
 
-def opened(folder: Path, probe: Callable[[], Sequence[Candidate]] = cards_of_now, **settings: object) -> Desk:
-    made = Desk(folder, probe=probe, start_ticks=start_ticks, **settings)  # type: ignore[arg-type]
+def opened(
+    folder: Path,
+    probe: Callable[[], Sequence[Candidate]] = cards_of_now,
+    *,
+    idle_release_ms: int | None = None,
+    **settings: object,
+) -> Desk:
+    surroundings = Surroundings(probe=probe, start_ticks=start_ticks, **settings)  # type: ignore[arg-type]
+    made = Desk(folder, surroundings, idle_release_ms=idle_release_ms)
     made.start()
     return made
 
@@ -49,7 +56,7 @@ def asked(  # a test names what it is about
     pid: int | None = None,
     **more: object,
 ) -> CardRequest:
-    return request_of(
+    return CardRequest(
         uid=uid,
         owner=f"user{uid}",
         kind=kind,

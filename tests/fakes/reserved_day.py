@@ -19,8 +19,8 @@ from gua.app.reservations import WithReservations
 from gua.core.ports import RawCard, RawProcess
 from gua.core.tick import CardReading, Origin, ProcessReading, ReadError, Tick
 from gua.core.words import ProcessList, Source
-from gua.reservations.desk import Desk, Granted, request_of
-from gua.reservations.model import Candidate, CardRequest, Kind, Wish
+from gua.reservations.desk import Desk
+from gua.reservations.model import Candidate, CardRequest, Granted, Kind, Surroundings, Wish
 
 GIB: Final = 2**30
 START_MS: Final = 1_774_396_800_000  # 2026-03-25T00:00:00Z
@@ -206,7 +206,7 @@ class _People:
 
     def ask(self, owner: str, wish: Wish, kind: Kind, for_ms: int | None = None) -> None:
         uid = 1000 + PEOPLE.index(owner)
-        self.waiting[owner] = request_of(uid=uid, owner=owner, kind=kind, wish=wish, for_ms=for_ms)
+        self.waiting[owner] = CardRequest(uid=uid, owner=owner, kind=kind, wish=wish, for_ms=for_ms)
         self.desk.enter(self.waiting[owner])
 
     def give_back(self, owner: str) -> None:
@@ -235,13 +235,13 @@ def ticks(folder: Path) -> Iterator[Tick]:
     """Yield the ticks of the day; ``folder`` keeps the truth of the desk."""
     clock = FakeClock(wall_ms=START_MS)
     host = _Host(clock)
-    desk = Desk(
-        folder,
+    surroundings = Surroundings(
         probe=host.candidates,
         start_ticks=lambda _: None,
         wall_ms=clock.wall_ms,
         boot_seconds=lambda: clock.monotonic_ms() / 1000,
     )
+    desk = Desk(folder, surroundings)
     desk.start()
     people = _People(desk, clock)
     hour = 3_600_000

@@ -20,8 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from driver.fixture import SimulatedDriver
 from driver.scenario import GIB, MIB, Card, Constant, Load, Process, Scenario, uuid
 from fakes.cards import full_tick
+from fakes.pages import text_of
 from gua.exporter.catalogue import Catalogue
-from gua.exporter.families import Page, PageFormat
 from gua.otlp.encode import encode
 from servers.agent import Agent
 from servers.clickhouse import ClickHouseServer
@@ -126,7 +126,7 @@ def test_names_labels_and_values_are_those_that_a_collector_serves_of_the_same_t
         theirs = page()
     finally:
         collector.kill()
-    ours = Page(Catalogue().families(tick)).body(PageFormat(is_openmetrics=False, is_gzip=False)).decode()
+    ours = text_of(Catalogue().families(tick))
 
     # There each series carries the resource, here target_info does; here each carries who holds the card.
     resource = {"host_name", "service_name", "service_version", "service_instance_id", "gua_source", "job", "instance"}

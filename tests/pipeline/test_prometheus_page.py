@@ -10,10 +10,10 @@ import pytest
 
 from fakes.cards import START_MS, full_tick
 from fakes.clock import FakeClock
+from fakes.pages import ask
 from gua.core.idleness import IdleCounter
 from gua.exporter.address import Address, Serving
 from gua.exporter.endpoint import PrometheusEndpoint
-from gua.exporter.server import Request
 
 # The names that OpenTelemetry gives the catalogue's metrics come before promtool's taste.
 KNOWN = {'gua_gpu_process_count non-histogram and non-summary metrics should not have "_count" suffix'}
@@ -30,9 +30,9 @@ def test_promtool_has_nothing_to_say_of_the_page_but_of_the_one_name() -> None:
     clocks = {("GPU-1", 11, START_MS - 1000): idle}
     serving = Serving(address=Address(port=0), constant={"node": "n1"})
     with PrometheusEndpoint(serving, clock=FakeClock(), origin=one.origin, clocks=lambda: clocks) as endpoint:
-        empty = endpoint.respond(Request(path="/metrics")).body
+        empty = ask(endpoint).body
         endpoint.ticked(one, lateness_ms=0)
-        page = endpoint.respond(Request(path="/metrics")).body
+        page = ask(endpoint).body
     assert b"gpu_idle_process_idle_memory_bytes{" in page
     said = [
         subprocess.run([program, "check", "metrics"], input=each, capture_output=True, check=False).stderr.decode()

@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
-from gua.state.private_files import open_private
+from gua.state.directory import open_private
 
 PATIENCE_SECONDS: Final = 30.0
 _STANDARD_STREAMS: Final = 3

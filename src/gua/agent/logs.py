@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from gua.core.plaintext import safe
-from gua.state.private_files import open_private
+from gua.state.directory import open_private
 
 NAME: Final = "gua"
 MAX_BYTES: Final = 1_000_000

@@ -39,6 +39,7 @@ from gua.local_socket.server import PUBLIC_MODE, Converse, Listen, LocalServer
 from gua.otlp.encode import encode
 from gua.procfs.reader import ProcFs
 from gua.reservations.desk import Desk
+from gua.reservations.model import Surroundings
 from gua.spool.queue import Spool
 from gua.spool.stats import SpoolStats
 from gua.state.directory import Home
@@ -300,14 +301,10 @@ def _reservations(
         return f"{' and '.join(ruling)} gives out the cards of this host" if ruling else None
 
     askers = Askers(processes, name)
-    desk = Desk(
-        home.reservations,
-        probe=candidates.read,
-        start_ticks=askers.start_ticks,
-        boot_id=processes.boot_id(),
-        idle_release_ms=idle_release_ms,
-        tell=tell,
+    surroundings = Surroundings(
+        probe=candidates.read, start_ticks=askers.start_ticks, boot_id=processes.boot_id(), tell=tell
     )
+    desk = Desk(home.reservations, surroundings, idle_release_ms=idle_release_ms)
     try:
         desk.start()
     except UnavailableError as error:

@@ -25,7 +25,7 @@ from gua.core.ports import SpooledTick
 from gua.core.tick import Origin
 from gua.otlp.encode import encode
 from gua.state.compression import compress
-from gua.state.private_files import open_private, replace_private
+from gua.state.directory import open_private, replace_private
 from gua.store.database import Store, open_store
 from gua.store.directory import StoreDirectory
 from gua.store.dsn import EmbeddedDsn, parse_dsn

@@ -15,7 +15,7 @@ from gua.app.store_address import default_store, store_address, store_destinatio
 from gua.core.errors import NothingRecordedError, UnavailableError
 from gua.spool.waiting import awaiting
 from gua.state.directory import Home, home_path
-from gua.state.last_failure import last_failure
+from gua.state.pid_file import last_failure
 from gua.store.dsn import EmbeddedDsn
 from gua.store.engine import install_command, is_installed
 

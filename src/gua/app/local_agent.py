@@ -12,9 +12,8 @@ from gua.app.output import say
 from gua.core.errors import GuaError, UnavailableError
 from gua.local_socket.client import NobodyError, NotAllowedError, RemoteReader, ask_status
 from gua.procfs.reader import ProcFs
-from gua.state.directory import Home
+from gua.state.directory import Home, prepare_run_folder
 from gua.state.host_lock import HostLock, user_name
-from gua.state.run_folder import prepare_run_folder
 
 if TYPE_CHECKING:
     from gua.core.ports import ViewReader

@@ -20,17 +20,20 @@ from gua.core.untrusted import object_in
 from gua.core.workloads import declared
 from gua.local_socket.peer import LineError, Lines, Peer, encoded, send_line
 from gua.local_socket.server import Converse
-from gua.reservations.desk import Desk, Granted, Waiting, request_of
+from gua.reservations.desk import Desk
 from gua.reservations.idleness import IdleReservations
 from gua.reservations.model import (
     LONGEST_NOTE,
     MOST_CARDS,
     Candidate,
     CardRequest,
+    Granted,
     Kind,
     Refused,
     Reservation,
+    Waiting,
     Wish,
+    new_place,
 )
 
 SOURCE: Final = "gua"
@@ -197,18 +200,20 @@ class Reservations:
         said = asked.get("place")
         place = said if isinstance(said, str) and said.isalnum() and len(said) <= LONGEST_NOTE else None
         note = asked.get("note")
-        return request_of(
+        workload = declared(object_in(asked.get("labels")))
+        return CardRequest(
             uid=asker.uid,
             owner=asker.owner,
             kind=kind,
             wish=self._wish(asked, None if place is None else self._desk.known_wish(place, asker.uid)),
-            place=place,
+            place=place or new_place(),
             for_ms=_amount(asked, "for_ms", most=LONGEST_MS, least=1),
             note=storable(note, LONGEST_NOTE) if isinstance(note, str) else None,
             pid=asker.pid if asker.start_ticks is not None else None,
             start_ticks=asker.start_ticks,
             container=asker.container,
-            workload=declared(object_in(asked.get("labels"))),
+            workload_kind=workload.kind,
+            workload_model=workload.model,
         )
 
     def _wish(self, asked: Mapping[str, Any], known: Wish | None) -> Wish:

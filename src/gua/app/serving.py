@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gua.core.errors import UsageError
-from gua.exporter.address import DEFAULT_PORT, Address, Serving, parse_address, parse_port
-from gua.exporter.gpu_idle_exporter import CONSTANT
+from gua.exporter.address import CONSTANT, DEFAULT_PORT, Address, Serving, parse_address, parse_port
 from gua.identity.kubelet import Kubelet, parse_kubelet
 
 DEFAULT: Final = "on"

@@ -34,16 +34,11 @@ def rows(
     # What is left of a partitioned GPU is given to nobody.
     cards = [card for card in status.get("cards") or () if card.get("mig") != Mig.PARENT]
     cards.sort(key=lambda card: (card.get("index") is None, card.get("index") or 0))
-    return [
-        _row(
-            card,
-            by_card.get(card["uuid"]) or by_card.get(card.get("parent")),
-            now_ms,
-            last_ends_ms.get(card["uuid"]),
-            threshold_mb,
-        )
-        for card in cards
-    ]
+    found: list[Row] = []
+    for card in cards:
+        reservation = by_card.get(card["uuid"]) or by_card.get(card.get("parent"))
+        found.append(_row(card, reservation, now_ms, last_ends_ms.get(card["uuid"]), threshold_mb))
+    return found
 
 
 def _row(
@@ -72,11 +67,9 @@ def _row(
             "unreserved_users": sorted({_user(holder) for holder in holders}),
             "process_info": processes,
         }
-    free = (
-        {"details": "never used"} if last_end_ms is None else {"details": f"free for {lasting(now_ms - last_end_ms)}"}
-    )
-    released = {} if last_end_ms is None else {"last_released": to_rfc3339(last_end_ms)}
-    return row | {"status": "AVAILABLE", **free, "validation": f"{used_mb}MB used", **released}
+    free = "never used" if last_end_ms is None else f"free for {lasting(now_ms - last_end_ms)}"
+    row |= {"status": "AVAILABLE", "details": free, "validation": f"{used_mb}MB used"}
+    return row if last_end_ms is None else row | {"last_released": to_rfc3339(last_end_ms)}
 
 
 def _promised(allocation: Mapping[str, Any], used_mb: int | None, holders: Sequence[Mapping[str, Any]]) -> Row:
@@ -134,10 +127,14 @@ def _reserved(
 
 def table(found: Sequence[Row]) -> str:
     """Return the rows as its table, which scripts take apart by their columns."""
-    cells = [_HEADINGS, tuple("-" * len(heading) for heading in _HEADINGS), *(_cells(row) for row in found)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(_HEADINGS))]
+    return columns([_HEADINGS, tuple("-" * len(heading) for heading in _HEADINGS), *(_cells(row) for row in found)])
+
+
+def columns(lines: Sequence[Sequence[str]]) -> str:
+    """Return lines of cells as text, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "".join(
-        "  ".join(pad(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in cells
+        "  ".join(pad(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
     )
 
 
@@ -162,9 +159,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _people(users: Sequence[str]) -> str:
-    if not users:
-        return "user unknown"
-    *before, last = users
+    *before, last = users or ["unknown"]
     return f"users {', '.join(before)} and {last}" if before else f"user {last}"
 
 

@@ -15,7 +15,7 @@ from gua.agent.delivery import drain
 from gua.app import opening
 from gua.cli.options import StoreOption
 from gua.core.errors import GuaError
-from gua.prices import book, kept
+from gua.prices import book, listing
 from gua.spool.queue import Spool
 from gua.store.database import open_store
 from gua.store.dsn import EmbeddedDsn
@@ -40,7 +40,7 @@ def command(
         drained = drain(queue, destination, opened, flush=opened.flush)
         if opened.is_embedded:
             opened.count_hours()
-    if isinstance(opened.dsn, EmbeddedDsn) and kept.is_there(opened.dsn.path):
+    if isinstance(opened.dsn, EmbeddedDsn) and listing.is_there(opened.dsn.path):
         # Opened again: closing merged what was landed. Whoever waits for the store comes first.
         with suppress(GuaError), open_store(str(opened.dsn), patience_seconds=0) as again:
             book.keep(again)

@@ -15,7 +15,7 @@ from gua.app.store_address import store_address
 from gua.cli.options import StoreOption, flag, value
 from gua.core.durations import to_rfc3339
 from gua.core.errors import DataError, UsageError
-from gua.prices import kept, listing
+from gua.prices import listing
 from gua.prices.price import (
     ALWAYS_MS,
     ModelPrice,
@@ -23,6 +23,7 @@ from gua.prices.price import (
     parse_amount,
     parse_currency,
     parse_valid_from,
+    read_prices,
 )
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 
@@ -58,7 +59,7 @@ def list_(*, as_json: JsonOption = False, store: StoreOption = None) -> None:
         gua prices list --json
     """
     parsed = parse_dsn(store_address(store), password=os.environ.get("GUA_STORE_PASSWORD"))
-    found = kept.read(parsed.path) if isinstance(parsed, EmbeddedDsn) else None
+    found = listing.read(parsed.path) if isinstance(parsed, EmbeddedDsn) else None
     if found is None:
         from gua.app import opening  # noqa: PLC0415 - 0.1 s that a list that was kept does not take
         from gua.prices import book  # noqa: PLC0415 - as above
@@ -132,7 +133,6 @@ def import_(
     """
     from gua.app import opening  # noqa: PLC0415 - as for the list
     from gua.prices import book  # noqa: PLC0415 - as above
-    from gua.prices.file import read_prices  # noqa: PLC0415 - as above
 
     given = read_prices(file, now_ms=_now_ms())
     with opening.open_writer(store) as opened:

@@ -182,8 +182,7 @@ def _give_up(error: GuaError, tried: Sequence[Path], home: Home, pid_file: Path 
 
 def _agent_that_is_silent(tried: Sequence[Path], home: Home, pid_file: Path) -> GuaError:
     from gua.procfs.reader import ProcFs  # noqa: PLC0415 - as above
-    from gua.state.last_failure import last_failure  # noqa: PLC0415 - only where nobody answers
-    from gua.state.pid_file import running  # noqa: PLC0415 - as above
+    from gua.state.pid_file import last_failure, running  # noqa: PLC0415 - only where nobody answers
 
     try:
         agent = running(pid_file, ProcFs())

@@ -1,1 +1,1 @@
-"""The page that Prometheus scrapes: made of each tick once, served by one thread; no scrape asks the driver."""
+"""The page that Prometheus scrapes: rendered once a tick, served from memory; no scrape asks the driver."""

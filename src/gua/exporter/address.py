@@ -1,17 +1,29 @@
-"""What the endpoint serves and where it listens, as people write it."""
+"""What the endpoint serves, where it listens, and under which names it may be requested.
+
+A browser that is shown a page of evil.example requests evil.example alone, but whoever owns that name may let it point
+here (DNS rebinding): https://www.rfc-editor.org/rfc/rfc9110#name-host-and-authority. So other names are refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv6Address
-from typing import Final, NoReturn
+from ipaddress import IPv6Address, ip_address
+from typing import Final
 
 from gua.core.errors import UsageError
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9835
+CONSTANT: Final = {"NODE_NAME": "node", "POD_NAME": "pod", "POD_NAMESPACE": "namespace"}
+"""Environment variables, and the labels of gpu-idle-exporter's metrics that they become: those of the agent's pod."""
+_ANY: Final = "*"
 _PORTS: Final = range(1, 65_536)
+_ADDRESS: Final = re.compile(  # an IPv6 address without brackets has no port
+    r"\[(?P<ipv6>[^\]]+)\](:(?P<ipv6_port>.+))?|(?P<bare_ipv6>[^:]*:[^:]*:.*)|(?P<only>\d+)|"
+    r"(?P<host>[\w.-]*)(:(?P<port>.+))?"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,59 +55,62 @@ def parse_address(text: str, *, port: int = DEFAULT_PORT, of: str = "--prometheu
     ``:PORT`` is every address of this machine. Raises UsageError, which says whose value ``of`` cannot be used.
     """
     text = text.strip()
-    if text.isdecimal():
-        return Address(port=_port(text, text, of))
-    if text.startswith("["):
-        host, bracket, rest = text[1:].partition("]")
-        if not bracket or not host or rest[:1] not in ("", ":"):
-            _refuse(text, of)
-        return Address(host=_ipv6(host, text, of), port=_port(rest[1:], text, of) if rest else port)
-    if text.count(":") > 1:  # an IPv6 address without brackets has no port
-        return Address(host=_ipv6(text, text, of), port=port)
-    host, colon, digits = text.partition(":")
-    if (
-        (not host and not colon)
-        or not all(character.isalnum() or character in ".-_" for character in host)
-        or not _is_name(host)
-    ):
-        _refuse(text, of)
-    return Address(host=host, port=_port(digits, text, of) if colon else port)
+    try:
+        found = _ADDRESS.fullmatch(text)
+        if found is None or not text:
+            raise ValueError  # noqa: TRY301 - as where a part cannot be used
+        ipv6 = found["ipv6"] or found["bare_ipv6"]
+        host = str(IPv6Address(ipv6)) if ipv6 else DEFAULT_HOST if found["only"] else found["host"]
+        host.encode("idna")  # no part of a name is empty, or longer than 63 bytes
+        digits = found["ipv6_port"] or found["only"] or found["port"]
+        return Address(host=host, port=port if digits is None else _port(digits))
+    except ValueError:
+        msg = f"{of} {text!r} is no address: write HOST:PORT, as in {Address()} or 0.0.0.0:{DEFAULT_PORT}"
+        raise UsageError(msg) from None
 
 
 def parse_port(text: str, of: str) -> int:
     """Return a port. Raises UsageError."""
-    if not _is_port(text.strip()):
-        msg = f"{of} {text!r} is no port: write a number from {_PORTS[0]} to {_PORTS[-1]}, as in {DEFAULT_PORT}"
-        raise UsageError(msg)
-    return int(text)
-
-
-def _ipv6(host: str, text: str, of: str) -> str:
     try:
-        return str(IPv6Address(host))
+        return _port(text.strip())
     except ValueError:
-        _refuse(text, of)
+        msg = f"{of} {text!r} is no port: write a number from {_PORTS[0]} to {_PORTS[-1]}, as in {DEFAULT_PORT}"
+        raise UsageError(msg) from None
 
 
-def _port(digits: str, text: str, of: str) -> int:
-    if not _is_port(digits):
-        _refuse(text, of)
+def _port(digits: str) -> int:
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 5 and int(digits) in _PORTS):
+        raise ValueError
     return int(digits)
 
 
-def _is_port(digits: str) -> bool:
-    return digits.isascii() and digits.isdecimal() and len(digits) <= 5 and int(digits) in _PORTS
+class HostNames:
+    """The names of this agent, besides those of loopback and the address at which a request arrived."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = {_plain(name) for name in (*names, "localhost") if name}
+
+    def admit(self, header: str, *, arrived_at: str) -> bool:
+        """Return whether a request with this Host header, and that address of the socket, may be answered.
+
+        One without a Host is no browser's.
+        """
+        if not header or _ANY in self._names:
+            return True
+        bracketed = re.match(r"\[([^\]]*)\]", header)
+        without_port = header if header.count(":") > 1 else header.partition(":")[0]
+        host = _plain(bracketed[1] if bracketed else without_port)
+        try:
+            return host in self._names or host == _plain(arrived_at) or ip_address(host).is_loopback
+        except ValueError:
+            return False
 
 
-def _is_name(host: str) -> bool:
-    """Return whether the system may be asked for a host's name: no part of it is empty, or longer than 63 bytes."""
+def _plain(name: str) -> str:
+    """Return a name or address as it is compared: ``GPU01.`` as ``gpu01``, ``::ffff:10.0.0.7`` as ``10.0.0.7``."""
     try:
-        host.encode("idna")
-    except UnicodeError:
-        return False
-    return True
-
-
-def _refuse(text: str, of: str) -> NoReturn:
-    msg = f"{of} {text!r} is no address: write HOST:PORT, as in {DEFAULT_HOST}:{DEFAULT_PORT} or 0.0.0.0:{DEFAULT_PORT}"
-    raise UsageError(msg)
+        address = ip_address(name.partition("%")[0])
+    except ValueError:
+        return name.lower().removesuffix(".")
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(mapped or address)

@@ -1,105 +1,114 @@
-"""Families of samples, and the page they make: Prometheus' text format and OpenMetrics, of the same lines.
+"""Metric families for Prometheus: their names, their labels, and sums of amounts over ticks.
 
-prometheus-client's own writer needs 0.17 s for 16,000 samples, which is why pages are written here; the tests read
-them back with its parsers. https://prometheus.io/docs/instrumenting/exposition_formats/
+Names: https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/ : dots become underscores, the
+unit and, for counters, ``_total`` come at the end. The Collector's prometheus exporter gives the same names.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
+from prometheus_client.core import Metric as Family
+from prometheus_client.core import Sample
+
+from gua.core.fields import Field
+from gua.core.metrics import Metric, MetricKind
 from gua.core.plaintext import storable
 
-_FASTEST: Final = 1
-_GZIP: Final = 31
+Labels = dict[str, str]
+Sums = dict[str, dict[str, float]]
+"""By a series' labels, as text, its sums by a name for each."""
 
-Labels = Iterable[tuple[str, str | int | None]]
+_UNITS: Final = {"s": "seconds", "By": "bytes", "J": "joules", "W": "watts", "Cel": "celsius"}
+_RATIO: Final = "ratio"
 
-
-@dataclass(slots=True)
-class Family:
-    """All samples of one metric. ``name`` is without the ``_total`` that samples of counters have."""
-
-    name: str
-    help: str
-    is_counter: bool = False
-    lines: list[str] = field(default_factory=list)
-
-    def add(self, labels: str, value: float) -> None:
-        """Add a sample; ``labels`` are those of :func:`braced`."""
-        self.lines.append(f"{self.sample_name}{labels} {value!r}\n")
-
-    @property
-    def sample_name(self) -> str:
-        """What the samples are called."""
-        return f"{self.name}_total" if self.is_counter else self.name
+clean: Final = lru_cache(maxsize=4096)(storable)
+"""Return a label's value without NUL and lone surrogates, of at most 256 characters, as OTLP has it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PageFormat:
-    """How a page is asked for."""
-
-    is_openmetrics: bool
-    is_gzip: bool
+def new_family(name: str, text: str, *, is_counter: bool = False) -> Family:
+    """Return a family without samples; ``name`` is without the ``_total`` that samples of counters have."""
+    return Family(name, text, "counter" if is_counter else "gauge")
 
 
-class Page:
-    """One page, never changed; a format of it is made when it is first asked for. Takes the lines of its families."""
-
-    def __init__(self, families: Iterable[Family]) -> None:
-        self._families: list[tuple[Family, bytes]] = []
-        for family in families:
-            if family.lines:
-                self._families.append((family, "".join(family.lines).encode()))
-                family.lines.clear()  # thousands of texts, once more what the page holds
-        self._made: dict[PageFormat, bytes] = {}
-
-    def body(self, page_format: PageFormat) -> bytes:
-        """Return the page in that format."""
-        made = self._made.get(page_format)
-        if made is None:
-            parts = self._parts(is_openmetrics=page_format.is_openmetrics)
-            made = self._made[page_format] = _packed(parts) if page_format.is_gzip else b"".join(parts)
-        return made
-
-    def _parts(self, *, is_openmetrics: bool) -> Iterator[bytes]:
-        for family, lines in self._families:
-            yield _head(family, is_openmetrics=is_openmetrics)
-            yield lines
-        if is_openmetrics:
-            yield b"# EOF\n"
+def add(family: Family, labels: Labels, value: float) -> None:
+    """Add a sample. The labels are not copied."""
+    family.samples.append(Sample(family.name + "_total" * (family.type == "counter"), labels, value))
 
 
-def _packed(parts: Iterable[bytes]) -> bytes:
-    packer = zlib.compressobj(_FASTEST, wbits=_GZIP)
-    return b"".join([*(packer.compress(part) for part in parts), packer.flush()])
+def labels_of(values: Iterable[tuple[str, object]]) -> Labels:
+    """Return attributes as labels; those that are ``None`` or empty are left out."""
+    return {label_name(name): clean(str(value)) for name, value in values if value not in {None, ""}}
 
 
-def _head(family: Family, *, is_openmetrics: bool) -> bytes:
-    """Return what precedes the samples: OpenMetrics names counters without ``_total``, and escapes quotes."""
-    name = family.name if is_openmetrics else family.sample_name
-    text = family.help.replace("\\", "\\\\").replace("\n", "\\n")
-    if is_openmetrics:
-        text = text.replace('"', '\\"')
-    return f"# HELP {name} {text}\n# TYPE {name} {'counter' if family.is_counter else 'gauge'}\n".encode()
+def is_counter(metric: Metric) -> bool:
+    """Return whether the metric only grows: Prometheus has no deltas, so the amounts of ticks are summed up."""
+    return metric.kind in {MetricKind.DELTA, MetricKind.COUNTER}
 
 
-def braced(labels: Labels) -> str:
-    """Return labels as samples carry them, in the order given; those that are ``None`` or empty are left out."""
-    inner = inside(labels)
-    return f"{{{inner}}}" if inner else ""
+def family_name(metric: Metric) -> str:
+    """Return the metric's name without the ``_total`` that samples of counters have."""
+    name = label_name(metric.name)
+    unit = _unit(metric)
+    return name if unit is None or unit in name.split("_") else f"{name}_{unit}"
 
 
-def inside(labels: Labels) -> str:
-    """Return labels without braces, for those that more come to."""
-    return ",".join([f'{name}="{escaped(str(value))}"' for name, value in labels if value not in (None, "")])
+def label_name(attribute: str) -> str:
+    """Return an attribute's name as a label."""
+    return attribute.replace(".", "_")
 
 
-@lru_cache(maxsize=4096)
-def escaped(text: str) -> str:
-    """Return a label's value: cleaned as for OTLP (no NUL, no lone surrogate, 256 characters), and escaped."""
-    return storable(text).replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+def _unit(metric: Metric) -> str | None:
+    if metric.unit == "1":
+        return _RATIO if metric.kind is MetricKind.GAUGE else None
+    return _UNITS.get(metric.unit)  # annotations as in {process} are no units
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The labels of a card, process, allocation or source, and its sums by a name for each."""
+
+    labels: Labels = field(default_factory=dict)
+    sums: dict[str, float] = field(default_factory=dict)
+
+    def total(self, name: str, amount: float) -> float:
+        """Return the sum with the amount of this tick, to three decimals, which is how amounts are counted."""
+        total = self.sums[name] = round(amount + self.sums.get(name, 0), 3)
+        return total
+
+    def add_field(self, families: Mapping[str, Family], each: Field, value: float | None) -> None:
+        """Add a field to the family of its metric: an amount of the tick as the sum of all, the unknown not at all."""
+        number = each.form.to_wire(value)
+        if number is None or not math.isfinite(number):
+            return
+        if each.metric.kind is MetricKind.DELTA:
+            # By the field: a metric may have several that differ in attributes.
+            number = self.total(f"{each.metric.name} {each.name}", number)
+        labels = self.labels | labels_of(each.attributes) if each.attributes else self.labels
+        add(families[each.metric.name], labels, number)
+
+
+class Counters:
+    """The sums of a card and of what is on it, before and after a tick. A series keeps its sums while ticks name it."""
+
+    def __init__(self, before: Sums) -> None:
+        self.before = before
+        self.after: Sums = {}
+
+    def series(self, labels: Labels) -> Series:
+        """Return the series of these labels with its sums so far."""
+        key = str(labels)
+        sums = self.after[key] = dict(self.before.get(key, {}))
+        return Series(labels, sums)
+
+    def had(self, labels: Labels) -> bool:
+        """Return whether the last tick named the series."""
+        return str(labels) in self.before
+
+    def has(self, labels: Labels) -> bool:
+        """Return whether this tick named the series already: it may stand on a page once only."""
+        return str(labels) in self.after

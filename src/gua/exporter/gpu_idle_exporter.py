@@ -11,15 +11,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from prometheus_client.core import Metric as Family
+
 from gua.core.idleness import IdleCounter, IdleCounters
 from gua.core.tick import CardReading, ProcessReading, Tick
 from gua.core.words import Mig, ProcessList, ProcessType
-from gua.exporter.families import Family, escaped, inside
+from gua.exporter.families import Labels, add, clean, labels_of, new_family
 
 UNNAMED: Final = "unknown"
 """The name of a process that cannot be read, as gpu-idle-exporter has it."""
-CONSTANT: Final = {"NODE_NAME": "node", "POD_NAME": "pod", "POD_NAMESPACE": "namespace"}
-"""Environment variables, and the labels that they become on all of these metrics: those of the exporter's own pod."""
 
 _PROCESS: Final = {
     "gpu_idle_process_compute_utilization_percent": "GPU utilization (SM or video codec) of this process, 0 to 100.",
@@ -54,16 +54,17 @@ class _Use(NamedTuple):
 
 def families(tick: Tick, clocks: IdleCounters, constant: Mapping[str, str]) -> list[Family]:
     """Return the families of a tick; ``clocks`` are those after it, ``constant`` further labels of every sample."""
-    made = {name: Family(name, text) for name, text in (_PROCESS | _DEVICE | _TOTAL).items()}
-    end = "".join(f",{labels}" for labels in [inside(constant.items())] if labels) + "}"
+    made = {name: new_family(name, text) for name, text in (_PROCESS | _DEVICE | _TOTAL).items()}
+    further = labels_of(constant.items())
     instances: defaultdict[str | None, list[CardReading]] = defaultdict(list)
     for card in tick.cards:
         if card.mig is Mig.INSTANCE:
             instances[card.parent].append(card)
     for gpu, card in _devices(tick.cards).items():
         parts = [card, *instances[card.uuid]]
-        _add_device(made, f'{{gpu="{gpu}",', card, parts, end)
-        _add_processes(made, f'{{gpu="{gpu}"', parts, clocks, end)
+        labels = {"gpu": gpu} | further
+        _add_device(made, labels, card, parts)
+        _add_processes(made, labels, parts, clocks)
     return list(made.values())
 
 
@@ -80,13 +81,13 @@ def _devices(cards: Iterable[CardReading]) -> dict[str, CardReading]:
     named: dict[str, CardReading] = {}
     for card in sorted(whole.values(), key=lambda card: _WHICH_FAILED.index(card.failed)):
         index = None if card.index is None else str(card.index)
-        named.setdefault(escaped(card.uuid) if index is None or index in named else index, card)
+        named.setdefault(clean(card.uuid) if index is None or index in named else index, card)
     return named
 
 
-def _add_device(made: Made, begin: str, card: CardReading, parts: Sequence[CardReading], end: str) -> None:
+def _add_device(made: Made, of_gpu: Labels, card: CardReading, parts: Sequence[CardReading]) -> None:
     """Add a whole card; of a partitioned one the memory is that of its ``parts`` together."""
-    labels = begin + inside([("model", card.name), ("uuid", card.uuid)]) + end
+    labels = labels_of([("model", card.name), ("uuid", card.uuid)]) | of_gpu
     values = (
         _percent(card.utilization),
         _sum([part.memory_used_bytes for part in parts]),
@@ -96,27 +97,27 @@ def _add_device(made: Made, begin: str, card: CardReading, parts: Sequence[CardR
     )
     for name, value in zip(_DEVICE, values, strict=True):
         if value is not None:
-            made[name].add(labels, value)
+            add(made[name], labels, value)
 
 
-def _add_processes(made: Made, begin: str, parts: Sequence[CardReading], clocks: IdleCounters, end: str) -> None:
+def _add_processes(made: Made, of_gpu: Labels, parts: Sequence[CardReading], clocks: IdleCounters) -> None:
     """Add the processes on the parts of a card, each once, and what they hold idly together."""
-    uses: dict[str, _Use] = {}
+    uses: dict[tuple[int, str], _Use] = {}
     for part in parts:
         for process in part.processes:
             if process.type in _LISTED:
                 use = _use(process, clocks.get((part.uuid, process.pid, process.created_ms)))
-                labels = inside([("pid", process.pid), ("process", process.comm or UNNAMED)])
-                before = uses.get(labels)
-                uses[labels] = use if before is None else _together(before, use)
-    for labels, use in uses.items():
+                key = process.pid, clean(process.comm or UNNAMED)
+                uses[key] = _together(uses[key], use) if key in uses else use
+    for (pid, comm), use in uses.items():
+        labels = {"pid": str(pid), "process": comm} | of_gpu
         for name, value in zip(_PROCESS, use, strict=True):
             if value is not None:
-                made[name].add(f"{begin},{labels}{end}", value)
+                add(made[name], labels, value)
     if all(part.process_list is ProcessList.KNOWN for part in parts):
         idle_bytes = _sum([use.idle_bytes for use in uses.values()])
         if idle_bytes is not None:
-            made["gpu_idle_memory_total_bytes"].add(begin + end, idle_bytes)
+            add(made["gpu_idle_memory_total_bytes"], of_gpu, idle_bytes)
 
 
 def _use(process: ProcessReading, clock: IdleCounter | None) -> _Use:

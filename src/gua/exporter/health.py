@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from gua.core.ports import Clock
 from gua.core.tick import CardReading, Tick
@@ -21,8 +20,7 @@ _LONGEST_REASON: Final = 300
 _TOLD_ERRORS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
+class _Moment(NamedTuple):
     wall_ms: int
     monotonic_ms: int
 

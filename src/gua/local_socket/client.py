@@ -9,7 +9,6 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from gua.core.errors import (
@@ -58,9 +57,8 @@ def ask_status(path: Path, *, timeout_seconds: float = ASK_SECONDS) -> dict[str,
 
     Raises NobodyError, NoAnswerError, UnavailableError (not allowed, or not to be believed), DataError (nonsense).
     """
-    deadline = time.monotonic() + timeout_seconds
-    connection, _, answer = _ask(path, "status", deadline=deadline, longest_bytes=_STATUS_BYTES)
-    connection.close()
+    conversation, answer = _first_answer(path, "status", seconds=timeout_seconds, longest_bytes=_STATUS_BYTES)
+    conversation.close()
     if answer.get("running") is not True:
         raise DataError(_strange(path))
     return answer
@@ -70,49 +68,50 @@ class Conversation:
     """A conversation with the agent that listens at ``path``; a context manager.
 
     Waits without a limit for each line. Descriptors that the agent hands over are in ``descriptors``, in their order.
-    Raises what :func:`ask_status` raises, and the error that the agent tells.
+    Raises what :func:`ask_status` raises, from the start, and the error that the agent tells.
     """
 
-    def __init__(self, path: Path, request: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        request: Mapping[str, object],
+        *,
+        seconds: float = ASK_SECONDS,
+        longest_bytes: int | None = None,
+    ) -> None:
+        deadline = time.monotonic() + seconds
         self.path = path
         self.descriptors: list[int] = []
-        self._request = request
-        self._connection: socket.socket | None = None
-        self._lines: Lines | None = None
+        self._connection = _connect(path, deadline)
+        self._lines = Lines(self._connection, longest_bytes=longest_bytes or _STATUS_BYTES, receive=self._receive)
+        try:
+            with _translated(path), contextlib.suppress(BrokenPipeError):  # refused at once: the answer says why
+                send_line(self._connection, {"gua": 1, **request}, seconds=_left(deadline))
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
-        deadline = time.monotonic() + ASK_SECONDS
-        connection = _connect(self.path, deadline)
-        self._connection = connection
-        self._lines = Lines(connection, longest_bytes=_STATUS_BYTES, receive=self._receive)
-        with _translated(self.path), contextlib.suppress(BrokenPipeError):  # refused at once: the answer says why
-            send_line(connection, {"gua": 1, **self._request}, seconds=_left(deadline))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the conversation."""
+        self._connection.close()
 
     def next(self, *, seconds: float = _FOREVER_SECONDS) -> dict[str, Any]:
         """Return the agent's next line. Raises TransientError where it ended the conversation."""
-        if self._lines is None:
-            msg = "a conversation is used within its with statement"
-            raise RuntimeError(msg)
         with _translated(self.path):
             return _told(self.path, self._lines.object(deadline=time.monotonic() + seconds))
 
-    def say(self, message: Mapping[str, object]) -> None:
+    def say(self, message: Mapping[str, object], *, seconds: float = ASK_SECONDS) -> None:
         """Send one more line. Raises as :meth:`next`."""
-        if self._connection is not None:
-            with _translated(self.path):
-                send_line(self._connection, message, seconds=ASK_SECONDS)
+        with _translated(self.path):
+            send_line(self._connection, message, seconds=seconds)
 
     def _receive(self, size: int) -> bytes:
-        if self._connection is None:
-            return b""
         received, descriptors, _, _ = socket.recv_fds(self._connection, size, 1)
         self.descriptors += descriptors
         return received
@@ -129,35 +128,30 @@ class RemoteReader:
     :func:`ask_status` raises, and the error that the agent's own report had.
     """
 
+    is_concurrent: Final = False
+    """The agent answers one question after the other."""
+
     def __init__(self, path: Path, views: Views) -> None:
         self._path = path
         self._views = views
-        self._connection: socket.socket | None = None
-        self._lines: Lines | None = None
+        self._conversation: Conversation | None = None
 
     def __enter__(self) -> Self:
-        deadline = time.monotonic() + OPEN_SECONDS
-        self._connection, self._lines, answer = _ask(self._path, "report", deadline=deadline, longest_bytes=_LINE_BYTES)
+        self._conversation, answer = _first_answer(
+            self._path, "report", seconds=OPEN_SECONDS, longest_bytes=_LINE_BYTES
+        )
         if answer.get("ready") is not True:
             self.close()
             raise DataError(_strange(self._path))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """End the conversation; the agent lets go of the store."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    @property
-    def is_concurrent(self) -> bool:
-        """The agent answers one question after the other."""
-        return False
+        if self._conversation is not None:
+            self._conversation.close()
 
     def rows(self, view: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         """Return the rows of ``gua_report.<view>``, each of its known columns of the right kind."""
@@ -175,21 +169,32 @@ class RemoteReader:
         return found
 
     def _answers(self, view: str, parameters: Mapping[str, object]) -> Iterator[list[object]]:
-        if self._connection is None or self._lines is None:
+        if self._conversation is None:
             msg = "a reader is used within its with statement"
             raise RuntimeError(msg)
         deadline = time.monotonic() + VIEW_SECONDS
-        with _translated(self._path):
-            send_line(self._connection, {"view": view, "parameters": dict(parameters)}, seconds=VIEW_SECONDS)
-        while True:
-            with _translated(self._path):
-                answer = _told(self._path, self._lines.object(deadline=deadline))
+        self._conversation.say({"view": view, "parameters": dict(parameters)}, seconds=VIEW_SECONDS)
+        answer: Mapping[str, Any] = {"more": True}
+        while answer.get("more") is True:
+            answer = self._conversation.next(seconds=deadline - time.monotonic())
             rows = answer.get("rows")
             if not isinstance(rows, list):
                 raise DataError(_strange(self._path))
             yield rows
-            if answer.get("more") is not True:
-                return
+
+
+def _first_answer(path: Path, ask: str, *, seconds: float, longest_bytes: int) -> tuple[Conversation, dict[str, Any]]:
+    """Return an open conversation and the first answer; asks again while the agent is busy."""
+    deadline = time.monotonic() + seconds
+    while True:
+        conversation = Conversation(path, {"ask": ask}, seconds=_left(deadline), longest_bytes=longest_bytes)
+        try:
+            return conversation, conversation.next(seconds=_left(deadline))
+        except BaseException as error:
+            conversation.close()
+            if not isinstance(error, BusyError) or _left(deadline) <= _BUSY_PAUSE_SECONDS:
+                raise
+        time.sleep(_BUSY_PAUSE_SECONDS)
 
 
 def believable(peer: Peer, path: Path) -> bool:
@@ -215,25 +220,6 @@ def believable(peer: Peer, path: Path) -> bool:
     )
 
 
-def _ask(path: Path, ask: str, *, deadline: float, longest_bytes: int) -> tuple[socket.socket, Lines, dict[str, Any]]:
-    """Return the open connection, what is read from it, and the first answer; asks again while the agent is busy."""
-    while True:
-        connection = _connect(path, deadline)
-        try:
-            lines = Lines(connection, longest_bytes=longest_bytes)
-            with _translated(path):
-                with contextlib.suppress(BrokenPipeError):  # refused at once: the answer says why
-                    send_line(connection, {"gua": 1, "ask": ask}, seconds=_left(deadline))
-                answer = lines.object(deadline=deadline)
-            if not (answer and answer.get("busy") is True and _left(deadline) > _BUSY_PAUSE_SECONDS):
-                return connection, lines, _told(path, answer)
-        except BaseException:
-            connection.close()
-            raise
-        connection.close()
-        time.sleep(_BUSY_PAUSE_SECONDS)
-
-
 def _connect(path: Path, deadline: float) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -248,20 +234,16 @@ def _connect(path: Path, deadline: float) -> socket.socket:
                         raise TimeoutError from None
                     time.sleep(_SHORTEST_SECONDS)
             peer = peer_of(connection)
-        _check(peer, path)
+        if not believable(peer, path):
+            msg = (
+                f"who answers at {path} (uid {peer.uid}) is neither root nor you, and not whom root gave that folder: "
+                "not believed; ask whoever runs the agent of this host, or name its socket with --socket"
+            )
+            raise UnavailableError(msg)  # noqa: TRY301 - as where the connection breaks
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _check(peer: Peer, path: Path) -> None:
-    if not believable(peer, path):
-        msg = (
-            f"who answers at {path} (uid {peer.uid}) is neither root nor you, and not whom root gave that folder: "
-            "not believed; ask whoever runs the agent of this host, or name its socket with --socket"
-        )
-        raise UnavailableError(msg)
 
 
 def _left(deadline: float) -> float:

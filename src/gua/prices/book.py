@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gua.core.errors import GuaError, UsageError
 from gua.core.view import Count, View
-from gua.prices import kept
-from gua.prices.kept import PriceList
+from gua.prices import listing
+from gua.prices.listing import PriceList
 from gua.prices.price import ModelPrice, PriceRow, check_currencies, known_model
-from gua.store.database import Store
 from gua.store.dsn import EmbeddedDsn
+
+if TYPE_CHECKING:
+    from gua.store.database import Store
 
 _NAMED: Final = 5
 
@@ -87,11 +89,11 @@ def listed(store: Store) -> PriceList:
     if not isinstance(store.dsn, EmbeddedDsn):
         return PriceList(prices(store), models(store))
     path = store.dsn.path
-    state = kept.state(path)
+    state = listing.state(path)
     found = PriceList(prices(store), models(store))
     # Parts that were merged meanwhile have the same rows; the next who asks keeps the list.
-    if state is not None and state == kept.state(path):
-        kept.write(path, state, found)
+    if state is not None and state == listing.state(path):
+        listing.write(path, state, found)
     return found
 
 

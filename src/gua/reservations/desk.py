@@ -6,136 +6,68 @@ import contextlib
 import json
 import os
 import secrets
-import selectors
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
 from gua.core.allocation import QueueWaits
 from gua.core.errors import GuaError, UnavailableError
-from gua.core.workloads import NO_WORK, Work
 from gua.reservations import lifeline
 from gua.reservations.idleness import IdleStreak
 from gua.reservations.ledger import Ledger, TakenError
-from gua.reservations.model import Candidate, CardRequest, Ending, Kind, Refused, Reservation, Taken, Wish, choose
-from gua.reservations.waits import WaitMeter
+from gua.reservations.model import (
+    Candidate,
+    CardRequest,
+    Ending,
+    Granted,
+    Kind,
+    Refused,
+    Reservation,
+    Surroundings,
+    Taken,
+    Waiting,
+    Wish,
+    choose,
+)
+from gua.reservations.queue import PLACE_SECONDS, Queue
+from gua.reservations.watch import TRY_SECONDS, Held, Watch
 
-PLACE_SECONDS: Final = 60.0
-"""How long a place in the queue outlasts the agent that kept it."""
 _WORTH_TELLING: Final = frozenset({Ending.IDLE, Ending.ORPHANED})
-ORPHAN_SECONDS: Final = 300.0
-"""How long cards stay reserved once the leader has ended and no process of its user is on them."""
-_LOOK_SECONDS: Final = 0.1
-_TRY_SECONDS: Final = 2.0
 _RACE_SECONDS: Final = 1.0
 _STEP_MS: Final = 2_000
 _MOST_ENDED: Final = 1024
 _KEPT_MS: Final = 90 * 24 * 3600 * 1000
 
-Probe = Callable[[], Sequence[Candidate]]
-StartTicks = Callable[[int], int | None]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Granted:
-    """A reservation; ``lifeline`` is the descriptor to hand to its command, ``None`` for a manual one."""
-
-    reservation: Reservation
-    lifeline: int | None
-    indices: tuple[int, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Waiting:
-    """A request that waits: its position from 1, how many stand before it, and what is missing if it is the first.
-
-    ``trouble`` is why the cards cannot be read now, which may pass.
-    """
-
-    position: int
-    ahead: int
-    missing: int | None = None
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    trouble: str | None = None
-
-
-@dataclass(slots=True)
-class _Held:
-    """A reservation that has not ended, and what is known of its command.
-
-    ``leader`` is a pidfd while the leader lives, ``due`` on the boot clock, ``last_there`` on the monotonic clock, as
-    is ``look_again``: when to ask the driver next whether processes without the lock are on its cards; and
-    ``claim_until``: how long to wait for who asked and may not have it; ``race_at``: when to look whether somebody
-    took a card in the same moment. ``raced`` is who did.
-    """
-
-    reservation: Reservation
-    path: Path | None = None
-    leader: int | None = None
-    due: float | None = None
-    last_there: float = 0.0
-    look_again: float = 0.0
-    is_used: bool = True
-    claim_until: float | None = None
-    race_at: float | None = None
-    raced: str | None = None
-
 
 class Desk:
     """The reservations of this host.
 
-    ``probe`` reads the cards from the driver as they are now; ``boot_seconds`` is a clock that runs on in suspend, of
-    the boot ``boot_id``. Reservations whose cards were not used for ``idle_release_ms`` end; ``None`` for never.
-    ``tell`` takes what goes into the log. The truth is in ``folder``. :meth:`start` finds what was reserved before;
-    :meth:`close` leaves everything as it is, for the next agent.
+    Reservations whose cards were not used for ``idle_release_ms`` end; ``None`` for never. The truth is in ``folder``.
+    :meth:`start` finds what was reserved before; :meth:`close` leaves everything as it is, for the next agent.
     """
 
-    def __init__(  # noqa: PLR0913 - by keyword only, one for each thing that it touches
-        self,
-        folder: Path,
-        *,
-        probe: Probe,
-        start_ticks: StartTicks,
-        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        boot_seconds: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
-        boot_id: str | None = None,
-        idle_release_ms: int | None = None,
-        tell: Callable[[str], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, folder: Path, host: Surroundings, *, idle_release_ms: int | None = None) -> None:
         self._folder = folder
-        self._probe = probe
-        self._start_ticks = start_ticks
-        self._wall_ms = wall_ms
-        self._boot_seconds = boot_seconds
-        self._boot_id = boot_id
+        self._host = host
         self._idle_release_ms = idle_release_ms
-        self._tell = tell
         # The state below is changed under _changed's lock alone; _granting lets one request at a time see the cards.
         self._changed = threading.Condition(threading.RLock())
         self._granting = threading.Lock()
         self._ledger: Ledger
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, Held] = {}
         self._last_ends: dict[str, int] = {}
         # What ended since, so that no tick has to ask the disk.
         self._ended: list[Reservation] = []
         self._ended_from_ms = 0
         self._idle: Mapping[str, IdleStreak] = {}
         self._forgiven: dict[str, int] = {}
-        self._queue: list[CardRequest] = []
-        self._turn = 0
-        self._kept_to = 0
-        self._waits = WaitMeter(lambda: round(boot_seconds() * 1000))
-        self._absent: dict[str, float] = {}
+        self._queue: Queue
         self._closing = False
         self._was_used = False
-        # Used by the watching thread alone, which also closes the pidfds.
-        self._selector = selectors.DefaultSelector()
-        self._leaders: dict[int, str] = {}
-        self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._thread = threading.Thread(target=self._watch, name="gua-reservations", daemon=True)
+        self._watch: Watch
 
     def start(self) -> None:
         """Find what was reserved before, and begin to watch. Raises UnavailableError where the truth cannot be kept."""
@@ -147,39 +79,35 @@ class Desk:
             raise UnavailableError(msg) from None
         self._ledger = Ledger(self._folder / "reservations.db")
         if self._ledger.set_aside is not None:
-            self._tell(f"the reservations were damaged and lie at {self._ledger.set_aside}; those that live go on")
+            self._host.tell(f"the reservations were damaged and lie at {self._ledger.set_aside}; those that live go on")
         self._find_by_their_locks()
-        self._ledger.forget_before(self._wall_ms() - _KEPT_MS)
+        self._ledger.forget_before(self._host.wall_ms() - _KEPT_MS)
         for reservation in self._ledger.open_ones():
             held = self._hold(reservation)
             if not reservation.handed_over:
                 held.claim_until = time.monotonic() + PLACE_SECONDS
         self._last_ends = self._ledger.last_ends()
-        self._ended_from_ms = self._wall_ms()
-        self._was_used = bool(self._last_ends or self._held)
-        self._find_the_queue()
-        self._was_used |= bool(self._queue)
-        self._waits.note(len(self._queue))
-        self._selector.register(self._woken, selectors.EVENT_READ, None)
-        self._thread.start()
+        self._ended_from_ms = self._host.wall_ms()
+        self._queue = Queue(self._ledger, self._host)
+        self._was_used = bool(self._last_ends or self._held or self._queue.requests)
+        self._watch = Watch(
+            self._held,
+            self._host,
+            lock=self._changed,
+            end=self._end,
+            hand_over=self._ledger.handed_over,
+            look_at_queue=self._look_at_queue,
+        )
+        self._watch.start()
 
     def close(self) -> None:
         """Stop watching. Reservations, and for a while places in the queue, outlast it."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        with contextlib.suppress(OSError):
-            os.write(self._wake, b"x")
-        if self._thread.ident is not None:
-            self._thread.join(timeout=5)
+        self._watch.stop()
         with self._changed:
-            for leader in {*self._leaders, *(held.leader for held in self._held.values() if held.leader is not None)}:
-                os.close(leader)
-            self._held.clear()
             self._ledger.close()
-        self._selector.close()
-        os.close(self._woken)
-        os.close(self._wake)
 
     @property
     def closing(self) -> bool:
@@ -224,7 +152,7 @@ class Desk:
                 try:
                     self._end(identifier, Ending.IDLE)
                 except GuaError as error:
-                    self._tell(f"a reservation that is not used could not be ended: {error}")
+                    self._host.tell(f"a reservation that is not used could not be ended: {error}")
 
     def since(self, since_ms: int) -> list[Reservation]:
         """Return what was reserved at any time since; what has not ended until when it lasts by the clock as it is."""
@@ -243,12 +171,12 @@ class Desk:
     def queue(self) -> list[CardRequest]:
         """Return the requests that wait, in their order."""
         with self._changed:
-            return list(self._queue)
+            return list(self._queue.requests)
 
     def take_waits(self) -> QueueWaits:
         """Return who waits, and how long requests waited since this was asked last."""
         with self._changed:
-            return self._waits.take()
+            return self._queue.take_waits()
 
     def enter(self, request: CardRequest) -> bool:
         """Take a place at the end of the queue, or the one that was kept; return whether it was kept.
@@ -256,53 +184,37 @@ class Desk:
         A place belongs to the user who took it.
         """
         with self._changed:
-            for position, waiting in enumerate(self._queue):
-                if waiting.place == request.place and waiting.uid == request.uid and request.place in self._absent:
-                    self._ledger.come_back(request.place)
-                    del self._absent[request.place]
-                    self._queue[position] = replace(waiting, pid=request.pid, start_ticks=request.start_ticks)
-                    return True
-            if any(waiting.place == request.place for waiting in self._queue):
-                msg = "that place in the queue is taken"
-                raise UnavailableError(msg)
-            self._turn += 1
-            self._queue.append(replace(request, asked_ms=self._wall_ms(), turn=self._turn))
-            self._waits.note(len(self._queue))
-            return False
+            return self._queue.enter(request)
 
     def known_wish(self, place: str, uid: int) -> Wish | None:
         """Return what a user who comes back to a place waits for, or was granted; ``None`` if nobody is awaited."""
         with self._changed:
-            for waiting in self._queue:
-                if (waiting.place, waiting.uid) == (place, uid) and place in self._absent:
-                    return waiting.wish
+            wish = self._queue.absent_wish(place, uid)
+            if wish is not None:
+                return wish
             held = (held.reservation for held in self._held.values())
             granted = next((each for each in held if (each.place, each.uid) == (place, uid)), None)
             return None if granted is None else Wish(cards=granted.cards)
 
     def keep_place(self, request: CardRequest) -> None:
-        """Write a place down, so that it outlasts the agent: for those who have to wait.
-
-        With it those before it of whom that is not known yet: the first may be looking at the cards, and none who came
-        later is to stand before it where the agent is killed meanwhile.
-        """
+        """Write a place down, so that it outlasts the agent: for those who have to wait."""
         with self._changed:
-            turn = next((waiting.turn for waiting in self._queue if waiting.place == request.place), 0)
-            if turn > self._kept_to:
-                self._was_used = True  # how long they wait counts, also where nobody has been given a card yet
-                self._ledger.enqueue(waiting for waiting in self._queue if self._kept_to < waiting.turn <= turn)
-                self._kept_to = turn
+            self._was_used = True  # how long they wait counts, also where nobody has been given a card yet
+            self._queue.keep(request.place)
 
     def leave(self, place: str) -> None:
         """Give up a place; nothing happens to one that is gone. While closing it is kept, for the next agent."""
         with self._changed:
             if self._closing:
                 return
-            self._queue = [waiting for waiting in self._queue if waiting.place != place]
-            self._waits.note(len(self._queue))
-            with contextlib.suppress(GuaError):
-                self._ledger.dequeue(place)
+            self._queue.leave(place)
             self._changed.notify_all()
+
+    def _look_at_queue(self, now: float) -> list[float]:
+        """Give up the places that nobody comes back to, and return until when the others are kept."""
+        for place in self._queue.given_up(now):
+            self.leave(place)
+        return self._queue.absent_until()
 
     def attempt(self, place: str, *, accept_unknown: bool = False) -> Granted | Waiting | Refused:
         """Return the cards for the request at this place if it is the first and they can be had, else how it stands.
@@ -312,20 +224,20 @@ class Desk:
         """
         with self._granting:
             with self._changed:
-                position = self._position(place)
+                position = self._queue.position(place)
                 if position > 0:
                     return Waiting(position=position + 1, ahead=position)
-                request = self._queue[0]
+                request = self._queue.requests[0]
                 last_cards = self._ledger.last_cards(request.uid)
                 ends = dict(self._last_ends)
             # Not under the lock: the driver may take its time, and who only asks for the status waits for nobody.
             try:
-                cards = self._probe()
+                cards = self._host.probe()
             except UnavailableError as error:
                 return Waiting(position=1, ahead=0, missing=request.wish.size, trouble=str(error))
             candidates = [replace(each, free_since_ms=ends.get(each.uuid)) for each in cards]
             with self._changed:
-                if self._closing or self._position(place) != 0:
+                if self._closing or self._queue.position(place) != 0:
                     msg = "the agent is stopping"
                     raise UnavailableError(msg)
                 chosen = choose(
@@ -335,13 +247,13 @@ class Desk:
                     if chosen.never is not None:
                         return chosen
                     return Waiting(position=1, ahead=0, missing=chosen.missing, reasons=chosen.reasons)
-                return self._grant(self._queue[0], chosen, candidates)
+                return self._grant(self._queue.requests[0], chosen, candidates)
 
     def wait(self, seconds: float) -> None:
         """Return when anything changed, or after so many seconds."""
         with self._changed:
             if not self._closing:
-                self._changed.wait(min(seconds, _TRY_SECONDS))
+                self._changed.wait(min(seconds, TRY_SECONDS))
 
     def cancel(self, granted: Granted) -> None:
         """Take back a grant that could not be handed over."""
@@ -375,7 +287,7 @@ class Desk:
                 raise UnavailableError(msg) from None
             reservation = held.reservation
         try:
-            index = {card.uuid: card.index for card in self._probe()}
+            index = {card.uuid: card.index for card in self._host.probe()}
         except UnavailableError:
             if descriptor is not None:
                 os.close(descriptor)
@@ -393,17 +305,17 @@ class Desk:
             held = self._held.get(identifier)
             if held is None:
                 return None
-            due = self._boot_seconds() + (until_ms - self._wall_ms()) / 1000
+            due = self._host.boot_seconds() + (until_ms - self._host.wall_ms()) / 1000
             until_boot_ms = round(due * 1000)
-            self._ledger.set_until(identifier, until_ms, until_boot_ms=until_boot_ms, boot_id=self._boot_id)
+            self._ledger.set_until(identifier, until_ms, until_boot_ms=until_boot_ms, boot_id=self._host.boot_id)
             held.reservation = replace(
-                held.reservation, until_ms=until_ms, until_boot_ms=until_boot_ms, boot_id=self._boot_id
+                held.reservation, until_ms=until_ms, until_boot_ms=until_boot_ms, boot_id=self._host.boot_id
             )
             held.due = due
             streak = self._idle.get(identifier)
             if streak is not None:
                 self._forgiven[identifier] = streak.idle_ms
-        self._stir()
+        self._watch.stir()
         return held.reservation
 
     def _taken(self) -> Taken:
@@ -415,23 +327,16 @@ class Desk:
                 owners.setdefault(parent, set()).add(held.reservation.owner)
         return Taken(taken, {gpu: f"in part reserved by {', '.join(sorted(names))}" for gpu, names in owners.items()})
 
-    def _by_the_clock(self, held: _Held) -> Reservation:
+    def _by_the_clock(self, held: Held) -> Reservation:
         """Return the reservation with its end as the wall clock will show it: somebody may have set that meanwhile."""
         if held.due is None or held.reservation.until_ms is None:
             return held.reservation
-        until_ms = self._wall_ms() + round((held.due - self._boot_seconds()) * 1000)
+        until_ms = self._host.wall_ms() + round((held.due - self._host.boot_seconds()) * 1000)
         is_set = abs(until_ms - held.reservation.until_ms) > _STEP_MS
         return replace(held.reservation, until_ms=until_ms) if is_set else held.reservation
 
-    def _position(self, place: str) -> int:
-        for position, waiting in enumerate(self._queue):
-            if waiting.place == place:
-                return position
-        msg = "this place in the queue is gone"
-        raise UnavailableError(msg)
-
     def _grant(self, request: CardRequest, cards: tuple[str, ...], candidates: Sequence[Candidate]) -> Granted:
-        now_ms = self._wall_ms()
+        now_ms = self._host.wall_ms()
         known = {each.uuid: each for each in candidates}
         reservation = Reservation(
             id=secrets.token_hex(6),
@@ -447,8 +352,8 @@ class Desk:
             start_ticks=request.start_ticks,
             container=request.container,
             parents=tuple(sorted({parent for card in cards if (parent := known[card].parent) is not None})),
-            until_boot_ms=(None if request.for_ms is None else round(self._boot_seconds() * 1000) + request.for_ms),
-            boot_id=self._boot_id,
+            until_boot_ms=(None if request.for_ms is None else self._host.boot_ms() + request.for_ms),
+            boot_id=self._host.boot_id,
             place=request.place,
             workload_kind=request.workload_kind,
             workload_model=request.workload_model,
@@ -466,11 +371,10 @@ class Desk:
                 msg = "a card was given to somebody else at the same moment: ask again"
                 raise UnavailableError(msg) from None
             raise
-        self._queue = [waiting for waiting in self._queue if waiting.place != request.place]
-        self._waits.note(len(self._queue))
+        self._queue.granted(request.place)
         self._hold(reservation).race_at = time.monotonic() + _RACE_SECONDS
         self._changed.notify_all()
-        self._stir()
+        self._watch.stir()
         return Granted(reservation=reservation, lifeline=descriptor, indices=tuple(known[card].index for card in cards))
 
     def _lifeline(self, reservation: Reservation) -> int:
@@ -490,35 +394,20 @@ class Desk:
     def _lock_path(self, identifier: str) -> Path:
         return self._folder / "locks" / identifier
 
-    def _hold(self, reservation: Reservation) -> _Held:
-        held = _Held(reservation, last_there=time.monotonic())
-        if reservation.until_boot_ms is not None and reservation.boot_id == self._boot_id is not None:
+    def _hold(self, reservation: Reservation) -> Held:
+        held = Held(reservation, last_there=time.monotonic())
+        if reservation.until_boot_ms is not None and reservation.boot_id == self._host.boot_id is not None:
             held.due = reservation.until_boot_ms / 1000
         elif reservation.until_ms is not None:
-            held.due = self._boot_seconds() + (reservation.until_ms - self._wall_ms()) / 1000
+            held.due = self._host.boot_seconds() + (reservation.until_ms - self._host.wall_ms()) / 1000
         if reservation.kind is Kind.RUN:
             held.path = self._lock_path(reservation.id)
             if reservation.pid is not None and reservation.start_ticks is not None:
                 with contextlib.suppress(OSError):
-                    held.leader = lifeline.pidfd_of(reservation.pid, reservation.start_ticks, self._start_ticks)
+                    held.leader = lifeline.pidfd_of(reservation.pid, reservation.start_ticks, self._host.start_ticks)
         self._held[reservation.id] = held
         self._was_used = True
         return held
-
-    def _find_the_queue(self) -> None:
-        """Take in the places that were kept, but of those who have ended meanwhile: nobody comes back to these."""
-        for request in self._ledger.queue():
-            if self._is_there(request):
-                self._queue.append(request)
-                self._turn = self._kept_to = request.turn
-            else:
-                self._ledger.dequeue(request.place)
-        boot_ms = round(self._boot_seconds() * 1000)
-        # From the first agent on that they did not come back to, however often it is started anew.
-        self._absent = {
-            place: time.monotonic() + PLACE_SECONDS - (boot_ms - left_ms) / 1000
-            for place, left_ms in self._ledger.left(boot_ms).items()
-        }
 
     def _find_by_their_locks(self) -> None:
         """Take in the commands that live and are not in the truth: it was damaged, or somebody removed it."""
@@ -532,27 +421,27 @@ class Desk:
                 said = json.loads(path.read_text(encoding="ascii"))
                 said |= {name: tuple(said[name]) for name in ("cards", "parents")}
                 self._ledger.grant(Reservation(**{**said, "kind": Kind(said["kind"])}))
-                self._tell(f"the reservation {path.name} of {said['owner']} was found again by its command's lock")
+                self._host.tell(f"the reservation {path.name} of {said['owner']} was found again by its command's lock")
 
     def _end(self, identifier: str, ending: Ending, *, by: str | None = None) -> Reservation | None:
         with self._changed:
             held = self._held.get(identifier)
             if held is None:
                 return None
-            now_ms = self._wall_ms()
+            now_ms = self._host.wall_ms()
             self._ledger.end(identifier, ended_ms=now_ms, ending=ending, by=by)
             del self._held[identifier]
             self._forgiven.pop(identifier, None)
             reservation = held.reservation
             if ending in _WORTH_TELLING or by not in {None, reservation.owner}:
                 why = f"{ending.value} by {by}" if by is not None else ending.value
-                self._tell(
+                self._host.tell(
                     f"reservation {identifier} of {reservation.owner} ({', '.join(reservation.cards)}) ended: {why}"
                 )
             if held.path is not None:
                 lifeline.remove(held.path)
             self._changed.notify_all()
-            self._stir()
+            self._watch.stir()
             ended_ms = max(now_ms, reservation.since_ms)
             ended = replace(reservation, ended_ms=ended_ms, ending=ending, ended_by=by)
             self._last_ends |= dict.fromkeys(reservation.cards, ended_ms)
@@ -563,182 +452,9 @@ class Desk:
                 self._ended_from_ms = max(self._ended_from_ms, *(each.ended_ms or 0 for each in dropped))
             return ended
 
-    def _stir(self) -> None:
-        with contextlib.suppress(OSError):  # full: it wakes anyhow
-            os.write(self._wake, b"x")
-
-    def _watch(self) -> None:
-        while not self._closing:
-            wait = self._look()
-            for key, _ in self._selector.select(wait):
-                if key.fd == self._woken:
-                    with contextlib.suppress(OSError):
-                        os.read(self._woken, 4096)
-                else:
-                    self._leader_ended(key.fd)
-
-    def _leader_ended(self, leader: int) -> None:
-        with self._changed:
-            held = self._held.get(self._leaders[leader])
-            if held is not None and held.leader == leader:
-                held.leader = None
-                held.last_there = time.monotonic()
-
-    def _watch_leaders(self) -> None:
-        """Watch the leaders of what is held, and close the handles of the others."""
-        leaders = {held.leader: held.reservation.id for held in self._held.values() if held.leader is not None}
-        for leader in self._leaders.keys() - leaders.keys():
-            self._selector.unregister(leader)
-            del self._leaders[leader]
-            os.close(leader)
-        for leader in leaders.keys() - self._leaders.keys():
-            self._selector.register(leader, selectors.EVENT_READ)
-            self._leaders[leader] = leaders[leader]
-
-    def _look(self) -> float:
-        """End what is over, and return after how many seconds to look again."""
-        self._look_at_cards()
-        now, boot_now = time.monotonic(), self._boot_seconds()
-        with self._changed:
-            for place in [place for place, until in self._absent.items() if until <= now or self._has_ended(place)]:
-                del self._absent[place]
-                self.leave(place)
-            waits = [until - now for until in self._absent.values()]
-            for held in list(self._held.values()):
-                try:
-                    ending = self._over(held, now, boot_now)
-                    if ending is not None:
-                        self._end(held.reservation.id, ending)
-                except (GuaError, OSError) as error:
-                    self._tell(f"a reservation could not be looked at: {error}")
-                    continue
-                if ending is None and held.due is not None:
-                    waits.append(held.due - boot_now)
-                if held.race_at is not None:
-                    waits.append(held.race_at - now)
-            self._watch_leaders()
-            left_alone = any(held.path is not None and held.leader is None for held in self._held.values())
-        return max(0.0, min([*waits, _LOOK_SECONDS if left_alone else _TRY_SECONDS]))
-
-    def _look_at_cards(self) -> None:
-        """Take note of who is on cards: processes that a leader left, and who took a card at the moment of its grant.
-
-        Those that closed every descriptor have no lock, and only the driver knows of them.
-        """
-        now = time.monotonic()
-        with self._changed:
-            left = [
-                held
-                for held in self._held.values()
-                if held.path is not None and held.leader is None and held.look_again <= now
-            ]
-            fresh = [held for held in self._held.values() if held.race_at is not None and held.race_at <= now]
-        if not left and not fresh:
-            return
-        try:
-            cards = {candidate.uuid: candidate for candidate in self._probe()}
-        except GuaError as error:
-            self._tell(f"the cards could not be looked at for a command that ended or began: {error}")
-            cards = None
-        with self._changed:
-            for held in left:
-                held.look_again = now + _TRY_SECONDS
-                # Where it cannot be told, they are taken to be there: a card is better kept than given twice.
-                held.is_used = cards is None or any(
-                    card in cards and _is_on(held.reservation, cards[card]) for card in held.reservation.cards
-                )
-                if held.is_used:
-                    held.last_there = now
-            for held in fresh:
-                held.race_at = None
-                if cards is not None:
-                    self._tell_race(held, [cards[card] for card in held.reservation.cards if card in cards])
-
-    def _tell_race(self, held: _Held, cards: Sequence[Candidate]) -> None:
-        """Say who else was on a card a second after it was given. It stays given: they may go, and nobody is killed."""
-        mine = held.reservation
-        others = [each for each in cards if each.held_by and not (_is_on(mine, each) and len(each.uids) == 1)]
-        if others and self._held.get(mine.id) is held:
-            held.raced = "; ".join(f"GPU {each.index}: {each.held_by}" for each in others)
-            self._tell(f"a second after {mine.owner} was given cards, others were on them, too: {held.raced}")
-
-    def _over(self, held: _Held, now: float, boot_now: float) -> Ending | None:
-        """Return why a reservation is over, ``None`` if it is not."""
-        if held.claim_until is not None and self._is_unclaimed(held, held.claim_until <= now):
-            return Ending.CANCELLED
-        if held.due is not None and held.due <= boot_now and held.path is None:
-            return Ending.EXPIRED
-        if held.path is None:
-            return None
-        if held.leader is not None:
-            return None  # children may have closed the descriptor: while the leader lives, the cards are its
-        if not held.is_used and not lifeline.is_held(held.path):
-            return Ending.COMMAND
-        # A terminal multiplexer or an ssh-agent that was started inside has the lock and no use for a card.
-        return Ending.ORPHANED if now - held.last_there > ORPHAN_SECONDS else None
-
-    def _is_unclaimed(self, held: _Held, is_time_over: bool) -> bool:  # noqa: FBT001 - of the one call above
-        """Return whether nobody has what an agent granted that was killed before it knew that who asked was told."""
-        if held.path is None or not lifeline.is_held(held.path):
-            if not self._is_there(held.reservation):
-                return True
-            if not is_time_over:
-                return False
-            # A client that was not told asks again, or ends: who lives is its command, which closed every descriptor.
-            if held.leader is None:
-                return True
-        with contextlib.suppress(GuaError):  # a full disk: the next agent finds it out again
-            self._ledger.handed_over(held.reservation.id)
-        held.reservation = replace(held.reservation, handed_over=True)
-        held.claim_until = None
-        return False
-
-    def _is_there(self, asker: Reservation | CardRequest) -> bool:
-        return asker.pid is None or self._start_ticks(asker.pid) == asker.start_ticks
-
-    def _has_ended(self, place: str) -> bool:
-        return any(waiting.place == place and not self._is_there(waiting) for waiting in self._queue)
-
 
 def _is_for(reservation: Reservation, request: CardRequest) -> bool:
     """Return whether a reservation was granted for this request, which was not told of it."""
     asked = (request.place, request.uid, request.container, request.pid, request.start_ticks)
     granted = (reservation.place, reservation.uid, reservation.container, reservation.pid, reservation.start_ticks)
     return asked == granted
-
-
-def request_of(  # noqa: PLR0913 - by keyword only, what a request is made of
-    *,
-    uid: int,
-    owner: str,
-    kind: Kind,
-    wish: Wish,
-    place: str | None = None,
-    for_ms: int | None = None,
-    note: str | None = None,
-    pid: int | None = None,
-    start_ticks: int | None = None,
-    container: str | None = None,
-    workload: Work = NO_WORK,
-) -> CardRequest:
-    """Return a request with a place of its own, unless it comes back to one."""
-    return CardRequest(
-        asked_ms=0,
-        place=place or secrets.token_hex(8),
-        uid=uid,
-        owner=owner,
-        kind=kind,
-        wish=wish,
-        for_ms=for_ms,
-        note=note,
-        pid=pid,
-        start_ticks=start_ticks,
-        container=container,
-        workload_kind=workload.kind,
-        workload_model=workload.model,
-    )
-
-
-def _is_on(reservation: Reservation, card: Candidate) -> bool:
-    """Return whether a process of who has the reservation is on a card."""
-    return reservation.uid in card.uids if reservation.container is None else reservation.container in card.containers

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -59,12 +60,10 @@ CREATE TABLE waiting (
     left_boot_ms INTEGER
 ) STRICT;
 """
-_COLUMNS: Final = (
-    "id, uid, owner, kind, asked_ms, since_ms, until_ms, note, pid, start_ticks, ended_ms, ending, ended_by,"
-    " container, parents, until_boot_ms, boot_id, place, handed_over, workload_kind, workload_model"
+_COLUMNS: Final = tuple(each.name for each in fields(Reservation) if each.name != "cards")
+_INSERT: Final = (
+    f"INSERT INTO reservations ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"  # noqa: S608 - names of ours
 )
-# Columns that came later, which an agent before them neither writes nor reads: it goes on with the same file.
-_ADDED: Final = ("workload_kind", "workload_model")
 
 
 class TakenError(Exception):
@@ -103,30 +102,7 @@ class Ledger:
         Raises TakenError if somebody has one of its cards.
         """
         with self._change() as connection:
-            connection.execute(
-                f"INSERT INTO reservations ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL,"  # noqa: S608
-                " ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    reservation.id,
-                    reservation.uid,
-                    reservation.owner,
-                    reservation.kind.value,
-                    reservation.asked_ms,
-                    reservation.since_ms,
-                    reservation.until_ms,
-                    reservation.note,
-                    reservation.pid,
-                    reservation.start_ticks,
-                    reservation.container,
-                    json.dumps(reservation.parents),
-                    reservation.until_boot_ms,
-                    reservation.boot_id,
-                    reservation.place,
-                    reservation.handed_over,
-                    reservation.workload_kind,
-                    reservation.workload_model,
-                ),
-            )
+            connection.execute(_INSERT, {**asdict(reservation), "parents": json.dumps(reservation.parents)})
             try:
                 connection.executemany(
                     "INSERT INTO cards VALUES (?, ?, ?, NULL)",
@@ -203,7 +179,7 @@ class Ledger:
         with self._change() as connection:
             connection.executemany(
                 "INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, NULL)",
-                [(request.place, request.turn, _dumped(request)) for request in requests],
+                [(request.place, request.turn, json.dumps(asdict(request))) for request in requests],
             )
 
     def dequeue(self, place: str) -> None:
@@ -229,7 +205,7 @@ class Ledger:
     def queue(self) -> list[CardRequest]:
         """Return the requests that wait, in their order."""
         rows = self._all("SELECT request, number FROM waiting ORDER BY number")
-        return [replace(_loaded(str(text)), turn=int(number)) for text, number in rows]
+        return [_loaded(str(text), int(number)) for text, number in rows]
 
     def forget_before(self, ended_ms: int) -> None:
         """Forget the reservations that ended before a time."""
@@ -237,13 +213,13 @@ class Ledger:
             connection.execute("DELETE FROM reservations WHERE ended_ms < ?", (ended_ms,))
 
     def _read(self, where: str, *values: object) -> list[Reservation]:
-        cards: dict[str, list[str]] = {}
+        cards: defaultdict[str, list[str]] = defaultdict(list)
         chosen = f"SELECT id FROM reservations {where}"  # noqa: S608 - no value in it
         of_chosen = f"SELECT reservation, card FROM cards WHERE reservation IN ({chosen}) ORDER BY reservation, place"  # noqa: S608
         for reservation, card in self._all(of_chosen, *values):
-            cards.setdefault(str(reservation), []).append(str(card))
-        rows = self._all(f"SELECT {_COLUMNS} FROM reservations {where}", *values)  # noqa: S608 - as above
-        return [_reservation(row, cards.get(str(row[0]), ())) for row in rows]
+            cards[str(reservation)].append(str(card))
+        rows = self._all(f"SELECT {', '.join(_COLUMNS)} FROM reservations {where}", *values)  # noqa: S608 - as above
+        return [_reservation(row, cards[str(row[0])]) for row in rows]
 
     def _all(self, sql: str, *values: object) -> list[Any]:
         try:
@@ -284,9 +260,7 @@ def _opened(path: Path) -> sqlite3.Connection:
                 f" PRAGMA user_version = {_VERSION}; COMMIT;"
             )
         there = {name for _, name, *_ in connection.execute("PRAGMA table_info(reservations)")}
-        for name in _ADDED:
-            if name not in there:
-                connection.execute(f"ALTER TABLE reservations ADD COLUMN {name} TEXT")
+        _refuse_unless(there == {*_COLUMNS}, "it is of another version")
         (sound,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         _refuse_unless(sound == "ok", str(sound))
     except BaseException:
@@ -321,57 +295,21 @@ def _cannot(path: Path, error: sqlite3.Error) -> str:
     return f"cannot keep reservations in {path} ({error}): make room on its disk, and see that this user may write it"
 
 
-def _reservation(row: Any, cards: Iterable[str]) -> Reservation:  # noqa: ANN401 - a row of sqlite3
-    identifier, uid, owner, kind, asked, since, until, note, pid, start, ended, ending, by, *more = row
-    container, parents, until_boot, boot_id, place, handed_over, workload_kind, workload_model = more
+def _reservation(row: Sequence[Any], cards: Iterable[str]) -> Reservation:
+    values = dict(zip(_COLUMNS, row, strict=True))
     return Reservation(
-        id=identifier,
-        uid=uid,
-        owner=owner,
-        kind=Kind(kind),
+        **{
+            **values,
+            "kind": Kind(values["kind"]),
+            "ending": None if values["ending"] is None else Ending(values["ending"]),
+            "parents": tuple(json.loads(values["parents"])),
+            "handed_over": bool(values["handed_over"]),
+        },
         cards=tuple(cards),
-        asked_ms=asked,
-        since_ms=since,
-        until_ms=until,
-        note=note,
-        pid=pid,
-        start_ticks=start,
-        ended_ms=ended,
-        ending=None if ending is None else Ending(ending),
-        ended_by=by,
-        container=container,
-        parents=tuple(json.loads(parents)),
-        until_boot_ms=until_boot,
-        boot_id=boot_id,
-        place=place,
-        handed_over=bool(handed_over),
-        workload_kind=workload_kind,
-        workload_model=workload_model,
     )
 
 
-def _dumped(request: CardRequest) -> str:
-    return json.dumps(
-        {
-            "place": request.place,
-            "uid": request.uid,
-            "owner": request.owner,
-            "kind": request.kind.value,
-            "count": request.wish.count,
-            "cards": request.wish.cards,
-            "asked_ms": request.asked_ms,
-            "for_ms": request.for_ms,
-            "note": request.note,
-            "container": request.container,
-            "workload_kind": request.workload_kind,
-            "workload_model": request.workload_model,
-            "pid": request.pid,
-            "start_ticks": request.start_ticks,
-        }
-    )
-
-
-def _loaded(text: str) -> CardRequest:
+def _loaded(text: str, turn: int) -> CardRequest:
     said = json.loads(text)
-    wish = Wish(count=said.pop("count"), cards=tuple(said.pop("cards")))
-    return CardRequest(**{**said, "kind": Kind(said["kind"])}, wish=wish)
+    wish = Wish(count=said["wish"]["count"], cards=tuple(said["wish"]["cards"]))
+    return CardRequest(**{**said, "kind": Kind(said["kind"]), "wish": wish, "turn": turn})

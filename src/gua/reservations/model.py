@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -54,6 +56,11 @@ class Wish:
         return len(self.cards) if self.count is None else self.count
 
 
+def new_place() -> str:
+    """Return the name of a new place in the queue, which only who takes it knows."""
+    return secrets.token_hex(8)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardRequest:
     """Somebody's request for cards. ``place`` names it in the queue. Times are Unix ms, ``for_ms`` a length in ms.
@@ -64,12 +71,12 @@ class CardRequest:
     declared to be for.
     """
 
-    place: str
     uid: int
     owner: str
     kind: Kind
     wish: Wish
-    asked_ms: int
+    place: str = field(default_factory=new_place)
+    asked_ms: int = 0
     turn: int = 0
     for_ms: int | None = None
     note: str | None = None
@@ -135,6 +142,54 @@ class Candidate:
     parent: str | None = None
     containers: frozenset[str] = frozenset()
     held_by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Granted:
+    """A reservation; ``lifeline`` is the descriptor to hand to its command, ``None`` for a manual one."""
+
+    reservation: Reservation
+    lifeline: int | None
+    indices: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """A request that waits: its position from 1, how many stand before it, and what is missing if it is the first.
+
+    ``trouble`` is why the cards cannot be read now, which may pass.
+    """
+
+    position: int
+    ahead: int
+    missing: int | None = None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """What the desk sees of its host; ``tell`` takes what goes into the log.
+
+    ``probe`` reads the cards from the driver as they are now, and raises UnavailableError where it cannot.
+    ``start_ticks`` is when a process began, in the kernel's ticks, ``None`` of one that does not run.
+    ``boot_seconds`` is a clock that nobody sets and that runs on in suspend, of the boot ``boot_id``.
+    """
+
+    probe: Callable[[], Sequence[Candidate]]
+    start_ticks: Callable[[int], int | None]
+    wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    boot_seconds: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
+    boot_id: str | None = None
+    tell: Callable[[str], None] = lambda _: None
+
+    def boot_ms(self) -> int:
+        """Return the time on the boot clock in ms."""
+        return round(self.boot_seconds() * 1000)
+
+    def is_running(self, asker: Reservation | CardRequest) -> bool:
+        """Return whether the process that asked still runs; who asks without one is always there."""
+        return asker.pid is None or self.start_ticks(asker.pid) == asker.start_ticks
 
 
 class Taken(NamedTuple):

@@ -1,4 +1,4 @@
-"""The agent's state directory: what lies in it, and whether it may be trusted."""
+"""The agent's directories and files: what lies where, and whether it may be trusted."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from typing import Final
 
 from gua.core.errors import UnavailableError
 
+_OPEN_TO_ALL: Final = 0o755
+_OTHERS_MAY_WRITE: Final = 0o022
 _ELSEWHERE: Final = "name another with --state-dir or GUA_HOME"
 _OWN: Final = frozenset(
     (
@@ -185,7 +188,7 @@ def _fault(path: Path) -> str | None:
 
 def _fault_of_mode(path: Path, found: os.stat_result) -> str | None:
     mode = stat.S_IMODE(found.st_mode)
-    if mode & 0o022:
+    if mode & _OTHERS_MAY_WRITE:
         return (
             f"can be written by others (mode {mode:04o}), who may have put files there: "
             f"look into it, then chmod 700 it, or {_ELSEWHERE}"
@@ -216,3 +219,77 @@ def _cannot(path: Path, error: OSError) -> str:
 def _is_own(name: str) -> bool:
     """Return whether the agent or the one before may have made a file: spool.db-wal, agent.log.1, boot.json.4711."""
     return any(name == own or name.startswith((f"{own}.", f"{own}-")) for own in _OWN | _OLDER)
+
+
+def prepare_run_folder(path: Path) -> str | None:
+    """Make the folder of the socket at which the agent answers every user of the host; return why it cannot be there.
+
+    Whoever may write there could put another socket in its place: it has to be this user's own.
+    """
+    try:
+        try:
+            path.mkdir()
+            path.chmod(_OPEN_TO_ALL)
+        except FileExistsError:
+            pass
+        found = path.stat()  # systemd may have put a link here
+    except OSError as error:
+        return f"{path} cannot be made ({error.strerror})"
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & _OTHERS_MAY_WRITE:
+        return f"{path} is not this user's own folder"
+    return None if os.access(path, os.W_OK) else f"{path} cannot be written"
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open a regular file of this user's, made with mode 0600 if ``flags`` say O_CREAT; return its descriptor.
+
+    A symbolic link, a file with a second name (a hard link that somebody planted), another user's file, a
+    device and a pipe are refused: whoever may write the directory could make the agent write elsewhere.
+    The descriptor is not inherited by commands. Raises UnavailableError.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            msg = f"{path} is a symbolic link, which gua does not follow here: remove it, or name another file"
+        else:
+            msg = f"cannot open {path} ({error.strerror}): name a file that you may write, in a directory of your own"
+        raise UnavailableError(msg) from None
+    fault = _fault_of_file(os.fstat(descriptor))
+    if fault is not None:
+        os.close(descriptor)
+        msg = f"{path} {fault}: gua leaves it alone; remove it, or name another file"
+        raise UnavailableError(msg)
+    return descriptor
+
+
+def replace_private(path: Path, content: bytes) -> None:
+    """Put a file of this content at ``path``, 0600 and on the disk, in one step: a crash leaves the old or the new.
+
+    Whatever had the name, a link included, is replaced and not followed. Raises OSError.
+    """
+    descriptor, scratch = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        Path(scratch).replace(path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _fault_of_file(found: os.stat_result) -> str | None:
+    if not stat.S_ISREG(found.st_mode):
+        return "is not a regular file"
+    if found.st_uid != os.geteuid():
+        return f"belongs to uid {found.st_uid}, not to uid {os.geteuid()}"
+    if found.st_nlink > 1:
+        return "has a second name (a hard link)"
+    return None

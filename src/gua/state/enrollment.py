@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gua.core.errors import UnavailableError
-from gua.state.private_files import open_private, replace_private
+from gua.state.directory import open_private, replace_private
 
 NAME: Final = "enrolled"
 _VERSION: Final = 1
@@ -70,10 +70,27 @@ def read_enrollment(home: Path) -> Enrollment | None:
             raise UnavailableError(msg)
         text = file.read(_LONGEST_BYTES)
     try:
-        return _enrollment(json.loads(text))
+        found = json.loads(text)
     except (ValueError, RecursionError):  # the latter from brackets in brackets without end
-        msg = f"{path} is no enrollment that this gua understands: run gua enroll again, or gua enroll --remove"
-        raise UnavailableError(msg) from None
+        found = None
+    match found:
+        case {
+            "version": 1,
+            "endpoint": str(endpoint),
+            "protocol": str(protocol),
+            "token": str(token),
+            "since_ms": int(since_ms),
+            "certificate": str() | None as certificate,
+        } if protocol in _PROTOCOLS and endpoint and token:
+            return Enrollment(
+                endpoint=endpoint, protocol=protocol, token=token, since_ms=since_ms, certificate=certificate
+            )
+        case {"version": int(version)} if version != _VERSION:
+            what = f"is an enrollment of another version of gua ({version}, this one knows {_VERSION})"
+        case _:
+            what = "is no enrollment that this gua understands"
+    msg = f"{path} {what}: run gua enroll again, or gua enroll --remove"
+    raise UnavailableError(msg)
 
 
 def keep_enrollment(home: Path, enrollment: Enrollment, authorities: bytes | None) -> Enrollment:
@@ -109,22 +126,6 @@ def forget_enrollment(home: Path) -> bool:
         raise UnavailableError(msg) from None
     _forget_certificates(home, but=None)
     return True
-
-
-def _enrollment(found: dict[str, object]) -> Enrollment:
-    match found:
-        case {
-            "version": 1,
-            "endpoint": str(endpoint),
-            "protocol": str(protocol),
-            "token": str(token),
-            "since_ms": int(since_ms),
-            "certificate": str() | None as certificate,
-        } if protocol in _PROTOCOLS and endpoint and token:
-            return Enrollment(
-                endpoint=endpoint, protocol=protocol, token=token, since_ms=since_ms, certificate=certificate
-            )
-    raise ValueError
 
 
 def _forget_certificates(home: Path, *, but: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""The PID file: which process is the agent of a state directory.
+"""The PID file: which process is the agent of a state directory; and why the last one did not start.
 
 A number alone proves nothing: it may be left over, and the process that bears it now another. An agent runs only
 if somebody holds the lock on the file *and* the process of that number started at the moment, and in the boot,
@@ -17,17 +17,21 @@ import stat
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from types import NoneType
 from typing import Final
 
 from gua.core.errors import UnavailableError
 from gua.core.plaintext import safe
 from gua.procfs.reader import ProcFs
-from gua.state.private_files import open_private
+from gua.state.directory import open_private
 
 _LONGEST: Final = 4096
 _ATTEMPTS: Final = 25
 _PAUSE_SECONDS: Final = 0.02
+_END_BYTES: Final = 8192
+_ERROR_LINE: Final = "gua: "
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +55,17 @@ class RunningAgent(AgentRecord):
     """An agent that runs, as verified when it was looked at; ``owner_uid`` owns the PID file."""
 
     owner_uid: int
+
+
+_KINDS: Final[dict[str, tuple[type, ...]]] = {
+    "pid": (int,),
+    "start_ticks": (int,),
+    "boot_id": (str, NoneType),
+    "started_ms": (int,),
+    "version": (str,),
+    "supervised": (bool,),
+    "host": (str,),
+}
 
 
 class PidFile:
@@ -215,20 +230,14 @@ def _parse(content: bytes) -> AgentRecord | None:
         found = json.loads(content)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or any(type(found.get(name)) not in kinds for name, kinds in _KINDS.items()):
         return None
-    numbers = [found.get(name) for name in ("pid", "start_ticks", "started_ms")]
-    texts = [found.get(name) for name in ("version", "host")]
-    boot_id = found.get("boot_id")
-    if not (
-        all(type(number) is int and 0 <= number < 2**63 for number in numbers)
-        and 0 < found["pid"] < 2**31
-        and all(isinstance(text, str) for text in texts)
-        and (boot_id is None or isinstance(boot_id, str))
-        and isinstance(found.get("supervised"), bool)
+    if (
+        any(not 0 <= found[name] < 2**63 for name, kinds in _KINDS.items() if int in kinds)
+        or not 0 < found["pid"] < 2**31
     ):
         return None
-    return AgentRecord(**{name: found[name] for name in AgentRecord.__dataclass_fields__})
+    return AgentRecord(**{name: found[name] for name in _KINDS})
 
 
 def running(path: Path, processes: ProcFs) -> RunningAgent | None:
@@ -244,3 +253,20 @@ def running(path: Path, processes: ProcFs) -> RunningAgent | None:
     process = processes.process(agent.pid)
     # Else a user could make root stop any process, by a PID file that names it.
     return agent if process is not None and process.uid in {agent.owner_uid, None} else None
+
+
+def last_failure(log: Path) -> str | None:
+    """Return when and why the last agent in the background did not start, ``None`` if it did, or none was started.
+
+    Its error is the last line of the log then, in the form in which commands print theirs.
+    """
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _END_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+            written = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
+    except OSError:
+        return None
+    if not lines or not lines[-1].startswith(_ERROR_LINE):
+        return None
+    return f"{written:%Y-%m-%d %H:%M} UTC: {safe(lines[-1].removeprefix(_ERROR_LINE))}"

@@ -20,8 +20,8 @@ from typing import Final
 from gua.core.errors import UnavailableError
 
 SCHEMA_VERSION: Final = 1
-# A file that makes gua.NAME${LOCAL} makes gua.NAME on a cluster as well, Distributed over the servers by the hash of the
-# host, or of what a line of the file's own comment names.
+# A statement that makes gua.NAME${LOCAL} also makes gua.NAME on a cluster, Distributed over the servers by the hash of
+# the host, or of what its comment names as shard key.
 _LOCAL: Final = re.compile(r"^CREATE [A-Z ]+ gua\.(?P<name>\w+)\$\{LOCAL\} \$ON_CLUSTER$", re.MULTILINE)
 _SHARD_KEY: Final = re.compile(r"^-- Shard key: (?P<key>.+)$", re.MULTILINE)
 _BETWEEN: Final = re.compile(r"^;\n", re.MULTILINE)

@@ -15,7 +15,7 @@ from gua.core.errors import TransientError
 from gua.core.tick import CardReading, Origin, Tick
 from gua.core.words import Source
 from gua.otlp.encode import encode
-from gua.prices import kept
+from gua.prices import listing
 from gua.spool.queue import Spool
 from gua.state.directory import Home
 
@@ -58,13 +58,13 @@ def test_a_child_lands_the_spool_and_a_report_finds_it_there(home: Home, capsys:
 def test_a_child_keeps_the_list_of_prices_where_one_was_kept(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     destination = spooled(home, 3)
     children.land(home, destination, threading.Event())
-    assert not kept.is_there(home.store)
+    assert not listing.is_there(home.store)
     main(["prices", "list", "--json"])
     told = capsys.readouterr().out
-    assert kept.read(home.store) is not None
+    assert listing.read(home.store) is not None
     spooled(home, 3)
     children.land(home, destination, threading.Event())
-    assert kept.read(home.store) is not None
+    assert listing.read(home.store) is not None
     main(["prices", "list", "--json"])
     assert capsys.readouterr().out == told
 

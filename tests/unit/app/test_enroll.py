@@ -146,12 +146,19 @@ def test_an_enrollment_that_others_can_read_is_not_used(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", "null", '{"version": 2}', '{"version": 1, "token": 7}', "\ud800", "[" * 99_999]
+    "text", ["", "{}", "[]", "null", '{"version": true}', '{"version": 1, "token": 7}', "\ud800", "[" * 99_999]
 )
 def test_a_file_that_is_no_enrollment_is_refused(home: Path, text: str) -> None:
     keep_enrollment(home, enrollment(), None)
     enrollment_file(home).write_text(text, errors="surrogatepass")
     with pytest.raises(UnavailableError, match="no enrollment that this gua understands"):
+        read_enrollment(home)
+
+
+def test_an_enrollment_of_another_version_is_named_as_such(home: Path) -> None:
+    keep_enrollment(home, enrollment(), None)
+    enrollment_file(home).write_text('{"version": 2}')
+    with pytest.raises(UnavailableError, match=r"another version of gua \(2, .*: run gua enroll again"):
         read_enrollment(home)
 
 

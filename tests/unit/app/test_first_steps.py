@@ -18,7 +18,7 @@ from gua.procfs.reader import ProcFs
 from gua.spool.queue import Spool
 from gua.spool.waiting import awaiting
 from gua.state.directory import Home
-from gua.state.last_failure import last_failure
+from gua.state.pid_file import last_failure
 from gua.store.dsn import EmbeddedDsn
 
 DONE = "2026-03-25T04:47:19Z INFO the agent was asked to stop and released the driver\n"

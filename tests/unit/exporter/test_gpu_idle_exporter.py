@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from fakes.cards import GIB, START_MS, card, process, tick
+from fakes.pages import read_families
 from gua.core.idleness import GAP_MS, IdleCounter, IdleCounters, advance, kept
 from gua.core.rules import Rules
 from gua.core.tick import CardReading, ProcessReading, Tick
 from gua.core.words import Mig, ProcessList, ProcessType
 from gua.exporter import gpu_idle_exporter
-from gua.exporter.families import Page, PageFormat
 
 IDLE = IdleCounter(seen_ms=START_MS, covered_ms=30_000, zero_polls=2, zero_ms=90_000)
 FIRST = IdleCounter(seen_ms=START_MS, covered_ms=30_000, zero_polls=1)
@@ -20,12 +20,14 @@ FIRST = IdleCounter(seen_ms=START_MS, covered_ms=30_000, zero_polls=1)
 
 def lines(one: Tick, clocks: IdleCounters | None = None, **constant: str) -> list[str]:
     """Return the samples of a tick's page, sorted, without the prefix that all have."""
-    page = Page(gpu_idle_exporter.families(one, clocks or {}, constant)).body(
-        PageFormat(is_openmetrics=False, is_gzip=False)
-    )
-    samples = [line for line in page.decode().splitlines() if not line.startswith("#")]
-    assert all(line.startswith("gpu_idle_") for line in samples)
-    return sorted(line.removeprefix("gpu_idle_") for line in samples)
+    series = read_families(gpu_idle_exporter.families(one, clocks or {}, constant))
+    assert all(name.startswith("gpu_idle_") for name, _ in series)
+
+    def line(name: str, labels: tuple[tuple[str, str], ...], value: float) -> str:
+        inside = ",".join(f'{label}="{text}"' for label, text in labels)
+        return f"{name.removeprefix('gpu_idle_')}{{{inside}}} {value:.15g}"
+
+    return sorted(line(name, labels, value) for (name, labels), value in series.items())
 
 
 def held(**values: object) -> CardReading:
@@ -43,20 +45,19 @@ def process_lines(*cards: CardReading, clock: IdleCounter = IDLE) -> list[str]:
 
 
 def test_every_series_has_its_name_its_labels_and_the_constant_ones() -> None:
-    own = ',node="n1",pod="gua-x",namespace="gpu"}'
-    device = f'{{gpu="0",model="NVIDIA H100 80GB HBM3",uuid="GPU-1"{own}'
-    program = f'{{gpu="0",pid="11",process="python3"{own}'
+    device = '{gpu="0",model="NVIDIA H100 80GB HBM3",namespace="gpu",node="n1",pod="gua-x",uuid="GPU-1"}'
+    program = '{gpu="0",namespace="gpu",node="n1",pid="11",pod="gua-x",process="python3"}'
     clocks = {("GPU-1", 11, 5): IDLE}
     assert lines(tick(START_MS, held()), clocks, node="n1", pod="gua-x", namespace="gpu") == [
         f"device_memory_total_bytes{device} {80 * GIB}",
         f"device_memory_used_bytes{device} {8 * GIB}",
         f"device_power_watts{device} 121.5",
         f"device_temperature_celsius{device} 40",
-        f"device_utilization_percent{device} 0.0",
-        f'memory_total_bytes{{gpu="0"{own} {8 * GIB}',
-        f"process_compute_utilization_percent{program} 0.0",
+        f"device_utilization_percent{device} 0",
+        f'memory_total_bytes{{gpu="0",namespace="gpu",node="n1",pod="gua-x"}} {8 * GIB}',
+        f"process_compute_utilization_percent{program} 0",
         f"process_idle_memory_bytes{program} {8 * GIB}",
-        f"process_idle_seconds{program} 90.0",
+        f"process_idle_seconds{program} 90",
         f"process_memory_used_bytes{program} {8 * GIB}",
     ]
 
@@ -64,9 +65,9 @@ def test_every_series_has_its_name_its_labels_and_the_constant_ones() -> None:
 def test_one_poll_at_zero_is_not_idle_yet() -> None:
     assert process_lines(held(), clock=FIRST) == [
         'memory_total_bytes{gpu="0"} 0',
-        'process_compute_utilization_percent{gpu="0",pid="11",process="python3"} 0.0',
+        'process_compute_utilization_percent{gpu="0",pid="11",process="python3"} 0',
         'process_idle_memory_bytes{gpu="0",pid="11",process="python3"} 0',
-        'process_idle_seconds{gpu="0",pid="11",process="python3"} 0.0',
+        'process_idle_seconds{gpu="0",pid="11",process="python3"} 0',
         f'process_memory_used_bytes{{gpu="0",pid="11",process="python3"}} {8 * GIB}',
     ]
 
@@ -79,8 +80,8 @@ def test_a_utilization_error_is_not_zero_percent() -> None:
 
 def test_memory_that_is_not_available_has_no_number_and_leaves_the_sum_unknown() -> None:
     assert process_lines(held(memory_bytes=None)) == [
-        'process_compute_utilization_percent{gpu="0",pid="11",process="python3"} 0.0',
-        'process_idle_seconds{gpu="0",pid="11",process="python3"} 90.0',
+        'process_compute_utilization_percent{gpu="0",pid="11",process="python3"} 0',
+        'process_idle_seconds{gpu="0",pid="11",process="python3"} 90',
     ]
 
 
@@ -94,7 +95,7 @@ def test_a_failed_list_of_processes_leaves_the_sum_unknown() -> None:
 
 
 def test_a_process_nobody_can_name_is_unknown_and_one_of_the_graphics_list_is_left_out() -> None:
-    assert 'process_idle_seconds{gpu="0",pid="11",process="unknown"} 90.0' in process_lines(held(comm=None))
+    assert 'process_idle_seconds{gpu="0",pid="11",process="unknown"} 90' in process_lines(held(comm=None))
     assert process_lines(held(type=ProcessType.GRAPHICS)) == ['memory_total_bytes{gpu="0"} 0']
 
 
@@ -110,7 +111,7 @@ def test_time_in_which_a_process_was_not_listed_does_not_count_as_idle() -> None
     after = IdleCounter(seen_ms=START_MS + 10_000, covered_ms=5_000)
     clock = advance(clocks["GPU-1", 11, 5], process, after, Rules())
     assert [line for line in process_lines(held(), clock=clock) if "idle_seconds" in line] == [
-        'process_idle_seconds{gpu="0",pid="11",process="python3"} 95.0'
+        'process_idle_seconds{gpu="0",pid="11",process="python3"} 95'
     ]
 
 
@@ -126,7 +127,7 @@ def test_a_partitioned_card_is_one_device_with_all_its_memory_and_processes() ->
     assert f"device_memory_total_bytes{device} {80 * GIB}" in found
     assert f"device_memory_used_bytes{device} {8 * GIB}" in found
     assert f'memory_total_bytes{{gpu="0"}} {8 * GIB}' in found
-    assert 'process_idle_seconds{gpu="0",pid="11",process="python3"} 90.0' in found
+    assert 'process_idle_seconds{gpu="0",pid="11",process="python3"} 90' in found
 
 
 @pytest.mark.parametrize("unknown", ["parent", "instance"])
@@ -205,7 +206,7 @@ def test_of_two_cards_at_one_index_the_lost_one_goes_by_its_uuid() -> None:
             'memory_total_bytes{gpu="1"} 0',
             'memory_total_bytes{gpu="GPU-1"} 0',
         ]
-        assert 'device_utilization_percent{gpu="0",model="NVIDIA H100 80GB HBM3",uuid="GPU-2"} 50.0' in found
+        assert 'device_utilization_percent{gpu="0",model="NVIDIA H100 80GB HBM3",uuid="GPU-2"} 50' in found
     assert 'memory_total_bytes{gpu="0"} 0' in lines(tick(START_MS, lost, unread))
 
 

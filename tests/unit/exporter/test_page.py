@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 from dataclasses import replace
 
@@ -11,13 +10,12 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from fakes.cards import GIB, START_MS, card, full_tick, process, tick
-from fakes.pages import OPENMETRICS, TEXT, Series, read_families
+from fakes.pages import Series, read_families, text_of
 from gua.core.metrics import CATALOGUE
 from gua.core.rules import State
 from gua.core.words import Mig, ProcessList, ProcessType
 from gua.exporter.catalogue import Catalogue
-from gua.exporter.families import Family, Page, PageFormat
-from gua.exporter.names import family_name, is_counter
+from gua.exporter.families import add, family_name, is_counter, new_family
 
 
 def values(found: Series, name: str, **labels: str) -> list[float]:
@@ -256,21 +254,12 @@ def test_an_attribute_of_the_user_cannot_be_a_label_of_prometheus_own(name: str)
     assert not [label for label in labels if label.startswith("__")]
 
 
-def test_a_page_is_the_same_packed_and_is_made_once_for_each_form() -> None:
-    page = Page(Catalogue().families(full_tick()))
-    packed = page.body(PageFormat(is_openmetrics=True, is_gzip=True))
-    assert gzip.decompress(packed) == page.body(OPENMETRICS)
-    assert page.body(OPENMETRICS) is page.body(OPENMETRICS)
-    assert page.body(OPENMETRICS).endswith(b"# EOF\n")
-
-
 def test_a_help_text_is_one_line_in_both_formats() -> None:
-    family = Family("gua_x", 'says "a\\b"\nand more')
-    family.add("", 1)
-    page = Page([family])
-    for form, parse in (
-        (TEXT, text_string_to_metric_families),
-        (OPENMETRICS, openmetrics.text_string_to_metric_families),
+    family = new_family("gua_x", 'says "a\\b"\nand more')
+    add(family, {}, 1)
+    for is_openmetrics, parse in (
+        (False, text_string_to_metric_families),
+        (True, openmetrics.text_string_to_metric_families),
     ):
-        [found] = parse(page.body(form).decode())
+        [found] = parse(text_of([family], is_openmetrics=is_openmetrics))
         assert found.documentation == 'says "a\\b"\nand more'

@@ -27,4 +27,7 @@ def served_names() -> set[str]:
     """Return the names of all series that an agent may serve, from where they are declared."""
     tick = Tick(ts_ms=1_000, origin=Origin(host="a", source=Source.AGENT, interval_ms=1_000), cards=())
     families = [*Catalogue().families(tick), *gpu_idle_exporter.families(tick, {}, {})]
-    return {family.sample_name for family in families} | {"gua_agent_stale", "gua_agent_tick_timestamp_seconds"}
+    return {family.name + "_total" * (family.type == "counter") for family in families} | {
+        "gua_agent_stale",
+        "gua_agent_tick_timestamp_seconds",
+    }

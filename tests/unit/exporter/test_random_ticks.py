@@ -12,7 +12,7 @@ import pytest
 
 from fakes.cards import GIB, INTERVAL_MS, START_MS
 from fakes.clock import FakeClock
-from fakes.pages import read
+from fakes.pages import ask, read
 from gua.core.idleness import IdleCounter, Key
 from gua.core.tick import (
     AgentReading,
@@ -27,7 +27,6 @@ from gua.core.tick import (
 from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Relation, Source
 from gua.exporter.address import Address, Serving
 from gua.exporter.endpoint import PrometheusEndpoint
-from gua.exporter.server import Request
 
 TICKS = 200
 ACCEPT = ("text/plain", "application/openmetrics-text")
@@ -149,9 +148,9 @@ def test_no_page_has_a_series_twice_and_every_page_can_be_read(seed: int) -> Non
     with PrometheusEndpoint(serving, clock=FakeClock(), origin=origin(), clocks=lambda: chance.clocks) as endpoint:
         for number in range(TICKS):
             endpoint.ticked(chance.tick(number), lateness_ms=0)
-            texts = [endpoint.respond(Request(path="/metrics", accept=accept)).body.decode() for accept in ACCEPT]
+            texts = [ask(endpoint, HTTP_ACCEPT=accept).text for accept in ACCEPT]
             found = read(*texts)
             shown += len(found)
-            assert found["gua_agent_stale", ()] == 0, endpoint.respond(Request(path="/healthz")).body
+            assert found["gua_agent_stale", ()] == 0, ask(endpoint, "/healthz").body
             assert found["gua_agent_tick_timestamp_seconds", ()] == (START_MS + number * INTERVAL_MS) / 1000
     assert shown > 50 * TICKS

@@ -11,6 +11,7 @@ import pytest
 
 from fakes.cards import full_tick, process
 from fakes.kubelet import CONTAINER_ID, POD_UID, FakeKubelet, kubelet, pod, pod_list
+from fakes.pages import text_of
 from gua.cli.main import main
 from gua.core.errors import UsageError
 from gua.core.ports import RawProcess
@@ -239,8 +240,8 @@ def test_each_series_of_a_process_and_its_info_over_otlp_have_the_names_and_none
     whole = full_tick()
     holder = replace(process(11), pod_name="train-0", pod_namespace="lab", container_name="main")
     named = replace(whole, cards=(replace(whole.cards[0], processes=(holder, process(12))),))
-    told = 'k8s_pod_name="train-0",k8s_namespace_name="lab",k8s_container_name="main"'
-    lines = [line for family in Catalogue().families(named) for line in family.lines if "process_pid" in line]
+    told = 'k8s_container_name="main",k8s_namespace_name="lab",k8s_pod_name="train-0"'
+    lines = [line for line in text_of(Catalogue().families(named)).splitlines() if "process_pid" in line]
     assert {told in line for line in lines if 'process_pid="11"' in line} == {True}
     assert {"k8s_" in line for line in lines if 'process_pid="12"' in line} == {False}
     [held] = decode(encode(named)).cards

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from gua.core.errors import DataError, UsageError
-from gua.prices.file import read_prices
 from gua.prices.price import (
     ModelPrice,
     check_currencies,
@@ -15,6 +14,7 @@ from gua.prices.price import (
     parse_amount,
     parse_currency,
     parse_valid_from,
+    read_prices,
 )
 
 NOW_MS = 1_774_440_000_000

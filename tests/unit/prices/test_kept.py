@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from gua.prices import book, kept
-from gua.prices.kept import PriceList
+from gua.prices import book, listing
+from gua.prices.listing import PriceList
 from gua.prices.price import ModelPrice
 from gua.store import table_files
 from gua.store.database import Store, open_store
@@ -69,7 +69,7 @@ def kept_of(store: Store) -> PriceList:
 
 def is_right(path: Path, expected: PriceList) -> bool:
     """Return whether a list was taken, which must be the expected one."""
-    found = kept.read(path)
+    found = listing.read(path)
     assert found is None or found == expected
     return found is not None
 
@@ -105,7 +105,7 @@ def test_a_change_in_the_same_moment_of_a_coarse_clock_is_seen(
     monkeypatch.setattr(table_files, "_identity", coarse)
     assert is_right(path, kept_of(store))
     put(store, "H100", 3)
-    assert kept.read(path) is None
+    assert listing.read(path) is None
 
 
 def test_a_list_is_not_kept_where_something_landed_while_it_was_asked(
@@ -120,7 +120,7 @@ def test_a_list_is_not_kept_where_something_landed_while_it_was_asked(
 
     monkeypatch.setattr(book, "models", slowly)
     book.listed(store)
-    assert kept.read(path) is None
+    assert listing.read(path) is None
 
 
 def killed_at(line: int) -> Callable[..., Any]:
@@ -128,7 +128,7 @@ def killed_at(line: int) -> Callable[..., Any]:
     left = iter(range(line))
 
     def step(frame: FrameType, event: str, _: object) -> object:
-        if frame.f_code.co_filename != kept.__file__:
+        if frame.f_code.co_filename != listing.__file__:
             return None
         if event == "line" and next(left, None) is None:
             raise KilledError
@@ -141,14 +141,14 @@ def test_killed_between_any_two_steps_a_list_that_is_taken_is_the_tables(store: 
     kept_of(store)
     older = (path / "prices.json").read_bytes()
     put(store, "L4", 1)
-    state, found, taken = kept.state(path), asked(store), []
+    state, found, taken = listing.state(path), asked(store), []
     assert state is not None
     for line in range(200):
         (path / "prices.json").write_bytes(older)
         traced = sys.gettrace()
         sys.settrace(killed_at(line))
         try:
-            kept.write(path, state, found)
+            listing.write(path, state, found)
         except KilledError:
             sys.settrace(traced)
             taken.append(is_right(path, found))
@@ -167,22 +167,22 @@ def test_of_a_damaged_file_nothing_is_taken(store: Store, path: Path) -> None:
     whole = file.read_bytes()
     for place in range(len(whole)):
         file.write_bytes(whole[:place])
-        assert kept.read(path) is None
+        assert listing.read(path) is None
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        assert kept.read(path) is None
+        assert listing.read(path) is None
     file.write_bytes(whole)
-    assert kept.read(path) is not None
-    for body in (b"{}", b"[]", b"1", b'{"form": "%s"}' % kept.FORM.encode()):
-        file.write_bytes(kept._checksum(body) + b"\n" + body)  # noqa: SLF001 - as another program might
-        assert kept.read(path) is None
+    assert listing.read(path) is not None
+    for body in (b"{}", b"[]", b"1", b'{"form": "%s"}' % listing.FORM.encode()):
+        file.write_bytes(listing._checksum(body) + b"\n" + body)  # noqa: SLF001 - as another program might
+        assert listing.read(path) is None
 
 
 def test_a_file_of_another_form_is_not_taken(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as older:
-        older.setattr(kept, "FORM", "gua.kept-prices/0")
+        older.setattr(listing, "FORM", "gua.kept-prices/0")
         kept_of(store)
-        assert kept.read(path) is not None
-    assert kept.read(path) is None
+        assert listing.read(path) is not None
+    assert listing.read(path) is None
 
 
 def test_a_link_and_a_pipe_are_not_followed(store: Store, path: Path, tmp_path: Path) -> None:
@@ -190,10 +190,10 @@ def test_a_link_and_a_pipe_are_not_followed(store: Store, path: Path, tmp_path: 
     file, elsewhere = path / "prices.json", tmp_path / "elsewhere"
     file.rename(elsewhere)
     file.symlink_to(elsewhere)
-    assert kept.read(path) is None
+    assert listing.read(path) is None
     file.unlink()
     os.mkfifo(file)
-    assert kept.read(path) is None
+    assert listing.read(path) is None
     (path / "prices.json.new").symlink_to(elsewhere)
     before = elsewhere.read_bytes()
     assert is_right(path, book.listed(store))
@@ -205,13 +205,13 @@ def test_a_moved_store_keeps_its_list_and_a_copy_has_none(path: Path, tmp_path: 
         expected = kept_of(store)
     copy, moved = tmp_path / "copy", tmp_path / "moved"
     shutil.copytree(path, copy, symlinks=True)
-    assert kept.read(copy) is None
+    assert listing.read(copy) is None
     path.rename(moved)
     assert is_right(moved, expected)
     shutil.rmtree(moved / "data")
-    assert kept.read(moved) is None
+    assert listing.read(moved) is None
     shutil.copytree(copy / "data", moved / "data", symlinks=True)
-    assert kept.read(moved) is None
+    assert listing.read(moved) is None
 
 
 def test_a_table_whose_folder_was_put_back_is_asked_for(path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_table_whose_folder_was_put_back_is_asked_for(path: Path) -> None:
     folder = (path / "data/data/gua/prices").resolve()
     away = folder.rename(path / "away")
     shutil.copytree(away, folder)
-    assert kept.read(path) is None
+    assert listing.read(path) is None
 
 
 def test_after_a_crash_of_the_machine_the_engine_is_asked(
@@ -229,7 +229,7 @@ def test_after_a_crash_of_the_machine_the_engine_is_asked(
     kept_of(store)
     (tmp_path / "boot_id").write_text("another\n", encoding="ascii")
     monkeypatch.setattr(table_files, "_BOOT_ID", tmp_path / "boot_id")
-    assert kept.read(path) is None
+    assert listing.read(path) is None
     monkeypatch.setattr(table_files, "_BOOT_ID", tmp_path / "none")
     assert is_right(path, book.listed(store)) is False
 
@@ -248,7 +248,7 @@ def test_where_it_cannot_be_kept_it_is_asked_for(store: Store, path: Path, monke
         disk.setattr(os, "open", full)
         found = book.listed(store)
     assert [row.model for row in found.prices] == ["H100", "L4"]
-    assert kept.read(path) is None
+    assert listing.read(path) is None
     (path / "prices.json").unlink()
     with monkeypatch.context() as other:
         other.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
@@ -280,8 +280,8 @@ def test_the_command_lists_what_is_kept_without_the_engine(path: Path, tmp_path:
 
 
 def test_other_sql_of_the_list_has_another_form() -> None:
-    """Raise the number in ``kept.FORM`` with a change of what the views tell; then write both here."""
+    """Raise the number in ``listing.FORM`` with a change of what the views tell; then write both here."""
     sql = ("5_time_and_money/06_prices.sql", "5_time_and_money/07_models.sql")
     files = [ROOT / "clickhouse/40_report" / name for name in sql] + [ROOT / "clickhouse/10_ticks/30_cards.sql"]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-    assert (kept.FORM, digest[:16]) == ("gua.kept-prices/1", "d66726e52a09385b")
+    assert (listing.FORM, digest[:16]) == ("gua.kept-prices/1", "d66726e52a09385b")

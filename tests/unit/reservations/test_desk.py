@@ -15,8 +15,9 @@ import pytest
 from fakes.desks import asked, ended, got, keep_places, killed_while_waiting, opened, run, until
 from gua.core.errors import UnavailableError
 from gua.reservations import desk as of_desk
-from gua.reservations.desk import Desk, Granted, Waiting
-from gua.reservations.model import Ending, Kind, Refused
+from gua.reservations import watch
+from gua.reservations.desk import Desk
+from gua.reservations.model import Ending, Granted, Kind, Refused, Waiting
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_a_leader_whose_children_closed_all_keeps_the_card(desk: Desk) -> None:
 
 
 def test_a_daemon_without_use_for_the_card_loses_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_desk, "ORPHAN_SECONDS", 0.5)
+    monkeypatch.setattr(watch, "ORPHAN_SECONDS", 0.5)
     process, _ = run(desk, "(sleep 60) & exit 0")
     process.wait()
     until(lambda: not desk.reservations())

@@ -24,9 +24,9 @@ from gua.app.reserving import NoAgentError, reserve
 from gua.core.errors import NotNowError, UnavailableError
 from gua.local_socket.peer import Lines, peer_of
 from gua.procfs.reader import ProcFs
-from gua.reservations.desk import Desk, Granted, Waiting
+from gua.reservations.desk import Desk
 from gua.reservations.ledger import Ledger
-from gua.reservations.model import Candidate, CardRequest
+from gua.reservations.model import Candidate, CardRequest, Granted, Waiting
 
 
 def waiting(desk: Desk, request: CardRequest) -> Waiting:

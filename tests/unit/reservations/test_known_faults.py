@@ -17,9 +17,8 @@ import pytest
 from fakes.desks import CARDS, asked, cards_of_now, ended, got, opened, run, until
 from gua.app.reserving import Grant, environment
 from gua.core.errors import UnavailableError
-from gua.reservations.desk import Granted, Waiting
 from gua.reservations.ledger import Ledger, TakenError
-from gua.reservations.model import Candidate, Ending, Kind, Reservation
+from gua.reservations.model import Candidate, Ending, Granted, Kind, Reservation, Waiting
 
 
 def test_cards_that_expire_while_somebody_waits_are_given_once_and_whole(tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 from fakes.desks import asked, got, opened
-from gua.core.workloads import Work
 from gua.reservations.ledger import Ledger
 
-QWEN = Work("serving", "qwen")
+QWEN = {"workload_kind": "serving", "workload_model": "qwen"}
 
 
 def told(path: Path) -> list[tuple[str | None, str | None]]:
@@ -20,8 +19,8 @@ def told(path: Path) -> list[tuple[str | None, str | None]]:
 
 def test_labels_outlast_the_agent_with_the_reservation_and_in_the_queue(tmp_path: Path) -> None:
     desk = opened(tmp_path / "reservations")
-    got(desk, asked(4, workload=QWEN))
-    waiting = asked(1, uid=1001, workload=QWEN)
+    got(desk, asked(4, **QWEN))
+    waiting = asked(1, uid=1001, **QWEN)
     desk.enter(waiting)
     desk.keep_place(waiting)
     desk.close()
@@ -32,17 +31,10 @@ def test_labels_outlast_the_agent_with_the_reservation_and_in_the_queue(tmp_path
     again.close()
 
 
-def test_a_file_of_before_labels_goes_on(tmp_path: Path) -> None:
-    desk = opened(tmp_path / "reservations")
-    got(desk, asked(1))
-    desk.close()
-    path = tmp_path / "reservations/reservations.db"
-    with closing(sqlite3.connect(path, isolation_level=None)) as older:
-        for name in ("workload_kind", "workload_model"):
-            older.execute(f"ALTER TABLE reservations DROP COLUMN {name}")
-    assert told(path) == [(None, None)]
-    assert not [*path.parent.glob("*.damaged-*")]
-    desk = opened(tmp_path / "reservations")
-    got(desk, asked(1, workload=QWEN))
-    desk.close()
-    assert told(path) == [(None, None), ("serving", "qwen")]
+def test_a_file_of_another_version_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "reservations.db"
+    with closing(Ledger(path)), closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("ALTER TABLE reservations DROP COLUMN workload_kind")
+    with closing(Ledger(path)) as ledger:
+        assert ledger.set_aside is not None
+        assert ledger.open_ones() == []

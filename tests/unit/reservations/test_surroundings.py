@@ -16,8 +16,7 @@ from fakes.desks import CARDS, asked, ended, got, opened, run, until
 from gua.app.reservations import WithReservations
 from gua.core.allocation import QueueWaits
 from gua.core.errors import UnavailableError
-from gua.reservations.desk import Granted, Waiting
-from gua.reservations.model import Candidate, Ending, Kind
+from gua.reservations.model import Candidate, Ending, Granted, Kind, Waiting
 
 HOUR_MS = 3_600_000
 

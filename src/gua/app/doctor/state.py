@@ -20,8 +20,7 @@ from gua.spool.schema import APPLICATION_ID, VERSION, pragma
 from gua.spool.stats import SpoolStats, stats
 from gua.state.directory import Home, examine_home
 from gua.state.host_lock import HostLock
-from gua.state.last_failure import last_failure
-from gua.state.pid_file import running
+from gua.state.pid_file import last_failure, running
 
 _MIB: Final = 2**20
 _SCARCE_BYTES: Final = 1024 * _MIB

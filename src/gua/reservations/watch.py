@@ -1,0 +1,227 @@
+"""Notices in a thread of its own that reservations are over: commands that ended, times that are over, lost grants."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from gua.core.errors import GuaError
+from gua.reservations import lifeline
+from gua.reservations.model import Candidate, Ending, Reservation, Surroundings
+
+ORPHAN_SECONDS: Final = 300.0
+"""How long cards stay reserved once the leader has ended and no process of its user is on them."""
+TRY_SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 0.1
+
+
+@dataclass(slots=True)
+class Held:
+    """A reservation that has not ended, and what is known of its command.
+
+    ``leader`` is a pidfd while the leader lives, ``due`` on the boot clock, ``last_there`` on the monotonic clock, as
+    is ``look_again``: when to ask the driver next whether processes without the lock are on its cards; and
+    ``claim_until``: how long to wait for who asked and may not have it; ``race_at``: when to look whether somebody
+    took a card in the same moment. ``raced`` is who did.
+    """
+
+    reservation: Reservation
+    path: Path | None = None
+    leader: int | None = None
+    due: float | None = None
+    last_there: float = 0.0
+    look_again: float = 0.0
+    is_used: bool = True
+    claim_until: float | None = None
+    race_at: float | None = None
+    raced: str | None = None
+
+
+class Watch:
+    """Watches what is ``held``, by id, which is changed under ``lock`` alone.
+
+    ``end`` ends a reservation, ``hand_over`` writes down that who asked has one, ``look_at_queue`` gives up places for
+    good and returns until when (monotonic) others are kept.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it watches, and what it does where something is over
+        self,
+        held: dict[str, Held],
+        host: Surroundings,
+        *,
+        lock: threading.Condition,
+        end: Callable[[str, Ending], object],
+        hand_over: Callable[[str], None],
+        look_at_queue: Callable[[float], Sequence[float]],
+    ) -> None:
+        self._held = held
+        self._host = host
+        self._lock = lock
+        self._end = end
+        self._hand_over = hand_over
+        self._look_at_queue = look_at_queue
+        self._is_stopping = False
+        # Used by the thread alone, which also closes the pidfds.
+        self._selector = selectors.DefaultSelector()
+        self._leaders: dict[int, str] = {}
+        self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._thread = threading.Thread(target=self._run, name="gua-reservations", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._selector.register(self._woken, selectors.EVENT_READ, None)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop watching, and close the handles on leaders."""
+        self._is_stopping = True
+        self.stir()
+        if self._thread.ident is not None:
+            self._thread.join(timeout=5)
+        with self._lock:
+            for leader in {*self._leaders, *(held.leader for held in self._held.values() if held.leader is not None)}:
+                os.close(leader)
+            self._held.clear()
+        self._selector.close()
+        os.close(self._woken)
+        os.close(self._wake)
+
+    def stir(self) -> None:
+        """Look at once: something changed."""
+        with contextlib.suppress(OSError):  # full: it wakes anyhow
+            os.write(self._wake, b"x")
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            wait = self._look()
+            for key, _ in self._selector.select(wait):
+                if key.fd == self._woken:
+                    with contextlib.suppress(OSError):
+                        os.read(self._woken, 4096)
+                else:
+                    self._leader_ended(key.fd)
+
+    def _leader_ended(self, leader: int) -> None:
+        with self._lock:
+            held = self._held.get(self._leaders[leader])
+            if held is not None and held.leader == leader:
+                held.leader = None
+                held.last_there = time.monotonic()
+
+    def _watch_leaders(self) -> None:
+        """Watch the leaders of what is held, and close the handles of the others."""
+        leaders = {held.leader: held.reservation.id for held in self._held.values() if held.leader is not None}
+        for leader in self._leaders.keys() - leaders.keys():
+            self._selector.unregister(leader)
+            del self._leaders[leader]
+            os.close(leader)
+        for leader in leaders.keys() - self._leaders.keys():
+            self._selector.register(leader, selectors.EVENT_READ)
+            self._leaders[leader] = leaders[leader]
+
+    def _look(self) -> float:
+        """End what is over, and return after how many seconds to look again."""
+        self._look_at_cards()
+        now, boot_now = time.monotonic(), self._host.boot_seconds()
+        with self._lock:
+            waits = [until - now for until in self._look_at_queue(now)]
+            for held in list(self._held.values()):
+                try:
+                    ending = self._over(held, now, boot_now)
+                    if ending is not None:
+                        self._end(held.reservation.id, ending)
+                except (GuaError, OSError) as error:
+                    self._host.tell(f"a reservation could not be looked at: {error}")
+                    continue
+                if ending is None and held.due is not None:
+                    waits.append(held.due - boot_now)
+                if held.race_at is not None:
+                    waits.append(held.race_at - now)
+            self._watch_leaders()
+            left_alone = any(held.path is not None and held.leader is None for held in self._held.values())
+        return max(0.0, min([*waits, _LOOK_SECONDS if left_alone else TRY_SECONDS]))
+
+    def _look_at_cards(self) -> None:
+        """Take note of who is on cards: processes that a leader left, and who took a card at the moment of its grant.
+
+        Those that closed every descriptor have no lock, and only the driver knows of them.
+        """
+        now = time.monotonic()
+        with self._lock:
+            left = [
+                held
+                for held in self._held.values()
+                if held.path is not None and held.leader is None and held.look_again <= now
+            ]
+            fresh = [held for held in self._held.values() if held.race_at is not None and held.race_at <= now]
+        if not left and not fresh:
+            return
+        try:
+            cards = {candidate.uuid: candidate for candidate in self._host.probe()}
+        except GuaError as error:
+            self._host.tell(f"the cards could not be looked at for a command that ended or began: {error}")
+            cards = None
+        with self._lock:
+            for held in left:
+                held.look_again = now + TRY_SECONDS
+                # Where it cannot be told, they are taken to be there: a card is better kept than given twice.
+                held.is_used = cards is None or any(
+                    card in cards and _is_on(held.reservation, cards[card]) for card in held.reservation.cards
+                )
+                if held.is_used:
+                    held.last_there = now
+            for held in fresh:
+                held.race_at = None
+                if cards is not None:
+                    self._tell_race(held, [cards[card] for card in held.reservation.cards if card in cards])
+
+    def _tell_race(self, held: Held, cards: Sequence[Candidate]) -> None:
+        """Say who else was on a card a second after it was given. It stays given: they may go, and nobody is killed."""
+        mine = held.reservation
+        others = [each for each in cards if each.held_by and not (_is_on(mine, each) and len(each.uids) == 1)]
+        if others and self._held.get(mine.id) is held:
+            held.raced = "; ".join(f"GPU {each.index}: {each.held_by}" for each in others)
+            self._host.tell(f"a second after {mine.owner} was given cards, others were on them, too: {held.raced}")
+
+    def _over(self, held: Held, now: float, boot_now: float) -> Ending | None:
+        """Return why a reservation is over, ``None`` if it is not."""
+        if held.claim_until is not None and self._is_unclaimed(held, held.claim_until <= now):
+            return Ending.CANCELLED
+        if held.due is not None and held.due <= boot_now and held.path is None:
+            return Ending.EXPIRED
+        if held.path is None:
+            return None
+        if held.leader is not None:
+            return None  # children may have closed the descriptor: while the leader lives, the cards are its
+        if not held.is_used and not lifeline.is_held(held.path):
+            return Ending.COMMAND
+        # A terminal multiplexer or an ssh-agent that was started inside has the lock and no use for a card.
+        return Ending.ORPHANED if now - held.last_there > ORPHAN_SECONDS else None
+
+    def _is_unclaimed(self, held: Held, is_time_over: bool) -> bool:  # noqa: FBT001 - of the one call above
+        """Return whether nobody has what an agent granted that was killed before it knew that who asked was told."""
+        if held.path is None or not lifeline.is_held(held.path):
+            if not self._host.is_running(held.reservation):
+                return True
+            if not is_time_over:
+                return False
+            # A client that was not told asks again, or ends: who lives is its command, which closed every descriptor.
+            if held.leader is None:
+                return True
+        with contextlib.suppress(GuaError):  # a full disk: the next agent finds it out again
+            self._hand_over(held.reservation.id)
+        held.reservation = replace(held.reservation, handed_over=True)
+        held.claim_until = None
+        return False
+
+
+def _is_on(reservation: Reservation, card: Candidate) -> bool:
+    """Return whether a process of who has the reservation is on a card."""
+    return reservation.uid in card.uids if reservation.container is None else reservation.container in card.containers
