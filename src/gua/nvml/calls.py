@@ -1,16 +1,16 @@
 """Calls to the driver: errors are collected, and a call that does not return blocks only its own card.
 
-Each card has an :class:`Executor`, a thread that runs one job at a time. Whoever submits jobs waits for all of them
-until one deadline. A job that is not done by then goes on in its thread, and its card takes no other job before it
-returns.
+A card's calls are a :class:`Job` of an :class:`Executor`, which runs the jobs of all cards and waits for them until one
+deadline. A job that is not done by then goes on in its thread, and its card gets no other job before it returns.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Final, ParamSpec, TypeVar
 
@@ -28,8 +28,8 @@ ABSENT: Final[dict[int, None]] = dict.fromkeys((Code.NOT_SUPPORTED, Code.FUNCTIO
 
 # A host that was busy for a moment delays a call, too; one that is late each time delays each reading.
 _MOST_LATE: Final = 3
-# How long a submitted job runs alone before the next one is started beside it.
-_ALONE_SECONDS: Final = 0.005
+# How long jobs wait for the one thread that is at work before they get another one.
+_SLOW_SECONDS: Final = 0.005
 # How often a wait checks whether the program is to stop, and how long it then lasts at most.
 _CHECK_SECONDS: Final = 0.2
 _LAST_SECONDS: Final = 1.0
@@ -116,32 +116,51 @@ class Calls:
 
 
 class Job:
-    """Work for an executor's thread; ``calls`` shows how far it is and what failed.
+    """Work for a thread of an executor; ``calls`` shows how far it is and what failed.
 
-    ``hung`` is whether its deadline passed: it is not waited for again, and its result is not used.
+    ``done`` is whether the work returned, ``hung`` whether its deadline passed: it is not waited for again, and its
+    result is not used.
     """
 
     def __init__(self, calls: Calls, work: Callable[[], None]) -> None:
         self.calls = calls
         self.hung = False
-        self.finished = threading.Event()
-        self._work: Callable[[], None] | None = work
-
-    @property
-    def done(self) -> bool:
-        """Whether the work returned."""
-        return self.finished.is_set()
+        self.done = False
+        self._work = [work]
+        # Locked until it is done: an Event costs twice as much, sixteen times per tick of eight cards.
+        self._doing = threading.Lock()
+        self._doing.acquire()
 
     def run(self) -> None:
         """Do the work. A fault of this program is added as an error of the call, so that the thread lives on."""
-        # Not stored: a waiting thread must not keep alive what it worked for.
-        work, self._work = self._work, None
         try:
-            if work is not None:
-                work()
+            work = self._work.pop()  # not kept: a waiting thread must not keep alive what it worked for
+        except IndexError:  # cancelled
+            return
+        try:
+            work()
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not end the sampling of a card
             self.calls.note(self.calls.running, type(error).__name__)
-        self.finished.set()
+        self._finish()
+
+    def cancel(self) -> bool:
+        """End a job that has not begun; return whether it had not."""
+        try:
+            self._work.pop()
+        except IndexError:
+            return False
+        self._finish()
+        return True
+
+    def _finish(self) -> None:
+        self.done = True
+        self._doing.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long at most; return whether it is done."""
+        if not self.done and self._doing.acquire(timeout=seconds):
+            self._doing.release()
+        return self.done
 
     def seconds_left(self, until: float) -> float:
         """Return how long to wait for this where the deadline is ``until`` (time.monotonic)."""
@@ -153,60 +172,94 @@ class Job:
         return ReadError(call=self.calls.running or _NO_THREAD[0], code=NO_ANSWER, uuid=self.calls.uuid)
 
 
-class Executor:
-    """A daemon thread that runs one job at a time; it ends when the executor is closed or collected.
-
-    Not concurrent.futures: its threads are joined at exit, so a call that never returns would block the exit.
-    """
+class _Threads:
+    """What the threads share: never their executor, so that they end when it is collected. At most one is idle."""
 
     def __init__(self) -> None:
-        self.job: Job | None = None
-        self._inbox: SimpleQueue[Job | None] = SimpleQueue()
-        self._started = False
-        self.close = weakref.finalize(self, self._inbox.put, None)
-        """Let the thread end, at once or when its job is done."""
+        self.inbox: SimpleQueue[Job | None] = SimpleQueue()
+        self.count = self.idle = 0
+        self._is_closed = False
+        self._lock = threading.Lock()
 
-    @property
-    def busy(self) -> bool:
-        """Whether the last job is not done yet."""
-        return self.job is not None and not self.job.done
+    def add(self) -> None:
+        """Start a thread, unless one is idle. Raises RuntimeError where the host has no room for it."""
+        if not self.idle:
+            threading.Thread(target=self._run, name="nvml", daemon=True).start()
+            with self._lock:
+                self.count += 1
 
-    def submit(self, job: Job) -> None:
-        """Start a job; the executor must not be busy.
+    def close(self) -> None:
+        """Let each thread end, at once or when its job is done."""
+        self._is_closed = True
+        self.inbox.put(None)
 
-        Waits for the first few milliseconds: cards that answer at once then run one after the other instead of
-        competing for the interpreter. Where the host has no room for a thread the job is done, with that error.
-        """
-        self.job = job
-        if not self._started:
-            try:
-                threading.Thread(target=_run, args=(self._inbox,), name="nvml card", daemon=True).start()
-            except RuntimeError:
-                job.calls.note(*_NO_THREAD)
-                job.finished.set()
-                return
-            self._started = True
-        self._inbox.put(job)
-        job.finished.wait(_ALONE_SECONDS)
+    def _run(self) -> None:
+        while self._stays() and (job := self.inbox.get()) is not None:
+            with self._lock:
+                self.idle -= 1
+            job.run()
+            del job
 
-
-def _run(inbox: SimpleQueue[Job | None]) -> None:
-    while (job := inbox.get()) is not None:
-        job.run()
-        del job
+    def _stays(self) -> bool:
+        with self._lock:
+            if self.idle or self._is_closed:
+                self.count -= 1
+                return False
+            self.idle += 1
+            return True
 
 
-def wait(jobs: Iterable[Job], until: float, stopping: Callable[[], bool]) -> None:
-    """Return when each job is done or its time is over, at ``until`` (time.monotonic) at the latest.
+class Executor:
+    """Runs jobs in daemon threads: in one, as long as they end at once; behind a slow job the next one gets another.
 
-    From the moment when ``stopping`` returns true it lasts a second at most.
+    To be used from one thread. The threads end when it is closed or collected. Not concurrent.futures: its threads are
+    joined at exit, so a call that never returns would block the exit.
     """
-    is_stopping = False
-    for job in jobs:
-        while not job.done and (left := job.seconds_left(until)) > 0:
-            if not job.finished.wait(min(left, _CHECK_SECONDS)) and not is_stopping and stopping():
-                is_stopping = True
-                until = min(until, time.monotonic() + _LAST_SECONDS)
+
+    def __init__(self, stopping: Callable[[], bool]) -> None:
+        self._stopping = stopping
+        self._threads = _Threads()
+        self._hung: list[Job] = []
+        self.close = weakref.finalize(self, self._threads.close)
+
+    def run(self, jobs: Sequence[Job], until: float) -> None:
+        """Start jobs and :meth:`wait` for them. Where no thread can run them they are done, with that error."""
+        for job in jobs:
+            self._threads.inbox.put(job)
+        self._hung = [job for job in self._hung if not job.done]
+        if jobs and self._threads.count <= len(self._hung):
+            try:
+                self._threads.add()
+            except RuntimeError:
+                for job in jobs:
+                    job.calls.note(*_NO_THREAD)
+                    job.cancel()
+        self.wait(jobs, until)
+
+    def wait(self, jobs: Sequence[Job], until: float) -> None:
+        """Return when each job is done or its time is over, at ``until`` (time.monotonic) at the latest.
+
+        From the moment when ``stopping`` returns true it lasts a second at most.
+        """
+        is_stopping = False
+        # One thread does them in order: who waits for the last is woken once.
+        for job in reversed(jobs):
+            while not job.done and (left := job.seconds_left(until)) > 0:
+                is_waiting = not self._threads.inbox.empty()
+                if job.wait(min(left, _SLOW_SECONDS if is_waiting else _CHECK_SECONDS)):
+                    break
+                if not self._threads.inbox.empty():
+                    with contextlib.suppress(RuntimeError):  # then those that are there go on
+                        self._threads.add()
+                if not is_stopping and self._stopping():
+                    is_stopping = True
+                    until = min(until, time.monotonic() + _LAST_SECONDS)
+
+    def give_up(self, job: Job) -> None:
+        """Cancel a job that no thread has begun; count the thread of another as lost until the job is done."""
+        if not job.cancel():
+            job.hung = True
+            self._hung.append(job)
 
 
 class GivenUp:
@@ -219,7 +272,7 @@ class GivenUp:
 
     def abandon(self, job: Job) -> None:
         """Give up the call that a job is inside of, and the job with it."""
-        job.calls.abandoned = job.hung = True
+        job.calls.abandoned = True
         self._late.setdefault(job.calls.running, []).append(job)
 
     def refuse(self, error: ReadError) -> None:

@@ -9,6 +9,7 @@ from typing import Final, NoReturn
 from gua.core.errors import UnavailableError
 from gua.core.ports import Clock, RawCard
 from gua.core.tick import ReadError
+from gua.nvml.calls import Executor
 from gua.nvml.driver import Code, Driver, load
 from gua.nvml.session import DriverSession
 from gua.nvml.slots import ReadCards, Slots
@@ -33,7 +34,7 @@ _LONGEST_BACKOFF_MS: Final = 300_000
 class NvmlReader:
     """Reads every card; one that fails or hangs does not hide the others, nor delay them.
 
-    Each card has a thread; those that answer at once are read one after the other. A reading waits
+    Cards are read in threads, one after the other and, once one is slow, beside each other. A reading waits
     ``call_limit_seconds`` for all of them together. Without persistence mode a card's first call takes seconds,
     so that the first reading waits ``start_limit_seconds`` for the driver, and as long for the cards. A card that
     has not answered by then is unknown, with the call that hangs as NO_ANSWER, at every reading until the
@@ -64,7 +65,7 @@ class NvmlReader:
         self._stopping = stopping
         self._with_activity = with_activity
         self._backoff = _Backoff(clock)
-        self._session, self._slots = self._closed()
+        self._executor, self._session, self._slots = self._closed()
         self._seen = False
 
     def read(self) -> tuple[Sequence[RawCard], Sequence[ReadError]]:
@@ -106,15 +107,15 @@ class NvmlReader:
         if self._slots.idle:
             self._session.release(time.monotonic() + _CLOSE_SECONDS, self._slots.take_gpms())
         # Else a thread is inside the driver, which may not be released under it: the end of the process does it.
-        self._session.leave()
-        self._slots.leave()
-        self._session, self._slots = self._closed()
+        self._executor.close()
+        self._executor, self._session, self._slots = self._closed()
         self._backoff.good()
         self._seen = False
 
-    def _closed(self) -> tuple[DriverSession, Slots]:
-        slots = Slots(self._driver, self._clock, self._stopping, with_activity=self._with_activity)
-        return DriverSession(self._driver, self._stopping), slots
+    def _closed(self) -> tuple[Executor, DriverSession, Slots]:
+        executor = Executor(self._stopping)
+        slots = Slots(self._driver, self._clock, executor, with_activity=self._with_activity)
+        return executor, DriverSession(self._driver, executor), slots
 
     def _ready(self, until: float, errors: list[ReadError]) -> bool:
         """Return whether the driver is usable, after opening it where that is due."""

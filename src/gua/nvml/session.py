@@ -1,11 +1,11 @@
-"""The driver as a whole: opened, counted and released in a thread of its own, as these calls may hang too."""
+"""The driver as a whole: opened, counted and released in jobs of its own, as these calls may hang too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 from gua.core.tick import ReadError
-from gua.nvml.calls import Calls, CardLostError, DriverGoneError, Executor, Job, wait
+from gua.nvml.calls import Calls, CardLostError, DriverGoneError, Executor, Job
 from gua.nvml.driver import Driver, code_name, code_of
 from gua.nvml.gpm import Gpm
 
@@ -17,10 +17,10 @@ class DriverSession:
     that failed, with ``code`` as NVML's number of it (``None``: it has not returned).
     """
 
-    def __init__(self, driver: Driver, stopping: Callable[[], bool]) -> None:
+    def __init__(self, driver: Driver, executor: Executor) -> None:
         self._driver = driver
-        self._stopping = stopping
-        self._executor = Executor()
+        self._executor = executor
+        self._job: Job | None = None
         self._is_open = False
         self._when_done: Callable[[], None] | None = None
         self.usable = False
@@ -98,13 +98,13 @@ class DriverSession:
 
     def settle(self, until: float) -> bool:
         """Wait for the call under way, unless that was done in vain before; return whether there is none any more."""
-        job = self._executor.job
+        job = self._job
         if job is not None and not job.done:
             if not job.hung:
-                wait([job], until, self._stopping)
+                self._executor.wait([job], until)
             if not job.done:
-                job.hung = True
                 self.failure, self.code = job.no_answer(), None
+                self._executor.give_up(job)
                 return False
         when_done, self._when_done = self._when_done, None
         if when_done is not None:
@@ -118,10 +118,6 @@ class DriverSession:
             self._do(Job(calls, lambda: self._release(calls, gpms)), lambda: None, until)
         self.usable = self._is_open = False
 
-    def leave(self) -> None:
-        """Let the thread end."""
-        self._executor.close()
-
     def _release(self, calls: Calls, gpms: Iterable[Gpm]) -> None:
         try:
             for gpm in gpms:
@@ -133,9 +129,8 @@ class DriverSession:
             return
 
     def _do(self, job: Job, when_done: Callable[[], None], until: float) -> None:
-        self._when_done = when_done
-        self._executor.submit(job)
-        wait([job], until, self._stopping)
+        self._job, self._when_done = job, when_done
+        self._executor.run([job], until)
         if job.done:
             self.settle(until)
         else:

@@ -1,12 +1,12 @@
-"""The host's cards by index, each with its thread, and what is stored of them by UUID."""
+"""The host's cards by index, each with its job, and what is stored of them by UUID."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gua.core.ports import Clock, RawCard
 from gua.core.tick import ReadError
-from gua.nvml.calls import Calls, Executor, Job, wait
+from gua.nvml.calls import Calls, Executor, Job
 from gua.nvml.card import CardCache
 from gua.nvml.card_read import CardRead, drain
 from gua.nvml.driver import Driver, Handle
@@ -16,18 +16,18 @@ ReadCards = dict[str, Sequence[RawCard]]
 
 
 class _Slot:
-    """An index of the driver: its thread, and the card that was there last."""
+    """An index of the driver: its last job, and the card that was there last."""
 
     def __init__(self, index: int) -> None:
         self.index = index
-        self.executor = Executor()
         self.handle: Handle | None = None
         self.cache: CardCache | None = None
         self.read: CardRead | None = None
+        self.job: Job | None = None
 
     @property
     def busy(self) -> bool:
-        return self.executor.busy
+        return self.job is not None and not self.job.done
 
 
 class Slots:
@@ -36,17 +36,15 @@ class Slots:
     ``with_activity`` is whether their performance counters are read, too.
     """
 
-    def __init__(
-        self, driver: Driver, clock: Clock, stopping: Callable[[], bool], *, with_activity: bool = False
-    ) -> None:
+    def __init__(self, driver: Driver, clock: Clock, executor: Executor, *, with_activity: bool = False) -> None:
         self._driver = driver
         self._clock = clock
-        self._stopping = stopping
+        self._executor = executor
         self._with_activity = with_activity
         self._slots: list[_Slot] = []
         self._caches: dict[str, CardCache] = {}
         self._forgotten: list[Gpm] = []
-        self._leaving: list[Executor] = []
+        self._abandoned: list[Job] = []
 
     @property
     def lost(self) -> bool:
@@ -56,8 +54,8 @@ class Slots:
     @property
     def idle(self) -> bool:
         """Whether no thread is inside a call: only then may the driver be released."""
-        self._leaving = [executor for executor in self._leaving if executor.busy]
-        return not self._leaving and not any(slot.busy for slot in self._slots)
+        self._abandoned = [job for job in self._abandoned if not job.done]
+        return not self._abandoned and not any(slot.busy for slot in self._slots)
 
     def take_gpms(self) -> list[Gpm]:
         """Return what is to be freed before the driver is released; the cards begin with new counters."""
@@ -68,7 +66,7 @@ class Slots:
         """Follow the driver's number of cards; with another number every index may mean another card."""
         if count == len(self._slots):
             return
-        self._leaving += [slot.executor for slot in self._slots[count:]]
+        self._abandoned += [slot.job for slot in self._slots[count:] if slot.job is not None]
         del self._slots[count:]
         self._slots += [_Slot(index) for index in range(len(self._slots), count)]
         self.forget_handles()
@@ -133,32 +131,27 @@ class Slots:
             if cache is None or slot.busy or cache.partitioned or not (is_lost or cache.due):
                 continue
             slot.read = None
-            jobs.append(self._drain_job(slot.index, slot.handle, cache))
-            slot.executor.submit(jobs[-1])
-        wait(jobs, until, self._stopping)
+            slot.job = self._drain_job(slot.index, slot.handle, cache)
+            jobs.append(slot.job)
+        self._executor.run(jobs, until)
 
     def wait(self, until: float) -> None:
         """Wait for the jobs under way, without those that hung before."""
-        jobs = [slot.executor.job for slot in self._slots if slot.executor.job is not None]
-        wait([job for job in jobs if not job.hung], until, self._stopping)
-
-    def leave(self) -> None:
-        """Let the threads end."""
-        for executor in [*self._leaving, *(slot.executor for slot in self._slots)]:
-            executor.close()
+        self._executor.wait([slot.job for slot in self._slots if slot.job is not None and not slot.job.hung], until)
 
     def _read_once(self, waiting: Sequence[_Slot], version: str | None, until: float) -> dict[_Slot, CardRead]:
-        """Read the cards whose threads are free; return those that answered in time."""
-        reads = {slot: self._submit(slot, version) for slot in waiting if not slot.busy}
+        """Read the cards that have no job; return those that answered in time."""
+        reads = {slot: self._begin(slot, version) for slot in waiting if not slot.busy}
+        self._executor.run([slot.job for slot in reads if slot.job is not None], until)
         self.wait(until)
         for slot, read in reads.items():
             self._abandon_optional(slot, read)
         return {slot: read for slot, read in reads.items() if not slot.busy}
 
-    def _submit(self, slot: _Slot, version: str | None) -> CardRead:
+    def _begin(self, slot: _Slot, version: str | None) -> CardRead:
         calls = Calls(self._driver, None if slot.cache is None else slot.cache.uuid)
         read = slot.read = CardRead(calls, slot.index, slot.handle, slot.cache, version)
-        slot.executor.submit(Job(calls, lambda: read.run(self._cache_of)))
+        slot.job = Job(calls, lambda: read.run(self._cache_of))
         return read
 
     def _drain_job(self, index: int, handle: Handle | None, cache: CardCache) -> Job:
@@ -166,14 +159,15 @@ class Slots:
         return Job(calls, lambda: drain(calls, index, handle, cache))
 
     def _abandon_optional(self, slot: _Slot, read: CardRead) -> None:
-        """Take what a card has without the optional call that hangs; it gets another thread."""
-        job = slot.executor.job
+        """Take what a card has without the optional call that hangs."""
+        job = slot.job
         if job is None or read.cache is None or job.done or job.calls.optional_since is None:
             return
         read.cache.abandon(job)
         read.finish()
-        self._leaving.append(slot.executor)
-        slot.executor = Executor()
+        self._executor.give_up(job)
+        self._abandoned.append(job)
+        slot.job = None
 
     def _take(self, slot: _Slot, read: CardRead, read_cards: ReadCards) -> None:
         """Store what a reading brought."""
@@ -190,15 +184,14 @@ class Slots:
     def _cache_of(self, uuid: str) -> CardCache:
         return self._caches.setdefault(uuid, CardCache(uuid, self._clock, with_activity=self._with_activity))
 
-    @staticmethod
-    def _no_answers(waiting: Sequence[_Slot]) -> list[ReadError]:
+    def _no_answers(self, waiting: Sequence[_Slot]) -> list[ReadError]:
         """Return the call that hangs for each slot that has not answered; it is not waited for again."""
         errors: list[ReadError] = []
         for slot in waiting:
-            job = slot.executor.job
+            job = slot.job
             if job is not None and not job.done:
-                job.hung = True
                 errors.append(job.no_answer())
+                self._executor.give_up(job)
                 if slot.cache is None and slot.read is not None:
                     slot.cache = slot.read.cache
         return errors

@@ -275,7 +275,7 @@ def test_a_release_that_hangs_is_not_waited_for_either(hang: threading.Event) ->
 
 
 def threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name.startswith("nvml ")}
+    return {thread for thread in threading.enumerate() if thread.name.startswith("nvml")}
 
 
 def end(new: set[threading.Thread]) -> bool:
@@ -294,20 +294,21 @@ def test_threads_end_with_the_reader() -> None:
     assert end(new)
 
 
-def test_each_card_has_one_thread_however_often_it_hangs(hang: threading.Event) -> None:
+def test_cards_that_answer_at_once_share_a_thread_and_slow_ones_get_more(hang: threading.Event) -> None:
     several = [Card(f"GPU-{letter}") for letter in "abcd"]
     cards = reader(FakeDriver(*several))
     before = threads()  # of other readers; they may end meanwhile
     cards.read()
-    assert len(threads() - before) == 5  # and one for the driver as a whole
+    assert len(threads() - before) <= 2  # a second one where this machine was slow
     for card in several[:3]:
         card.hangs["nvmlDeviceGetPowerUsage"] = hang
     readings, _ = cards.read()
     assert [raw.reading.failed for raw in readings] == [None, None, None, False]
+    assert len(threads() - before) >= 4
     for _ in range(5):
         cards.drain()
         cards.read()
-    assert len(threads() - before) == 5
+    assert len(threads() - before) <= 5
     cards.close()
 
 
