@@ -25,7 +25,7 @@ from gua.sim.calendar import (
     clock,
 )
 from gua.sim.habit import HabitSetting
-from gua.sim.jobs import server
+from gua.sim.habits import server
 
 NOTEBOOK, TRAINING, INFERENCE, ORPHAN, PARTITIONED, SHARED, TRAINING_TOO, WORKSTATION = range(8)
 """The roles of a round's cards, in the order in which they come back."""
