@@ -17,7 +17,6 @@ from gua.nvml.gpm import GpmMeans, add_activity
 from gua.nvml.health import HealthValues
 from gua.nvml.mig import ReadParent, read_mode, read_partitioned
 from gua.nvml.processes import list_processes, raw_processes
-from gua.nvml.quirks import distrusted
 
 # A handle that was good and is no longer: the cards were counted anew.
 _INVALID: Final[dict[int, None]] = dict.fromkeys((Code.INVALID_ARGUMENT, Code.GPU_NOT_FOUND, Code.NOT_FOUND))
@@ -178,8 +177,7 @@ def _read_card(calls: Calls, handle: Handle, cache: CardCache) -> list[RawCard]:
     shared = _read_memory_shared(calls, handle, identity.name)
     before = calls.answers
     memory = read_memory(calls, handle)
-    distrust = distrusted(identity.driver_version, identity.name)
-    listing = list_processes(calls, handle, limit_bytes=memory.limit, distrust=distrust)
+    listing = list_processes(calls, handle, identity.driver_version, limit_bytes=memory.limit)
     power_mw = calls.ask(driver.nvmlDeviceGetPowerUsage, handle)
     # Put into the reading at once, further below: each copy of it goes through all of its fields.
     values: dict[str, Any] = {

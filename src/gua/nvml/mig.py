@@ -14,7 +14,6 @@ from gua.nvml.card import CardCache, DeviceMemory, failed_since, read_memory, re
 from gua.nvml.driver import Code, Handle
 from gua.nvml.gpm import Gpm, GpmMeans, add_activity
 from gua.nvml.processes import Listing, list_processes, raw_processes
-from gua.nvml.quirks import distrusted
 
 # nvmlDeviceGetGpuInstanceProfileInfo: the profiles that span a whole card, largest first (8, 7, 6, 4 slices).
 _WHOLE_CARD_PROFILES: Final = (5, 4, 6, 3)
@@ -150,10 +149,9 @@ def _read_instance(
     if uuid is None:
         return None
     calls.uuid = uuid
-    distrust = distrusted(parent.driver_version, parent.name)
     before = calls.answers
     memory = read_memory(calls, handle)
-    listing = list_processes(calls, handle, limit_bytes=memory.limit, distrust=distrust)
+    listing = list_processes(calls, handle, parent.driver_version, limit_bytes=memory.limit)
     failed = failed_since(calls, before)
     identity = replace(
         parent,

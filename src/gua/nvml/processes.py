@@ -12,14 +12,14 @@ https://docs.nvidia.com/deploy/nvml-api/ (nvmlDeviceGetProcessUtilization)
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gua.core.ports import RawProcess
 from gua.nvml.calls import Calls
 from gua.nvml.driver import Code, Handle, ProcessInfo, Row
-from gua.nvml.quirks import MOST_GPU_INSTANCE, Distrust, DriverClock, ratio
+from gua.nvml.quirks import MOST_GPU_INSTANCE, DriverClock, has_wide_lists, ratio
 from gua.nvml.samples import LEISURE_MS
 
 _ALL_ONES_32: Final = 2**32 - 1
@@ -75,20 +75,14 @@ class Listing:
     known: bool
 
 
-def list_processes(
-    calls: Calls,
-    handle: Handle,
-    *,
-    limit_bytes: int | None,
-    distrust: Container[Distrust] = frozenset(),
-) -> Listing:
+def list_processes(calls: Calls, handle: Handle, version: str | None, *, limit_bytes: int | None) -> Listing:
     """Return who is on the card; a process on two lists is one process.
 
     ``limit_bytes`` is the card's memory: a process that seems to hold more has unknown memory, as the
     driver's structs differ in layout between versions. A pid or a GPU instance that cannot be one makes
     the list unknown.
     """
-    driver = calls.driver
+    driver, is_wide = calls.driver, has_wide_lists(version)
     lists = [
         ("compute", driver.nvmlDeviceGetComputeRunningProcesses_v2, driver.nvmlDeviceGetComputeRunningProcesses_v3),
         ("graphics", driver.nvmlDeviceGetGraphicsRunningProcesses_v2, driver.nvmlDeviceGetGraphicsRunningProcesses_v3),
@@ -96,7 +90,7 @@ def list_processes(
     ]
     answers: dict[str, Iterable[ProcessInfo] | None] = {}
     for name, second, third in lists:
-        versions = (second,) if Distrust.PROCESS_LIST_V3 in distrust else (third, second)
+        versions = (second,) if is_wide else (third, second)
         answers[name] = _ask(calls, handle, versions, _WITHOUT_MPS if name == "mps" else {})
     known = all(answer is not None for answer in answers.values())
     by_pid: dict[int, Listed] = {}

@@ -1,49 +1,21 @@
-"""What some drivers answer wrong, and what is therefore not believed: by driver version, each with its source.
-
-Nothing else in this package knows a driver's version.
-"""
+"""What some drivers answer wrong, and what is therefore not believed, each with its source."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
 from gua.core.ports import Clock
 
-
-class Distrust(StrEnum):
-    """What is not believed, and what is used in its place."""
-
-    PROCESS_LIST_V3 = "the process lists of version 3; version 2 is asked"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Quirk:
-    """A range of driver versions, ``first`` <= version < ``before``, on cards whose name contains ``card``."""
-
-    distrust: Distrust
-    first: tuple[int, ...]
-    before: tuple[int, ...]
-    link: str
-    card: str = ""
-
-
-QUIRKS: Final = (
-    # Here the version 3 lists fill a longer struct (with usedGpuCcProtectedMemory) than any nvidia-ml-py since
-    # reads, so that from the second process on pids and bytes stand in each other's place. 535.98 dropped the
-    # calls (their absence needs no quirk), 535.104.05 brought them back with the old struct.
-    Quirk(
-        distrust=Distrust.PROCESS_LIST_V3,
-        first=(535, 43),
-        before=(535, 98),
-        link="https://github.com/XuehaiPan/nvitop/pull/89",
-    ),
-)
+# Drivers 535.43 to 535.86: the version 3 lists fill a longer struct (with usedGpuCcProtectedMemory) than any
+# nvidia-ml-py since reads, so that from the second process on pids and bytes stand in each other's place. 535.98
+# dropped the calls (their absence needs no quirk), 535.104.05 brought them back with the old struct.
+# https://github.com/XuehaiPan/nvitop/pull/89
+_WIDE_LISTS: Final = ((535, 43), (535, 98))
+WIDE_LISTS: Final = "the process lists of version 3; version 2 is asked"
 
 # Single answers of 2,619 to 808,334,905 percent, between others of 0 to 100, on cards that may well be idle
 # (H100, driver 550.118): no utilization at all. A little over 100 is rounding, and means always.
@@ -68,14 +40,10 @@ def version_of(text: str | None) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=64)
-def distrusted(version: str | None, card: str | None, quirks: Sequence[Quirk] = QUIRKS) -> frozenset[Distrust]:
-    """Return what is not believed of a card (its name) with this driver version; nothing where that is unknown."""
-    numbers = version_of(version)
-    if not numbers:
-        return frozenset()
-    return frozenset(
-        quirk.distrust for quirk in quirks if quirk.first <= numbers < quirk.before and quirk.card in (card or "")
-    )
+def has_wide_lists(version: str | None) -> bool:
+    """Return whether the process lists of version 3 of a driver are not believed; not where its version is unknown."""
+    first, before = _WIDE_LISTS
+    return first <= version_of(version) < before
 
 
 @lru_cache(maxsize=1024)

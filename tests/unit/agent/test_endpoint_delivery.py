@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.agent.endpoint_delivery import Sender
-from gua.agent.store_delivery import Landed, PeriodicLanding
+from gua.agent.delivery import Landed, PeriodicLanding, Sender
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.ports import SpooledTick
 from gua.spool.queue import Spool

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gua.agent.schedule import due_in_ms, phase_ms, step_ms
+from gua.agent.loop import due_in_ms, phase_ms, step_ms
 
 
 @given(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fakes.cards import INTERVAL_MS, START_MS, allocation, card, process, promised, tick
-from gua.agent.silent_jobs import PATIENCE_MS, SilentJobs
+from gua.agent.events import PATIENCE_MS, SilentJobs
 from gua.core.tick import CardReading
 from gua.core.words import ProcessType
 
