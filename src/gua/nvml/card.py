@@ -54,20 +54,20 @@ class CardCache:
         self.gpu_instance_ids: dict[str, int | None] = {}
         self._last: tuple[tuple[CardReading, tuple[int, int]], ...] = ()
         self._abandoned: list[Gpm] = []
+        self.health = Health(clock)
         self.gpm = Gpm(clock, with_activity=with_activity)
-        self._begin_optional()
+        self.activity = self._new_activity()
 
-    def _begin_optional(self) -> None:
-        self.health = Health(self._clock)
-        self.activity = Gpm(self._clock, with_utilization=False, with_activity=True) if self._with_activity else None
+    def _new_activity(self) -> Gpm | None:
+        return Gpm(self._clock, with_utilization=False, with_activity=True) if self._with_activity else None
 
     def take_gpms(self) -> list[Gpm]:
         """Return its counters, to be freed before the driver is released, and begin with new ones."""
         gpms = [*self._abandoned, self.gpm, *([] if self.activity is None else [self.activity])]
         self._abandoned = []
         self.gpm = Gpm(self._clock, with_activity=self._with_activity)
+        self.activity = self._new_activity()
         self.given_up.forget()
-        self._begin_optional()
         return gpms
 
     def abandon(self, job: Job) -> None:
@@ -75,7 +75,8 @@ class CardCache:
         self.given_up.abandon(job)
         if self.activity is not None:
             self._abandoned.append(self.activity)
-        self._begin_optional()
+        self.activity = self._new_activity()
+        self.health = Health(self._clock)
 
     @property
     def due(self) -> bool:
