@@ -16,7 +16,15 @@ from typing import Final, Protocol
 from gua.core.errors import GuaError, TransientError
 from gua.core.ports import Landing, SpooledTick
 
-BATCH_TICKS = 480
+BATCH_TICKS: Final = 480
+ENDPOINT_BATCH_TICKS: Final = 60
+CATCH_UP_TICKS_PER_SECOND: Final = 120
+_FIRST_BACK_OFF_SECONDS: Final = 1.0
+_LONGEST_BACK_OFF_SECONDS: Final = 60.0
+# A server may ask for any time; what it asked an hour ago is stale.
+_LONGEST_RETRY_AFTER_SECONDS: Final = 600.0
+EVERY_SECONDS: Final = 3600.0
+_FIRST_LANDING_BACK_OFF_SECONDS: Final = 60.0
 
 
 class Queue(Protocol):
@@ -89,14 +97,6 @@ def drain(  # noqa: PLR0913 - the three ends of the way, and what a caller may w
     return DrainResult(landed=landed, refused=refused)
 
 
-ENDPOINT_BATCH_TICKS: Final = 60
-CATCH_UP_TICKS_PER_SECOND: Final = 120
-_FIRST_BACK_OFF_SECONDS: Final = 1.0
-_LONGEST_BACK_OFF_SECONDS: Final = 60.0
-# A server may ask for any time; what it asked an hour ago is stale.
-_LONGEST_RETRY_AFTER_SECONDS: Final = 600.0
-
-
 class Delivered(Protocol):
     """Who is told how the delivery goes."""
 
@@ -113,29 +113,16 @@ class _StoppingError(Exception):
     """The agent is to stop: the batch that arrived is acknowledged, the rest stays in the spool."""
 
 
-class DeliveryThread:
+class DeliveryThread(threading.Thread):
     """A thread that takes ticks from the spool to one destination until :meth:`stop`."""
 
     def __init__(self, name: str) -> None:
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self.run, name=name, daemon=True)
-
-    def run(self) -> None:
-        """Deliver until stopped."""
-        raise NotImplementedError
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        super().__init__(name=name, daemon=True)
+        self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Ask the thread to end; what is not delivered stays in the spool."""
-        self._stop.set()
-
-    def join(self, timeout_seconds: float) -> bool:
-        """Wait for the end of the thread; return whether it came."""
-        self._thread.join(timeout_seconds)
-        return not self._thread.is_alive()
+        """Let the thread end soon; what is not delivered stays in the spool."""
+        self._stopping.set()
 
 
 class Sender(DeliveryThread):
@@ -181,10 +168,10 @@ class Sender(DeliveryThread):
     def run(self) -> None:
         """Deliver until stopped."""
         back_off = _FIRST_BACK_OFF_SECONDS
-        while not self._stop.is_set():
+        while not self._stopping.is_set():
             try:
                 with self._queue() as queue, self._landing() as landing:
-                    while not self._stop.is_set():
+                    while not self._stopping.is_set():
                         self._wake.clear()
                         self._batch_began = self._monotonic()
                         drain(
@@ -207,19 +194,15 @@ class Sender(DeliveryThread):
             else:
                 return
             wait = max(back_off * self._jitter(), min(asked or 0.0, _LONGEST_RETRY_AFTER_SECONDS))
-            self._stop.wait(wait)
+            self._stopping.wait(wait)
             back_off = min(back_off * 2, _LONGEST_BACK_OFF_SECONDS)
 
     def _after_batch(self, ticks: int, refused: int) -> None:
         self._watcher.delivered(self._destination, ticks=ticks, refused=refused)
         due = self._batch_began + ticks / self._ticks_per_second
-        if self._stop.wait(max(0.0, due - self._monotonic())):
+        if self._stopping.wait(max(0.0, due - self._monotonic())):
             raise _StoppingError
         self._batch_began = self._monotonic()
-
-
-EVERY_SECONDS: Final = 3600.0
-_FIRST_LANDING_BACK_OFF_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -258,11 +241,11 @@ class PeriodicLanding(DeliveryThread):
         """Land until stopped."""
         wait = self._every_seconds * (1 + self._jitter()) / 2
         back_off = _FIRST_LANDING_BACK_OFF_SECONDS
-        while not self._stop.wait(wait):
+        while not self._stopping.wait(wait):
             try:
-                landed = self._land(self._stop)
+                landed = self._land(self._stopping)
             except Exception as error:  # noqa: BLE001 - no room for a child now, say: the next try must not be lost
-                if self._stop.is_set():
+                if self._stopping.is_set():
                     return
                 words = str(error) if isinstance(error, GuaError) else f"unexpected {type(error).__name__}: {error}"
                 self._watcher.failed(self._destination, words)
