@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from gua.core.tick import ReadError
 from gua.nvml.calls import Calls, CardLostError, DriverGoneError, Executor, Job
-from gua.nvml.driver import Driver, code_name, code_of
+from gua.nvml.driver import Code, Driver, code_name, code_of
 from gua.nvml.gpm import Gpm
+
+T = TypeVar("T")
 
 
 class DriverSession:
@@ -38,32 +42,22 @@ class DriverSession:
         self.usable = False
         release, self._is_open = self._is_open, False
         calls = Calls(self._driver)
-        versions: list[str | None] = []
-        failed: list[int] = []
 
-        def work() -> None:
+        def work() -> str | None:
             if release:
                 self._release(calls, gpms)
             calls.running = "nvmlInit"
-            try:
-                self._driver.nvmlInit()
-            except self._driver.NVMLError as error:
-                failed.append(code_of(error))
-                return
-            try:
-                versions.append(calls.ask(self._driver.nvmlSystemGetDriverVersion))
-            except (CardLostError, DriverGoneError):
-                versions.append(None)
+            self._driver.nvmlInit()
+            with contextlib.suppress(CardLostError, DriverGoneError):
+                return calls.ask(self._driver.nvmlSystemGetDriverVersion)
+            return None
 
-        def when_done() -> None:
-            if versions:
-                self._is_open = self.usable = True
-                self.version = versions[0] or self.version
-                self.failure = calls.errors[0] if calls.errors else None
-            else:
-                self._fail("nvmlInit", failed[0] if failed else 999)
+        def opened(version: str | None) -> None:
+            self._is_open = self.usable = True
+            self.version = version or self.version
+            self.failure = calls.errors[0] if calls.errors else None
 
-        self._do(Job(calls, work), when_done, until)
+        self._do("nvmlInit", calls, work, opened, until)
         return self.usable
 
     def count(self, until: float) -> int | None:
@@ -74,21 +68,8 @@ class DriverSession:
         if not self.settle(until):
             return None
         counts: list[int] = []
-        failed: list[int] = []
-
-        def work() -> None:
-            calls.running = "nvmlDeviceGetCount"
-            try:
-                counts.append(self._driver.nvmlDeviceGetCount())
-            except self._driver.NVMLError as error:
-                failed.append(code_of(error))
-
-        def when_done() -> None:
-            if failed:
-                self._fail("nvmlDeviceGetCount", failed[0])
-
         calls = Calls(self._driver)
-        self._do(Job(calls, work), when_done, until)
+        self._do("nvmlDeviceGetCount", calls, self._driver.nvmlDeviceGetCount, counts.append, until)
         return counts[0] if counts else None
 
     def gone(self, failure: ReadError) -> None:
@@ -115,26 +96,41 @@ class DriverSession:
         """Release the driver, unless it does not answer; then the end of the process does."""
         if self.settle(until) and self._is_open:
             calls = Calls(self._driver)
-            self._do(Job(calls, lambda: self._release(calls, gpms)), lambda: None, until)
+            self._do("nvmlShutdown", calls, lambda: self._release(calls, gpms), lambda _: None, until)
         self.usable = self._is_open = False
 
     def _release(self, calls: Calls, gpms: Iterable[Gpm]) -> None:
-        try:
+        # A driver that is gone cannot be released, and need not be.
+        with contextlib.suppress(self._driver.NVMLError, CardLostError, DriverGoneError):
             for gpm in gpms:
                 gpm.keep(calls, ())
             calls.running = "nvmlShutdown"
             self._driver.nvmlShutdown()
-        except (self._driver.NVMLError, CardLostError, DriverGoneError):
-            # A driver that is gone cannot be released, and need not be.
-            return
 
-    def _do(self, job: Job, when_done: Callable[[], None], until: float) -> None:
-        self._job, self._when_done = job, when_done
-        self._executor.run([job], until)
-        if job.done:
+    def _do(self, call: str, calls: Calls, work: Callable[[], T], when_done: Callable[[T], None], until: float) -> None:
+        """Run ``work``; ``when_done`` gets the result, now or in a later :meth:`settle`. NVML's errors are ``call``'s."""
+        results: list[T] = []
+        codes: list[int] = []
+
+        def run() -> None:
+            calls.running = call
+            try:
+                results.append(work())
+            except self._driver.NVMLError as error:
+                codes.append(code_of(error))
+
+        def settle() -> None:
+            if results:
+                when_done(results[0])
+            elif codes or not self.usable:
+                self._fail(call, codes[0] if codes else Code.UNKNOWN)
+
+        self._job, self._when_done = Job(calls, run), settle
+        self._executor.run([self._job], until)
+        if self._job.done:
             self.settle(until)
         else:
-            self.failure, self.code = job.no_answer(), None
+            self.failure, self.code = self._job.no_answer(), None
 
     def _fail(self, call: str, code: int) -> None:
         self.usable = False
