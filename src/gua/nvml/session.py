@@ -108,7 +108,7 @@ class DriverSession:
             self._driver.nvmlShutdown()
 
     def _do(self, call: str, calls: Calls, work: Callable[[], T], when_done: Callable[[T], None], until: float) -> None:
-        """Run ``work``; ``when_done`` gets the result, now or in a later :meth:`settle`. NVML's errors are ``call``'s."""
+        """Run ``work``, whose NVML errors are ``call``'s; ``when_done`` gets the result, now or at :meth:`settle`."""
         results: list[T] = []
         codes: list[int] = []
 
