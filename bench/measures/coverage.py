@@ -12,8 +12,8 @@ from pathlib import Path
 
 from measures.simulated import FileClock
 
+from gua.agent.loop import DRAIN_EVERY_MS
 from gua.agent.sampler import Sampler
-from gua.agent.schedule import DRAIN_EVERY_MS
 from gua.core.ports import Mark, RawCard, RawProcess
 from gua.core.tick import Origin, ProcessReading, ReadError
 from gua.core.words import Source

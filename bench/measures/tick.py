@@ -17,7 +17,7 @@ from pathlib import Path
 
 from measures.simulated import FileClock, MeteredDriver
 
-from gua.agent.endpoint_delivery import Sender
+from gua.agent.delivery import Sender
 from gua.agent.events import AgentEvents
 from gua.agent.logs import Changes, open_log
 from gua.agent.loop import Loop, Schedule

@@ -10,6 +10,8 @@
 #include "export.h"
 #include "session.h"
 
+#define CODEC_PERIOD_US 100000
+
 /* Fill a caller's text buffer. */
 static int text(char *buffer, unsigned size, const char *value)
 {
@@ -196,12 +198,10 @@ static unsigned sample_percent(const Card *card, unsigned kind, int64_t number)
     return (unsigned)(mean + 0.5);
 }
 
-/* Return the draw over one ring sample, as the card's utilization in it makes it. */
-static double sample_watts(const Card *card, int64_t number)
+/* Return the draw over a time, as the card's utilization in it makes it. */
+static double mean_watts(const Card *card, int64_t start_us, int64_t end_us)
 {
-    unsigned percent = sample_percent(card, SAMPLES_GPU, number);
-
-    return card->idle_watts + (card->full_watts - card->idle_watts) * percent / 100;
+    return card->idle_watts + (card->full_watts - card->idle_watts) * card_mean(card, start_us, end_us) / 100;
 }
 
 EXPORT int nvmlDeviceGetUtilizationRates(Handle *device, Utilization *rates)
@@ -221,7 +221,7 @@ EXPORT int nvmlDeviceGetEncoderUtilization(Handle *device, unsigned *percent, un
 {
     ENTER(about_handle(device));
     *percent = subject.card->encoder;
-    *period_us = (unsigned)subject.card->sample_period_us;
+    *period_us = CODEC_PERIOD_US;
     return leave(whole(&subject) ? SUCCESS : NOT_SUPPORTED);
 }
 
@@ -229,47 +229,59 @@ EXPORT int nvmlDeviceGetDecoderUtilization(Handle *device, unsigned *percent, un
 {
     ENTER(about_handle(device));
     *percent = subject.card->decoder;
-    *period_us = (unsigned)subject.card->sample_period_us;
+    *period_us = CODEC_PERIOD_US;
     return leave(whole(&subject) ? SUCCESS : NOT_SUPPORTED);
 }
 
-/* The ring: samples end at multiples of the period, the last `ring` of them are kept. */
+/*
+ * The rings: samples end at multiples of their period, the last so many of them are kept. As of a real card (H100,
+ * driver 580) what an unsigned int leaves of a value's 8 bytes is whatever was there before.
+ */
 EXPORT int nvmlDeviceGetSamples(Handle *device, unsigned kind, uint64_t last_seen_us, unsigned *value_type,
                                 unsigned *count, Sample *samples)
 {
     const Card *card;
-    int64_t newest, first;
+    int64_t newest, first, period_us;
+    unsigned held;
 
     ENTER(about_handle(device));
     card = subject.card;
+    period_us = kind == SAMPLES_POWER ? card->power_period_us : card->sample_period_us;
+    held = (unsigned)(kind == SAMPLES_POWER ? card->power_ring : card->ring);
     if (!whole(&subject) || (kind != SAMPLES_GPU && kind != SAMPLES_MEMORY && kind != SAMPLES_POWER))
         return leave(NOT_SUPPORTED);
     *value_type = VALUE_UNSIGNED_INT;
     if (samples == NULL) {
-        *count = (unsigned)card->ring;
+        *count = held;
         return leave(SUCCESS);
     }
-    newest = subject.now_us / card->sample_period_us;
-    first = newest - card->ring + 1;
-    if (last_seen_us <= INT64_MAX && (int64_t)last_seen_us / card->sample_period_us + 1 > first)
-        first = (int64_t)last_seen_us / card->sample_period_us + 1;
+    newest = subject.now_us / period_us;
+    first = newest - held + 1;
+    if (last_seen_us <= INT64_MAX && (int64_t)last_seen_us / period_us + 1 > first)
+        first = (int64_t)last_seen_us / period_us + 1;
     if (last_seen_us > INT64_MAX || first > newest)
         return leave(NOT_FOUND);
     if (newest - first + 1 > (int64_t)*count)
         return leave(INSUFFICIENT_SIZE);
     *count = (unsigned)(newest - first + 1);
     for (unsigned i = 0; i < *count; i++) {
-        samples[i].time_us = (uint64_t)((first + i) * card->sample_period_us);
-        samples[i].value.u64 = 0;
-        samples[i].value.u = kind == SAMPLES_POWER ? (unsigned)(sample_watts(card, first + i) * 1000 + 0.5)
-                                                   : sample_percent(card, kind, first + i);
+        int64_t end_us = (first + i) * period_us;
+        samples[i].time_us = (uint64_t)end_us;
+        samples[i].value.u64 = i % 5 == 0 ? 0x00007ffa00000000 : 0;
+        samples[i].value.u = kind == SAMPLES_POWER
+                                 ? (unsigned)(mean_watts(card, end_us - period_us, end_us) * 1000 + 0.5)
+                                 : sample_percent(card, kind, first + i);
     }
     return leave(SUCCESS);
 }
 
+/* Return the draw over the last whole sample of utilization. */
 static double watts_of(const Subject *subject)
 {
-    return sample_watts(subject->card, subject->now_us / subject->card->sample_period_us);
+    int64_t period_us = subject->card->sample_period_us;
+    int64_t end_us = subject->now_us / period_us * period_us;
+
+    return mean_watts(subject->card, end_us - period_us, end_us);
 }
 
 EXPORT int nvmlDeviceGetPowerUsage(Handle *device, unsigned *milliwatts)

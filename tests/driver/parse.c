@@ -205,8 +205,10 @@ static void begin_card(Parser *p)
     card->memory_total = 80ull << 30;
     card->idle_watts = card->full_watts = card->energy_watts = 70;
     card->temperature = 35;
-    card->sample_period_us = 166667;
-    card->ring = 100;
+    card->sample_period_us = 200000;
+    card->ring = 71;
+    card->power_period_us = 20000;
+    card->power_ring = 119;
     memcpy(card->activity, (double[]){100, 50, 0, 30}, sizeof card->activity);
     card->slices = 7;
     card->architecture = 9;
@@ -288,19 +290,18 @@ static void card_energy(Parser *p)
     p->card->energy_watts = number(p, 3);
 }
 
-static void card_sample_period(Parser *p)
+static void ring(Parser *p, int64_t *period_us, int *count)
 {
-    p->card->sample_period_us = (int64_t)(number(p, 1) * 1000 + 0.5);
-    if (p->problem == NULL && p->card->sample_period_us <= 0)
+    *period_us = (int64_t)(number(p, 1) * 1000 + 0.5);
+    *count = (int)whole(p, 2);
+    if (p->problem == NULL && *period_us <= 0)
         p->problem = "not a period";
-}
-
-static void card_ring(Parser *p)
-{
-    p->card->ring = (int)whole(p, 1);
-    if (p->problem == NULL && (p->card->ring < 1 || p->card->ring > 10000))
+    if (p->problem == NULL && (*count < 1 || *count > 10000))
         p->problem = "a ring holds 1 to 10000 samples";
 }
+
+static void card_samples(Parser *p) { ring(p, &p->card->sample_period_us, &p->card->ring); }
+static void card_power_samples(Parser *p) { ring(p, &p->card->power_period_us, &p->card->power_ring); }
 
 static void card_clocks(Parser *p) { p->card->clock_reasons = whole(p, 1); }
 
@@ -424,8 +425,8 @@ static const struct {
     {"memory_load", NULL, card_memory_load, NULL, NULL},
     {"encoder", NULL, card_encoder, NULL, process_encoder},
     {"decoder", NULL, card_decoder, NULL, process_decoder},
-    {"sample_period_ms", NULL, card_sample_period, NULL, NULL},
-    {"ring", NULL, card_ring, NULL, NULL},
+    {"samples", NULL, card_samples, NULL, NULL},
+    {"power_samples", NULL, card_power_samples, NULL, NULL},
     {"gpm", NULL, card_gpm, NULL, NULL},
     {"activity", NULL, card_activity, NULL, NULL},
     {"clocks", NULL, card_clocks, NULL, NULL},

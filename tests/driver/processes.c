@@ -102,19 +102,25 @@ static double mean_since(const Card *card, const Process *process, const Load *l
     return load_within(load, process->from_us, process->to_us, first * period_us, newest * period_us);
 }
 
-/* Fill in a process's row; return 0, and nothing is filled in, if it used no engine. */
+/*
+ * Fill in a process's row; return 0, and nothing is filled in, where there is none: no sample is newer, or it used no
+ * engine and was on no list at the newest one. One that is, has a row of zeros (H100, driver 580).
+ */
 static int use_since(const Card *card, const Process *process, uint64_t last_seen_us, int64_t now_us,
                      ProcessSample *row)
 {
     double sm = mean_since(card, process, &process->load, last_seen_us, now_us);
     double encoder = mean_since(card, process, &process->encoder, last_seen_us, now_us);
     double decoder = mean_since(card, process, &process->decoder, last_seen_us, now_us);
+    int64_t newest_us = now_us / card->sample_period_us * card->sample_period_us;
+    int is_newer = last_seen_us <= INT64_MAX && (int64_t)last_seen_us < newest_us;
 
-    if (sm <= 0 && encoder <= 0 && decoder <= 0)
+    if (sm <= 0 && encoder <= 0 && decoder <= 0 &&
+        !(is_newer && process->lists != 0 && process_runs(process, newest_us)))
         return 0;
     *row = (ProcessSample){
         .pid = process->pid,
-        .time_us = (uint64_t)(now_us / card->sample_period_us * card->sample_period_us),
+        .time_us = (uint64_t)newest_us,
         .sm = whole_percent(sm),
         .encoder = whole_percent(encoder),
         .decoder = whole_percent(decoder),
@@ -123,7 +129,7 @@ static int use_since(const Card *card, const Process *process, uint64_t last_see
 }
 
 /*
- * One row for each process that used the card since `last_seen_us`, with the time of the newest sample; none:
+ * One row for each process that used or held the card since `last_seen_us`, with the time of the newest sample; none:
  * NOT_FOUND. `padding` rows of zeros follow, as some drivers tell more rows than they fill.
  */
 EXPORT int nvmlDeviceGetProcessUtilization(Handle *device, ProcessSample *rows, unsigned *count, uint64_t last_seen_us)

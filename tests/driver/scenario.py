@@ -236,8 +236,8 @@ class Card:
     full_watts: float | None = None
     energy: Energy | None = None
     temperature: float = 35
-    sample_period_ms: float = 166.667
-    ring: int = 100
+    sample_period_ms: float = 200
+    ring: int = 71
     padding: int = 0
     gpm: bool = False
     activity: tuple[float, float, float, float] = (100, 50, 0, 30)
@@ -277,8 +277,7 @@ class Card:
         if self.energy is not None:
             yield f"energy {self.energy.millijoules} {self.energy.at:.6f} {self.energy.watts:g}"
         yield f"temperature {self.temperature:g}"
-        yield f"sample_period_ms {self.sample_period_ms:.3f}"
-        yield f"ring {self.ring}"
+        yield f"samples {self.sample_period_ms:.3f} {self.ring}"
         yield f"padding {self.padding}"
         yield from self._counters()
         if self.clocks:

@@ -57,8 +57,8 @@ typedef struct {
     int64_t energy_at_us;
     Load load, memory_load;
     unsigned encoder, decoder, addressing, architecture, slices, padding, minor;
-    int64_t sample_period_us;
-    int ring, gpm;
+    int64_t sample_period_us, power_period_us;
+    int ring, power_ring, gpm;
     double activity[4]; /* percent of SMs, occupancy, tensor, memory bandwidth while its load is 100 */
     uint64_t clock_reasons;
     int has_ecc; /* 0: the card tells neither errors nor rows */

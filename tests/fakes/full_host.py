@@ -16,9 +16,8 @@ from gua.core.tick import AgentReading, CardReading, ErrorCount, Origin, Process
 from gua.core.words import Mig, ProcessList, ProcessType, Source
 from gua.sim.calendar import HOUR_MS, MINUTE_MS
 from gua.sim.cards import DRIVER, MEMORY_BYTES, NAME, RESERVED_BYTES, CardSlot, slot_of
-from gua.sim.habit import GIB, MIB
+from gua.sim.habit import GIB, MIB, Program, ProgramHost, person
 from gua.sim.host import END_MS
-from gua.sim.programs import Program, ProgramHost, person
 
 DAY_MS: Final = 24 * HOUR_MS
 HOST: Final = "load-host"

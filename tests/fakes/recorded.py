@@ -8,6 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from fakes.clock import FakeClock
+
+# How many arguments stand before those that are times.
+_BEFORE_TIMES = {"nvmlDeviceGetSamples": 2, "nvmlDeviceGetProcessUtilization": 1, "nvmlGpmMetricsGet": 1}
+
 
 class RecordedError(Exception):
     """``NVMLError`` with its code."""
@@ -20,24 +25,25 @@ class RecordedError(Exception):
 class RecordedDriver:
     """Gives the recorded answers to each call with the same arguments in order; the last one stays.
 
-    Of the arguments only handles count, not the times since when something is asked for: those are this run's. What
-    was not asked while it was recorded is FUNCTION_NOT_FOUND, as on an older driver.
+    Each ``nvmlInit`` goes on to the answers that were recorded after the next ``nvmlInit``. Of the arguments that say
+    since when something is asked for, none counts: those times are this run's. What was not asked while it was
+    recorded is FUNCTION_NOT_FOUND, as on an older driver.
     """
 
     NVMLError: type[Exception] = RecordedError
     nvmlMemory_v2 = 33_554_472  # noqa: N815 - NVML's name
 
     def __init__(self, path: Path) -> None:
-        self._answers: dict[str, deque[dict[str, Any]]] = defaultdict(deque)
-        self.began_ms = 0
-        """The wall clock (Unix ms) at the first reading, which the time stamps in the answers are of."""
+        self._sessions: list[dict[str, deque[dict[str, Any]]]] = [defaultdict(deque)]
         with path.open(encoding="utf-8") as file:
             self.about: dict[str, Any] = json.loads(file.readline())
             for line in file:
                 entry = json.loads(line)
-                self._answers[_key(entry["call"], entry["arguments"])].append(entry)
-                if entry["call"] == "nvmlDeviceGetProcessUtilization" and not self.began_ms:
-                    self.began_ms = self.about["unix_ms"] + entry["ms"]
+                if entry["call"] == "nvmlInit":
+                    self._sessions.append(defaultdict(deque))
+                self._sessions[-1][_key(entry["call"], entry["arguments"])].append(entry)
+        self.clock = FakeClock(wall_ms=self.about["unix_ms"])
+        """The time of the last answer, when it was recorded."""
 
     @staticmethod
     def c_nvmlGpmMetricsGet_t() -> SimpleNamespace:  # noqa: N802 - NVML's name
@@ -48,10 +54,13 @@ class RecordedDriver:
             raise AttributeError(name)
 
         def call(*arguments: object) -> object:
-            answers = self._answers.get(_key(name, arguments))
+            if name == "nvmlInit":
+                self._sessions.pop(0)
+            answers = self._sessions[0].get(_key(name, arguments))
             if not answers:
                 raise RecordedError(13)
             entry = answers.popleft() if len(answers) > 1 else answers[0]
+            self.clock.advance(max(0, self.about["unix_ms"] + entry["ms"] - self.clock.wall))
             if "error" in entry:
                 raise RecordedError(entry["error"])
             if "type" in entry:
@@ -66,8 +75,7 @@ class RecordedDriver:
 
 
 def _key(call: str, arguments: Any) -> str:  # noqa: ANN401 - a list or a tuple
-    times = call in {"nvmlDeviceGetSamples", "nvmlDeviceGetProcessUtilization", "nvmlGpmMetricsGet"}
-    return json.dumps([call, *(list(arguments)[:1] if times else arguments)], default=lambda _: "struct")
+    return json.dumps([call, *list(arguments)[: _BEFORE_TIMES.get(call)]], default=lambda _: "struct")
 
 
 def _object(value: Any) -> Any:  # noqa: ANN401 - JSON

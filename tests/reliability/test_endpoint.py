@@ -19,7 +19,7 @@ from fakes.clock import FakeClock
 from fakes.host import DESTINATION, HOUR, Cards, Host, show
 from fakes.line import Fault, Line
 from fakes.otlp import Answer, GrpcReceiver, HttpReceiver, Received, Receiver, Tls
-from gua.agent.endpoint_delivery import Sender
+from gua.agent.delivery import Sender
 from gua.cli.report import render_report
 from gua.core.ports import SpooledTick
 from gua.core.tick import Tick

@@ -19,7 +19,6 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -125,7 +124,8 @@ def detach(log_file: Path, *, patience_seconds: float = PATIENCE_SECONDS) -> Rea
     os.close(telling)
     os.waitpid(starter, 0)
     try:
-        return _outcome(_hear(hearing, patience_seconds, time.monotonic), log_file)
+        words, is_in_time = _hear(hearing, patience_seconds)
+        return _outcome(words, log_file, is_in_time=is_in_time)
     finally:
         os.close(hearing)
 
@@ -161,44 +161,33 @@ def _above_streams(descriptor: int) -> int:
     return moved
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Heard:
-    words: dict[str, object]
-    in_time: bool
-
-
-def _hear(descriptor: int, patience_seconds: float, monotonic: Callable[[], float]) -> _Heard:
-    """Return what the agent told until it closed its end of the pipe, or until the patience ran out."""
-    deadline = monotonic() + patience_seconds
+def _hear(descriptor: int, patience_seconds: float) -> tuple[dict[str, object], bool]:
+    """Return what the agent wrote until it closed its end of the pipe, and whether it did before the patience ended."""
+    deadline = time.monotonic() + patience_seconds
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
-    told = b""
-    in_time = True
-    while len(told) < _LONGEST:
-        if not poll.poll(max(0, round((deadline - monotonic()) * 1000))):
-            in_time = False
-            break
+    text, words = b"", dict[str, object]()
+    while is_in_time := bool(poll.poll(max(0, round((deadline - time.monotonic()) * 1000)))):
         part = os.read(descriptor, _LONGEST)
-        if not part:
+        text += part
+        if not part or len(text) >= _LONGEST:
             break
-        told += part
-    words: dict[str, object] = {}
-    for line in told.splitlines():
+    for line in text.splitlines():
         with contextlib.suppress(ValueError):
             words.update(json.loads(line))
-    return _Heard(words=words, in_time=in_time)
+    return words, is_in_time
 
 
-def _outcome(heard: _Heard, log_file: Path) -> Launched:
-    pid = heard.words.get("pid", "unknown")
-    if "ready" in heard.words:
-        return Launched(text=str(heard.words["ready"]), ready=True)
-    if "failed" in heard.words:
+def _outcome(words: dict[str, object], log_file: Path, *, is_in_time: bool) -> Launched:
+    pid = words.get("pid", "unknown")
+    if "ready" in words:
+        return Launched(text=str(words["ready"]), ready=True)
+    if "failed" in words:
         kinds: dict[object, type[GuaError]] = {
             kind.exit_code: kind for kind in (UsageError, UnavailableError, DataError)
         }
-        raise kinds.get(heard.words.get("exit_code"), UnavailableError)(str(heard.words["failed"]))
-    if heard.in_time:
+        raise kinds.get(words.get("exit_code"), UnavailableError)(str(words["failed"]))
+    if is_in_time:
         msg = f"the agent (pid {pid}) ended before it was ready: see the end of {log_file}"
         raise UnavailableError(msg)
     return Launched(text=f"gua agent is still starting: pid {pid}; see gua status and {log_file}", ready=False)

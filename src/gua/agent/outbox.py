@@ -29,13 +29,16 @@ class BlobQueue(Protocol):
 class MarkOnly:
     """The outbox of an agent without destinations: it keeps no tick, the spool only holds the last one's mark.
 
-    For one thread.
+    ``waiting`` is how many ticks wait in memory, ``dropped`` how many were dropped from there since the start.
+    ``trouble`` is why the spool did not take what was put last; ``None`` if it did. For one thread.
     """
 
     def __init__(self, spool: BlobQueue) -> None:
         self._spool = spool
-        self._trouble: str | None = None
         self._mark: Mark | None = None
+        self.trouble: str | None = None
+        self.waiting = 0
+        self.dropped = 0
 
     @property
     def mark(self) -> Mark | None:
@@ -44,23 +47,8 @@ class MarkOnly:
             try:
                 self._mark = self._spool.mark()
             except UnavailableError as error:
-                self._trouble = str(error)
+                self.trouble = str(error)
         return self._mark
-
-    @property
-    def waiting(self) -> int:
-        """How many ticks wait in memory."""
-        return 0
-
-    @property
-    def dropped(self) -> int:
-        """How many ticks were dropped from memory since the start."""
-        return 0
-
-    @property
-    def trouble(self) -> str | None:
-        """Why the spool did not take what was put last; ``None`` if it did."""
-        return self._trouble
 
     def put(self, ts_ms: int, raw: bytes, mark: Mark | None = None) -> None:  # noqa: ARG002 - a tick is not kept here
         """Take one encoded tick; never raises for trouble with the disk."""
@@ -72,9 +60,9 @@ class MarkOnly:
         try:
             self._spool.append_blobs(ticks, mark)
         except UnavailableError as error:
-            self._trouble = str(error)
+            self.trouble = str(error)
             return False
-        self._trouble = None
+        self.trouble = None
         return True
 
 
@@ -89,36 +77,26 @@ class Outbox(MarkOnly):
         super().__init__(spool)
         self._max_ticks = max_ticks
         self._max_bytes = max_bytes
-        self._waiting: deque[tuple[tuple[int, int, bytes], Mark | None]] = deque()
+        self._queue: deque[tuple[tuple[int, int, bytes], Mark | None]] = deque()
         self._bytes = 0
-        self._dropped = 0
-
-    @property
-    def waiting(self) -> int:
-        """How many ticks wait in memory."""
-        return len(self._waiting)
-
-    @property
-    def dropped(self) -> int:
-        """How many ticks were dropped from memory since the start."""
-        return self._dropped
 
     def put(self, ts_ms: int, raw: bytes, mark: Mark | None = None) -> None:
         """Take one encoded tick; never raises for trouble with the disk."""
         blob = compress(raw)
-        self._waiting.append(((ts_ms, len(raw), blob), mark))
+        self._queue.append(((ts_ms, len(raw), blob), mark))
         self._bytes += len(blob)
+        self.waiting += 1
         if mark is not None:
             self._mark = mark
         self.flush()
-        while len(self._waiting) > 1 and (len(self._waiting) > self._max_ticks or self._bytes > self._max_bytes):
+        while self.waiting > 1 and (self.waiting > self._max_ticks or self._bytes > self._max_bytes):
             self._forget(1)
-            self._dropped += 1
+            self.dropped += 1
 
     def flush(self) -> None:
         """Try again to store what waits; never raises for trouble with the disk."""
-        while self._waiting:
-            some = list(islice(self._waiting, _AT_ONCE))
+        while self._queue:
+            some = list(islice(self._queue, _AT_ONCE))
             marks = [mark for _, mark in some if mark is not None]
             if not self._store([tick for tick, _ in some], marks[-1] if marks else None):
                 return
@@ -126,5 +104,6 @@ class Outbox(MarkOnly):
 
     def _forget(self, ticks: int) -> None:
         for _ in range(ticks):
-            (_, _, blob), _ = self._waiting.popleft()
+            (_, _, blob), _ = self._queue.popleft()
             self._bytes -= len(blob)
+        self.waiting -= ticks

@@ -14,16 +14,14 @@ from typing import Any, Final
 
 from gua.agent import signals
 from gua.agent.background import Ready
-from gua.agent.endpoint_delivery import DeliveryThread, Sender
+from gua.agent.delivery import DeliveryThread, PeriodicLanding, Sender
 from gua.agent.events import AgentEvents, Listeners
 from gua.agent.logs import Changes, open_log
-from gua.agent.loop import Loop, Schedule, Watcher
+from gua.agent.loop import Loop, Schedule, Watcher, phase_ms
 from gua.agent.notify import Notifier
 from gua.agent.outbox import MarkOnly, Outbox
 from gua.agent.sampler import QueueHealth, Sampler
-from gua.agent.schedule import phase_ms
 from gua.agent.status import ALLOCATION_NOTES, Board, SpoolFigures
-from gua.agent.store_delivery import PeriodicLanding
 from gua.app import children
 from gua.app.agent_settings import Places
 from gua.app.asker import Askers

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gua.agent.endpoint_delivery import BATCH_TICKS
+from gua.agent.delivery import ENDPOINT_BATCH_TICKS
 from gua.app.delivery import PATIENCE_SECONDS
 from gua.app.destinations import Destination
 from gua.app.endpoints import open_agent_endpoint
@@ -67,8 +67,8 @@ def send_history(store: str | None, home: Path, destination: Destination, *, int
     try:
         with closing(open_agent_endpoint(destination, home, patience_seconds=PATIENCE_SECONDS)) as endpoint:
             while part := _part(str(parsed), origin, sent):
-                for start in range(0, len(part), BATCH_TICKS):
-                    sent.refused += len(endpoint.land(part[start : start + BATCH_TICKS]))
+                for start in range(0, len(part), ENDPOINT_BATCH_TICKS):
+                    sent.refused += len(endpoint.land(part[start : start + ENDPOINT_BATCH_TICKS]))
                 sent.ticks += len(part)
                 progress.write(sent.through_ms)
                 if sys.stderr.isatty():

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gua.agent.store_delivery import Landed
+from gua.agent.delivery import Landed
 from gua.app.destinations import Destination
 from gua.core.errors import TransientError, UnavailableError
 from gua.core.plaintext import safe

@@ -1,4 +1,4 @@
-"""GPU performance monitoring: the only utilization of MIG instances, on Hopper and newer, and activity where asked.
+"""GPU performance monitoring: the only utilization of MIG instances, on Hopper and newer, and activity if requested.
 
 The utilization of an instance is GRAPHICS_UTIL, the share of time in which any compute or graphics work ran: what the
 samples of whole cards tell too (https://leimao.github.io/blog/NVIDIA-NVML-GPU-Statistics/: gract is the same as sm).
@@ -10,19 +10,17 @@ Two samples of the counters, more than 100 ms apart, give the means in between
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from gua.core.ports import Activity, Clock
-from gua.nvml.calls import Calls
+from gua.core.ports import Activity, Clock, RawCard
+from gua.nvml.calls import ABSENT, Calls
 from gua.nvml.driver import (
     GPM_ANY_TENSOR_UTILIZATION,
     GPM_DRAM_BANDWIDTH_UTILIZATION,
     GPM_GRAPHICS_UTILIZATION,
     GPM_SM_OCCUPANCY,
     GPM_SM_UTILIZATION,
-    Code,
-    Driver,
     GpmMetric,
     GpmMetrics,
     GpmSample,
@@ -40,8 +38,6 @@ ACTIVITY: Final = (
     GPM_DRAM_BANDWIDTH_UTILIZATION,
 )
 """Metrics in the order of the fields of :class:`gua.core.ports.Activity`."""
-# A metric that a chip or driver does not have is absent; it did not fail.
-_NOT_TOLD: Final = frozenset({Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND})
 # What is beyond 100 % by less than this was rounded.
 _ROUNDING_PERCENT: Final = 0.001
 
@@ -80,16 +76,17 @@ class Gpm:
         self._with_activity = with_activity
         self._metrics = (*((GPM_GRAPHICS_UTILIZATION,) * with_utilization), *(ACTIVITY * with_activity))
 
-    def supported(self, driver: Driver, calls: Calls, handle: Handle) -> bool:
-        """Return whether the card has it; asked until it is told once."""
+    def supported(self, calls: Calls, handle: Handle) -> bool:
+        """Return whether the card has it; queried until there is an answer."""
         if self._supported is None:
-            answer = calls.ask_with(dict.fromkeys(_NOT_TOLD), driver.nvmlGpmQueryDeviceSupport, handle)
-            self._supported = None if answer is None else bool(answer.isSupportedDevice)
+            before = len(calls.errors)
+            answer = calls.ask_with(ABSENT, calls.driver.nvmlGpmQueryDeviceSupport, handle)
+            if len(calls.errors) == before:
+                self._supported = answer is not None and bool(answer.isSupportedDevice)
         return bool(self._supported)
 
     def read(
         self,
-        driver: Driver,
         calls: Calls,
         handle: Handle,
         instance: int | None = None,
@@ -98,10 +95,10 @@ class Gpm:
         """Return the means since the last reading, ``None`` if unknown (also at the first)."""
         counters = self._counters.setdefault((instance, frozenset(uuids)), _Counters())
         if counters.spare is None:
-            counters.spare = calls.ask(driver.nvmlGpmSampleAlloc)
+            counters.spare = calls.ask(calls.driver.nvmlGpmSampleAlloc)
             if counters.spare is None:
                 return None
-        if _take(driver, calls, handle, instance, counters.spare) is None:
+        if _take(calls, handle, instance, counters.spare) is None:
             counters.before_ms = None
             return None
         now_ms = self._clock.monotonic_ms()
@@ -110,7 +107,7 @@ class Gpm:
         if counters.before_ms is not None:
             if now_ms - counters.before_ms < _SHORTEST_SPAN_MS:
                 return None
-            means = self._means(driver, calls, counters)
+            means = self._means(calls, counters)
         start_ms = end_ms - now_ms + (counters.before_ms or 0)
         counters.before, counters.spare, counters.before_ms = counters.spare, counters.before, now_ms
         return None if means is None else GpmMeans(start_ms, end_ms, *means)
@@ -120,17 +117,17 @@ class Gpm:
         for counters in self._counters.values():
             counters.before_ms = None
 
-    def keep(self, driver: Driver, calls: Calls, present: Collection[tuple[int | None, frozenset[str]]]) -> None:
+    def keep(self, calls: Calls, present: Collection[tuple[int | None, frozenset[str]]]) -> None:
         """Free the samples of every instance that is no longer there."""
         for key in [key for key in self._counters if key not in present]:
             counters = self._counters.pop(key)
             for sample in (counters.before, counters.spare):
                 if sample is not None:
-                    calls.ask(driver.nvmlGpmSampleFree, sample)
+                    calls.ask(calls.driver.nvmlGpmSampleFree, sample)
 
-    def _means(self, driver: Driver, calls: Calls, counters: _Counters) -> tuple[float | None, Activity | None] | None:
+    def _means(self, calls: Calls, counters: _Counters) -> tuple[float | None, Activity | None] | None:
         if self._request is None:
-            self._request = driver.c_nvmlGpmMetricsGet_t()
+            self._request = calls.driver.c_nvmlGpmMetricsGet_t()
             self._request.version = _FIRST_VERSION
             self._request.numMetrics = len(self._metrics)
             for place, metric in enumerate(self._metrics):
@@ -138,7 +135,7 @@ class Gpm:
         request = self._request
         request.sample1 = counters.before
         request.sample2 = counters.spare
-        if calls.ask(driver.nvmlGpmMetricsGet, request) is None:
+        if calls.ask(calls.driver.nvmlGpmMetricsGet, request) is None:
             return None
         answers: Sequence[GpmMetric] = [request.metrics[place] for place in range(len(self._metrics))]
         utilization = _utilization(calls, answers[0]) if self._with_utilization else None
@@ -147,10 +144,10 @@ class Gpm:
         return utilization, Activity(*(_part(calls, answer) for answer in answers[self._with_utilization :]))
 
 
-def _take(driver: Driver, calls: Calls, handle: Handle, instance: int | None, sample: GpmSample) -> GpmSample | None:
+def _take(calls: Calls, handle: Handle, instance: int | None, sample: GpmSample) -> GpmSample | None:
     if instance is None:
-        return calls.ask(driver.nvmlGpmSampleGet, handle, sample)
-    return calls.ask(driver.nvmlGpmMigSampleGet, handle, instance, sample)
+        return calls.ask(calls.driver.nvmlGpmSampleGet, handle, sample)
+    return calls.ask(calls.driver.nvmlGpmMigSampleGet, handle, instance, sample)
 
 
 def _utilization(calls: Calls, metric: GpmMetric) -> float | None:
@@ -167,10 +164,17 @@ def _part(calls: Calls, metric: GpmMetric) -> float | None:
     """Return a metric as a ratio, ``None`` where it is not told, or is nothing that it can be."""
     code, percent = metric.nvmlReturn, metric.value
     if code != 0:
-        if code not in _NOT_TOLD:
+        if code not in ABSENT:
             calls.note("nvmlGpmMetricsGet", code_name(code))
         return None
     if 0 <= percent <= 100 + _ROUNDING_PERCENT:  # NaN is in no range
         return min(percent / 100, 1.0)
     calls.note("nvmlGpmMetricsGet", "not a percentage")
     return None
+
+
+def add_activity(card: RawCard, means: GpmMeans) -> RawCard:
+    """Return a card with the activity over the span of the means, if it is known."""
+    if means.activity is None:
+        return card
+    return replace(card, activity=means.activity, activity_ms=means.end_ms - means.start_ms, has_activity=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final, TypedDict
 
 from gua.core.ports import Clock
-from gua.nvml.calls import Calls, CardLostError, DriverGoneError
-from gua.nvml.driver import ECC_SINCE_LOAD, UNCORRECTED_ECC, XID_EVENTS, Code, Driver, EventSet, Handle
+from gua.nvml.calls import ABSENT, Calls, CardLostError, DriverGoneError
+from gua.nvml.driver import ECC_SINCE_LOAD, UNCORRECTED_ECC, XID_EVENTS, Code, EventSet, Handle
 
 ASK_EVERY_MS: Final = 60_000
 MOST_EVENTS: Final = 64
@@ -19,7 +19,6 @@ MOST_EVENTS: Final = 64
 _MOST_REASONS: Final = 0xFFFF
 _MOST_XID: Final = 0xFFFF
 _MOST_ERRORS: Final = 0xFFFF_FFFF
-_NOT_TOLD: Final[dict[int, None]] = dict.fromkeys((Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND))
 _NO_EVENT: Final[dict[int, None]] = {Code.TIMEOUT: None}
 
 
@@ -51,25 +50,25 @@ class Health:
         self._ecc_errors: int | None = None
         self._row_remap: int | None = None
 
-    def read(self, driver: Driver, calls: Calls, handle: Handle) -> HealthValues:
+    def read(self, calls: Calls, handle: Handle) -> HealthValues:
         """Return what there is to tell since the last reading. Raises CardLostError and DriverGoneError."""
         now_ms = self._clock.monotonic_ms()
         is_due = self._asked_ms is None or now_ms - self._asked_ms >= ASK_EVERY_MS
         if is_due:
             self._asked_ms = now_ms
             self._asks_reasons = True
-        reasons = self._read_reasons(driver, calls, handle) if self._asks_reasons else None
+        reasons = self._read_reasons(calls, handle) if self._asks_reasons else None
         if is_due:
-            self._read_events(driver, calls, handle)
-            self._read_ecc(driver, calls, handle)
-            self._row_remap = _read_row_remap(driver, calls, handle)
+            self._read_events(calls, handle)
+            self._read_ecc(calls, handle)
+            self._row_remap = _read_row_remap(calls, handle)
         return self._take(reasons)
 
-    def last_words(self, driver: Driver, calls: Calls, handle: Handle) -> None:
+    def read_last_events(self, calls: Calls, handle: Handle) -> None:
         """Take the events of a card that was just lost, which may say why."""
         if self._events is not None:
             try:
-                self._read_events(driver, calls, handle)
+                self._read_events(calls, handle)
             except (CardLostError, DriverGoneError):
                 return
 
@@ -92,8 +91,8 @@ class Health:
         self._ecc_errors = None if self._ecc_errors is None else 0
         return told
 
-    def _read_reasons(self, driver: Driver, calls: Calls, handle: Handle) -> int | None:
-        reasons = calls.ask_with(_NOT_TOLD, driver.nvmlDeviceGetCurrentClocksEventReasons, handle)
+    def _read_reasons(self, calls: Calls, handle: Handle) -> int | None:
+        reasons = calls.ask_with(ABSENT, calls.driver.nvmlDeviceGetCurrentClocksEventReasons, handle)
         if reasons is None:  # a driver that does not tell is asked as seldom as for the rest
             self._asks_reasons = False
         elif not 0 <= reasons <= _MOST_REASONS:
@@ -101,45 +100,47 @@ class Health:
             return None
         return reasons
 
-    def _read_events(self, driver: Driver, calls: Calls, handle: Handle) -> None:
+    def _read_events(self, calls: Calls, handle: Handle) -> None:
         """Count the XID events that wait, of those after the first asking."""
         self._xid_errors = None
-        if self._events is None and not self._register(driver, calls, handle):
+        if self._events is None and not self._register(calls, handle):
             return
         count = 0
         while count < MOST_EVENTS:
             failed = len(calls.errors)
-            event = calls.ask_with(_NO_EVENT, driver.nvmlEventSetWait_v2, self._events, 0)
+            event = calls.ask_with(_NO_EVENT, calls.driver.nvmlEventSetWait_v2, self._events, 0)
             if event is None:
                 if len(calls.errors) > failed:  # the set is of no use any more
-                    self._drop(driver, calls)
+                    self._drop(calls)
                     return
                 break
             count += 1
             self._xid = event.eventData if 0 < event.eventData <= _MOST_XID else self._xid
         else:
-            self._drop(driver, calls)
+            self._drop(calls)
         self._xid_errors = count
 
-    def _register(self, driver: Driver, calls: Calls, handle: Handle) -> bool:
-        events = calls.ask_with(_NOT_TOLD, driver.nvmlEventSetCreate)
+    def _register(self, calls: Calls, handle: Handle) -> bool:
+        events = calls.ask_with(ABSENT, calls.driver.nvmlEventSetCreate)
         if events is None:
             return False
         self._events, answers = events, calls.answers
-        calls.ask_with(_NOT_TOLD, driver.nvmlDeviceRegisterEvents, handle, XID_EVENTS, events)
+        calls.ask_with(ABSENT, calls.driver.nvmlDeviceRegisterEvents, handle, XID_EVENTS, events)
         if calls.answers == answers:
-            self._drop(driver, calls)
+            self._drop(calls)
         return self._events is not None
 
-    def _drop(self, driver: Driver, calls: Calls) -> None:
+    def _drop(self, calls: Calls) -> None:
         events, self._events = self._events, None
         if events is not None:
-            calls.ask(driver.nvmlEventSetFree, events)
+            calls.ask(calls.driver.nvmlEventSetFree, events)
 
-    def _read_ecc(self, driver: Driver, calls: Calls, handle: Handle) -> None:
+    def _read_ecc(self, calls: Calls, handle: Handle) -> None:
         """Set how many uncorrected errors came since the last asking; unknown at the first, and across a reset."""
         before, self._ecc_errors = self._ecc_total, None
-        total = calls.ask_with(_NOT_TOLD, driver.nvmlDeviceGetTotalEccErrors, handle, UNCORRECTED_ECC, ECC_SINCE_LOAD)
+        total = calls.ask_with(
+            ABSENT, calls.driver.nvmlDeviceGetTotalEccErrors, handle, UNCORRECTED_ECC, ECC_SINCE_LOAD
+        )
         if total is not None and not 0 <= total <= _MOST_ERRORS:
             calls.note("nvmlDeviceGetTotalEccErrors", "not a count")
             total = None
@@ -148,8 +149,8 @@ class Health:
             self._ecc_errors = total - before
 
 
-def _read_row_remap(driver: Driver, calls: Calls, handle: Handle) -> int | None:
-    rows = calls.ask_with(_NOT_TOLD, driver.nvmlDeviceGetRemappedRows, handle)
+def _read_row_remap(calls: Calls, handle: Handle) -> int | None:
+    rows = calls.ask_with(ABSENT, calls.driver.nvmlDeviceGetRemappedRows, handle)
     if rows is None:
         return None
     pending, failed = rows[2], rows[3]

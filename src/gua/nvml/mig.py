@@ -1,100 +1,252 @@
-"""Multi-Instance GPU: which instances a card is cut into, and how large a part of it each is."""
+"""Multi-Instance GPU: a partitioned card's instances as cards of their own, and the parent for what is left of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
+from gua.core.ports import Activity, RawCard, UtilizationSample
+from gua.core.tick import CardReading
 from gua.core.words import Mig
-from gua.nvml.calls import Calls
-from gua.nvml.driver import Code, Driver, Handle
+from gua.nvml.calls import ABSENT, Calls
+from gua.nvml.card import CardCache, DeviceMemory, failed_since, read_memory, read_with
+from gua.nvml.driver import Code, Handle
+from gua.nvml.gpm import Gpm, GpmMeans, add_activity
+from gua.nvml.processes import Listing, list_processes, raw_processes
 
 # nvmlDeviceGetGpuInstanceProfileInfo: the profiles that span a whole card, largest first (8, 7, 6, 4 slices).
 _WHOLE_CARD_PROFILES: Final = (5, 4, 6, 3)
 _USUAL_SLICES: Final = 7
-# So many are looked for where the driver does not tell how many there may be; no card has more slices.
+# So many indexes are read where the driver does not tell how many there may be; no card has more slices.
 _MOST_INSTANCES: Final = 8
 _NO_MIG: Final[dict[int, Sequence[int]]] = dict.fromkeys((Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND), (0, 0))
-_NOBODY: Final[Handle] = object()
+_VACANT: Final[Handle] = object()
+_VACANT_INDEX: Final[dict[int, Handle]] = dict.fromkeys((Code.NOT_FOUND, Code.INVALID_ARGUMENT), _VACANT)
+_NO_PROFILE: Final[dict[int, None]] = dict.fromkeys((Code.NOT_SUPPORTED, Code.INVALID_ARGUMENT))
 _FIRST_VERSION: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Instance:
-    """One MIG device, at an index of its card; ``slices`` of the card's compute slices are its own."""
+class ReadParent:
+    """A partitioned card as it was read: with everything that its instances have, too."""
 
-    index: int
-    handle: Handle
-    slices: int
+    card: CardReading
+    memory: DeviceMemory
+    listing: Listing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Partition:
-    """How a card with MIG switched on is cut up: its compute slices, and the instances that own some.
+class _Instance:
+    """A MIG device as it was read, still without its utilization; ``raw.gpu_fraction`` has its slices."""
 
-    At the indexes ``unread`` there is or may be an instance, too, of which not even its size could be read.
-    """
-
-    slices: int
-    instances: tuple[Instance, ...]
-    unread: frozenset[int]
+    handle: Handle
+    raw: RawCard
+    listing: Listing
 
     @property
-    def allocated(self) -> int:
-        """Return the slices that instances own, as far as that is known."""
-        return sum(instance.slices for instance in self.instances)
+    def uuid(self) -> str:
+        return self.raw.reading.uuid
 
 
-def read_mode(driver: Driver, calls: Calls, handle: Handle) -> Mig | None:
+def read_mode(calls: Calls, handle: Handle) -> Mig | None:
     """Return PARENT where MIG is on, NONE where it is off or the card has none, ``None`` if that cannot be read."""
-    answer = calls.ask_with(_NO_MIG, driver.nvmlDeviceGetMigMode, handle)
+    answer = calls.ask_with(_NO_MIG, calls.driver.nvmlDeviceGetMigMode, handle)
     if answer is None:
         return None
     return Mig.PARENT if answer[0] == 1 else Mig.NONE
 
 
-def read_partition(driver: Driver, calls: Calls, handle: Handle) -> Partition:
-    """Return the parent's instances and slices.
+def read_partitioned(calls: Calls, handle: Handle, cache: CardCache, parent: ReadParent) -> list[RawCard]:
+    """Return the parent, which stands for what no instance has, and its instances.
 
-    An instance whose slices cannot be read is left out, as its GPU time could not be told; the error says so.
+    An instance that cannot be read now is unknown, with the fraction that it had when it was read before. Then the
+    parent's processes and memory are unknown, too: they may be that instance's.
     """
-    instances: list[Instance] = []
+    cache.samples.clear()
+    handles, own, missing = _read_indexes(calls, handle)
+    slices = max(_read_slices(calls, handle), sum(own.values()))
+    own = {index: raw.gpu_fraction[0] for index, raw in cache.unread_at(missing).items()} | own
+    allocated = sum(own.values())
+    slices = max(slices, allocated)
+    present: dict[int, _Instance] = {}
+    for index, instance_handle in handles.items():
+        instance = _read_instance(calls, parent.card, instance_handle, (own[index], slices))
+        if instance is not None:
+            present[index] = instance
+    missing |= handles.keys() - present.keys()
+    uuids = {index: instance.uuid for index, instance in present.items()}
+    unread = {
+        index: replace(raw, gpu_fraction=(own[index], slices))
+        for index, raw in cache.unread_at(missing).items()
+        if raw.reading.uuid not in uuids.values()
+    }
+    cache.instance_uuids = uuids | {index: raw.reading.uuid for index, raw in unread.items()}
+    ids = _read_gpu_instance_ids(calls, cache, present.values())
+    cache.gpu_instance_ids = ids | {raw.reading.uuid: raw.gpu_instance_id for raw in unread.values()}
+    used = _read_use(calls, handle, cache.gpm, list(present.values()))
+    instances = [
+        *(replace(raw, minor=cache.minor, gpu_instance_id=ids[raw.reading.uuid]) for raw in used),
+        *unread.values(),
+    ]
+    memory, listing = _rest(parent.memory, (raw.reading for raw in instances)), parent.listing
+    if missing:
+        memory, listing = DeviceMemory(), replace(listing, known=False)
+    return [
+        RawCard(
+            reading=read_with(parent.card, memory, listing),
+            gpu_fraction=(slices - allocated, slices),
+            processes=raw_processes(_outside(listing, [instance.listing for instance in present.values()]), {}),
+            minor=cache.minor,
+        ),
+        *instances,
+    ]
+
+
+def _read_indexes(calls: Calls, handle: Handle) -> tuple[dict[int, Handle], dict[int, int], set[int]]:
+    """Return the MIG devices and their compute slices by index, and the indexes where there is or may be another one.
+
+    Those are the ones of which not even the slices could be read: their GPU time would be unknown.
+    """
+    handles: dict[int, Handle] = {}
+    slices: dict[int, int] = {}
     unread: set[int] = set()
-    count = calls.ask(driver.nvmlDeviceGetMaxMigDeviceCount, handle)
+    count = calls.ask(calls.driver.nvmlDeviceGetMaxMigDeviceCount, handle)
     for index in range(_MOST_INSTANCES if count is None else count):
-        instance = calls.ask_with(
-            {Code.NOT_FOUND: _NOBODY, Code.INVALID_ARGUMENT: _NOBODY},
-            driver.nvmlDeviceGetMigDeviceHandleByIndex,
-            handle,
-            index,
-        )
-        if instance is _NOBODY:
+        device = calls.ask_with(_VACANT_INDEX, calls.driver.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
+        if device is _VACANT:
             continue
-        attributes = None if instance is None else calls.ask(driver.nvmlDeviceGetAttributes_v2, instance)
+        attributes = None if device is None else calls.ask(calls.driver.nvmlDeviceGetAttributes_v2, device)
         if attributes is None:
             unread.add(index)
         else:
             # Not gpuInstanceSliceCount: compute instances of one GPU instance share that, and would count it twice.
-            slices = attributes.computeInstanceSliceCount
-            instances.append(Instance(index=index, handle=instance, slices=slices))
-    allocated = sum(instance.slices for instance in instances)
-    return Partition(
-        slices=max(_slices(driver, calls, handle), allocated), instances=tuple(instances), unread=frozenset(unread)
-    )
+            handles[index], slices[index] = device, attributes.computeInstanceSliceCount
+    return handles, slices, unread
 
 
-def _slices(driver: Driver, calls: Calls, handle: Handle) -> int:
+def _read_slices(calls: Calls, handle: Handle) -> int:
     """Return the card's compute slices: those of the largest profile that it offers (7, on an A30 4)."""
     for profile in _WHOLE_CARD_PROFILES:
         info = calls.ask_with(
-            {Code.NOT_SUPPORTED: None, Code.INVALID_ARGUMENT: None},
-            driver.nvmlDeviceGetGpuInstanceProfileInfo,
-            handle,
-            profile,
-            _FIRST_VERSION,
+            _NO_PROFILE, calls.driver.nvmlDeviceGetGpuInstanceProfileInfo, handle, profile, _FIRST_VERSION
         )
         if info is not None and info.sliceCount > 0:
             return info.sliceCount
     calls.note("nvmlDeviceGetGpuInstanceProfileInfo", f"no whole-card profile, {_USUAL_SLICES} slices assumed")
     return _USUAL_SLICES
+
+
+def _read_instance(
+    calls: Calls, parent: CardReading, handle: Handle, gpu_fraction: tuple[int, int]
+) -> _Instance | None:
+    """Return a MIG instance as a card of its own, ``None`` if not even its UUID can be read.
+
+    Neither rates nor samples nor process utilization work in MIG mode; :func:`_read_use` adds what does.
+    Power, temperature and energy are the parent card's and stay with the parent.
+    """
+    uuid = calls.ask(calls.driver.nvmlDeviceGetUUID, handle)
+    if uuid is None:
+        return None
+    calls.uuid = uuid
+    before = calls.answers
+    memory = read_memory(calls, handle)
+    listing = list_processes(calls, handle, parent.driver_version, limit_bytes=memory.limit)
+    failed = failed_since(calls, before)
+    identity = replace(
+        parent,
+        uuid=uuid,
+        mig=Mig.INSTANCE,
+        parent=parent.uuid,
+        name=calls.ask(calls.driver.nvmlDeviceGetName, handle) or parent.name,
+        power_watts=None,
+        temperature_celsius=None,
+        energy_total_mj=None,
+        failed=failed,
+    )
+    calls.uuid = parent.uuid
+    reading = read_with(identity, memory, listing)
+    raw = RawCard(reading=reading, gpu_fraction=gpu_fraction, processes=raw_processes(listing, {}))
+    return _Instance(handle=handle, raw=raw, listing=listing)
+
+
+def _read_gpu_instance_ids(calls: Calls, cache: CardCache, instances: Iterable[_Instance]) -> dict[str, int | None]:
+    """Return the ids of the GPU instances by UUID, each read once; ``None`` where the driver does not report it."""
+    return {
+        instance.uuid: cache.gpu_instance_ids[instance.uuid]
+        if instance.uuid in cache.gpu_instance_ids
+        else calls.ask_with(ABSENT, calls.driver.nvmlDeviceGetGpuInstanceId, instance.handle)
+        for instance in instances
+    }
+
+
+def _read_use(calls: Calls, handle: Handle, gpm: Gpm, instances: Sequence[_Instance]) -> list[RawCard]:
+    """Return the instances of a card with the means of its performance counters since the last reading.
+
+    Compute instances that share a GPU instance share its counters: 0 is 0 for each of them, but more than
+    that may be of any of them, and stays unknown.
+    """
+    if not gpm.supported(calls, handle):
+        return [instance.raw for instance in instances]
+    sharing: dict[int, list[_Instance]] = {}
+    for instance in instances:
+        calls.uuid = instance.uuid
+        number = calls.ask(calls.driver.nvmlDeviceGetGpuInstanceId, instance.handle)
+        if number is not None:
+            sharing.setdefault(number, []).append(instance)
+    used: dict[str, GpmMeans] = {}
+    present: set[tuple[int | None, frozenset[str]]] = set()
+    for number, together in sharing.items():
+        uuids = frozenset(instance.uuid for instance in together)
+        present.add((number, uuids))
+        calls.uuid = together[0].uuid
+        means = gpm.read(calls, handle, number, uuids)
+        if means is not None:
+            used |= dict.fromkeys(uuids, means if len(together) == 1 else _of_each(means))
+    calls.uuid = instances[0].raw.reading.parent if instances else calls.uuid
+    gpm.keep(calls, present)
+    return [
+        _used(instance.raw, used[instance.uuid]) if instance.uuid in used else instance.raw for instance in instances
+    ]
+
+
+def _of_each(means: GpmMeans) -> GpmMeans:
+    """Return what the means of several instances together say of each: only that 0 is 0."""
+    activity = means.activity
+    return means._replace(
+        utilization=None if means.utilization else means.utilization,
+        activity=None if activity is None else Activity(*(None if part else part for part in activity)),
+    )
+
+
+def _used(raw: RawCard, means: GpmMeans) -> RawCard:
+    """Return an instance with the means of its counters."""
+    if means.utilization is not None:
+        sample = UtilizationSample(means.start_ms, means.end_ms, means.utilization, means.utilization)
+        raw = replace(raw, reading=replace(raw.reading, failed=False), samples=(sample,))
+    return add_activity(raw, means)
+
+
+def _rest(parent: DeviceMemory, instances: Iterable[CardReading]) -> DeviceMemory:
+    """Return the memory of a parent without that of its instances, which the driver counts into it.
+
+    Unknown if any instance's is.
+    """
+    used, limit = parent.used, parent.limit
+    for instance in instances:
+        if used is None or limit is None or instance.memory_used_bytes is None or instance.memory_limit_bytes is None:
+            return DeviceMemory()
+        used = max(0, used - instance.memory_used_bytes)
+        limit = max(0, limit - instance.memory_limit_bytes)
+    return DeviceMemory(used=used, limit=limit, reserved=parent.reserved)
+
+
+def _outside(listing: Listing, instances: Iterable[Listing]) -> Listing:
+    """Return those of a parent's processes that run on none of its instances."""
+    inside = {process.pid for instance in instances for process in instance.processes}
+    return replace(
+        listing,
+        processes=tuple(
+            process for process in listing.processes if process.instance is None and process.pid not in inside
+        ),
+    )

@@ -1,15 +1,26 @@
-"""The processes on a card: three lists of the driver made one, with memory and utilization."""
+"""The processes on a card: its lists, and how much each process used the card over an interval.
+
+Three lists of the driver become one, with the memory of each process. A process that only encodes or decodes video
+leaves the multiprocessors alone, and is not idle.
+
+Each answer of nvmlDeviceGetProcessUtilization is the mean since the time that it was asked from. The interval's
+mean is therefore the sum of value x window over the sum of windows, over those windows that were answered; a
+failed one is no window of its own, as the next answer reaches back over it.
+https://docs.nvidia.com/deploy/nvml-api/ (nvmlDeviceGetProcessUtilization)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+import struct
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gua.core.ports import RawProcess
 from gua.nvml.calls import Calls
-from gua.nvml.driver import Code, Driver, Handle, ProcessInfo
-from gua.nvml.quirks import MOST_GPU_INSTANCE, Distrust
+from gua.nvml.driver import Code, Handle, ProcessInfo, Row
+from gua.nvml.quirks import MOST_GPU_INSTANCE, DriverClock, has_wide_lists, ratio
+from gua.nvml.samples import LEISURE_MS
 
 _ALL_ONES_32: Final = 2**32 - 1
 _ALL_ONES_64: Final = 2**64 - 1
@@ -21,6 +32,29 @@ _ABSENT: Final[Sequence[ProcessInfo]] = []
 _ON_ONE_LIST: Final = {name: frozenset({name}) for name in ("compute", "graphics", "mps")}
 # Without MPS there is no such list: nobody is on it.
 _WITHOUT_MPS: Final[Mapping[int, Sequence[ProcessInfo]]] = {Code.NOT_SUPPORTED: (), Code.FUNCTION_NOT_FOUND: ()}
+# A first look goes this far back, like the instant card utilization beside it. Samples are at most this apart.
+_FIRST_LOOK_US: Final = 1_000_000
+# The driver's buffer reaches back 100 samples of 1/6 s: an answer tells no more than that of a longer window.
+_LONGEST_WINDOW_MS: Final = 17_000
+# More processes than this in one interval are not told apart; those left out are unknown, not idle.
+MOST_PROCESSES: Final = 10_000
+# The driver may read its clock a little later than we read ours, and ours tells whole milliseconds only. Less than
+# the 1/6 s between samples, so that a clock set back by so little hides one of them at most.
+_AHEAD_US: Final = 100_000
+# https://docs.nvidia.com/deploy/nvml-api/structnvmlProcessUtilizationSample__t.html: pid, time stamp, percents of
+# multiprocessors, memory interface (left out: it is busy where one of the others is), encoder and decoder.
+_LAYOUT: Final = struct.Struct("@IQI4xII")
+_NOBODY: Final[Mapping[int, Sequence[Row]]] = {
+    Code.NOT_FOUND: (),
+    0: (),  # nvidia-ml-py raises code 0, success, where the driver has room for no sample
+}
+
+Use = tuple[int, int, int]
+"""Process, time stamp in microseconds, percent of the busiest of multiprocessors, encoder and decoder.
+
+Where one of the three is no percentage, this is none either: the row is not believed, as in nvtop
+(https://github.com/Syllo/nvtop/issues/110).
+"""
 
 
 @dataclass(kw_only=True, slots=True, unsafe_hash=True)
@@ -41,20 +75,14 @@ class Listing:
     known: bool
 
 
-def list_processes(
-    driver: Driver,
-    calls: Calls,
-    handle: Handle,
-    *,
-    limit_bytes: int | None,
-    distrust: Container[Distrust] = frozenset(),
-) -> Listing:
+def list_processes(calls: Calls, handle: Handle, version: str | None, *, limit_bytes: int | None) -> Listing:
     """Return who is on the card; a process on two lists is one process.
 
     ``limit_bytes`` is the card's memory: a process that seems to hold more has unknown memory, as the
     driver's structs differ in layout between versions. A pid or a GPU instance that cannot be one makes
     the list unknown.
     """
+    driver, is_wide = calls.driver, has_wide_lists(version)
     lists = [
         ("compute", driver.nvmlDeviceGetComputeRunningProcesses_v2, driver.nvmlDeviceGetComputeRunningProcesses_v3),
         ("graphics", driver.nvmlDeviceGetGraphicsRunningProcesses_v2, driver.nvmlDeviceGetGraphicsRunningProcesses_v3),
@@ -62,7 +90,7 @@ def list_processes(
     ]
     answers: dict[str, Iterable[ProcessInfo] | None] = {}
     for name, second, third in lists:
-        versions = (second,) if Distrust.PROCESS_LIST_V3 in distrust else (third, second)
+        versions = (second,) if is_wide else (third, second)
         answers[name] = _ask(calls, handle, versions, _WITHOUT_MPS if name == "mps" else {})
     known = all(answer is not None for answer in answers.values())
     by_pid: dict[int, Listed] = {}
@@ -119,3 +147,142 @@ def raw_processes(listing: Listing, use: Mapping[int, float | None]) -> tuple[Ra
         )
         for process in listing.processes
     )
+
+
+class ProcessUtilization:
+    """The process utilization of one whole card, between two readings."""
+
+    def __init__(self, clock: DriverClock) -> None:
+        self._clock = clock
+        self._since_us: int | None = None
+        self._answered_ms: int | None = None
+        self._windows_ms = 0
+        self._weighted: dict[int, float | None] = {}
+        self._unseen_ms: dict[int, int] = {}
+        self._listed: frozenset[int] = frozenset()
+        self._full = False
+
+    @property
+    def due(self) -> bool:
+        """Whether the driver's buffer may be full before the look after this one, 5 s from now."""
+        return self._answered_ms is None or self._clock.monotonic_ms() - self._answered_ms >= LEISURE_MS
+
+    def drain(self, calls: Calls, handle: Handle) -> None:
+        """Ask who used the card since the last answer; whoever is not in the answer used nothing."""
+        before_ms = self._clock.monotonic_ms()
+        rows = self._ask(calls, handle)
+        if rows is None:
+            return
+        window_ms = _FIRST_LOOK_US // 1000 if self._answered_ms is None else before_ms - self._answered_ms
+        self._answered_ms = before_ms
+        # An answer right after another has no weight, unless it is the interval's only one.
+        window_ms = max(0 if self._windows_ms else 1, min(window_ms, _LONGEST_WINDOW_MS))
+        believed: dict[int, tuple[float, int]] = {}
+        disbelieved: set[int] = set()
+        for pid, _, percent in rows:
+            value = percent / 100 if percent <= 100 else ratio(percent)
+            if value is None:
+                disbelieved.add(pid)
+            elif pid in believed:
+                total, times = believed[pid]
+                believed[pid] = total + value, times + 1
+            else:
+                believed[pid] = value, 1
+        for pid, (total, times) in believed.items():
+            self._add(pid, total / times * window_ms)
+        self._doubt(calls, disbelieved, "not a percentage")
+        self._windows_ms += window_ms
+
+    def take(self, listed: Collection[int]) -> Mapping[int, float | None]:
+        """Return the mean of each listed process as a ratio, and start the next interval.
+
+        A process that the last interval's list did not have counts from its first use on. ``None`` is unknown:
+        no window was answered, or what was answered of this process cannot be true.
+        """
+        means = {pid: self._mean(pid) for pid in listed}
+        self._windows_ms = 0
+        self._weighted.clear()
+        self._unseen_ms.clear()
+        self._listed = frozenset(listed)
+        self._full = False
+        return means
+
+    def _mean(self, pid: int) -> float | None:
+        if self._windows_ms == 0 or (self._full and pid not in self._weighted):
+            return None
+        windows_ms = self._windows_ms
+        if pid not in self._listed:
+            windows_ms -= self._unseen_ms.get(pid, 0)
+        weighted = self._weighted.get(pid, 0.0)
+        return None if weighted is None else min(1.0, weighted / windows_ms)
+
+    def _doubt(self, calls: Calls, pids: Collection[int], why: str) -> None:
+        """Leave what these processes did in the whole interval unknown."""
+        if pids:
+            calls.note("nvmlDeviceGetProcessUtilization", why)
+        for pid in pids:
+            self._add(pid, None)
+
+    def _add(self, pid: int, weighted: float | None) -> None:
+        """Count a use, ``None`` for one of unknown size."""
+        if pid not in self._weighted:
+            if len(self._weighted) >= MOST_PROCESSES:
+                self._full = True
+                return
+            self._unseen_ms[pid] = self._windows_ms
+        before = self._weighted.get(pid, 0.0)
+        self._weighted[pid] = None if before is None or weighted is None else before + weighted
+
+    def _ask(self, calls: Calls, handle: Handle) -> Sequence[Use] | None:
+        """Return the rows after the last answer, ``None`` if it could not be had."""
+        rows = self._ask_since(calls, handle, self._from_us())
+        if rows == [] and not self._clock.known:
+            # On another clock than Unix time every use would lie before what was asked for: look at all.
+            everything = calls.ask_with(_NOBODY, calls.driver.nvmlDeviceGetProcessUtilization, handle, 0)
+            self._clock.learn(_newest(_unpacked(everything or ())))
+            if self._clock.known:
+                self._since_us = None
+                rows = self._ask_since(calls, handle, self._from_us())
+        if rows is None:
+            return None
+        newest_us = _newest(rows) or self._clock.now_us() - _FIRST_LOOK_US
+        self._since_us = max(newest_us, self._since_us or 0)
+        return rows
+
+    def _from_us(self) -> int:
+        """Return the time to ask from: the last answer, but a second ago at first, or if the clock was set back."""
+        now_us = self._clock.now_us()
+        if self._since_us is None or self._since_us > now_us + _AHEAD_US:
+            self._since_us = max(0, now_us - _FIRST_LOOK_US)
+        return self._since_us
+
+    def _ask_since(self, calls: Calls, handle: Handle, since_us: int) -> Sequence[Use] | None:
+        answer = calls.ask_with(_NOBODY, calls.driver.nvmlDeviceGetProcessUtilization, handle, since_us)
+        if answer is None:
+            return None
+        rows = _unpacked(answer)
+        newest_us = _newest(rows)
+        self._clock.learn(newest_us)
+        until_us = self._clock.now_us() + _AHEAD_US
+        # The driver pads the answer with rows of zeros, and repeats rows of earlier answers.
+        believed = [
+            (pid, stamp_us, sm if sm >= encoder and sm >= decoder else max(encoder, decoder))
+            for pid, stamp_us, sm, encoder, decoder in rows
+            if pid > 0 and since_us < stamp_us <= until_us
+        ]
+        if newest_us > until_us:
+            # The next answers have these rows again, once their time has come. Until then they show no more than
+            # that somebody used the card: the clock was set back, or the driver's goes ahead.
+            ahead = {row[0] for row in rows if row[0] > 0 and row[1] > until_us}
+            self._doubt(calls, ahead.difference([pid for pid, _, _ in believed]), "stamped later than now")
+        return believed
+
+
+def _unpacked(rows: Sequence[Row]) -> list[tuple[int, int, int, int, int]]:
+    """Return each row's numbers; read through ctypes, field by field, they would cost much more."""
+    return list(_LAYOUT.iter_unpack(b"".join(rows)))
+
+
+def _newest(rows: Sequence[tuple[int, ...]]) -> int:
+    """Return the latest time stamp, 0 where there is none."""
+    return max([row[1] for row in rows], default=0)

@@ -9,10 +9,10 @@ from typing import Final, NoReturn
 from gua.core.errors import UnavailableError
 from gua.core.ports import Clock, RawCard
 from gua.core.tick import ReadError
+from gua.nvml.calls import Executor
 from gua.nvml.driver import Code, Driver, load
 from gua.nvml.session import DriverSession
 from gua.nvml.slots import ReadCards, Slots
-from gua.nvml.workers import Workers
 
 _REMEDIES: Final[dict[int, str]] = {
     Code.LIBRARY_NOT_FOUND: "libnvidia-ml.so.1 is not installed here: install the NVIDIA driver, or start "
@@ -32,15 +32,15 @@ _LONGEST_BACKOFF_MS: Final = 300_000
 
 
 class NvmlReader:
-    """Reads every card; one that fails or hangs does not hide the others, nor hold them up.
+    """Reads every card; one that fails or hangs does not hide the others, nor delay them.
 
-    Cards are asked in threads, one after the other and, once one is slow, beside each other; a reading waits
+    Cards are read in threads, one after the other and, once one is slow, beside each other. A reading waits
     ``call_limit_seconds`` for all of them together. Without persistence mode a card's first call takes seconds,
     so that the first reading waits ``start_limit_seconds`` for the driver, and as long for the cards. A card that
-    has not answered by then is told as unknown, with the call that hangs as NO_ANSWER, at every reading until the
-    call comes back; its late answer is thrown away.
+    has not answered by then is unknown, with the call that hangs as NO_ANSWER, at every reading until the
+    call returns; its late answer is discarded.
 
-    Once ``stopping`` says that the program was asked to stop, no call is waited for longer than a second.
+    Once ``stopping`` returns true, as the program is to stop, no call is waited for longer than a second.
 
     ``with_activity``: the performance counters of cards that have some (GPM) are read, too.
 
@@ -65,7 +65,7 @@ class NvmlReader:
         self._stopping = stopping
         self._with_activity = with_activity
         self._backoff = _Backoff(clock)
-        self._session, self._slots = self._closed()
+        self._executor, self._session, self._slots = self._closed()
         self._seen = False
 
     def read(self) -> tuple[Sequence[RawCard], Sequence[ReadError]]:
@@ -105,17 +105,17 @@ class NvmlReader:
         """Release the driver within a second, whatever hangs; a later reading opens it again."""
         self._slots.wait(time.monotonic() + _CLOSE_SECONDS)
         if self._slots.idle:
-            self._session.close(time.monotonic() + _CLOSE_SECONDS, self._slots.take_gpms())
+            self._session.release(time.monotonic() + _CLOSE_SECONDS, self._slots.take_gpms())
         # Else a thread is inside the driver, which may not be released under it: the end of the process does it.
-        self._slots.leave()
-        self._session, self._slots = self._closed()
+        self._executor.close()
+        self._executor, self._session, self._slots = self._closed()
         self._backoff.good()
         self._seen = False
 
-    def _closed(self) -> tuple[DriverSession, Slots]:
-        workers = Workers(self._stopping)
-        slots = Slots(self._driver, self._clock, workers, with_activity=self._with_activity)
-        return DriverSession(self._driver, workers), slots
+    def _closed(self) -> tuple[Executor, DriverSession, Slots]:
+        executor = Executor(self._stopping)
+        slots = Slots(self._driver, self._clock, executor, with_activity=self._with_activity)
+        return executor, DriverSession(self._driver, executor), slots
 
     def _ready(self, until: float, errors: list[ReadError]) -> bool:
         """Return whether the driver is usable, after opening it where that is due."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from gua.core.allocation import CardTick, Promise
@@ -15,7 +15,7 @@ from gua.core.clock_reasons import HEAT, IDLENESS, POWER_CAP
 from gua.core.idle_time import ACTIVE_FROM, is_told
 from gua.core.tick import CardReading, ReadError
 from gua.core.words import Mig, ProcessList
-from gua.sim.clock import TickSpan
+from gua.sim.calendar import TickSpan
 from gua.sim.habit import MIB, CardUsage, Habit
 
 # From the recording of one H100 in github.com/8bitai/gpu-parking-tax (MIT), h100_dose_response.jsonl;
@@ -92,40 +92,24 @@ class Heat:
         self._seen_ms = None
 
 
+Simulated: TypeAlias = "WholeCard | PartitionedCard"
 Promised = Callable[[CardTick], Promise]
 """Tells whom a card of a tick is promised to."""
 
 
-class Simulated(Protocol):
-    """A card that can be read once a tick."""
-
-    @property
-    def uuids(self) -> tuple[str, ...]:
-        """The card's UUID, and those of its instances after it."""
-        ...
-
-    def read(self, span: TickSpan, errors: list[ReadError], promised: Promised) -> Sequence[CardReading]:
-        """Return the card, and its instances after it; add the calls that failed to ``errors``."""
-        ...
-
-
 class WholeCard:
-    """A card without MIG."""
+    """A card without MIG, read once a tick; ``uuids`` is its UUID."""
 
     def __init__(self, slot: CardSlot, habit: Habit, rng: Random) -> None:
+        self.uuids = (slot.uuid,)
         self._slot = slot
         self._habit = habit
         self._rng = rng
         self._heat = Heat(rng)
         self._is_lost = False
 
-    @property
-    def uuids(self) -> tuple[str, ...]:
-        """The card's UUID."""
-        return (self._slot.uuid,)
-
     def read(self, span: TickSpan, errors: list[ReadError], promised: Promised) -> Sequence[CardReading]:
-        """Return the card's reading; while it is lost, no more than that."""
+        """Return the card's reading, while it is lost no more than that; add the calls that failed to ``errors``."""
         use = self._habit.at(span.ts_ms)
         if use.lost:
             self._heat.lose()
@@ -171,17 +155,16 @@ class WholeCard:
 
 
 class PartitionedCard:
-    """A card cut into MIG instances of 3 slices, one for each habit, at most two; utilization cannot be read."""
+    """A card cut into MIG instances of 3 slices, one for each habit, at most two; utilization cannot be read.
+
+    ``uuids`` are the card's UUID, and those of its instances after it.
+    """
 
     def __init__(self, slot: CardSlot, habits: Sequence[Habit], rng: Random) -> None:
         self._slot = slot
         self._instances = tuple((f"MIG-{UUID(int=rng.getrandbits(128), version=4)}", habit) for habit in habits)
+        self.uuids = (slot.uuid, *(uuid for uuid, _ in self._instances))
         self._heat = Heat(rng)
-
-    @property
-    def uuids(self) -> tuple[str, ...]:
-        """The card's UUID, and those of its instances."""
-        return (self._slot.uuid, *(uuid for uuid, _ in self._instances))
 
     def read(
         self,

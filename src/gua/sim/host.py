@@ -15,13 +15,10 @@ from gua.core.durations import format_duration
 from gua.core.errors import UsageError
 from gua.core.tick import AgentReading, AllocationSourceReading, CardReading, ErrorCount, Origin, ReadError, Tick
 from gua.core.words import Source
-from gua.sim.calendar import MINUTE_MS, THU, TUE, Stretch, clock
+from gua.sim.calendar import MINUTE_MS, THU, TUE, Absence, Stretch, TickSpan, clock, spans
 from gua.sim.cards import CardSlot, PartitionedCard, Simulated, WholeCard, slot_of
-from gua.sim.clock import Absence, TickSpan, spans
-from gua.sim.habit import Empty, Habit, HabitSetting
-from gua.sim.jobs import Inference, Orphan, Training
-from gua.sim.people import InstanceKernel, Notebook, Shared, Workstation
-from gua.sim.programs import ProgramHost
+from gua.sim.habit import Empty, Habit, HabitSetting, ProgramHost
+from gua.sim.habits import Inference, InstanceKernel, Notebook, Orphan, Shared, Training, Workstation
 from gua.sim.scheduler import ROLES, Scheduler
 
 DAY_MS: Final = 24 * 60 * MINUTE_MS
@@ -38,7 +35,7 @@ LONGEST_INTERVAL_MS: Final = 10 * MINUTE_MS
 MOST_CARDS: Final = 256
 LONGEST_MS: Final = 366 * DAY_MS
 _PHASE_MS: Final = 500
-"""How far at most the simulated grid ends before the moment that it was given (:func:`.clock.spans`)."""
+"""How far at most the simulated grid ends before the moment that it was given (:func:`.calendar.spans`)."""
 
 HOST: Final = "demo-host"
 INSTANCE_ID: Final = "demo"

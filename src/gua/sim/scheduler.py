@@ -5,8 +5,8 @@ A script beside the habits: a scheduler does not know what becomes of its promis
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from gua.core.allocation import Allocation, AllocationLook, CardKey, SourceHealth
@@ -25,7 +25,7 @@ from gua.sim.calendar import (
     clock,
 )
 from gua.sim.habit import HabitSetting
-from gua.sim.jobs import server
+from gua.sim.habits import server
 
 NOTEBOOK, TRAINING, INFERENCE, ORPHAN, PARTITIONED, SHARED, TRAINING_TOO, WORKSTATION = range(8)
 """The roles of a round's cards, in the order in which they come back."""
@@ -81,55 +81,48 @@ _WEEK: Final = (
 _SERVER: Final = Stretch(SUN + clock(3, 58), NEXT_WEEK + SUN + clock(3, 58))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Job:
-    """A promise that comes back every week.
-
-    ``number`` tells jobs that begin in one hour apart; ``is_told``: the job's processes say which it is.
-    """
+class _Recurring(NamedTuple):
+    """A promise that comes back every week, as an allocation that begins at a moment (Unix ms)."""
 
     stretch: Stretch
-    cards: frozenset[str]
-    owner: str
-    uid: int
-    limit_ms: int
-    name: str
-    number: int = 0
-    is_told: bool = False
+    source: str
+    allocation: Callable[[int], Allocation]
 
-    def promise(self, since_ms: int) -> Allocation:
-        """Return the promise that begins at ``since_ms`` (Unix ms), with the end that its owner asked for."""
+
+def _job(setting: HabitSetting, asked: _Promise, cards: frozenset[str], number: int) -> _Recurring:
+    """Return a Slurm job, with the end that its owner asked for; ``number`` tells jobs that begin in one hour apart."""
+    owner, uid = setting.person(asked.person)
+    (stretch,) = setting.late(Stretch(asked.start, asked.end))
+
+    def allocation(since_ms: int) -> Allocation:
         job_id = str((since_ms + _LEAD_MS) // HOUR_MS)
         return Allocation(
             source=SLURM,
-            id=f"{job_id}_{self.number}" if self.number else job_id,
-            cards=self.cards,
+            id=f"{job_id}_{number}" if number else job_id,
+            cards=cards,
             since_ms=since_ms,
-            until_ms=since_ms + self.limit_ms,
-            owner=self.owner,
-            uid=self.uid,
+            until_ms=since_ms + asked.limit * MINUTE_MS,
+            owner=owner,
+            uid=uid,
             kind="job",
-            job_name=self.name,
-            slurm_job_id=job_id if self.is_told else None,
+            job_name=asked.name,
+            slurm_job_id=job_id if asked.is_told else None,
         )
 
+    return _Recurring(stretch, SLURM, allocation)
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SimulatedPod:
-    """A pod that is deployed anew every week; its container starts a little later."""
 
-    stretch: Stretch
-    cards: frozenset[str]
-    setting: HabitSetting
+def _pod(setting: HabitSetting, cards: frozenset[str]) -> _Recurring:
+    """Return a pod that is deployed anew every week, with no end; its container starts a little later."""
+    program = server(setting)
+    (stretch,) = setting.late(_SERVER)
 
-    def promise(self, since_ms: int) -> Allocation:
-        """Return the promise of the pod that begins at ``since_ms`` (Unix ms); nobody says when it ends."""
-        program = server(self.setting)
-        pod_uid = self.setting.host.start(program, since_ms + _LEAD_MS).pod_uid
+    def allocation(since_ms: int) -> Allocation:
+        pod_uid = setting.host.start(program, since_ms + _LEAD_MS).pod_uid
         return Allocation(
             source=KUBERNETES,
             id=str(pod_uid),
-            cards=self.cards,
+            cards=cards,
             since_ms=since_ms,
             owner=program.owner,
             uid=program.uid,
@@ -138,6 +131,8 @@ class SimulatedPod:
             pod_name="llm-0",
             pod_namespace="serving",
         )
+
+    return _Recurring(stretch, KUBERNETES, allocation)
 
 
 class Scheduler:
@@ -172,7 +167,7 @@ class Scheduler:
             allocations=tuple(
                 allocation
                 for promise in self._promises
-                if not (silent and isinstance(promise, Job))
+                if not (silent and promise.source == SLURM)
                 for allocation in _within(promise, since_ms, now_ms)
             ),
             sources=(
@@ -182,42 +177,28 @@ class Scheduler:
         )
 
 
-def _of_round(cards: Sequence[tuple[HabitSetting, Sequence[str]]]) -> list[Job | SimulatedPod]:
+def _of_round(cards: Sequence[tuple[HabitSetting, Sequence[str]]]) -> list[_Recurring]:
     """Return a round's promises; those of cards that the host has not are left out."""
-    promises: list[Job | SimulatedPod] = []
+    promises: list[_Recurring] = []
     setting, _ = cards[0]
     turn = setting.round
     for place, asked in enumerate(_WEEK):
         uuids = frozenset(cards[role][1][part] for role, part in asked.cards if role < len(cards))
-        if not uuids:
-            continue
-        owner, uid = setting.person(asked.person)
-        (stretch,) = setting.late(Stretch(asked.start, asked.end))
-        promises.append(
-            Job(
-                stretch=stretch,
-                cards=uuids,
-                owner=owner,
-                uid=uid,
-                limit_ms=asked.limit * MINUTE_MS,
-                name=asked.name,
-                number=0 if asked.is_told and turn == 0 else 1 + place + turn * len(_WEEK),
-                is_told=asked.is_told,
-            )
-        )
+        if uuids:
+            number = 0 if asked.is_told and turn == 0 else 1 + place + turn * len(_WEEK)
+            promises.append(_job(setting, asked, uuids, number))
     if len(cards) > INFERENCE:
         of_server, uuids_of_server = cards[INFERENCE]
-        (stretch,) = of_server.late(_SERVER)
-        promises.append(SimulatedPod(stretch=stretch, cards=frozenset(uuids_of_server), setting=of_server))
+        promises.append(_pod(of_server, frozenset(uuids_of_server)))
     return promises
 
 
-def _within(promise: Job | SimulatedPod, since_ms: int, now_ms: int) -> Iterator[Allocation]:
+def _within(promise: _Recurring, since_ms: int, now_ms: int) -> Iterator[Allocation]:
     """Yield what covers any time within (since_ms, now_ms]: what ended there, with its end, then what runs now."""
     stretch = promise.stretch
     begun_ms = stretch.begun_ms(now_ms)
     ended_ms = stretch.ended_ms(now_ms)
     if ended_ms > since_ms:
-        yield replace(promise.promise(ended_ms - stretch.length_ms), until_ms=ended_ms)
+        yield replace(promise.allocation(ended_ms - stretch.length_ms), until_ms=ended_ms)
     if begun_ms is not None:
-        yield promise.promise(begun_ms)
+        yield promise.allocation(begun_ms)

@@ -1,3 +1,5 @@
+"""Where the agent's events go, and Slurm jobs that no source of allocations tells of."""
+
 from __future__ import annotations
 
 import logging
@@ -5,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from fakes.cards import INTERVAL_MS, START_MS, allocation, card, process, promised, tick
 from fakes.clock import FakeClock
-from gua.agent.events import AgentEvents
+from gua.agent.events import PATIENCE_MS, AgentEvents, SilentJobs
 from gua.agent.logs import Changes
 from gua.agent.notify import Notifier
 from gua.agent.status import Board, SpoolFigures
 from gua.core.tick import AllocationSourceReading, CardReading, Origin, ProcessReading, ReadError, Tick
-from gua.core.words import AllocationStatus, Source
+from gua.core.words import AllocationStatus, ProcessType, Source
 
 CARD = CardReading(uuid="GPU-a", duration_ms=1_000, gpu_time_ms=1_000)
 TICK = Tick(ts_ms=1_700_000_000_000, origin=Origin(host="gpu01", source=Source.AGENT, interval_ms=1_000), cards=(CARD,))
@@ -63,15 +66,15 @@ def test_a_thousand_good_ticks_are_not_worth_a_line(watcher: AgentEvents, lines:
 
 def test_a_lost_card_is_told_once_and_its_return_too(watcher: AgentEvents, lines: Lines) -> None:
     lost = replace(TICK, cards=(replace(CARD, failed=True),))
-    for tick in (TICK, lost, lost, lost, TICK, TICK):
-        watcher.ticked(tick, lateness_ms=0)
+    for made in (TICK, lost, lost, lost, TICK, TICK):
+        watcher.ticked(made, lateness_ms=0)
     assert lines.said == ["card GPU-a is lost or needs a reset", "card GPU-a is back"]
 
 
 def test_failing_calls_are_told_with_their_codes_until_they_succeed(watcher: AgentEvents, lines: Lines) -> None:
     failing = replace(TICK, errors=(ReadError(call="nvmlDeviceGetPowerUsage", code="NO_PERMISSION", uuid="GPU-a"),))
-    for tick in (failing, failing, TICK):
-        watcher.ticked(tick, lateness_ms=0)
+    for made in (failing, failing, TICK):
+        watcher.ticked(made, lateness_ms=0)
     assert lines.said == [
         "some calls failed, the rest goes on: nvmlDeviceGetPowerUsage: NO_PERMISSION",
         "all calls succeed again",
@@ -136,3 +139,51 @@ def test_a_silent_job_is_a_condition_until_it_is_gone(watcher: AgentEvents, boar
     assert [each.partition(":")[0] for each in board.status()["conditions"]] == ["Slurm's job 77 on card 3"]
     watcher.ticked(replace(TICK, ts_ms=TICK.ts_ms + 300_000), lateness_ms=0)
     assert board.status()["conditions"] == []
+
+
+OF_JOB = process(9, slurm_job_id="77")
+LATE = PATIENCE_MS // INTERVAL_MS
+
+
+def after(*cards: CardReading) -> str | None:
+    """Return what is told after that many ticks in a row."""
+    silent, told = SilentJobs(), None
+    for number, reading in enumerate(cards):
+        told = silent.after(tick(START_MS + number * INTERVAL_MS, reading))
+    return told
+
+
+def test_a_job_without_an_allocation_is_told_once_nobody_can_be_just_late() -> None:
+    silent = card(processes=(OF_JOB,), **promised())
+    assert after(*[silent] * LATE) is None
+    assert after(*[silent] * (LATE + 1)) == (
+        "Slurm's job 77 on card 0: no source of allocations tells of it; are the hooks installed, and is Slurm looked "
+        "at?"
+    )
+
+
+def test_one_that_was_away_is_late_anew() -> None:
+    silent = card(processes=(OF_JOB,), **promised())
+    assert after(*[silent] * LATE, card(**promised()), *[silent] * LATE) is None
+
+
+def test_what_is_promised_unknown_or_not_looked_at_is_no_silent_job() -> None:
+    for reading in (
+        card(processes=(OF_JOB,), **promised(allocation("78"))),
+        card(processes=(OF_JOB,), allocation="unknown"),
+        card(processes=(OF_JOB,)),
+        card(processes=(process(9),), **promised()),
+        card(processes=(process(9, slurm_job_id="77", type=ProcessType.IGNORED),), **promised()),
+    ):
+        assert after(*[reading] * (LATE + 1)) is None
+
+
+def test_of_many_a_few_are_named_and_a_clock_set_back_tells_none_too_late() -> None:
+    crowd = tuple(process(pid, slurm_job_id=str(pid)) for pid in range(10))
+    told = after(*[card(index=None, processes=crowd, **promised())] * (LATE + 1))
+    assert told is not None
+    assert told.startswith("Slurm's job 0 on GPU-1, job 1 on GPU-1, job 2 on GPU-1 and 7 more: ")
+    silent = SilentJobs()
+    one = card(processes=(OF_JOB,), **promised())
+    silent.after(tick(START_MS, one))
+    assert silent.after(tick(START_MS - 3_600_000, one)) is not None

@@ -15,17 +15,11 @@ def test_systemd_hears_of_every_step(tmp_path: Path) -> None:
         notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
         assert notifier.supervised
         notifier.ready("8 cards")
-        notifier.ready(main_pid=77)
-        notifier.status("8 cards, tick 3 s ago")
         notifier.alive()
-        notifier.stopping("asked to")
         notifier.stopping()
-        assert [manager.recv(4096).decode() for _ in range(6)] == [
+        assert [manager.recv(4096).decode() for _ in range(3)] == [
             "READY=1\nSTATUS=8 cards",
-            "READY=1\nMAINPID=77",
-            "STATUS=8 cards, tick 3 s ago",
             "WATCHDOG=1",
-            "STOPPING=1\nSTATUS=asked to",
             "STOPPING=1",
         ]
 
@@ -48,10 +42,10 @@ def test_an_abstract_socket_is_reached() -> None:
 
 def test_a_status_cannot_carry_a_second_message(tmp_path: Path) -> None:
     with bound(tmp_path / "notify", socket.SOCK_DGRAM) as manager:
-        Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")}).status("a\nMAINPID=1\x1b[2J" + "x" * 1000)
+        Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")}).ready("a\nMAINPID=1\x1b[2J" + "x" * 1000)
         message = manager.recv(4096).decode()
-        assert message.startswith("STATUS=a MAINPID=1[2Jxxx")
-        assert len(message) <= 210
+        assert message.startswith("READY=1\nSTATUS=a MAINPID=1[2Jxxx")
+        assert len(message) <= 220
 
 
 @pytest.mark.parametrize(
@@ -70,20 +64,3 @@ def test_a_manager_that_does_not_read_does_not_stop_the_agent(tmp_path: Path) ->
         notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
         for _ in range(2_000):
             notifier.alive()
-
-
-@pytest.mark.parametrize(
-    ("environ", "seconds"),
-    [
-        ({}, None),
-        ({"WATCHDOG_USEC": "60000000"}, 60.0),
-        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "7"}, 60.0),
-        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "8"}, None),
-        ({"WATCHDOG_USEC": "0"}, None),
-        ({"WATCHDOG_USEC": "-1"}, None),
-        ({"WATCHDOG_USEC": "soon"}, None),
-        ({"WATCHDOG_USEC": "9" * 5000}, None),
-    ],
-)
-def test_the_watchdog_is_the_one_meant_for_this_process(environ: dict[str, str], seconds: float | None) -> None:
-    assert Notifier(environ, pid=7).watchdog_seconds == seconds

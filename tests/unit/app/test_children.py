@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gua.agent.store_delivery import Landed
+from gua.agent.delivery import Landed
 from gua.app import children
 from gua.app.agent_settings import AgentSettings, Places
 from gua.app.destinations import Destination, agent_destinations

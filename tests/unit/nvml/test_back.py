@@ -154,6 +154,23 @@ def test_opening_anew_for_one_card_does_not_disturb_the_samples_of_another() -> 
     assert sum(one.end_ms - one.start_ms for one in raw.samples) == 6000
 
 
+def test_drains_go_on_where_the_driver_was_opened_anew_since_the_last_reading() -> None:
+    lost, good = Card("GPU-a"), Card("GPU-b")
+    host = Host(lost, good)
+    now_us = host.clock.wall * 1000
+    good.ring = [(now_us + step * 200_000, 50) for step in range(16)]
+    host.tick(3)
+    lost.faults["nvmlDeviceGetUUID"] = GPU_IS_LOST
+    host.tick(0)
+    for _ in range(12):  # the ring keeps 14 s
+        host.clock.advance(5000)
+        good.ring = [(host.clock.wall * 1000 - step * 200_000, 50) for step in range(70, -1, -1)]
+        host.reader.drain()
+    assert host.driver.opened > 2
+    (_, raw) = host.raw(0)
+    assert sum(one.end_ms - one.start_ms for one in raw.samples) == 60_000
+
+
 @pytest.mark.parametrize("code", [UNINITIALIZED, DRIVER_NOT_LOADED, 18])
 def test_a_driver_that_is_gone_leaves_every_card_unknown_and_not_failed(code: int) -> None:
     host = Host(Card("GPU-a", compute=[Process(7)]), Card("GPU-b"))

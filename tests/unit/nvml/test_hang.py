@@ -1,4 +1,4 @@
-"""Calls that do not come back: whom they hold up, for how long, and what is told meanwhile."""
+"""Calls that do not return: what they delay, for how long, what is reported meanwhile, and how a stop ends the wait."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_a_release_that_hangs_is_not_waited_for_either(hang: threading.Event) ->
 
 
 def threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name.startswith("nvml ")}
+    return {thread for thread in threading.enumerate() if thread.name.startswith("nvml")}
 
 
 def end(new: set[threading.Thread]) -> bool:
@@ -340,3 +340,25 @@ def test_a_driver_that_is_gone_is_not_opened_anew_under_a_call_that_hangs(hang: 
     settle(hang)
     clock.advance(600_000)
     assert [raw.reading.failed for raw in cards.read()[0]] == [False, False]
+
+
+def test_a_stop_ends_the_wait_for_a_hung_card_within_a_second_or_so(hang: threading.Event) -> None:
+    bad = Card("GPU-a", hangs={"nvmlDeviceGetPowerUsage": hang})
+    cards = NvmlReader(FakeClock(), FakeDriver(bad, Card("GPU-b")), stopping=lambda: True)
+    begun = time.monotonic()
+    readings, errors = cards.read()
+    assert 1 <= time.monotonic() - begun < 4.5  # without the stop it would be 5
+    assert [raw.reading.failed for raw in readings] == [None, False]
+    assert errors == [ReadError(call="nvmlDeviceGetPowerUsage", code="NO_ANSWER", uuid="GPU-a")]
+
+
+def test_a_stop_leaves_slow_calls_the_time_to_answer() -> None:
+    slow = threading.Event()
+    timer = threading.Timer(0.2, slow.set)
+    timer.start()
+    bad = Card("GPU-a", hangs={"nvmlDeviceGetPowerUsage": slow})
+    cards = NvmlReader(FakeClock(), FakeDriver(bad), stopping=lambda: True)
+    readings, errors = cards.read()
+    timer.join()
+    assert [raw.reading.failed for raw in readings] == [False]
+    assert errors == []

@@ -18,7 +18,6 @@ import pytest
 
 from driver.fixture import SimulatedDriver
 from driver.scenario import GIB, MIB, Burst, Card, Constant, Fault, Instance, Process, Scenario, uuid
-from fakes.clock import FakeClock
 from fakes.nvidia_smi import install
 from fakes.recorded import RecordedDriver
 from gua.core.tick import Origin
@@ -94,7 +93,7 @@ def recorded(driver: SimulatedDriver, environment: dict[str, str], sleeper: int)
 
 def test_a_recording_replayed_reads_as_the_host_it_was_made_on(recorded: tuple[Path, Path], sleeper: int) -> None:
     answers = RecordedDriver(recorded[0])
-    reader = NvmlReader(FakeClock(wall_ms=answers.began_ms), answers)
+    reader = NvmlReader(answers.clock, answers)
     cards, errors = reader.read()
     reader.close()
     assert answers.about["nvidia-ml-py"]

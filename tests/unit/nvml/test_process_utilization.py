@@ -7,8 +7,8 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.nvml import NO_PERMISSION, Card, FakeDriver, Process, Use
 from gua.core.tick import ReadError
-from gua.nvml import card_cache, process_utilization
-from gua.nvml.driver_clock import DriverClock
+from gua.nvml import card, processes
+from gua.nvml.quirks import DriverClock
 from gua.nvml.reader import NvmlReader
 
 NO_PERCENTAGE = ReadError(call="nvmlDeviceGetProcessUtilization", code="not a percentage", uuid="GPU-a")
@@ -125,7 +125,7 @@ def test_stamps_from_boot_are_found_out_before_anybody_is_called_idle(monkeypatc
     bench = Bench(1)
     booted_us = bench.clock.wall * 1000 - 7_000_000_000
     monkeypatch.setattr(
-        card_cache, "DriverClock", lambda clock: DriverClock(clock, lambda: bench.clock.wall * 1000 - booted_us)
+        card, "DriverClock", lambda clock: DriverClock(clock, lambda: bench.clock.wall * 1000 - booted_us)
     )
     bench.card.uses = [Use(1, 7_000_000_000 - 5, 90)]
     assert bench.read() == {1: 0.9}
@@ -228,7 +228,7 @@ def test_a_process_is_as_busy_as_the_busiest_of_kernels_encoder_and_decoder_in_e
 
 
 def test_more_processes_than_are_told_apart_are_unknown_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_utilization, "MOST_PROCESSES", 2)
+    monkeypatch.setattr(processes, "MOST_PROCESSES", 2)
     bench = Bench(1, 2, 3)
     bench.read()
     bench.window(10, p1=10, p2=10, p3=10)

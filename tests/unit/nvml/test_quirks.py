@@ -7,7 +7,7 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.nvml import ALL_ONES_32, FUNCTION_NOT_FOUND, NOT_SUPPORTED, Card, FakeDriver, Process
 from gua.core.words import ProcessList
-from gua.nvml.quirks import QUIRKS, Distrust, Quirk, distrusted, ratio, version_of
+from gua.nvml.quirks import has_wide_lists, ratio, version_of
 from gua.nvml.reader import NvmlReader
 
 LISTS = ("Compute", "Graphics", "MPSCompute")
@@ -37,18 +37,7 @@ def test_a_version_is_numbers(text: str | None, numbers: tuple[int, ...]) -> Non
 def test_the_wide_process_lists_of_the_first_535_drivers_are_not_believed(
     version: str | None, *, believed: bool
 ) -> None:
-    assert (Distrust.PROCESS_LIST_V3 not in distrusted(version, "NVIDIA A100")) is believed
-
-
-def test_a_quirk_may_be_one_of_a_product_only() -> None:
-    quirk = Quirk(distrust=Distrust.PROCESS_LIST_V3, first=(1,), before=(2,), link="https://example.org", card="GB10")
-    assert distrusted("1.5", "NVIDIA GB10", (quirk,))
-    assert not distrusted("1.5", "NVIDIA H100", (quirk,))
-    assert not distrusted("1.5", None, (quirk,))
-
-
-def test_every_quirk_has_a_source() -> None:
-    assert all(quirk.link.startswith("https://") and quirk.first < quirk.before for quirk in QUIRKS)
+    assert (not has_wide_lists(version)) is believed
 
 
 def read(card: Card, version: str = "570.86.15") -> tuple[list[int], ProcessList, list[str]]:

@@ -12,11 +12,10 @@ from fakes.clock import FakeClock
 from fakes.nvml import NO_PERMISSION, NOT_FOUND, Card, FakeDriver, FakeNvmlError
 from gua.core.ports import UtilizationSample
 from gua.core.tick import ReadError
-from gua.nvml import card_cache
-from gua.nvml.driver_clock import DriverClock
-from gua.nvml.quirks import LEAST_UNIX_US
+from gua.nvml import card
+from gua.nvml.quirks import LEAST_UNIX_US, DriverClock
 from gua.nvml.reader import NvmlReader
-from gua.nvml.sample_buffer import MOST_SAMPLES
+from gua.nvml.samples import MOST_SAMPLES
 
 START_MS = 1_700_000_000_000
 
@@ -258,7 +257,7 @@ def test_samples_stamped_with_the_time_since_boot_are_told_in_unix_time(monkeypa
     def since_boot_us() -> int:
         return (booted_ms + bench.clock.wall - START_MS) * 1000
 
-    monkeypatch.setattr(card_cache, "DriverClock", lambda clock: DriverClock(clock, since_boot_us))
+    monkeypatch.setattr(card, "DriverClock", lambda clock: DriverClock(clock, since_boot_us))
     assert bench.sampled_us < LEAST_UNIX_US
     bench.run(1000)
     bench.read()

@@ -3,8 +3,7 @@ from random import Random
 
 import pytest
 
-from gua.sim.calendar import MINUTE_MS, MON, NEXT_WEEK, THU, TUE, Stretch, clock
-from gua.sim.clock import Absence, TickSpan, spans
+from gua.sim.calendar import MINUTE_MS, MON, NEXT_WEEK, THU, TUE, Absence, Stretch, TickSpan, clock, spans
 from gua.sim.host import END_MS
 
 MONDAY_MS = 1_774_224_000_000  # 2026-03-23 00:00 UTC

@@ -205,10 +205,9 @@ def _holders(card: RawCard) -> str:
 
 
 def _distrust(reading: CardReading) -> str:
-    from gua.nvml.quirks import distrusted  # noqa: PLC0415 - only where there is a card
+    from gua.nvml.quirks import WIDE_LISTS, has_wide_lists  # noqa: PLC0415 - only where there is a card
 
-    found = sorted(distrusted(reading.driver_version, reading.name))
-    return f"known fault of this driver, worked around: {', '.join(found)}" if found else ""
+    return f"known fault of this driver, worked around: {WIDE_LISTS}" if has_wide_lists(reading.driver_version) else ""
 
 
 def _told(errors: Sequence[ReadError]) -> str:

@@ -1,0 +1,209 @@
+"""What is stored of a card between two readings, and what is read of whole cards and MIG instances alike.
+
+Version 2 of the memory call reports the driver's reserve apart, version 1 counts it as used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from gua.core.ports import Clock, RawCard
+from gua.core.tick import CardReading, ReadError
+from gua.core.words import Mig, ProcessList
+from gua.nvml.calls import Calls, GivenUp, Job
+from gua.nvml.driver import Code, Handle
+from gua.nvml.gpm import Gpm
+from gua.nvml.health import Health
+from gua.nvml.processes import Listing, ProcessUtilization
+from gua.nvml.quirks import DriverClock, ratio
+from gua.nvml.samples import SampleBuffer
+
+VENDOR: Final = "NVIDIA"
+# Drivers before 510 lack version 2 and say so in one of these ways; version 1 then decides.
+_OLDER_DRIVER: Final[dict[int, None]] = dict.fromkeys(
+    (Code.FUNCTION_NOT_FOUND, Code.ARGUMENT_VERSION_MISMATCH, Code.INVALID_ARGUMENT, Code.NOT_SUPPORTED)
+)
+
+
+class CardCache:
+    """What is stored of one card. The card's thread writes it, others only while that one waits.
+
+    ``minor`` is the number of its device file, read once, when ``has_minor`` is set. ``instance_uuids`` are the UUIDs
+    of its instances by their indexes, ``gpu_instance_ids`` the ids of their GPU instances by UUID. ``gpm`` are the
+    counters of its instances, ``activity`` those of the whole card, ``None`` where they are not to be read.
+    ``drained`` are the errors of the drains since the last reading, each kind once. ``lost`` is whether the card was
+    lost at its last reading.
+    """
+
+    def __init__(self, uuid: str, clock: Clock, *, with_activity: bool = False) -> None:
+        self.uuid = uuid
+        self._clock = clock
+        self._with_activity = with_activity
+        self.identity = CardReading(uuid=uuid, duration_ms=1, gpu_time_ms=0, vendor=VENDOR)
+        driver_clock = DriverClock(clock)
+        self.samples = SampleBuffer(driver_clock)
+        self.process_utilization = ProcessUtilization(driver_clock)
+        self.given_up = GivenUp(uuid)
+        self.drained: dict[ReadError, None] = {}
+        self.lost = False
+        self.minor: int | None = None
+        self.has_minor = False
+        self.instance_uuids: dict[int, str] = {}
+        self.gpu_instance_ids: dict[str, int | None] = {}
+        self._last: tuple[tuple[CardReading, tuple[int, int]], ...] = ()
+        self._abandoned: list[Gpm] = []
+        self.health = Health(clock)
+        self.gpm = Gpm(clock, with_activity=with_activity)
+        self.activity = self._new_activity()
+
+    def _new_activity(self) -> Gpm | None:
+        return Gpm(self._clock, with_utilization=False, with_activity=True) if self._with_activity else None
+
+    def take_gpms(self) -> list[Gpm]:
+        """Return its counters, to be freed before the driver is released, and begin with new ones."""
+        gpms = [*self._abandoned, self.gpm, *([] if self.activity is None else [self.activity])]
+        self._abandoned = []
+        self.gpm = Gpm(self._clock, with_activity=self._with_activity)
+        self.activity = self._new_activity()
+        self.given_up.forget()
+        return gpms
+
+    def abandon(self, job: Job) -> None:
+        """Abandon a job that is inside an optional call, with everything that it may still write."""
+        self.given_up.abandon(job)
+        if self.activity is not None:
+            self._abandoned.append(self.activity)
+        self.activity = self._new_activity()
+        self.health = Health(self._clock)
+
+    @property
+    def due(self) -> bool:
+        """Whether a drain has anything to read: the driver's rings may be full before the next one."""
+        return self.samples.due or self.process_utilization.due
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether the card was cut into instances at the last reading; it then has no rings."""
+        return bool(self._last) and self._last[0][0].mig is Mig.PARENT
+
+    def remember(self, cards: Sequence[RawCard]) -> None:
+        """Store how the card is cut up, and what its instances are."""
+        self._last = tuple((raw.reading, raw.gpu_fraction) for raw in cards)
+
+    def unread(self) -> list[RawCard]:
+        """Return the card, and its instances as they were last, with everything unknown; failed if it is lost."""
+        failed = True if self.lost else None
+        cards = self._last or ((self.identity, (1, 1)),)
+        unread = [self._unread(reading, gpu_fraction, failed=failed) for reading, gpu_fraction in cards]
+        if self.lost:
+            unread[0] = replace(unread[0], reading=replace(unread[0].reading, **self.health.lost()))
+        return unread
+
+    def unread_at(self, indexes: Iterable[int]) -> dict[int, RawCard]:
+        """Return the instances that were at these indexes at the last reading, with everything unknown."""
+        last = {reading.uuid: (reading, gpu_fraction) for reading, gpu_fraction in self._last}
+        uuids = {index: self.instance_uuids[index] for index in indexes if index in self.instance_uuids}
+        return {index: self._unread(*last[uuid], failed=None) for index, uuid in uuids.items() if uuid in last}
+
+    def _unread(self, reading: CardReading, gpu_fraction: tuple[int, int], *, failed: bool | None) -> RawCard:
+        return RawCard(
+            reading=CardReading(
+                uuid=reading.uuid,
+                duration_ms=1,  # a placeholder: the sampler knows the span
+                gpu_time_ms=0,
+                process_list=ProcessList.FAILED,
+                index=reading.index,
+                name=reading.name,
+                model=reading.model,
+                vendor=reading.vendor,
+                driver_version=reading.driver_version,
+                pci=reading.pci,
+                mig=reading.mig,
+                parent=reading.parent,
+                memory_shared=reading.memory_shared,
+                failed=failed,
+            ),
+            gpu_fraction=gpu_fraction,
+            processes=(),
+            minor=self.minor,
+            gpu_instance_id=self.gpu_instance_ids.get(reading.uuid),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceMemory:
+    """Bytes; ``used`` contains the driver's reserve where ``reserved`` is ``None``."""
+
+    used: int | None = None
+    limit: int | None = None
+    reserved: int | None = None
+
+
+def read_memory(calls: Calls, handle: Handle) -> DeviceMemory:
+    """Return the device's memory; every field is ``None`` where it cannot be read (GB10: NOT_SUPPORTED)."""
+    split = calls.ask_with(_OLDER_DRIVER, calls.driver.nvmlDeviceGetMemoryInfo, handle, calls.driver.nvmlMemory_v2)
+    if split is not None:
+        if split.used + split.reserved <= split.total and split.total > 0:
+            return DeviceMemory(used=split.used, limit=split.total, reserved=split.reserved)
+        calls.note("nvmlDeviceGetMemoryInfo", "used and reserved exceed total" if split.total else "total is 0")
+    whole = calls.ask(calls.driver.nvmlDeviceGetMemoryInfo, handle)
+    if whole is None:
+        return DeviceMemory()
+    if whole.used > whole.total or whole.total == 0:
+        calls.note("nvmlDeviceGetMemoryInfo", "used exceeds total" if whole.total else "total is 0")
+        return DeviceMemory()
+    return DeviceMemory(used=whole.used, limit=whole.total)
+
+
+def read_instant(calls: Calls, handle: Handle) -> dict[str, float | None]:
+    """Return the utilization of the card's engines over the driver's last sampling period, as fields of its reading.
+
+    Ratios; ``None`` is unknown.
+    """
+    driver = calls.driver
+    rates = calls.ask(driver.nvmlDeviceGetUtilizationRates, handle)
+    values = {"utilization": _believed(calls, "nvmlDeviceGetUtilizationRates", None if rates is None else rates.gpu)}
+    for field, function in (
+        ("utilization_encoder", driver.nvmlDeviceGetEncoderUtilization),
+        ("utilization_decoder", driver.nvmlDeviceGetDecoderUtilization),
+    ):
+        answer = calls.ask(function, handle)  # (percent, sampling period)
+        values[field] = _believed(calls, function.__name__, None if answer is None else answer[0])
+    return values
+
+
+def _believed(calls: Calls, call: str, percent: float | None) -> float | None:
+    if percent is None:
+        return None
+    value = ratio(percent)
+    if value is None:
+        calls.note(call, "not a percentage")
+    return value
+
+
+def failed_since(calls: Calls, before: int) -> bool | None:
+    """Return that a card has not failed if any call was answered since ``before``; else that is unknown.
+
+    Only what the card does proves it: what it is, how it is cut and how it is addressed, the driver may return for a
+    card that is dead.
+    """
+    return False if calls.answers > before else None
+
+
+def read_with(
+    card: CardReading,
+    memory: DeviceMemory,
+    listing: Listing,
+    **values: Any,  # noqa: ANN401 - as `replace` takes them
+) -> CardReading:
+    """Return the card with its memory, whether its list is known, and the other ``values``."""
+    return replace(
+        card,
+        process_list=ProcessList.KNOWN if listing.known else ProcessList.FAILED,
+        memory_used_bytes=memory.used,
+        memory_limit_bytes=memory.limit,
+        memory_reserved_bytes=memory.reserved,
+        **values,
+    )
