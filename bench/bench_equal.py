@@ -75,9 +75,9 @@ with opened as store:
 _REPORT = f"""{_COMMON}
 from gua.report.collect import collect
 from gua.report.forms.json import report_json
-from gua.report.section_list import sections
+from gua.report.section_list import section_names
 from gua.report.window import ReportRequest
-names = frozenset(section.name for section in sections())
+names = frozenset(section_names())
 if given[1] == "days":
     from gua.report import days
     days.LEAST_CARD_HOURS = days.LEAST_CARD_DAYS = 0

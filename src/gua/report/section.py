@@ -1,4 +1,4 @@
-"""What a section of a report is: declared once in its folder, listed once in ``gua.report.sections``."""
+"""What a section of a report is: declared once in its module, listed once in ``gua.report.sections``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Section(Generic[M]):
     where that is more. ``json`` is made of the model where nothing else is said, below the section's name; ``spread``:
     the model's keys stand in the report's own object. ``streaks``: ``needed`` where it cannot be had without them,
     ``wanted`` where they are made for it as soon as it is chosen; of more than ``most_card_hours`` it is made only
-    where it is asked for by name. ``part_of``: the section under whose number it stands where both are shown.
+    where it is asked for by name.
     """
 
     name: str
@@ -63,10 +63,8 @@ class Section(Generic[M]):
     json: Callable[[M], object] = to_json
     spread: bool = False
     has: Callable[[Report], bool] | None = None
-    is_default: bool = False
     streaks: Literal["needed", "wanted"] | None = None
     most_card_hours: int = 0
-    part_of: str | None = None
 
     def titled(self, report: Report) -> str:
         """Return the heading."""

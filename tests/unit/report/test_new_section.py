@@ -99,7 +99,7 @@ def new_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     for file, text in FOLDER.items():
         folder.joinpath(file).write_text(dedent(text), encoding="utf-8")
     monkeypatch.setattr(sections, "__path__", [*sections.__path__, str(tmp_path)])
-    monkeypatch.setattr(sections, "LISTED", {**sections.LISTED, "fan-noise": "noise.NOISE"})
+    monkeypatch.setattr(sections, "LISTED", {**sections.LISTED, "fan-noise": sections.Listed("noise.section.NOISE")})
     yield
     section_list.section_named.cache_clear()
     for name in [name for name in sys.modules if name.startswith("gua.report.sections.noise")]:

@@ -11,7 +11,7 @@ from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.section import AnySection
-from gua.report.section_list import section_named, section_numbers
+from gua.report.section_list import is_part_of, section_named, section_numbers
 
 
 def render_text(report: Report, style: Style, *, with_basis: bool = True) -> str:
@@ -26,10 +26,10 @@ def render_text(report: Report, style: Style, *, with_basis: bool = True) -> str
 
 def numbered(report: Report, *, without: Container[str] = ()) -> Iterator[tuple[str, AnySection]]:
     """Yield the sections that the report has, each with its number, which one below that it is part of lacks."""
-    before: set[str | None] = set()
+    before: set[str] = set()
     for section in (section_named(name) for name in report.sections if name not in without):
         if section.is_shown(report):
-            yield "  " if section.part_of in before else f"{section_numbers()[section.name]}.", section
+            yield "  " if is_part_of(section.name, before) else f"{section_numbers()[section.name]}.", section
             before.add(section.name)
 
 

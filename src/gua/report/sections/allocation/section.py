@@ -68,5 +68,4 @@ ALLOCATION = Section(
     json=_json,
     csv=Csv(("kind", *columns(Allocated), *_OF_ALL, *COST_COLUMNS, *_OF_HEALTH, "name"), _rows),
     has=lambda report: (found := report.get(PromisedHours)) is not None and found.looked_at,
-    is_default=True,
 )

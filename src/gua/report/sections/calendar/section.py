@@ -68,7 +68,6 @@ TIME_OF_DAY = Section(
     text=time_of_day.time_of_day,
     drawn=time_of_day.drawn,
     csv=_with_shares(DayHour),
-    is_default=True,
 )
 WEEK = Section(
     name="week",

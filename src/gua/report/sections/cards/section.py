@@ -24,6 +24,4 @@ CARDS = Section(
     drawn=text.drawn,
     json=lambda report: map(to_json, report.cards),  # of 10,000 cards all rows at once take 40 MB
     csv=Csv(columns(Card), _rows),
-    is_default=True,
-    part_of="groups",
 )

@@ -32,5 +32,4 @@ GROUPS = Section(
     text=text.groups,
     drawn=text.drawn,
     csv=Csv(("by", *columns(Group)), _rows),
-    is_default=True,
 )

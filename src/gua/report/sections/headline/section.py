@@ -97,7 +97,6 @@ HEADLINE = Section(
     html=on_page(__package__, "headline"),
     json=_json,
     csv=Csv(("state", "gpu_hours", "share", "card_ticks", *_OF_IDLE_HELD, *COST_COLUMNS), _rows),
-    is_default=True,
 )
 
 
@@ -127,5 +126,4 @@ IDLE_CAPACITY = Section(
     drawn=idle_capacity.drawn,
     json=_idle_json,
     csv=Csv(("state", "gpu_hours", "equivalent_gpus", *COST_COLUMNS), _idle_rows),
-    is_default=True,
 )

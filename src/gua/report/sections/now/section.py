@@ -98,6 +98,5 @@ NOW = Section(
         _rows,
     ),
     has=lambda report: report.get(Now) is not None or report.streaks_skipped is not None,
-    is_default=True,
     streaks="wanted",
 )

@@ -82,5 +82,4 @@ USAGE = Section(
     drawn=text.drawn,
     spread=True,
     csv=Csv((*_WHOSE, "gpu_hours", "share", *_STATES, *_PROCESSES, *_COSTS), _rows),
-    is_default=True,
 )
