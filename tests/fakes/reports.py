@@ -54,7 +54,7 @@ from gua.report.sections.streaks.model import (
     WhatIfEmpty,
 )
 from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline
-from gua.report.sections.usage.model import BY_OWNER, BY_POD, BY_PROGRAM, OwnerUsage, Usage, UsageBy, UsageRow
+from gua.report.sections.usage.model import OwnerUsage, Usage, UsageBy, UsageRow
 from gua.report.sections.usefulness.model import (
     BusyWithFewSms,
     CardIdleTime,
@@ -65,6 +65,7 @@ from gua.report.sections.usefulness.model import (
 )
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, States, StateTime
 from gua.report.uses import PROMISED, USES, Uses, total
+from gua.report.window import BY_OWNER, BY_POD, BY_PROGRAM
 
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000

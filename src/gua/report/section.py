@@ -14,7 +14,7 @@ from gua.report.kit.tables import Body
 from gua.report.model import Report
 
 if TYPE_CHECKING:
-    from gua.report.kit.markup import Markup
+    from gua.report.kit.html import Markup
 
 M = TypeVar("M")
 

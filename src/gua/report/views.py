@@ -25,7 +25,7 @@ from gua.report.rows import EXTENT, OVERVIEW, RULES, TIME_OF_DAY
 from gua.report.sections.calendar.query import CALENDAR
 from gua.report.sections.contention.query import CONTENTION, UNPROMISED
 from gua.report.sections.energy.query import ENERGY
-from gua.report.sections.now.query import CARD_STREAKS, IDLE_SPLIT
+from gua.report.sections.now.cut import CARD_STREAKS, IDLE_SPLIT
 from gua.report.sections.right_size.query import CARD_SIZES, RIGHT_SIZE_VIEW
 from gua.report.sections.slow_cards.query import SLOW_CARDS_VIEW
 from gua.report.sections.streaks.query import EMPTY_LIMITS, STREAKS

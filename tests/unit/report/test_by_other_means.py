@@ -42,10 +42,10 @@ from gua.report.sections.slow_cards.model import SlowCards
 from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
 from gua.report.sections.timeline.model import Timeline
 from gua.report.sections.usage.by_parts import ask_by_parts, owners_of_parts
-from gua.report.sections.usage.model import USAGE_BY, OwnerUsage, Usage, UsageRow
+from gua.report.sections.usage.model import OwnerUsage, Usage, UsageRow
 from gua.report.sections.usefulness.model import IdleTime, MeanActivity, Usefulness
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
-from gua.report.window import ReportRequest
+from gua.report.window import USAGE_BY, ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
 from gua.store.database import Store, open_store
 

@@ -14,8 +14,9 @@ from gua.report.model import Extent, Window
 from gua.report.prices import Prices, PriceSpan
 from gua.report.promises import ALLOCATION_NAMES, PROMISES
 from gua.report.rows import OVERVIEW
+from gua.report.sections.now.cut import CARD_STREAKS
 from gua.report.sections.now.model import Now
-from gua.report.sections.now.query import CARD_STREAKS, now
+from gua.report.sections.now.query import now
 from gua.report.sections.usage.query import USAGE_VIEW
 
 TICK_MS = 30_000

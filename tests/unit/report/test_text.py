@@ -12,10 +12,9 @@ from fakes.store import SINCE_MS, UNTIL_MS, FakeStore, card, extent, identity, l
 from gua.report.collect import collect
 from gua.report.forms.text import render_text
 from gua.report.forms.warnings import warnings
-from gua.report.kit.draw import draw
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Table, TableColumn
+from gua.report.kit.tables import Table, TableColumn, draw
 from gua.report.sections.cards.text import MOST_CARDS
 from gua.report.sections.energy.model import Energy, StateEnergy
 from gua.report.sections.usage.model import Usage

@@ -27,7 +27,8 @@ from gua.report.hours import choose_hours, tick_hours
 from gua.report.parts import in_parts
 from gua.report.prices import PRICES, Prices
 from gua.report.sections.headline.model import LONG_STREAK_MS
-from gua.report.sections.now.query import CARD_STREAKS, IDLE_SPLIT, CardStreaksRow, _began_unseen
+from gua.report.sections.now.cut import CARD_STREAKS, IDLE_SPLIT, CardStreaksRow
+from gua.report.sections.now.query import _began_unseen
 from gua.report.sections.right_size.query import CARD_SIZES
 from gua.report.sections.slow_cards.query import SLOW_CARDS_VIEW
 from gua.report.sections.usage.query import HOLDERS, USAGE_VIEW, CardProcess, OwnerSpanRow

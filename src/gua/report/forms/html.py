@@ -9,10 +9,8 @@ from typing import Final
 from gua.report.forms.first_screen.heading import window
 from gua.report.forms.html_answers import first
 from gua.report.forms.html_basis import STYLE, basis, heading
-from gua.report.kit.bars import patterns
 from gua.report.kit.figures import HourFormat
-from gua.report.kit.html_parts import draw_parts, has_figures
-from gua.report.kit.markup import Markup, join, tag
+from gua.report.kit.html import Markup, draw_parts, has_figures, join, patterns, tag
 from gua.report.kit.tables import Table
 from gua.report.model import Report
 from gua.report.section import AnySection

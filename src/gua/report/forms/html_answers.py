@@ -16,8 +16,7 @@ from gua.report.forms.first_screen.verdict import sentences
 from gua.report.forms.html_basis import STYLE
 from gua.report.kit.basis import at, since, size
 from gua.report.kit.figures import HourFormat, at_least
-from gua.report.kit.html_tables import paragraph
-from gua.report.kit.markup import Markup, join, name, tag
+from gua.report.kit.html import Markup, join, name, paragraph, tag
 from gua.report.kit.words import NOT_KNOWN
 from gua.report.model import Report
 from gua.report.sections.allocation.text import allocation_name

@@ -7,10 +7,9 @@ from typing import Final
 from gua.report.forms.first_screen.heading import window
 from gua.report.forms.text_heading import whereabouts
 from gua.report.forms.warnings import warnings
-from gua.report.kit.bars import CLASSES, swatch
 from gua.report.kit.basis import chosen, evidence, meanings
 from gua.report.kit.figures import HourFormat
-from gua.report.kit.markup import Markup, join, tag
+from gua.report.kit.html import CLASSES, Markup, join, swatch, tag
 from gua.report.kit.style import WIDEST, Style
 from gua.report.model import Report
 

@@ -6,9 +6,9 @@ from collections.abc import Container, Iterator
 
 from gua.report.forms.text_basis import basis
 from gua.report.forms.text_heading import heading
-from gua.report.kit.draw import draw
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
+from gua.report.kit.tables import draw
 from gua.report.model import Report
 from gua.report.section import AnySection
 from gua.report.section_list import is_part_of, section_named, section_numbers

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from gua.report.forms.warnings import warnings
 from gua.report.kit.basis import at, chosen, length
 from gua.report.kit.figures import HourFormat, plural
-from gua.report.kit.gpu_counts import gpus_in_words, parts
 from gua.report.kit.style import Style
+from gua.report.kit.words import gpus_in_words, parts
 from gua.report.model import Report
 from gua.report.window import names
 

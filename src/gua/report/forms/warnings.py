@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gua.report.kit.basis import at, length
-from gua.report.kit.figures import HourFormat, percent, plural
-from gua.report.kit.lengths import span
+from gua.report.kit.figures import HourFormat, percent, plural, span
 from gua.report.kit.style import Style
 from gua.report.kit.words import uncounted
 from gua.report.model import Claim, Claimant, Report, ReportedSource, Skew, shortened

@@ -10,8 +10,8 @@ from typing import Final
 from gua.core.durations import format_duration
 from gua.core.zones import zone
 from gua.report.kit.figures import HourFormat, percent, plural
-from gua.report.kit.gpu_counts import gpus_in_words, parts
 from gua.report.kit.style import Style
+from gua.report.kit.words import gpus_in_words, parts
 from gua.report.model import Report, Window
 from gua.report.states import ACTIVE, IDLE_HELD, TRULY_IDLE, UNKNOWN
 from gua.report.window import names

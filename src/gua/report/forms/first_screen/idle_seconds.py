@@ -8,9 +8,9 @@ from typing import Final
 from gua.report.answers import Answers
 from gua.report.forms.first_screen.lines import Places, flow, places
 from gua.report.forms.first_screen.more import Steps, typed
-from gua.report.kit.draw import shown_width
 from gua.report.kit.figures import HourFormat, percent
 from gua.report.kit.style import Style
+from gua.report.kit.tables import shown_width
 from gua.report.model import IdleSeconds, Report
 from gua.report.sections.headline.text import state_hours
 from gua.report.states import ACTIVE

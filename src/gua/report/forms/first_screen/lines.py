@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from gua.core.words import Mig
-from gua.report.kit.draw import draw, fits, shown_width
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Table
+from gua.report.kit.tables import Table, draw, fits, shown_width
 from gua.report.kit.words import NAME_WIDTH, index
 from gua.report.model import Card, Report
 

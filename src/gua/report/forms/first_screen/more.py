@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from gua.core.durations import to_rfc3339
 from gua.report.forms.first_screen.heading import recorded_until_ms
 from gua.report.forms.first_screen.lines import flow, uncut
-from gua.report.kit.draw import shown_width
 from gua.report.kit.style import Style
+from gua.report.kit.tables import shown_width
 from gua.report.model import Card, Report
 from gua.report.sections.money.command import price_command
 from gua.report.states import IDLE_HELD

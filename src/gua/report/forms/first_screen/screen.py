@@ -20,9 +20,9 @@ from gua.report.forms.first_screen.parts import SECTIONS
 from gua.report.forms.first_screen.verdict import verdict
 from gua.report.forms.text import numbered, section_lines
 from gua.report.forms.text_basis import basis as whole_basis
-from gua.report.kit.draw import draw
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
+from gua.report.kit.tables import draw
 from gua.report.model import Report
 from gua.report.section_list import section_named
 from gua.report.sections.allocation.text import promised_work

@@ -15,10 +15,10 @@ from gua.report.section import Csv, Section
 from gua.report.sections.allocation import text
 from gua.report.sections.allocation.model import Allocated, PromisedHours
 from gua.report.sections.allocation.query import allocation
-from gua.report.sections.usage.model import BY_KIND, BY_SERVED_MODEL
 from gua.report.states import MS_PER_HOUR
 from gua.report.uses import USES, share
 from gua.report.waits import ask_reservations
+from gua.report.window import BY_KIND, BY_SERVED_MODEL
 
 WORK_BY: Final = frozenset({BY_KIND, BY_SERVED_MODEL})
 """The keys by which promised time can be added up: what it is for."""

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from gua.report.kit.bars import CLASSES, split_in_words, swatch
 from gua.report.kit.figures import NONE, HourFormat
-from gua.report.kit.html_tables import caption_of, paragraph
-from gua.report.kit.markup import Markup, join, tag
+from gua.report.kit.html import CLASSES, Markup, caption_of, join, paragraph, split_in_words, swatch, tag
 from gua.report.model import Report
 from gua.report.sections.calendar.model import Week
 from gua.report.sections.calendar.week import WEEKDAYS, whole

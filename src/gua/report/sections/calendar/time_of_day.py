@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import HourFormat, percents
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Drawn, Part, Table, TableColumn
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.calendar.model import TimeOfDay
 from gua.report.states import STATES, share

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import NONE, HourFormat
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Drawn, Part, Table, TableColumn
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.calendar.model import Week
 from gua.report.sections.calendar.time_of_day import legend

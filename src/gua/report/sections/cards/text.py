@@ -11,10 +11,9 @@ from gua.core.plaintext import pad
 from gua.core.words import Mig
 from gua.report.costs import wasted
 from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, Amounts
-from gua.report.kit.draw import STACKED_BELOW, lay
 from gua.report.kit.figures import NONE, HourFormat, percents
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Drawn, Part, Table, TableColumn
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Table, TableColumn, lay
 from gua.report.kit.words import LEFT_OVER
 from gua.report.model import Card, Report
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE

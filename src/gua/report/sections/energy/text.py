@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gua.report.kit.card_tables import card_table
 from gua.report.kit.figures import NONE, HourFormat, amount, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Table, TableColumn
+from gua.report.kit.tables import Heading, Part, Table, TableColumn, card_table
 from gua.report.model import Report
 from gua.report.sections.energy.model import CardEnergy, Energy
 from gua.report.states import STATES

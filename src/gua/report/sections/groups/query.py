@@ -9,13 +9,12 @@ from typing import Final
 from gua.core.words import Mig
 from gua.report.costs import added_by_state
 from gua.report.filters import CLUSTER_KEY, Labels, check_key
-from gua.report.kit.gpu_counts import gpu_numbers, parts
+from gua.report.kit.words import gpu_numbers, parts
 from gua.report.model import Card
 from gua.report.sections.groups.model import Group, Grouping
 from gua.report.states import STATES, StateTime
+from gua.report.window import BY_HOST, BY_MODEL
 
-BY_HOST: Final = "host"
-BY_MODEL: Final = "model"
 BY_CLUSTER: Final = "cluster"
 _DECIMALS: Final = 3
 

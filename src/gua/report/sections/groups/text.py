@@ -9,14 +9,14 @@ from typing import Final
 from gua.core.plaintext import safe
 from gua.report.costs import wasted
 from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, Amounts
-from gua.report.kit.draw import STACKED_BELOW, lay
 from gua.report.kit.figures import HourFormat, percent, percents, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Drawn, Heading, Part, Table, TableColumn
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Table, TableColumn, lay
 from gua.report.model import Report
 from gua.report.sections.groups.model import Group, Grouping, Groupings
-from gua.report.sections.groups.query import BY_HOST, added
+from gua.report.sections.groups.query import added
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE
+from gua.report.window import BY_HOST
 
 MOST_GROUPS: Final = 40
 UNKNOWN_NAME: Final = "(unknown)"

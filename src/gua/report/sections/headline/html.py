@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from gua.report.kit.bars import CLASSES, UNOBSERVED, stacked
 from gua.report.kit.figures import HourFormat
-from gua.report.kit.html_parts import draw_parts
-from gua.report.kit.markup import Markup, join
+from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, draw_parts, join, stacked
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.sections.headline import text

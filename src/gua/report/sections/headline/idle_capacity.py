@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from gua.report.kit.amounts import Amounts
-from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import HourFormat, gpus
 from gua.report.kit.style import Style, table
-from gua.report.kit.tables import Drawn, Part, Table, TableColumn
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Table, TableColumn
 from gua.report.model import Report
 from gua.report.sections.headline.text import state_hours
 from gua.report.states import IDLE_HELD, TRULY_IDLE

@@ -11,7 +11,7 @@ from gua.report.model import Report
 from gua.report.section import Csv, Section, on_page
 from gua.report.sections.headline import idle_capacity, text
 from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
-from gua.report.sections.now.query import ask_split
+from gua.report.sections.now.cut import ask_split
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, TRULY_IDLE, observed_ms
 
 

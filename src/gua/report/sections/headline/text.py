@@ -7,10 +7,9 @@ from typing import Final
 
 from gua.report.costs import wasted
 from gua.report.kit.amounts import sentence
-from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import HourFormat, percent, percents, plural, within
 from gua.report.kit.style import Style, table
-from gua.report.kit.tables import Drawn, Part, Table, TableColumn
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Table, TableColumn
 from gua.report.kit.words import skipped
 from gua.report.model import Report
 from gua.report.sections.headline.model import IdleSplit

@@ -7,11 +7,23 @@ from typing import Final
 
 from gua.core.plaintext import safe
 from gua.report.kit.amounts import WASTED, WASTED_NOTE, Amounts
-from gua.report.kit.bars import CLASSES, of_state, single
 from gua.report.kit.basis import at, size
 from gua.report.kit.figures import NONE, HourFormat, amount, at_least, percent, plural, span
-from gua.report.kit.html_tables import BAR, NUMBER, HtmlColumn, paragraph, table, two_lines
-from gua.report.kit.markup import Markup, join, name, tag
+from gua.report.kit.html import (
+    BAR,
+    CLASSES,
+    NUMBER,
+    HtmlColumn,
+    Markup,
+    join,
+    name,
+    of_state,
+    paragraph,
+    single,
+    table,
+    tag,
+    two_lines,
+)
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED, skipped
 from gua.report.model import Report
 from gua.report.sections.now.model import FreeCard, Holder, Now, gigabyte_hours

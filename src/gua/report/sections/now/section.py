@@ -13,8 +13,9 @@ from gua.report.model import Report
 from gua.report.promises import ask_allocation_names
 from gua.report.section import Csv, Section, on_page
 from gua.report.sections.now import text
+from gua.report.sections.now.cut import ask_cards
 from gua.report.sections.now.model import Holder, Now
-from gua.report.sections.now.query import ask_cards, now
+from gua.report.sections.now.query import now
 from gua.report.sections.usage.query import OWNER_AND_PROGRAM, CardProcess, ask_holders, ask_usage
 from gua.report.states import TRULY_IDLE
 

@@ -8,10 +8,9 @@ from typing import Final
 from gua.report.kit.amounts import WASTED, Amounts
 from gua.report.kit.basis import at, size
 from gua.report.kit.figures import NONE, HourFormat, amount, at_least, percent, plural, span
-from gua.report.kit.gpu_counts import cards_in_words
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Table, TableColumn
-from gua.report.kit.words import NAME_WIDTH, card_name, index, known, skipped
+from gua.report.kit.words import NAME_WIDTH, card_name, cards_in_words, index, known, skipped
 from gua.report.model import Report
 from gua.report.sections.now.model import SILENT, FreeCard, Holder, Now, gigabyte_hours
 from gua.report.states import STATES, TRULY_IDLE

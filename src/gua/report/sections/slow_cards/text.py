@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from gua.core.clock_reasons import ROW_REMAPS
-from gua.report.kit.card_tables import card_table
 from gua.report.kit.figures import NONE, HourFormat, percent
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Part, TableColumn
+from gua.report.kit.tables import Part, TableColumn, card_table
 from gua.report.model import Report
 from gua.report.sections.slow_cards.model import SlowCard, SlowCards
 

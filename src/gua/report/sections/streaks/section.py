@@ -11,7 +11,7 @@ from gua.report.costs import with_currencies
 from gua.report.kit.fields import Cells, Json, cells, columns, hours, to_json
 from gua.report.model import Card, Headline
 from gua.report.section import Csv, Section
-from gua.report.sections.now.query import ask_split
+from gua.report.sections.now.cut import ask_split
 from gua.report.sections.streaks import text, what_if
 from gua.report.sections.streaks.model import FALSE_ALARM_MS, StreakClass, Streaks, WhatIf
 from gua.report.sections.streaks.query import ask_empty_limits, ask_streaks, streaks, what_if_empty

@@ -9,11 +9,9 @@ from typing import Final
 from gua.core.plaintext import safe
 from gua.core.words import Mig
 from gua.report.kit.axis import marks
-from gua.report.kit.bars import CLASSES, UNOBSERVED, swatch
 from gua.report.kit.basis import at
 from gua.report.kit.figures import NONE, percent, percents, plural, span
-from gua.report.kit.html_tables import caption_of, paragraph
-from gua.report.kit.markup import Markup, join, name, tag
+from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, caption_of, join, name, paragraph, swatch, tag
 from gua.report.kit.words import LEFT_OVER, NOT_KNOWN
 from gua.report.model import Report, Window
 from gua.report.sections.timeline.model import CardTimeline, Presence, Timeline

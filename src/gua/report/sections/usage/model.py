@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Final
+from typing import Annotated
 
 from gua.report.costs import CostByState
 from gua.report.kit.fields import HOURS, SECONDS, ByState, FirstSeen, Hours, LastSeen, Ratio
-
-BY_OWNER: Final = "owner"
-BY_PROGRAM: Final = "program"
-BY_CONTAINER: Final = "container"
-BY_POD: Final = "pod"
-BY_JOB: Final = "job"
-BY_KIND: Final = "kind"
-BY_SERVED_MODEL: Final = "served-model"
-BY_HOST: Final = "host"
-BY_MODEL: Final = "model"
-USAGE_BY: Final = (BY_OWNER, BY_PROGRAM, BY_CONTAINER, BY_POD, BY_JOB, BY_KIND, BY_SERVED_MODEL, BY_HOST, BY_MODEL)
-
 
 LongestIdle = Annotated[int | None, replace(SECONDS, column="longest_idle_hours", cell=HOURS.cell)]
 ProcessHours = Annotated[float, HOURS.named("process_hours")]
@@ -76,7 +64,7 @@ class UsageRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UsageBy:
-    """All rows by one key of :data:`USAGE_BY`, the largest first."""
+    """All rows by one key of ``USAGE_BY``, the largest first."""
 
     by: str
     rows: tuple[UsageRow, ...]

@@ -14,8 +14,9 @@ from gua.report.prices import CostsRow, Prices, of_cards
 from gua.report.section import Csv, Section
 from gua.report.sections.usage import text
 from gua.report.sections.usage.by_parts import ask_by_parts, owners_of_parts
-from gua.report.sections.usage.model import BY_HOST, BY_MODEL, Usage
+from gua.report.sections.usage.model import Usage
 from gua.report.sections.usage.query import OWNER_AND_PROGRAM, Whole, ask_usage, owners_of, usage_of
+from gua.report.window import BY_HOST, BY_MODEL
 
 
 def _collect(asking: Asking) -> Finish:

@@ -9,14 +9,14 @@ from gua.core.plaintext import cells, pad
 from gua.report.costs import added, wasted
 from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, WASTED_NOTE, Amounts
 from gua.report.kit.basis import at
-from gua.report.kit.draw import STACKED_BELOW
 from gua.report.kit.figures import NONE, HourFormat, percents, plural, span
 from gua.report.kit.style import Style, table
-from gua.report.kit.tables import Drawn, Heading, Part, Table, TableColumn
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Table, TableColumn
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED
 from gua.report.model import Report
-from gua.report.sections.usage.model import BY_CONTAINER, BY_JOB, BY_POD, BY_SERVED_MODEL, OwnerUsage, Usage, UsageRow
+from gua.report.sections.usage.model import OwnerUsage, Usage, UsageRow
 from gua.report.states import ACTIVE, IDLE_HELD, UNKNOWN, observed_ms
+from gua.report.window import BY_CONTAINER, BY_JOB, BY_POD, BY_SERVED_MODEL
 
 MOST_OWNERS: Final = 10
 MOST_ROWS: Final = 20

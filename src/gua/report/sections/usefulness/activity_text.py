@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from gua.report.kit.basis import moment
-from gua.report.kit.card_tables import card_table
 from gua.report.kit.figures import NONE, HourFormat, percent, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Table, TableColumn
+from gua.report.kit.tables import Heading, Part, Table, TableColumn, card_table
 from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, index, known
 from gua.report.model import Report
 from gua.report.sections.usefulness.model import (

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from gua.core.idle_time import ACTIVE_FROM
-from gua.report.kit.card_tables import card_table
 from gua.report.kit.figures import NONE, HourFormat, amount, amounts, percent
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Table, TableColumn
+from gua.report.kit.tables import Heading, Part, Table, TableColumn, card_table
 from gua.report.model import Report
 from gua.report.sections.energy.text import JOULES_PER_KWH
 from gua.report.sections.headline.text import state_units
