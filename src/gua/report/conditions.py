@@ -14,8 +14,8 @@ from gua.core.errors import UsageError
 from gua.core.words import Use
 from gua.report.kit.figures import amount, percent, percents, span
 from gua.report.model import Report
-from gua.report.sections.allocation.model import PromisedHours
-from gua.report.sections.now.model import Now
+from gua.report.sections.allocation import PromisedHours
+from gua.report.sections.now_rows import Now
 from gua.report.states import IDLE_HELD, MS_PER_HOUR, STATES
 from gua.report.uses import USES
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from gua.report.asking import Collect
 from gua.report.kit.fields import Cells, Json, to_json
 from gua.report.kit.figures import HourFormat
+from gua.report.kit.html import Markup
 from gua.report.kit.tables import Body
 from gua.report.model import Report
-
-if TYPE_CHECKING:
-    from gua.report.kit.html import Markup
 
 M = TypeVar("M")
 
@@ -27,17 +24,7 @@ class Csv(Generic[M]):
     rows: Callable[[M, Report], Iterable[Cells]]
 
 
-Html = Callable[[Report, HourFormat], "Markup | None"]
-
-
-def on_page(folder: str, name: str) -> Html:
-    """Return the function of this name in the folder's ``html.py``, which no other form has to import."""
-
-    def draw(report: Report, hours: HourFormat) -> Markup | None:
-        drawn: Html = getattr(import_module(f"{folder}.html"), name)
-        return drawn(report, hours)
-
-    return draw
+Html = Callable[[Report, HourFormat], Markup | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

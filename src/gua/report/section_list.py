@@ -26,7 +26,7 @@ def sections_of(names: Container[str]) -> tuple[AnySection, ...]:
 @cache
 def section_named(name: str) -> AnySection:
     """Return the section of this name."""
-    module, _, declaration = listed.LISTED[name].declared.rpartition(".")
+    module, declaration = listed.LISTED[name].module, f"{name.upper().replace('-', '_')}_SECTION"
     declared = getattr(import_module(f"{listed.__name__}.{module}"), declaration)
     if not isinstance(declared, Section) or declared.name != name:
         msg = f"{module}.{declaration} is no Section of the name {name}"

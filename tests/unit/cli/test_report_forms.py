@@ -145,17 +145,6 @@ def test_a_page_is_written_and_nothing_else_is_printed(tmp_path: Path, capsys: p
     assert unescape(capsys.readouterr().out) == unescape(written)
 
 
-def test_a_text_imports_nothing_that_draws_a_page() -> None:
-    code = (
-        "import sys; from gua.cli import report; from gua.report.forms import text;"
-        "from gua.report.section_list import section_names, sections_of; sections_of(section_names());"
-        "print(*sys.modules)"
-    )
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "gua.report.sections.now.text" in loaded
-    assert [name for name in loaded if name.endswith((".html", ".markup"))] == []
-
-
 def test_a_report_imports_the_sections_that_it_shows_alone(capsys: pytest.CaptureFixture[str]) -> None:
     section_named.cache_clear()
     assert main.main(WINDOW) == 0

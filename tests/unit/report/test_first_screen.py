@@ -21,10 +21,10 @@ from gua.report.forms.json import render_json
 from gua.report.kit.basis import at
 from gua.report.kit.style import Style
 from gua.report.model import Headline, IdleSeconds, MostIdle, Report, UnknownReason, Window
-from gua.report.sections.groups.model import Groupings
-from gua.report.sections.headline.model import IdleSplit
-from gua.report.sections.now.model import Now
-from gua.report.sections.usage.model import Usage
+from gua.report.sections.card_streaks import IdleSplit
+from gua.report.sections.groups import Groupings
+from gua.report.sections.now_rows import Now
+from gua.report.sections.usage_rows import Usage
 from gua.report.states import STATES, StateTime
 
 Golden = Callable[[str, str], None]

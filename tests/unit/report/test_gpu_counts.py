@@ -10,7 +10,7 @@ from gua.report.kit.words import PartOfGpu, cards_in_words, gpus_in_words, parts
 from gua.report.model import Card
 from gua.report.prices import Prices
 from gua.report.rows import OVERVIEW
-from gua.report.sections.groups.query import added, group_of
+from gua.report.sections.groups import added, group_of
 from gua.report.window import ReportRequest
 
 WHOLE: list[PartOfGpu] = [("a", "none", None), ("b", None, None)]

@@ -16,9 +16,9 @@ from gua.report.kit.style import Style
 from gua.report.model import Extent
 from gua.report.parts import in_parts, parts_of, parts_of_ticks
 from gua.report.prices import PricedTime, Prices
-from gua.report.sections.contention.model import Contentions
-from gua.report.sections.right_size.model import RightSize
-from gua.report.sections.streaks.query import EmptyLimitsRow, StreaksRow, ask_streaks, streaks, what_if_empty
+from gua.report.sections.contention import Contentions
+from gua.report.sections.right_size import RightSize
+from gua.report.sections.streaks import EmptyLimitsRow, StreaksRow, ask_streaks, streaks, what_if_empty
 from gua.report.streak_limit import (
     MOST_CARD_HOURS,
     MOST_CARD_HOURS_AT_ONCE,

@@ -12,12 +12,12 @@ from gua.report.collect import _need_streaks, collect
 from gua.report.hours import Hour
 from gua.report.model import Extent
 from gua.report.section_list import default_sections
-from gua.report.sections.contention.model import Contentions
-from gua.report.sections.headline.model import IdleSplit
-from gua.report.sections.now.model import Now
-from gua.report.sections.right_size.model import RightSize
-from gua.report.sections.streaks.model import Streaks
-from gua.report.sections.timeline.model import Timeline
+from gua.report.sections.card_streaks import IdleSplit
+from gua.report.sections.contention import Contentions
+from gua.report.sections.now_rows import Now
+from gua.report.sections.right_size import RightSize
+from gua.report.sections.streaks import Streaks
+from gua.report.sections.timeline_rows import Timeline
 from gua.report.streak_limit import (
     MOST_CARD_DAYS,
     MOST_CARD_DAYS_APART,

@@ -26,12 +26,11 @@ from gua.report.forms.json import report_json
 from gua.report.hours import choose_hours, tick_hours
 from gua.report.parts import in_parts
 from gua.report.prices import PRICES, Prices
-from gua.report.sections.headline.model import LONG_STREAK_MS
-from gua.report.sections.now.cut import CARD_STREAKS, IDLE_SPLIT, CardStreaksRow
-from gua.report.sections.now.query import _began_unseen
-from gua.report.sections.right_size.query import CARD_SIZES
-from gua.report.sections.slow_cards.query import SLOW_CARDS_VIEW
-from gua.report.sections.usage.query import HOLDERS, USAGE_VIEW, CardProcess, OwnerSpanRow
+from gua.report.sections.card_streaks import CARD_STREAKS, IDLE_SPLIT, LONG_STREAK_MS, CardStreaksRow
+from gua.report.sections.now_rows import _began_unseen
+from gua.report.sections.right_size import CARD_SIZES
+from gua.report.sections.slow_cards import SLOW_CARDS_VIEW
+from gua.report.sections.usage_rows import HOLDERS, USAGE_VIEW, CardProcess, OwnerSpanRow
 from gua.report.views import SHARED
 from gua.report.window import ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate

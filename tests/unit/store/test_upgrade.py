@@ -12,8 +12,8 @@ import pytest
 
 from gua.core.untrusted import LAST_MS
 from gua.report.hours import choose_hours, tick_hours
-from gua.report.sections.right_size.query import CARD_SIZES
-from gua.report.sections.slow_cards.query import SLOW_CARDS_VIEW
+from gua.report.sections.right_size import CARD_SIZES
+from gua.report.sections.slow_cards import SLOW_CARDS_VIEW
 from gua.store import statements
 from gua.store.database import open_store
 from servers.gua import Gua, differences

@@ -19,9 +19,9 @@ from gua.report.kit.figures import HourFormat, at_least
 from gua.report.kit.html import Markup, join, name, paragraph, tag
 from gua.report.kit.words import NOT_KNOWN
 from gua.report.model import Report
-from gua.report.sections.allocation.text import allocation_name
-from gua.report.sections.headline.text import state_hours
-from gua.report.sections.now.model import FreeCard, OtherHolder
+from gua.report.sections.allocation import allocation_name
+from gua.report.sections.headline import state_hours
+from gua.report.sections.now_rows import FreeCard, OtherHolder
 from gua.report.states import IDLE_HELD
 
 MOST: Final = 3

@@ -11,7 +11,7 @@ from gua.report.kit.style import Style
 from gua.report.kit.words import uncounted
 from gua.report.model import Claim, Claimant, Report, ReportedSource, Skew, shortened
 from gua.report.section_list import sections_of
-from gua.report.sections.now.model import SILENT_AFTER
+from gua.report.sections.now_rows import SILENT_AFTER
 
 MOST_NAMED: Final = 5
 _LOW_COVERAGE: Final = 0.9

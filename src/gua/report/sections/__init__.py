@@ -7,35 +7,36 @@ from typing import Final, NamedTuple
 
 
 class Listed(NamedTuple):
-    """Where a section is declared, as ``module.NAME`` of this package, and what is told of it without importing that.
+    """The module of this package that declares a section, and what is told of the section without importing that.
 
-    ``is_default``: it is shown unless others are chosen. ``part_of``: the section under whose number it stands.
+    The declaration of ``idle-capacity`` is ``IDLE_CAPACITY_SECTION``. ``is_default``: it is shown unless others are
+    chosen. ``part_of``: the section under whose number it stands.
     """
 
-    declared: str
+    module: str
     is_default: bool = False
     part_of: str | None = None
 
 
 LISTED: Final[Mapping[str, Listed]] = {
-    "headline": Listed("headline.section.HEADLINE", is_default=True),
-    "now": Listed("now.section.NOW", is_default=True),
-    "idle-capacity": Listed("headline.section.IDLE_CAPACITY", is_default=True),
-    "groups": Listed("groups.section.GROUPS", is_default=True),
-    "cards": Listed("cards.section.CARDS", is_default=True, part_of="groups"),
-    "usage": Listed("usage.section.USAGE", is_default=True),
-    "allocation": Listed("allocation.section.ALLOCATION", is_default=True),
-    "time-of-day": Listed("calendar.section.TIME_OF_DAY", is_default=True),
-    "streaks": Listed("streaks.section.STREAKS"),
-    "what-if": Listed("streaks.section.WHAT_IF"),
-    "contention": Listed("contention.section.CONTENTION"),
-    "money": Listed("money.section.MONEY"),
-    "energy": Listed("energy.section.ENERGY"),
-    "week": Listed("calendar.section.WEEK"),
-    "days": Listed("calendar.section.DAYS"),
-    "previous": Listed("calendar.section.PREVIOUS"),
-    "timeline": Listed("timeline.section.TIMELINE"),
-    "usefulness": Listed("usefulness.section.USEFULNESS"),
-    "right-size": Listed("right_size.section.RIGHT_SIZE"),
-    "slow-cards": Listed("slow_cards.section.SLOW_CARDS"),
+    "headline": Listed("headline", is_default=True),
+    "now": Listed("now", is_default=True),
+    "idle-capacity": Listed("headline", is_default=True),
+    "groups": Listed("groups", is_default=True),
+    "cards": Listed("cards", is_default=True, part_of="groups"),
+    "usage": Listed("usage", is_default=True),
+    "allocation": Listed("allocation", is_default=True),
+    "time-of-day": Listed("calendar", is_default=True),
+    "streaks": Listed("streaks"),
+    "what-if": Listed("streaks"),
+    "contention": Listed("contention"),
+    "money": Listed("money"),
+    "energy": Listed("energy"),
+    "week": Listed("calendar"),
+    "days": Listed("calendar"),
+    "previous": Listed("previous"),
+    "timeline": Listed("timeline"),
+    "usefulness": Listed("usefulness"),
+    "right-size": Listed("right_size"),
+    "slow-cards": Listed("slow_cards"),
 }

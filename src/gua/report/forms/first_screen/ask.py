@@ -17,8 +17,8 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Table, TableColumn
 from gua.report.kit.words import known, skipped
 from gua.report.model import Report
-from gua.report.sections.allocation.text import allocation_name, use_units
-from gua.report.sections.headline.text import state_units
+from gua.report.sections.allocation import allocation_name, use_units
+from gua.report.sections.headline import state_units
 from gua.report.states import IDLE_HELD
 
 MOST_ASKED: Final = 5

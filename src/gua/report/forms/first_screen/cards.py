@@ -15,9 +15,8 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import Table, TableColumn
 from gua.report.kit.words import NAME_WIDTH, card_name
 from gua.report.model import Card, Report
-from gua.report.sections.groups.model import Group, Groupings
-from gua.report.sections.groups.query import added
-from gua.report.sections.now.model import SILENT, CardNow, Now
+from gua.report.sections.groups import Group, Groupings, added
+from gua.report.sections.now_rows import SILENT, CardNow, Now
 from gua.report.states import IDLE_HELD, STATES
 from gua.report.window import BY_HOST
 

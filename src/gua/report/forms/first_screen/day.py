@@ -9,7 +9,7 @@ from gua.core.plaintext import cells
 from gua.report.kit.figures import percents
 from gua.report.kit.style import Style
 from gua.report.model import Report
-from gua.report.sections.calendar.model import TimeOfDay
+from gua.report.sections.calendar import TimeOfDay
 from gua.report.states import STATES, share
 
 _HOURS: Final = 24

@@ -14,8 +14,8 @@ from gua.report.kit.figures import at_least
 from gua.report.kit.style import Style
 from gua.report.kit.words import NOT_KNOWN
 from gua.report.model import Report
-from gua.report.sections.allocation.text import allocation_name
-from gua.report.sections.now.model import FreeCard, PromisedCard
+from gua.report.sections.allocation import allocation_name
+from gua.report.sections.now_rows import FreeCard, PromisedCard
 
 MOST_FREE: Final = 4
 MOST_PROMISED: Final = 2

@@ -12,7 +12,7 @@ from gua.report.kit.figures import HourFormat, percent
 from gua.report.kit.style import Style
 from gua.report.kit.tables import shown_width
 from gua.report.model import IdleSeconds, Report
-from gua.report.sections.headline.text import state_hours
+from gua.report.sections.headline import state_hours
 from gua.report.states import ACTIVE
 
 SECTION: Final = "usefulness"

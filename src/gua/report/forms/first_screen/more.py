@@ -12,7 +12,7 @@ from gua.report.forms.first_screen.lines import flow, uncut
 from gua.report.kit.style import Style
 from gua.report.kit.tables import shown_width
 from gua.report.model import Card, Report
-from gua.report.sections.money.command import price_command
+from gua.report.sections.money import price_command
 from gua.report.states import IDLE_HELD
 
 

@@ -25,10 +25,10 @@ from gua.report.kit.style import Style
 from gua.report.kit.tables import draw
 from gua.report.model import Report
 from gua.report.section_list import section_named
-from gua.report.sections.allocation.text import promised_work
-from gua.report.sections.groups.model import Groupings
-from gua.report.sections.usage.model import Usage
-from gua.report.sections.usage.text import usage_by
+from gua.report.sections.allocation import promised_work
+from gua.report.sections.groups import Groupings
+from gua.report.sections.usage import usage_by
+from gua.report.sections.usage_rows import Usage
 
 LINES: Final = 50
 LINES_BRIEFLY: Final = 24

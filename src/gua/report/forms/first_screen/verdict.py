@@ -15,7 +15,7 @@ from gua.report.kit.basis import REASONS
 from gua.report.kit.figures import NONE, HourFormat, percent, percents
 from gua.report.kit.style import Style
 from gua.report.model import Report
-from gua.report.sections.allocation.text import use_share, use_units
+from gua.report.sections.allocation import use_share, use_units
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, observed_ms
 
 _MUCH: Final = 0.1  # of the expected time

@@ -1,0 +1,156 @@
+"""What may have slowed cards down, as their driver tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from gua.core.clock_reasons import ROW_REMAPS
+from gua.core.parameters import BY_DAY, READ
+from gua.core.view import Count, View
+from gua.report.asking import Asking, Finish
+from gua.report.kit.fields import Cells, Hours, cells, columns
+from gua.report.kit.figures import NONE, HourFormat, percent
+from gua.report.kit.style import Style
+from gua.report.kit.tables import Part, TableColumn, card_table
+from gua.report.model import Report
+from gua.report.questions import ask
+from gua.report.section import Csv, Section
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlowCard:
+    """A card's time in the window, and what of it the driver tells why clocks were held down (``told_ms``).
+
+    ``heat_ms``, ``power_cap_ms`` and ``hardware_ms`` are of ticks in which it was so when the card was read, and may
+    overlap; ``slowed_ms`` is heat or hardware. Errors are at least so many; ``None`` where nothing was told. ``xid`` is
+    the number of the newest XID event, ``row_remap`` the newest state: 0 nothing to do, 1 pending, 2 failed, 3 both.
+    """
+
+    host: str
+    gpu: str
+    index: int | None
+    model: str | None
+    observed_ms: Hours[int]
+    told_ms: Hours[int]
+    heat_ms: Hours[int]
+    power_cap_ms: Hours[int]
+    hardware_ms: Hours[int]
+    slowed_ms: Hours[int]
+    xid_errors: int | None
+    xid: int | None
+    ecc_errors: int | None
+    row_remap: int | None
+
+    @property
+    def is_noteworthy(self) -> bool:
+        """Return whether anything was told but nothing."""
+        told = (self.slowed_ms, self.power_cap_ms, self.xid_errors, self.ecc_errors, self.row_remap)
+        return any(told)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlowCards:
+    """Every card, those that heat or hardware slowed the longest first."""
+
+    cards: tuple[SlowCard, ...]
+
+
+class SlowCardRow(NamedTuple):
+    """A card: times in ms, errors that were told."""
+
+    host: str
+    gpu: str
+    gpu_index: Count | None
+    model: str | None
+    observed_ms: Count
+    told_ms: Count
+    heat_ms: Count
+    power_cap_ms: Count
+    hardware_ms: Count
+    slowed_ms: Count
+    xid_errors: Count | None
+    xid: Count | None
+    ecc_errors: Count | None
+    row_remap: Count | None
+
+
+SLOW_CARDS_VIEW: Final = View("slow_cards", SlowCardRow, READ, optional=BY_DAY)
+
+
+def _collect(asking: Asking) -> Finish:
+    """Ask what each card's driver told."""
+    answer = ask(asking.reader, SLOW_CARDS_VIEW, asking.read)
+    return lambda _headline, _cards: slow_cards_of(answer())
+
+
+def slow_cards_of(rows: Iterable[SlowCardRow]) -> SlowCards:
+    """Return the rows of ``gua_report.slow_cards``, the most slowed first, then by their place."""
+    found = [
+        SlowCard(**{("index" if name == "gpu_index" else name): value for name, value in row._asdict().items()})
+        for row in rows
+    ]
+    return SlowCards(cards=tuple(sorted(found, key=_order)))
+
+
+def _order(card: SlowCard) -> tuple[object, ...]:
+    errors = (card.xid_errors or 0) + (card.ecc_errors or 0)
+    return (-card.slowed_ms, -errors, -card.power_cap_ms, card.host, card.index is None, card.index or 0, card.gpu)
+
+
+_CARDS: Final = (
+    TableColumn(title="hours told", leaves=3),
+    TableColumn(title="heat"),
+    TableColumn(title="hardware"),
+    TableColumn(title="power cap"),
+    TableColumn(title="XID events"),
+    TableColumn(title="ECC errors", leaves=2),
+    TableColumn(title="memory rows", left=True, leaves=1),
+)
+
+
+def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield the cards of which the driver tells something, the most slowed first."""
+    found = report[SlowCards].cards
+    told_ms = sum(card.told_ms for card in found)
+    if not told_ms and not any(card.is_noteworthy for card in found):
+        yield "Not known: no tick tells why clocks were held down, or of errors."
+        return
+    share = told_ms / max(sum(card.observed_ms for card in found), 1)
+    yield (
+        "Hours in which clocks were held down when the card was read, which may overlap; a power cap is usual under "
+        f"full load. Told for {percent(share)} % of the cards' hours. Errors are asked for once a minute: at least "
+        "so many, and in brackets the newest XID number."
+    )
+    shown = [card for card in found if card.is_noteworthy]
+    if not shown:
+        yield "Nothing of the kind was told of any card."
+        return
+    yield from card_table(report, style, "slow-cards", _CARDS, [(card, _card(card, hours)) for card in shown])
+
+
+def _card(card: SlowCard, hours: HourFormat) -> list[str]:
+    held_down = (card.heat_ms, card.hardware_ms, card.power_cap_ms)
+    newest = "" if card.xid is None else f" ({card.xid})"
+    return [
+        hours.of(card.told_ms),
+        *(hours.of(ms) if card.told_ms else NONE for ms in held_down),
+        NONE if card.xid_errors is None else f"{card.xid_errors:,}{newest}",
+        NONE if card.ecc_errors is None else f"{card.ecc_errors:,}",
+        NONE if card.row_remap is None else ROW_REMAPS.get(card.row_remap, str(card.row_remap)),
+    ]
+
+
+def _rows(found: SlowCards, _report: Report) -> Iterator[Cells]:
+    return map(cells, found.cards)
+
+
+SLOW_CARDS_SECTION = Section(
+    name="slow-cards",
+    title="What slowed cards down",
+    model=SlowCards,
+    collect=_collect,
+    text=_text,
+    csv=Csv(columns(SlowCard), _rows),
+)
