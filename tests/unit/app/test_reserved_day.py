@@ -15,8 +15,8 @@ from gua.core.tick import Tick
 from gua.core.words import Use
 from gua.otlp.encode import encode
 from gua.report.collect import collect
+from gua.report.forms.data import render_json
 from gua.report.forms.html import render_html
-from gua.report.forms.json import render_json
 from gua.report.forms.text import render_text
 from gua.report.kit.style import Style
 from gua.report.model import Report

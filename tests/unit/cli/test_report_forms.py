@@ -15,7 +15,7 @@ from fakes.store import HOUR_MS, SINCE_MS, FakeStore, behind_report, lab
 from gua.cli import main
 from gua.cli.output_options import OutputOptions, choose_output
 from gua.core.errors import UsageError
-from gua.report.forms.first_screen.parts import SECTIONS
+from gua.report.forms.first_screen import SECTIONS
 from gua.report.section_list import default_sections, section_named, section_names
 
 EMPTY = (

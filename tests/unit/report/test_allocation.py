@@ -21,12 +21,10 @@ from gua.report.allocation_sources import SourceRow
 from gua.report.answers import AskedOfEmpty, answers
 from gua.report.collect import collect
 from gua.report.conditions import judge, parse_condition
-from gua.report.forms.csv import render_csv
-from gua.report.forms.first_screen.more import Steps
-from gua.report.forms.first_screen.parts import BRIEF, SECTIONS
+from gua.report.forms.data import render_csv, render_json
+from gua.report.forms.first_screen import BRIEF, SECTIONS, Steps
 from gua.report.forms.first_screen.screen import render_first_screen
 from gua.report.forms.html import render_html
-from gua.report.forms.json import render_json
 from gua.report.forms.markdown import render_markdown
 from gua.report.forms.text import render_text
 from gua.report.kit.figures import HourFormat

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fakes.reports import having, week_report
-from gua.report.forms.json import report_json
+from gua.report.forms.data import report_json
 from gua.report.sections.allocation import PromisedHours, PromisedWork, PromisedWorkBy
 from gua.report.states import STATES
 

@@ -9,7 +9,7 @@ import pytest
 
 from fakes.reports import lacking, week_report
 from fakes.store import extent
-from gua.report.forms.warnings import warnings
+from gua.report.forms.text import warnings
 from gua.report.hours import PART_CARD_TICKS, Hour
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style

@@ -12,11 +12,10 @@ from fakes.reports import having, week_report
 from gua.core.words import Use
 from gua.report.answers import Asked, AskedOfEmpty, EmptyPromise, Unowned, answers
 from gua.report.costs import Cost, added_by_state
-from gua.report.forms.first_screen.ask import amounts, other_people
-from gua.report.forms.first_screen.day import day
-from gua.report.forms.first_screen.idle_seconds import sentence
+from gua.report.forms.first_screen.answers import amounts, other_people
 from gua.report.forms.first_screen.lines import places
-from gua.report.forms.first_screen.verdict import sentences
+from gua.report.forms.first_screen.overview import day
+from gua.report.forms.first_screen.screen import idle_seconds_in_words, sentences
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, Table
@@ -107,7 +106,7 @@ def test_idle_seconds_of_both_states_are_those_of_each() -> None:
         idle_share=part.idle_share or 0,
         most_idle=None,
     )
-    said = sentence(shown, told, places(shown, STYLE), HourFormat(1))
+    said = idle_seconds_in_words(shown, told, places(shown, STYLE), HourFormat(1))
     assert re.findall(r"[0-9]+\.[0-9]", said) == [active[1], active[3], active[4], active[2]]
 
 

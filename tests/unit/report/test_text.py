@@ -10,8 +10,7 @@ import pytest
 from fakes.reports import MINUTE_MS, having, week_report
 from fakes.store import SINCE_MS, UNTIL_MS, FakeStore, card, extent, identity, lab, rules, store_of
 from gua.report.collect import collect
-from gua.report.forms.text import render_text
-from gua.report.forms.warnings import warnings
+from gua.report.forms.text import render_text, warnings
 from gua.report.kit.figures import HourFormat
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Table, TableColumn, draw

@@ -22,7 +22,7 @@ from gua.core.tick import Origin
 from gua.core.words import Source
 from gua.report import days, streak_limit
 from gua.report.collect import collect
-from gua.report.forms.json import report_json
+from gua.report.forms.data import report_json
 from gua.report.hours import choose_hours, tick_hours
 from gua.report.parts import in_parts
 from gua.report.prices import PRICES, Prices

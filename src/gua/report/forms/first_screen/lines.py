@@ -1,4 +1,4 @@
-"""What several parts of the screen are laid out with: items in a row, and where a card is."""
+"""What several parts of the screen are laid out with: items in a row, commands, and where a card is."""
 
 from __future__ import annotations
 

@@ -1,14 +1,17 @@
-"""The report as one JSON object, schema ``gua.report/1``: keys are added, never changed."""
+"""The report for programs: one JSON object, schema ``gua.report/1``, to which keys are added; a section as CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
-from gua.report.kit.fields import Json, hours, number, to_json
+from gua.core.plaintext import safe
+from gua.report.kit.fields import Cell, Json, hours, number, to_json
 from gua.report.model import Report
-from gua.report.section_list import sections_of
+from gua.report.section_list import section_named, sections_of
 
 SCHEMA: Final = "gua.report/1"
 
@@ -27,25 +30,25 @@ def json_pieces(report: Report) -> Iterator[str]:
     """Yield the text of :func:`render_json` a row at a time."""
     before = "{\n"
     for key, value in _keys(report):
-        yield f"{before}  {_text(key)}: "
-        yield from _value(value)
+        yield f"{before}  {_json_text(key)}: "
+        yield from _lines_of(value)
         before = ",\n"
     yield "\n}\n"
 
 
-def _value(value: object) -> Iterator[str]:
+def _lines_of(value: object) -> Iterator[str]:
     has_lines = isinstance(value, Iterator) or (isinstance(value, list) and any(isinstance(row, dict) for row in value))
     if not has_lines:
-        yield _text(value)
+        yield _json_text(value)
         return
     before = "[\n"
     for row in cast("Iterable[object]", value):
-        yield f"{before}    {_text(row)}"
+        yield f"{before}    {_json_text(row)}"
         before = ",\n"
     yield "[]" if before == "[\n" else "\n  ]"
 
 
-def _text(value: object) -> str:
+def _json_text(value: object) -> str:
     return json.dumps(value, allow_nan=False)
 
 
@@ -80,3 +83,29 @@ def _keys(report: Report) -> Iterator[tuple[str, object]]:
         "claimed": to_json(report.claimed),
         "skewed": to_json(report.skewed),
     }.items()
+
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def render_csv(report: Report, name: str) -> str:
+    """Return a section as CSV with a header row; no row where the report has nothing of it."""
+    section = section_named(name)
+    columns = section.csv.columns
+    written = io.StringIO()
+    writer = csv.writer(written)  # its default is RFC 4180: commas, CRLF, quotes where needed
+    writer.writerow(columns)
+    writer.writerows([_cell(row.get(column)) for column in columns] for row in section.cells(report))
+    return written.getvalue()
+
+
+def _cell(value: Cell) -> str | float:
+    """Return what is written: numbers as they are, text harmless for a terminal and for a spreadsheet."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        return value
+    text = safe(value)
+    return f"'{text}" if value.startswith(_FORMULA) or text.startswith(_FORMULA) else text
