@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Generic, TypeVar
 
 from gua.core.plaintext import cells, pad
 from gua.report.kit.figures import HourFormat, plural
 from gua.report.kit.style import Style
 from gua.report.kit.words import NAME_WIDTH, card_name, index
-from gua.report.model import Report
+from gua.report.model import OfCard, Report
 from gua.report.states import STATES, States
+
+T = TypeVar("T")
+C = TypeVar("C", bound=OfCard)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +44,58 @@ class Table:
     heads: int = 1
     bars: Sequence[States] = ()
     notes: Sequence[tuple[str, str]] = ()
+
+
+class Rows(Generic[T]):
+    """The rows of a table to be, one for each of the first ``most`` things: columns are added from left to right.
+
+    ``rest`` is how many things are left out.
+    """
+
+    def __init__(self, things: Sequence[T], most: int | None = None) -> None:
+        self.things = things[:most]
+        self.rest = len(things) - len(self.things)
+        self._columns: list[TableColumn] = []
+        self._cells: list[list[str]] = [[] for _ in self.things]
+        self._heads = 0
+        self._notes: list[tuple[str, str]] = []
+
+    def add(  # noqa: PLR0913 - all that is said of a column
+        self,
+        titles: str | Sequence[str],
+        cells: Callable[[T], str | Sequence[str]],
+        *,
+        left: bool = False,
+        shortest: int = 0,
+        leaves: int = 0,
+        is_head: bool = False,
+        note: str | None = None,
+    ) -> None:
+        """Add a column, or several whose cells are told together: what each thing has in it.
+
+        ``is_head``: it says what a row is about. ``note`` explains it. The others are as of :class:`TableColumn`.
+        """
+        several = [titles] if isinstance(titles, str) else titles
+        self._columns += [TableColumn(title=title, left=left, shortest=shortest, leaves=leaves) for title in several]
+        for thing, row in zip(self.things, self._cells, strict=True):
+            told = cells(thing)
+            row.extend([told] if isinstance(told, str) else told)
+        self._heads += len(several) if is_head else 0
+        if note:
+            self.explain(several, note)
+
+    def explain(self, titles: Sequence[str], note: str) -> None:
+        """Explain columns below those that are explained already."""
+        self._notes += [(title, note) for title in titles]
+
+    def add_host(self, report: Report, style: Style, host: Callable[[T], str]) -> None:
+        """Add the host of each row, where the report has several."""
+        if len(report.hosts) > 1:
+            self.add("host", lambda one: style.name(host(one), NAME_WIDTH), left=True, shortest=8, is_head=True)
+
+    def table(self, bars: Sequence[States] = ()) -> Table:
+        """Return the table; where no column is a head, the first is."""
+        return Table(columns=self._columns, rows=self._cells, heads=max(self._heads, 1), bars=bars, notes=self._notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,59 +307,18 @@ def _without_colour(line: str) -> str:
 
 
 MOST_CARDS: Final = 24
-_HOST: Final = TableColumn(title="host", left=True, shortest=8)
-_CARD: Final = (TableColumn(title="gpu"), TableColumn(title="name", left=True, shortest=8))
 
 
-class SomeCard(Protocol):
-    """What names a card."""
-
-    @property
-    def host(self) -> str:
-        """The host that it is in."""
-        ...
-
-    @property
-    def gpu(self) -> str:
-        """Its UUID."""
-        ...
-
-    @property
-    def index(self) -> int | None:
-        """Its index on the host."""
-        ...
-
-    @property
-    def model(self) -> str | None:
-        """What the driver calls it."""
-        ...
+def card_rows(report: Report, style: Style, cards: Sequence[C]) -> Rows[C]:
+    """Return a row a card, of the first cards: its host where there are several, its index, its name."""
+    rows = Rows(cards, MOST_CARDS * style.times)
+    rows.add_host(report, style, lambda card: card.host)
+    rows.add("gpu", lambda card: index(card.index, card.gpu, style), is_head=True)
+    rows.add("name", lambda card: card_name(card.model, card.gpu, style), left=True, shortest=8, is_head=True)
+    return rows
 
 
-def card_table(
-    report: Report,
-    style: Style,
-    section: str,
-    columns: Sequence[TableColumn],
-    cards: Sequence[tuple[SomeCard, Sequence[str]]],
-) -> Iterator[Part]:
-    """Yield the first of the cards, with their host where there are several, and where the others of ``section`` are.
-
-    ``columns`` and the cells of each card are what follows its name.
-    """
-    several = len(report.hosts) > 1
-    shown = cards[: MOST_CARDS * style.times]
-    yield Table(
-        columns=[*([_HOST] if several else []), *_CARD, *columns],
-        rows=[
-            [
-                *([style.name(card.host, NAME_WIDTH)] if several else []),
-                index(card.index, card.gpu, style),
-                card_name(card.model, card.gpu, style),
-                *cells,
-            ]
-            for card, cells in shown
-        ],
-        heads=2 + several,
-    )
-    if len(cards) > len(shown):
-        yield f"and {plural(len(cards) - len(shown), 'more card')}: --csv {section} has every one."
+def more(rest: int, what: str, where: str) -> Iterator[str]:
+    """Yield how many there are besides those shown, and where they are: ``--csv energy has every one``."""
+    if rest > 0:
+        yield f"and {plural(rest, f'more {what}')}: {where}."

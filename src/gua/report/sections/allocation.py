@@ -15,9 +15,9 @@ from gua.report.costs import COST_COLUMNS, Cost, added, with_currencies
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.basis import at
 from gua.report.kit.fields import Cells, Hours, Json, cells, columns, json_of
-from gua.report.kit.figures import NONE, HourFormat, at_least, percents, plural, span
+from gua.report.kit.figures import NONE, HourFormat, at_least, percents, span
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Table, TableColumn
+from gua.report.kit.tables import Heading, Part, Rows, Table, more
 from gua.report.kit.words import COMMANDS, GUA, NAME_WIDTH, index, known
 from gua.report.model import Card, Headline, Report, ReportedSource
 from gua.report.prices import Prices
@@ -229,34 +229,6 @@ _SHORT: Final[Mapping[Use, str]] = {
     Use.EMPTY: "empty",
     Use.UNKNOWN: "unknown",
 }
-_USES: Final = (
-    TableColumn(title="use", left=True),
-    TableColumn(title="GPU-hours"),
-    TableColumn(title="share %"),
-)
-_MEANS: Final = TableColumn(title="that is", left=True, leaves=1)
-_HOURS: Final = (
-    TableColumn(title="allocated"),
-    *(TableColumn(title=_SHORT[use], leaves=2 if use is Use.UNKNOWN else 0) for use in PROMISED),
-)
-_COUNTS: Final = (TableColumn(title="runs", leaves=3), TableColumn(title="by hand", leaves=4))
-_NOW: Final = (
-    TableColumn(title="gpu"),
-    TableColumn(title="owner", left=True, shortest=8),
-    TableColumn(title="allocation", left=True, shortest=16),
-    TableColumn(title="since", left=True),
-    TableColumn(title="nobody there for"),
-    TableColumn(title="until", left=True, leaves=1),
-    TableColumn(title="name", left=True, shortest=6, leaves=2),
-)
-_HEALTH: Final = (
-    TableColumn(title="host", left=True, shortest=8),
-    TableColumn(title="source", left=True, shortest=6),
-    TableColumn(title="at the end", left=True),
-    TableColumn(title="failed for"),
-    TableColumn(title="why", left=True, shortest=10),
-)
-_HOST: Final = TableColumn(title="host", left=True, shortest=8)
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -270,7 +242,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     if found.owners:
         most = MOST_OWNERS * style.times
         yield _allocated_table(found.owners[:most], report, style, hours, by_source=False)
-        yield from _more(len(found.owners) - most, "owner")
+        yield from more(len(found.owners) - most, "owner", _EVERY)
         yield "by others: allocated to this owner, and only others were there."
         if Amounts.of_report(report).currencies:
             yield "Amounts: what held, by others and empty cost together, estimated."
@@ -279,6 +251,9 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     yield from promised_work(report, style, hours)
     yield from _empty_now(report, style)
     yield from _health(found.sources, style)
+
+
+_EVERY: Final = "--csv allocation and --json have all of them"
 
 
 def use_units(report: Report, hours: HourFormat) -> dict[Use, int]:
@@ -299,13 +274,13 @@ def use_share(report: Report, use: Use) -> str:
 def _uses(found: PromisedHours, report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     values = [found.uses.get(use, 0) for use in USES]
     money = Amounts.of_report(report)
-    yield Table(
-        columns=[*_USES, *(TableColumn(title=title, leaves=2) for title in money.titles("", style.name)), _MEANS],
-        rows=[
-            [use, written, share, *money.cells(found.costs[use] if found.costs else None), MEANINGS[use]]
-            for use, written, share in zip(USES, hours.parts(values), percents(values), strict=True)
-        ],
-    )
+    rows = Rows([*zip(USES, hours.parts(values), percents(values), strict=True)])
+    rows.add("use", lambda one: one[0], left=True)
+    rows.add(("GPU-hours", "share %"), lambda one: one[1:])
+    costs = found.costs or {}
+    rows.add(money.titles("", style.name), lambda one: money.cells(costs.get(one[0])), leaves=2)
+    rows.add("that is", lambda one: MEANINGS[one[0]], left=True, leaves=1)
+    yield rows.table()
     if found.not_looked_at_gpu_ms:
         yield (
             f"Of {hours.of(found.not_looked_at_gpu_ms)} GPU-hours more nobody looked at allocation: they are in none "
@@ -314,32 +289,36 @@ def _uses(found: PromisedHours, report: Report, style: Style, hours: HourFormat)
 
 
 def _allocated_table(
-    rows: Sequence[Allocated], report: Report, style: Style, hours: HourFormat, *, by_source: bool
+    every: Sequence[Allocated], report: Report, style: Style, hours: HourFormat, *, by_source: bool
 ) -> Table:
+    rows = Rows(every)
+    if not by_source:
+        rows.add("owner", lambda one: known(one.owner, style), left=True, shortest=10, is_head=True)
+    if by_source or len({one.source for one in every}) > 1:
+        rows.add("source", lambda one: style.name(one.source, NAME_WIDTH), left=True, shortest=6, is_head=True)
+    _add_hours(rows, hours)
+    if any(one.runs is not None for one in every):
+        rows.add("runs", lambda one: _count(one.runs), leaves=3)
+        rows.add("by hand", lambda one: _count(one.manuals), leaves=4)
     money = Amounts.of_report(report)
-    several = len({one.source for one in rows}) > 1
-    is_counted = any(one.runs is not None for one in rows)
-    source = [TableColumn(title="source", left=True, shortest=6)]
-    owner = [TableColumn(title="owner", left=True, shortest=10), *(source if several else [])]
-    return Table(
-        columns=[
-            *(source if by_source else owner),
-            *_HOURS,
-            *(_COUNTS if is_counted else []),
-            *(TableColumn(title=title, leaves=1) for title in money.titles("", style.name)),
-        ],
-        rows=[
-            [
-                *([] if by_source else [known(one.owner, style)]),
-                *([style.name(one.source, NAME_WIDTH)] if by_source or several else []),
-                *_hours(one, hours),
-                *(_counts(one) if is_counted else []),
-                *money.cells(one.unused_cost),
-            ]
-            for one in rows
-        ],
-        heads=1 if by_source else 1 + several,
-    )
+    rows.add(money.titles("", style.name), lambda one: money.cells(one.unused_cost), leaves=1)
+    return rows.table()
+
+
+def _count(number: int | None) -> str:
+    return NONE if number is None else f"{number:,}"
+
+
+def _add_hours(rows: Rows[Allocated] | Rows[PromisedWork], hours: HourFormat) -> None:
+    """Add what was promised, and its uses; where there is no room, what is unknown of it leaves."""
+
+    def parts(one: Allocated | PromisedWork) -> list[float]:
+        return [one.uses.get(use, 0) for use in PROMISED]
+
+    rows.add("allocated", lambda one: hours.of(sum(parts(one))))
+    *titles, unknown = (_SHORT[use] for use in PROMISED)
+    rows.add(titles, lambda one: hours.parts(parts(one))[:-1])
+    rows.add(unknown, lambda one: hours.parts(parts(one))[-1], leaves=2)
 
 
 def promised_work(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -349,58 +328,47 @@ def promised_work(report: Report, style: Style, hours: HourFormat) -> Iterator[P
         if not work.rows:
             continue
         yield Heading(f"Allocated per {work.by}")
-        most = MOST_OWNERS * style.times
-        yield Table(
-            columns=[TableColumn(title=work.by, left=True, shortest=9), *_HOURS],
-            rows=[
-                [NONE_KNOWN if one.name is None else style.name(one.name, NAME_WIDTH), *_hours(one, hours)]
-                for one in work.rows[:most]
-            ],
+        rows = Rows(work.rows, MOST_OWNERS * style.times)
+        rows.add(
+            work.by,
+            lambda one: NONE_KNOWN if one.name is None else style.name(one.name, NAME_WIDTH),
+            left=True,
+            shortest=9,
         )
-        yield from _more(len(work.rows) - most, "row")
-
-
-def _hours(one: Allocated | PromisedWork, hours: HourFormat) -> list[str]:
-    values = [one.uses.get(use, 0) for use in PROMISED]
-    return [hours.of(sum(values)), *hours.parts(values)]
-
-
-def _counts(one: Allocated) -> list[str]:
-    return [NONE if count is None else f"{count:,}" for count in (one.runs, one.manuals)]
+        _add_hours(rows, hours)
+        yield rows.table()
+        yield from more(rows.rest, "row", _EVERY)
 
 
 def _empty_now(report: Report, style: Style) -> Iterator[Part]:
     now = report.get(Now)
     if now is None:
         return
-    empty = now.empty
     yield Heading("Allocated, and nobody there, the longest first")
-    if not empty:
+    if not now.empty:
         yield "none"
         return
-    most = MOST_EMPTY * style.times
-    several = len(report.hosts) > 1
-    yield Table(
-        columns=[*([_HOST] if several else []), *_NOW],
-        rows=[
-            [*([style.name(one.host, NAME_WIDTH)] if several else []), *_empty(one, report, style)]
-            for one in empty[:most]
-        ],
-        heads=2 + several,
+
+    def moment(unix_ms: int | None) -> str:
+        return NONE if unix_ms is None else at(unix_ms, report.window)
+
+    rows = Rows(now.empty, MOST_EMPTY * style.times)
+    rows.add_host(report, style, lambda one: one.host)
+    rows.add("gpu", lambda one: index(one.index, one.gpu, style), is_head=True)
+    rows.add("owner", lambda one: known(one.owner, style), left=True, shortest=8, is_head=True)
+    rows.add("allocation", lambda one: allocation_name(one, style), left=True, shortest=16)
+    rows.add("since", lambda one: moment(one.promised_since_ms), left=True)
+    rows.add("nobody there for", lambda one: at_least(one.in_use_ms, is_lower_bound=one.is_lower_bound))
+    rows.add("until", lambda one: moment(one.promised_until_ms), left=True, leaves=1)
+    rows.add(
+        "name",
+        lambda one: NONE if one.job_name is None else style.name(one.job_name, NAME_WIDTH),
+        left=True,
+        shortest=6,
+        leaves=2,
     )
-    yield from _more(len(empty) - most, "allocation")
-
-
-def _empty(one: PromisedCard, report: Report, style: Style) -> list[str]:
-    return [
-        index(one.index, one.gpu, style),
-        known(one.owner, style),
-        allocation_name(one, style),
-        NONE if one.promised_since_ms is None else at(one.promised_since_ms, report.window),
-        at_least(one.in_use_ms, is_lower_bound=one.is_lower_bound),
-        NONE if one.promised_until_ms is None else at(one.promised_until_ms, report.window),
-        NONE if one.job_name is None else style.name(one.job_name, NAME_WIDTH),
-    ]
+    yield rows.table()
+    yield from more(rows.rest, "allocation", _EVERY)
 
 
 def allocation_name(one: PromisedCard, style: Style, width: int = NAME_WIDTH) -> str:
@@ -418,28 +386,20 @@ def _health(sources: Sequence[ReportedSource], style: Style) -> Iterator[Part]:
     if not failed:
         yield f"{names or 'none'}: read at every tick."
         return
-    most = MOST_SOURCES * style.times
-    yield Table(
-        columns=_HEALTH,
-        rows=[
-            [
-                style.name(one.host, NAME_WIDTH),
-                style.name(one.source, NAME_WIDTH),
-                "ok" if one.ok else "failed",
-                span(one.failed_ms),
-                NONE if one.reason is None else style.name(one.reason, 2 * NAME_WIDTH),
-            ]
-            for one in failed[:most]
-        ],
-        heads=2,
+    rows = Rows(failed, MOST_SOURCES * style.times)
+    rows.add("host", lambda one: style.name(one.host, NAME_WIDTH), left=True, shortest=8, is_head=True)
+    rows.add("source", lambda one: style.name(one.source, NAME_WIDTH), left=True, shortest=6, is_head=True)
+    rows.add("at the end", lambda one: "ok" if one.ok else "failed", left=True)
+    rows.add("failed for", lambda one: span(one.failed_ms))
+    rows.add(
+        "why",
+        lambda one: NONE if one.reason is None else style.name(one.reason, 2 * NAME_WIDTH),
+        left=True,
+        shortest=10,
     )
-    yield from _more(len(failed) - most, "source")
+    yield rows.table()
+    yield from more(rows.rest, "source", _EVERY)
     yield "While a source could not be read, no card counts as free: cards of which no other one tells are unknown."
-
-
-def _more(rest: int, what: str) -> Iterator[str]:
-    if rest > 0:
-        yield f"and {plural(rest, f'more {what}')}: --csv allocation and --json have all of them."
 
 
 WORK_BY: Final = frozenset({BY_KIND, BY_SERVED_MODEL})

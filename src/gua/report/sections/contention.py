@@ -16,7 +16,7 @@ from gua.report.kit.amounts import Amounts
 from gua.report.kit.fields import RATIO, Cells, Hours, cells, columns
 from gua.report.kit.figures import HourFormat, percent, percents
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Part, Table, TableColumn
+from gua.report.kit.tables import Part, Rows
 from gua.report.kit.words import NAME_WIDTH
 from gua.report.model import Report
 from gua.report.prices import PricedTime, Prices
@@ -150,23 +150,11 @@ def _waited(of: Sequence[WaitsRow], untold_ms: int) -> dict[str, Any]:
     }
 
 
-_COLUMNS: Final = (
-    TableColumn(title="host", left=True, shortest=8),
-    TableColumn(title="GPUs", leaves=1),
-    TableColumn(title="contended %"),
-    TableColumn(title="hours", leaves=2),
-    TableColumn(title="some free %"),
-    TableColumn(title="all active %"),
-    TableColumn(title="not known %"),
-    TableColumn(title="idle-held GPU-h", leaves=4),
-)
-_PROMISED: Final = TableColumn(title="promised GPU-h", leaves=3)
 MOST_HOSTS: Final = 20
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a line for all cards and one for each host, the most contended first."""
-    amounts = Amounts.of_report(report)
     every = [one for one in report[Contentions] if one.host is None]
     hosts = sorted((one for one in report[Contentions] if one.host is not None), key=lambda one: -one.contended_ms)
     looked_at = report.is_allocation_looked_at
@@ -178,47 +166,42 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         )
         yield from _waits(one, hours)
     most = MOST_HOSTS * style.times
-    shown = hosts[:most] if len(hosts) > 1 or not every else []
-    yield Table(
-        columns=[
-            *_COLUMNS,
-            *([_PROMISED] if looked_at else []),
-            *(TableColumn(title=title, leaves=5) for title in amounts.titles("", style.name)),
-        ],
-        rows=[
-            [
-                *_row(one, style, hours),
-                *([hours.of(one.contended_promised_gpu_ms)] if looked_at else []),
-                *amounts.cells(one.cost),
-            ]
-            for one in (*every, *shown)
-        ],
-        notes=[
-            ("GPUs", "those that are not partitioned, the most at a time; a MIG instance is no GPU for who wants one"),
-            ("idle-held GPU-h", "what the idle-held cards were worth in the contended hours"),
-            *(
-                [(_PROMISED.title, "the same of promised cards that nothing held: free for nobody")]
-                if looked_at
-                else []
-            ),
-        ],
+    rows = Rows([*every, *(hosts[:most] if len(hosts) > 1 or not every else [])])
+    rows.add(
+        "host",
+        lambda one: "(all GPUs)" if one.host is None else style.name(one.host, NAME_WIDTH),
+        left=True,
+        shortest=8,
     )
+    rows.add("GPUs", lambda one: f"{one.cards:,}", leaves=1, note=_GPUS)
+    rows.add("contended %", lambda one: _shares(one)[0])
+    rows.add("hours", lambda one: hours.of(one.contended_ms), leaves=2)
+    rows.add(("some free %", "all active %", "not known %"), lambda one: _shares(one)[1:])
+    rows.add(
+        "idle-held GPU-h",
+        lambda one: hours.of(one.contended_gpu_ms),
+        leaves=4,
+        note="what the idle-held cards were worth in the contended hours",
+    )
+    if looked_at:
+        rows.add(
+            "promised GPU-h",
+            lambda one: hours.of(one.contended_promised_gpu_ms),
+            leaves=3,
+            note="the same of promised cards that nothing held: free for nobody",
+        )
+    amounts = Amounts.of_report(report)
+    rows.add(amounts.titles("", style.name), lambda one: amounts.cells(one.cost), leaves=5)
+    yield rows.table()
     if len(hosts) > most:
         yield f"and {len(hosts) - most:,} hosts with less of it: --csv contention has every one."
 
 
-def _row(one: Contention, style: Style, hours: HourFormat) -> list[str]:
-    contended, free, busy, unknown = percents([one.contended_ms, one.free_ms, one.busy_ms, one.unknown_ms])
-    return [
-        "(all GPUs)" if one.host is None else style.name(one.host, NAME_WIDTH),
-        f"{one.cards:,}",
-        contended,
-        hours.of(one.contended_ms),
-        free,
-        busy,
-        unknown,
-        hours.of(one.contended_gpu_ms),
-    ]
+_GPUS: Final = "those that are not partitioned, the most at a time; a MIG instance is no GPU for who wants one"
+
+
+def _shares(one: Contention) -> list[str]:
+    return percents([one.contended_ms, one.free_ms, one.busy_ms, one.unknown_ms])
 
 
 def _waits(one: Contention, hours: HourFormat) -> Iterator[str]:

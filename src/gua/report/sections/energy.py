@@ -13,8 +13,8 @@ from gua.report.asking import answer_of
 from gua.report.kit.fields import RATIO, Cells, Number, Seconds, cells, columns
 from gua.report.kit.figures import NONE, HourFormat, amount, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Table, TableColumn, card_table
-from gua.report.model import Report
+from gua.report.kit.tables import Heading, Part, Rows, Table, card_rows, more
+from gua.report.model import OfCard, Report
 from gua.report.questions import ask
 from gua.report.section import Csv, Section
 from gua.report.states import STATES
@@ -36,7 +36,7 @@ class StateEnergy:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CardEnergy:
+class CardEnergy(OfCard):
     """One card's energy by state.
 
     ``bare_watts`` and ``held_watts``: mean draw while truly-idle and while idle-held, of measured energy, ``None``
@@ -44,10 +44,6 @@ class CardEnergy:
     where both were seen: what holding it cost in electricity; below 0 if it drew less.
     """
 
-    host: str
-    gpu: str
-    index: int | None
-    model: str | None
     states: Mapping[str, StateEnergy]
     bare_watts: Annotated[float | None, replace(RATIO, column="card_bare_watts")]
     held_watts: Annotated[float | None, replace(RATIO, column="card_held_watts")]
@@ -129,19 +125,6 @@ def _state_energy(amounts: StateAmounts) -> StateEnergy:
 
 
 JOULES_PER_KWH: Final = 3_600_000
-_STATES: Final = (
-    TableColumn(title="", left=True),
-    TableColumn(title="measured kWh"),
-    TableColumn(title="of hours", leaves=2),
-    TableColumn(title="estimated kWh"),
-    TableColumn(title="of hours", leaves=2),
-    TableColumn(title="not known, hours", leaves=1),
-)
-_CARD_COLUMNS: Final = (
-    TableColumn(title="truly-idle W"),
-    TableColumn(title="idle-held W"),
-    TableColumn(title="added kWh"),
-)
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -154,38 +137,38 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         "measured: from the cards' energy counters. estimated: power at the tick x its length, where the counter tells "
         "nothing."
     )
-    yield Table(columns=_STATES, rows=[_state(found.cards, state, hours) for state in STATES])
+    yield _by_state(found.cards, hours)
     added = [card.added_joules for card in found.cards if card.added_joules is not None]
     yield Heading("What holding added to the bare idle draw of the same card (measured)")
     if not added:
         yield "Not known: no card was seen both truly-idle and idle-held with an energy counter."
         return
     yield f"{amount(sum(added) / JOULES_PER_KWH, 2)} kWh on {plural(len(added), 'card')} that were seen in both states."
-    shown = sorted(found.cards, key=lambda card: -(card.added_joules or 0))
-    yield from card_table(report, style, "energy", _CARD_COLUMNS, [(card, _card(card)) for card in shown])
+    rows = card_rows(report, style, sorted(found.cards, key=lambda card: -(card.added_joules or 0)))
+    rows.add("truly-idle W", lambda card: amount(card.bare_watts))
+    rows.add("idle-held W", lambda card: amount(card.held_watts))
+    rows.add("added kWh", lambda card: NONE if card.added_joules is None else _kwh(card.added_joules))
+    yield rows.table()
+    yield from more(rows.rest, "card", "--csv energy has every one")
 
 
-def _state(cards: Sequence[CardEnergy], state: str, hours: HourFormat) -> list[str]:
-    parts = [card.states[state] for card in cards if state in card.states]
-    return [
-        state,
-        *_told(sum(part.measured_joules for part in parts), sum(part.measured_ms for part in parts), hours),
-        *_told(sum(part.estimated_joules for part in parts), sum(part.estimated_ms for part in parts), hours),
-        hours.of(sum(part.unknown_ms for part in parts)),
-    ]
+def _by_state(cards: Sequence[CardEnergy], hours: HourFormat) -> Table:
+    """Return the energy of each state over all cards; that of no hours at all is not 0."""
+    rows = Rows([(state, [card.states[state] for card in cards if state in card.states]) for state in STATES])
+
+    def add(title: str, joules: Callable[[StateEnergy], float], ms: Callable[[StateEnergy], int]) -> None:
+        rows.add(title, lambda one: _kwh(sum(map(joules, one[1]))) if sum(map(ms, one[1])) else NONE)
+        rows.add("of hours", lambda one: hours.of(sum(map(ms, one[1]))), leaves=2)
+
+    rows.add("", lambda one: one[0], left=True)
+    add("measured kWh", lambda part: part.measured_joules, lambda part: part.measured_ms)
+    add("estimated kWh", lambda part: part.estimated_joules, lambda part: part.estimated_ms)
+    rows.add("not known, hours", lambda one: hours.of(sum(part.unknown_ms for part in one[1])), leaves=1)
+    return rows.table()
 
 
-def _told(joules: float, ms: int, hours: HourFormat) -> list[str]:
-    """Return the energy of some hours: that of none at all is not 0."""
-    return [amount(joules / JOULES_PER_KWH, 2) if ms else NONE, hours.of(ms)]
-
-
-def _card(card: CardEnergy) -> list[str]:
-    return [
-        amount(card.bare_watts),
-        amount(card.held_watts),
-        NONE if card.added_joules is None else amount(card.added_joules / JOULES_PER_KWH, 2),
-    ]
+def _kwh(joules: float) -> str:
+    return amount(joules / JOULES_PER_KWH, 2)
 
 
 def _rows(found: Energy, _report: Report) -> Iterator[Cells]:

@@ -15,7 +15,7 @@ from gua.report.kit.basis import at
 from gua.report.kit.fields import Cells, Json, Number, Timestamp, hours, number, to_json
 from gua.report.kit.figures import NONE, HourFormat, amount, amounts
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Table, TableColumn
+from gua.report.kit.tables import Heading, Part, Rows, Table
 from gua.report.kit.words import NAME_WIDTH, known
 from gua.report.model import Card, Report
 from gua.report.prices import CostsRow, Prices, of_cards
@@ -135,21 +135,6 @@ def _price(prices: Prices, number: int) -> Price:
     )
 
 
-_COSTS: Final = (
-    TableColumn(title="model", left=True, shortest=10),
-    TableColumn(title="currency", left=True),
-    *(TableColumn(title=state) for state in STATES),
-    TableColumn(title="unpriced GPU-h", leaves=1),
-)
-_PRICES: Final = (
-    TableColumn(title="model", left=True, shortest=10),
-    TableColumn(title="per GPU-hour"),
-    TableColumn(title="currency", left=True),
-    TableColumn(title="valid from", left=True),
-    TableColumn(title="source", left=True, shortest=10, leaves=1),
-)
-
-
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the cost of idle-held time in each currency, of each model by state, and the prices used."""
     found = report[Money]
@@ -159,26 +144,26 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield f"idle-held: {amount(held, CENTS)} {style.name(currency, NAME_WIDTH)} (estimated)"
     if (command := price_command(report.cards)) is not None:
         yield f"{'Some cards' if currencies else 'These cards'} have no price. Set one: {command}"
-    yield Table(columns=_COSTS, rows=_cost_rows(found.costs, style, hours), heads=2)
+    yield _costs_table(found.costs, style, hours)
     if not found.prices:
         return
     yield Heading("Prices: estimated from what somebody entered, valid from a moment on")
-    yield Table(
-        columns=_PRICES,
-        rows=[
-            [
-                style.name(price.model, NAME_WIDTH),
-                amount(price.per_gpu_hour, 4),
-                style.name(price.currency, NAME_WIDTH),
-                at(price.valid_from_ms, report.window),
-                NONE if price.source is None else style.name(price.source, NAME_WIDTH),
-            ]
-            for price in found.prices
-        ],
+    rows = Rows(found.prices)
+    rows.add("model", lambda price: style.name(price.model, NAME_WIDTH), left=True, shortest=10)
+    rows.add("per GPU-hour", lambda price: amount(price.per_gpu_hour, 4))
+    rows.add("currency", lambda price: style.name(price.currency, NAME_WIDTH), left=True)
+    rows.add("valid from", lambda price: at(price.valid_from_ms, report.window), left=True)
+    rows.add(
+        "source",
+        lambda price: NONE if price.source is None else style.name(price.source, NAME_WIDTH),
+        left=True,
+        shortest=10,
+        leaves=1,
     )
+    yield rows.table()
 
 
-def _cost_rows(costs: Sequence[ModelCost], style: Style, hours: HourFormat) -> list[list[str]]:
+def _costs_table(costs: Sequence[ModelCost], style: Style, hours: HourFormat) -> Table:
     """Return a row for each model and currency; what a currency's rows cost adds up as its sum is written."""
     written: dict[tuple[int, str], str] = {}
     for currency in {cost.currency for cost in costs if cost.currency is not None}:
@@ -186,15 +171,17 @@ def _cost_rows(costs: Sequence[ModelCost], style: Style, hours: HourFormat) -> l
         for state in STATES:
             told = amounts([costs[place].cost.get(state, 0) for place in places], CENTS)
             written.update(((place, state), one) for place, one in zip(places, told, strict=True))
-    return [
-        [
-            known(cost.model, style),
-            NONE if cost.currency is None else style.name(cost.currency, NAME_WIDTH),
-            *(written.get((place, state), NONE) for state in STATES),
-            hours.of(sum(cost.unpriced_gpu_ms.values())),
-        ]
-        for place, cost in enumerate(costs)
-    ]
+    rows = Rows([*enumerate(costs)])
+    rows.add("model", lambda one: known(one[1].model, style), left=True, shortest=10, is_head=True)
+    rows.add(
+        "currency",
+        lambda one: NONE if one[1].currency is None else style.name(one[1].currency, NAME_WIDTH),
+        left=True,
+        is_head=True,
+    )
+    rows.add(STATES, lambda one: [written.get((one[0], state), NONE) for state in STATES])
+    rows.add("unpriced GPU-h", lambda one: hours.of(sum(one[1].unpriced_gpu_ms.values())), leaves=1)
+    return rows.table()
 
 
 def _collect(asking: Asking) -> Finish:

@@ -29,7 +29,7 @@ from gua.report.kit.html import (
     two_lines,
 )
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Table, TableColumn
+from gua.report.kit.tables import Heading, Part, Rows, more
 from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, NOT_LISTED, card_name, cards_in_words, index, known, skipped
 from gua.report.model import Report
 from gua.report.promises import ask_allocation_names
@@ -43,29 +43,6 @@ MOST_HOLDERS: Final = 10
 MOST_FREE: Final = 10
 _ID_WIDTH: Final = 20
 UNLISTED: Final = "(unlisted)"
-_HOLDER: Final = (
-    TableColumn(title="gpu"),
-    TableColumn(title="owner", left=True, shortest=10),
-    TableColumn(title="program", left=True, shortest=8),
-    TableColumn(title="pid"),
-    TableColumn(title="memory", leaves=2),
-    TableColumn(title="idle for"),
-    TableColumn(title="active 24 h", leaves=4),
-    TableColumn(title="GPU-h"),
-)
-_PLACE: Final = (
-    TableColumn(title="GB-h", leaves=3),
-    TableColumn(title="card is", left=True, leaves=5),
-    TableColumn(title="alone", left=True, leaves=6),
-    TableColumn(title="in", left=True, shortest=8, leaves=7),
-)
-_FREE: Final = (
-    TableColumn(title="gpu"),
-    TableColumn(title="name", left=True, shortest=8),
-    TableColumn(title="free for"),
-    TableColumn(title="free at this hour %", leaves=1),
-)
-_HOST: Final = TableColumn(title="host", left=True, shortest=8)
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -75,27 +52,14 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         yield skipped(report, "Who is idle at this moment")
         return
     yield counts(found, report)
-    several = len(report.hosts) > 1
     yield Heading("Holders that are idle, worst first")
-    if found.holders:
-        yield _holders(found.holders[:MOST_HOLDERS], style, hours, Amounts.of_report(report), several=several)
-        yield from _more(len(found.holders) - MOST_HOLDERS, "holder")
-    else:
-        yield "none"
+    yield from _holders(found.holders, report, style, hours) if found.holders else ("none",)
     yield Heading("Free cards: nothing holds them")
-    if found.free:
-        yield _free(found.free[:MOST_FREE], style, several=several)
-        yield from _more(len(found.free) - MOST_FREE, "card")
-    else:
-        yield "none"
-    if (told := promised_to(found, report)) is not None:
-        yield told
-    if (also := also_promised(found)) is not None:
-        yield also
+    yield from _free(found.free, report, style) if found.free else ("none",)
+    yield from filter(None, (promised_to(found, report), also_promised(found)))
     if found.maybe_promised:
         yield Heading(MAYBE_PROMISED)
-        yield _free(found.maybe_promised[:MOST_FREE], style, several=several)
-        yield from _more(len(found.maybe_promised) - MOST_FREE, "card")
+        yield from _free(found.maybe_promised, report, style)
 
 
 def also_promised(found: Now) -> str | None:
@@ -129,55 +93,51 @@ def counts(found: Now, report: Report) -> str:
     return f"{told}, {found.cards[SILENT]:,} silent (no tick for three intervals: what they do is not known)."
 
 
-def _more(rest: int, what: str) -> Iterator[str]:
-    if rest > 0:
-        yield f"and {plural(rest, f'more {what}')}: --csv now and --json have all of them."
-
-
-def _holders(holders: Sequence[Holder], style: Style, hours: HourFormat, amounts: Amounts, *, several: bool) -> Table:
-    rows = [_holder(one, style, hours, amounts) for one in holders]
-    titles = amounts.titles(WASTED, style.name)
-    hosts = [[style.name(one.host, NAME_WIDTH)] if several else [] for one in holders]
-    return Table(
-        columns=[
-            *([_HOST] if several else []),
-            *_HOLDER,
-            *(TableColumn(title=title, leaves=1) for title in titles),
-            *_PLACE,
-        ],
-        rows=[[*host, *row] for host, row in zip(hosts, rows, strict=True)],
-        heads=3 + several,
-        notes=[*_NOTES, *((title, "what these GPU-hours cost, estimated") for title in titles)],
+def _holders(holders: Sequence[Holder], report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    amounts = Amounts.of_report(report)
+    rows = Rows(holders, MOST_HOLDERS)
+    rows.add_host(report, style, lambda one: one.host)
+    rows.add("gpu", lambda one: index(one.index, one.gpu, style), is_head=True)
+    rows.add(
+        "owner",
+        lambda one: UNLISTED if one.is_unlisted else known(one.owner, style),
+        left=True,
+        shortest=10,
+        is_head=True,
     )
+    rows.add(
+        "program",
+        lambda one: NONE if one.is_unlisted else known(one.program, style),
+        left=True,
+        shortest=8,
+        is_head=True,
+    )
+    rows.add("pid", lambda one: NONE if one.pid is None else str(one.pid))
+    rows.add("memory", lambda one: NONE if one.memory_bytes is None else size(one.memory_bytes), leaves=2)
+    rows.add("idle for", lambda one: at_least(one.idle_ms, is_lower_bound=one.is_lower_bound))
+    rows.add("active 24 h", lambda one: span(one.active_24h_ms), leaves=4)
+    rows.add("GPU-h", lambda one: hours.of(one.wasted_gpu_ms), note=_OF_STREAK)
+    titles = amounts.titles(WASTED, style.name)
+    rows.add(titles, lambda one: amounts.cells(one.wasted_cost), leaves=1)
+    rows.add("GB-h", _gigabyte_hours, leaves=3, note="its memory in that time, in GB-hours of 10^9 bytes")
+    rows.add("card is", lambda one: style.name(one.card_state, NAME_WIDTH), left=True, leaves=5)
+    rows.add("alone", _alone, left=True, leaves=6, note="no other process is listed on the card")
+    rows.add("in", lambda one: home(one, style), left=True, shortest=8, leaves=7)
+    rows.explain(titles, "what these GPU-hours cost, estimated")
+    yield rows.table()
+    yield from more(rows.rest, "holder", _EVERY)
 
 
-_NOTES: Final = (
-    ("GPU-h", "its GPU-hours in the window while its card was idle-held; of (unlisted) memory, of this streak"),
-    ("GB-h", "its memory in that time, in GB-hours of 10^9 bytes"),
-    ("alone", "no other process is listed on the card"),
-)
+_EVERY: Final = "--csv now and --json have all of them"
+_OF_STREAK: Final = "its GPU-hours in the window while its card was idle-held; of (unlisted) memory, of this streak"
 
 
-def _holder(one: Holder, style: Style, hours: HourFormat, amounts: Amounts) -> list[str]:
-    return [
-        index(one.index, one.gpu, style),
-        *_who(one, style),
-        NONE if one.memory_bytes is None else size(one.memory_bytes),
-        at_least(one.idle_ms, is_lower_bound=one.is_lower_bound),
-        span(one.active_24h_ms),
-        hours.of(one.wasted_gpu_ms),
-        *amounts.cells(one.wasted_cost),
-        NONE if one.wasted_byte_ms is None else amount(gigabyte_hours(one.wasted_byte_ms)),
-        style.name(one.card_state, NAME_WIDTH),
-        "yes" if one.is_alone else "no",
-        home(one, style),
-    ]
+def _gigabyte_hours(one: Holder) -> str:
+    return NONE if one.wasted_byte_ms is None else amount(gigabyte_hours(one.wasted_byte_ms))
 
 
-def _who(one: Holder, style: Style) -> list[str]:
-    if one.pid is None and one.owner is None and one.program is None:
-        return [UNLISTED, NONE, NONE]
-    return [known(one.owner, style), known(one.program, style), NONE if one.pid is None else str(one.pid)]
+def _alone(one: Holder) -> str:
+    return "yes" if one.is_alone else "no"
 
 
 def home(one: Holder, style: Style) -> str:
@@ -193,21 +153,15 @@ def home(one: Holder, style: Style) -> str:
     return NONE
 
 
-def _free(cards: Sequence[FreeCard], style: Style, *, several: bool) -> Table:
-    return Table(
-        columns=[*([_HOST] if several else []), *_FREE],
-        rows=[
-            [
-                *([style.name(one.host, NAME_WIDTH)] if several else []),
-                index(one.index, one.gpu, style),
-                card_name(one.card_name, one.gpu, style),
-                at_least(one.free_ms, is_lower_bound=one.is_lower_bound),
-                percent(one.free_ratio_at_this_hour),
-            ]
-            for one in cards
-        ],
-        heads=2 + several,
-    )
+def _free(cards: Sequence[FreeCard], report: Report, style: Style) -> Iterator[Part]:
+    rows = Rows(cards, MOST_FREE)
+    rows.add_host(report, style, lambda one: one.host)
+    rows.add("gpu", lambda one: index(one.index, one.gpu, style), is_head=True)
+    rows.add("name", lambda one: card_name(one.card_name, one.gpu, style), left=True, shortest=8, is_head=True)
+    rows.add("free for", lambda one: at_least(one.free_ms, is_lower_bound=one.is_lower_bound))
+    rows.add("free at this hour %", lambda one: percent(one.free_ratio_at_this_hour), leaves=1)
+    yield rows.table()
+    yield from more(rows.rest, "card", _EVERY)
 
 
 MOST_HOLDERS_ON_PAGE: Final = 50
@@ -271,10 +225,10 @@ def _holder_cells(holder: Holder, longest_ms: int, report: Report, hours: HourFo
         _where(holder.host, holder.gpu, holder.index, holder.card_name),
         memory,
         span(holder.active_24h_ms),
-        NONE if holder.wasted_byte_ms is None else amount(gigabyte_hours(holder.wasted_byte_ms)),
+        _gigabyte_hours(holder),
         join(_places(holder)) or NONE,
         of_state(holder.card_state) if holder.card_state in CLASSES else name(holder.card_state),
-        "yes" if holder.is_alone else "no",
+        _alone(holder),
     ]
 
 

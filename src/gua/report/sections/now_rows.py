@@ -70,6 +70,11 @@ class Holder:
     slurm_job_id: str | None = None
     systemd_unit: str | None = None
 
+    @property
+    def is_unlisted(self) -> bool:
+        """Return whether it is memory that no listed process owns."""
+        return self.pid is None and self.owner is None and self.program is None
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OtherHolder:

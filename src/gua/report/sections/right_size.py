@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from gua.core.facts import RATIO_SCALE
 from gua.core.metrics import ACTIVITY_SCALE
@@ -16,11 +16,11 @@ from gua.report.asking import Asking, Finish
 from gua.report.costs import OneCost, added, with_currencies
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.fields import Cells, Hours, Ratio, cells, columns
-from gua.report.kit.figures import NONE, HourFormat, amount, apportion_rest, percent, percents, plural
+from gua.report.kit.figures import NONE, HourFormat, amount, apportion_rest, percent, percents
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Table, TableColumn
+from gua.report.kit.tables import Heading, Part, Rows, Table, more
 from gua.report.kit.words import card_name, known
-from gua.report.model import Card, Headline, Report
+from gua.report.model import Card, Headline, OfCard, Report
 from gua.report.prices import PricedTime, Prices
 from gua.report.questions import Answer, ask
 from gua.report.section import Csv, Section
@@ -39,7 +39,7 @@ from gua.report.streak_limit import MOST_CARD_HOURS_OF_TICKS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ProgramOnCard:
+class ProgramOnCard(OfCard):
     """What one owner's program, or Slurm job of it, took of one card, of all its processes there together.
 
     ``is_instance`` is that of a MIG instance, whose slices are smaller parts of its GPU.
@@ -53,10 +53,6 @@ class ProgramOnCard:
     fleet, of those that fit.
     """
 
-    host: str
-    gpu: str
-    index: int | None
-    model: str | None
     is_instance: bool
     owner: str | None
     program: str | None
@@ -112,6 +108,7 @@ class RightSize:
     workloads: tuple[ProgramOnCard, ...]
 
 
+N = TypeVar("N", int, float)
 _NO_HOUR: Final = -1  # an empty list of numbers has no type in SQL
 _NOTHING_KNOWN: Final = CardSize(None, None, None, None)
 
@@ -261,27 +258,6 @@ def _added(some: Sequence[ProgramOnCard], every: Sequence[ProgramOnCard], prices
 MOST_PROGRAMS: Final = 24
 _GIB: Final = 1 << 30
 _MODEL_WIDTH: Final = 12
-_NOTES: Final = (
-    ("fits", "the smallest part of the GPU, or a model here, that would have done"),
-    ("peak GiB", "largest memory of its processes on one card"),
-    ("95 %", "GiB that 95 % of the time did not exceed"),
-    ("of GiB", "what the card has for programs"),
-    ("busy %", "largest utilization of a process"),
-    ("SMs %", "of the card, not exceeded for 95 % of the time"),
-)
-_SMS: Final = TableColumn(title="SMs %", leaves=6)
-_PROGRAMS: Final = (
-    TableColumn(title="owner", left=True, shortest=6),
-    TableColumn(title="program", left=True, shortest=6),
-    TableColumn(title="on", left=True, shortest=6),
-    TableColumn(title="fits", left=True),
-    TableColumn(title="GPU-hours"),
-    TableColumn(title="peak GiB", leaves=3),
-    TableColumn(title="95 %", leaves=5),
-    TableColumn(title="of GiB", leaves=2),
-    TableColumn(title="busy %", leaves=4),
-    _SMS,
-)
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -295,48 +271,29 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         "in the window. What was between ticks is not known; a slice computes less, too. Of a MIG instance a slice is "
         "a smaller profile of its GPU."
     )
-    amounts = Amounts.of_report(report)
-    yield Table(
-        columns=[
-            TableColumn(title="would have fitted", left=True),
-            TableColumn(title="GPU-hours"),
-            TableColumn(title="%"),
-            *(TableColumn(title=title, leaves=1) for title in amounts.titles("cost", style.name)),
-        ],
-        rows=_fit_rows(found, hours, amounts),
-    )
+    yield _fits_table(found, style, hours, Amounts.of_report(report))
     yield (
         f"Of {hours.of(found.held_gpu_ms)} held GPU-hours, processes in ticks tell of {hours.of(found.every.gpu_ms)}: "
         "the rest had no listed process, or its ticks are gone."
     )
     groups = _programs(found.workloads)
-    if not groups:
-        return
-    yield Heading("Programs that would have fitted less, the most GPU-hours first")
-    most = MOST_PROGRAMS * style.times
-    with_sms = any(one.p95_sm_utilization is not None for group in groups for one in group)
-    columns = _PROGRAMS if with_sms else tuple(column for column in _PROGRAMS if column is not _SMS)
-    yield Table(
-        columns=columns,
-        rows=[_program(group, style, hours, with_sms=with_sms) for group in groups[:most]],
-        heads=3,
-        notes=_NOTES,
-    )
-    if len(groups) > most:
-        yield f"and {plural(len(groups) - most, 'more program')}: --csv right-size has every one."
+    if groups:
+        yield Heading("Programs that would have fitted less, the most GPU-hours first")
+        yield from _programs_table(groups, style, hours)
 
 
-def _fit_rows(found: RightSize, hours: HourFormat, amounts: Amounts) -> list[list[str]]:
+def _fits_table(found: RightSize, style: Style, hours: HourFormat, amounts: Amounts) -> Table:
     """Return a row for each fit: the last three add up to all that is told, the others are no more than any of them."""
     others = (("half a card", found.half), ("a MIG slice", found.slice), ("a smaller model here", found.smaller))
     whole = (("any of these", found.any), ("none of these", found.none), ("not known", found.not_known))
     values = [part.gpu_ms for _, part in whole]
     in_hours = [*(hours.of(part.gpu_ms) for _, part in others), *hours.parts(values, apportion_rest)]
     in_shares = [*(percent(part.share) for _, part in others), *percents(values, apportion_rest)]
-    return [
-        [name, of_all, share, *amounts.cells(part.cost)]
-        for (name, part), of_all, share in zip((*others, *whole), in_hours, in_shares, strict=True)
-    ]
+    rows = Rows([*zip((*others, *whole), in_hours, in_shares, strict=True)])
+    rows.add("would have fitted", lambda one: one[0][0], left=True)
+    rows.add(("GPU-hours", "%"), lambda one: one[1:])
+    rows.add(amounts.titles("cost", style.name), lambda one: amounts.cells(one[0][1].cost), leaves=1)
+    return rows.table()
 
 
 def _programs(workloads: Sequence[ProgramOnCard]) -> list[list[ProgramOnCard]]:
@@ -348,31 +305,70 @@ def _programs(workloads: Sequence[ProgramOnCard]) -> list[list[ProgramOnCard]]:
     return sorted(groups.values(), key=lambda group: -sum(one.gpu_ms for one in group))
 
 
-def _program(group: Sequence[ProgramOnCard], style: Style, hours: HourFormat, *, with_sms: bool) -> list[str]:
-    """Return a program's row: of its cards and jobs the largest peaks, and what all of them would have fitted."""
-    first = group[0]
-    largest = max(group, key=lambda one: one.peak_bytes or 0)
-    name = card_name(first.model, first.gpu, style)
-    return [
-        known(first.owner, style),
-        known(first.program, style),
-        f"MIG {name}" if first.is_instance else name,
-        _fits(group, largest, style),
-        hours.of(sum(one.gpu_ms for one in group)),
-        _gib(largest.peak_bytes),
-        _gib(max((one.p95_bytes for one in group if one.p95_bytes is not None), default=None)),
-        _gib(largest.usable_bytes),
-        _largest(one.peak_utilization for one in group),
-        *([_largest(one.p95_sm_utilization for one in group)] if with_sms else []),
-    ]
+def _programs_table(groups: Sequence[Sequence[ProgramOnCard]], style: Style, hours: HourFormat) -> Iterator[Part]:
+    """Yield a row a program: of its cards and jobs the largest peaks, and what all of them would have fitted."""
+    rows = Rows(groups, MOST_PROGRAMS * style.times)
+    rows.add("owner", lambda group: known(group[0].owner, style), left=True, shortest=6, is_head=True)
+    rows.add("program", lambda group: known(group[0].program, style), left=True, shortest=6, is_head=True)
+    rows.add("on", lambda group: _model(group[0], style), left=True, shortest=6, is_head=True)
+    rows.add(
+        "fits",
+        lambda group: _fits(group, style),
+        left=True,
+        note="the smallest part of the GPU, or a model here, that would have done",
+    )
+    rows.add("GPU-hours", lambda group: hours.of(sum(one.gpu_ms for one in group)))
+    rows.add(
+        "peak GiB",
+        lambda group: _gib(_largest(group).peak_bytes),
+        leaves=3,
+        note="largest memory of its processes on one card",
+    )
+    rows.add(
+        "95 %",
+        lambda group: _gib(_most(one.p95_bytes for one in group)),
+        leaves=5,
+        note="GiB that 95 % of the time did not exceed",
+    )
+    rows.add(
+        "of GiB",
+        lambda group: _gib(_largest(group).usable_bytes),
+        leaves=2,
+        note="what the card has for programs",
+    )
+    rows.add(
+        "busy %",
+        lambda group: percent(_most(one.peak_utilization for one in group)),
+        leaves=4,
+        note="largest utilization of a process",
+    )
+    if any(one.p95_sm_utilization is not None for group in groups for one in group):
+        rows.add(
+            "SMs %",
+            lambda group: percent(_most(one.p95_sm_utilization for one in group)),
+            leaves=6,
+            note="of the card, not exceeded for 95 % of the time",
+        )
+    yield rows.table()
+    yield from more(rows.rest, "program", "--csv right-size has every one")
 
 
-def _largest(ratios: Iterable[float | None]) -> str:
-    return percent(max((ratio for ratio in ratios if ratio is not None), default=None))
+def _largest(group: Sequence[ProgramOnCard]) -> ProgramOnCard:
+    return max(group, key=lambda one: one.peak_bytes or 0)
 
 
-def _fits(group: Sequence[ProgramOnCard], largest: ProgramOnCard, style: Style) -> str:
+def _most(figures: Iterable[N | None]) -> N | None:
+    return max((figure for figure in figures if figure is not None), default=None)
+
+
+def _model(one: ProgramOnCard, style: Style) -> str:
+    name = card_name(one.model, one.gpu, style)
+    return f"MIG {name}" if one.is_instance else name
+
+
+def _fits(group: Sequence[ProgramOnCard], style: Style) -> str:
     """Return what all of a program's workloads fit, by the largest of them."""
+    largest = _largest(group)
     words = []
     if all(one.fits_slice for one in group):
         words.append(f"MIG {largest.slice}")

@@ -13,14 +13,14 @@ from gua.report.asking import Asking, Finish
 from gua.report.kit.fields import Cells, Hours, cells, columns
 from gua.report.kit.figures import NONE, HourFormat, percent
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Part, TableColumn, card_table
-from gua.report.model import Report
+from gua.report.kit.tables import Part, card_rows, more
+from gua.report.model import OfCard, Report
 from gua.report.questions import ask
 from gua.report.section import Csv, Section
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SlowCard:
+class SlowCard(OfCard):
     """A card's time in the window, and what of it the driver tells why clocks were held down (``told_ms``).
 
     ``heat_ms``, ``power_cap_ms`` and ``hardware_ms`` are of ticks in which it was so when the card was read, and may
@@ -28,10 +28,6 @@ class SlowCard:
     the number of the newest XID event, ``row_remap`` the newest state: 0 nothing to do, 1 pending, 2 failed, 3 both.
     """
 
-    host: str
-    gpu: str
-    index: int | None
-    model: str | None
     observed_ms: Hours[int]
     told_ms: Hours[int]
     heat_ms: Hours[int]
@@ -99,17 +95,6 @@ def _order(card: SlowCard) -> tuple[object, ...]:
     return (-card.slowed_ms, -errors, -card.power_cap_ms, card.host, card.index is None, card.index or 0, card.gpu)
 
 
-_CARDS: Final = (
-    TableColumn(title="hours told", leaves=3),
-    TableColumn(title="heat"),
-    TableColumn(title="hardware"),
-    TableColumn(title="power cap"),
-    TableColumn(title="XID events"),
-    TableColumn(title="ECC errors", leaves=2),
-    TableColumn(title="memory rows", left=True, leaves=1),
-)
-
-
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the cards of which the driver tells something, the most slowed first."""
     found = report[SlowCards].cards
@@ -127,19 +112,28 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     if not shown:
         yield "Nothing of the kind was told of any card."
         return
-    yield from card_table(report, style, "slow-cards", _CARDS, [(card, _card(card, hours)) for card in shown])
+    rows = card_rows(report, style, shown)
+    rows.add("hours told", lambda card: hours.of(card.told_ms), leaves=3)
+    rows.add(
+        ("heat", "hardware", "power cap"),
+        lambda card: [
+            hours.of(ms) if card.told_ms else NONE for ms in (card.heat_ms, card.hardware_ms, card.power_cap_ms)
+        ],
+    )
+    rows.add("XID events", _xid_events)
+    rows.add("ECC errors", lambda card: NONE if card.ecc_errors is None else f"{card.ecc_errors:,}", leaves=2)
+    rows.add("memory rows", _memory_rows, left=True, leaves=1)
+    yield rows.table()
+    yield from more(rows.rest, "card", "--csv slow-cards has every one")
 
 
-def _card(card: SlowCard, hours: HourFormat) -> list[str]:
-    held_down = (card.heat_ms, card.hardware_ms, card.power_cap_ms)
+def _xid_events(card: SlowCard) -> str:
     newest = "" if card.xid is None else f" ({card.xid})"
-    return [
-        hours.of(card.told_ms),
-        *(hours.of(ms) if card.told_ms else NONE for ms in held_down),
-        NONE if card.xid_errors is None else f"{card.xid_errors:,}{newest}",
-        NONE if card.ecc_errors is None else f"{card.ecc_errors:,}",
-        NONE if card.row_remap is None else ROW_REMAPS.get(card.row_remap, str(card.row_remap)),
-    ]
+    return NONE if card.xid_errors is None else f"{card.xid_errors:,}{newest}"
+
+
+def _memory_rows(card: SlowCard) -> str:
+    return NONE if card.row_remap is None else ROW_REMAPS.get(card.row_remap, str(card.row_remap))
 
 
 def _rows(found: SlowCards, _report: Report) -> Iterator[Cells]:

@@ -17,7 +17,7 @@ from gua.report.kit.amounts import Amounts
 from gua.report.kit.fields import Cells, Hours, Json, Seconds, cells, columns, hours, to_json
 from gua.report.kit.figures import NONE, HourFormat, percent, span
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Table, TableColumn
+from gua.report.kit.tables import Heading, Part, Rows
 from gua.report.model import Card, Headline, Report
 from gua.report.parts import PartReader
 from gua.report.prices import PricedTime, Prices
@@ -261,42 +261,21 @@ def _none(limit_ms: int) -> StreaksRow:
     return StreaksRow(limit_ms, 0, 0, (), 0, 0, 0, 0, (), ())
 
 
-_COLUMNS: Final = (
-    TableColumn(title="longer than", left=True),
-    TableColumn(title="streaks"),
-    TableColumn(title="holders"),
-    TableColumn(title="idle hours", leaves=1),
-    TableColumn(title="GPU-hours"),
-)
-
-
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield how many idle streaks are longer than some lengths, and the hours in them."""
-    found = report[Streaks]
     amounts = Amounts.of_report(report)
     yield (
         "An idle streak is a process that holds a card and does nothing, until it is active again. Each line "
         "counts those of the lines below it, too."
     )
-    yield Table(
-        columns=[*_COLUMNS, *(TableColumn(title=title) for title in amounts.titles("", style.name))],
-        rows=[
-            [
-                span(one.longer_than_ms) if one.longer_than_ms else "0 (all)",
-                f"{one.streaks:,}",
-                f"{one.holders:,}",
-                hours.of(one.idle_ms),
-                hours.of(one.idle_held_gpu_ms),
-                *amounts.cells(one.cost),
-            ]
-            for one in found.classes
-        ],
-        notes=[
-            ("holders", "Slurm jobs, pods, containers or owners"),
-            ("idle hours", "each process's own"),
-            ("GPU-hours", "the idle-held time of cards that is theirs"),
-        ],
-    )
+    rows = Rows(report[Streaks].classes)
+    rows.add("longer than", lambda one: span(one.longer_than_ms) if one.longer_than_ms else "0 (all)", left=True)
+    rows.add("streaks", lambda one: f"{one.streaks:,}")
+    rows.add("holders", lambda one: f"{one.holders:,}", note="Slurm jobs, pods, containers or owners")
+    rows.add("idle hours", lambda one: hours.of(one.idle_ms), leaves=1, note="each process's own")
+    rows.add("GPU-hours", lambda one: hours.of(one.idle_held_gpu_ms), note="the idle-held time of cards that is theirs")
+    rows.add(amounts.titles("", style.name), lambda one: amounts.cells(one.cost))
+    yield rows.table()
     yield from unknown(report, hours)
 
 
@@ -310,32 +289,21 @@ def unknown(report: Report, hours: HourFormat) -> Iterator[str]:
         )
 
 
-_REST: Final = (TableColumn(title="reclaims"), TableColumn(title="holders"), TableColumn(title="false alarms"))
-_EMPTY_REST: Final = (_REST[0], TableColumn(title="allocations"), _REST[2])
-
-
 def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a line a limit: GPU-hours given back, of how many holders, with how many false alarms."""
     found = report[Streaks]
-    amounts = Amounts.of_report(report)
     held_ms = report.headline.states[IDLE_HELD].gpu_ms
     yield (
         "A rule that takes the card from whoever is idle on it for more than a limit, played over this window. "
         f"False alarm: active again within {span(FALSE_ALARM_MS)} after the limit."
     )
-    yield Table(
-        columns=[*_limit_columns("idle", amounts, style), TableColumn(title="% of idle-held", leaves=1), *_REST],
-        rows=[
-            [
-                *_given_back(one, amounts, hours),
-                percent(one.gpu_ms / held_ms) if held_ms else NONE,
-                f"{one.reclaims:,}",
-                f"{one.holders:,}",
-                f"{one.false_alarms:,}",
-            ]
-            for one in found.what_if
-        ],
-    )
+    rows = Rows(found.what_if)
+    _add_given_back(rows, "idle", report, style, hours)
+    rows.add("% of idle-held", lambda one: percent(one.gpu_ms / held_ms) if held_ms else NONE, leaves=1)
+    rows.add("reclaims", lambda one: f"{one.reclaims:,}")
+    rows.add("holders", lambda one: f"{one.holders:,}")
+    rows.add("false alarms", lambda one: f"{one.false_alarms:,}")
+    yield rows.table()
     yield from unknown(report, hours)
     if not found.what_if_empty:
         return
@@ -344,27 +312,21 @@ def _what_if_text(report: Report, style: Style, hours: HourFormat) -> Iterator[P
         "A rule that takes a card from an allocation as soon as nobody has been there for more than a limit, played "
         f"over this window. False alarm: its owner came within {span(FALSE_ALARM_MS)} after the limit."
     )
-    yield Table(
-        columns=[*_limit_columns("empty", amounts, style), *_EMPTY_REST],
-        rows=[
-            [
-                *_given_back(one, amounts, hours),
-                f"{one.reclaims:,}",
-                f"{one.allocations:,}",
-                f"{one.false_alarms:,}",
-            ]
-            for one in found.what_if_empty
-        ],
-    )
+    empty = Rows(found.what_if_empty)
+    _add_given_back(empty, "empty", report, style, hours)
+    empty.add("reclaims", lambda one: f"{one.reclaims:,}")
+    empty.add("allocations", lambda one: f"{one.allocations:,}")
+    empty.add("false alarms", lambda one: f"{one.false_alarms:,}")
+    yield empty.table()
 
 
-def _limit_columns(what: str, amounts: Amounts, style: Style) -> list[TableColumn]:
-    of = (f"{what} for more than", "GPU-hours back", *amounts.titles("", style.name))
-    return [TableColumn(title=title, left=not place) for place, title in enumerate(of)]
-
-
-def _given_back(one: WhatIf | WhatIfEmpty, amounts: Amounts, hours: HourFormat) -> list[str]:
-    return [span(one.limit_ms), hours.of(one.gpu_ms), *amounts.cells(one.cost)]
+def _add_given_back(
+    rows: Rows[WhatIf] | Rows[WhatIfEmpty], what: str, report: Report, style: Style, hours: HourFormat
+) -> None:
+    amounts = Amounts.of_report(report)
+    rows.add(f"{what} for more than", lambda one: span(one.limit_ms), left=True)
+    rows.add("GPU-hours back", lambda one: hours.of(one.gpu_ms))
+    rows.add(amounts.titles("", style.name), lambda one: amounts.cells(one.cost))
 
 
 def _collect(asking: Asking) -> Finish:

@@ -15,7 +15,7 @@ from gua.report.kit.fields import Cells, cells, state_columns
 from gua.report.kit.figures import NONE, HourFormat, percent, percents, plural, span
 from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, caption_of, join, name, paragraph, swatch, tag
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Drawn, Part, Table, TableColumn
+from gua.report.kit.tables import Drawn, Part, Rows
 from gua.report.kit.words import LEFT_OVER, NAME_WIDTH, NOT_KNOWN, card_name, index, known
 from gua.report.model import Report, Window
 from gua.report.parts import in_parts
@@ -33,17 +33,11 @@ BLANK: Final = " "
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a table of the cards with the split of their time and who was longest on them."""
     shown = report[Timeline].cards[:MOST_CARDS]
-    yield Table(
-        columns=[
-            TableColumn(title="card", left=True, shortest=8),
-            *(TableColumn(title=f"{state} %") for state in STATES),
-            TableColumn(title="longest on it", left=True, shortest=12),
-        ],
-        rows=[
-            [label, *_split(card), "; ".join(_holders(card, style, hours))]
-            for label, card in zip(_labels(report, shown, style), shown, strict=True)
-        ],
-    )
+    rows = Rows([*zip(_labels(report, shown, style), shown, strict=True)])
+    rows.add("card", lambda one: one[0], left=True, shortest=8)
+    rows.add([f"{state} %" for state in STATES], lambda one: _split(one[1]))
+    rows.add("longest on it", lambda one: "; ".join(_holders(one[1], style, hours)), left=True, shortest=12)
+    yield rows.table()
     yield from _rest(report, len(shown))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
@@ -16,7 +17,7 @@ from gua.report.kit.basis import at
 from gua.report.kit.fields import Cells, cells
 from gua.report.kit.figures import NONE, HourFormat, percents, plural, span
 from gua.report.kit.style import Style, table
-from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Table, TableColumn
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Rows, Table, TableColumn
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED
 from gua.report.model import Card, Headline, Report
 from gua.report.prices import CostsRow, Prices, of_cards
@@ -25,6 +26,7 @@ from gua.report.sections.usage_rows import (
     OWNER_AND_PROGRAM,
     OwnerUsage,
     Usage,
+    UsageBy,
     UsageRow,
     Whole,
     ask_by_parts,
@@ -54,18 +56,6 @@ _NAMES: Final = (
 )
 _STREAKS: Final = ("longest idle", "sessions")
 _LEAVES: Final = {"process-h": 1, "longest idle": 2, "sessions": 3, UNKNOWN: 4}
-_HOURS: Final = (
-    TableColumn(title="GPU-hours"),
-    TableColumn(title="share %", leaves=5),
-    *(TableColumn(title=state, leaves=7 if state == UNKNOWN else 0) for state in _STATES),
-)
-_ROWS: Final = (
-    TableColumn(title="process-h", leaves=4),
-    TableColumn(title="longest idle", leaves=2),
-    TableColumn(title="sessions", leaves=3),
-    TableColumn(title="first seen", leaves=8),
-    TableColumn(title="last seen", leaves=6),
-)
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -98,7 +88,6 @@ def _owners_as_table(report: Report, style: Style, hours: HourFormat) -> Iterato
 
 
 _SAYS: Final = "GPU-hours of cards that were active, idle-held or unknown, split among those on them"
-_PROCESS_HOURS: Final = "process-h: the hours of each process on its cards, whoever shared them"
 
 
 def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -128,57 +117,56 @@ def _others(rest: Sequence[OwnerUsage]) -> str:
 
 
 def usage_by(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield a table for each key by which processes are added up."""
-    amounts = Amounts.of_report(report)
-    wasted_titles = amounts.titles(WASTED, style.name)
-    notes = [*_NOTES, *((title, WASTED_NOTE) for title in wasted_titles)]
+    """Yield a table for each key by which processes are added up; the last one explains the columns of all."""
     for by in report[Usage].usage_by:
         yield Heading(f"Per {style.name(by.by, _NAME_WIDTH)}")
-        most = MOST_ROWS * style.times
-        shown, rest = by.rows[:most], by.rows[most:]
-        yield Table(
-            columns=[
-                TableColumn(title=by.by, left=True, shortest=_SHORTEST_NAME),
-                *_HOURS,
-                *(TableColumn(title=title) for title in wasted_titles),
-                *_ROWS,
-            ],
-            rows=[
-                _row(one, by.by, share, report, style, hours, amounts.cells(wasted(one.costs)))
-                for one, share in zip(shown, percents([one.gpu_ms for one in by.rows]), strict=False)
-            ],
-            notes=notes if by is report[Usage].usage_by[-1] else (),
-        )
-        if rest:
+        table = _usage_by_table(by, report, style, hours)
+        yield table if by is report[Usage].usage_by[-1] else replace(table, notes=())
+        if rest := by.rows[MOST_ROWS * style.times :]:
             yield (
                 f"and {plural(len(rest), 'other')} with {hours.of(sum(one.gpu_ms for one in rest))} GPU-hours "
                 "together: --csv usage and --json have every one."
             )
 
 
-_NOTES: Final = (
-    ("share %", "of all these GPU-hours"),
-    ("process-h", "the hours of each process on its cards, whoever shared them"),
-    ("longest idle", "the longest idle streak of one process"),
-    ("sessions", "processes, each counted once however many cards it was on"),
-)
+def _usage_by_table(by: UsageBy, report: Report, style: Style, hours: HourFormat) -> Table:
+    amounts = Amounts.of_report(report)
+    shares = percents([one.gpu_ms for one in by.rows])
+    rows = Rows([*zip(by.rows, shares, strict=True)], MOST_ROWS * style.times)
+
+    def seen(unix_ms: int | None) -> str:
+        return NONE if unix_ms is None else at(unix_ms, report.window)
+
+    def states(one: UsageRow) -> list[str]:
+        return hours.parts([one.states[state].gpu_ms for state in _STATES])
+
+    rows.add(by.by, lambda one: _row_name(one[0], by.by, style), left=True, shortest=_SHORTEST_NAME)
+    rows.add("GPU-hours", lambda one: hours.of(one[0].gpu_ms))
+    rows.add("share %", lambda one: one[1], leaves=5, note="of all these GPU-hours")
+    rows.add(_STATES[:-1], lambda one: states(one[0])[:-1])
+    rows.add(UNKNOWN, lambda one: states(one[0])[-1], leaves=7)
+    wasted_titles = amounts.titles(WASTED, style.name)
+    rows.add(wasted_titles, lambda one: amounts.cells(wasted(one[0].costs)))
+    rows.add("process-h", lambda one: hours.of(one[0].process_ms), leaves=4, note=_OF_PROCESSES)
+    rows.add(
+        "longest idle",
+        lambda one: span(one[0].longest_idle_ms),
+        leaves=2,
+        note="the longest idle streak of one process",
+    )
+    rows.add(
+        "sessions",
+        lambda one: NONE if one[0].sessions is None else f"{one[0].sessions:,}",
+        leaves=3,
+        note="processes, each counted once however many cards it was on",
+    )
+    rows.add("first seen", lambda one: seen(one[0].first_ms), leaves=8)
+    rows.add("last seen", lambda one: seen(one[0].last_ms), leaves=6)
+    rows.explain(wasted_titles, WASTED_NOTE)
+    return rows.table()
 
 
-def _row(  # noqa: PLR0913, PLR0917 - a row, and how its figures are written
-    one: UsageRow, by: str, share: str, report: Report, style: Style, hours: HourFormat, amounts: Sequence[str]
-) -> list[str]:
-    return [
-        _row_name(one, by, style),
-        hours.of(one.gpu_ms),
-        share,
-        *hours.parts([one.states[state].gpu_ms for state in _STATES]),
-        *amounts,
-        hours.of(one.process_ms),
-        span(one.longest_idle_ms),
-        NONE if one.sessions is None else f"{one.sessions:,}",
-        NONE if one.first_ms is None else at(one.first_ms, report.window),
-        NONE if one.last_ms is None else at(one.last_ms, report.window),
-    ]
+_OF_PROCESSES: Final = "the hours of each process on its cards, whoever shared them"
 
 
 def _row_name(one: UsageRow, by: str, style: Style) -> str:
@@ -256,7 +244,7 @@ class _Figures:
         if self._amounts.currencies:
             yield f"{WASTED}: {WASTED_NOTE}"
         if self._with_process_hours:
-            yield _PROCESS_HOURS
+            yield f"process-h: {_OF_PROCESSES}"
 
 
 def _owner(one: OwnerUsage, style: Style) -> str:

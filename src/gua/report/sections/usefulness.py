@@ -10,7 +10,7 @@ from gua.report.kit.basis import moment
 from gua.report.kit.fields import Cell, Cells, cells, columns
 from gua.report.kit.figures import NONE, HourFormat, amount, amounts, percent, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Heading, Part, Table, TableColumn, card_table
+from gua.report.kit.tables import Heading, Part, Rows, Table, TableColumn, card_rows, more
 from gua.report.kit.words import NAME_WIDTH, NOT_KNOWN, index, known
 from gua.report.model import Report
 from gua.report.section import Csv, Section
@@ -18,38 +18,21 @@ from gua.report.sections.energy import JOULES_PER_KWH
 from gua.report.sections.headline import state_units
 from gua.report.sections.usefulness_rows import (
     METRICS,
-    BusyWithFewSms,
     CardIdleTime,
     IdleTime,
     MeanActivity,
-    OwnerActivity,
     Usefulness,
     usefulness,
 )
 from gua.report.states import ACTIVE, IDLE_HELD
 
-_STATES: Final = (
-    TableColumn(title="", left=True),
-    TableColumn(title="GPU-hours"),
-    TableColumn(title="samples tell of"),
-    TableColumn(title="idle of that"),
-    TableColumn(title="%"),
-    TableColumn(title="kWh", leaves=2),
-    TableColumn(title="of idle hours", leaves=2),
-)
 _KWH_DECIMALS: Final = 2
-_CARDS: Final = (
-    TableColumn(title="active"),
-    TableColumn(title="samples tell of"),
-    TableColumn(title="idle of that"),
-    TableColumn(title="%"),
-)
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield idle seconds, then what performance counters tell of active hours."""
     yield from _idle_seconds(report, style, hours)
-    yield from activity(report, style, hours)
+    yield from _activity(report, style, hours)
 
 
 def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -63,27 +46,26 @@ def _idle_seconds(report: Report, style: Style, hours: HourFormat) -> Iterator[P
         f"{ACTIVE_FROM * 100:.4g} %, the agents' threshold. What no sample tells of is not known. kWh: by power "
         "samples, of as many idle hours."
     )
-    yield Table(
-        columns=_STATES,
-        rows=_by_state(report, hours),
-    )
+    yield _by_state(report, hours)
     yield (
         f"While a program may have been loaded, {percent(found.loaded.idle_share)} % of what samples tell of was idle "
         "(execution-idle, arXiv 2604.04745)."
     )
-    shown = sorted((card for card in found.cards if card.states[ACTIVE].gpu_ms), key=_most_idle)
+    shown = [card for card in found.cards if card.states[ACTIVE].gpu_ms]
     if not shown:
         return
     yield Heading("Active hours by card, the most idle first")
-    told = [(card, _told(card.states[ACTIVE], hours)) for card in shown]
-    yield from card_table(report, style, "usefulness", _CARDS, told)
+    rows = card_rows(report, style, sorted(shown, key=lambda card: -card.states[ACTIVE].idle_gpu_ms))
+    # Of what nothing tells, none is not 0.
+    rows.add(("active", "samples tell of", "idle of that", "%"), lambda card: _told(card.states[ACTIVE], hours))
+    yield rows.table()
+    yield from more(rows.rest, "card", _EVERY)
 
 
-def _most_idle(card: CardIdleTime) -> float:
-    return -card.states[ACTIVE].idle_gpu_ms
+_EVERY: Final = "--csv usefulness has every one"
 
 
-def _by_state(report: Report, hours: HourFormat) -> list[list[str]]:
+def _by_state(report: Report, hours: HourFormat) -> Table:
     """Return a row for each state and one for both, to which each column adds up.
 
     Hours are written as in the headline, and what samples tell of the active ones as on the first screen.
@@ -100,19 +82,21 @@ def _by_state(report: Report, hours: HourFormat) -> list[list[str]]:
     times = [part.gpu_ms for part in parts]
     units = [state_units(report, hours)[state] for state in (ACTIVE, IDLE_HELD)]
     energies = [(part.idle_joules or 0) / JOULES_PER_KWH for part in parts]
-    columns = (
-        [*found.states, "both"],
-        [*map(hours.written, [*times, sum(times)], [*units, sum(units)])],
-        told([part.sampled_gpu_ms for part in parts]),
-        _known(told([part.idle_gpu_ms for part in parts]), (part.sampled_gpu_ms > 0 for part in every)),
-        [percent(part.idle_share) for part in every],
-        _known(
+    columns = {
+        TableColumn(title="", left=True): [*found.states, "both"],
+        TableColumn(title="GPU-hours"): [*map(hours.written, [*times, sum(times)], [*units, sum(units)])],
+        TableColumn(title="samples tell of"): told([part.sampled_gpu_ms for part in parts]),
+        TableColumn(title="idle of that"): _known(
+            told([part.idle_gpu_ms for part in parts]), (part.sampled_gpu_ms > 0 for part in every)
+        ),
+        TableColumn(title="%"): [percent(part.idle_share) for part in every],
+        TableColumn(title="kWh", leaves=2): _known(
             [*amounts(energies, _KWH_DECIMALS), amount(sum(energies), _KWH_DECIMALS)],
             (part.idle_joules is not None for part in every),
         ),
-        told([part.measured_gpu_ms for part in parts]),
-    )
-    return [list(row) for row in zip(*columns, strict=True)]
+        TableColumn(title="of idle hours", leaves=2): told([part.measured_gpu_ms for part in parts]),
+    }
+    return Table(columns=[*columns], rows=[*zip(*columns.values(), strict=True)])
 
 
 def _known(written: Sequence[str], are_known: Iterable[bool]) -> list[str]:
@@ -137,41 +121,9 @@ _WORDS: Final = {
     "tensor": "tensor operations",
     "memory_bandwidth": "memory bandwidth",
 }
-_METRICS: Final = (
-    TableColumn(title="", left=True),
-    TableColumn(title="hours told"),
-    TableColumn(title="mean %"),
-    TableColumn(title="below 10 %"),
-)
-_ACTIVITY_OF_CARDS: Final = (
-    TableColumn(title="hours told"),
-    TableColumn(title="SMs %"),
-    TableColumn(title="occupancy %", leaves=1),
-    TableColumn(title="tensor %"),
-    TableColumn(title="bandwidth %", leaves=2),
-    TableColumn(title="few SMs"),
-)
-_OWNERS: Final = (
-    TableColumn(title="owner", left=True, shortest=8),
-    TableColumn(title="program", left=True, shortest=8),
-    TableColumn(title="hours told"),
-    TableColumn(title="SMs %"),
-    TableColumn(title="tensor %"),
-    TableColumn(title="few SMs"),
-)
-_RUNS: Final = (
-    TableColumn(title="gpu"),
-    TableColumn(title="from", left=True),
-    TableColumn(title="hours"),
-    TableColumn(title="SMs %"),
-    TableColumn(title="tensor %", leaves=2),
-    TableColumn(title="owners", left=True, shortest=6),
-    TableColumn(title="programs", left=True, shortest=6, leaves=1),
-)
-_HOST: Final = TableColumn(title="host", left=True, shortest=8)
 
 
-def activity(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+def _activity(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield what counters tell; nothing where none were read."""
     found = report[Usefulness]
     if not found.activity:
@@ -181,96 +133,85 @@ def activity(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         "Means of what performance counters (GPM) tell of active hours; what they do not tell of is not known. Few "
         "SMs: hours of ticks with less than 10 % of the SMs at work."
     )
-    yield Table(columns=_METRICS, rows=[_metric(one, hours) for one in found.activity])
-    yield from _cards(report, style, hours)
-    yield from _owners(found, style, hours)
-    yield from _runs(report, style, hours)
+    rows = Rows(found.activity)
+    rows.add("", lambda one: _WORDS[one.metric], left=True)
+    rows.add("hours told", lambda one: hours.of(one.told_gpu_ms))
+    rows.add("mean %", lambda one: percent(one.mean))
+    rows.add("below 10 %", lambda one: hours.of(one.low_gpu_ms))
+    yield rows.table()
+    yield from _activity_of_cards(report, style, hours)
+    yield from _activity_of_owners(found, style, hours)
+    yield from _busy_with_few_sms(report, style, hours)
 
 
-def _metric(one: MeanActivity, hours: HourFormat) -> list[str]:
-    return [_WORDS[one.metric], hours.of(one.told_gpu_ms), percent(one.mean), hours.of(one.low_gpu_ms)]
-
-
-def _cards(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    shown = sorted((card for card in report[Usefulness].cards if card.activity), key=lambda card: -_few_sms(card))
+def _activity_of_cards(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     yield Heading("By card, the most hours with few SMs first")
-    yield from card_table(
-        report, style, "usefulness", _ACTIVITY_OF_CARDS, [(card, _card(card, hours)) for card in shown]
-    )
+
+    def told(card: CardIdleTime, metric: str) -> MeanActivity | None:
+        return next((one for one in card.activity if one.metric == metric), None)
+
+    def few_sms(card: CardIdleTime) -> float | None:
+        found = told(card, METRICS[0])
+        return None if found is None else found.low_gpu_ms
+
+    def mean(card: CardIdleTime, metric: str) -> str:
+        return NONE if (found := told(card, metric)) is None else percent(found.mean)
+
+    shown = sorted((card for card in report[Usefulness].cards if card.activity), key=lambda card: -(few_sms(card) or 0))
+    rows = card_rows(report, style, shown)
+    rows.add("hours told", lambda card: hours.of(max(one.told_gpu_ms for one in card.activity)))
+    sms, occupancy, tensor, bandwidth = METRICS
+    rows.add("SMs %", lambda card: mean(card, sms))
+    rows.add("occupancy %", lambda card: mean(card, occupancy), leaves=1)
+    rows.add("tensor %", lambda card: mean(card, tensor))
+    rows.add("bandwidth %", lambda card: mean(card, bandwidth), leaves=2)
+    rows.add("few SMs", lambda card: NONE if (ms := few_sms(card)) is None else hours.of(ms))
+    yield rows.table()
+    yield from more(rows.rest, "card", _EVERY)
 
 
-def _few_sms(card: CardIdleTime) -> float:
-    return next((one.low_gpu_ms for one in card.activity if one.metric == METRICS[0]), 0.0)
-
-
-def _card(card: CardIdleTime, hours: HourFormat) -> list[str]:
-    told = {one.metric: one for one in card.activity}
-    return [
-        hours.of(max(one.told_gpu_ms for one in card.activity)),
-        *(percent(told[name].mean) if name in told else NONE for name in METRICS),
-        hours.of(told[METRICS[0]].low_gpu_ms) if METRICS[0] in told else NONE,
-    ]
-
-
-def _owners(found: Usefulness, style: Style, hours: HourFormat) -> Iterator[Part]:
+def _activity_of_owners(found: Usefulness, style: Style, hours: HourFormat) -> Iterator[Part]:
     if not found.owners:
         return
     yield Heading("By owner and program, the most hours with few SMs first")
-    yield Table(columns=_OWNERS, rows=[_owner(one, style, hours) for one in found.owners[:MOST_OWNERS]], heads=2)
+    rows = Rows(found.owners, MOST_OWNERS)
+    rows.add("owner", lambda one: known(one.owner, style), left=True, shortest=8, is_head=True)
+    rows.add("program", lambda one: known(one.program, style), left=True, shortest=8, is_head=True)
+    rows.add("hours told", lambda one: hours.of(one.gpu_ms))
+    rows.add("SMs %", lambda one: percent(one.sm))
+    rows.add("tensor %", lambda one: percent(one.tensor))
+    rows.add("few SMs", lambda one: hours.of(one.low_gpu_ms))
+    yield rows.table()
     told_ms = sum(one.gpu_ms for one in found.owners)
-    more = len(found.owners) - MOST_OWNERS
-    several = f", {plural(more, 'more program')} in --json" if more > 0 else ""
+    several = f", {plural(rows.rest, 'more program')} in --json" if rows.rest else ""
     yield f"Read from ticks: {hours.of(told_ms)} hours{several}. On a shared card each has what the card does."
 
 
-def _owner(one: OwnerActivity, style: Style, hours: HourFormat) -> list[str]:
-    return [
-        known(one.owner, style),
-        known(one.program, style),
-        hours.of(one.gpu_ms),
-        percent(one.sm),
-        percent(one.tensor),
-        hours.of(one.low_gpu_ms),
-    ]
-
-
-def _runs(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    found, several = report[Usefulness], len(report.hosts) > 1
-    if not found.busy_with_few_sms:
+def _busy_with_few_sms(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
+    found = report[Usefulness].busy_with_few_sms
+    if not found:
         return
     yield Heading("Busy with few SMs")
     yield (
         "Half an hour or more in a row at 90 % utilization or more, with less than 10 % of the SMs at work: as a "
         "collective that waits, or a kernel that spins."
     )
-    shown = found.busy_with_few_sms[: MOST_RUNS * style.times]
-    yield Table(
-        columns=[*([_HOST] if several else []), *_RUNS],
-        rows=[
-            [
-                *([style.name(one.host, NAME_WIDTH)] if several else []),
-                *_run(one, report.window.timezone, style, hours),
-            ]
-            for one in shown
-        ],
-        heads=1 + several,
-    )
-    if len(found.busy_with_few_sms) > len(shown):
-        yield f"and {plural(len(found.busy_with_few_sms) - len(shown), 'more')} in --json."
 
+    def names(several: Sequence[str | None]) -> str:
+        return style.name(", ".join(name or NOT_KNOWN for name in several) or NONE, NAME_WIDTH)
 
-def _run(one: BusyWithFewSms, timezone: str, style: Style, hours: HourFormat) -> list[str]:
-    return [
-        index(one.index, one.gpu, style),
-        moment(one.since_ms, timezone),
-        hours.of(one.observed_ms),
-        percent(one.sm),
-        percent(one.tensor),
-        *(
-            style.name(", ".join(name or NOT_KNOWN for name in names) or NONE, NAME_WIDTH)
-            for names in (one.owners, one.programs)
-        ),
-    ]
+    rows = Rows(found, MOST_RUNS * style.times)
+    rows.add_host(report, style, lambda one: one.host)
+    rows.add("gpu", lambda one: index(one.index, one.gpu, style), is_head=True)
+    rows.add("from", lambda one: moment(one.since_ms, report.window.timezone), left=True)
+    rows.add("hours", lambda one: hours.of(one.observed_ms))
+    rows.add("SMs %", lambda one: percent(one.sm))
+    rows.add("tensor %", lambda one: percent(one.tensor), leaves=2)
+    rows.add("owners", lambda one: names(one.owners), left=True, shortest=6)
+    rows.add("programs", lambda one: names(one.programs), left=True, shortest=6, leaves=1)
+    yield rows.table()
+    if rows.rest:
+        yield f"and {plural(rows.rest, 'more')} in --json."
 
 
 _OF_METRIC: Final = tuple(column for column in columns(MeanActivity) if column != "metric")

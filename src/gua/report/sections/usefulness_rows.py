@@ -13,7 +13,7 @@ from gua.core.parameters import BOUNDS, BY_DAY, READ
 from gua.core.view import Count, Moment, StateName, View
 from gua.report.asking import Asking, Finish
 from gua.report.kit.fields import Hours, Number, Ratio, Timestamp
-from gua.report.model import Card, Headline
+from gua.report.model import Card, Headline, OfCard
 from gua.report.questions import Answer, ask, ask_if
 from gua.report.states import ACTIVE, IDLE_HELD
 
@@ -69,17 +69,13 @@ class OwnerActivity:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BusyWithFewSms:
+class BusyWithFewSms(OfCard):
     """A run of ticks in which a card was at 90 % or more with less than 10 % of its SMs, half an hour or longer.
 
     ``observed_ms`` is the time of its ticks. ``owners`` and ``programs`` are all that were there, ``None`` one that is
     not known; nobody on the list where they are empty.
     """
 
-    host: str
-    gpu: str
-    index: int | None
-    model: str | None
     since_ms: Timestamp[int]
     until_ms: Timestamp[int]
     observed_ms: Hours[int]
@@ -91,13 +87,9 @@ class BusyWithFewSms:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CardIdleTime:
+class CardIdleTime(OfCard):
     """A card's time in the states active and idle-held; ``activity`` is that of its active time, as far as told."""
 
-    host: str
-    gpu: str
-    index: int | None
-    model: str | None
     states: Mapping[str, IdleTime]
     activity: tuple[MeanActivity, ...] = ()
 
