@@ -14,7 +14,7 @@ from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, Amounts
 from gua.report.kit.fields import Cells, cells, columns, to_json
 from gua.report.kit.figures import NONE, HourFormat, percents
 from gua.report.kit.style import Style
-from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Table, TableColumn, lay
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows, Table, lay
 from gua.report.kit.words import LEFT_OVER
 from gua.report.model import Card, Report
 from gua.report.section import Csv, Section
@@ -27,19 +27,6 @@ _ID_WIDTH: Final = 13
 _SHORTEST_NAME: Final = 12
 
 
-_ALL: Final = (
-    TableColumn(title="gpu"),
-    TableColumn(title="name", left=True, shortest=_SHORTEST_NAME),
-    TableColumn(title="uuid", left=True, leaves=2),
-    *(TableColumn(title=state) for state in STATES),
-)
-_TIME: Final = (
-    TableColumn(title="observed", leaves=1),
-    TableColumn(title="unobserved", leaves=1),
-)
-_HOST: Final = TableColumn(title="host", left=True, shortest=_SHORTEST_NAME)
-
-
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a line a card; where there are very many cards, those that stood idle longest."""
     shown = _shown(report, style)
@@ -50,28 +37,26 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
 
 def _table(report: Report, shown: Sequence[Card], style: Style, hours: HourFormat, *, is_drawn: bool = False) -> Table:
     """Return the table of cards; one that is drawn has its hosts above their cards, and ids of one width."""
-    with_host = len(report.hosts) > 1 and not is_drawn
     twins = _twins(shown)
     amounts = Amounts.of_report(report)
-    titles = amounts.titles(WASTED, style.name)
-    return Table(
-        columns=[*([_HOST] if with_host else []), *_ALL, *(TableColumn(title=title) for title in titles), *_TIME],
-        rows=[
-            [
-                *([style.name(card.host, _NAME_WIDTH)] if with_host else []),
-                NONE if card.index is None else str(card.index),
-                _label(card, twins, style),
-                pad(style.name(card.gpu, _ID_WIDTH), _ID_WIDTH if is_drawn else 0),
-                *percents([card.states[state].gpu_ms for state in STATES]),
-                *amounts.cells(wasted(card.costs)),
-                hours.of(card.observed_gpu_ms),
-                hours.of(card.unobserved_gpu_ms),
-            ]
-            for card in shown
-        ],
-        heads=2 + with_host,
-        bars=[card.states for card in shown],
-    )
+    rows = Rows(shown)
+    if len(report.hosts) > 1 and not is_drawn:
+        rows.add(
+            "host",
+            lambda card: style.name(card.host, _NAME_WIDTH),
+            left=True,
+            shortest=_SHORTEST_NAME,
+            is_head=True,
+        )
+    rows.add("gpu", lambda card: NONE if card.index is None else str(card.index), is_head=True)
+    rows.add("name", lambda card: _label(card, twins, style), left=True, shortest=_SHORTEST_NAME, is_head=True)
+    id_width = _ID_WIDTH if is_drawn else 0
+    rows.add("uuid", lambda card: pad(style.name(card.gpu, _ID_WIDTH), id_width), left=True, leaves=2)
+    rows.add(STATES, lambda card: percents([card.states[state].gpu_ms for state in STATES]))
+    rows.add(amounts.titles(WASTED, style.name), lambda card: amounts.cells(wasted(card.costs)))
+    rows.add("observed", lambda card: hours.of(card.observed_gpu_ms), leaves=1)
+    rows.add("unobserved", lambda card: hours.of(card.unobserved_gpu_ms), leaves=1)
+    return rows.table(bars=[card.states for card in shown])
 
 
 def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Final
 
@@ -16,7 +16,7 @@ from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, Amounts
 from gua.report.kit.fields import AS_IS, RATIO, ByState, Cells, Hours, cells, columns
 from gua.report.kit.figures import HourFormat, percent, percents, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Table, TableColumn, lay
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Rows, Table, lay
 from gua.report.kit.words import gpu_numbers, parts
 from gua.report.model import Card, Report
 from gua.report.section import Csv, Section
@@ -102,44 +102,45 @@ def rollup(cards: Sequence[Card], by: str, labels: Labels) -> Grouping:
 
 def group_of(name: str | None, cards: Sequence[Card]) -> Group:
     """Return the sum of cards, exact to a thousandth of a millisecond as the store's rows are."""
-    return Group(
-        name=name,
+    return _added(
+        name,
+        cards,
         hosts=len({card.host for card in cards}),
         gpus=gpu_numbers(parts(cards))[0],
         cards=sum(card.mig != Mig.PARENT for card in cards),
-        expected_gpu_ms=_sum(card.expected_gpu_ms for card in cards),
-        observed_gpu_ms=_sum(card.observed_gpu_ms for card in cards),
-        unobserved_gpu_ms=_sum(card.unobserved_gpu_ms for card in cards),
-        gaps=sum(card.gaps for card in cards),
-        states=_added_states([card.states for card in cards]),
-        costs=added_by_state(card.costs for card in cards),
     )
 
 
 def added(groups: Sequence[Group]) -> Group:
     """Return the sum of groups that share no card; hosts of several groups count in each."""
-    return Group(
-        name=None,
+    return _added(
+        None,
+        groups,
         hosts=sum(group.hosts for group in groups),
         gpus=sum(group.gpus for group in groups),
         cards=sum(group.cards for group in groups),
-        expected_gpu_ms=_sum(group.expected_gpu_ms for group in groups),
-        observed_gpu_ms=_sum(group.observed_gpu_ms for group in groups),
-        unobserved_gpu_ms=_sum(group.unobserved_gpu_ms for group in groups),
-        gaps=sum(group.gaps for group in groups),
-        states=_added_states([group.states for group in groups]),
-        costs=added_by_state(group.costs for group in groups),
     )
 
 
-def _added_states(every: Sequence[Mapping[str, StateTime]]) -> dict[str, StateTime]:
-    return {
-        state: StateTime(
-            gpu_ms=_sum(states[state].gpu_ms for states in every),
-            card_ticks=sum(states[state].card_ticks or 0 for states in every),
-        )
-        for state in STATES
-    }
+def _added(name: str | None, every: Sequence[Card] | Sequence[Group], *, hosts: int, gpus: int, cards: int) -> Group:
+    return Group(
+        name=name,
+        hosts=hosts,
+        gpus=gpus,
+        cards=cards,
+        expected_gpu_ms=_sum(one.expected_gpu_ms for one in every),
+        observed_gpu_ms=_sum(one.observed_gpu_ms for one in every),
+        unobserved_gpu_ms=_sum(one.unobserved_gpu_ms for one in every),
+        gaps=sum(one.gaps for one in every),
+        states={
+            state: StateTime(
+                gpu_ms=_sum(one.states[state].gpu_ms for one in every),
+                card_ticks=sum(one.states[state].card_ticks or 0 for one in every),
+            )
+            for state in STATES
+        },
+        costs=added_by_state(one.costs for one in every),
+    )
 
 
 def _sum(values: Iterable[float]) -> float:
@@ -163,10 +164,6 @@ MOST_GROUPS: Final = 40
 UNKNOWN_NAME: Final = "(unknown)"
 _NAME_WIDTH: Final = 40
 _SHORTEST_NAME: Final = 12
-_HOURS: Final = "GPU-hours"
-_COVERAGE: Final = "observed %"
-_HOSTS: Final = "hosts"
-_GPUS: Final = "GPUs"
 
 
 def _title(report: Report) -> str:
@@ -207,32 +204,18 @@ def _table(report: Report, grouping: Grouping, style: Style, hours: HourFormat) 
     amounts = Amounts.of_report(report)
     shown, rest = _shown(grouping, style)
     costs = amounts.rows([wasted(group.costs) for _, group in shown])
-    titles = (_HOSTS, _GPUS, *STATES, *amounts.titles(WASTED, style.name), _HOURS, _COVERAGE)
-    return Table(
-        columns=[
-            TableColumn(title=style.name(grouping.by, _NAME_WIDTH), left=True, shortest=_SHORTEST_NAME),
-            *(TableColumn(title=_title, leaves=_LEAVES.get(_title, 0)) for _title in titles),
-        ],
-        rows=[
-            [
-                name,
-                f"{group.hosts:,}",
-                f"{group.gpus:,}",
-                *percents([group.states[state].gpu_ms for state in STATES]),
-                *cost,
-                hours.of(group.observed_gpu_ms),
-                percent(group.ratio),
-            ]
-            for (name, group), cost in zip(shown, costs, strict=True)
-        ],
-        bars=[group.states for _, group in shown],
-    ), rest
+    rows = Rows([(name, group, cost) for (name, group), cost in zip(shown, costs, strict=True)])
+    rows.add(style.name(grouping.by, _NAME_WIDTH), lambda one: one[0], left=True, shortest=_SHORTEST_NAME)
+    rows.add("hosts", lambda one: f"{one[1].hosts:,}", leaves=3)
+    rows.add("GPUs", lambda one: f"{one[1].gpus:,}")
+    rows.add(STATES, lambda one: percents([one[1].states[state].gpu_ms for state in STATES]))
+    rows.add(amounts.titles(WASTED, style.name), lambda one: one[2])
+    rows.add("GPU-hours", lambda one: hours.of(one[1].observed_gpu_ms), leaves=1)
+    rows.add("observed %", lambda one: percent(one[1].ratio), leaves=2)
+    return rows.table(bars=[group.states for _, group in shown]), rest
 
 
 _REST: Final = "others: those with less idle time; --json has every one."
-
-
-_LEAVES: Final = {_HOURS: 1, _COVERAGE: 2, _HOSTS: 3}
 
 
 def _shown(grouping: Grouping, style: Style) -> tuple[list[tuple[str, Group]], int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.costs import OneCost
@@ -33,7 +33,25 @@ _GB_HOURS: Final = Unit(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Holder:
+class _NamedCard:
+    """A card, and what the driver calls it."""
+
+    host: str
+    gpu: str
+    index: int | None
+    card_name: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _HeldCard(_NamedCard):
+    """What the card's newest tick found, and when that was (Unix ms)."""
+
+    card_state: str
+    as_of_ms: Timestamp[int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Holder(_HeldCard):
     """A process that is idle on a card at the card's newest tick; times in ms, Unix ms for moments.
 
     ``pid`` is ``None`` where the card is idle-held and no listed process owns the memory. ``idle_ms`` is the idle
@@ -46,12 +64,6 @@ class Holder:
     where a price changed meanwhile. ``is_alone``: no other counted process is listed on the card.
     """
 
-    host: str
-    gpu: str
-    index: int | None
-    card_name: str | None
-    card_state: str
-    as_of_ms: Timestamp[int]
     owner: str | None = None
     program: str | None = None
     pid: int | None = None
@@ -77,18 +89,12 @@ class Holder:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OtherHolder:
+class OtherHolder(_HeldCard):
     """A process on a card at the card's newest tick that is active, or of which that is not known.
 
     ``since_ms``: when it was first seen on the card in the window (Unix ms). Its idle time is not known.
     """
 
-    host: str
-    gpu: str
-    index: int | None
-    card_name: str | None
-    card_state: str
-    as_of_ms: Timestamp[int]
     owner: str | None
     program: str | None
     pid: int
@@ -99,7 +105,7 @@ class OtherHolder:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FreeCard:
+class FreeCard(_NamedCard):
     """A card that nothing holds at its newest tick, and that is promised to nobody, as far as anybody looked.
 
     ``free_since_ms`` is since when nothing holds it, ``free_ms`` how much of that was observed. ``allocation`` is
@@ -110,10 +116,6 @@ class FreeCard:
     card was truly-idle, 0 to 1; ``None`` if it was never observed then.
     """
 
-    host: str
-    gpu: str
-    index: int | None
-    card_name: str | None
     as_of_ms: Timestamp[int]
     free_since_ms: Timestamp[int]
     free_ms: Seconds[int]
@@ -123,19 +125,13 @@ class FreeCard:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PromisedCard:
+class PromisedCard(_HeldCard):
     """An allocation of a card at the card's newest tick: whose it is, by which source, and what became of it.
 
     ``promised_since_ms`` and ``promised_until_ms`` are what the source says (Unix ms). Its ``use`` is what it is since
     ``use_since_ms``, ``in_use_ms`` of which were observed; ``is_lower_bound``: nobody saw that begin.
     """
 
-    host: str
-    gpu: str
-    index: int | None
-    card_name: str | None
-    card_state: str
-    as_of_ms: Timestamp[int]
     source: str
     allocation_id: str
     owner: str | None
@@ -271,6 +267,16 @@ def now_of(  # noqa: PLR0913 - what is known of the cards comes from six questio
     )
 
 
+def _named(card: Card) -> dict[str, Any]:
+    """Return the fields of :class:`_NamedCard`."""
+    return {"host": card.host, "gpu": card.gpu, "index": card.index, "card_name": card.name}
+
+
+def _held(card: Card, row: CardStreaksRow) -> dict[str, Any]:
+    """Return the fields of :class:`_HeldCard`."""
+    return {**_named(card), "card_state": row.state, "as_of_ms": row.as_of_ms}
+
+
 def _card_now(card: Card, row: CardStreaksRow | None) -> CardNow:
     if row is None:
         return CardNow(host=card.host, gpu=card.gpu, index=card.index, state=SILENT)
@@ -323,12 +329,7 @@ def _others(card: Card, row: CardStreaksRow, listed: Sequence[CardProcess]) -> I
     for process in _present(row, listed):
         if not process.is_idle:
             yield OtherHolder(
-                host=card.host,
-                gpu=card.gpu,
-                index=card.index,
-                card_name=card.name,
-                card_state=row.state,
-                as_of_ms=row.as_of_ms,
+                **_held(card, row),
                 owner=process.owner.owner,
                 program=process.owner.program,
                 pid=process.pid,
@@ -371,12 +372,7 @@ def _landed_since_ms(row: CardStreaksRow) -> float:
 
 def _holder(card: Card, row: CardStreaksRow, process: CardProcess, since_ms: int, *, is_alone: bool) -> Holder:
     return Holder(
-        host=card.host,
-        gpu=card.gpu,
-        index=card.index,
-        card_name=card.name,
-        card_state=row.state,
-        as_of_ms=row.as_of_ms,
+        **_held(card, row),
         owner=process.owner.owner,
         program=process.owner.program,
         pid=process.pid,
@@ -399,12 +395,7 @@ def _holder(card: Card, row: CardStreaksRow, process: CardProcess, since_ms: int
 def _unlisted(card: Card, row: CardStreaksRow, prices: Prices) -> Holder:
     """Return the memory that no process owns up to: of it only the card's own streak is known."""
     return Holder(
-        host=card.host,
-        gpu=card.gpu,
-        index=card.index,
-        card_name=card.name,
-        card_state=row.state,
-        as_of_ms=row.as_of_ms,
+        **_held(card, row),
         idle_since_ms=row.since_ms or 0,
         idle_ms=row.in_state_ms or 0,
         is_lower_bound=row.is_lower_bound,
@@ -428,12 +419,7 @@ def _status(parts: Sequence[PromiseRow]) -> AllocationStatus | None:
 
 def _promised(card: Card, row: CardStreaksRow, part: PromiseRow, name: AllocationNameRow | None) -> PromisedCard:
     return PromisedCard(
-        host=card.host,
-        gpu=card.gpu,
-        index=card.index,
-        card_name=card.name,
-        card_state=row.state,
-        as_of_ms=row.as_of_ms,
+        **_held(card, row),
         source=part.source,
         allocation_id=part.allocation_id,
         owner=part.owner,
@@ -450,10 +436,7 @@ def _promised(card: Card, row: CardStreaksRow, part: PromiseRow, name: Allocatio
 
 def _free(card: Card, row: CardStreaksRow, status: AllocationStatus | None) -> FreeCard:
     return FreeCard(
-        host=card.host,
-        gpu=card.gpu,
-        index=card.index,
-        card_name=card.name,
+        **_named(card),
         as_of_ms=row.as_of_ms,
         free_since_ms=row.since_ms or 0,
         free_ms=row.in_state_ms or 0,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from gua.core.parameters import PRICED, READ
 from gua.core.ports import ViewReader
@@ -127,6 +127,7 @@ class EmptyLimitsRow(NamedTuple):
     given_back_priced: tuple[PricedTime, ...]
 
 
+R = TypeVar("R", StreaksRow, EmptyLimitsRow)
 EMPTY_LIMITS: Final = View("empty_limits", EmptyLimitsRow, (*READ, "limits_ms", "false_alarm_ms", *PRICED))
 STREAKS: Final = View("streaks", StreaksRow, (*READ, "limits_ms", "false_alarm_ms", "in_parts", *PRICED))
 
@@ -163,64 +164,64 @@ def ask_empty_limits(
 
 def what_if_empty(rows: Iterable[EmptyLimitsRow], limits_ms: Sequence[int], prices: Prices) -> tuple[WhatIfEmpty, ...]:
     """Return a limit each; one that no streak reaches has no row."""
-    by_limit: dict[int, list[EmptyLimitsRow]] = {}
-    for row in rows:
-        by_limit.setdefault(row.limit_ms, []).append(row)
-    found = (
-        EmptyLimitsRow(
-            limit_ms=limit,
-            streaks=sum(row.streaks for row in of_limit),
-            allocations=sum(row.allocations for row in of_limit),
-            given_back_us=sum(row.given_back_us for row in of_limit),
-            false_alarms=sum(row.false_alarms for row in of_limit),
-            given_back_priced=_priced(row.given_back_priced for row in of_limit),
-        )
-        for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)
-        for of_limit in [by_limit.get(limit, [])]
-    )
+    parts = _by_limit(rows)
     return tuple(
         WhatIfEmpty(
-            limit_ms=row.limit_ms,
-            gpu_ms=row.given_back_us / 1000,
-            cost=prices.cost(row.given_back_us, row.given_back_priced),
-            reclaims=row.streaks,
-            allocations=row.allocations,
-            false_alarms=row.false_alarms,
+            limit_ms=limit,
+            allocations=sum(row.allocations for row in parts[limit]),
+            **_given_back(parts[limit], prices),
         )
-        for row in found
+        for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)
     )
 
 
 def streaks(rows: Iterable[StreaksRow], limits_ms: Sequence[int], unknown_gpu_ms: float, prices: Prices) -> Streaks:
     """Return both from the rows of all limits; a limit that no streak reaches has no row."""
-    by_limit: dict[int, list[StreaksRow]] = {}
-    for row in rows:
-        by_limit.setdefault(row.limit_ms, []).append(row)
-    limits = {limit: _together(of_parts) for limit, of_parts in by_limit.items()}
+    parts = _by_limit(rows)
     return Streaks(
-        classes=tuple(_class_of(limit, limits.get(limit), prices) for limit in LONGER_THAN_MS),
-        what_if=tuple(_limit_of(limit, limits.get(limit), prices) for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)),
+        classes=tuple(_class_of(limit, parts[limit], prices) for limit in LONGER_THAN_MS),
+        what_if=tuple(
+            WhatIf(limit_ms=limit, holders=_holders(parts[limit]), **_given_back(parts[limit], prices))
+            for limit in sorted(limits_ms or WHAT_IF_LIMITS_MS)
+        ),
         unknown_gpu_ms=unknown_gpu_ms,
     )
 
 
-def _together(rows: Sequence[StreaksRow]) -> StreaksRow:
-    """Return what the rows of one limit are together, each of other hosts."""
-    if len(rows) == 1:
-        return rows[0]
-    hashes = {holder for row in rows for holder in row.holder_hashes}
-    return StreaksRow(
-        limit_ms=rows[0].limit_ms,
-        streaks=sum(row.streaks for row in rows),
-        holders=len(hashes),
-        holder_hashes=(),
-        idle_ms=sum(row.idle_ms for row in rows),
-        idle_held_us=sum(row.idle_held_us for row in rows),
-        given_back_us=sum(row.given_back_us for row in rows),
-        false_alarms=sum(row.false_alarms for row in rows),
-        idle_held_priced=_priced(row.idle_held_priced for row in rows),
-        given_back_priced=_priced(row.given_back_priced for row in rows),
+def _by_limit(rows: Iterable[R]) -> Mapping[int, list[R]]:
+    """Return the rows of each limit, each of other hosts."""
+    found: dict[int, list[R]] = defaultdict(list)
+    for row in rows:
+        found[row.limit_ms].append(row)
+    return found
+
+
+def _class_of(limit_ms: int, parts: Sequence[StreaksRow], prices: Prices) -> StreakClass:
+    idle_held_us = sum(row.idle_held_us for row in parts)
+    return StreakClass(
+        longer_than_ms=limit_ms,
+        streaks=sum(row.streaks for row in parts),
+        holders=_holders(parts),
+        idle_ms=sum(row.idle_ms for row in parts),
+        idle_held_gpu_ms=idle_held_us / 1000,
+        cost=prices.cost(idle_held_us, _priced(row.idle_held_priced for row in parts)),
     )
+
+
+def _holders(parts: Sequence[StreaksRow]) -> int:
+    """Return how many holders there are, each once, also where it is on hosts of several parts."""
+    return parts[0].holders if len(parts) == 1 else len({holder for row in parts for holder in row.holder_hashes})
+
+
+def _given_back(parts: Sequence[StreaksRow] | Sequence[EmptyLimitsRow], prices: Prices) -> dict[str, Any]:
+    """Return what a limit would give back as fields of :class:`WhatIf` and :class:`WhatIfEmpty`."""
+    given_back_us = sum(row.given_back_us for row in parts)
+    return {
+        "gpu_ms": given_back_us / 1000,
+        "cost": prices.cost(given_back_us, _priced(row.given_back_priced for row in parts)),
+        "reclaims": sum(row.streaks for row in parts),
+        "false_alarms": sum(row.false_alarms for row in parts),
+    }
 
 
 def _priced(parts: Iterable[tuple[PricedTime, ...]]) -> tuple[PricedTime, ...]:
@@ -229,36 +230,6 @@ def _priced(parts: Iterable[tuple[PricedTime, ...]]) -> tuple[PricedTime, ...]:
     for part in parts:
         added.update(dict(part))
     return tuple(PricedTime(*one) for one in sorted(added.items()))
-
-
-def _class_of(limit_ms: int, row: StreaksRow | None, prices: Prices) -> StreakClass:
-    if row is None:
-        row = _none(limit_ms)
-    return StreakClass(
-        longer_than_ms=limit_ms,
-        streaks=row.streaks,
-        holders=row.holders,
-        idle_ms=row.idle_ms,
-        idle_held_gpu_ms=row.idle_held_us / 1000,
-        cost=prices.cost(row.idle_held_us, row.idle_held_priced),
-    )
-
-
-def _limit_of(limit_ms: int, row: StreaksRow | None, prices: Prices) -> WhatIf:
-    if row is None:
-        row = _none(limit_ms)
-    return WhatIf(
-        limit_ms=limit_ms,
-        gpu_ms=row.given_back_us / 1000,
-        cost=prices.cost(row.given_back_us, row.given_back_priced),
-        reclaims=row.streaks,
-        holders=row.holders,
-        false_alarms=row.false_alarms,
-    )
-
-
-def _none(limit_ms: int) -> StreaksRow:
-    return StreaksRow(limit_ms, 0, 0, (), 0, 0, 0, 0, (), ())
 
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from gua.core.parameters import BY_DAY, PRICED, READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, View
-from gua.report.costs import CostByState, Costs
+from gua.report.costs import CostByState
 from gua.report.kit.fields import HOURS, SECONDS, ByState, FirstSeen, Hours, LastSeen, Ratio
 from gua.report.prices import CostsRow, PricedState, PricedTime, PricedUs, Prices, by_price_and_state, of_states
 from gua.report.questions import Answer, ask
@@ -181,36 +181,12 @@ def ask_holders(reader: ViewReader, read: Mapping[str, object], prices: Prices) 
 def owners_of(rows: Sequence[OwnerSpanRow], whole: Whole) -> tuple[OwnerUsage, ...]:
     """Return owners and programs, the largest first; with the row of kind ``unlisted`` they sum to the headline."""
     found = [
-        OwnerUsage(
-            kind="listed",
-            owner=row.name,
-            program=row.program,
-            gpu_ms=sum(row.gpu_us) / 1000,
-            process_ms=row.process_ms,
-            states=_states(row.gpu_us),
-            longest_idle_ms=row.longest_idle_ms,
-            sessions=row.sessions or None,
-            first_ms=row.first_ms,
-            last_ms=row.last_ms,
-            costs=_costs(row.gpu_us, of_states(row.priced), whole.prices),
-        )
+        OwnerUsage(owner=row.name, program=row.program, **_listed(row, whole.prices))
         for row in rows
         if sum(row.gpu_us) > 0
     ]
-    if sum(rest := _unlisted(rows, whole)) > 0:
-        found.append(
-            OwnerUsage(
-                kind="unlisted",
-                owner=None,
-                program=None,
-                gpu_ms=sum(rest) / 1000,
-                process_ms=sum(rest) / 1000,
-                states=_states(rest),
-                costs=_costs(
-                    rest, unlisted_priced(whole.priced, (of_states(row.priced) for row in rows)), whole.prices
-                ),
-            )
-        )
+    if rest := _unlisted(rows, whole):
+        found.append(OwnerUsage(owner=None, program=None, **rest))
     return tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.owner or "", one.program or "")))
 
 
@@ -221,44 +197,49 @@ def usage_of(
 
     ``groups``: what the rows of each name together must come to, where the key is one of cards.
     """
-    total = sum(whole.gpu_us[state] for state in _HELD) / 1000
-    found = [
-        _usage_row(row, row.gpu_us, total, _costs(row.gpu_us, of_states(row.priced), whole.prices))
-        for row in rows
-        if sum(row.gpu_us)
-    ]
+    told = [(row.name, _listed(row, whole.prices)) for row in rows if sum(row.gpu_us)]
     for name, of_name in ({None: whole} if groups is None else groups).items():
         listed = rows if groups is None else [row for row in rows if row.name == name]
-        if sum(rest := _unlisted(listed, of_name)) > 0:
-            priced = unlisted_priced(of_name.priced, (of_states(row.priced) for row in listed))
-            found.append(_usage_row(name, rest, total, _costs(rest, priced, whole.prices)))
+        if rest := _unlisted(listed, of_name):
+            told.append((name, rest))
+    total = sum(whole.gpu_us[state] for state in _HELD) / 1000
+    found = (UsageRow(name=name, share=one["gpu_ms"] / total if total else None, **one) for name, one in told)
     return UsageBy(by=by, rows=tuple(sorted(found, key=lambda one: (-one.gpu_ms, one.kind, one.name or ""))))
 
 
-def _usage_row(row: OwnerSpanRow | str | None, us: Sequence[int], total_ms: float, costs: Costs | None) -> UsageRow:
-    """Return a row; of a name, or of none, what no listed process had there."""
-    gpu_ms = sum(us) / 1000
-    listed = row if isinstance(row, OwnerSpanRow) else None
-    return UsageRow(
-        kind="listed" if listed else "unlisted",
-        name=row.name if isinstance(row, OwnerSpanRow) else row,
-        costs=costs,
-        gpu_ms=gpu_ms,
-        states=_states(us),
-        share=gpu_ms / total_ms if total_ms else None,
-        process_ms=listed.process_ms if listed else gpu_ms,
-        longest_idle_ms=listed.longest_idle_ms if listed else None,
-        sessions=(listed.sessions or None) if listed else None,
-        first_ms=listed.first_ms if listed else None,
-        last_ms=listed.last_ms if listed else None,
-    )
+def _listed(row: OwnerSpanRow, prices: Prices) -> dict[str, Any]:
+    """Return a row's fields of :class:`OwnerUsage` and :class:`UsageRow`."""
+    return {
+        "kind": "listed",
+        **_times(row.gpu_us, of_states(row.priced), prices),
+        "process_ms": row.process_ms,
+        "longest_idle_ms": row.longest_idle_ms,
+        "sessions": row.sessions or None,
+        "first_ms": row.first_ms,
+        "last_ms": row.last_ms,
+    }
 
 
-def _unlisted(rows: Iterable[OwnerSpanRow], whole: Whole) -> list[int]:
-    """Return what is left of each state's GPU time in us; nothing where processes were given more than there was."""
+def _unlisted(rows: Sequence[OwnerSpanRow], whole: Whole) -> dict[str, Any] | None:
+    """Return the same of what is left; ``None`` where processes were given all there was, or more."""
     listed = [sum(us) for us in zip((0, 0, 0), *(row.gpu_us for row in rows), strict=True)]
     rests = [whole.gpu_us[state] - us for state, us in zip(_HELD, listed, strict=True)]
-    return [rest if rest >= LEAST_US else 0 for rest in rests]
+    rests = [rest if rest >= LEAST_US else 0 for rest in rests]
+    if not sum(rests):
+        return None
+    priced = unlisted_priced(whole.priced, (of_states(row.priced) for row in rows))
+    nobodys = dict.fromkeys(("longest_idle_ms", "sessions", "first_ms", "last_ms"))
+    return {"kind": "unlisted", **_times(rests, priced, whole.prices), "process_ms": sum(rests) / 1000, **nobodys}
+
+
+def _times(us: Sequence[int], priced: PricedUs, prices: Prices) -> dict[str, Any]:
+    """Return GPU time [us] on active, idle-held and unknown cards as fields: all of it, by state, and its cost."""
+    by_state = dict(zip(_HELD, us, strict=True))
+    return {
+        "gpu_ms": sum(us) / 1000,
+        "states": {state: StateTime(gpu_ms=by_state.get(state, 0) / 1000) for state in STATES},
+        "costs": prices.costs(by_state, priced),
+    }
 
 
 def unlisted_priced(whole: PricedUs, listed: Iterable[PricedUs]) -> PricedUs:
@@ -267,15 +248,6 @@ def unlisted_priced(whole: PricedUs, listed: Iterable[PricedUs]) -> PricedUs:
     for one in listed:
         rest.subtract(one)
     return +rest
-
-
-def _costs(us: Sequence[int], priced: PricedUs, prices: Prices) -> Costs | None:
-    return prices.costs(dict(zip(_HELD, us, strict=True)), priced)
-
-
-def _states(us: Sequence[int]) -> dict[str, StateTime]:
-    by_state = dict(zip(_HELD, us, strict=True))
-    return {state: StateTime(gpu_ms=by_state.get(state, 0) / 1000) for state in STATES}
 
 
 class OwnerHoursRow(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from gua.core.metrics import ACTIVITY_SCALE
 from gua.core.parameters import BOUNDS, BY_DAY, READ
+from gua.core.ports import ViewReader
 from gua.core.view import Count, Moment, StateName, View
 from gua.report.asking import Asking, Finish
 from gua.report.kit.fields import Hours, Number, Ratio, Timestamp
@@ -129,15 +130,22 @@ IDLE_TIME: Final = View("idle_time", IdleTimeRow, READ, optional=BY_DAY)
 
 
 def usefulness(asking: Asking) -> Finish:
-    """Ask for the idle seconds of each card, and for what its performance counters tell."""
-    idle, activity = ask(asking.reader, IDLE_TIME, asking.read), ask_activity(asking)
+    """Ask for the idle seconds of each card, and for what its performance counters tell.
+
+    Of owners and runs none is asked for where no card tells anything, and of a large fleet a question for every few
+    hosts.
+    """
+    idle, told = ask(asking.reader, IDLE_TIME, asking.read), asking.once(_ask_activity)
+    hours = [hour.hour for hour in asking.hours] or [_NO_HOUR]
+    parts = [{**asking.bounds, "hosts": hosts, "hours": hours} for hosts in asking.hosts_of_ticks(asking.hours)]
+    owners = [ask_if(asking.reader, told, ACTIVITY_OWNERS, part) for part in parts]
+    runs = [ask_if(asking.reader, told, BUSY_WITH_FEW_SMS, part) for part in parts]
 
     def finish(_headline: Headline, _cards: Sequence[Card]) -> Usefulness:
-        found = usefulness_of(idle(), activity.cards())
         return replace(
-            found,
-            owners=owners_of(row for answer in activity.owners for row in answer()),
-            busy_with_few_sms=runs_of(row for answer in activity.runs for row in answer()),
+            usefulness_of(idle(), told()),
+            owners=owners_of(row for answer in owners for row in answer()),
+            busy_with_few_sms=runs_of(row for answer in runs for row in answer()),
         )
 
     return finish
@@ -240,32 +248,8 @@ ACTIVITY_OWNERS: Final = View("activity_owners", OwnerActivityRow, (*BOUNDS, "ho
 BUSY_WITH_FEW_SMS: Final = View("busy_with_few_sms", BusyWithFewSmsRow, (*BOUNDS, "hours"))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AskedActivity:
-    """The answers, as they are wanted: of owners and runs none is asked for where no card tells anything."""
-
-    cards: Answer[ActivityRow]
-    owners: Sequence[Answer[OwnerActivityRow]]
-    runs: Sequence[Answer[BusyWithFewSmsRow]]
-
-
-def ask_activity(asking: Asking) -> AskedActivity:
-    """Ask what cards tell; of those of a large fleet a question for every few hosts."""
-    cards = ask(asking.reader, ACTIVITY, asking.read)
-    kept: list[Sequence[ActivityRow]] = []
-
-    def told() -> Sequence[ActivityRow]:
-        if not kept:
-            kept.append(cards())
-        return kept[0]
-
-    hours = [hour.hour for hour in asking.hours] or [_NO_HOUR]
-    parts = [{**asking.bounds, "hosts": hosts, "hours": hours} for hosts in asking.hosts_of_ticks(asking.hours)]
-    return AskedActivity(
-        cards=told,
-        owners=[ask_if(asking.reader, told, ACTIVITY_OWNERS, part) for part in parts],
-        runs=[ask_if(asking.reader, told, BUSY_WITH_FEW_SMS, part) for part in parts],
-    )
+def _ask_activity(reader: ViewReader, read: Mapping[str, object]) -> Answer[ActivityRow]:
+    return ask(reader, ACTIVITY, read)
 
 
 def means_of(rows: Iterable[ActivityRow]) -> tuple[MeanActivity, ...]:
