@@ -47,10 +47,7 @@ def percents(values: Sequence[float], split: Callable[[Sequence[float], int], li
     if total <= 0:
         return [NONE] * len(values)
     tenths = split(values, _SHARE_PARTS)
-    return [
-        NOT_ZERO if value > 0 and part == 0 else _percent(value / total, part)
-        for value, part in zip(values, tenths, strict=True)
-    ]
+    return [_percent(value / total, part) for value, part in zip(values, tenths, strict=True)]
 
 
 def points(now: Sequence[float], then: Sequence[float]) -> list[str]:
@@ -124,13 +121,6 @@ class HourFormat:
         if units == 0 and milliseconds > 0:
             return f"<{10**-self.decimals:.{self.decimals}f}"
         return f"{units / 10**self.decimals:,.{self.decimals}f}"
-
-
-def gpus(value: float | None) -> str:
-    """Return a number of GPUs with two decimals; ``<0.01`` instead of a zero that is none."""
-    if value is None:
-        return NONE
-    return "<0.01" if 0 < value < 0.005 else f"{value:,.2f}"
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

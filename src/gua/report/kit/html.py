@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import zip_longest
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from gua.core.plaintext import safe
 from gua.report.kit.figures import NONE, percents
@@ -17,6 +17,7 @@ from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN, St
 _VOID: Final = frozenset(("meta", "link", "br"))
 _SHAPES: Final = frozenset(("rect", "path"))
 _LONGEST_TITLE: Final = 200
+T = TypeVar("T")
 Value = str | int | float | None
 
 
@@ -205,6 +206,14 @@ def table(
     )
     # What scrolls must be reachable by keyboard.
     return join([tag("div", body, class_="scroll", role="region", aria_label=caption, tabindex=0), paragraph(note)])
+
+
+def table_of(
+    things: Sequence[T], columns: Sequence[tuple[HtmlColumn, Callable[[T], str]]], caption: str, note: str | None
+) -> Markup:
+    """Return a table with a row a thing: each column with what a thing has in it."""
+    rows = [[cell(thing) for _, cell in columns] for thing in things]
+    return table(caption, [column for column, _ in columns], rows, note=note)
 
 
 def caption_of(words: str) -> Markup:

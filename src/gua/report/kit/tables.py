@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -291,19 +292,10 @@ def _line(  # noqa: PLR0913, PLR0917 - a row, and where its cells go
 
 def shown_width(line: str) -> int:
     """Return how many columns a line takes that may have colours in it."""
-    return cells(_without_colour(line))
+    return cells(_COLOUR.sub("", line))
 
 
-def _without_colour(line: str) -> str:
-    kept, colour = [], False
-    for character in line:
-        if character == "\x1b":
-            colour = True
-        if not colour:
-            kept.append(character)
-        elif character == "m":
-            colour = False
-    return "".join(kept)
+_COLOUR: Final = re.compile("\x1b[^m]*m")
 
 
 MOST_CARDS: Final = 24

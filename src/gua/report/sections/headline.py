@@ -9,7 +9,7 @@ from gua.report.asking import Asking, Finish
 from gua.report.costs import COST_COLUMNS, Cost, cost_json, costs_json, wasted, with_currencies
 from gua.report.kit.amounts import Amounts, sentence
 from gua.report.kit.fields import Cell, Cells, Json, hours, json_of, ratio
-from gua.report.kit.figures import HourFormat, gpus, percent, percents, plural, within
+from gua.report.kit.figures import HourFormat, amount, percent, percents, plural, within
 from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, draw_parts, join, stacked
 from gua.report.kit.style import Style, table
 from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Table, TableColumn
@@ -168,7 +168,7 @@ def _idle_table(report: Report, hours: HourFormat) -> list[list[str]]:
         [
             state,
             written[state],
-            gpus(report.headline.equivalent_gpus[state]),
+            amount(report.headline.equivalent_gpus[state], 2),
             *amounts.cells(costs[state] if costs else None),
         ]
         for state in (IDLE_HELD, TRULY_IDLE)
@@ -177,7 +177,7 @@ def _idle_table(report: Report, hours: HourFormat) -> list[list[str]]:
 
 def _whole(report: Report) -> str:
     whole = sum(value for value in report.headline.equivalent_gpus.values() if value is not None)
-    return f"GPUs: as many as if they had been idle all the time, of {gpus(whole)} expected."
+    return f"GPUs: as many as if they had been idle all the time, of {amount(whole, 2)} expected."
 
 
 def _page(report: Report, hours: HourFormat) -> Markup:

@@ -24,7 +24,7 @@ from gua.report.kit.html import (
     of_state,
     paragraph,
     single,
-    table,
+    table_of,
     tag,
     two_lines,
 )
@@ -180,71 +180,56 @@ def _holders_page(found: Now, report: Report, hours: HourFormat) -> Markup:
     if not found.holders:
         return tag("p", "No process is known to be idle on a card.")
     shown = found.holders[:MOST_HOLDERS_ON_PAGE]
-    longest = max(holder.idle_ms for holder in shown)
+    longest_ms = max(holder.idle_ms for holder in shown)
     amounts = Amounts.of_report(report)
-    columns = [
-        HtmlColumn("owner, program"),
-        HtmlColumn("GPU-hours wasted", NUMBER),
-        *(HtmlColumn(title, NUMBER, title=WASTED_NOTE) for title in amounts.titles(WASTED, safe)),
-        HtmlColumn("idle for"),
-        HtmlColumn("where"),
-        HtmlColumn("memory held", NUMBER),
-        HtmlColumn("active in last 24 h", NUMBER),
-        HtmlColumn("GB-hours wasted", NUMBER),
-        HtmlColumn("runs in"),
-        HtmlColumn("card is"),
-        HtmlColumn("alone", title="whether no other process is listed on the card"),
-    ]
-    rows = [_holder_cells(holder, longest, report, hours, amounts) for holder in shown]
-    rest = len(found.holders) - len(shown)
-    note = f"And {plural(rest, 'more holder')}; --json has all." if rest else None
-    return table(
+
+    def idle_for(holder: Holder) -> Markup:
+        told = at_least(holder.idle_ms, is_lower_bound=holder.is_lower_bound)
+        part = holder.idle_ms / longest_ms if longest_ms else 0
+        since = f"since {at(holder.idle_since_ms, report.window)}"
+        return join([two_lines(told, since), single("h", part, f"idle for {told}", class_="bar thin")])
+
+    columns: list[tuple[HtmlColumn, Callable[[Holder], str]]] = [
+        (HtmlColumn("owner, program"), _who),
+        (HtmlColumn("GPU-hours wasted", NUMBER), lambda one: hours.of(one.wasted_gpu_ms)),
+        *(
+            (
+                HtmlColumn(title, NUMBER, title=WASTED_NOTE),
+                lambda one, place=place: amounts.cells(one.wasted_cost)[place],
+            )
+            for place, title in enumerate(amounts.titles(WASTED, safe))
+        ),
+        (HtmlColumn("idle for"), idle_for),
+        (HtmlColumn("where"), _where),
+        (HtmlColumn("memory held", NUMBER), lambda one: NONE if one.memory_bytes is None else size(one.memory_bytes)),
+        (HtmlColumn("active in last 24 h", NUMBER), lambda one: span(one.active_24h_ms)),
+        (HtmlColumn("GB-hours wasted", NUMBER), _gigabyte_hours),
+        (HtmlColumn("runs in"), lambda one: join(_places(one)) or NONE),
         (
-            "Holders that are idle now, the worst first. Wasted: in this window, the card idle-held; of memory that no "
-            "listed process owns, in this streak. Alone: no other process is listed on the card"
+            HtmlColumn("card is"),
+            lambda one: of_state(one.card_state) if one.card_state in CLASSES else name(one.card_state),
         ),
-        columns,
-        rows,
-        note=note,
-    )
-
-
-def _holder_cells(holder: Holder, longest_ms: int, report: Report, hours: HourFormat, amounts: Amounts) -> list[str]:
-    told = at_least(holder.idle_ms, is_lower_bound=holder.is_lower_bound)
-    memory = NONE if holder.memory_bytes is None else size(holder.memory_bytes)
-    return [
-        _who_cell(holder.owner, holder.program, holder.pid),
-        hours.of(holder.wasted_gpu_ms),
-        *amounts.cells(holder.wasted_cost),
-        join(
-            [
-                two_lines(told, f"since {at(holder.idle_since_ms, report.window)}"),
-                single("h", holder.idle_ms / longest_ms if longest_ms else 0, f"idle for {told}", class_="bar thin"),
-            ]
-        ),
-        _where(holder.host, holder.gpu, holder.index, holder.card_name),
-        memory,
-        span(holder.active_24h_ms),
-        _gigabyte_hours(holder),
-        join(_places(holder)) or NONE,
-        of_state(holder.card_state) if holder.card_state in CLASSES else name(holder.card_state),
-        _alone(holder),
+        (HtmlColumn("alone", title="whether no other process is listed on the card"), _alone),
     ]
-
-
-def _who_cell(owner: str | None, program: str | None, pid: int | None) -> Markup:
-    if pid is None and owner is None and program is None:
-        return two_lines(NOT_LISTED, "memory that no listed process owns")
-    who = NOT_KNOWN if owner is None else name(owner, 28)
-    what = join([NOT_KNOWN if program is None else name(program, 28), None if pid is None else f" · pid {pid}"])
-    return two_lines(who, what)
-
-
-def _where(host: str, gpu: str, index: int | None, card_name: str | None) -> Markup:
-    card = join(
-        [f"GPU {index} · " if index is not None else None, name((card_name or gpu).removeprefix("NVIDIA "), 28)]
+    rest = len(found.holders) - len(shown)
+    caption = (
+        "Holders that are idle now, the worst first. Wasted: in this window, the card idle-held; of memory that no "
+        "listed process owns, in this streak. Alone: no other process is listed on the card"
     )
-    return two_lines(name(host, 28), card)
+    return table_of(shown, columns, caption, f"And {plural(rest, 'more holder')}; --json has all." if rest else None)
+
+
+def _who(one: Holder) -> Markup:
+    if one.is_unlisted:
+        return two_lines(NOT_LISTED, "memory that no listed process owns")
+    who = NOT_KNOWN if one.owner is None else name(one.owner, 28)
+    program = NOT_KNOWN if one.program is None else name(one.program, 28)
+    return two_lines(who, join([program, None if one.pid is None else f" · pid {one.pid}"]))
+
+
+def _where(one: Holder | FreeCard) -> Markup:
+    place = None if one.index is None else f"GPU {one.index} · "
+    return two_lines(name(one.host, 28), join([place, name((one.card_name or one.gpu).removeprefix("NVIDIA "), 28)]))
 
 
 def _places(holder: Holder) -> Iterator[Markup]:
@@ -279,27 +264,25 @@ def _free_page(found: Now, report: Report) -> Markup:
 
 
 def _free_cards(free: Sequence[FreeCard], caption: str, report: Report) -> Markup:
+    def free_for(card: FreeCard) -> Markup:
+        told = at_least(card.free_ms, is_lower_bound=card.is_lower_bound)
+        return two_lines(told, f"since {at(card.free_since_ms, report.window)}")
+
+    def usual(card: FreeCard) -> str:
+        return percent(card.free_ratio_at_this_hour)
+
+    def bar(card: FreeCard) -> Markup:
+        return single("t", card.free_ratio_at_this_hour, f"usually free at this hour: {usual(card)} %")
+
+    columns: list[tuple[HtmlColumn, Callable[[FreeCard], str]]] = [
+        (HtmlColumn("card"), _where),
+        (HtmlColumn("free for"), free_for),
+        (HtmlColumn("", BAR), bar),
+        (HtmlColumn("usually free at this hour %", NUMBER), usual),
+    ]
     shown = free[:MOST_FREE_ON_PAGE]
-    columns = [
-        HtmlColumn("card"),
-        HtmlColumn("free for"),
-        HtmlColumn("", BAR),
-        HtmlColumn("usually free at this hour %", NUMBER),
-    ]
     rest = len(free) - len(shown)
-    note = f"And {plural(rest, 'more free card')}; --json has all." if rest else None
-    return table(caption, columns, [_free_card(card, report) for card in shown], note=note)
-
-
-def _free_card(card: FreeCard, report: Report) -> list[str]:
-    usual = percent(card.free_ratio_at_this_hour)
-    told = at_least(card.free_ms, is_lower_bound=card.is_lower_bound)
-    return [
-        _where(card.host, card.gpu, card.index, card.card_name),
-        two_lines(told, f"since {at(card.free_since_ms, report.window)}"),
-        single("t", card.free_ratio_at_this_hour, f"usually free at this hour: {usual} %"),
-        usual,
-    ]
+    return table_of(shown, columns, caption, f"And {plural(rest, 'more free card')}; --json has all." if rest else None)
 
 
 # Holders, free cards and allocations have these columns in common.

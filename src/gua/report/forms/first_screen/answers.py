@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from gua.core.words import Use
@@ -14,7 +13,7 @@ from gua.report.kit.amounts import Amounts, written
 from gua.report.kit.basis import since, size
 from gua.report.kit.figures import NONE, HourFormat, apportion, at_least, percent, plural, span
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Table, TableColumn
+from gua.report.kit.tables import Rows, Table
 from gua.report.kit.words import NOT_KNOWN, known, skipped
 from gua.report.model import Report
 from gua.report.sections.allocation import allocation_name, use_units
@@ -25,18 +24,6 @@ from gua.report.states import IDLE_HELD
 MOST_ASKED: Final = 5
 MOST_BRIEFLY: Final = 3
 NOBODY: Final = "(nobody)"  # is there; short enough never to be cut
-_ALLOCATION: Final = TableColumn(title="allocation", left=True, shortest=10, leaves=3)
-_COLUMNS: Final = (
-    TableColumn(title="Whom to ask", left=True, shortest=11),
-    TableColumn(title="wasted GPU-h"),
-)
-_IDLE: Final = TableColumn(title="idle %", leaves=2)
-_HOLDS: Final = (
-    TableColumn(title="holds {when}", left=True),
-    TableColumn(title="idle for"),
-    TableColumn(title="memory", leaves=1),
-    TableColumn(title="program", left=True, shortest=8),
-)
 
 
 def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, *, most: int) -> Iterator[str]:
@@ -44,20 +31,9 @@ def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, 
     shown = told.ask if len(told.ask) <= most + 1 else told.ask[:most]
     rest = told.ask[len(shown) :]
     hours_of, of_rest, of_unowned = amounts(report, shown, rest, told.unowned, hours)
-    where, money = places(report, style), Amounts.of_report(report)
+    where = places(report, style)
     if shown:
-        holds = [replace(column, title=column.title.format(when=when(report))) for column in _HOLDS]
-        if any(isinstance(one, AskedOfEmpty) for one in shown):
-            holds.append(_ALLOCATION)
-        costs = [TableColumn(title=title) for title in money.titles("", style.name)]
-        columns = [*_COLUMNS, *costs, _IDLE, *(holds if told.free is not None else [])]
-        owners = [
-            [_whom(one, told, style), wasted, *money.cells(one.cost, 0), *_holds(report, one, where, style)][
-                : len(columns)
-            ]
-            for one, wasted in zip(shown, hours_of, strict=True)
-        ]
-        yield from rows(Table(columns=columns, rows=owners), style)
+        yield from rows(_owners(report, told, [*zip(shown, hours_of, strict=True)], where, style), style)
     elif told.wasted.gpu_ms:
         yield from style.wrap("Whom to ask: nobody; no listed process held a card without using it.", indent=0)
     if rest:
@@ -67,6 +43,24 @@ def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, 
         yield from style.wrap(unowned(report, told.unowned, of_unowned, where, style), hanging=4)
     if told.free is None and report.streaks_skipped is not None:
         yield from style.wrap(skipped(report, "Who holds cards now"), indent=0)
+
+
+def _owners(report: Report, told: Answers, wasted: Sequence[tuple[ToAsk, str]], where: Places, style: Style) -> Table:
+    """Return a row an owner: what it wasted, and where anybody looked, what it holds now."""
+    money = Amounts.of_report(report)
+    table = Rows([(one, gpu_hours, _holds(report, one, where, style)) for one, gpu_hours in wasted])
+    table.add("Whom to ask", lambda row: _whom(row[0], told, style), left=True, shortest=11)
+    table.add("wasted GPU-h", lambda row: row[1])
+    table.add(money.titles("", style.name), lambda row: money.cells(row[0].cost, 0))
+    table.add("idle %", lambda row: percent(row[0].wasted_gpu_ms / row[0].gpu_ms if row[0].gpu_ms else None), leaves=2)
+    if told.free is not None:
+        table.add(f"holds {when(report)}", lambda row: row[2][0], left=True)
+        table.add("idle for", lambda row: row[2][1])
+        table.add("memory", lambda row: row[2][2], leaves=1)
+        table.add("program", lambda row: row[2][3], left=True, shortest=8)
+        if any(isinstance(one, AskedOfEmpty) for one, _ in wasted):
+            table.add("allocation", lambda row: row[2][4], left=True, shortest=10, leaves=3)
+    return table.table()
 
 
 def other_people(shown: Sequence[ToAsk], rest: Sequence[ToAsk]) -> str:
@@ -120,24 +114,22 @@ def told_of(cost: Cost | None, style: Style) -> str:
 
 
 def _holds(report: Report, one: ToAsk, where: Places, style: Style) -> list[str]:
-    """Return how much of its time is idle, where its worst is, for how long that idles, its memory and its program.
+    """Return where an owner's worst is, for how long that idles, its memory, its program, and by which allocation.
 
     Of one that left it says how long ago; of one that was promised cards and is not there, by which allocation.
     """
-    idle = percent(one.wasted_gpu_ms / one.gpu_ms if one.gpu_ms else None)
     if isinstance(one, AskedOfEmpty):
-        return [idle, *_holds_of_empty(one, where, style)]
+        return _holds_of_empty(one, where, style)
     if not one.holds:
         if one.is_gone is None:
-            return [idle, NONE, "", "", "", ""]
+            return [NONE, "", "", "", ""]
         if not one.is_gone:
-            return [idle, "nothing", "", "", "", ""]
+            return ["nothing", "", "", "", ""]
         ago = "" if one.last_ms is None else f"{span(report.window.until_ms - one.last_ms)} ago"
-        return [idle, "gone", ago, "", "", ""]
+        return ["gone", ago, "", "", ""]
     worst = one.holds[0]
     others = len({(each.host, each.gpu) for each in one.holds}) - 1
     return [
-        idle,
         where(worst.host, worst.gpu) + (f", {others} more" if others else ""),
         "not idle" if worst.idle_ms is None else at_least(worst.idle_ms, is_lower_bound=worst.is_lower_bound),
         "" if worst.memory_bytes is None else size(worst.memory_bytes),

@@ -13,7 +13,7 @@ from gua.report.forms.first_screen.lines import places, rows
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.figures import NONE, HourFormat, at_least, percents, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import Table, TableColumn
+from gua.report.kit.tables import Rows, Table
 from gua.report.kit.words import NAME_WIDTH, card_name
 from gua.report.model import Card, Report
 from gua.report.sections.calendar import TimeOfDay
@@ -24,8 +24,6 @@ from gua.report.window import BY_HOST
 
 MOST_CARDS: Final = 10
 MOST_HOSTS: Final = 8
-_HOURS: Final = tuple(TableColumn(title=state) for state in STATES)
-_MODEL: Final = TableColumn(title="model", left=True, shortest=6, leaves=2)
 
 
 def cards(report: Report, style: Style, hours: HourFormat) -> Iterator[str]:
@@ -51,58 +49,38 @@ def _table_of_hosts(report: Report, hosts: Sequence[Group], style: Style, hours:
     if len(shown) > MOST_HOSTS + 1:
         rest = worst[MOST_HOSTS:]
         shown = [*shown[:MOST_HOSTS], (plural(len(rest), "other host"), added(rest))]
-    found = report.get(Now)
-    held = Counter(one.host for one in found.by_card if one.state == IDLE_HELD) if found else None
-    now = [] if held is None else [TableColumn(title=f"idle-held {when(report)}")]
     money = Amounts.of_report(report)
     costs = money.rows([wasted(host.costs) for _, host in shown], 0)
-    return Table(
-        columns=[
-            TableColumn(title="GPU-hours of", left=True, shortest=12),
-            TableColumn(title="GPUs"),
-            *_HOURS,
-            *_costs(money, style),
-            *now,
-        ],
-        rows=[
-            [
-                name,
-                f"{host.gpus:,}",
-                *_hours(host, hours),
-                *cost,
-                *([] if held is None else [_held(host, held)]),
-            ]
-            for (name, host), cost in zip(shown, costs, strict=True)
-        ],
-    )
-
-
-def _costs(money: Amounts, style: Style) -> list[TableColumn]:
-    return [TableColumn(title=title, leaves=1) for title in money.titles("", style.name)]
-
-
-def _held(host: Group, held: Counter[str]) -> str:
-    return "" if host.name is None else f"{held[host.name]:,}"
+    table = Rows([(name, host, cost) for (name, host), cost in zip(shown, costs, strict=True)])
+    table.add("GPU-hours of", lambda row: row[0], left=True, shortest=12)
+    table.add("GPUs", lambda row: f"{row[1].gpus:,}")
+    table.add(STATES, lambda row: _hours(row[1], hours))
+    table.add(money.titles("", style.name), lambda row: row[2], leaves=1)
+    if (found := report.get(Now)) is not None:
+        held = Counter(one.host for one in found.by_card if one.state == IDLE_HELD)
+        table.add(f"idle-held {when(report)}", lambda row: "" if row[1].name is None else f"{held[row[1].name]:,}")
+    return table.table()
 
 
 def _table(report: Report, shown: Sequence[Card], style: Style, hours: HourFormat) -> Table:
     found = report.get(Now)
     newest = {} if found is None else {(one.host, one.gpu): one for one in found.by_card}
     where, money = places(report, style), Amounts.of_report(report)
-    now = (TableColumn(title=when(report), left=True), TableColumn(title="for")) if newest else ()
-    return Table(
-        columns=[TableColumn(title="GPU-hours of", left=True), *now, *_HOURS, *_costs(money, style), _MODEL],
-        rows=[
-            [
-                where(card.host, card.gpu),
-                *(_now(newest.get((card.host, card.gpu))) if newest else ()),
-                *_hours(card, hours),
-                *money.cells(wasted(card.costs), 0),
-                card_name(card.name, card.gpu, style).partition(" MIG ")[0],
-            ]
-            for card in shown
-        ],
+    table = Rows(shown)
+    table.add("GPU-hours of", lambda card: where(card.host, card.gpu), left=True)
+    if newest:
+        table.add(when(report), lambda card: _now(newest.get((card.host, card.gpu)))[0], left=True)
+        table.add("for", lambda card: _now(newest.get((card.host, card.gpu)))[1])
+    table.add(STATES, lambda card: _hours(card, hours))
+    table.add(money.titles("", style.name), lambda card: money.cells(wasted(card.costs), 0), leaves=1)
+    table.add(
+        "model",
+        lambda card: card_name(card.name, card.gpu, style).partition(" MIG ")[0],
+        left=True,
+        shortest=6,
+        leaves=2,
     )
+    return table.table()
 
 
 def _now(one: CardNow | None) -> list[str]:
