@@ -25,9 +25,9 @@ from gua.report.kit.fields import (
 from gua.report.kit.figures import NONE, HourFormat, percents
 from gua.report.kit.html import CLASSES, Markup, caption_of, join, paragraph, split_in_words, swatch, tag
 from gua.report.kit.style import Style
-from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Table, TableColumn
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows
 from gua.report.model import Report, Window
-from gua.report.questions import Answer, ask
+from gua.report.questions import ask
 from gua.report.rows import TIME_OF_DAY, TimeOfDayRow
 from gua.report.section import Csv, Section, zoned
 from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, States, StateTime, observed_ms, share
@@ -190,11 +190,10 @@ def legend(style: Style) -> str:
 def _hours_of_day_text(report: Report, _style: Style, _hours: HourFormat) -> Iterator[Part]:
     """Yield a line an hour."""
     yield "% of what was observed in the hour"
-    yield Table(
-        columns=[TableColumn(title="hour", left=True), *(TableColumn(title=state) for state in STATES)],
-        rows=[[_label(hour), *_parts(report, hour)] for hour in range(len(report[TimeOfDay]))],
-        bars=[hour.states for hour in report[TimeOfDay]],
-    )
+    rows = Rows(report[TimeOfDay])
+    rows.add("hour", lambda one: _label(one.hour), left=True)
+    rows.add(STATES, _parts)
+    yield rows.table(bars=[one.states for one in report[TimeOfDay]])
 
 
 def _hours_of_day_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -204,7 +203,7 @@ def _hours_of_day_drawn(report: Report, style: Style, hours: HourFormat) -> Iter
         return
     yield f"% of what was observed in the hour; {legend(style)}"
     header = "  hour   " + "  ".join(" " * (_CELL - len(state)) + style.paint(state, state) for state in STATES)
-    rows = [_hour(report, style, hour) for hour in range(len(report[TimeOfDay]))]
+    rows = [_hour(hour, style) for hour in report[TimeOfDay]]
     if style.width < _TWO_HALVES_FROM:
         yield from map(Drawn, (header, *rows))
         return
@@ -217,17 +216,16 @@ def _label(hour: int) -> str:
     return f"{hour:02d}-{(hour + 1) % 24:02d}"
 
 
-def _parts(report: Report, hour: int) -> list[str]:
-    return percents([report[TimeOfDay][hour].states[state].gpu_ms for state in STATES])
+def _parts(hour: DayHour) -> list[str]:
+    return percents([hour.states[state].gpu_ms for state in STATES])
 
 
-def _hour(report: Report, style: Style, hour: int) -> str:
-    states = report[TimeOfDay][hour].states
+def _hour(hour: DayHour, style: Style) -> str:
     shown = (
-        f"{style.paint(state, style.shade(share(states, state), _SHADE_WIDTH))}{part:>{_CELL - _SHADE_WIDTH}}"
-        for state, part in zip(STATES, _parts(report, hour), strict=True)
+        f"{style.paint(state, style.shade(share(hour.states, state), _SHADE_WIDTH))}{part:>{_CELL - _SHADE_WIDTH}}"
+        for state, part in zip(STATES, _parts(hour), strict=True)
     )
-    return f"  {_label(hour)}  " + "  ".join(shown)
+    return f"  {_label(hour.hour)}  " + "  ".join(shown)
 
 
 WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -238,16 +236,10 @@ def _week_text(report: Report, _style: Style, _hours: HourFormat) -> Iterator[Pa
     """Yield the idle-held share of every hour of the week, a line an hour."""
     yield _SAYS
     found = _by_hour(report)
-    yield Table(
-        columns=[TableColumn(title="hour", left=True), *(TableColumn(title=day) for day in WEEKDAYS)],
-        rows=[
-            [
-                f"{hour:02d}-{(hour + 1) % _HOURS_OF_DAY:02d}",
-                *(whole(found.get((day, hour))) for day in range(len(WEEKDAYS))),
-            ]
-            for hour in range(_HOURS_OF_DAY)
-        ],
-    )
+    rows = Rows(range(_HOURS_OF_DAY))
+    rows.add("hour", _label, left=True)
+    rows.add(WEEKDAYS, lambda hour: [whole(found.get((day, hour))) for day in range(len(WEEKDAYS))])
+    yield rows.table()
 
 
 _SAYS: Final = "idle-held in % of what was observed in the hour; other states with --csv week or --json"
@@ -266,7 +258,7 @@ def _week_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Par
         for day in range(len(WEEKDAYS)):
             part = found.get((day, hour))
             shown.append(f"{style.paint(IDLE_HELD, style.shade(part, _WEEK_SHADE_WIDTH))}{whole(part):>4}")
-        yield Drawn((f"  {hour:02d}-{(hour + 1) % _HOURS_OF_DAY:02d}  " + "  ".join(shown)).rstrip())
+        yield Drawn((f"  {_label(hour)}  " + "  ".join(shown)).rstrip())
 
 
 def whole(part: float | None) -> str:
@@ -283,32 +275,23 @@ def _by_hour(report: Report) -> dict[tuple[int, int], float | None]:
     return {(one.weekday, one.hour): share(one.states, IDLE_HELD) for one in report[Week]}
 
 
-_DAYS: Final = (
-    TableColumn(title="day", left=True),
-    *(TableColumn(title=state) for state in STATES),
-    TableColumn(title="GPU-hours", leaves=2),
-    TableColumn(title="day's hours", leaves=1),
-)
 SECONDS_PER_HOUR: Final = 3600
 
 
 def _days_text(report: Report, _style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a line a day of the window's zone; a day in which the clock changed has 23 or 25 hours."""
     yield "% of what was observed on the day"
-    yield Table(
-        columns=_DAYS,
-        rows=[
-            [
-                f"{one.date} {WEEKDAYS[date.fromisoformat(one.date).weekday()]}",
-                *percents([one.states[state].gpu_ms for state in STATES]),
-                hours.of(observed_ms(one.states)),
-                f"{one.seconds / SECONDS_PER_HOUR:.2f}".rstrip("0").rstrip("."),
-            ]
-            for one in report[Days]
-        ],
-        notes=[("day's hours", "how much of it is in the window; 23 or 25 where the clock changed")],
-        bars=[one.states for one in report[Days]],
+    rows = Rows(report[Days])
+    rows.add("day", lambda one: f"{one.date} {WEEKDAYS[date.fromisoformat(one.date).weekday()]}", left=True)
+    rows.add(STATES, lambda one: percents([one.states[state].gpu_ms for state in STATES]))
+    rows.add("GPU-hours", lambda one: hours.of(observed_ms(one.states)), leaves=2)
+    rows.add(
+        "day's hours",
+        lambda one: f"{one.seconds / SECONDS_PER_HOUR:.2f}".rstrip("0").rstrip("."),
+        leaves=1,
+        note="how much of it is in the window; 23 or 25 where the clock changed",
     )
+    yield rows.table(bars=[one.states for one in report[Days]])
 
 
 _HEATMAPS: Final[Mapping[str, str]] = MappingProxyType(
@@ -348,16 +331,12 @@ def _heatmap(state: str, by_hour: Mapping[tuple[int, int], States], report: Repo
 
 
 def _heat(state: str, weekday: int, hour: int, states: States | None) -> Markup:
-    when = f"{WEEKDAYS[weekday]} {hour:02d}-{(hour + 1) % 24:02d}: "
+    when = f"{WEEKDAYS[weekday]} {_label(hour)}: "
     part = None if states is None else share(states, state)
     if states is None or part is None:
         return tag("td", NONE, class_="f-n", title=f"{when}unobserved")
     level = min(10, round(part * 10) or int(part > 0))
     return tag("td", whole(part), class_=f"{CLASSES[state]}{level}", title=when + split_in_words(states))
-
-
-def _hours_of_day(reader: ViewReader, read: Mapping[str, object], timezone: str) -> Answer[TimeOfDayRow]:
-    return ask(reader, TIME_OF_DAY, {**read, "timezone": timezone})
 
 
 def _time_of_day(rows: Iterable[TimeOfDayRow]) -> TimeOfDay:
@@ -368,7 +347,7 @@ def _time_of_day(rows: Iterable[TimeOfDayRow]) -> TimeOfDay:
 
 
 def _collect_time_of_day(asking: Asking) -> Finish:
-    answer = asking.once(_hours_of_day, asking.window.timezone)
+    answer = ask(asking.reader, TIME_OF_DAY, {**asking.read, "timezone": asking.window.timezone})
     return lambda _headline, _cards: _time_of_day(answer())
 
 

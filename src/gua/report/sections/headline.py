@@ -8,7 +8,7 @@ from typing import Final
 from gua.report.asking import Asking, Finish
 from gua.report.costs import COST_COLUMNS, Cost, cost_json, costs_json, wasted, with_currencies
 from gua.report.kit.amounts import Amounts, sentence
-from gua.report.kit.fields import Cell, Cells, Json, hours, json_of, ratio
+from gua.report.kit.fields import Cell, Cells, Json, hours, json_of, ratio, states_json
 from gua.report.kit.figures import HourFormat, amount, percent, percents, plural, within
 from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, draw_parts, join, stacked
 from gua.report.kit.style import Style, table
@@ -208,18 +208,10 @@ def _collect(asking: Asking) -> Finish | None:
 
 
 def _json(report: Report) -> Json:
-    states = {
-        state: {
-            "card_ticks": part.card_ticks,
-            "gpu_hours": hours(part.gpu_ms),
-            "share": ratio(report.headline.shares[state]),
-        }
-        for state, part in report.headline.states.items()
-    }
     costs = report.headline.costs
     return {
         "card_ticks": report.headline.card_ticks,
-        "states": states,
+        "states": states_json(report.headline.states),
         "costs": None if costs is None else costs_json(costs),
         "idle_held": _idle_held(report),
         "idle_seconds": None if report.headline.idle_seconds is None else json_of(report.headline.idle_seconds),

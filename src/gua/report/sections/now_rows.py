@@ -278,12 +278,11 @@ def _held(card: Card, row: CardStreaksRow) -> dict[str, Any]:
 
 
 def _card_now(card: Card, row: CardStreaksRow | None) -> CardNow:
+    found = CardNow(host=card.host, gpu=card.gpu, index=card.index, state=SILENT)
     if row is None:
-        return CardNow(host=card.host, gpu=card.gpu, index=card.index, state=SILENT)
-    return CardNow(
-        host=card.host,
-        gpu=card.gpu,
-        index=card.index,
+        return found
+    return replace(
+        found,
         state=row.state,
         since_ms=row.since_ms,
         in_state_ms=row.in_state_ms,

@@ -10,7 +10,7 @@ from gua.core.clock_reasons import ROW_REMAPS
 from gua.core.parameters import BY_DAY, READ
 from gua.core.view import Count, View
 from gua.report.asking import Asking, Finish
-from gua.report.kit.fields import Cells, Hours, cells, columns
+from gua.report.kit.fields import Hours, cells, columns
 from gua.report.kit.figures import NONE, HourFormat, percent
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, card_rows, more
@@ -136,15 +136,11 @@ def _memory_rows(card: SlowCard) -> str:
     return NONE if card.row_remap is None else ROW_REMAPS.get(card.row_remap, str(card.row_remap))
 
 
-def _rows(found: SlowCards, _report: Report) -> Iterator[Cells]:
-    return map(cells, found.cards)
-
-
 SLOW_CARDS_SECTION = Section(
     name="slow-cards",
     title="What slowed cards down",
     model=SlowCards,
     collect=_collect,
     text=_text,
-    csv=Csv(columns(SlowCard), _rows),
+    csv=Csv(columns(SlowCard), lambda found, _report: map(cells, found.cards)),
 )
