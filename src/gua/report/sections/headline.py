@@ -12,7 +12,7 @@ from gua.report.kit.fields import Cell, Cells, Json, hours, json_of, ratio, stat
 from gua.report.kit.figures import HourFormat, amount, percent, percents, plural, within
 from gua.report.kit.html import CLASSES, UNOBSERVED, Markup, draw_parts, join, stacked
 from gua.report.kit.style import Style, table
-from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Table, TableColumn
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows, Table, TableColumn
 from gua.report.kit.words import skipped
 from gua.report.model import Report
 from gua.report.section import Csv, Section
@@ -116,20 +116,22 @@ def state_units(report: Report, hours: HourFormat) -> dict[str, int]:
     return dict(zip(STATES, hours.units([report.headline.states[state].gpu_ms for state in STATES]), strict=True))
 
 
-_MEANS: Final = "that is"
-
-
 def _idle_text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield idle-held and truly-idle, each with what it means."""
-    meanings = _meanings(report)
-    yield Table(
-        columns=[
-            *(TableColumn(title=title, left=not title) for title in _titles(report, style)),
-            TableColumn(title=_MEANS, left=True),
-        ],
-        rows=[[*row, meaning] for row, meaning in zip(_idle_table(report, hours), meanings.values(), strict=True)],
-    )
+    rows, meanings = _idle_rows_of(report, style, hours), _meanings(report)
+    rows.add("that is", lambda state: meanings[state], left=True)
+    yield rows.table()
     yield _whole(report)
+
+
+def _idle_rows_of(report: Report, style: Style, hours: HourFormat) -> Rows[str]:
+    written, amounts, costs = state_hours(report, hours), Amounts.of_report(report), report.headline.costs
+    rows = Rows((IDLE_HELD, TRULY_IDLE))
+    rows.add("", lambda state: state, left=True)
+    rows.add("GPU-hours", lambda state: written[state])
+    rows.add("GPUs", lambda state: amount(report.headline.equivalent_gpus[state], 2))
+    rows.add(amounts.titles("", style.name), lambda state: amounts.cells(costs[state] if costs else None))
+    return rows
 
 
 def _idle_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -137,7 +139,8 @@ def _idle_drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Par
     if style.width < STACKED_BELOW:
         yield from _idle_text(report, style, hours)
         return
-    lines = table([_titles(report, style), *_idle_table(report, hours)], left=1)
+    figures = _idle_rows_of(report, style, hours).table()
+    lines = table([[column.title for column in figures.columns], *figures.rows], left=1)
     yield Drawn(lines[0])
     for (state, meaning), line in zip(_meanings(report).items(), lines[1:], strict=True):
         first, *rest = style.wrap(meaning, indent=len(line) + 2)
@@ -156,23 +159,6 @@ def _meanings(report: Report) -> dict[str, str]:
             else "nothing holds them; allocation is not looked at"
         ),
     }
-
-
-def _titles(report: Report, style: Style) -> list[str]:
-    return ["", "GPU-hours", "GPUs", *Amounts.of_report(report).titles("", style.name)]
-
-
-def _idle_table(report: Report, hours: HourFormat) -> list[list[str]]:
-    written, amounts, costs = state_hours(report, hours), Amounts.of_report(report), report.headline.costs
-    return [
-        [
-            state,
-            written[state],
-            amount(report.headline.equivalent_gpus[state], 2),
-            *amounts.cells(costs[state] if costs else None),
-        ]
-        for state in (IDLE_HELD, TRULY_IDLE)
-    ]
 
 
 def _whole(report: Report) -> str:

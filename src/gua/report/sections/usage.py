@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from gua.core.plaintext import cells as width_of
 from gua.core.plaintext import pad
@@ -17,7 +17,7 @@ from gua.report.kit.basis import at
 from gua.report.kit.fields import Cells, cells
 from gua.report.kit.figures import NONE, HourFormat, percents, plural, span
 from gua.report.kit.style import Style, table
-from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Rows, Table, TableColumn
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Rows, Table
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED
 from gua.report.model import Card, Headline, Report
 from gua.report.prices import CostsRow, Prices, of_cards
@@ -50,14 +50,6 @@ _NAME_WIDTH: Final = 32
 _SHORTEST_NAME: Final = 9
 
 
-_NAMES: Final = (
-    TableColumn(title="owner", left=True, shortest=_SHORTEST_NAME),
-    TableColumn(title="program", left=True, shortest=_SHORTEST_NAME),
-)
-_STREAKS: Final = ("longest idle", "sessions")
-_LEAVES: Final = {"process-h": 1, "longest idle": 2, "sessions": 3, UNKNOWN: 4}
-
-
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield the ten largest owners' programs and the rest as one line, then whatever else was asked for."""
     if report[Usage].owners:
@@ -67,24 +59,63 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     yield from usage_by(report, style, hours)
 
 
+class _Line(NamedTuple):
+    """What is written of an owner's program, or of all others together, and whose figures stand there."""
+
+    owner: str
+    program: str
+    owners: Sequence[OwnerUsage]
+    streaks: Sequence[str]
+
+
+def _lines(every: Sequence[OwnerUsage], most: int, style: Style) -> list[_Line]:
+    """Return the largest and the rest as one line, so that they add up to the time that was not truly-idle."""
+    lines = [_Line(_owner(one, style), _program(one, style), [one], _streaks(one)) for one in every[:most]]
+    rest = every[most:]
+    return [*lines, _Line(plural(len(rest), "other"), "", rest, ["", ""])] if rest else lines
+
+
+def _add_figures(
+    rows: Rows[_Line], amounts: Amounts, style: Style, hours: HourFormat, *, with_process_hours: bool
+) -> None:
+    """Add hours, what was wasted where prices match, and what there is room for."""
+
+    def states(line: _Line) -> list[str]:
+        return hours.parts([sum(one.states[state].gpu_ms for one in line.owners) for state in _STATES])
+
+    rows.add("GPU-hours", lambda line: hours.of(sum(one.gpu_ms for one in line.owners)))
+    rows.add(_STATES[:-1], lambda line: states(line)[:-1])
+    rows.add(UNKNOWN, lambda line: states(line)[-1], leaves=4)
+    rows.add(
+        amounts.titles(WASTED, style.name),
+        lambda line: amounts.cells(added(wasted(one.costs) for one in line.owners)),
+    )
+    if with_process_hours:
+        rows.add("process-h", lambda line: hours.of(sum(one.process_ms for one in line.owners)), leaves=1)
+
+
+def _add_streaks(rows: Rows[_Line]) -> None:
+    rows.add("longest idle", lambda line: line.streaks[0], leaves=2)
+    rows.add("sessions", lambda line: line.streaks[1], leaves=3)
+
+
+def _notes(amounts: Amounts, *, with_process_hours: bool) -> Iterator[str]:
+    if amounts.currencies:
+        yield f"{WASTED}: {WASTED_NOTE}"
+    if with_process_hours:
+        yield f"process-h: {_OF_PROCESSES}"
+
+
 def _owners_as_table(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     yield _SAYS
-    most = MOST_OWNERS * style.times
-    top, rest = report[Usage].owners[:most], report[Usage].owners[most:]
-    figures = _Figures(Amounts.of_report(report), style, hours, with_process_hours=True)
-    yield Table(
-        columns=[
-            *_NAMES,
-            *(TableColumn(title=title, leaves=_LEAVES.get(title, 0)) for title in (*figures.titles(), *_STREAKS)),
-        ],
-        rows=[
-            *([_owner(one, style), _program(one, style), *figures.of([one]), *_streaks(one)] for one in top),
-            *([[_others(rest), "", *figures.of(rest), "", ""]] if rest else []),
-        ],
-        heads=2,
-        bars=[one.states for one in top],
-    )
-    yield from figures.notes()
+    most, amounts = MOST_OWNERS * style.times, Amounts.of_report(report)
+    rows = Rows(_lines(report[Usage].owners, most, style))
+    rows.add("owner", lambda line: line.owner, left=True, shortest=_SHORTEST_NAME, is_head=True)
+    rows.add("program", lambda line: line.program, left=True, shortest=_SHORTEST_NAME, is_head=True)
+    _add_figures(rows, amounts, style, hours, with_process_hours=True)
+    _add_streaks(rows)
+    yield rows.table(bars=[one.states for one in report[Usage].owners[:most]])
+    yield from _notes(amounts, with_process_hours=True)
 
 
 _SAYS: Final = "GPU-hours of cards that were active, idle-held or unknown, split among those on them"
@@ -110,10 +141,6 @@ def _nobody(report: Report) -> str:
 
 def _streaks(one: OwnerUsage) -> list[str]:
     return [span(one.longest_idle_ms), NONE if one.sessions is None else f"{one.sessions:,}"]
-
-
-def _others(rest: Sequence[OwnerUsage]) -> str:
-    return plural(len(rest), "other")
 
 
 def usage_by(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -178,29 +205,24 @@ def _row_name(one: UsageRow, by: str, style: Style) -> str:
 
 
 def _owners(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
-    """Yield the ten largest and the rest as one line, so that they add up to the time that was not truly-idle."""
-    top, rest = report[Usage].owners[:MOST_OWNERS], report[Usage].owners[MOST_OWNERS:]
-    amounts = Amounts.of_report(report)
+    """Yield the ten largest and the rest, with as many columns as fit."""
+    top, amounts = report[Usage].owners[:MOST_OWNERS], Amounts.of_report(report)
     room = style.width - AMOUNT_WIDTH * len(amounts.currencies)
     if room < STACKED_BELOW:
         yield from _owners_as_table(report, style, hours)
         return
     yield _SAYS
+    with_process_hours = room >= _PROCESS_HOURS_FROM
     with_streaks = room >= _STREAKS_FROM and any(one.sessions is not None for one in top)
-    figures = _Figures(amounts, style, hours, with_process_hours=room >= _PROCESS_HOURS_FROM)
-    written = [
-        [*figures.titles(), *(_STREAKS if with_streaks else [])],
-        *([*figures.of([one]), *(_streaks(one) if with_streaks else [])] for one in top),
-        *([[*figures.of(rest), *(["", ""] if with_streaks else [])]] if rest else []),
-    ]
+    rows = Rows(_lines(report[Usage].owners, MOST_OWNERS, style))
+    _add_figures(rows, amounts, style, hours, with_process_hours=with_process_hours)
+    if with_streaks:
+        _add_streaks(rows)
+    figures = rows.table()
+    written = [[column.title for column in figures.columns], *figures.rows]
     lines = table(written, left=0, indent=2, gap=1 if style.width < _PROCESS_HOURS_FROM else 2)
-    room = style.width - max(map(len, lines)) - 4
-    owner_width, program_width = _name_widths(top, style, room)
-    names = [
-        ("owner", "program"),
-        *((_owner(one, style), _program(one, style)) for one in top),
-        *([(_others(rest), "")] if rest else []),
-    ]
+    owner_width, program_width = _name_widths(top, style, style.width - max(map(len, lines)) - 4)
+    names = [("owner", "program"), *((line.owner, line.program) for line in rows.things)]
     for place, ((owner, program), line) in enumerate(zip(names, lines, strict=True)):
         if program or place == 0:
             label = f"{pad(style.name(owner, owner_width), owner_width)}  "
@@ -212,39 +234,7 @@ def _owners(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
             for state in _STATES:
                 shown = style.state(shown, state)
         yield Drawn(shown)
-    yield from figures.notes()
-
-
-class _Figures:
-    """The columns of owners: hours, what was wasted where prices match, and process hours where there is room."""
-
-    def __init__(self, amounts: Amounts, style: Style, hours: HourFormat, *, with_process_hours: bool) -> None:
-        self._amounts = amounts
-        self._name = style.name
-        self._hours = hours
-        self._with_process_hours = with_process_hours
-
-    def titles(self) -> list[str]:
-        """Return the columns' titles."""
-        process_hours = ["process-h"] if self._with_process_hours else []
-        return ["GPU-hours", *_STATES, *self._amounts.titles(WASTED, self._name), *process_hours]
-
-    def of(self, group: Sequence[OwnerUsage]) -> list[str]:
-        """Return the figures of some owners together."""
-        states = [sum(one.states[state].gpu_ms for one in group) for state in _STATES]
-        return [
-            self._hours.of(sum(one.gpu_ms for one in group)),
-            *self._hours.parts(states),
-            *self._amounts.cells(added(wasted(one.costs) for one in group)),
-            *([self._hours.of(sum(one.process_ms for one in group))] if self._with_process_hours else []),
-        ]
-
-    def notes(self) -> Iterator[str]:
-        """Yield what the columns mean."""
-        if self._amounts.currencies:
-            yield f"{WASTED}: {WASTED_NOTE}"
-        if self._with_process_hours:
-            yield f"process-h: {_OF_PROCESSES}"
+    yield from _notes(amounts, with_process_hours=with_process_hours)
 
 
 def _owner(one: OwnerUsage, style: Style) -> str:
