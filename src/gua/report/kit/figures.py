@@ -128,6 +128,11 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def count(number: int | None) -> str:
+    """Return a whole number with thousands separators, ``-`` if it is not known."""
+    return NONE if number is None else f"{number:,}"
+
+
 def ranges(numbers: Iterable[int]) -> str:
     """Return whole numbers in short: ``0-3,5``."""
     runs: list[list[int]] = []

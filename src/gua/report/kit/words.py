@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from typing import Final
 
 from gua.core.words import Mig
-from gua.report.kit.figures import plural
+from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
 from gua.report.model import Card, Report
 
@@ -25,6 +25,11 @@ _ID_WIDTH: Final = 13
 def known(name: str | None, style: Style) -> str:
     """Return a name, harmless, or that it is not known."""
     return NOT_KNOWN if name is None else style.name(name, NAME_WIDTH) or '""'
+
+
+def named(name: str | None, style: Style, width: int = NAME_WIDTH) -> str:
+    """Return a name, harmless, or ``-`` where there is none."""
+    return NONE if name is None else style.name(name, width)
 
 
 def card_name(name: str | None, gpu: str, style: Style, mig: str | None = None) -> str:

@@ -15,10 +15,10 @@ from gua.report.costs import COST_COLUMNS, Cost, added, with_currencies
 from gua.report.kit.amounts import Amounts
 from gua.report.kit.basis import at
 from gua.report.kit.fields import Cells, Hours, Json, cells, columns, json_of
-from gua.report.kit.figures import NONE, HourFormat, at_least, percents, span
+from gua.report.kit.figures import NONE, HourFormat, at_least, count, percents, span
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table, more
-from gua.report.kit.words import COMMANDS, GUA, NAME_WIDTH, index, known
+from gua.report.kit.words import COMMANDS, GUA, NAME_WIDTH, index, known, named
 from gua.report.model import Card, Headline, Report, ReportedSource
 from gua.report.prices import Prices
 from gua.report.promises import PromisedWorkRow, PromiseRow, ask_promised_work
@@ -298,15 +298,11 @@ def _allocated_table(
         rows.add("source", lambda one: style.name(one.source, NAME_WIDTH), left=True, shortest=6, is_head=True)
     _add_hours(rows, hours)
     if any(one.runs is not None for one in every):
-        rows.add("runs", lambda one: _count(one.runs), leaves=3)
-        rows.add("by hand", lambda one: _count(one.manuals), leaves=4)
+        rows.add("runs", lambda one: count(one.runs), leaves=3)
+        rows.add("by hand", lambda one: count(one.manuals), leaves=4)
     money = Amounts.of_report(report)
     rows.add(money.titles("", style.name), lambda one: money.cells(one.unused_cost), leaves=1)
     return rows.table()
-
-
-def _count(number: int | None) -> str:
-    return NONE if number is None else f"{number:,}"
 
 
 def _add_hours(rows: Rows[Allocated] | Rows[PromisedWork], hours: HourFormat) -> None:
@@ -349,24 +345,15 @@ def _empty_now(report: Report, style: Style) -> Iterator[Part]:
         yield "none"
         return
 
-    def moment(unix_ms: int | None) -> str:
-        return NONE if unix_ms is None else at(unix_ms, report.window)
-
     rows = Rows(now.empty, MOST_EMPTY * style.times)
     rows.add_host(report, style, lambda one: one.host)
     rows.add("gpu", lambda one: index(one.index, one.gpu, style), is_head=True)
     rows.add("owner", lambda one: known(one.owner, style), left=True, shortest=8, is_head=True)
     rows.add("allocation", lambda one: allocation_name(one, style), left=True, shortest=16)
-    rows.add("since", lambda one: moment(one.promised_since_ms), left=True)
+    rows.add("since", lambda one: at(one.promised_since_ms, report.window), left=True)
     rows.add("nobody there for", lambda one: at_least(one.in_use_ms, is_lower_bound=one.is_lower_bound))
-    rows.add("until", lambda one: moment(one.promised_until_ms), left=True, leaves=1)
-    rows.add(
-        "name",
-        lambda one: NONE if one.job_name is None else style.name(one.job_name, NAME_WIDTH),
-        left=True,
-        shortest=6,
-        leaves=2,
-    )
+    rows.add("until", lambda one: at(one.promised_until_ms, report.window), left=True, leaves=1)
+    rows.add("name", lambda one: named(one.job_name, style), left=True, shortest=6, leaves=2)
     yield rows.table()
     yield from more(rows.rest, "allocation", _EVERY)
 
@@ -391,12 +378,7 @@ def _health(sources: Sequence[ReportedSource], style: Style) -> Iterator[Part]:
     rows.add("source", lambda one: style.name(one.source, NAME_WIDTH), left=True, shortest=6, is_head=True)
     rows.add("at the end", lambda one: "ok" if one.ok else "failed", left=True)
     rows.add("failed for", lambda one: span(one.failed_ms))
-    rows.add(
-        "why",
-        lambda one: NONE if one.reason is None else style.name(one.reason, 2 * NAME_WIDTH),
-        left=True,
-        shortest=10,
-    )
+    rows.add("why", lambda one: named(one.reason, style, 2 * NAME_WIDTH), left=True, shortest=10)
     yield rows.table()
     yield from more(rows.rest, "source", _EVERY)
     yield "While a source could not be read, no card counts as free: cards of which no other one tells are unknown."

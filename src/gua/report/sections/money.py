@@ -16,7 +16,7 @@ from gua.report.kit.fields import Cells, Json, Number, Timestamp, hours, number,
 from gua.report.kit.figures import NONE, HourFormat, amount, amounts
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Heading, Part, Rows, Table
-from gua.report.kit.words import NAME_WIDTH, known
+from gua.report.kit.words import NAME_WIDTH, known, named
 from gua.report.model import Card, Report
 from gua.report.prices import CostsRow, Prices, PriceSpan, of_cards
 from gua.report.section import Csv, Section
@@ -147,13 +147,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     rows.add("per GPU-hour", lambda price: amount(price.per_gpu_hour, 4))
     rows.add("currency", lambda price: style.name(price.currency, NAME_WIDTH), left=True)
     rows.add("valid from", lambda price: at(price.valid_from_ms, report.window), left=True)
-    rows.add(
-        "source",
-        lambda price: NONE if price.source is None else style.name(price.source, NAME_WIDTH),
-        left=True,
-        shortest=10,
-        leaves=1,
-    )
+    rows.add("source", lambda price: named(price.source, style), left=True, shortest=10, leaves=1)
     yield rows.table()
 
 
@@ -167,12 +161,7 @@ def _costs_table(costs: Sequence[ModelCost], style: Style, hours: HourFormat) ->
             written.update(((place, state), one) for place, one in zip(places, told, strict=True))
     rows = Rows([*enumerate(costs)])
     rows.add("model", lambda one: known(one[1].model, style), left=True, shortest=10, is_head=True)
-    rows.add(
-        "currency",
-        lambda one: NONE if one[1].currency is None else style.name(one[1].currency, NAME_WIDTH),
-        left=True,
-        is_head=True,
-    )
+    rows.add("currency", lambda one: named(one[1].currency, style), left=True, is_head=True)
     rows.add(STATES, lambda one: [written.get((one[0], state), NONE) for state in STATES])
     rows.add("unpriced GPU-h", lambda one: hours.of(sum(one[1].unpriced_gpu_ms.values())), leaves=1)
     return rows.table()

@@ -11,7 +11,7 @@ from gua.core.parameters import BY_DAY, READ
 from gua.core.view import Count, View
 from gua.report.asking import Asking, Finish
 from gua.report.kit.fields import Hours, cells, columns
-from gua.report.kit.figures import NONE, HourFormat, percent
+from gua.report.kit.figures import NONE, HourFormat, count, percent
 from gua.report.kit.style import Style
 from gua.report.kit.tables import Part, card_rows, more
 from gua.report.model import OfCard, Report
@@ -121,7 +121,7 @@ def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         ],
     )
     rows.add("XID events", _xid_events)
-    rows.add("ECC errors", lambda card: NONE if card.ecc_errors is None else f"{card.ecc_errors:,}", leaves=2)
+    rows.add("ECC errors", lambda card: count(card.ecc_errors), leaves=2)
     rows.add("memory rows", _memory_rows, left=True, leaves=1)
     yield rows.table()
     yield from more(rows.rest, "card", "--csv slow-cards has every one")

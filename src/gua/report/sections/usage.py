@@ -15,7 +15,7 @@ from gua.report.hours import parts
 from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, WASTED_NOTE, Amounts
 from gua.report.kit.basis import at
 from gua.report.kit.fields import Cells, cells
-from gua.report.kit.figures import NONE, HourFormat, percents, plural, span
+from gua.report.kit.figures import HourFormat, count, percents, plural, span
 from gua.report.kit.style import Style, table
 from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Rows, Table
 from gua.report.kit.words import NOT_KNOWN, NOT_LISTED
@@ -140,7 +140,7 @@ def _nobody(report: Report) -> str:
 
 
 def _streaks(one: OwnerUsage) -> list[str]:
-    return [span(one.longest_idle_ms), NONE if one.sessions is None else f"{one.sessions:,}"]
+    return [span(one.longest_idle_ms), count(one.sessions)]
 
 
 def usage_by(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
@@ -161,9 +161,6 @@ def _usage_by_table(by: UsageBy, report: Report, style: Style, hours: HourFormat
     shares = percents([one.gpu_ms for one in by.rows])
     rows = Rows([*zip(by.rows, shares, strict=True)], MOST_ROWS * style.times)
 
-    def seen(unix_ms: int | None) -> str:
-        return NONE if unix_ms is None else at(unix_ms, report.window)
-
     def states(one: UsageRow) -> list[str]:
         return hours.parts([one.states[state].gpu_ms for state in _STATES])
 
@@ -175,24 +172,16 @@ def _usage_by_table(by: UsageBy, report: Report, style: Style, hours: HourFormat
     wasted_titles = amounts.titles(WASTED, style.name)
     rows.add(wasted_titles, lambda one: amounts.cells(wasted(one[0].costs)))
     rows.add("process-h", lambda one: hours.of(one[0].process_ms), leaves=4, note=_OF_PROCESSES)
-    rows.add(
-        "longest idle",
-        lambda one: span(one[0].longest_idle_ms),
-        leaves=2,
-        note="the longest idle streak of one process",
-    )
-    rows.add(
-        "sessions",
-        lambda one: NONE if one[0].sessions is None else f"{one[0].sessions:,}",
-        leaves=3,
-        note="processes, each counted once however many cards it was on",
-    )
-    rows.add("first seen", lambda one: seen(one[0].first_ms), leaves=8)
-    rows.add("last seen", lambda one: seen(one[0].last_ms), leaves=6)
+    rows.add("longest idle", lambda one: span(one[0].longest_idle_ms), leaves=2, note=_LONGEST_IDLE)
+    rows.add("sessions", lambda one: count(one[0].sessions), leaves=3, note=_SESSIONS)
+    rows.add("first seen", lambda one: at(one[0].first_ms, report.window), leaves=8)
+    rows.add("last seen", lambda one: at(one[0].last_ms, report.window), leaves=6)
     rows.explain(wasted_titles, WASTED_NOTE)
     return rows.table()
 
 
+_LONGEST_IDLE: Final = "the longest idle streak of one process"
+_SESSIONS: Final = "processes, each counted once however many cards it was on"
 _OF_PROCESSES: Final = "the hours of each process on its cards, whoever shared them"
 
 
