@@ -12,7 +12,7 @@ from gua.report.kit.figures import HourFormat, plural
 from gua.report.kit.style import Style
 from gua.report.kit.words import NAME_WIDTH, card_name, index
 from gua.report.model import OfCard, Report
-from gua.report.states import STATES, States
+from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, States
 
 T = TypeVar("T")
 C = TypeVar("C", bound=OfCard)
@@ -314,3 +314,15 @@ def more(rest: int, what: str, where: str) -> Iterator[str]:
     """Yield how many there are besides those shown, and where they are: ``--csv energy has every one``."""
     if rest > 0:
         yield f"and {plural(rest, f'more {what}')}: {where}."
+
+
+def most_idle(things: Sequence[T], states: Callable[[T], States], most: int) -> tuple[list[T], list[T]]:
+    """Return the ``most`` things that stood idle longest, and the others, both in their order."""
+
+    def idle_ms(place: int) -> float:
+        of = states(things[place])
+        return of[IDLE_HELD].gpu_ms + of[TRULY_IDLE].gpu_ms
+
+    kept = {*sorted(range(len(things)), key=lambda place: -idle_ms(place))[:most]}
+    shown = [thing for place, thing in enumerate(things) if place in kept]
+    return shown, [thing for place, thing in enumerate(things) if place not in kept]

@@ -14,7 +14,7 @@ from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, Amounts
 from gua.report.kit.fields import Cells, cells, columns, to_json
 from gua.report.kit.figures import NONE, HourFormat, percents
 from gua.report.kit.style import Style
-from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows, Table, lay
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Part, Rows, Table, lay, most_idle
 from gua.report.kit.words import LEFT_OVER
 from gua.report.model import Card, Report
 from gua.report.section import Csv, Section
@@ -29,10 +29,10 @@ _SHORTEST_NAME: Final = 12
 
 def _text(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     """Yield a line a card; where there are very many cards, those that stood idle longest."""
-    shown = _shown(report, style)
+    shown, left_out = _shown(report, style)
     yield _SAYS
     yield _table(report, shown, style, hours)
-    yield from _notes(report, shown, hours)
+    yield from _notes(shown, left_out, hours)
 
 
 def _table(report: Report, shown: Sequence[Card], style: Style, hours: HourFormat, *, is_drawn: bool = False) -> Table:
@@ -64,7 +64,7 @@ def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
     if style.width - AMOUNT_WIDTH * len(Amounts.of_report(report).currencies) < STACKED_BELOW:
         yield from _text(report, style, hours)
         return
-    shown = _shown(report, style)
+    shown, left_out = _shown(report, style)
     (head, *rows), bar_width = lay(_table(report, shown, style, hours, is_drawn=True), style)
     legend = ", ".join(f"{style.fill[state]} {state}" for state in STATES)
     yield f"{_SAYS}; bar: {legend}" if bar_width else _SAYS
@@ -73,19 +73,18 @@ def _drawn(report: Report, style: Style, hours: HourFormat) -> Iterator[Part]:
         if len(report.hosts) > 1:
             yield style.name(host)
         yield from (Drawn(row) for _, row in group)
-    yield from _notes(report, shown, hours)
+    yield from _notes(shown, left_out, hours)
 
 
 _SAYS: Final = "% of each card's observed GPU-hours"
 
 
-def _shown(report: Report, style: Style) -> list[Card]:
-    return _most_idle(report.cards, (MOST_CARDS if len(report.hosts) == 1 else MOST_OF_A_FLEET) * style.times)
+def _shown(report: Report, style: Style) -> tuple[list[Card], list[Card]]:
+    most = (MOST_CARDS if len(report.hosts) == 1 else MOST_OF_A_FLEET) * style.times
+    return most_idle(report.cards, lambda card: card.states, most)
 
 
-def _notes(report: Report, shown: Sequence[Card], hours: HourFormat) -> Iterator[str]:
-    kept = {(card.host, card.gpu) for card in shown}
-    left_out = [card for card in report.cards if (card.host, card.gpu) not in kept]
+def _notes(shown: Sequence[Card], left_out: Sequence[Card], hours: HourFormat) -> Iterator[str]:
     if left_out:
         idle = sum(card.states[IDLE_HELD].gpu_ms + card.states[TRULY_IDLE].gpu_ms for card in left_out)
         yield (
@@ -94,14 +93,6 @@ def _notes(report: Report, shown: Sequence[Card], hours: HourFormat) -> Iterator
         )
     if any(card.mig for card in shown if card.mig not in {None, Mig.NONE}):
         yield "MIG: an instance counts with its part of a GPU, and so do MIG slices left over, which are no card."
-
-
-def _most_idle(every: Sequence[Card], most: int) -> list[Card]:
-    if len(every) <= most:
-        return list(every)
-    longest = sorted(every, key=lambda card: -card.states[IDLE_HELD].gpu_ms - card.states[TRULY_IDLE].gpu_ms)
-    kept = {(card.host, card.gpu) for card in longest[:most]}
-    return [card for card in every if (card.host, card.gpu) in kept]
 
 
 def _twins(every: Sequence[Card]) -> set[tuple[str, int | None, str]]:

@@ -16,11 +16,11 @@ from gua.report.kit.amounts import AMOUNT_WIDTH, WASTED, Amounts
 from gua.report.kit.fields import AS_IS, RATIO, ByState, Cells, Hours, cells, columns
 from gua.report.kit.figures import HourFormat, percent, percents, plural
 from gua.report.kit.style import Style
-from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Rows, Table, lay
+from gua.report.kit.tables import STACKED_BELOW, Drawn, Heading, Part, Rows, Table, lay, most_idle
 from gua.report.kit.words import gpu_numbers, parts
 from gua.report.model import Card, Report
 from gua.report.section import Csv, Section
-from gua.report.states import IDLE_HELD, STATES, TRULY_IDLE, StateTime
+from gua.report.states import STATES, StateTime
 from gua.report.window import BY_HOST, BY_MODEL
 
 
@@ -220,27 +220,11 @@ _REST: Final = "others: those with less idle time; --json has every one."
 
 def _shown(grouping: Grouping, style: Style) -> tuple[list[tuple[str, Group]], int]:
     """Return the groups that are shown, each with its name, and how many others the last one adds up."""
-    shown, rest = _most_idle(grouping.groups, MOST_GROUPS * style.times)
+    most = MOST_GROUPS * style.times
+    is_whole = len(grouping.groups) <= most
+    shown, rest = most_idle(grouping.groups, lambda group: group.states, most if is_whole else most - 1)
     rows = [(_name(group, style), group) for group in shown]
-    left_out = len(grouping.groups) - len(shown)
-    if rest is not None:
-        rows.append((plural(left_out, "other"), rest))
-    return rows, left_out
-
-
-def _most_idle(every: Sequence[Group], most: int) -> tuple[list[Group], Group | None]:
-    """Return what is shown, in its order, and the sum of what is not."""
-    if len(every) <= most:
-        return list(every), None
-    by_idle = sorted(range(len(every)), key=lambda place: -_idle_ms(every[place]))
-    kept = set(by_idle[: most - 1])
-    return [group for place, group in enumerate(every) if place in kept], added(
-        [group for place, group in enumerate(every) if place not in kept]
-    )
-
-
-def _idle_ms(group: Group) -> float:
-    return group.states[IDLE_HELD].gpu_ms + group.states[TRULY_IDLE].gpu_ms
+    return [*rows, (plural(len(rest), "other"), added(rest))] if rest else rows, len(rest)
 
 
 def _name(group: Group, style: Style) -> str:
