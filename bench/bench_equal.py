@@ -74,7 +74,10 @@ with opened as store:
 """
 _REPORT = f"""{_COMMON}
 from gua.report.collect import collect
-from gua.report.forms.json import report_json
+try:
+    from gua.report.forms.data import report_json
+except ModuleNotFoundError:  # the other version may have it there
+    from gua.report.forms.json import report_json
 from gua.report.section_list import section_names
 from gua.report.window import ReportRequest
 names = frozenset(section_names())

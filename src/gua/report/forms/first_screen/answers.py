@@ -48,19 +48,19 @@ def whom_to_ask(report: Report, told: Answers, style: Style, hours: HourFormat, 
 def _owners(report: Report, told: Answers, wasted: Sequence[tuple[ToAsk, str]], where: Places, style: Style) -> Table:
     """Return a row an owner: what it wasted, and where anybody looked, what it holds now."""
     money = Amounts.of_report(report)
-    table = Rows([(one, gpu_hours, _holds(report, one, where, style)) for one, gpu_hours in wasted])
-    table.add("Whom to ask", lambda row: _whom(row[0], told, style), left=True, shortest=11)
-    table.add("wasted GPU-h", lambda row: row[1])
-    table.add(money.titles("", style.name), lambda row: money.cells(row[0].cost, 0))
-    table.add("idle %", lambda row: percent(row[0].wasted_gpu_ms / row[0].gpu_ms if row[0].gpu_ms else None), leaves=2)
+    lines = Rows([(one, gpu_hours, _holds(report, one, where, style)) for one, gpu_hours in wasted])
+    lines.add("Whom to ask", lambda row: _whom(row[0], told, style), left=True, shortest=11)
+    lines.add("wasted GPU-h", lambda row: row[1])
+    lines.add(money.titles("", style.name), lambda row: money.cells(row[0].cost, 0))
+    lines.add("idle %", lambda row: percent(row[0].wasted_gpu_ms / row[0].gpu_ms if row[0].gpu_ms else None), leaves=2)
     if told.free is not None:
-        table.add(f"holds {when(report)}", lambda row: row[2][0], left=True)
-        table.add("idle for", lambda row: row[2][1])
-        table.add("memory", lambda row: row[2][2], leaves=1)
-        table.add("program", lambda row: row[2][3], left=True, shortest=8)
+        lines.add(f"holds {when(report)}", lambda row: row[2][0], left=True)
+        lines.add("idle for", lambda row: row[2][1])
+        lines.add("memory", lambda row: row[2][2], leaves=1)
+        lines.add("program", lambda row: row[2][3], left=True, shortest=8)
         if any(isinstance(one, AskedOfEmpty) for one, _ in wasted):
-            table.add("allocation", lambda row: row[2][4], left=True, shortest=10, leaves=3)
-    return table.table()
+            lines.add("allocation", lambda row: row[2][4], left=True, shortest=10, leaves=3)
+    return lines.table()
 
 
 def other_people(shown: Sequence[ToAsk], rest: Sequence[ToAsk]) -> str:

@@ -51,36 +51,36 @@ def _table_of_hosts(report: Report, hosts: Sequence[Group], style: Style, hours:
         shown = [*shown[:MOST_HOSTS], (plural(len(rest), "other host"), added(rest))]
     money = Amounts.of_report(report)
     costs = money.rows([wasted(host.costs) for _, host in shown], 0)
-    table = Rows([(name, host, cost) for (name, host), cost in zip(shown, costs, strict=True)])
-    table.add("GPU-hours of", lambda row: row[0], left=True, shortest=12)
-    table.add("GPUs", lambda row: f"{row[1].gpus:,}")
-    table.add(STATES, lambda row: _hours(row[1], hours))
-    table.add(money.titles("", style.name), lambda row: row[2], leaves=1)
+    lines = Rows([(name, host, cost) for (name, host), cost in zip(shown, costs, strict=True)])
+    lines.add("GPU-hours of", lambda row: row[0], left=True, shortest=12)
+    lines.add("GPUs", lambda row: f"{row[1].gpus:,}")
+    lines.add(STATES, lambda row: _hours(row[1], hours))
+    lines.add(money.titles("", style.name), lambda row: row[2], leaves=1)
     if (found := report.get(Now)) is not None:
         held = Counter(one.host for one in found.by_card if one.state == IDLE_HELD)
-        table.add(f"idle-held {when(report)}", lambda row: "" if row[1].name is None else f"{held[row[1].name]:,}")
-    return table.table()
+        lines.add(f"idle-held {when(report)}", lambda row: "" if row[1].name is None else f"{held[row[1].name]:,}")
+    return lines.table()
 
 
 def _table(report: Report, shown: Sequence[Card], style: Style, hours: HourFormat) -> Table:
     found = report.get(Now)
     newest = {} if found is None else {(one.host, one.gpu): one for one in found.by_card}
     where, money = places(report, style), Amounts.of_report(report)
-    table = Rows(shown)
-    table.add("GPU-hours of", lambda card: where(card.host, card.gpu), left=True)
+    lines = Rows(shown)
+    lines.add("GPU-hours of", lambda card: where(card.host, card.gpu), left=True)
     if newest:
-        table.add(when(report), lambda card: _now(newest.get((card.host, card.gpu)))[0], left=True)
-        table.add("for", lambda card: _now(newest.get((card.host, card.gpu)))[1])
-    table.add(STATES, lambda card: _hours(card, hours))
-    table.add(money.titles("", style.name), lambda card: money.cells(wasted(card.costs), 0), leaves=1)
-    table.add(
+        lines.add(when(report), lambda card: _now(newest.get((card.host, card.gpu)))[0], left=True)
+        lines.add("for", lambda card: _now(newest.get((card.host, card.gpu)))[1])
+    lines.add(STATES, lambda card: _hours(card, hours))
+    lines.add(money.titles("", style.name), lambda card: money.cells(wasted(card.costs), 0), leaves=1)
+    lines.add(
         "model",
         lambda card: card_name(card.name, card.gpu, style).partition(" MIG ")[0],
         left=True,
         shortest=6,
         leaves=2,
     )
-    return table.table()
+    return lines.table()
 
 
 def _now(one: CardNow | None) -> list[str]:
