@@ -47,7 +47,10 @@ def percents(values: Sequence[float], split: Callable[[Sequence[float], int], li
     if total <= 0:
         return [NONE] * len(values)
     tenths = split(values, _SHARE_PARTS)
-    return [_percent(value / total, part) for value, part in zip(values, tenths, strict=True)]
+    return [
+        NOT_ZERO if value > 0 and part == 0 else _percent(value / total, part)
+        for value, part in zip(values, tenths, strict=True)
+    ]
 
 
 def points(now: Sequence[float], then: Sequence[float]) -> list[str]:
