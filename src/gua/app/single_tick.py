@@ -17,7 +17,7 @@ from gua.core.errors import UnavailableError
 from gua.core.ports import Mark
 from gua.core.tick import Tick
 from gua.report.kit.figures import plural
-from gua.report.kit.gpu_counts import gpus_in_words
+from gua.report.kit.words import gpus_in_words
 from gua.spool.queue import Spool
 from gua.state.directory import Home
 

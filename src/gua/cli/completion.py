@@ -16,9 +16,9 @@ from gua.cli.commands import COMMANDS, load
 from gua.cli.install_completion import OPTION, SCRIPTS
 from gua.core.moments import WEEKDAYS
 from gua.report.section_list import ALL, section_names
-from gua.report.sections.usage.model import USAGE_BY
 from gua.report.top.model import Snapshot
 from gua.report.top.view import SORTS
+from gua.report.window import USAGE_BY
 
 LIMIT_SECONDS: Final = 1.5
 # A name is typed for the user, who may not look: nothing that a shell would read as more than a word.

@@ -8,7 +8,7 @@ from typing import Final
 
 import typer
 
-from gua.report.forms.first_screen.more import Steps
+from gua.report.forms.first_screen import Steps
 from gua.store.dsn import without_password
 
 _FORM: Final = frozenset(

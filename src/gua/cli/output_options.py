@@ -16,8 +16,7 @@ from gua.cli.options import flag, path_value, value
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.report.conditions import Condition, judge, parse_condition
-from gua.report.forms.first_screen.more import Steps
-from gua.report.forms.first_screen.parts import BRIEF, SECTIONS
+from gua.report.forms.first_screen import BRIEF, SECTIONS, Steps
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.section_list import check_section, choose_sections, section_names
@@ -168,14 +167,14 @@ class Output:
         """
         shown = replace(report, sections=self.shown)
         if self.options.as_json:
-            from gua.report.forms.json import json_pieces  # noqa: PLC0415 - a report has one form of several
+            from gua.report.forms.data import json_pieces  # noqa: PLC0415 - a report has one form of several
 
             return [*json_pieces(shown)]
         return [self._text(shown, style)]
 
     def _text(self, shown: Report, style: Style) -> str:
         if self.options.csv is not None:
-            from gua.report.forms.csv import render_csv  # noqa: PLC0415 - as above
+            from gua.report.forms.data import render_csv  # noqa: PLC0415 - as above
 
             return render_csv(shown, *self.shown)
         if self.options.markdown:

@@ -35,8 +35,8 @@ from gua.cli.terminal import check_width, style_for
 from gua.core.errors import UsageError
 from gua.core.ports import ViewReader
 from gua.report.collect import collect
-from gua.report.old_names import KEYS, split
 from gua.report.recording import RecordingReader
+from gua.report.section_list import split
 from gua.report.window import THIS_MONTH, ReportRequest, check_request
 
 __all__ = ["command", "render_report", "style_for"]
@@ -194,7 +194,7 @@ def command(
         hosts=tuple(host or ()),
         clusters=tuple(cluster or ()),
         where=tuple(where or ()),
-        by=tuple(KEYS.get(key, key) for key in split(by or ())),
+        by=tuple("owner" if key == "user" else key for key in split(by or ())),
         # What programs read must not depend on the host that it was made on.
         timezone="UTC" if timezone is None and (as_json or csv is not None) else clock,
         clock=clock,

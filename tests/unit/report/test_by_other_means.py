@@ -28,21 +28,21 @@ from gua.report.costs import Cost, Costs, added, wasted
 from gua.report.hours import choose_hours
 from gua.report.model import IdleSeconds, Report
 from gua.report.section_list import section_names
-from gua.report.sections.allocation.model import PromisedHours
-from gua.report.sections.calendar.model import Days, Week
-from gua.report.sections.contention.model import Contention, Contentions
-from gua.report.sections.energy.model import Energy
-from gua.report.sections.headline.model import LONG_STREAK_MS, IdleSplit
-from gua.report.sections.money.model import Money
-from gua.report.sections.now.model import SILENT, Holder, Now
-from gua.report.sections.right_size.model import ProgramOnCard, RightSize
-from gua.report.sections.slow_cards.model import SlowCards
-from gua.report.sections.streaks.model import FALSE_ALARM_MS, Streaks
-from gua.report.sections.timeline.model import Timeline
-from gua.report.sections.usage.model import USAGE_BY, OwnerUsage, Usage, UsageRow
-from gua.report.sections.usefulness.model import IdleTime, MeanActivity, Usefulness
+from gua.report.sections.allocation import PromisedHours
+from gua.report.sections.calendar import Days, Week
+from gua.report.sections.card_streaks import LONG_STREAK_MS, IdleSplit
+from gua.report.sections.contention import Contention, Contentions
+from gua.report.sections.energy import Energy
+from gua.report.sections.money import Money
+from gua.report.sections.now_rows import SILENT, Holder, Now
+from gua.report.sections.right_size import ProgramOnCard, RightSize
+from gua.report.sections.slow_cards import SlowCards
+from gua.report.sections.streaks import FALSE_ALARM_MS, Streaks
+from gua.report.sections.timeline_rows import Timeline
+from gua.report.sections.usage_rows import OwnerUsage, Usage, UsageRow
+from gua.report.sections.usefulness_rows import IdleTime, MeanActivity, Usefulness
 from gua.report.states import ACTIVE, IDLE_HELD, STATES, TRULY_IDLE, UNKNOWN
-from gua.report.window import ReportRequest
+from gua.report.window import USAGE_BY, ReportRequest
 from gua.sim.host import END_MS, Scenario, simulate
 from gua.store.database import Store, open_store
 

@@ -14,9 +14,9 @@ from gua.report.model import Extent, Window
 from gua.report.prices import Prices, PriceSpan
 from gua.report.promises import ALLOCATION_NAMES, PROMISES
 from gua.report.rows import OVERVIEW
-from gua.report.sections.now.model import Now
-from gua.report.sections.now.query import CARD_STREAKS, now
-from gua.report.sections.usage.query import USAGE_VIEW
+from gua.report.sections.card_streaks import CARD_STREAKS
+from gua.report.sections.now_rows import Now, now_of
+from gua.report.sections.usage_rows import USAGE_VIEW
 
 TICK_MS = 30_000
 MINUTE_MS = 60_000
@@ -85,7 +85,7 @@ def told(
     **of_card: object,
 ) -> Now:
     cards = [card("node-1", row["gpu"], (0.0, 24.0, 0.0, 0.0), **of_card) for row in rows]
-    return now(
+    return now_of(
         CARD_STREAKS.parsed(whole(CARD_STREAKS, row) for row in rows),
         USAGE_VIEW.parsed([whole(USAGE_VIEW, {"holders": processes})])[0].holders,
         PROMISES.parsed(whole(PROMISES, {"host": "node-1", "is_total": False, **row}) for row in promises),

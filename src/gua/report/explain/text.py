@@ -24,8 +24,7 @@ from gua.report.explain.values import (
     Value,
 )
 from gua.report.kit.basis import REASONS, SOURCES, moment, size
-from gua.report.kit.figures import plural
-from gua.report.kit.lengths import span
+from gua.report.kit.figures import plural, span
 from gua.report.kit.style import Style
 
 UNOBSERVED: Final = "unobserved"

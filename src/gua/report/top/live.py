@@ -11,7 +11,7 @@ from typing import Final
 
 from gua.core.errors import GuaError
 from gua.core.plaintext import safe
-from gua.report.kit.lengths import span
+from gua.report.kit.figures import span
 from gua.report.kit.style import Style
 from gua.report.top.model import Snapshot, aged
 from gua.report.top.screen import Screen

@@ -10,8 +10,7 @@ from gua.core.plaintext import cells, pad
 from gua.core.rules import Reason
 from gua.core.words import AllocationStatus, Mig, Use
 from gua.report.kit.basis import size
-from gua.report.kit.figures import NONE, percent
-from gua.report.kit.lengths import span
+from gua.report.kit.figures import NONE, percent, span
 from gua.report.kit.style import Style
 from gua.report.kit.words import LEFT_OVER
 from gua.report.top.model import UNOBSERVED, Snapshot, TopCard, TopHolder

@@ -7,8 +7,8 @@ from typing import Final
 
 from gua.core.plaintext import cells
 from gua.report.kit.figures import apportion, plural
-from gua.report.kit.gpu_counts import cards_in_words
 from gua.report.kit.style import Style
+from gua.report.kit.words import cards_in_words
 from gua.report.top.model import ALL_STATES, UNOBSERVED, Snapshot
 from gua.report.top.tables import card_lines, holder_lines, painted
 from gua.report.top.view import SORTS, TopView, chosen_cards, chosen_holders
