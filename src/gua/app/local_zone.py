@@ -57,7 +57,7 @@ def local_zone(
 
 
 def _of_host(configured: Callable[[], str | None] | None) -> str | None:
-    """Return the zone that the host's files name if the C library has had the same offsets in each quarter of the last year.
+    """Return the zone that the host's files name if the C library had its offsets in each quarter of the last year.
 
     A container with a copy of its host's ``localtime`` has another zone in /etc/timezone.
     """

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import typer
+    from typer.core import TyperArgument, TyperCommand, TyperOption
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,9 +79,7 @@ def load(name: str) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     if not entry.group:
-        from gua.cli.help import grouped  # noqa: PLC0415 - as above
-
-        shape = grouped(getattr(module, "HELP_GROUPS", {}))
+        shape = _grouped(getattr(module, "HELP_GROUPS", {}))
         root.command(name, cls=shape, help=_help(module.command))(module.command)
         return root
     group: typer.Typer = module.app
@@ -88,6 +89,70 @@ def load(name: str) -> typer.Typer:
         info.help = _help(info.callback)
     root.add_typer(group, name=name)
     return root
+
+
+def made(name: str) -> Any:  # noqa: ANN401 - the library keeps its class private
+    """Return the command as the library runs it; a group is below one of no name."""
+    from typer.main import get_command  # noqa: PLC0415 - as above
+
+    command = get_command(load(name))
+    leave_plain_values(command)
+    return command
+
+
+def leave_plain_values(command: Any, parent: typer.Context | None = None) -> None:  # noqa: ANN401 - as above
+    """Let the parameters of a command, and of those below it, take what is as it is to be (text, a path, nothing).
+
+    The library takes every value through pydantic, and loading that takes longer than all the rest of a command.
+    """
+    from typer import Context  # noqa: PLC0415 - as above
+    from typer.core import TyperArgument, TyperOption  # noqa: PLC0415 - as above
+
+    context = Context(command, parent=parent, **command.context_settings)
+    for parameter in command.get_params(context):
+        if isinstance(parameter, TyperOption | TyperArgument):
+            _leave(parameter)
+    for below in getattr(command, "commands", {}).values():
+        leave_plain_values(below, context)
+
+
+def _leave(parameter: TyperOption | TyperArgument) -> None:
+    checked = parameter.process_value
+    wanted = parameter.type_descriptor
+    is_one = not parameter.multiple and parameter.nargs == 1
+    is_text = wanted.annotation is str and wanted.parameter_info.parser is None
+    is_path = wanted.annotation is Path and _is_taken_as_it_is(wanted.parameter_info)
+
+    def process_value(ctx: Any, value: Any) -> Any:  # noqa: ANN401 - of whatever type the option is
+        if parameter.required or not (value is None or (is_one and (is_text or is_path) and type(value) is str)):
+            return checked(ctx, value)
+        taken = () if not is_one else Path(value) if is_path and value is not None else value
+        return taken if parameter.callback is None else parameter.callback(ctx, parameter, taken)
+
+    parameter.process_value = process_value  # type: ignore[method-assign] # of this one alone
+
+
+def _is_taken_as_it_is(path: Any) -> bool:  # noqa: ANN401 - the library keeps its class private
+    """Return whether nothing is asked of a path, neither that it is there nor what it is."""
+    is_asked = path.exists or path.readable or path.writable or path.resolve_path
+    return path.parser is None and path.path_type is None and path.file_okay and path.dir_okay and not is_asked
+
+
+def _grouped(groups: Mapping[str, tuple[str, ...]]) -> type[TyperCommand]:
+    """Return a command whose help lists its parameters by name in these groups, and all others after them."""
+    from typer.core import TyperCommand  # noqa: PLC0415 - as above
+
+    class Grouped(TyperCommand):
+        def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
+            left = {str(parameter.name): parameter for parameter in self.get_params(ctx)}
+            chosen = {title: [left.pop(name) for name in names if name in left] for title, names in groups.items()}
+            for title, parameters in {**chosen, "Options": list(left.values())}.items():
+                records = [record for parameter in parameters if (record := parameter.get_help_record(ctx))]
+                if records:
+                    with formatter.section(title):
+                        formatter.write_dl(records)
+
+    return Grouped if groups else TyperCommand
 
 
 def _help(function: object) -> str:

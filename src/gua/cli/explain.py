@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from gua.app.local_zone import asked_zone
+from gua.cli.completion import host_or_card
 from gua.cli.options import SocketOption, StoreOption, TimezoneOption, WidthOption, flag, value
 from gua.cli.terminal import check_width, style_for
 from gua.report.explain.explain import ExplainRequest, check_explain, explain
@@ -26,6 +27,7 @@ def command(
             help="Host, as gua report names it, where there are several; index of the card, its UUID, or how that "
             "begins; an ISO 8601 time, now, or a duration (90m, 2d) before now, or before the newest tick where no "
             "agent samples the host. The newest tick if no time is given.",
+            autocompletion=host_or_card,
         ),
     ],
     around: Annotated[

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from gua.cli.completion import hosts, zones
+
 
 def flag(name: str, envvar: str, text: str) -> object:
     """Return an option that is on or off."""
@@ -156,7 +158,9 @@ HistoryOption = Annotated[
         "Also send what the local store holds of this host from before; again changes nothing.",
     ),
 ]
-HostsOption = Annotated[list[str] | None, value("NAME", "GUA_HOST", "Only this host; repeatable.")]
+HostsOption = Annotated[
+    list[str] | None, value("NAME", "GUA_HOST", "Only this host; repeatable.", autocompletion=hosts)
+]
 TimezoneOption = Annotated[
     str | None,
     value(
@@ -164,6 +168,7 @@ TimezoneOption = Annotated[
         "GUA_TIMEZONE",
         "Zone of times: an IANA name (Europe/Berlin), UTC or local, the host's. Local if not given. In JSON and CSV "
         "times are always in UTC, and hours of the day if it is not given.",
+        autocompletion=zones,
     ),
 ]
 WidthOption = Annotated[int | None, value("COLUMNS", "GUA_WIDTH", "Columns of text; the terminal's if not given.")]
@@ -177,5 +182,10 @@ RowIntervalOption = Annotated[
 ]
 RowZoneOption = Annotated[
     str | None,
-    value("ZONE", "GUA_TIMEZONE", "Zone of times without an offset: Europe/Berlin, UTC; the host's if not given."),
+    value(
+        "ZONE",
+        "GUA_TIMEZONE",
+        "Zone of times without an offset: Europe/Berlin, UTC; the host's if not given.",
+        autocompletion=zones,
+    ),
 ]

@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from gua.app.output import print_error
+from gua.cli.completion import values
 from gua.cli.options import flag, path_value, value
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
@@ -20,7 +21,7 @@ from gua.report.forms.first_screen.more import Steps
 from gua.report.forms.first_screen.parts import BRIEF, SECTIONS
 from gua.report.kit.style import Style
 from gua.report.model import Report
-from gua.report.section_list import check_section, choose_sections, section_names
+from gua.report.section_list import ALL, check_section, choose_sections, section_names
 
 CONDITION_MET: Final = 1
 _FAIL_ON: Final = "GUA_FAIL_ON"
@@ -35,6 +36,7 @@ SectionOption = Annotated[
         "GUA_SECTION",
         f"Only these sections, as in now,usage, in that order. {', '.join(section_names())}, or all.",
         "--section",
+        autocompletion=values(*section_names(), ALL),
     ),
 ]
 FullOption = Annotated[
@@ -59,7 +61,14 @@ LimitsArgument = Annotated[
 ]
 JsonOption = Annotated[bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.report/1".')]
 CsvOption = Annotated[
-    str | None, value("SECTION", "GUA_CSV", "One section as CSV (RFC 4180), units in the header row.", "--csv")
+    str | None,
+    value(
+        "SECTION",
+        "GUA_CSV",
+        "One section as CSV (RFC 4180), units in the header row.",
+        "--csv",
+        autocompletion=values(*section_names()),
+    ),
 ]
 MarkdownOption = Annotated[bool, flag("--markdown", "GUA_MARKDOWN", "Markdown, for chat and mail.")]
 HtmlOption = Annotated[

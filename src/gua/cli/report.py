@@ -12,6 +12,7 @@ from typing import Annotated, Final, TextIO
 import typer
 
 from gua.app.local_zone import asked_zone
+from gua.cli.completion import values
 from gua.cli.next_steps import is_typed, steps_of
 from gua.cli.options import HostsOption, SocketOption, StoreOption, TimezoneOption, WidthOption, flag, value
 from gua.cli.output_options import (
@@ -33,15 +34,18 @@ from gua.cli.output_options import (
 )
 from gua.cli.terminal import check_width, style_for
 from gua.core.errors import UsageError
+from gua.core.moments import WEEKDAYS
 from gua.core.ports import ViewReader
 from gua.report.collect import collect
 from gua.report.old_names import KEYS, split
 from gua.report.recording import RecordingReader
+from gua.report.sections.usage.model import USAGE_BY
 from gua.report.window import THIS_MONTH, ReportRequest, check_request
 
 __all__ = ["command", "render_report", "style_for"]
 
 OPTIONAL_VALUES: Final = {"--month": THIS_MONTH}
+_DAYS: Final = values("today", "yesterday", *WEEKDAYS)
 HELP_GROUPS: Final = {
     "Which time": ("since", "until", "month", "last_week", "timezone"),
     "Which hosts": ("host", "cluster", "where"),
@@ -62,6 +66,7 @@ def command(
             "Start: a time (2026-03-25T14:05), a day (2026-03-25, today, yesterday, monday), a month (2026-03), or a "
             "duration (7d, '12 hours') before now, or the newest tick where no agent samples the hosts. 7 days before "
             "the end if not given.",
+            autocompletion=_DAYS,
         ),
     ] = None,
     until: Annotated[
@@ -70,6 +75,7 @@ def command(
             "WHEN",
             "GUA_UNTIL",
             "End, written like --since. Now, or the newest tick where no agent samples the hosts, if not given.",
+            autocompletion=_DAYS,
         ),
     ] = None,
     month: Annotated[
@@ -104,6 +110,7 @@ def command(
             "Add cards up by host, cluster, model or a resource attribute (by host where there are several), or "
             "processes by owner (or user), program, container, pod, job, kind, served-model, host or model, "
             "promised time by kind or served-model; repeatable.",
+            autocompletion=values(*USAGE_BY, "user", "host", "model", "cluster"),
         ),
     ] = None,
     width: WidthOption = None,
