@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One command: its module in ``cli``, whether it has commands of its own, and its line in ``gua --help``.
+    """One command: its module in ``cli``, and its function there, or ``app`` of a ``group`` of commands.
 
-    Without a line it is left out there: another name of a command, or one that the agent itself starts. One that
-    ``is_short`` asks a store once: it is over when its last line is out, and collects no garbage until then.
+    ``summary`` is its line in ``gua --help``. Without one it is left out there: another name of a command, or one that
+    the agent itself starts. One that ``is_short`` asks a store once: it is over when its last line is out, and collects
+    no garbage until then.
     """
 
     module: str
+    function: str = "command"
     group: bool = False
     is_short: bool = False
     summary: str = ""
@@ -30,33 +32,56 @@ class Entry:
 
 COMMANDS: Final = {
     "demo": Entry(module="demo", summary="Simulate a host with eight cards for a week and report on it."),
-    "daemon": Entry(module="daemon", summary="Sample this host's cards and who holds them."),
-    "start": Entry(module="daemon"),
+    "daemon": Entry(module="daemon", function="daemon", summary="Sample this host's cards and who holds them."),
+    "start": Entry(module="daemon", function="daemon"),
     "report": Entry(module="report", is_short=True, summary="Show where the GPU hours went, and who held idle cards."),
     "status": Entry(module="status", summary="Show whether the agent runs, and the cards as they are now."),
     "top": Entry(module="top", summary="Watch every card and who holds it, live."),
     "explain": Entry(module="explain", is_short=True, summary="Explain why a card was in its state at a moment."),
-    "stop": Entry(module="stop", summary="Stop the agent of this host and release the driver."),
-    "doctor": Entry(module="doctor", summary="Check everything that gua needs here, and say what to do."),
-    "run": Entry(module="run", summary="Run a command with cards of its own, and wait for them in order."),
-    "reserve": Entry(module="reserve", summary="Reserve cards for a time."),
-    "extend": Entry(module="extend", summary="Keep reserved cards for longer."),
-    "release": Entry(module="release", summary="Give reserved cards back."),
-    "queue": Entry(module="queue", summary="Show who waits for cards."),
+    "stop": Entry(module="daemon", function="stop", summary="Stop the agent of this host and release the driver."),
+    "doctor": Entry(
+        module="doctor", function="doctor", summary="Check everything that gua needs here, and say what to do."
+    ),
+    "run": Entry(
+        module="reservations",
+        function="run",
+        summary="Run a command with cards of its own, and wait for them in order.",
+    ),
+    "reserve": Entry(module="reservations", function="reserve", summary="Reserve cards for a time."),
+    "extend": Entry(module="reservations", function="extend", summary="Keep reserved cards for longer."),
+    "release": Entry(module="reservations", function="release", summary="Give reserved cards back."),
+    "queue": Entry(module="reservations", function="queue", summary="Show who waits for cards."),
     "prices": Entry(
         module="prices", is_short=True, group=True, summary="Set what GPU time costs, for the costs in reports."
     ),
     "import": Entry(module="import_", group=True, summary="Import recordings that other tools made."),
-    "enroll": Entry(module="enroll", summary="Join a fleet: prove an endpoint with a tick and keep its token."),
-    "sync-once": Entry(module="sync_once", summary="Take one tick, keep it, and deliver what waits to the fleet."),
-    "exporter": Entry(module="exporter", summary="Serve this host's cards, and who idles on them, to Prometheus."),
-    "schema": Entry(module="schema", group=True, summary="Create, show and check the tables and views of a store."),
-    "rollup": Entry(module="rollup", summary="Count the hours that reports are read from, where they changed."),
-    "sql": Entry(module="sql", is_short=True, summary="Ask the views and tables of a store with SQL, read-only."),
-    "simulate": Entry(module="simulate", summary="Be a simulated host that sends ticks, its last days first."),
-    "version": Entry(module="version", summary="Print the versions of gua, Python and the embedded engine."),
-    "land": Entry(module="land"),
-    "answer": Entry(module="answer"),
+    "enroll": Entry(
+        module="fleet", function="enroll", summary="Join a fleet: prove an endpoint with a tick and keep its token."
+    ),
+    "sync-once": Entry(
+        module="fleet", function="sync_once", summary="Take one tick, keep it, and deliver what waits to the fleet."
+    ),
+    "exporter": Entry(
+        module="daemon", function="exporter", summary="Serve this host's cards, and who idles on them, to Prometheus."
+    ),
+    "schema": Entry(module="store", group=True, summary="Create, show and check the tables and views of a store."),
+    "rollup": Entry(
+        module="store", function="rollup", summary="Count the hours that reports are read from, where they changed."
+    ),
+    "sql": Entry(
+        module="store",
+        function="sql",
+        is_short=True,
+        summary="Ask the views and tables of a store with SQL, read-only.",
+    ),
+    "simulate": Entry(
+        module="simulate", function="simulate", summary="Be a simulated host that sends ticks, its last days first."
+    ),
+    "version": Entry(
+        module="doctor", function="version", summary="Print the versions of gua, Python and the embedded engine."
+    ),
+    "land": Entry(module="children", function="land"),
+    "answer": Entry(module="children", function="answer"),
     "canhazgpu": Entry(module="canhazgpu", group=True),
 }
 
@@ -80,7 +105,8 @@ def load(name: str) -> typer.Typer:
     )
     if not entry.group:
         shape = _grouped(getattr(module, "HELP_GROUPS", {}))
-        root.command(name, cls=shape, help=_help(module.command))(module.command)
+        function = getattr(module, entry.function)
+        root.command(name, cls=shape, help=_help(function))(function)
         return root
     group: typer.Typer = module.app
     group.rich_markup_mode = None

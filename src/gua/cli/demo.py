@@ -17,9 +17,8 @@ import typer
 
 from gua.app.origins import origin_elsewhere
 from gua.cli.completion import values
-from gua.cli.next_steps import steps_of_demo
 from gua.cli.options import flag, path_value, value
-from gua.cli.output_options import Output, OutputOptions, choose_output
+from gua.cli.output_options import Output, OutputOptions, choose_output, steps_of_demo
 from gua.cli.report import render_report
 from gua.core.durations import format_duration, parse_duration_ms, to_rfc3339
 from gua.core.errors import UsageError

@@ -11,8 +11,7 @@ import typer
 
 from gua.app.local_zone import asked_zone
 from gua.cli.completion import host_or_card
-from gua.cli.options import SocketOption, StoreOption, TimezoneOption, WidthOption, flag, value
-from gua.cli.terminal import check_width, style_for
+from gua.cli.options import SocketOption, StoreOption, TimezoneOption, WidthOption, check_width, flag, style_for, value
 from gua.report.explain.explain import ExplainRequest, check_explain, explain
 from gua.report.explain.json_ import render_explanation_json
 from gua.report.explain.text import render_explanation
@@ -61,9 +60,9 @@ def command(
         now_ms=clock.time_ns() // 1_000_000,
     )
     check_explain(request)
-    from gua.app.report_source import open_reader  # noqa: PLC0415 - not before all options are good
+    from gua.app.opening import open_report_source  # noqa: PLC0415 - not before all options are good
 
-    with open_reader(store, socket) as reader:
+    with open_report_source(store, socket) as reader:
         told = explain(reader, request)
     drawn = (
         render_explanation_json(told) if as_json else render_explanation(told, style_for(sys.stdout, width, os.environ))

@@ -134,7 +134,7 @@ def _run_plainly(rest: Sequence[str]) -> None:
 
     options = plain_options(rest, os.environ)
     if options is not None:
-        from gua.app.running import run_with_cards  # noqa: PLC0415 - as above
+        from gua.app.reserving import run_with_cards  # noqa: PLC0415 - as above
 
         run_with_cards(options)
 
@@ -142,16 +142,16 @@ def _run_plainly(rest: Sequence[str]) -> None:
 def _invoke(name: str, rest: Sequence[str]) -> int:
     from typer.exceptions import Abort, TyperException  # noqa: PLC0415 - takes longer than all of gua --help
 
-    group = COMMANDS[name].group
+    entry = COMMANDS[name]
     module = module_of(name)
-    check = getattr(module, "check_arguments", None)
+    check = getattr(module, "CHECKS", {}).get(entry.function)
     if check is not None:
         check(rest)
-    rest = with_values(rest, getattr(module, "OPTIONAL_VALUES", {}))
+    rest = with_values(rest, getattr(module, "OPTIONAL_VALUES", {}).get(entry.function, {}))
     try:
         result = made(name).main(
-            args=[name, *rest] if group else list(rest),
-            prog_name="gua" if group else f"gua {name}",
+            args=[name, *rest] if entry.group else list(rest),
+            prog_name="gua" if entry.group else f"gua {name}",
             standalone_mode=False,
         )
     except TyperException as error:

@@ -1,10 +1,11 @@
-"""In which form a report is printed, with which sections, and what makes its exit code 1."""
+"""In which form a report is printed, with which sections, what makes its exit code 1, and what may be typed next."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Final
@@ -22,6 +23,7 @@ from gua.report.forms.first_screen.parts import BRIEF, SECTIONS
 from gua.report.kit.style import Style
 from gua.report.model import Report
 from gua.report.section_list import ALL, check_section, choose_sections, section_names
+from gua.store.dsn import without_password
 
 CONDITION_MET: Final = 1
 _FAIL_ON: Final = "GUA_FAIL_ON"
@@ -274,3 +276,47 @@ def _conditions(written: Sequence[str]) -> Sequence[str]:
     """Return the conditions one by one: of the variable come its words, as conditions are written with spaces."""
     told = os.environ.get(_FAIL_ON, "")
     return _BETWEEN.split(told.strip()) if written and [*written] == told.split() else written
+
+
+_FORM: Final = frozenset(
+    {"section", "full", "brief", "basis", "what_if", "limits", "as_json", "csv", "markdown", "html", "sql", "fail_on"}
+    | {"width", "rules", "by"}
+)
+_ELSEWHERE: Final = frozenset({"store", "socket", "timezone"})
+
+
+def steps_of(context: typer.Context) -> Steps:
+    """Return the commands that go on from ``gua report``, typed as in ``context``."""
+    explain = " ".join(["gua explain", *_typed(context, _ELSEWHERE)])
+    store = None if context.params["socket"] else " ".join(_typed(context, {"store"}))
+    return Steps(report=_again(context), explain=explain, store=store)
+
+
+def steps_of_demo(context: typer.Context, store: str | None) -> Steps:
+    """Return those that go on from ``gua demo``, whose ticks are gone unless they are kept in a store."""
+    if store is None:
+        return Steps(report=_again(context), explain=None, store=None, then="gua doctor")
+    kept = f"--store {shlex.quote(without_password(store))}"
+    return Steps(report=f"gua report {kept}", explain=f"gua explain {kept}", store=kept)
+
+
+def is_typed(context: typer.Context, name: str) -> bool:
+    """Return whether an option stands on the command line, and not in a variable."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _again(context: typer.Context) -> str:
+    every = {str(parameter.name) for parameter in context.command.params}
+    return " ".join([str(context.info_name), *_typed(context, every - _FORM)])
+
+
+def _typed(context: typer.Context, names: Container[str]) -> Iterator[str]:
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if name not in names or not is_typed(context, name):
+            continue
+        value = context.params[name]
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            shown = without_password(one) if name == "store" else str(one)
+            yield parameter.opts[0] if isinstance(one, bool) else f"{parameter.opts[0]} {shlex.quote(shown)}"

@@ -13,8 +13,17 @@ import typer
 
 from gua.app.local_zone import asked_zone
 from gua.cli.completion import values
-from gua.cli.next_steps import is_typed, steps_of
-from gua.cli.options import HostsOption, SocketOption, StoreOption, TimezoneOption, WidthOption, flag, value
+from gua.cli.options import (
+    HostsOption,
+    SocketOption,
+    StoreOption,
+    TimezoneOption,
+    WidthOption,
+    check_width,
+    flag,
+    style_for,
+    value,
+)
 from gua.cli.output_options import (
     BasisOption,
     BriefOption,
@@ -31,8 +40,9 @@ from gua.cli.output_options import (
     SqlOption,
     WhatIfOption,
     choose_output,
+    is_typed,
+    steps_of,
 )
-from gua.cli.terminal import check_width, style_for
 from gua.core.errors import UsageError
 from gua.core.moments import WEEKDAYS
 from gua.core.ports import ViewReader
@@ -42,9 +52,7 @@ from gua.report.recording import RecordingReader
 from gua.report.sections.usage.model import USAGE_BY
 from gua.report.window import THIS_MONTH, ReportRequest, check_request
 
-__all__ = ["command", "render_report", "style_for"]
-
-OPTIONAL_VALUES: Final = {"--month": THIS_MONTH}
+OPTIONAL_VALUES: Final = {"command": {"--month": THIS_MONTH}}
 _DAYS: Final = values("today", "yesterday", *WEEKDAYS)
 HELP_GROUPS: Final = {
     "Which time": ("since", "until", "month", "last_week", "timezone"),
@@ -210,9 +218,9 @@ def command(
     )
     request = _without_variables(request, context)
     check_request(request)
-    from gua.app.report_source import counting, open_reader  # noqa: PLC0415 - not before all options are good
+    from gua.app.opening import counting, open_report_source  # noqa: PLC0415 - not before all options are good
 
-    with open_reader(store, socket) as reader:
+    with open_report_source(store, socket) as reader:
         if rules is not None:
             from gua.report.legacy_v1.text import render_other_rules  # noqa: PLC0415 - as above
 
@@ -261,7 +269,7 @@ def render_report(
     )
     stream = sys.stdout if out is None else out
     if recorded is not None:
-        from gua.app.sql_script import script  # noqa: PLC0415 - needs the store's own modules
+        from gua.app.sql_text import script  # noqa: PLC0415 - needs the store's own modules
 
         stream.write(script(recorded.questions, embedded=bool(getattr(reader, "is_embedded", True))))
         return 0

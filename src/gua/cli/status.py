@@ -12,8 +12,17 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 from gua.app.local_agent import first_answer, of_another, places
-from gua.cli.options import AgentStateOption, PidFileOption, SocketOption, StoreOption, WidthOption, flag, value
-from gua.cli.terminal import check_width, style_for
+from gua.cli.options import (
+    AgentStateOption,
+    PidFileOption,
+    SocketOption,
+    StoreOption,
+    WidthOption,
+    check_width,
+    flag,
+    style_for,
+    value,
+)
 from gua.core.errors import DataError, GuaError, UnavailableError, UsageError
 from gua.local_socket.client import NoAnswerError, NobodyError, ask_status
 from gua.state.directory import Home, asking_home

@@ -11,7 +11,7 @@ import pytest
 
 from gua.allocation.reader import ReaderLook
 from gua.allocation.sources import Sources
-from gua.app.allocations import (
+from gua.app.settings import (
     SOURCES,
     AllocationSettings,
     chosen_sources,

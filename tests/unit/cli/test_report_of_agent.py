@@ -20,9 +20,10 @@ import pytest
 
 from fakes.sockets import connected
 from fakes.store import UNTIL_MS, FakeStore, lab
-from gua.app import answer, children, opening, report_source
-from gua.app.answer import converse
+from gua.app import children, opening
 from gua.app.children import answer_in_child
+from gua.cli import children as answering
+from gua.cli.children import converse
 from gua.cli.main import main
 from gua.cli.report import render_report
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
@@ -102,10 +103,10 @@ def test_names_that_are_no_unicode_survive(folder: Path) -> None:
 
 
 def test_many_rows_come_in_bounded_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer, "_CHUNK_BYTES", 1000)
+    monkeypatch.setattr(answering, "_CHUNK_BYTES", 1000)
     rows = [{"hour": number, "is_counted": 0, "card_ticks": number} for number in range(5000)]
     store = FakeStore({"hours": rows})
-    chunks = list(answer._chunks(SHARED["hours"], rows))  # noqa: SLF001 - what goes over the wire
+    chunks = list(answering._chunks(SHARED["hours"], rows))  # noqa: SLF001 - what goes over the wire
     assert max(map(len, chunks)) < 1200
     with reporting(folder / "s", from_store(lambda: nullcontext(store))), RemoteReader(folder / "s", SHARED) as reader:
         assert reader.rows("hours", BOUNDS) == rows
@@ -426,7 +427,7 @@ class TestWithTheEngine:
             crowd = [threading.Thread(target=ask) for _ in range(3)]  # one more than a user may have at a time
             for each in crowd:
                 each.start()
-            with report_source.open_reader(None, None) as own:  # the owner reports at the same time
+            with opening.open_report_source(None, None) as own:  # the owner reports at the same time
                 expected = self.report(own)
             for each in crowd:
                 each.join()
