@@ -79,7 +79,7 @@ def command(
         gua demo --html demo.html
     """
     options = OutputOptions(
-        sections=tuple(section or ()),
+        sections=section,
         full=full,
         brief=brief,
         as_json=as_json,

@@ -23,22 +23,11 @@ from gua.cli.options import (
     flag,
     style_for,
     value,
+    with_groups,
 )
 from gua.cli.output_options import (
-    BasisOption,
-    BriefOption,
-    CsvOption,
-    FailOnOption,
-    FullOption,
-    HtmlOption,
-    JsonOption,
-    LimitsArgument,
-    MarkdownOption,
     Output,
     OutputOptions,
-    SectionOption,
-    SqlOption,
-    WhatIfOption,
     choose_output,
     is_typed,
     steps_of,
@@ -57,12 +46,13 @@ _DAYS: Final = values("today", "yesterday", *WEEKDAYS)
 HELP_GROUPS: Final = {
     "Which time": ("since", "until", "month", "last_week", "timezone"),
     "Which hosts": ("host", "cluster", "where"),
-    "What is told": ("section", "full", "brief", "basis", "by", "what_if", "limits", "fail_on", "rules", "from_ticks"),
+    "What is told": ("sections", "full", "brief", "basis", "by", "what_if", "limits", "fail_on", "rules", "from_ticks"),
     "In which form": ("as_json", "csv", "markdown", "html", "sql", "width"),
     "From where": ("store", "socket"),
 }
 
 
+@with_groups
 def command(
     context: typer.Context,
     *,
@@ -142,18 +132,7 @@ def command(
             "card, and where and why ours differs.",
         ),
     ] = None,
-    section: SectionOption = None,
-    full: FullOption = False,
-    brief: BriefOption = False,
-    basis: BasisOption = False,
-    what_if: WhatIfOption = False,
-    limits: LimitsArgument = None,
-    as_json: JsonOption = False,
-    csv: CsvOption = None,
-    markdown: MarkdownOption = False,
-    html: HtmlOption = None,
-    sql: SqlOption = False,
-    fail_on: FailOnOption = None,
+    form: OutputOptions,
 ) -> int:
     """Show where the GPU hours went, and who held idle cards.
 
@@ -174,21 +153,7 @@ def command(
         gua report --rules gpu-usage-audit --since 30d
     """
     check_width(width)
-    output = OutputOptions(
-        sections=tuple(section or ()),
-        full=full,
-        brief=brief,
-        basis=basis,
-        what_if=what_if,
-        limits=tuple(limits or ()),
-        as_json=as_json,
-        csv=csv,
-        markdown=markdown,
-        html=html,
-        sql=sql,
-        fail_on=tuple(fail_on or ()),
-        steps=steps_of(context),
-    )
+    output = replace(form, steps=steps_of(context))
     chosen = choose_output(output)
     if rules is not None:
         from gua.report.legacy_v1.rules import check_rules  # noqa: PLC0415 - most reports go by the own rules
@@ -211,7 +176,7 @@ def command(
         where=tuple(where or ()),
         by=tuple(KEYS.get(key, key) for key in split(by or ())),
         # What programs read must not depend on the host that it was made on.
-        timezone="UTC" if timezone is None and (as_json or csv is not None) else clock,
+        timezone="UTC" if timezone is None and (output.as_json or output.csv is not None) else clock,
         clock=clock,
         from_ticks=from_ticks,
         now_ms=time.time_ns() // 1_000_000,
@@ -225,7 +190,7 @@ def command(
             from gua.report.legacy_v1.text import render_other_rules  # noqa: PLC0415 - as above
 
             style = style_for(sys.stdout, width, os.environ)
-            sys.stdout.write(render_other_rules(reader, request, style, as_json=as_json))
+            sys.stdout.write(render_other_rules(reader, request, style, as_json=output.as_json))
             return 0
         return render_report(reader, request, chosen, width=width, count=counting(reader))
 
