@@ -14,7 +14,6 @@ from gua.app.destinations import Destination
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UnavailableError, UsageError
 from gua.exporter.address import DEFAULT_PORT, Address, Serving, parse_address, parse_port
-from gua.exporter.gpu_idle_exporter import CONSTANT
 from gua.identity.kubelet import Kubelet, parse_kubelet
 from gua.procfs.reader import ProcFs
 from gua.state.directory import Home
@@ -216,7 +215,9 @@ def serving(
     said = (text or "").strip().lower()
     if said in _NOT_SERVED:
         return None
-    port = _port(environ)
+    from gua.exporter.gpu_idle_exporter import CONSTANT  # noqa: PLC0415 - not in agents that serve nothing
+
+    port = parse_port(environ["HTTP_PORT"], "HTTP_PORT") if environ.get("HTTP_PORT") else DEFAULT_PORT
     address = Address(port=port) if said in _ON else parse_address(said, port=port, of=of)
     constant = {label: environ[name] for name, label in CONSTANT.items() if environ.get(name)}
     return Serving(address=address, constant=constant if is_compatible else None, names=tuple(names))
@@ -228,11 +229,6 @@ def between(text: str | None, environ: Mapping[str, str], *, default: str) -> tu
         return text, "--interval"
     polled = environ.get("POLL_INTERVAL")
     return (polled, "POLL_INTERVAL") if polled else (default, "--interval")
-
-
-def _port(environ: Mapping[str, str]) -> int:
-    text = environ.get("HTTP_PORT")
-    return parse_port(text, "HTTP_PORT") if text else DEFAULT_PORT
 
 
 def kubelet_of(url: str | None, *, insecure: bool) -> Kubelet | None:

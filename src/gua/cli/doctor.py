@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from gua.app.doctor.checks import checks, run_checks
+from gua.app.doctor.delivery import installed_engine
 from gua.app.doctor.finding import CheckState, render_json, render_text, text_width
 from gua.app.settings import AllocationSettings
 from gua.cli.options import (
@@ -82,11 +83,7 @@ def version() -> None:
     """
     typer.echo(f"gua     {metadata.version('gua-otel')}")
     typer.echo(f"python  {platform.python_version()}")
-    typer.echo(f"engine  {_engine()}")
-
-
-def _engine() -> str:
-    try:
-        return f"chdb-core {metadata.version('chdb-core')}"
-    except metadata.PackageNotFoundError:
-        return f"none on this machine; the embedded one: {install_command()}"
+    engine = installed_engine()
+    typer.echo(
+        f"engine  {f'chdb-core {engine}' if engine else f'none on this machine; the embedded one: {install_command()}'}"
+    )

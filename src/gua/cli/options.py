@@ -93,7 +93,7 @@ WidthOption = Annotated[int | None, value("COLUMNS", "GUA_WIDTH", "Columns of te
 
 def with_groups(command: Callable[..., T]) -> Callable[..., T]:
     """Let a command that takes dataclasses of options have each of their fields as an option of its own."""
-    groups: dict[str, type] = {}
+    groups: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
         if not dataclasses.is_dataclass(parameter.annotation):
