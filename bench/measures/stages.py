@@ -28,14 +28,13 @@ def main() -> None:
     with stage("Python starts", (0.0, time.perf_counter() - time.process_time())):
         pass
     with stage("modules of the command"):
-        for name in ("gua.cli.main", "gua.cli.report", "gua.app.report_source"):
+        for name in ("gua.cli.main", "gua.cli.report", "gua.app.opening"):
             importlib.import_module(name)
     from gua.store.connection import engine_version  # noqa: PLC0415 - likewise
 
     with stage("the engine is loaded"):
         engine_version()
-    from gua.cli.terminal import style_for  # noqa: PLC0415 - as above
-
+    from gua.cli.options import style_for  # noqa: PLC0415 - as above
     from gua.cli.output_options import OutputOptions, choose_output  # noqa: PLC0415 - as above
     from gua.report.collect import collect  # noqa: PLC0415 - as above
     from gua.report.recording import RecordingReader  # noqa: PLC0415 - as above

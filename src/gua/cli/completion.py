@@ -89,7 +89,7 @@ def _root(words: Sequence[str]) -> TyperGroup:
     def options(*, version: bool = False) -> None:
         pass
 
-    group: Any = get_command(root)  # a group, as it has a callback
+    group: TyperGroup = get_command(root)  # type: ignore[assignment] # it has a callback
     leave_plain_values(group)
     group.commands = commands
     return group
