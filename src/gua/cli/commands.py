@@ -38,10 +38,8 @@ COMMANDS: Final = {
     "status": Entry(module="status", summary="Show whether the agent runs, and the cards as they are now."),
     "top": Entry(module="top", summary="Watch every card and who holds it, live."),
     "explain": Entry(module="explain", is_short=True, summary="Explain why a card was in its state at a moment."),
-    "stop": Entry(module="daemon", function="stop", summary="Stop the agent of this host and release the driver."),
-    "doctor": Entry(
-        module="doctor", function="doctor", summary="Check everything that gua needs here, and say what to do."
-    ),
+    "stop": Entry(module="stop", summary="Stop the agent of this host and release the driver."),
+    "doctor": Entry(module="doctor", summary="Check everything that gua needs here, and say what to do."),
     "run": Entry(
         module="reservations",
         function="run",
@@ -77,11 +75,9 @@ COMMANDS: Final = {
     "simulate": Entry(
         module="simulate", function="simulate", summary="Be a simulated host that sends ticks, its last days first."
     ),
-    "version": Entry(
-        module="doctor", function="version", summary="Print the versions of gua, Python and the embedded engine."
-    ),
-    "land": Entry(module="children", function="land"),
-    "answer": Entry(module="children", function="answer"),
+    "version": Entry(module="version", summary="Print the versions of gua, Python and the embedded engine."),
+    "land": Entry(module="land"),
+    "answer": Entry(module="answer"),
     "canhazgpu": Entry(module="canhazgpu", group=True),
 }
 

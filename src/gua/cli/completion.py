@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from zoneinfo import available_timezones
 
 import typer
 
@@ -102,6 +101,8 @@ def values(*words: str) -> Callable[[str], list[str]]:
 
 def zones(incomplete: str) -> list[str]:
     """Return the names of time zones."""
+    from zoneinfo import available_timezones  # noqa: PLC0415 - only to complete one
+
     return _beginning(incomplete, {*available_timezones(), "local"})
 
 

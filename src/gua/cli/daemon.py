@@ -1,4 +1,4 @@
-"""``gua daemon``, ``gua exporter`` and ``gua stop``: the agent of this host, or a single tick of it."""
+"""``gua daemon`` and ``gua exporter``: the agent of this host, or a single tick of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from gua.agent.background import Launched, Ready, detach
-from gua.app.agent_process import become_agent, end
+from gua.app.agent_process import become_agent
 from gua.app.destinations import agent_destinations
 from gua.app.first_steps import after_start
 from gua.app.local_agent import public_socket
@@ -27,10 +27,8 @@ from gua.app.settings import (
     serving,
 )
 from gua.cli.options import (
-    AgentStateOption,
     AllocationFolderOption,
     EndpointOption,
-    PidFileOption,
     PodResourcesOption,
     ProcfsOption,
     SlurmJobMappingOption,
@@ -41,16 +39,13 @@ from gua.cli.options import (
     value,
     with_groups,
 )
-from gua.core.durations import format_duration, parse_duration_ms
-from gua.core.errors import UnavailableError, UsageError
-from gua.core.plaintext import safe
+from gua.core.durations import parse_duration_ms
+from gua.core.errors import UsageError
 from gua.exporter.address import Serving
 from gua.identity.kubelet import Kubelet
 from gua.otlp.endpoint import absolute_files
-from gua.procfs.reader import ProcFs
-from gua.state.directory import Home, home_path, prepare_home
-from gua.state.host_lock import HostLock, user_name
-from gua.state.pid_file import running
+from gua.state.directory import home_path, prepare_home
+from gua.state.host_lock import HostLock
 
 SHORTEST_INTERVAL_MS: Final = 1_000
 LONGEST_INTERVAL_MS: Final = 10 * 60 * 1_000
@@ -341,48 +336,6 @@ def exporter(
         ),
         Ready(),
     )
-
-
-def stop(
-    *,
-    state_dir: AgentStateOption = None,
-    pid_file: PidFileOption = None,
-    timeout: Annotated[str, value("DURATION", "GUA_STOP_TIMEOUT", "How long to wait for its end.")] = "15s",
-) -> None:
-    """Stop the agent: it finishes the tick in progress and releases the driver.
-
-    If no agent runs on this host, nothing happens and that is said.
-
-    Example:
-        gua stop
-    """
-    timeout_ms = parse_duration_ms(timeout)
-    home = home_path(state_dir, os.environ)
-    path = pid_file or Home(home).pid_file
-    processes = ProcFs()
-    agent = running(path, processes)
-    if agent is None:
-        holder = HostLock.of(os.environ).holder()
-        if holder is not None:
-            how = "name its directory with --state-dir, or its file with --pid-file"
-            if os.geteuid() not in {0, holder.uid}:
-                how = f"{user_name(holder.uid)} stops it with gua stop"
-            msg = (
-                f"no agent runs by {path}, but another one ({holder}) samples this host: {how}, or where systemd "
-                "started it, systemctl stop gua"
-            )
-            raise UnavailableError(msg)
-        typer.echo(f"no gua agent was running ({safe(str(path))})")
-        return
-    if not end(agent, path, processes, timeout_seconds=timeout_ms / 1000):
-        msg = (
-            f"the agent (pid {agent.pid}) still runs after {format_duration(timeout_ms)}, a call to the driver may "
-            f"hang: wait for it, or end it with kill -9 {agent.pid} (which loses at most the tick in progress)"
-        )
-        raise UnavailableError(msg)
-    typer.echo(f"gua agent stopped: pid {agent.pid}")
-    if agent.supervised:
-        typer.echo("note: systemd started it and may start it again: systemctl stop gua keeps it stopped", err=True)
 
 
 def parse_activity(text: str | None) -> bool:

@@ -1,18 +1,13 @@
-"""``gua doctor`` and ``gua version``: everything that gua needs on this host, looked at without changing anything."""
+"""``gua doctor``: everything that gua needs on this host, looked at without changing anything."""
 
 from __future__ import annotations
 
 import os
-import platform
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from gua.app.doctor.checks import checks, run_checks
-from gua.app.doctor.delivery import installed_engine
 from gua.app.doctor.finding import CheckState, render_json, render_text, text_width
 from gua.app.settings import AllocationSettings
 from gua.cli.options import (
@@ -28,10 +23,9 @@ from gua.cli.options import (
 )
 from gua.core.errors import UnavailableError
 from gua.state.directory import home_path
-from gua.store.engine import install_command
 
 
-def doctor(
+def command(
     *,
     store: StoreOption = None,
     endpoint: EndpointOption = None,
@@ -73,17 +67,3 @@ def doctor(
     )
     sys.stdout.write(render_json(findings) if as_json else render_text(findings, text_width()))
     return UnavailableError.exit_code if any(one.state is CheckState.FAILED for one in findings) else 0
-
-
-def version() -> None:
-    """Print the versions of gua, Python and the embedded engine.
-
-    Example:
-        gua version
-    """
-    typer.echo(f"gua     {metadata.version('gua-otel')}")
-    typer.echo(f"python  {platform.python_version()}")
-    engine = installed_engine()
-    typer.echo(
-        f"engine  {f'chdb-core {engine}' if engine else f'none on this machine; the embedded one: {install_command()}'}"
-    )

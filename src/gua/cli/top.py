@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from gua.app.local_agent import first_answer, places
 from gua.app.output import print_error
 from gua.cli.completion import owners, values
-from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, check_width, flag, style_for, value
+from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, flag, value
+from gua.cli.terminal import check_width, style_for
 from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
 from gua.local_socket.client import NobodyError, ask_status

@@ -27,8 +27,8 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., None]], 
     """Return what hangs a function into ``gua`` as ``gua version``."""
 
     def hang(function: Callable[..., None]) -> None:
-        module = types.ModuleType("gua.cli.doctor")
-        module.version = function  # type: ignore[attr-defined]
+        module = types.ModuleType("gua.cli.version")
+        module.command = function  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module.__name__, module)
 
     return hang

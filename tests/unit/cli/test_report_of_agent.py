@@ -22,8 +22,8 @@ from fakes.sockets import connected
 from fakes.store import UNTIL_MS, FakeStore, lab
 from gua.app import children, opening
 from gua.app.children import answer_in_child
-from gua.cli import children as answering
-from gua.cli.children import converse
+from gua.cli import answer
+from gua.cli.answer import converse
 from gua.cli.main import main
 from gua.cli.report import render_report
 from gua.core.errors import DataError, GuaError, TransientError, UnavailableError, UsageError
@@ -103,10 +103,10 @@ def test_names_that_are_no_unicode_survive(folder: Path) -> None:
 
 
 def test_many_rows_come_in_bounded_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "_CHUNK_BYTES", 1000)
+    monkeypatch.setattr(answer, "_CHUNK_BYTES", 1000)
     rows = [{"hour": number, "is_counted": 0, "card_ticks": number} for number in range(5000)]
     store = FakeStore({"hours": rows})
-    chunks = list(answering._chunks(SHARED["hours"], rows))  # noqa: SLF001 - what goes over the wire
+    chunks = list(answer._chunks(SHARED["hours"], rows))  # noqa: SLF001 - what goes over the wire
     assert max(map(len, chunks)) < 1200
     with reporting(folder / "s", from_store(lambda: nullcontext(store))), RemoteReader(folder / "s", SHARED) as reader:
         assert reader.rows("hours", BOUNDS) == rows

@@ -222,10 +222,10 @@ if os.geteuid() == 0:  # nobody else can be, or own things of, another user
             roots = Agent(place)
             (place / "agent.pid").chmod(0o644)
             script = (
-                "import os, sys\nfrom pathlib import Path\nfrom gua.cli.daemon import stop\n"
+                "import os, sys\nfrom pathlib import Path\nfrom gua.cli import stop\n"
                 "from gua.core.errors import UnavailableError\n"
                 "os.setuid(65534)\n"  # only now: this Python may lie where the user cannot read
-                "try:\n    stop(state_dir=Path(sys.argv[1]))\n"
+                "try:\n    stop.command(state_dir=Path(sys.argv[1]))\n"
                 "except UnavailableError as error:\n    print(error)\n"
             )
             command = [sys.executable, "-c", script, str(place)]

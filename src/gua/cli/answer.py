@@ -1,61 +1,33 @@
-"""``gua land`` and ``gua answer``: what the agent starts, so that it need not load the engine itself."""
+"""``gua answer``: one report for a user of this host, over a connection that the agent hands on.
+
+The agent starts it, not people: a process of its own opens the store, answers the report's questions and ends, so that
+the agent never loads the engine.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
-from pathlib import Path
+from contextlib import AbstractContextManager
 from typing import Annotated, Any, Final
 
 import typer
 
 from gua.agent import signals
-from gua.agent.delivery import drain
 from gua.app import opening
-from gua.cli.options import StoreOption
 from gua.core.errors import DataError, GuaError, UnavailableError
 from gua.core.ports import Row, ViewReader
 from gua.core.view import View
 from gua.local_socket.peer import LineError, Lines, complain, encoded, send_line
 from gua.local_socket.views import checked_question
-from gua.prices import book, kept
 from gua.report.views import SHARED
-from gua.spool.queue import Spool
-from gua.store.database import open_store
-from gua.store.dsn import EmbeddedDsn
 
 _POLITENESS: Final = 10
 
 
-def land(
-    *,
-    spool: Annotated[Path, typer.Option(metavar="FILE", help="The agent's spool.")],
-    destination: Annotated[str, typer.Option(metavar="NAME", help="The store's name in the spool.")],
-    store: StoreOption = None,
-) -> None:
-    """Land what this host's agent has spooled into its store. The agent starts this by itself.
-
-    Example:
-        gua land --spool ~/.gua/spool.db --destination store --store chdb:///var/lib/gua/store
-    """
-    signals.release()
-    os.nice(_POLITENESS)
-    with opening.open_writer(store) as opened, Spool(spool, destinations=None) as queue:
-        drained = drain(queue, destination, opened, flush=opened.flush)
-        if opened.is_embedded:
-            opened.count_hours()
-    if isinstance(opened.dsn, EmbeddedDsn) and kept.is_there(opened.dsn.path):
-        # Opened again: closing merged what was landed. Whoever waits for the store comes first.
-        with suppress(GuaError), open_store(str(opened.dsn), patience_seconds=0) as again:
-            book.keep(again)
-    typer.echo(json.dumps({"landed": drained.landed, "refused": drained.refused}))
-
-
-def answer(*, fd: Annotated[int, typer.Option("--fd", help="The connection, inherited.")]) -> None:
+def command(*, fd: Annotated[int, typer.Option("--fd", help="The connection, inherited.")]) -> None:
     """Answer one report over a connection that the agent hands on. The agent starts this, not people.
 
     Example:

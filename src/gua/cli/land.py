@@ -1,0 +1,47 @@
+"""``gua land``: what the agent starts every hour, so that it need not load the engine itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gua.agent import signals
+from gua.agent.delivery import drain
+from gua.app import opening
+from gua.cli.options import StoreOption
+from gua.core.errors import GuaError
+from gua.prices import book, kept
+from gua.spool.queue import Spool
+from gua.store.database import open_store
+from gua.store.dsn import EmbeddedDsn
+
+_NICE = 10
+
+
+def command(
+    *,
+    spool: Annotated[Path, typer.Option(metavar="FILE", help="The agent's spool.")],
+    destination: Annotated[str, typer.Option(metavar="NAME", help="The store's name in the spool.")],
+    store: StoreOption = None,
+) -> None:
+    """Land what this host's agent has spooled into its store. The agent starts this by itself.
+
+    Example:
+        gua land --spool ~/.gua/spool.db --destination store --store chdb:///var/lib/gua/store
+    """
+    signals.release()
+    os.nice(_NICE)
+    with opening.open_writer(store) as opened, Spool(spool, destinations=None) as queue:
+        drained = drain(queue, destination, opened, flush=opened.flush)
+        if opened.is_embedded:
+            opened.count_hours()
+    if isinstance(opened.dsn, EmbeddedDsn) and kept.is_there(opened.dsn.path):
+        # Opened again: closing merged what was landed. Whoever waits for the store comes first.
+        with suppress(GuaError), open_store(str(opened.dsn), patience_seconds=0) as again:
+            book.keep(again)
+    typer.echo(json.dumps({"landed": drained.landed, "refused": drained.refused}))

@@ -1,0 +1,28 @@
+"""``gua version``: what is installed, as a report of a fault needs it."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+
+import typer
+
+from gua.store.engine import install_command
+
+
+def command() -> None:
+    """Print the versions of gua, Python and the embedded engine.
+
+    Example:
+        gua version
+    """
+    typer.echo(f"gua     {metadata.version('gua-otel')}")
+    typer.echo(f"python  {platform.python_version()}")
+    typer.echo(f"engine  {_engine()}")
+
+
+def _engine() -> str:
+    try:
+        return f"chdb-core {metadata.version('chdb-core')}"
+    except metadata.PackageNotFoundError:
+        return f"none on this machine; the embedded one: {install_command()}"
