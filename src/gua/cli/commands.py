@@ -6,7 +6,6 @@ import importlib
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -139,6 +138,8 @@ def leave_plain_values(command: Any, parent: typer.Context | None = None) -> Non
 
 
 def _leave(parameter: TyperOption | TyperArgument) -> None:
+    from pathlib import Path  # noqa: PLC0415 - gua --help needs none, and it takes as long as that
+
     checked = parameter.process_value
     wanted = parameter.type_descriptor
     is_one = not parameter.multiple and parameter.nargs == 1
