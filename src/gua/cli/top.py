@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from gua.app.local_agent import first_answer, places
 from gua.app.output import print_error
+from gua.cli.completion import owners, values
 from gua.cli.options import HostsOption, SocketOption, StoreOption, WidthOption, flag, value
 from gua.cli.terminal import check_width, style_for
 from gua.core.durations import parse_duration_ms
@@ -46,8 +47,13 @@ def command(
         ),
     ] = None,
     host: HostsOption = None,
-    sort: Annotated[str, value("KEY", "GUA_TOP_SORT", f"Sort holders by {', '.join(SORTS)}.")] = SORTS[0],
-    only: Annotated[str, value("TEXT", "GUA_TOP_FILTER", "Only rows with this text, of any column.", "--filter")] = "",
+    sort: Annotated[
+        str, value("KEY", "GUA_TOP_SORT", f"Sort holders by {', '.join(SORTS)}.", autocompletion=values(*SORTS))
+    ] = SORTS[0],
+    only: Annotated[
+        str,
+        value("TEXT", "GUA_TOP_FILTER", "Only rows with this text, of any column.", "--filter", autocompletion=owners),
+    ] = "",
     only_idle: Annotated[
         bool, flag("--only-idle", "GUA_TOP_ONLY_IDLE", "Only idle holders and idle-held cards.")
     ] = False,

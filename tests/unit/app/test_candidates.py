@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gua.app.candidates import Candidates
+from gua.app.host import Candidates
 from gua.core.ports import RawCard
 from gua.core.tick import CardReading
 from gua.core.words import Mig, ProcessList

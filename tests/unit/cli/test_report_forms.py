@@ -153,7 +153,7 @@ def test_a_report_imports_the_sections_that_it_shows_alone(capsys: pytest.Captur
 
 
 def test_who_only_reads_a_store_imports_nothing_that_fills_one() -> None:
-    code = "import sys; from gua.app import opening, report_source; print(*sys.modules)"
+    code = "import sys; from gua.app import opening; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "gua.store.database" in loaded
     fill = (

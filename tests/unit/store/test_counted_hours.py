@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gua.app.report_source import counting
+from gua.app.opening import counting
 from gua.core.errors import UnavailableError
 from gua.core.ports import SpooledTick
 from gua.core.tick import Origin, Tick

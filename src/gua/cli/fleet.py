@@ -1,4 +1,4 @@
-"""``gua enroll``: this host joins a fleet, shows with which endpoint, or leaves it."""
+"""``gua enroll`` and ``gua sync-once``: this host joins a fleet, leaves it, or delivers one tick to it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,43 @@ from typing import Annotated, Final
 
 import typer
 
-from gua.app.destinations import ENDPOINT, Destination
-from gua.app.enrolling import join, leave, read_authorities, receiver, what_is_sent
-from gua.app.host import agent_origin
+from gua.app.destinations import ENDPOINT, Destination, agent_destinations
+from gua.app.enrolling import join, leave, read_authorities, read_token, receiver, what_is_sent
+from gua.app.host import agent_origin, open_host
 from gua.app.output import safe
-from gua.app.token import read_token
-from gua.cli.daemon import parse_interval_ms
-from gua.cli.options import AgentStateOption, HistoryOption, ProcfsOption, StoreOption, flag, path_value, value
+from gua.app.settings import require_procfs
+from gua.app.single_tick import sync_alone, sync_beside
+from gua.cli.daemon import AllocationOptions, IgnoreProcessOption, parse_interval_ms
+from gua.cli.options import (
+    AgentStateOption,
+    EndpointOption,
+    ProcfsOption,
+    StateDirOption,
+    StoreOption,
+    flag,
+    path_value,
+    value,
+    with_groups,
+)
 from gua.core.durations import to_rfc3339
-from gua.core.errors import UsageError
+from gua.core.errors import UnavailableError, UsageError
 from gua.otlp.endpoint import read_settings
 from gua.state.directory import home_path, prepare_home
 from gua.state.enrollment import Enrollment, read_enrollment
+from gua.state.host_lock import HostLock
 
 SCHEMA: Final = "gua.enrollment/1"
+HistoryOption = Annotated[
+    bool,
+    flag(
+        "--with-history",
+        "GUA_WITH_HISTORY",
+        "Also send what the local store holds of this host from before; again changes nothing.",
+    ),
+]
 
 
-def command(
+def enroll(
     *,
     endpoint: Annotated[
         str | None, value("URL", "GUA_ENDPOINT", "The fleet's OTLP endpoint, over HTTP or gRPC.")
@@ -101,6 +121,56 @@ def command(
 
             fleet = Destination(name=ENDPOINT, where=settings.shown, endpoint=offered.endpoint, enrolled=True)
             send_history(store, home, fleet, interval_ms=interval_ms)
+
+
+@with_groups
+def sync_once(
+    *,
+    interval: Annotated[
+        str, value("DURATION", "GUA_INTERVAL", "Time between calls, as of a timer; 1s to 10m.")
+    ] = "30s",
+    store: StoreOption = None,
+    endpoint: EndpointOption = None,
+    with_history: HistoryOption = False,
+    allocations: AllocationOptions,
+    procfs: ProcfsOption = Path("/proc"),
+    ignore_process: IgnoreProcessOption = None,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Take one tick, keep it here, then deliver what waits for the endpoint that this host is enrolled with.
+
+    Whatever happens on the way, what was not delivered stays. Beside a running agent no tick is taken, as its own
+    cover this moment; what waits is delivered.
+
+    Example:
+        gua sync-once
+        gua sync-once --with-history
+    """
+    interval_ms = parse_interval_ms(interval)
+    promises = allocations.settings()
+    home = home_path(state_dir, os.environ)
+    destinations = agent_destinations(store, endpoint, home)
+    fleet = next((destination for destination in destinations if destination.endpoint), None)
+    if fleet is None:
+        msg = "nothing says where to deliver: gua enroll --endpoint URL, or name it with --endpoint"
+        raise UnavailableError(msg)
+    require_procfs(procfs)
+    os.umask(0o077)
+    prepared = prepare_home(home)
+    lock = HostLock.of(os.environ)
+    holder = lock.holder()
+    if holder is not None:
+        sync_beside(holder, fleet, prepared)
+    else:
+        with lock.held():
+            host = open_host(
+                procfs, interval_ms=interval_ms, home=prepared, ignored=ignore_process or [], allocation=promises
+            )
+            sync_alone(host, destinations, prepared)
+    if with_history:
+        from gua.app.backfill import send_history  # noqa: PLC0415 - only for this
+
+        send_history(store, home, fleet, interval_ms=interval_ms)
 
 
 def _show(home: Path, *, as_json: bool) -> None:

@@ -1,18 +1,20 @@
-"""``gua schema``: the SQL that ships with gua, applied, shown and checked."""
+"""``gua schema``, ``gua rollup`` and ``gua sql``: the tables and views of a store, made, counted and asked."""
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import Annotated
 
 import typer
 
-from gua.app import opening
+from gua.app import opening, sql_text
 from gua.app.output import print_error
 from gua.app.store_address import store_address
-from gua.cli.options import StoreOption, value
+from gua.cli.options import StoreOption, flag, value
 from gua.core.errors import UnavailableError, UsageError
 from gua.core.plaintext import safe
+from gua.store import asking
 from gua.store.database import Store, open_store
 from gua.store.dsn import EmbeddedDsn, parse_dsn
 from gua.store.grants import bi_grants, owner_grants, reader_grants, writer_grants
@@ -171,3 +173,49 @@ def _attach(opened: Store, database: str) -> None:
             "these tables keep whole seconds: a tick is up to a second off, and of two ticks within one second "
             "the later counts; set intervals of 2s or more"
         )
+
+
+def rollup(
+    *,
+    anew: Annotated[bool, flag("--all", "GUA_ROLLUP_ALL", "Count every hour again that still has its ticks.")] = False,
+    store: StoreOption = None,
+) -> None:
+    """Count the hours that changed since they were counted. Reports are the same without, only slower.
+
+    A server does it by itself every minute, and the agent of a host when it lands its ticks. What arrived within
+    the last seconds waits for the next time, and so does an hour that is not over.
+
+    Example:
+        gua rollup --store clickhouse://gua_owner@db.example:8123
+    """
+    opening.require_store(store)
+    with opening.open_writer(store) as opened:
+        written = opened.count_hours(anew=anew)
+        typer.echo(f"{opened.dsn}: {written} hours of hosts counted")
+
+
+def sql(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One statement; - reads it from standard input.")],
+    *,
+    as_csv: Annotated[bool, flag("--csv", "GUA_SQL_CSV", "Print CSV with a header row.")] = False,
+    as_json: Annotated[bool, flag("--json", "GUA_JSON", 'One JSON object, schema "gua.sql/1".')] = False,
+    store: StoreOption = None,
+) -> None:
+    """Ask a store with SQL. It reads and changes nothing; an answer has 100,000 rows at most.
+
+    The views are in database gua_public: card_hours, usage_hours, costs, current_cards and others. Times are in UTC.
+    On an embedded store a statement may use 300 MB and 60 seconds, on a server what the user's profile lets it.
+
+    Example:
+        gua sql "SELECT host, card, gpu_hours FROM gua_public.card_hours"
+        gua sql "SHOW TABLES FROM gua_public"
+        gua sql "DESCRIBE gua_public.usage_hours"
+    """
+    if as_csv and as_json:
+        msg = "--csv and --json are two forms: choose one"
+        raise UsageError(msg)
+    text = asking.statement(sys.stdin.read() if sql == "-" else sql)
+    with opening.open_reader(store) as opened:
+        answer = opened.answer(text)
+    form = sql_text.to_csv if as_csv else sql_text.to_json if as_json else sql_text.to_text
+    sys.stdout.write(form(answer))
