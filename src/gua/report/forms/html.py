@@ -11,6 +11,7 @@ from gua.report.answers import Answers, Asked, AskedOfEmpty, ToAsk, answers
 from gua.report.costs import added
 from gua.report.forms.first_screen.answers import (
     amounts,
+    before,
     other_people,
     promised_to,
     sentences_of_free,
@@ -188,6 +189,8 @@ def _free(report: Report, told: Answers, where: Places) -> Markup:
 def _free_card(card: FreeCard, where: Places) -> Iterator[str]:
     yield tag("bdi", where(card.host, card.gpu))
     yield f" for {at_least(card.free_ms, is_lower_bound=card.is_lower_bound)}"
+    if told := before(card, STYLE):
+        yield tag("bdi", told)
 
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -241,9 +241,7 @@ def now_of(  # noqa: PLR0913 - what is known of the cards comes from six questio
         row = None if part.is_total else newest.get((part.host, part.gpu))
         if row is not None and part.last_ms >= _landed_since_ms(row):
             parts.setdefault((part.host, part.gpu), []).append(part)
-    idle = [
-        _free(known[key], row, _status(parts.get(key, ()))) for key, row in newest.items() if row.state == TRULY_IDLE
-    ]
+    idle = [_free(known[key], row, parts.get(key, ())) for key, row in newest.items() if row.state == TRULY_IDLE]
     idle.sort(key=lambda one: (-one.free_ms, one.host, one.index or 0, one.gpu))
     names = {(name.host, name.gpu, name.source, name.allocation_id): name for name in name_rows}
     allocations = (
@@ -433,13 +431,24 @@ def _promised(card: Card, row: CardStreaksRow, part: PromiseRow, name: Allocatio
     )
 
 
-def _free(card: Card, row: CardStreaksRow, status: AllocationStatus | None) -> FreeCard:
+def _free(card: Card, row: CardStreaksRow, parts: Sequence[PromiseRow]) -> FreeCard:
+    """Return a truly-idle card: where allocation is looked at it is free from when its last allocation ended."""
+    begins = [(row.since_ms or 0, row.is_lower_bound)]
+    observed_ms = [row.in_state_ms or 0]
+    owners: dict[int, str | None] = {}
+    for part in parts:
+        if part.use == Use.FREE:
+            begins += [(part.use_since_ms, part.use_since_is_lower_bound), (part.promised_until_ms, False)]
+            observed_ms.append(part.in_use_ms)
+            owners[part.promised_until_ms] = part.promised_to
+    since_ms = max(begin_ms for begin_ms, _ in begins)
     return FreeCard(
         **_named(card),
         as_of_ms=row.as_of_ms,
-        free_since_ms=row.since_ms or 0,
-        free_ms=row.in_state_ms or 0,
-        is_lower_bound=row.is_lower_bound,
+        free_since_ms=since_ms,
+        free_ms=min(*observed_ms, row.as_of_ms - since_ms) if parts else observed_ms[0],
+        is_lower_bound=all(is_lower_bound for begin_ms, is_lower_bound in begins if begin_ms == since_ms),
         free_ratio_at_this_hour=row.free_ratio_at_this_hour,
-        allocation=status,
+        allocation=_status(parts),
+        previous_owner=owners.get(since_ms),
     )

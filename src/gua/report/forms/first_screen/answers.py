@@ -191,6 +191,7 @@ def sentences_of_free(report: Report, told: Answers, where: Places, style: Style
     else:
         shown = [
             f"{where(one.host, one.gpu)} for {at_least(one.free_ms, is_lower_bound=one.is_lower_bound)}"
+            f"{before(one, style)}"
             for one in told.free[:MOST_FREE]
         ]
         yield f"Free {when(report)}: {_listed(shown, len(told.free))}. {promised_to(told.free)}"
@@ -241,6 +242,12 @@ def _by_card(promised: Sequence[PromisedCard]) -> list[list[PromisedCard]]:
         return (not empty, -max(empty, default=0))
 
     return sorted(cards.values(), key=order)
+
+
+def before(card: FreeCard, style: Style) -> str:
+    """Return to whom a free card was promised until it became free, in brackets; empty where that is not known."""
+    owner = card.previous_owner
+    return "" if owner is None else f" (before that promised to {style.name(owner, _NAME_WIDTH)})"
 
 
 def _owner(one: PromisedCard, style: Style) -> str:
