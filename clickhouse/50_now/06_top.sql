@@ -1,5 +1,6 @@
 -- One row is one card as gua top lists it: as its newest tick found it, with its memory, power and heat then. now_ms is the
--- server's own clock.
+-- server's own clock. promised_until_ms is until when an allocation had the card, as far as the ticks from the UTC day before its newest tick
+-- on tell; NULL if none had.
 CREATE OR REPLACE VIEW gua_report.top_cards $ON_CLUSTER
 $DEFINER
 AS
@@ -24,6 +25,7 @@ SELECT
     ticks.power_mw AS power_mw,
     ticks.temperature_celsius AS temperature_celsius,
     ticks.interval_ms AS interval_ms,
+    nullIf(promised.until_ms, 0) AS promised_until_ms,
     toUnixTimestamp64Milli(now64(3, 'UTC')) AS now_ms
 FROM
 (
@@ -57,6 +59,37 @@ LEFT JOIN
         )
 ) AS ticks
     ON ticks.host = cards.host AND ticks.gpu = cards.gpu AND ticks.ts = cards.ts
+LEFT JOIN
+(
+    SELECT
+        host,
+        gpu,
+        max(toUnixTimestamp64Milli(least(ifNull(until, ts), ts))) AS until_ms
+    FROM gua.allocation_ticks
+    WHERE (host, gpu, toDate(ts)) GLOBAL IN
+        (
+            SELECT
+                host,
+                gpu,
+                arrayJoin([day, day - 1])
+            FROM
+            (
+                SELECT
+                    host,
+                    gpu,
+                    toDate(least(max(last_seen), now64(3, 'UTC'))) AS day
+                FROM gua.card_seen
+                WHERE ${OF_HOSTS}
+                GROUP BY
+                    host,
+                    gpu
+            )
+        )
+    GROUP BY
+        host,
+        gpu
+) AS promised
+    ON promised.host = cards.host AND promised.gpu = cards.gpu
 ORDER BY
     host,
     gpu_index,

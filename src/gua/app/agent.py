@@ -313,6 +313,7 @@ def _reservations(
     allocations = WithReservations(host.allocations, desk)
     candidates.promised = allocations.promised
     idle = IdleNotes(desk)
+    candidates.last_used_ms = lambda: idle.last_used_ms
     answering = Reservations(desk, cards=candidates.read, askers=askers, beside=ruler, idle_cards=lambda: idle.cards)
     return _Reserving(
         allocations=allocations,

@@ -178,8 +178,8 @@ _WHY_UNKNOWN: Final = {
 class Candidates:
     """Reads the cards for grants; safe for threads, and apart from the agent's own reading of them.
 
-    ``promised`` says, by UUID, to whom a scheduler gave a card, or the GPU that it is a part of; set it before anybody
-    asks.
+    ``promised`` says, by UUID, to whom a scheduler gave a card, or the GPU that it is a part of, ``last_used_ms`` until
+    when anybody was on a card or was promised it (Unix ms); set them before anybody asks.
     """
 
     def __init__(
@@ -194,6 +194,7 @@ class Candidates:
         self._processes = processes
         self._seen_by_host = seen_by_host
         self.promised: Callable[[], Mapping[str, str]] = dict
+        self.last_used_ms: Callable[[], Mapping[str, int]] = dict
         self._rules = rules
         self._lock = threading.Lock()
 
@@ -241,6 +242,7 @@ class Candidates:
             whole=card.mig in {None, Mig.NONE},
             refusal=refusal,
             may_be_accepted=may_be_accepted,
+            free_since_ms=self.last_used_ms().get(card.uuid),
             uids=frozenset(process.uid for process in counted if process.uid is not None),
             containers=frozenset(process.container_id for process in counted if process.container_id is not None),
             parent=card.parent,

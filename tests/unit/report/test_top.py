@@ -91,6 +91,9 @@ class TestDrawing:
         ("values", "text"),
         [
             (promised(), "nobody"),
+            ({**promised(), "free_ms": 2 * MINUTE_MS}, "nobody 2m"),
+            ({**promised(), "free_ms": 2 * MINUTE_MS, "free_at_least": True}, "nobody ≥2m"),
+            ({**promised(), "free_ms": HOUR_MS}, "nobody"),
             ({"allocation": "unknown"}, "unknown"),
             (promised(allocation()), "ana: empty 1h"),
             (promised(allocation(at_least=True)), "ana: empty ≥1h"),
@@ -311,6 +314,12 @@ class TestSilence:
 
 
 class TestTheAgent:
+    def test_a_card_that_was_given_back_is_free_since_then(self) -> None:
+        told = status()
+        told["cards"][0] |= {"free_seconds": 120.0, "free_is_lower_bound": True}
+        (card,) = snapshot_of_agent(told, where="").cards
+        assert (card.free_ms, card.free_at_least) == (2 * MINUTE_MS, True)
+
     def test_its_cards_and_holders_are_shown_without_ignored_processes(self) -> None:
         told = snapshot_of_agent(status(), where="/run/gua/agent.sock")
         (shown,), (held,) = told.cards, told.holders
@@ -418,6 +427,24 @@ def test_a_store_tells_whom_cards_are_promised_to_and_which_source_cannot_be_rea
     assert shown.conditions == ("allocations by slurm on gpu-1 cannot be read: no answer",)
     bare = Store(top_cards=[{**row, "now_ms": NOW_MS}], top_holders=[])
     assert snapshot_of_store(bare, where="").promised is None
+
+
+@pytest.mark.parametrize(
+    ("values", "free_ms"),
+    [
+        ({"promised_until_ms": NOW_MS - 2 * MINUTE_MS}, 2 * MINUTE_MS),
+        ({"promised_until_ms": NOW_MS - 6 * HOUR_MS}, 5 * HOUR_MS),
+        ({}, 5 * HOUR_MS),
+        ({"allocation": "unknown", "promised_until_ms": NOW_MS - 2 * MINUTE_MS}, None),
+        ({"state": "idle-held"}, None),
+    ],
+)
+def test_a_card_is_free_since_nobody_was_promised_it_any_more(values: dict[str, Any], free_ms: int | None) -> None:
+    row = {"host": "gpu-1", "gpu": "GPU-0", "state": "truly-idle", "last_state": "truly-idle", "ts_ms": NOW_MS}
+    row |= {"in_state_ms": 5 * HOUR_MS, "allocation": "unallocated", "promised_until_ms": None, **values}
+    store = Store(top_cards=[whole(TOP_CARDS, row)], top_holders=[], current_allocations=[], allocation_sources=[])
+    (card,) = snapshot_of_store(store, where="").cards
+    assert card.free_ms == free_ms
 
 
 def test_json_is_the_golden_one(golden: Golden) -> None:

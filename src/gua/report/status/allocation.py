@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gua.core.plaintext import cells
 from gua.core.rules import State
-from gua.core.untrusted import number_in, objects_in, text_in
+from gua.core.untrusted import number_in, object_in, objects_in, text_in
 from gua.core.words import AllocationStatus, Use
 from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
@@ -41,8 +41,12 @@ def _source(source: Mapping[str, Any], style: Style) -> str:
 def promise_in_words(card: Mapping[str, Any], style: Style, width: int) -> str:
     """Return to whom a card is promised and what they do with it, in ``width`` columns; empty if nobody looked.
 
-    Of a card that is promised to nobody only what is not as it should be is told.
+    Of a card that is promised to nobody only what is not as it should be is told, and since when it is free where it
+    has been idle for longer.
     """
+    free = _free(card, style)
+    if free:
+        return free
     match card.get("allocation"):
         case AllocationStatus.ALLOCATED:
             return _fitting(objects_in(card.get("allocations")), number_in(card.get("allocations_total")), style, width)
@@ -51,6 +55,17 @@ def promise_in_words(card: Mapping[str, Any], style: Style, width: int) -> str:
         case AllocationStatus.UNALLOCATED if card.get("state") in {State.ACTIVE, State.IDLE_HELD}:
             return "unallocated"
     return ""
+
+
+def _free(card: Mapping[str, Any], style: Style) -> str:
+    """Return for how long a card is free, and to whom it was promised before; empty where its state tells as much."""
+    seconds, state_seconds = number_in(card.get("free_seconds")), number_in(card.get("state_seconds"))
+    if seconds is None or state_seconds is None or seconds >= state_seconds:
+        return ""
+    at_least = ("≥" if style.unicode else ">=") if card.get("free_is_lower_bound") is True else ""
+    owner = owner_of(object_in(card.get("free_after")))
+    before = "" if owner is None else f", before that promised to {style.name(owner, _LONGEST)}"
+    return f"free for {at_least}{span(seconds)}{before}"
 
 
 def _fitting(allocations: Sequence[Mapping[str, Any]], total: float | None, style: Style, width: int) -> str:

@@ -40,7 +40,7 @@ def _now(card: Mapping[str, Any], reservations: Sequence[Mapping[str, Any]], now
     ended = len(told) - len(there)
     total = card.get("allocations_total")
     return {
-        **card,
+        **{name: value for name, value in card.items() if not name.startswith("free_")},
         # Of a card that was given back a moment ago the next tick tells what it is.
         "allocation": AllocationStatus.ALLOCATED if there or new else None,
         "allocations": [*there, *new],

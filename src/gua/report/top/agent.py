@@ -75,6 +75,8 @@ def _card(one: Mapping[str, Any], host: str, interval_ms: int | None) -> TopCard
         age_ms=round(age_seconds * 1000),
         allocation=allocation if allocation in set(AllocationStatus) else None,
         allocations=tuple(_allocations(one)),
+        free_ms=_milliseconds(one.get("free_seconds")),
+        free_at_least=one.get("free_is_lower_bound") is True,
     )
 
 

@@ -48,6 +48,8 @@ def _card(card: TopCard) -> dict[str, Any]:
         "memory_limit_bytes": card.limit_bytes,
         "power_watts": card.power_watts,
         "temperature_celsius": card.temperature_celsius,
+        "free_seconds": _seconds(card.free_ms),
+        "free_is_lower_bound": card.free_at_least,
         "allocation": card.allocation,
         "allocations": [
             {

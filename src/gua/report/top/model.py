@@ -40,7 +40,9 @@ class TopCard:
 
     ``state_ms`` is how long it had been in its state by then, and with ``at_least`` maybe longer. A card that is
     unobserved was in ``last_state`` then. ``allocation`` is whether it is promised (allocated, unallocated or
-    unknown), ``None`` where nobody looks; ``allocations`` are those that have it, the worst use first.
+    unknown), ``None`` where nobody looks; ``allocations`` are those that have it, the worst use first. ``free_ms`` is
+    how long it had been truly-idle and promised to nobody by then, ``None`` if it was not or nobody knows, with
+    ``free_at_least`` maybe longer.
     """
 
     host: str
@@ -63,6 +65,8 @@ class TopCard:
     age_ms: int
     allocation: str | None = None
     allocations: tuple[TopAllocation, ...] = ()
+    free_ms: int | None = None
+    free_at_least: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -157,7 +161,9 @@ def _aged(card: TopCard, elapsed_ms: int) -> TopCard:
     age_ms = card.age_ms + elapsed_ms
     if card.state != UNOBSERVED and (card.interval_ms is None or age_ms <= STALE_INTERVALS * card.interval_ms):
         return replace(card, age_ms=age_ms)
-    return replace(card, age_ms=age_ms, state=UNOBSERVED, reason="silent", state_ms=age_ms, at_least=False)
+    return replace(
+        card, age_ms=age_ms, state=UNOBSERVED, reason="silent", state_ms=age_ms, at_least=False, free_ms=None
+    )
 
 
 def is_idle(holder: TopHolder) -> bool:

@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 
 from gua.core.facts import RATIO_SCALE
 from gua.core.ports import ViewReader
+from gua.core.rules import State
 from gua.core.stored import ProcessValues
 from gua.core.view import Count, Moment, ProcessStateName, View
-from gua.core.words import Use
+from gua.core.words import AllocationStatus, Use
 from gua.report.allocation_sources import newest_sources
 from gua.report.questions import ask
 from gua.report.rows import EXTENT
@@ -21,7 +22,7 @@ from gua.report.window import choose_extents
 
 
 class TopCardRow(NamedTuple):
-    """A card's newest tick; ``age_ms`` is how long ago it was."""
+    """A card's newest tick; ``age_ms`` is how long ago it was. An allocation had it until ``promised_until_ms``."""
 
     host: str
     gpu: str
@@ -40,8 +41,10 @@ class TopCardRow(NamedTuple):
     power_mw: Count | None
     temperature_celsius: int | None
     interval_ms: Count | None
+    ts_ms: Moment
     now_ms: Moment
     allocation: str | None
+    promised_until_ms: Moment | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,6 +115,8 @@ def _unread(reader: ViewReader, now_ms: int, hosts: Sequence[str]) -> Iterator[s
 
 def _card(row: TopCardRow, promises: Sequence[CurrentAllocationRow]) -> TopCard:
     stale = row.state == UNOBSERVED
+    is_free = not promises and row.state == State.TRULY_IDLE and row.allocation != AllocationStatus.UNKNOWN
+    since_given_back_ms = row.ts_ms - (row.promised_until_ms or 0)
     return TopCard(
         host=row.host,
         gpu=row.gpu,
@@ -145,6 +150,7 @@ def _card(row: TopCardRow, promises: Sequence[CurrentAllocationRow]) -> TopCard:
             )
             for one in sorted(promises, key=lambda one: WORST_FIRST.index(Use(one.use)))
         ),
+        free_ms=max(min(row.in_state_ms, since_given_back_ms), 0) if is_free else None,
     )
 
 

@@ -123,11 +123,17 @@ def _card(card: TopCard, names: Sequence[str], *, several: bool, style: Style) -
 
 
 def _promise(card: TopCard, style: Style) -> str:
-    """Return whom a card is promised to and what became of it: ``ana: empty 1h 5m``; of several the worst."""
+    """Return whom a card is promised to and what became of it: ``ana: empty 1h 5m``; of several the worst.
+
+    Of a free card since when nobody was promised it, where it has been idle for longer: ``nobody 2m``.
+    """
     if card.state == UNOBSERVED or card.allocation is None:
         return ""
     if not card.allocations:
-        return _NOT_PROMISED.get(card.allocation, "")
+        nobody = _NOT_PROMISED.get(card.allocation, "")
+        if card.free_ms is None or card.state_ms is None or card.free_ms >= card.state_ms:
+            return nobody
+        return f"nobody {_length(card.free_ms, style, at_least=card.free_at_least)}"
     worst, more = card.allocations[0], len(card.allocations) - 1
     use = "use unknown" if worst.use == Use.UNKNOWN else worst.use.replace("-", " ")
     length = "" if worst.use_ms is None else f" {_length(worst.use_ms, style, at_least=worst.at_least)}"
