@@ -20,9 +20,8 @@ from gua.core.durations import parse_duration_ms
 from gua.core.errors import UsageError
 from gua.local_socket.client import NobodyError, ask_status
 from gua.report.top.agent import snapshot_of_agent
-from gua.report.top.json_ import render_top_json
 from gua.report.top.model import Snapshot
-from gua.report.top.text import render_top
+from gua.report.top.text import render_top, render_top_json
 from gua.report.top.view import SORTS, TopView, chosen_cards, chosen_holders
 from gua.state.directory import asking_home
 
