@@ -30,8 +30,7 @@ from gua.core.words import AllocationStatus, Mig, ProcessList, ProcessType, Rela
 from gua.local_socket.server import PUBLIC_MODE, Listen, LocalServer
 from gua.procfs.reader import ProcFs
 from gua.report.kit.style import Style
-from gua.report.status.allocation import promise_in_words
-from gua.report.status.span import span
+from gua.report.status.allocation import promise_in_words, span
 from gua.report.status.text import render_status
 from gua.state.pid_file import PidFile
 from servers.user import as_user, other_uid, shared_folder
