@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gua.core.view import View
 from gua.report.allocation_sources import SOURCES
-from gua.report.explain.rows import (
+from gua.report.explain.model import (
     EXPLAIN_ALLOCATIONS,
     EXPLAIN_CARDS,
     EXPLAIN_MOMENTS,

@@ -1,19 +1,21 @@
-"""The lines of the rules that were looked at for one card in one tick, in words with the numbers that decided.
+"""The lines of the rules that were looked at for a card's tick and for its parts, in words with what decided.
 
-:func:`gua.core.rules.classify` decides and says which lines those are; nothing is decided here.
+:func:`gua.core.rules.classify` and :func:`gua.core.allocation.use` decide; nothing is decided here. The lines stand in
+docs/rules.md by the same numbers and letters.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from gua.core.allocation import use
 from gua.core.facts import CardFacts
 from gua.core.rules import UNKNOWN_RESERVE_BYTES, Line, Reason, Rules, State, Why, classify, ignored
-from gua.core.words import ProcessList
+from gua.core.words import ProcessList, Relation, Use
+from gua.report.explain.model import ExplainedPartRow, ratio_text
 from gua.report.kit.basis import size
 from gua.report.kit.figures import plural
 
-NOT_KNOWN: Final = "not known"
 _STATUS: Final = {None: "not known, which is no failure", False: "ok", True: "failed: lost, or needs a reset"}
 
 
@@ -86,13 +88,6 @@ def line_text(line: Line, facts: CardFacts) -> str:
     )
 
 
-def ratio_text(ten_thousandths: int | None) -> str:
-    """Return a ratio of 1/10,000 in percent, exactly: ``3.2 %``."""
-    if ten_thousandths is None:
-        return NOT_KNOWN
-    return f"{ten_thousandths / 100:.2f}".rstrip("0").rstrip(".") + " %"
-
-
 def compared(amount: int, threshold: int) -> str:
     """Return how bytes compare with the threshold: ``1.2 GiB > threshold 100 MiB``; to the byte where it takes that."""
     relation = ">" if amount > threshold else "<="
@@ -135,3 +130,57 @@ def _no_list(facts: CardFacts) -> str:
 def _ignored_of_unknown_memory(facts: CardFacts) -> str:
     processes = plural(ignored(facts).unknown, "ignored process does", "ignored processes do")
     return f"{processes} not tell how much memory, which may be all that is in use"
+
+
+THERE: Final = {
+    Relation.OWNER: "its owner is there",
+    Relation.BOTH: "its owner is there, and others are, too",
+    Relation.OTHERS: "only others are there",
+    Relation.CO_OWNERS: "only those are there with whom it shares the card",
+    Relation.NOBODY: "nobody is there",
+    Relation.UNKNOWN: "whose processes are there is not known",
+}
+NOBODYS: Final = "promised to nobody"
+_PROMISE_NOT_KNOWN: Final = "whether it was promised is not known"
+
+
+class UseLine(NamedTuple):
+    """One line of the rule: its letter in docs/rules.md, whether it fits, and why."""
+
+    line: str
+    fits: bool
+    text: str
+
+
+def is_promise_known(row: ExplainedPartRow) -> bool:
+    """Return whether it is known to whom the part was promised, or that it was to nobody."""
+    return bool(row.source) or row.relation is None
+
+
+def use_lines(state: State, row: ExplainedPartRow) -> tuple[UseLine, ...]:
+    """Return the lines in their order up to the first that fits, which decides: the last one always does."""
+    is_known = is_promise_known(row)
+    relation = Relation(row.relation) if row.source and row.relation in set(Relation) else None
+    there = THERE[relation or Relation.UNKNOWN]
+    every = (
+        UseLine("a", state is State.UNKNOWN, f"the card is {state}"),
+        UseLine("b", not is_known, "whether it was promised is known" if is_known else _PROMISE_NOT_KNOWN),
+        UseLine("c", not row.source, "promised to an owner" if row.source else f"{NOBODYS}, and the card is {state}"),
+        UseLine("d", relation in {Relation.OWNER, Relation.BOTH}, f"{there}, and the card is {state}"),
+        UseLine("e", relation is Relation.OTHERS, there),
+        UseLine(
+            "f",
+            relation is Relation.CO_OWNERS or (relation is Relation.NOBODY and state is State.TRULY_IDLE),
+            there if relation is Relation.CO_OWNERS else f"{there}, and the card is {state}",
+        ),
+        UseLine("g", True, f"{there}, though the card is {state}" if relation is Relation.NOBODY else there),  # noqa: FBT003 - the last line fits
+    )
+    decides = next(place for place, one in enumerate(every) if one.fits)
+    return every[: decides + 1]
+
+
+def decided(state: State, row: ExplainedPartRow) -> Use:
+    """Return the use by the rule in Python."""
+    if not row.source:
+        return use(state, None) if is_promise_known(row) else Use.UNKNOWN
+    return use(state, Relation(row.relation) if row.relation in set(Relation) else Relation.UNKNOWN)

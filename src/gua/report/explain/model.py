@@ -1,18 +1,111 @@
-"""The values that a tick came with, as people and as JSON read them; and the facts that the rules look at."""
+"""What the store tells of a card's ticks, and its values as people and as JSON read them.
+
+Rows are those of the views that explain a card's state: times in Unix ms, ratios in 1/10,000, ``None`` is unknown.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, fields
+from typing import Any, Final, NamedTuple
 
 from gua.core.clock_reasons import ROW_REMAPS, held_down_by
 from gua.core.facts import CardFacts, TypeTotals
 from gua.core.metrics import ACTIVITY_SCALE
+from gua.core.stored import CardValues, ProcessValues
+from gua.core.view import Count, Moment, ProcessStateName, StateName, View
 from gua.core.words import ProcessList, ProcessType
-from gua.report.explain.branches import NOT_KNOWN, ratio_text
-from gua.report.explain.rows import ExplainedProcessRow, TickRow
 from gua.report.kit.basis import size
+from gua.report.uses import UseName
+
+NOT_KNOWN: Final = "not known"
+_CARD: Final = ("host", "gpu", "since_ms", "until_ms")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainedCard:
+    """A card of a host as the store knows it; moments in Unix ms, interval in ms, unknown is ``None``."""
+
+    host: str
+    gpu: str
+    gpu_index: Count | None
+    name: str | None
+    mig: str | None
+    parent: str | None
+    driver_version: str | None
+    pci: str | None
+    source: str
+    interval_ms: Count | None
+    first_ms: Moment
+    last_ms: Moment
+
+
+class MomentRow(NamedTuple):
+    """Where a tick ends, and how long it is."""
+
+    ts_ms: Moment
+    duration_ms: Count
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TickRow(CardValues):
+    """A card's tick: every value that it came with, and what the rules made of them."""
+
+    ts_ms: Moment
+    duration_ms: Count
+    gpu_time_ms: Count
+    state: StateName
+    reason: str | None
+    busiest_utilization: Count | None
+    threshold_bytes: Count
+    held_lower_bytes: Count
+    held_upper_bytes: Count | None
+    unattributed_lower_bytes: Count
+    allocation: str | None
+    unallocated_gpu_time_ms: Count | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainedProcessRow(ProcessValues):
+    """A process of a card's tick."""
+
+    ts_ms: Moment
+    created_ms: Moment | None
+    uid: Count | None
+    workload_kind: str | None
+    workload_model: str | None
+    duration_ms: Count
+    gpu_time_ms: Count | None
+    state: ProcessStateName
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainedPartRow:
+    """A part of a card's tick: an allocation's, or (source ``""``) of what nobody was promised, or nobody knows."""
+
+    ts_ms: Moment
+    source: str
+    allocation_id: str
+    owner: str | None
+    uid: Count | None
+    kind: str | None
+    job_name: str | None
+    pod_uid: str | None
+    pod_name: str | None
+    pod_namespace: str | None
+    since_ms: Moment | None
+    until_ms: Moment | None
+    relation: str | None
+    use: UseName
+    duration_ms: Count
+    gpu_time_ms: Count
+
+
+EXPLAIN_CARDS: Final = View("explain_cards", ExplainedCard, ("hosts",))
+EXPLAIN_MOMENTS: Final = View("explain_moments", MomentRow, (*_CARD, "at_ms", "limit"))
+EXPLAIN_TICKS: Final = View("explain_ticks", TickRow, _CARD)
+EXPLAIN_PROCESSES: Final = View("explain_processes", ExplainedProcessRow, _CARD)
+EXPLAIN_ALLOCATIONS: Final = View("explain_allocations", ExplainedPartRow, _CARD)
 
 YES: Final = "yes"
 NO: Final = "no"
@@ -55,6 +148,13 @@ FLAG: Final = "flag"
 CLOCKS: Final = "clock reasons"
 REMAP: Final = "row remap"
 _MEGA: Final = 1_000_000
+
+
+def ratio_text(ten_thousandths: int | None) -> str:
+    """Return a ratio of 1/10,000 in percent, exactly: ``3.2 %``."""
+    if ten_thousandths is None:
+        return NOT_KNOWN
+    return f"{ten_thousandths / 100:.2f}".rstrip("0").rstrip(".") + " %"
 
 
 def _plain(value: object) -> str:
@@ -163,6 +263,9 @@ PROCESS_FACTS: Final = (
 """Who a process is."""
 
 
+_AS_STORED: Final = tuple({one.name for one in fields(CardFacts)} - {"process_list", "processes", "failed"})
+
+
 def facts_of(row: TickRow) -> CardFacts:
     """Return what the rules look at, of a row of ``gua_report.explain_ticks``, as ``gua.card_states`` reads it."""
     listed = _list_of(row.process_list)
@@ -173,14 +276,7 @@ def facts_of(row: TickRow) -> CardFacts:
             for kind, (count, memory_bytes, unknown) in row.totals.items()
         }
     return CardFacts(
-        utilization=row.utilization,
-        utilization_encoder=row.utilization_encoder,
-        utilization_decoder=row.utilization_decoder,
-        process_utilization_max=row.process_utilization_max,
-        memory_used_bytes=row.memory_used_bytes,
-        memory_limit_bytes=row.memory_limit_bytes,
-        memory_reserved_bytes=row.memory_reserved_bytes,
-        memory_shared=row.memory_shared,
+        **{name: getattr(row, name) for name in _AS_STORED},
         process_list=listed,
         processes=processes,
         failed=None if row.failed is None else row.failed > 0,
