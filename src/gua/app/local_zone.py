@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gua.app.output import print_error
 from gua.core.errors import UsageError
-from gua.core.zones import zone_name
+from gua.core.moments import zone_name
 
 LOCAL: Final = "local"
 LOCALTIME: Final = Path("/etc/localtime")

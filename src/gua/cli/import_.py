@@ -24,7 +24,7 @@ from gua.cli import import_histories
 from gua.cli.completion import zones
 from gua.cli.import_histories import CardsOption, HostOption
 from gua.cli.options import EndpointOption, StoreOption, value
-from gua.core.zones import zone
+from gua.core.moments import zone
 from gua.identity.process import DEFAULT_IGNORED
 from gua.imports.recording import Recording
 from gua.imports.rows import DEFAULT_HOST, Reading

@@ -8,8 +8,7 @@ from typing import Final
 
 from gua.core.durations import to_rfc3339
 from gua.core.errors import NothingRecordedError, UnavailableError, UsageError
-from gua.core.moments import last_week_ms, local_day, month_ms, parse_moment_ms
-from gua.core.zones import zone
+from gua.core.moments import last_week_ms, local_day, month_ms, parse_moment_ms, zone
 from gua.report.filters import Selection
 from gua.report.model import Extent, Window
 

@@ -15,7 +15,7 @@ from gua.procfs.parse import Stat
 
 from fakes.recorded import RecordedDriver
 from gua.agent.sampler import Sampler
-from gua.core.clock_reasons import IDLENESS
+from gua.core.words import IDLENESS
 from gua.core.facts import card_facts
 from gua.core.ports import Mark
 from gua.core.rules import Rules, State, classify

@@ -403,7 +403,7 @@ def test_of_hosts_all_of_whose_ticks_are_gone_it_is_said_that_nobody_knows_who_w
         SourceRow(host, source, ok_ms, HOUR_MS, None, 9 * HOUR_MS, None)
         for host, source, ok_ms in (("kept", "gua", 8), ("gone", "gua", 3 * HOUR_MS), ("slurm", "slurm", 8))
     ]
-    kept = WaitsRow("kept", 0, 0, 0, 2 * HOUR_MS, 0, 0, 0, 0, 0, 0, 0)
+    kept = WaitsRow("kept", 0, 0, 0, 2 * HOUR_MS, 0, 0, 0, 0, 0)
     told = {one.host: one for one in contention(rows, prices, [kept], sources)}
     unknown = {host: one.waits_unknown_ms for host, one in told.items()}
     assert unknown == {None: 6 * HOUR_MS, "kept": 2 * HOUR_MS, "gone": 4 * HOUR_MS, "slurm": None}

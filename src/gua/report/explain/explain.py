@@ -15,12 +15,11 @@ from typing import Final
 
 from gua.core.durations import parse_duration_ms, to_rfc3339
 from gua.core.errors import UnavailableError, UsageError
-from gua.core.moments import parse_moment_ms
+from gua.core.moments import parse_moment_ms, zone
 from gua.core.plaintext import safe
 from gua.core.ports import ViewReader
 from gua.core.rules import Rules, State
 from gua.core.words import Mig
-from gua.core.zones import zone
 from gua.report.explain.lines import Branch, UseLine, branches, decided, use_lines
 from gua.report.explain.model import (
     EXPLAIN_ALLOCATIONS,

@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
 
-from gua.core.clock_reasons import ROW_REMAPS, held_down_by
 from gua.core.facts import CardFacts, TypeTotals
 from gua.core.metrics import ACTIVITY_SCALE
 from gua.core.stored import CardValues, ProcessValues
 from gua.core.view import Count, Moment, ProcessStateName, StateName, View
-from gua.core.words import ProcessList, ProcessType
+from gua.core.words import ROW_REMAPS, ProcessList, ProcessType, held_down_by
 from gua.report.kit.basis import size
 from gua.report.uses import UseName
 

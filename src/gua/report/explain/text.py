@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from gua.core.clock_reasons import HARDWARE, HEAT, POWER_CAP, ROW_REMAPS, held_down_by
+from gua.core.moments import zone
 from gua.core.plaintext import cells, pad
 from gua.core.rules import State
-from gua.core.zones import zone
+from gua.core.words import HARDWARE, HEAT, POWER_CAP, ROW_REMAPS, held_down_by
 from gua.report.explain.explain import ExplainedPart, ExplainedTick, Explanation
 from gua.report.explain.lines import is_promise_known
 from gua.report.explain.model import (

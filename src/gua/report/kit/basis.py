@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gua.core.durations import format_duration
-from gua.core.zones import zone
+from gua.core.moments import zone
 from gua.report.kit.figures import NONE, HourFormat, percent, plural
 from gua.report.kit.style import Style
 from gua.report.kit.words import gpus_in_words, parts

@@ -8,10 +8,10 @@ from datetime import UTC, date, datetime, tzinfo
 from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple
 
+from gua.core.moments import zone
 from gua.core.parameters import READ
 from gua.core.ports import ViewReader
 from gua.core.view import Count, Date, HourOfDay, StateName, View, Weekday
-from gua.core.zones import zone
 from gua.report.asking import Asking, Finish
 from gua.report.kit.fields import (
     AS_IS,

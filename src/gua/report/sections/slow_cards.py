@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from gua.core.clock_reasons import ROW_REMAPS
 from gua.core.parameters import READ
 from gua.core.view import Count, View
+from gua.core.words import ROW_REMAPS
 from gua.report.asking import Asking, Finish
 from gua.report.kit.fields import Hours, cells, columns
 from gua.report.kit.figures import NONE, HourFormat, count, percent

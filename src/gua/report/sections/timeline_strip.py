@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from gua.core.zones import zone
+from gua.core.moments import zone
 from gua.report.kit.figures import apportion
 from gua.report.sections.timeline_rows import CardTimeline, Timeline
 from gua.report.states import STATES

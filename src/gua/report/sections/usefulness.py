@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from gua.core.idle_time import ACTIVE_FROM
+from gua.core.idleness import ACTIVE_FROM
 from gua.report.kit.basis import moment
 from gua.report.kit.fields import Cell, Cells, cells, columns
 from gua.report.kit.figures import NONE, HourFormat, amount, amounts, percent, plural
