@@ -154,7 +154,7 @@ def command(
     output = replace(form, steps=steps_of(context))
     chosen = choose_output(output)
     if rules is not None:
-        from gua.report.legacy_v1.rules import check_rules  # noqa: PLC0415 - most reports go by the own rules
+        from gua.report.legacy_v1 import check_rules  # noqa: PLC0415 - most reports go by the own rules
 
         check_rules(rules)
         if output.beyond_json():
@@ -185,7 +185,7 @@ def command(
 
     with open_report_source(store, socket) as reader:
         if rules is not None:
-            from gua.report.legacy_v1.text import render_other_rules  # noqa: PLC0415 - as above
+            from gua.report.legacy_v1 import render_other_rules  # noqa: PLC0415 - as above
 
             style = style_for(sys.stdout, width, os.environ)
             sys.stdout.write(render_other_rules(reader, request, style, as_json=output.as_json))

@@ -17,7 +17,7 @@ from gua.report.explain.model import (
 )
 from gua.report.fleet import CLAIMS, FLEET, LABELS
 from gua.report.hours import HOUR_TICKS, HOURS
-from gua.report.legacy_v1.rules import OLDER_RULE
+from gua.report.legacy_v1 import OLDER_RULE
 from gua.report.prices import COSTS, PRICES
 from gua.report.promises import ALLOCATION_NAMES, PROMISED_WORK, PROMISES
 from gua.report.rows import EXTENT, OVERVIEW, RULES, TIME_OF_DAY

@@ -13,7 +13,7 @@ from gua.core.allocation import CardTick, Promise
 from gua.core.attribution import split_gpu_time
 from gua.core.idleness import ACTIVE_FROM, is_told
 from gua.core.tick import CardReading, ReadError
-from gua.core.words import Mig, ProcessList
+from gua.core.words import HEAT, IDLENESS, POWER_CAP, Mig, ProcessList
 from gua.sim.calendar import TickSpan
 from gua.sim.habit import MIB, CardUsage, Habit
 
