@@ -255,23 +255,28 @@ def _figures(card: Mapping[str, Any], style: Style) -> dict[str, str]:
 
 
 def _label(card: Mapping[str, Any], style: Style) -> str:
-    """Return what a card is called, as in the report: the profile of a MIG instance, what is left of its parent."""
+    """Return what a card is called, as in the report."""
     name = card.get("name")
     if not isinstance(name, str):
         return _text(card.get("uuid"), style, _NAME_WIDTH)
-    _, _, profile = name.partition("MIG ")
-    if card.get("mig") == Mig.INSTANCE and profile:
-        name = profile
-    short = name.removeprefix("NVIDIA ")
-    return style.name(LEFT_OVER if card.get("mig") == Mig.PARENT else short, _NAME_WIDTH)
+    return style.name(short_name(name, card.get("mig")), _NAME_WIDTH)
+
+
+def short_name(name: str, mig: object) -> str:
+    """Return a card's name without the vendor: the profile of a MIG instance, what is left of its parent."""
+    if mig == Mig.PARENT:
+        return LEFT_OVER
+    profile = name.partition("MIG ")[2] if mig == Mig.INSTANCE else ""
+    return (profile or name).removeprefix("NVIDIA ")
 
 
 def _memory(card: Mapping[str, Any]) -> str:
     used, limit = number_in(card.get("memory_used_bytes")), number_in(card.get("memory_limit_bytes"))
-    return f"{_gib(used)}/{_gib(limit)} GiB"
+    return f"{gib(used)}/{gib(limit)} GiB"
 
 
-def _gib(value: float | None) -> str:
+def gib(value: float | None) -> str:
+    """Return bytes in GiB, ``-`` if they are not known."""
     if value is None:
         return NONE
     return "<0.1" if 0 < value < _GIB / 20 else f"{value / _GIB:.1f}"

@@ -13,12 +13,13 @@ from typing import Final
 from gua.core.durations import to_rfc3339
 from gua.core.plaintext import cells, pad
 from gua.core.rules import Reason
-from gua.core.words import AllocationStatus, Mig, Use
+from gua.core.words import AllocationStatus, Use
 from gua.report.kit.basis import size
 from gua.report.kit.fields import Json, json_of
 from gua.report.kit.figures import NONE, apportion, percent, plural, span
 from gua.report.kit.style import Style
-from gua.report.kit.words import LEFT_OVER, cards_in_words
+from gua.report.kit.words import cards_in_words
+from gua.report.status.text import gib, short_name
 from gua.report.top.model import ALL_STATES, UNOBSERVED, Snapshot, TopCard, TopHolder
 from gua.report.top.view import SORTS, TopView, chosen_cards, chosen_holders
 
@@ -39,7 +40,6 @@ _HELP: Final = (
     ("h, ?", "this help; any key leaves it"),
     ("q", "quit"),
 )
-_GIB: Final = 2**30
 _BAR: Final = 10
 _NAME_WIDTH: Final = 22
 _LONGEST: Final = 200  # a longer name is cut twice
@@ -275,7 +275,7 @@ def _card(card: TopCard, names: Sequence[str], *, several: bool, style: Style) -
         _name(card, style),
         percent(card.utilization if now else None),
         style.bar(min(card.utilization or 0.0, 1.0), _BAR) if known else "",
-        f"{_gib(card.memory_used_bytes if now else None)}/{_gib(card.memory_limit_bytes)} GiB",
+        f"{gib(card.memory_used_bytes if now else None)}/{gib(card.memory_limit_bytes)} GiB",
         NONE if card.power_watts is None or not now else f"{card.power_watts:.0f}",
         NONE if card.temperature_celsius is None or not now else f"{card.temperature_celsius:.0f}",
         _why(card),
@@ -327,12 +327,7 @@ def _place(one: TopCard | TopHolder, style: Style, *, several: bool) -> str:
 
 
 def _name(card: TopCard, style: Style) -> str:
-    name = card.name or card.gpu
-    _, _, profile = name.partition("MIG ")
-    if card.mig == Mig.INSTANCE and profile:
-        name = profile
-    short = name.removeprefix("NVIDIA ")
-    return style.name(LEFT_OVER if card.mig == Mig.PARENT else short, _LONGEST)
+    return style.name(short_name(card.name or card.gpu, card.mig), _LONGEST)
 
 
 def holder_lines(holders: Sequence[TopHolder], snapshot: Snapshot, style: Style) -> Iterator[str]:
@@ -393,12 +388,6 @@ def _length(milliseconds: int | None, style: Style, *, at_least: bool) -> str:
     if milliseconds is None:
         return NONE
     return (("≥" if style.unicode else ">=") if at_least else "") + span(milliseconds)
-
-
-def _gib(byte_count: int | None) -> str:
-    if byte_count is None:
-        return NONE
-    return "<0.1" if 0 < byte_count < _GIB / 20 else f"{byte_count / _GIB:.1f}"
 
 
 def painted(state: str, text: str, style: Style) -> str:
