@@ -245,6 +245,14 @@ class TestTheFirstScreen:
         assert "Nobody was promised them." in flat(two)
         assert "3 that nothing holds are promised, of 1 that is not known." in flat(week, brief=True)
 
+    def test_who_gave_a_free_card_back_is_told(self, week: Report) -> None:
+        (card,) = week[Now].free
+        given_back = replace(card, free_ms=120_000, is_lower_bound=False, previous_owner="ana")
+        told = having(week, replace(week[Now], free=(given_back,)))
+        assert "GPU 1 for 2m (before that promised to ana). Nobody was promised it." in flat(told)
+        assert " for 2m<bdi> (before that promised to ana)</bdi>" in render_html(told)
+        assert "before that promised" not in render_html(week)
+
     def test_of_a_host_that_nobody_looks_at_that_is_said(self, week: Report) -> None:
         now = week[Now]
         unlooked = tuple(replace(one, allocation=None) for one in now.free)

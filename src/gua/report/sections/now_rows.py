@@ -442,11 +442,12 @@ def _free(card: Card, row: CardStreaksRow, parts: Sequence[PromiseRow]) -> FreeC
             observed_ms.append(part.in_use_ms)
             owners[part.promised_until_ms] = part.promised_to
     since_ms = max(begin_ms for begin_ms, _ in begins)
+    observed_ms.append(max(row.as_of_ms - since_ms, 0))  # what was asked later may tell of a newer tick
     return FreeCard(
         **_named(card),
         as_of_ms=row.as_of_ms,
         free_since_ms=since_ms,
-        free_ms=min(*observed_ms, row.as_of_ms - since_ms) if parts else observed_ms[0],
+        free_ms=min(observed_ms),
         is_lower_bound=all(is_lower_bound for begin_ms, is_lower_bound in begins if begin_ms == since_ms),
         free_ratio_at_this_hour=row.free_ratio_at_this_hour,
         allocation=_status(parts),
