@@ -108,9 +108,10 @@ class OtherHolder(_HeldCard):
 class FreeCard(_NamedCard):
     """A card that nothing holds at its newest tick, and that is promised to nobody, as far as anybody looked.
 
-    ``free_since_ms`` is since when nothing holds it, ``free_ms`` how much of that was observed. ``allocation`` is
-    ``unallocated``, or of a card of which it is not known whether it is promised ``unknown``; ``None`` where allocation
-    is not looked at.
+    ``free_since_ms`` is since when nothing holds it and nobody was promised it, ``free_ms`` how much of that was
+    observed. ``previous_owner``: whose allocation ended then, ``None`` where none did or its owner is not known.
+    ``allocation`` is ``unallocated``, or of a card of which it is not known whether it is promised ``unknown``;
+    ``None`` where allocation is not looked at.
 
     ``free_ratio_at_this_hour``: the part of the observed time in this hour of the day, in the window, in which the
     card was truly-idle, 0 to 1; ``None`` if it was never observed then.
@@ -122,6 +123,7 @@ class FreeCard(_NamedCard):
     is_lower_bound: bool
     free_ratio_at_this_hour: Ratio[float | None]
     allocation: str | None = None
+    previous_owner: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,7 @@ from gua.core.plaintext import cells
 from gua.core.rules import State
 from gua.core.untrusted import is_moment, list_in, number_in, object_in, objects_in, text_in
 from gua.core.words import AllocationStatus, Use
-from gua.report.kit import lengths
+from gua.report.kit import figures
 from gua.report.kit.figures import NONE, plural
 from gua.report.kit.style import Style
 from gua.report.kit.words import COMMANDS, GUA
@@ -31,7 +31,7 @@ def span(seconds: float | None) -> str:
     """Return how long something took or is ago: ``4ms``, ``12s``, ``3h 12m``, ``2d 4h``; rounded down."""
     if seconds is None:
         return NONE
-    return f"{int(seconds * 1000)}ms" if seconds < 1 else lengths.span(seconds * 1000)
+    return f"{int(seconds * 1000)}ms" if seconds < 1 else figures.span(seconds * 1000)
 
 
 def lasting(seconds: float | None, style: Style, *, is_lower_bound: object) -> str:
