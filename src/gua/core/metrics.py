@@ -113,8 +113,8 @@ SAMPLE_DURATION: Final = _card_delta(
 GPU_TIME: Final = _card_delta(
     name="gua.gpu.time",
     unit="s",
-    description="GPU time of the tick: its seconds times the card's share of a whole GPU. Of a MIG instance its slices / "
-    "all slices, of a partitioned GPU its unallocated slices.",
+    description="GPU time of the tick: its seconds times the card's share of a whole GPU. Of a MIG instance its "
+    "slices / all slices, of a partitioned GPU its unallocated slices.",
     columns=(StoredColumn(name="gpu_time_ms", scale=1000, type="UInt32"),),
 )
 UTILIZATION: Final = _card_gauge(
