@@ -35,7 +35,7 @@ VIEWS: Final = {
 }
 INTERNAL: Final = {"rules_fingerprint", "due_hours", "changed_hours"}
 """Views of database ``gua`` without a table of columns: the rollup reads them, people do not."""
-READ_BY_PEOPLE: Final = {"prices", "settings"}
+READ_BY_PEOPLE: Final = {"prices"}
 """Tables of database ``gua`` that have a table of columns."""
 _COLUMN: Final = re.compile(r"^    (\w+) ((?:(?!COMMENT ).)+?) COMMENT '((?:[^']|'')*)'", re.MULTILINE | re.DOTALL)
 _COMMENT: Final = re.compile(r"^COMMENT '((?:[^']|'')*)'$", re.MULTILINE)
