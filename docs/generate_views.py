@@ -53,7 +53,7 @@ clickhouse-client --host HOST --user gua_bi --ask-password \\
   --query "SELECT state, sum(gpu_hours) FROM gua_public.card_hours WHERE hour >= now() - INTERVAL 7 DAY GROUP BY state"
 ```
 
-Names, columns and units of these views are an interface: columns are added, never changed or removed. States are
+These views are an interface: columns are added, never changed or removed. States are
 `active`, `idle-held`, `truly-idle` and `unknown`, and `unobserved` for time or cards without ticks
 ([rules](rules.md)). An unknown value is NULL, never 0. Units stand in brackets behind the meaning. Times are UTC, and
 ratios are 0 to 1.
@@ -62,7 +62,7 @@ ratios are 0 to 1.
   Superset, Power BI, Excel, Jupyter and Grafana.
 - Filter on the time column of a view: `hour >= …`, `hour BETWEEN … AND …` or `toStartOfMonth(hour) = …`. The server
   then reads those months or days only.
-- GPU-hours are `sum(gpu_hours)`. Over days read `card_hours` and `usage_hours`, not the ticks.
+- GPU-hours are `sum(gpu_hours)`. Prefer `card_hours` and `usage_hours` to ticks.
 - Shares are of *observed* time. Time without ticks has no row: see `cards.first_seen`.
 
 # Views
@@ -89,7 +89,8 @@ belongs to the hour of its end.
   so does a changed rule in `gua.settings`. Until an hour is rolled up, reports read its ticks.
 - A server checks `gua.due_hours` every minute. It rolls up hours that are over and got no insert for 10 seconds, the
   newest first, at most 1,000 at a time. Rows inserted into `gua.due_rollups` start a chain of materialized views, which
-  fill the tables below; `gua.rollups` comes last. In the embedded store the agent does it, and so does a large import.
+  fill the tables below; `gua.rollups` comes last. In the embedded store the agent and large imports do it, and reports
+  of more than 250,000 ticks without a rollup.
 - `gua rollup` does it now; `gua rollup --all` repeats it for every hour that still has its ticks.
 - An hour whose ticks have [expired](access.md#how-long-rows-are-kept) keeps its rollup: new rules and late ticks do not
   change it. It has no peaks, declared kinds of work or waiting requests. A window that cuts it leaves it out as
