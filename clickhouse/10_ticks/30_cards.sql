@@ -45,9 +45,7 @@ FROM
         max(longest_ms) AS longest_ms,
         max(newest_share) AS newest_share
     FROM gua.card_seen
-    GROUP BY
-        host,
-        gpu
+    GROUP BY ALL
 ) AS seen
 LEFT JOIN
 (

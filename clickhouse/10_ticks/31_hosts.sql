@@ -115,9 +115,7 @@ LEFT JOIN
             min(card_seen.first_seen) AS card_first,
             max(card_seen.last_seen) AS card_last
         FROM gua.card_seen
-        GROUP BY
-            host,
-            gpu
+        GROUP BY ALL
     )
     GROUP BY host
 ) AS seen

@@ -76,9 +76,7 @@ FROM
             FROM gua.rollups${LOCAL} FINAL
             WHERE hour IN (SELECT hour FROM changed)
         ) AS every
-        GROUP BY
-            host,
-            hour
+        GROUP BY ALL
         HAVING (sum(arrived) != sum(counted) OR max(others) > 0) AND max(marked) <= now64(3) - toIntervalSecond($SETTLE_SECONDS)
         ORDER BY
             hour DESC,

@@ -51,5 +51,5 @@ FROM
     FROM gua.hourly_sources${LOCAL}
     WHERE (host, hour) IN (SELECT host, hour FROM due) AND source != ''
 ) AS present
-FULL JOIN hourly_source_rows AS made USING (host, source, hour)
+FULL OUTER JOIN hourly_source_rows AS made USING (host, source, hour)
 COMMENT 'Rolls up allocation sources of due hours'

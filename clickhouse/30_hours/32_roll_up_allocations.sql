@@ -83,5 +83,5 @@ FROM
     FROM gua.allocation_intervals${LOCAL}
     WHERE (host, hour) IN (SELECT host, hour FROM due) AND gpu != ''
 ) AS present
-FULL JOIN allocation_interval_rows AS made USING (host, gpu, source, allocation_id, hour, end_ms, start_ms, use)
+FULL OUTER JOIN allocation_interval_rows AS made USING (host, gpu, source, allocation_id, hour, end_ms, start_ms, use)
 COMMENT 'Rolls up allocations of due hours'

@@ -63,5 +63,5 @@ FROM
     FROM gua.process_intervals${LOCAL}
     WHERE (host, hour) IN (SELECT host, hour FROM due) AND gpu != ''
 ) AS present
-FULL JOIN process_interval_rows AS made USING (host, gpu, pid, created_ms, hour, end_ms)
+FULL OUTER JOIN process_interval_rows AS made USING (host, gpu, pid, created_ms, hour, end_ms)
 COMMENT 'Rolls up processes of due hours'

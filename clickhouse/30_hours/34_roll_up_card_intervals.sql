@@ -49,5 +49,5 @@ FROM
     FROM gua.card_intervals${LOCAL}
     WHERE (host, hour) IN (SELECT host, hour FROM due) AND gpu != ''
 ) AS present
-FULL JOIN card_interval_rows AS made USING (host, gpu, hour, end_ms)
+FULL OUTER JOIN card_interval_rows AS made USING (host, gpu, hour, end_ms)
 COMMENT 'Rolls up intervals of cards of due hours'

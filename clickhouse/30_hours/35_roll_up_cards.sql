@@ -52,5 +52,5 @@ FROM
     FROM gua.hourly_cards${LOCAL}
     WHERE (host, hour) IN (SELECT host, hour FROM due) AND gpu != ''
 ) AS present
-FULL JOIN hourly_card_rows AS made USING (host, gpu, hour, state, is_partitioned)
+FULL OUTER JOIN hourly_card_rows AS made USING (host, gpu, hour, state, is_partitioned)
 COMMENT 'Rolls up cards of due hours'

@@ -120,9 +120,7 @@ FROM
                     gpu,
                     toDate(least(max(last_seen), now64(3, 'UTC'))) AS day
                 FROM gua.card_seen
-                GROUP BY
-                    host,
-                    gpu
+                GROUP BY ALL
             )
         )
     GROUP BY

@@ -64,9 +64,7 @@ FROM
                 gpu,
                 max(last_seen)
             FROM gua.card_seen
-            GROUP BY
-                host,
-                gpu
+            GROUP BY ALL
         )
         AND ifNull(type != 'ignored', true)
 ) AS process
@@ -117,9 +115,7 @@ LEFT JOIN
                     gpu,
                     toDate(least(max(last_seen), now64(3, 'UTC'))) AS day
                 FROM gua.card_seen
-                GROUP BY
-                    host,
-                    gpu
+                GROUP BY ALL
             )
         )
     GROUP BY

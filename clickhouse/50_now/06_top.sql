@@ -58,9 +58,7 @@ LEFT JOIN
                 max(last_seen)
             FROM gua.card_seen
             WHERE ${OF_HOSTS}
-            GROUP BY
-                host,
-                gpu
+            GROUP BY ALL
         )
 ) AS ticks
     ON ticks.host = cards.host AND ticks.gpu = cards.gpu AND ticks.ts = cards.ts
@@ -85,14 +83,10 @@ LEFT JOIN
                     toDate(least(max(last_seen), now64(3, 'UTC'))) AS day
                 FROM gua.card_seen
                 WHERE ${OF_HOSTS}
-                GROUP BY
-                    host,
-                    gpu
+                GROUP BY ALL
             )
         )
-    GROUP BY
-        host,
-        gpu
+    GROUP BY ALL
 ) AS promised
     ON promised.host = cards.host AND promised.gpu = cards.gpu
 ORDER BY

@@ -32,6 +32,7 @@ def whole(view: View[Any], row: Mapping[str, Any]) -> dict[str, Any]:
 
 _OFTEN_EMPTY = {
     "card_streaks",
+    "holders",
     "prices",
     "promises",
     "allocation_names",

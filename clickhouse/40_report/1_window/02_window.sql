@@ -21,9 +21,7 @@ SELECT
     max(ifNull(interval_ms, 0)) AS interval_ms
 FROM gua.cards
 WHERE ${OF_HOSTS}
-GROUP BY
-    host,
-    source
+GROUP BY ALL
 ORDER BY
     host,
     source

@@ -46,9 +46,7 @@ WITH
             sum(gpu_us) AS card_observed_us,
             sumMapIf([state], [toUInt64(ticks)], [gpu_us], state >= UNKNOWN) AS by_reason
         FROM ${HOURS_OF_CARDS}
-        GROUP BY
-            host,
-            gpu
+        GROUP BY ALL
     ),
     stretches AS
     (

@@ -29,9 +29,7 @@ FROM
         toUInt8(max(hours.is_shared)) AS is_shared,
         max(hours.whole_bytes) AS whole_bytes
     FROM ${HOURS_OF_CARDS} AS hours
-    GROUP BY
-        host,
-        gpu
+    GROUP BY ALL
 ) AS sizes
 LEFT JOIN
 (

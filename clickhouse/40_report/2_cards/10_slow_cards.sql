@@ -32,6 +32,4 @@ LEFT JOIN
     WHERE ${OF_HOSTS}
 ) AS cards
     ON cards.host = hours.host AND cards.gpu = hours.gpu
-GROUP BY
-    host,
-    gpu
+GROUP BY ALL

@@ -114,10 +114,7 @@ INNER JOIN
             toInt64(sumIf(observed_ms, state = IDLE_HELD)) AS held_ms,
             maxIf(is_used, state = IDLE_HELD) AS was_used
         FROM intervals
-        GROUP BY
-            host,
-            gpu,
-            held_streak
+        GROUP BY ALL
     )
     GROUP BY
         host,

@@ -29,18 +29,7 @@ WITH
             min(start_ms) AS its_first_ms,
             max(end_ms) AS its_last_ms
         FROM ${INTERVALS_OF_PROCESSES} AS intervals
-        GROUP BY
-            host,
-            gpu,
-            pid,
-            created_ms,
-            owner,
-            program,
-            container_id,
-            pod_uid,
-            slurm_job_id,
-            systemd_unit,
-            period
+        GROUP BY ALL
     ),
     -- One row is a process on a card whose state is not always unknown, and its longest idle streak.
     idle AS
@@ -164,10 +153,7 @@ LEFT JOIN
         AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
         AND toUnixTimestamp64Milli(ts) - ifNull(duration_ms, 0) < {until_ms:Int64}
         AND ${OF_HOSTS}
-    GROUP BY
-        of_host,
-        of_pid,
-        of_created_ms
+    GROUP BY ALL
 ) AS work
     ON work.of_host = toString(named.host) AND work.of_pid = named.pid AND work.of_created_ms = named.created_ms
 GROUP BY

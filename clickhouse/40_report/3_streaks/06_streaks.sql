@@ -153,11 +153,7 @@ FROM
                         unsorted_ms
                     ) AS runs
                 FROM ${INTERVALS_OF_PROCESSES}
-                GROUP BY
-                    host,
-                    gpu,
-                    pid,
-                    created_ms
+                GROUP BY ALL
                 HAVING countIf(state = PROCESS_IDLE) > 0
             ) AS process
             LEFT JOIN ${PRICED_CARDS} AS priced

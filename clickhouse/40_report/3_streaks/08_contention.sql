@@ -121,10 +121,7 @@ WITH
                 maxIf(end_ms, state = IDLE_HELD) AS held_until_ms,
                 min(mode) AS mode
             FROM events
-            GROUP BY
-                host,
-                gpu,
-                at_ms
+            GROUP BY ALL
         ) AS moments
         INNER JOIN expected ON expected.host = moments.host AND expected.gpu = moments.gpu
         WINDOW

@@ -14,9 +14,7 @@ WITH
             gpu,
             max(end_ms) AS card_last_ms
         FROM ${INTERVALS_OF_PROCESSES}
-        GROUP BY
-            host,
-            gpu
+        GROUP BY ALL
     ),
     listed AS
     (

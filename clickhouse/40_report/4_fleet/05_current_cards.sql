@@ -43,9 +43,7 @@ FROM
                     FROM gua.card_info FINAL
                     WHERE ifNull(mig = 'parent', false)
                 )
-        GROUP BY
-            host,
-            gpu
+        GROUP BY ALL
     ) AS cards
     LEFT JOIN
     (
@@ -59,10 +57,7 @@ FROM
             AND ${OF_HOSTS}
             AND relation IS NOT NULL
             AND ifNull(until > ts, true)
-        GROUP BY
-            host,
-            gpu,
-            ts
+        GROUP BY ALL
     ) AS promised
         ON promised.host = cards.host AND promised.gpu = cards.gpu AND promised.ts = cards.newest.ts
 )

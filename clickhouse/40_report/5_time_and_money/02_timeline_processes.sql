@@ -31,11 +31,7 @@ FROM
         toInt64(sumIf(observed_ms, state = PROCESS_IDLE)) AS idle_ms,
         toInt64(sumIf(observed_ms, state = PROCESS_UNKNOWN)) AS unknown_ms
     FROM ${INTERVALS_OF_PROCESSES}
-    GROUP BY
-        host,
-        gpu,
-        pid,
-        created_ms
+    GROUP BY ALL
 )
 QUALIFY place <= {limit:UInt32}
 ORDER BY

@@ -31,9 +31,7 @@ FROM
 (
 ${QUARTERS}
 ) AS quarters
-GROUP BY
-    hour,
-    state
+GROUP BY ALL
 ORDER BY
     hour,
     state

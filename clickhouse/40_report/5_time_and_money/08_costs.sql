@@ -18,10 +18,7 @@ WITH
             sumIf(gpu_us, state = TRULY_IDLE) AS truly_idle_us,
             sumIf(gpu_us, state >= UNKNOWN) AS unknown_us
         FROM ${HOURS_OF_CARDS}
-        GROUP BY
-            host,
-            gpu,
-            period
+        GROUP BY ALL
     )
 SELECT
     toString(used.host) AS host,
@@ -34,7 +31,4 @@ SELECT
 FROM used
 LEFT JOIN ${PRICED_CARDS} AS priced
     ON priced.card_host = used.host AND priced.card_gpu = used.gpu
-GROUP BY
-    host,
-    gpu,
-    price
+GROUP BY ALL

@@ -24,10 +24,7 @@ WITH
         INNER JOIN ${NAMED_CARDS} AS cards
             ON cards.host = hours.host AND cards.gpu = hours.gpu
         WHERE NOT hours.is_instance
-        GROUP BY
-            host,
-            gpu,
-            state_is
+        GROUP BY ALL
     )
 SELECT
     host,

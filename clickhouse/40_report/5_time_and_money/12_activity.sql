@@ -30,10 +30,7 @@ FROM
 ) AS parts
 LEFT JOIN ${NAMED_CARDS} AS cards
     ON cards.host = parts.host AND cards.gpu = parts.gpu
-GROUP BY
-    host,
-    gpu,
-    metric
+GROUP BY ALL
 HAVING told_us > 0
 ORDER BY
     host,

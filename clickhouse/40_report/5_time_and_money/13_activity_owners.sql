@@ -36,10 +36,7 @@ FROM
             program,
             sum(toUInt64(assumeNotNull(gpu_time_ms))) AS attributed_ms
         FROM processes
-        GROUP BY
-            card_tick,
-            owner,
-            program
+        GROUP BY ALL
     ) AS process
     INNER JOIN
     (

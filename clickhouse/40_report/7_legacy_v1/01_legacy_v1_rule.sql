@@ -102,10 +102,7 @@ FROM
             WHERE ${IN_WINDOW}
                 AND ${OF_HOSTS}
                 AND ifNull(type, '') != 'mps'
-            GROUP BY
-                host,
-                gpu,
-                ts
+            GROUP BY ALL
         ) AS listed
             ON listed.host = judged.host AND listed.gpu = judged.gpu AND listed.ts = judged.ts
     )

@@ -12,9 +12,7 @@ SELECT
     max(hours.last_ms) AS last_ms,
     nullIf(max(hours.last_failed_ms), 0) AS last_failed_ms
 FROM ${HOURS_OF_SOURCES} AS hours
-GROUP BY
-    host,
-    source
+GROUP BY ALL
 ORDER BY
     host,
     source

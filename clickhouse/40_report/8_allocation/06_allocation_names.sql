@@ -23,11 +23,7 @@ WHERE ts > fromUnixTimestamp64Milli(
     )
     AND ts <= fromUnixTimestamp64Milli({until_ms:Int64} + 3600000, 'UTC')
     AND ${OF_HOSTS}
-GROUP BY
-    host,
-    gpu,
-    source,
-    allocation_id
+GROUP BY ALL
 ORDER BY
     host,
     gpu,

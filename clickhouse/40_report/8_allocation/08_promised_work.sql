@@ -31,11 +31,7 @@ LEFT JOIN
             AND ts > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')
             AND toUnixTimestamp64Milli(ts) - ifNull(duration_ms, 0) < {until_ms:Int64}
             AND ${OF_HOSTS}
-        GROUP BY
-            host,
-            source,
-            allocation_id,
-            work_name
+        GROUP BY ALL
     )
     GROUP BY
         host,
@@ -46,9 +42,7 @@ LEFT JOIN
     AND told.source = toString(runs.source)
     AND told.allocation_id = toString(runs.allocation_id)
 WHERE runs.source != ''
-GROUP BY
-    name,
-    use
+GROUP BY ALL
 HAVING gpu_us > 0
 ORDER BY
     name,
